@@ -1,0 +1,95 @@
+// What a user derives from to change a run (Algorithm) or to watch it (Callback).
+#pragma once
+
+#include <map>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <ATen/ATen.h>
+
+#include "composer/event.h"
+
+namespace composer {
+
+struct State;
+class Logger;
+class RunControl;
+
+/// What a component keeps in a checkpoint: tensors by name, and plain values by name.
+struct StateDict {
+  using Value = std::variant<bool, int64_t, double, std::string>;
+  std::map<std::string, at::Tensor> tensors;
+  std::map<std::string, Value> values;
+};
+
+/// One empty virtual function per event. Overriding a function is what subscribes to its event.
+template <class... Args>
+class Hooks {
+ public:
+  virtual ~Hooks() = default;
+
+#define X(name, kind) \
+  virtual void name(Args...) {}
+  COMPOSER_EVENTS(X)
+#undef X
+
+  /// What must survive a resumption, if anything. Names are the component's own.
+  virtual StateDict state_dict() const { return {}; }
+  virtual void load_state_dict(const StateDict&) {}
+
+  /// Calls the function of `event`.
+  void run(Event event, Args... args) {
+    static constexpr void (Hooks::*functions[])(Args...) = {
+#define X(name, kind) &Hooks::name,
+        COMPOSER_EVENTS(X)
+#undef X
+    };
+    (this->*functions[static_cast<size_t>(event)])(args...);
+  }
+};
+
+/// The events whose functions T overrides. They must be public.
+template <class T, class... Args>
+EventSet subscriptions(const Hooks<Args...>*) {
+  EventSet events;
+#define X(name, kind)                                                        \
+  if (!std::is_same_v<decltype(&T::name), void (Hooks<Args...>::*)(Args...)>) \
+    events.set(static_cast<size_t>(Event::name));
+  COMPOSER_EVENTS(X)
+#undef X
+  return events;
+}
+
+/// A method that changes training. It may write to every part of the State it is given, and undoes on the closing event
+/// of a pair what it did on the opening one.
+class Algorithm : public Hooks<State&> {
+ public:
+  /// Where it wants to stand among the algorithms of an event, before the reversal on closing events.
+  enum class Order { first, listed, last };
+  virtual Order order() const { return Order::listed; }
+
+  /// The values this algorithm would use at `state.time`, for `--plan`: name and number.
+  virtual std::vector<std::pair<std::string, double>> planned(const State&) const { return {}; }
+};
+
+/// Watches training: logs, and may ask for a stop or a checkpoint. Cannot change the run otherwise.
+class Callback : public Hooks<const State&, Logger&, RunControl&> {};
+
+/// What a callback may ask of the loop. Both take effect after the current batch.
+class RunControl {
+ public:
+  void request_stop(std::string reason) { stop_reason_ = std::move(reason); }
+  void request_checkpoint() { checkpoint_ = true; }
+
+  const std::string& stop_reason() const { return stop_reason_; }
+  bool take_checkpoint_request() { return std::exchange(checkpoint_, false); }
+
+ private:
+  std::string stop_reason_;
+  bool checkpoint_ = false;
+};
+
+}  // namespace composer

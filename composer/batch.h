@@ -1,0 +1,38 @@
+// What flows through the loop: images and their targets.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace composer {
+
+/// What the model should say of each sample. Methods that mix or soften labels set the optional parts, which losses
+/// understand without a dense target: with t = other_weight,
+///   loss = (1 - t) * loss(classes) + t * loss(other_classes), each with label smoothing `smoothing`.
+struct Target {
+  at::Tensor classes;        ///< int64 [N]
+  at::Tensor other_classes;  ///< int64 [N], or undefined
+  at::Tensor other_weight;   ///< float32 [N] in [0, 1], defined exactly when other_classes is
+  double smoothing = 0;      ///< in [0, 1]: this share of the weight is spread over all classes
+
+  /// float32 [N, num_classes] of probabilities, all of the above applied.
+  at::Tensor dense(int64_t num_classes) const;
+  Target slice(int64_t begin, int64_t end) const;
+  Target to(at::Device device) const;
+};
+
+/// `input`: uint8 [N, H, W, C] from the loader; from the event after_dataloader on normalised float32 [N, C, H, W],
+/// with channels-last strides exactly when channels_last is on. `target`: on the same device.
+struct Batch {
+  at::Tensor input;
+  Target target;
+
+  int64_t samples() const { return input.defined() ? input.size(0) : 0; }
+
+  /// At most `parts` views of ceil(N / parts) samples each, in order (the last may be shorter).
+  std::vector<Batch> split(int64_t parts) const;
+};
+
+}  // namespace composer

@@ -1,0 +1,36 @@
+// Errors that end a run. The library throws; only composer::main prints.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace composer {
+
+/// The user's input is wrong (recipe, command line, files): exit status 2. Holds one line for each problem,
+/// each naming the file, line or key and what would be right.
+class UserError : public std::runtime_error {
+ public:
+  explicit UserError(std::string problem) : UserError(std::vector<std::string>{std::move(problem)}) {}
+  explicit UserError(std::vector<std::string> problems)
+      : std::runtime_error(join(problems)), problems_(std::move(problems)) {}
+
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  static std::string join(const std::vector<std::string>& lines) {
+    std::string all;
+    for (const auto& line : lines) all += (all.empty() ? "" : "\n") + line;
+    return all;
+  }
+
+  std::vector<std::string> problems_;
+};
+
+/// The run failed though its input was acceptable (a worker's error, a full disk): exit status 1.
+class RunError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace composer

@@ -1,0 +1,83 @@
+// Layers that may be swapped. A network holds its layers in slots and calls them through the slots, so that surgery
+// (blurpool, ...) can put another layer in place; LibTorch's own replace_module swaps only the registry entry.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace composer {
+
+/// A function of one tensor with parameters.
+class Layer : public torch::nn::Module {
+ public:
+  virtual at::Tensor forward(const at::Tensor& input) = 0;
+
+  /// One line for people, for instance "Conv2d(64, 128, 3x3, stride 2)".
+  virtual std::string describe() const = 0;
+};
+
+class Block;
+
+/// A place in a Block that holds one layer under one name.
+class Slot {
+ public:
+  Slot(Block& owner, std::string name) : owner_(owner), name_(std::move(name)) {}
+
+  at::Tensor operator()(const at::Tensor& input) const { return layer_->forward(input); }
+
+  const std::string& name() const { return name_; }
+  const std::shared_ptr<Layer>& layer() const { return layer_; }
+
+  /// Puts `layer` in place, under the same name, in the forward pass and among the owner's children alike.
+  void set(std::shared_ptr<Layer> layer);
+
+ private:
+  Block& owner_;
+  std::string name_;
+  std::shared_ptr<Layer> layer_;
+};
+
+/// A layer made of layers. Derived classes keep `Slot&` members from add(), in the order of the forward pass, and call
+/// them in forward(). A slot adds no level to parameter names: "conv1" holds "conv1.weight".
+class Block : public Layer {
+ public:
+  Block() = default;
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  std::deque<Slot>& slots() { return slots_; }
+  std::string describe() const override { return name(); }
+
+ protected:
+  Slot& add(std::string name, std::shared_ptr<Layer> layer);
+
+  template <class T, class... Args>
+  Slot& add(std::string name, Args&&... args) {
+    return add(std::move(name), std::static_pointer_cast<Layer>(std::make_shared<T>(std::forward<Args>(args)...)));
+  }
+
+ private:
+  std::deque<Slot> slots_;
+};
+
+/// Layers one after another, named "0", "1", ...
+class Sequential : public Block {
+ public:
+  explicit Sequential(std::vector<std::shared_ptr<Layer>> layers);
+  at::Tensor forward(const at::Tensor& input) override;
+};
+
+/// relu(residual(x) + shortcut(x)): the unit that depth-dropping methods act on.
+class ResidualBlock : public Block {
+ public:
+  at::Tensor forward(const at::Tensor& input) override;
+
+  virtual at::Tensor residual(const at::Tensor& input) = 0;
+  virtual at::Tensor shortcut(const at::Tensor& input) = 0;
+};
+
+}  // namespace composer

@@ -1,0 +1,58 @@
+// Mixed precision: the autocast context, and dynamic loss scaling for fp16.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace composer {
+
+/// Arithmetic of forward and loss. Weights and optimizer state stay float32.
+enum class Precision { fp32, amp_fp16, amp_bf16 };
+
+std::string_view name(Precision precision);
+
+/// Words of the recipe key `precision`: fp32, amp, amp_fp16, amp_bf16, bf16. `amp` is fp16 with loss scaling on CUDA;
+/// on the CPU it is bf16 where the processor has bf16 instructions, else fp32. bf16 means amp_bf16.
+Precision resolve_precision(std::string_view word, at::Device device);
+
+/// Autocast for the lifetime of the object; nothing for fp32.
+class Autocast {
+ public:
+  Autocast(Precision precision, at::Device device);
+  ~Autocast();
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  at::DeviceType device_;
+  bool active_, previous_enabled_ = false;
+  at::ScalarType previous_dtype_ = at::kFloat;
+};
+
+/// Dynamic loss scaling (Micikevicius et al. 2018), on device tensors only: no step waits for the device.
+/// Scale starts at 65536, doubles after 2000 steps without inf or NaN, halves on one.
+class GradScaler {
+ public:
+  GradScaler(bool enabled, at::Device device);
+
+  bool enabled() const { return enabled_; }
+  at::Tensor scale(const at::Tensor& loss) const;
+  /// Divides the gradients by the scale in place and notes whether any is not finite.
+  void unscale(std::vector<at::Tensor>& gradients);
+  /// float32 scalar, 1 if the last unscale met a non-finite gradient; undefined when disabled.
+  const at::Tensor& found_inf() const { return found_inf_; }
+  void update();
+
+  at::Tensor scale_tensor() const { return scale_; }    ///< float32 [], for checkpoints and logs
+  at::Tensor growth_tracker() const { return growth_tracker_; }  ///< int32 []
+  void load(const at::Tensor& scale, const at::Tensor& growth_tracker);
+
+ private:
+  bool enabled_;
+  at::Tensor scale_, growth_tracker_, found_inf_;
+};
+
+}  // namespace composer

@@ -1,0 +1,59 @@
+// Training time: amounts such as "90ep" and where a run stands.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace composer {
+
+enum class TimeUnit { epoch, batch, sample, second, duration };
+
+/// An amount of training: "90ep", "1e3ba", "512sp", "30sec", "0.5dur" (share of max_duration). Only sec and dur may
+/// have a fraction. A plain whole number means epochs.
+struct Time {
+  double value = 0;
+  TimeUnit unit = TimeUnit::epoch;
+
+  /// Nothing when `text` is no time; `problem`, if given, then says why.
+  static std::optional<Time> parse(std::string_view text, std::string* problem = nullptr);
+  std::string str() const;
+  bool operator==(const Time&) const = default;
+};
+
+/// Where a run stands: how much is done. Counts are over all ranks.
+struct Timestamp {
+  int64_t epoch = 0, batch = 0, sample = 0;
+  int64_t batch_in_epoch = 0, sample_in_epoch = 0;
+  double seconds = 0;  ///< wall time in the training loop
+
+  void next_batch(int64_t samples) {
+    ++batch, ++batch_in_epoch;
+    sample += samples, sample_in_epoch += samples;
+  }
+  void next_epoch() { ++epoch, batch_in_epoch = 0, sample_in_epoch = 0; }
+  bool operator==(const Timestamp&) const = default;
+};
+
+/// The length of a run, everything that converts times to batches.
+struct Schedule {
+  int64_t batches_per_epoch = 1;
+  int64_t samples_per_epoch = 1;
+  int64_t batch_size = 1;
+  Time max_duration;
+
+  /// Batches in `time`, not rounded; dur counts in max_duration. A time in seconds has no such number: throws
+  /// UserError naming it.
+  double batches(const Time& time) const;
+  /// Batches in the whole run, rounded up; nothing for a limit in seconds.
+  std::optional<int64_t> total_batches() const;
+  /// Share of the run that is done, in [0, 1], counted in batches (seconds for a limit in seconds).
+  double elapsed(const Timestamp& now) const;
+  bool finished(const Timestamp& now) const;
+  /// Whether something that happens every `interval` is due after the batch (or, with epoch_end, the epoch) that ended
+  /// `now`. Seconds and dur are not intervals; 0 is never due.
+  bool due(const Time& interval, const Timestamp& now, bool epoch_end) const;
+};
+
+}  // namespace composer
