@@ -20,4 +20,12 @@ if(NOT TARGET composer::torch)
   target_include_directories(composer::torch SYSTEM INTERFACE
     ${LIBTORCH}/include ${LIBTORCH}/include/torch/csrc/api/include)
   target_link_libraries(composer::torch INTERFACE composer::torch_cpu composer::c10)
+  # at::parallel_for is a header template over OpenMP; run it on the pool that LibTorch itself uses.
+  target_compile_options(composer::torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
+  file(GLOB gomp ${LIBTORCH}/lib/libgomp*.so*)
+  target_link_libraries(composer::torch INTERFACE ${gomp})
+  if(NOT gomp)
+    find_package(OpenMP REQUIRED COMPONENTS CXX)
+    target_link_libraries(composer::torch INTERFACE OpenMP::OpenMP_CXX)
+  endif()
 endif()

@@ -71,6 +71,9 @@ class Algorithm : public Hooks<State&> {
   enum class Order { first, listed, last };
   virtual Order order() const { return Order::listed; }
 
+  /// What it changed in the model at init, for `--plan`: one line a change.
+  virtual std::vector<std::string> report() const { return {}; }
+
   /// The values this algorithm would use at `state.time`, for `--plan`: name and number.
   virtual std::vector<std::pair<std::string, double>> planned(const State&) const { return {}; }
 };

@@ -22,14 +22,19 @@ Sequential::Sequential(std::vector<std::shared_ptr<Layer>> layers) {
   for (auto& layer : layers) add(std::to_string(slots().size()), std::move(layer));
 }
 
-at::Tensor Sequential::forward(const at::Tensor& input) {
+at::Tensor Block::through_slots(const at::Tensor& input) const {
   at::Tensor x = input;
-  for (auto& slot : slots()) x = slot(x);
+  for (const auto& slot : slots_) x = slot(x);
   return x;
 }
 
+at::Tensor Sequential::forward(const at::Tensor& input) { return through_slots(input); }
+
 at::Tensor ResidualBlock::forward(const at::Tensor& input) {
-  return residual(input).add_(shortcut(input)).relu_();
+  auto sum = residual(input);
+  const auto skipped = shortcut(input);
+  sum = sum.is_alias_of(input) ? sum.add(skipped) : sum.add_(skipped);
+  return sum.relu_();
 }
 
 }  // namespace composer

@@ -55,6 +55,9 @@ class Block : public Layer {
  protected:
   Slot& add(std::string name, std::shared_ptr<Layer> layer);
 
+  /// `input` through all slots, one after another.
+  at::Tensor through_slots(const at::Tensor& input) const;
+
   template <class T, class... Args>
   Slot& add(std::string name, Args&&... args) {
     return add(std::move(name), std::static_pointer_cast<Layer>(std::make_shared<T>(std::forward<Args>(args)...)));
@@ -71,7 +74,8 @@ class Sequential : public Block {
   at::Tensor forward(const at::Tensor& input) override;
 };
 
-/// relu(residual(x) + shortcut(x)): the unit that depth-dropping methods act on.
+/// relu(residual(x) + shortcut(x)): the unit that depth-dropping methods act on. The sum overwrites what residual()
+/// returned, so no layer may need that for its gradient (BatchNorm2d and Conv2d do not); it may be the input itself.
 class ResidualBlock : public Block {
  public:
   at::Tensor forward(const at::Tensor& input) override;

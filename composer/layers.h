@@ -88,10 +88,16 @@ class MaxPool2d : public Layer {
   Pool2dOptions options_;
 };
 
+/// in_place: overwrites its input, which nothing else may need then (the output of a convolution or BatchNorm2d).
 class ReLU : public Layer {
  public:
+  explicit ReLU(bool in_place = false) : in_place_(in_place) {}
+
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override { return "ReLU"; }
+
+ private:
+  bool in_place_;
 };
 
 /// [N, C, H, W] -> [N, C * size * size], each cell the mean over its share of the image.

@@ -54,7 +54,7 @@ struct LoaderOptions {
   int64_t num_workers = 1;     ///< threads that read and decode; 0 = in the calling thread
   int64_t prefetch_factor = 2; ///< batches kept ready
   bool pin_memory = false;
-  std::optional<int64_t> subset_num_batches; ///< end each epoch after this many batches
+  std::optional<int64_t> subset_num_batches = std::nullopt;  ///< end each epoch after this many batches
 };
 
 /// Where images come from. A recipe's train_dataset and val_dataset each name one.

@@ -1,0 +1,172 @@
+#include "algorithms/blurpool.h"
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+#include "algorithms/pooled_blur.h"
+#include "composer/error.h"
+#include "composer/log.h"
+#include "composer/logger.h"
+#include "composer/optimizer.h"
+#include "composer/state.h"
+
+namespace composer {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr std::array<int64_t, 2> unit{1, 1};
+
+at::Tensor depthwise(const at::Tensor& input, std::array<int64_t, 2> stride,
+                     const at::Tensor& filter) {
+  return at::conv2d(input, filter, {}, stride, unit, unit, input.size(1));
+}
+
+// oneDNN's gradient of a strided depthwise convolution in bf16 takes 10 to 80 times its forward
+// pass. The filter is symmetric, so the gradient is a forward pass over the output's gradient with
+// zeros put between.
+struct StridedBlur : torch::autograd::Function<StridedBlur> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, int64_t down,
+                            int64_t across, const at::Tensor& filter) {
+    context->saved_data["shape"] = input.sizes().vec();
+    context->saved_data["down"] = down;
+    context->saved_data["across"] = across;
+    context->saved_data["filter"] = filter;
+    return depthwise(input, {down, across}, filter);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto shape = context->saved_data["shape"].toIntVector();
+    const auto filter = context->saved_data["filter"].toTensor();
+    auto spread =
+        at::zeros(shape, gradients[0].options().memory_format(filter.suggest_memory_format()));
+    spread.slice(2, {}, {}, context->saved_data["down"].toInt())
+        .slice(3, {}, {}, context->saved_data["across"].toInt())
+        .copy_(gradients[0]);
+    return {depthwise(spread, unit, filter), {}, {}, {}};
+  }
+};
+
+bool is_pointwise(const Conv2dOptions& options) {
+  return options.kernel == unit && options.padding == std::array<int64_t, 2>{0, 0};
+}
+
+bool has_one_pass(const Pool2dOptions& options) {
+  const std::array<int64_t, 2> two{2, 2}, three{3, 3};
+  return options.kernel == three && options.padding == unit && options.dilation == unit &&
+         (options.stride == unit || options.stride == two);
+}
+
+std::string no_effect(const BlurPool::Params& params) {
+  std::string wanted;
+  if (params.replace_maxpools) wanted = "max pooling";
+  if (params.replace_convs)
+    wanted += (wanted.empty() ? "" : " or ") + std::string("strided convolution with at least ") +
+              std::to_string(params.min_channels) + " input channels";
+  return "algorithms.blurpool: the model has no " +
+         (wanted.empty() ? "layer it may replace" : wanted) +
+         ", so blurpool would change nothing; remove it, or set "
+         "algorithms.blurpool.allow_no_effect to true";
+}
+
+auto count(const std::vector<Replacement>& replacements, std::string_view kind) {
+  return std::ranges::count_if(replacements,
+                               [&](const Replacement& r) { return r.after.starts_with(kind); });
+}
+
+}  // namespace
+
+at::Tensor blur_filter(const at::Tensor& like) {
+  const auto line = at::tensor({0.25f, 0.5f, 0.25f});
+  const auto filter = at::outer(line, line).expand({like.size(1), 1, 3, 3}).contiguous();
+  return filter.to(like.options()).contiguous(like.suggest_memory_format());
+}
+
+at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride, const at::Tensor& filter) {
+  if (input.size(2) + 2 < 3 || input.size(3) + 2 < 3) return input;
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  const bool slow_gradient =
+      input.is_cpu() && input.scalar_type() == at::kBFloat16 && stride != unit;
+  return slow_gradient ? StridedBlur::apply(input, stride[0], stride[1], filter)
+                       : depthwise(input, stride, filter);
+}
+
+at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride) {
+  return blur(input, stride, blur_filter(input));
+}
+
+const at::Tensor& BlurFilter::operator()(const at::Tensor& input) {
+  if (!filter_.defined() || filter_.size(0) != input.size(1) ||
+      filter_.scalar_type() != input.scalar_type() || filter_.device() != input.device() ||
+      filter_.suggest_memory_format() != input.suggest_memory_format())
+    filter_ = blur_filter(input.detach());
+  return filter_;
+}
+
+at::Tensor BlurConv2d::forward(const at::Tensor& input) {
+  const auto stride = options().stride;
+  if (blur_first_ && is_pointwise(options()))
+    return convolve(blur(input, stride, filter_(input)), unit);
+  if (blur_first_) return convolve(blur(input, unit, filter_(input)), stride);
+  const auto output = convolve(input, unit);
+  return blur(output, stride, filter_(output));
+}
+
+std::string BlurConv2d::describe() const {
+  return (blur_first_ ? "BlurConv2d: blur, then " : "BlurConv2d: blur after ") + Conv2d::describe();
+}
+
+at::Tensor BlurMaxPool2d::forward(const at::Tensor& input) {
+  if (has_one_pass(options()) && pooled_blur_takes(input))
+    return pooled_blur(input, options().stride[0]);
+  const auto pooled = at::max_pool2d(input, options().kernel, unit, options().padding,
+                                     options().dilation, options().ceil_mode);
+  return blur(pooled, options().stride, filter_(pooled));
+}
+
+std::string BlurMaxPool2d::describe() const {
+  return "BlurMaxPool2d: blurred " + MaxPool2d::describe();
+}
+
+std::vector<Replacement> apply_blurpool(Block& model, const BlurPool::Params& params) {
+  const auto choose = [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
+    if (dynamic_cast<BlurConv2d*>(&layer) != nullptr ||
+        dynamic_cast<BlurMaxPool2d*>(&layer) != nullptr)
+      return nullptr;
+    if (const auto* conv = dynamic_cast<Conv2d*>(&layer); conv != nullptr && params.replace_convs) {
+      const auto& [in_channels, stride] =
+          std::tie(conv->options().in_channels, conv->options().stride);
+      if (std::ranges::max(stride) > 1 && in_channels >= params.min_channels)
+        return std::make_shared<BlurConv2d>(*conv, params.blur_first);
+    }
+    if (const auto* pool = dynamic_cast<MaxPool2d*>(&layer);
+        pool != nullptr && params.replace_maxpools)
+      return std::make_shared<BlurMaxPool2d>(*pool);
+    return nullptr;
+  };
+  auto replacements = replace_layers(model, choose);
+  if (replacements.empty() && !params.allow_no_effect) throw UserError(no_effect(params));
+  return replacements;
+}
+
+void BlurPool::init(State& state) {
+  replacements_ = apply_blurpool(*state.model, params_);
+  const auto pools = count(replacements_, "BlurMaxPool2d"),
+             convs = count(replacements_, "BlurConv2d");
+  log::info("blurpool: replaced " + std::to_string(pools) + " max pooling and " +
+            std::to_string(convs) + " convolution layers");
+  state.logger->log("blurpool/num_blurpool_layers", static_cast<double>(pools));
+  state.logger->log("blurpool/num_blurconv_layers", static_cast<double>(convs));
+}
+
+std::vector<std::string> BlurPool::report() const {
+  std::vector<std::string> lines;
+  for (const auto& [path, before, after] : replacements_)
+    lines.push_back(path + ": " + before + " -> " + after);
+  return lines;
+}
+
+}  // namespace composer

@@ -1,0 +1,101 @@
+// blurpool: blurs before every downsampling, so that what a network says depends less on how its
+// input is shifted (Zhang 2019, "Making convolutional networks shift-invariant again",
+// arXiv:1904.11486).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "composer/algorithm.h"
+#include "composer/layers.h"
+#include "composer/params.h"
+#include "composer/surgery.h"
+
+namespace composer {
+
+/// The filter [1 2 1] x [1 2 1] / 16 for each of `like`'s channels, [C, 1, 3, 3], with its type,
+/// device and strides.
+at::Tensor blur_filter(const at::Tensor& like);
+
+/// Convolves every channel of `input` [N, C, H, W] with `filter` (of blur_filter), zero padding 1:
+/// [N, C, ceil(H / stride), ceil(W / stride)]. The type stays the input's, under autocast too.
+at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride, const at::Tensor& filter);
+at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride);
+
+/// Keeps one filter, made anew when the input's channels, type, device or strides change. Not a
+/// buffer: never saved.
+class BlurFilter {
+ public:
+  const at::Tensor& operator()(const at::Tensor& input);
+
+ private:
+  at::Tensor filter_;
+};
+
+/// A strided convolution with a blur: of its input (the default) or, computed without stride, of
+/// its output. Shares the original's weight and bias.
+class BlurConv2d : public Conv2d {
+ public:
+  explicit BlurConv2d(const Conv2d& original, bool blur_first = true)
+      : Conv2d(original), blur_first_(blur_first) {}
+
+  at::Tensor forward(const at::Tensor& input) override;
+  std::string describe() const override;
+
+ private:
+  bool blur_first_;
+  BlurFilter filter_;
+};
+
+/// Max pooling without stride, then a blur with the original's stride.
+class BlurMaxPool2d : public MaxPool2d {
+ public:
+  explicit BlurMaxPool2d(const MaxPool2d& original) : MaxPool2d(original.options()) {}
+
+  at::Tensor forward(const at::Tensor& input) override;
+  std::string describe() const override;
+
+ private:
+  BlurFilter filter_;
+};
+
+class BlurPool : public Algorithm {
+ public:
+  struct Params {
+    bool replace_convs = true;
+    bool replace_maxpools = true;
+    bool blur_first = true;
+    int64_t min_channels = 16;
+    bool allow_no_effect = false;
+
+    void fields(auto&& f) {
+      f("replace_convs", replace_convs, "whether strided convolutions get a blur");
+      f("replace_maxpools", replace_maxpools, "whether max pooling gets a blur");
+      f("blur_first", blur_first,
+        "blur a convolution's input; false blurs its output, which costs stride^2 times the "
+        "convolution's arithmetic");
+      f("min_channels", min_channels, "convolutions with fewer input channels are left alone",
+        at_least(0));
+      f("allow_no_effect", allow_no_effect, "go on when the model has nothing to replace");
+    }
+  };
+
+  explicit BlurPool(Params params) : params_(params) {}
+
+  void init(State& state) override;
+  std::vector<std::string> report() const override;
+
+ private:
+  Params params_;
+  std::vector<Replacement> replacements_;
+};
+
+/// Puts blurring layers in place of max pooling and strided convolutions. Weights and their names
+/// stay. Throws UserError when nothing fits, unless params.allow_no_effect.
+std::vector<Replacement> apply_blurpool(Block& model, const BlurPool::Params& params);
+
+}  // namespace composer

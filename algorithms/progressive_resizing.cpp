@@ -1,0 +1,81 @@
+#include "algorithms/progressive_resizing.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "composer/error.h"
+#include "composer/logger.h"
+#include "composer/state.h"
+
+namespace composer {
+namespace {
+
+ImageSize size_of(const at::Tensor& images) { return {images.size(2), images.size(3)}; }
+
+at::Tensor crop(const at::Tensor& images, ImageSize size, Random random) {
+  const auto full = size_of(images);
+  const auto offset = [&](int64_t room) { return room > 0 ? random.below(room) : 0; };
+  const int64_t top = offset(full.height - size.height), left = offset(full.width - size.width);
+  return images.narrow(2, top, size.height).narrow(3, left, size.width);
+}
+
+}  // namespace
+
+at::Tensor resize_batch(const at::Tensor& images, ImageSize size, std::string_view mode,
+                        Random random, at::MemoryFormat format) {
+  if (mode != "resize" && mode != "crop")
+    throw UserError("resize_batch: unknown mode '" + std::string(mode) + "'; use resize or crop");
+  if (size == size_of(images)) return images;
+  const auto smaller = mode == "crop"
+                           ? crop(images, size, random)
+                           : at::_upsample_bilinear2d_aa(images, {size.height, size.width}, false);
+  return smaller.contiguous(format);
+}
+
+std::string ProgressiveResizing::Params::check() const {
+  constexpr double rounding = 1e-9;
+  if (delay_fraction + finetune_fraction <= 1 + rounding) return "";
+  return "delay_fraction + finetune_fraction must be at most 1";
+}
+
+double ProgressiveResizing::scale(double elapsed, const Params& params) {
+  if (elapsed < params.delay_fraction) return params.initial_scale;
+  const double past_delay = elapsed - params.delay_fraction;
+  const double growing = 1 - params.finetune_fraction - params.delay_fraction;
+  if (past_delay >= growing) return 1;
+  return params.initial_scale + (1 - params.initial_scale) * past_delay / growing;
+}
+
+ImageSize ProgressiveResizing::size(ImageSize full, double scale, const Params& params) {
+  if (scale >= 1) return full;
+  const auto increment = static_cast<double>(params.size_increment);
+  const auto steps =
+      static_cast<int64_t>(std::nearbyint(static_cast<double>(full.width) * scale / increment));
+  const int64_t width = std::min(std::max<int64_t>(steps, 1) * params.size_increment, full.width);
+  return {std::max<int64_t>(full.height * width / full.width, 1), width};
+}
+
+void ProgressiveResizing::after_dataloader(State& state) {
+  const double factor = scale(state.elapsed(), params_);
+  auto& images = state.batch.input;
+  const auto wanted = size(size_of(images), factor, params_);
+  const Random random(state.seed, "progressive_resizing.crop", 0,
+                      static_cast<uint64_t>(state.time.batch));
+  images = resize_batch(images, wanted, params_.mode, random, state.memory_format);
+  state.logger->log("progressive_resizing/height", static_cast<double>(wanted.height));
+  state.logger->log("progressive_resizing/width", static_cast<double>(wanted.width));
+  state.logger->log("progressive_resizing/scale_factor", factor);
+}
+
+std::vector<std::pair<std::string, double>> ProgressiveResizing::planned(const State& state) const {
+  const double factor = scale(state.elapsed(), params_);
+  std::vector<std::pair<std::string, double>> values{{"progressive_resizing/scale_factor", factor}};
+  if (const auto& images = state.batch.input; images.defined()) {
+    const auto wanted = size(size_of(images), factor, params_);
+    values.emplace_back("progressive_resizing/height", static_cast<double>(wanted.height));
+    values.emplace_back("progressive_resizing/width", static_cast<double>(wanted.width));
+  }
+  return values;
+}
+
+}  // namespace composer

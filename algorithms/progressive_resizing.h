@@ -1,0 +1,64 @@
+// progressive_resizing: trains on small images first and lets them grow, which saves most of the
+// arithmetic of the early epochs (Howard 2018, DAWNBench; fast.ai).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <string_view>
+
+#include "composer/algorithm.h"
+#include "composer/loader.h"
+#include "composer/params.h"
+#include "composer/random.h"
+
+namespace composer {
+
+/// Images [N, C, H, W] -> [N, C, size.height, size.width], strides of `format`.
+/// mode "resize": bilinear with antialiasing (a triangle filter as wide as the reduction).
+/// mode "crop": one window for the whole batch, its offset drawn from `random`; at most the images'
+/// size. Throws UserError for another mode.
+at::Tensor resize_batch(const at::Tensor& images, ImageSize size, std::string_view mode,
+                        Random random, at::MemoryFormat format = at::MemoryFormat::Contiguous);
+
+class ProgressiveResizing : public Algorithm {
+ public:
+  struct Params {
+    std::string mode = "resize";
+    double initial_scale = 0.5;
+    double finetune_fraction = 0.2;
+    double delay_fraction = 0.5;
+    int64_t size_increment = 4;
+
+    void fields(auto&& f) {
+      f("mode", mode, "how images get smaller", one_of("resize", "crop"));
+      f("initial_scale", initial_scale, "side of the first images, as a share of the full one",
+        in(0.0, 1.0));
+      f("finetune_fraction", finetune_fraction,
+        "share of training at its end that sees full images", in(0.0, 1.0));
+      f("delay_fraction", delay_fraction, "share of training at its start that sees the first size",
+        in(0.0, 1.0));
+      f("size_increment", size_increment, "widths are multiples of this many pixels", at_least(1));
+    }
+    std::string check() const;
+  };
+
+  explicit ProgressiveResizing(Params params) : params_(std::move(params)) {}
+
+  /// Share of the full side, in [initial_scale, 1], when the share `elapsed` of training is done.
+  static double scale(double elapsed, const Params& params);
+  /// The full width times `scale`, rounded to a multiple of size_increment (half to even); the
+  /// height in proportion, rounded down. Never empty nor larger than `full`; `full` itself for a
+  /// scale of 1.
+  static ImageSize size(ImageSize full, double scale, const Params& params);
+
+  void after_dataloader(State& state) override;
+  /// The scale factor; height and width too when state.batch.input is defined, of the shape of a
+  /// full batch.
+  std::vector<std::pair<std::string, double>> planned(const State& state) const override;
+
+ private:
+  Params params_;
+};
+
+}  // namespace composer

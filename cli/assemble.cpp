@@ -1,0 +1,108 @@
+#include "cli/assemble.h"
+
+#include <ATen/Context.h>
+
+#include <cstdlib>
+
+#include "composer/device.h"
+#include "composer/error.h"
+#include "composer/log.h"
+
+namespace composer {
+namespace {
+
+template <class T>
+std::vector<Member<T>> build_members(const std::vector<std::shared_ptr<ComponentOf<T>>>& components) {
+  std::vector<Member<T>> members;
+  for (const auto& component : components)
+    members.push_back({component->name(), component->build(), component->subscriptions()});
+  return members;
+}
+
+template <class T>
+std::vector<std::shared_ptr<T>> build_all(const std::vector<std::shared_ptr<ComponentOf<T>>>& components) {
+  std::vector<std::shared_ptr<T>> built;
+  for (const auto& component : components) built.push_back(component->build());
+  return built;
+}
+
+std::shared_ptr<Loader> open(const Recipe& recipe, const Model& model, bool training) {
+  const std::string key = training ? "train_dataset" : "val_dataset";
+  const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
+  try {
+    const auto dataset = component->build();
+    const auto classes = static_cast<int64_t>(dataset->class_names().size());
+    if (classes > model.num_classes())
+      throw UserError("the data have " + std::to_string(classes) + " classes, the model " +
+                      std::to_string(model.num_classes()) + "; set model." + recipe.model->name() + ".num_classes");
+    return dataset->open(loader_options(recipe, training));
+  } catch (const UserError& error) {
+    std::vector<std::string> problems;
+    for (const auto& problem : error.problems()) problems.push_back(key + "." + component->name() + ": " + problem);
+    throw UserError(problems);
+  }
+}
+
+void refuse_several_ranks() {
+  const char* world_size = std::getenv("WORLD_SIZE");
+  if (world_size != nullptr && std::atoi(world_size) > 1)
+    throw UserError("WORLD_SIZE: " + std::string(world_size) +
+                    ": training on several ranks comes with a later version; use one (-n 1)");
+}
+
+void warn_of_options_without_effect(const DataloaderOptions& options) {
+  if (!options.persistent_workers)
+    log::warn("dataloader.persistent_workers: false has no effect: workers are threads that live as long as the run");
+  if (options.timeout > 0) log::warn("dataloader.timeout: has no effect: a worker's failure ends the wait by itself");
+}
+
+}  // namespace
+
+std::shared_ptr<Model> build_model(const Recipe& recipe) {
+  at::manual_seed(static_cast<uint64_t>(recipe.options.seed));
+  return recipe.model->build();
+}
+
+LoaderOptions loader_options(const Recipe& recipe, bool training) {
+  const auto& options = recipe.options;
+  LoaderOptions loader;
+  loader.batch_size = training ? options.train_batch_size : options.eval_batch_size.value_or(options.train_batch_size);
+  loader.seed = static_cast<uint64_t>(options.seed);
+  loader.num_workers = options.dataloader.num_workers;
+  loader.prefetch_factor = options.dataloader.prefetch_factor;
+  loader.pin_memory = options.dataloader.pin_memory && !resolve_device(options.device).is_cpu();
+  const auto subset = training ? options.train_subset_num_batches : options.eval_subset_num_batches;
+  if (subset > 0) loader.subset_num_batches = subset;
+  return loader;
+}
+
+TrainerParts assemble_model(const Recipe& recipe) {
+  TrainerParts parts;
+  parts.options = recipe.options;
+  parts.model = build_model(recipe);
+  parts.algorithms = build_members(recipe.algorithms);
+  parts.callbacks = build_members(recipe.callbacks);
+  parts.recipe = dump(recipe);
+  return parts;
+}
+
+TrainerParts assemble_evaluation(const Recipe& recipe) {
+  if (!recipe.val_dataset) throw UserError("val_dataset: missing: there is nothing to evaluate on");
+  auto parts = assemble_model(recipe);
+  parts.eval_loader = open(recipe, *parts.model, false);
+  return parts;
+}
+
+TrainerParts assemble_training(const Recipe& recipe) {
+  refuse_several_ranks();
+  warn_of_options_without_effect(recipe.options.dataloader);
+  auto parts = assemble_model(recipe);
+  parts.train_loader = open(recipe, *parts.model, true);
+  if (recipe.val_dataset) parts.eval_loader = open(recipe, *parts.model, false);
+  parts.optimizer = recipe.optimizer->build();
+  parts.schedulers = build_all(recipe.schedulers);
+  parts.loggers = build_all(recipe.loggers);
+  return parts;
+}
+
+}  // namespace composer

@@ -1,0 +1,23 @@
+// From a resolved recipe to the parts of a run.
+#pragma once
+
+#include "composer/recipe.h"
+#include "composer/trainer.h"
+
+namespace composer {
+
+/// The recipe's model with its initial weights, a function of the seed.
+std::shared_ptr<Model> build_model(const Recipe& recipe);
+
+LoaderOptions loader_options(const Recipe& recipe, bool training);
+
+/// Model, algorithms and callbacks; no data, no optimizer.
+TrainerParts assemble_model(const Recipe& recipe);
+
+/// What `assemble_model` makes and the evaluation data. UserError when the recipe has none.
+TrainerParts assemble_evaluation(const Recipe& recipe);
+
+/// Everything. UserError when data are missing, do not fit the model, or several ranks are asked for.
+TrainerParts assemble_training(const Recipe& recipe);
+
+}  // namespace composer

@@ -1,0 +1,20 @@
+// The subcommands. Each takes the words after its name, and returns the exit status or throws (composer/error.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace composer {
+
+using Words = std::vector<std::string>;
+
+int train_command(const Words& words);
+int eval_command(const Words& words);
+int predict_command(const Words& words);
+int list_command(const Words& words);
+int describe_command(const Words& words);
+int bench_command(const Words& words);
+int checkpoint_command(const Words& words);
+int data_command(const Words& words);
+
+}  // namespace composer

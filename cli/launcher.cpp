@@ -1,0 +1,75 @@
+#include "cli/launcher.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+
+#include "composer/error.h"
+#include "composer/value.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+
+int64_t whole_number(const std::string& option, const std::string& text, int64_t least) {
+  int64_t value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc{} || end != text.data() + text.size() || value < least)
+    throw UserError(option + ": '" + text + "' is not a whole number of at least " + std::to_string(least));
+  return value;
+}
+
+fs::path find_program(const std::string& name) {
+  const auto here = fs::read_symlink("/proc/self/exe").parent_path();
+  for (const auto& path : {fs::path(name), here / name, here / fs::path(name).filename()})
+    if (fs::is_regular_file(path) && access(path.c_str(), X_OK) == 0) return fs::absolute(path);
+  std::string problem = "composer: '" + name + "' is no subcommand, nor a program here or beside composer";
+  throw UserError(problem + suggestion(name, command_names()));
+}
+
+}  // namespace
+
+Launch take_launch_options(Words& words) {
+  static const std::map<std::string, int64_t> least{{"-n", 1},           {"--nproc", 1},      {"--node_rank", 0},
+                                                    {"--world_size", 1}, {"--master_port", 1}};
+  Launch launch;
+  bool world_size_given = false;
+  while (!words.empty() && (least.contains(words[0]) || words[0] == "--master_addr")) {
+    if (words.size() < 2) throw UserError(words[0] + ": needs a value");
+    if (words[0] != "--master_addr") {
+      const auto value = whole_number(words[0], words[1], least.at(words[0]));
+      if (words[0] == "-n" || words[0] == "--nproc") launch.ranks = value;
+      if (words[0] == "--world_size") launch.world_size = value, world_size_given = true;
+    }
+    words.erase(words.begin(), words.begin() + 2);
+  }
+  if (!world_size_given) launch.world_size = launch.ranks;
+  if (launch.world_size < launch.ranks)
+    throw UserError("--world_size: " + std::to_string(launch.world_size) + " is less than the " +
+                    std::to_string(launch.ranks) + " ranks of this machine (-n)");
+  return launch;
+}
+
+void check_ranks(const Launch& launch, const Words& words) {
+  const auto has = [&](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+  if (launch.world_size > 1 && !has("--dump") && !has("--plan") && !has("--help"))
+    throw UserError("-n: training on several ranks comes with a later version; use -n 1 (--plan and --dump take any -n)");
+}
+
+int start_program(const Launch& launch, const Words& words) {
+  const auto program = find_program(words[0]);
+  check_ranks(launch, words);
+  std::vector<char*> arguments;
+  for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  for (const char* name : {"RANK", "LOCAL_RANK", "NODE_RANK"}) setenv(name, "0", 1);
+  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) setenv(name, "1", 1);
+  execv(program.c_str(), arguments.data());
+  throw UserError(program.string() + ": cannot be started");
+}
+
+}  // namespace composer

@@ -1,0 +1,115 @@
+// The subcommands list, describe, checkpoint and data: what there is.
+#include <algorithm>
+#include <iomanip>
+#include <iostream>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "composer/checkpoint.h"
+#include "composer/error.h"
+#include "composer/recipe.h"
+#include "composer/registry.h"
+
+namespace composer {
+namespace {
+
+using Line = std::pair<std::string, std::string>;
+
+void print(const std::vector<Line>& lines) {
+  size_t width = 0;
+  for (const auto& [name, doc] : lines) width = std::max(width, name.size());
+  for (const auto& [name, doc] : lines) {
+    if (doc.empty()) std::cout << name << '\n';
+    else std::cout << std::left << std::setw(static_cast<int>(width)) << name << "  " << doc << '\n';
+  }
+}
+
+std::vector<Line> lines_of(const CatalogBase& catalog) {
+  std::vector<Line> lines;
+  for (const auto& name : catalog.names()) lines.emplace_back(name, catalog.doc(name));
+  return lines;
+}
+
+std::vector<Line> recipe_lines() {
+  std::vector<Line> lines;
+  for (const auto& recipe : list_recipes()) lines.emplace_back(recipe.name, recipe.doc);
+  return lines;
+}
+
+const CatalogBase* catalog_of(const std::string& kind) {
+  for (const auto* catalog : registry().catalogs())
+    if (kind == catalog->kind() || kind == catalog->kind() + "s") return catalog;
+  return nullptr;
+}
+
+std::vector<std::string> kinds(const std::string& ending) {
+  std::vector<std::string> words;
+  for (const auto* catalog : registry().catalogs()) words.push_back(catalog->kind() + ending);
+  return words;
+}
+
+}  // namespace
+
+int list_command(const Words& words) {
+  CLI::App app("Lists what recipes can name, one a line, its name first.", "list");
+  std::string kind;
+  app.add_option("kind", kind, "algorithms, models, datasets, optimizers, schedulers, callbacks, loggers or recipes");
+  if (!parse(app, words)) return 0;
+
+  if (kind == "recipes") {
+    print(recipe_lines());
+  } else if (const auto* catalog = catalog_of(kind)) {
+    print(lines_of(*catalog));
+  } else if (kind.empty()) {
+    for (const auto* each : registry().catalogs()) {
+      std::cout << each->kind() << "s:\n";
+      print(lines_of(*each));
+      std::cout << '\n';
+    }
+    std::cout << "recipes:\n";
+    print(recipe_lines());
+  } else {
+    auto known = kinds("s");
+    known.push_back("recipes");
+    throw UserError("composer list: unknown kind '" + kind + "'" + suggestion(kind, known));
+  }
+  return 0;
+}
+
+int describe_command(const Words& words) {
+  CLI::App app("Describes a component and its hyperparameters.", "describe");
+  std::string kind, name;
+  app.add_option("kind", kind, "algorithm, model, dataset, optimizer, scheduler, callback or logger")->required();
+  app.add_option("name", name, "as `composer list` shows it")->required();
+  if (!parse(app, words)) return 0;
+
+  const auto* catalog = catalog_of(kind);
+  if (catalog == nullptr)
+    throw UserError("composer describe: unknown kind '" + kind + "'" + suggestion(kind, kinds("")));
+  if (!catalog->contains(name))
+    throw UserError("composer describe: unknown " + catalog->kind() + " '" + name + "'" +
+                    suggestion(name, catalog->names()));
+  std::cout << name << ": " << catalog->doc(name) << '\n';
+  const auto component = catalog->find(name);
+  const auto help = help_text(component->fields());
+  std::cout << (help.empty() ? "It has no hyperparameters.\n" : "hyperparameters:\n" + help);
+  return 0;
+}
+
+int checkpoint_command(const Words& words) {
+  CLI::App app("Shows what a checkpoint holds.", "checkpoint");
+  std::string action, path;
+  app.add_option("action", action, "info")->required();
+  app.add_option("path", path, "a checkpoint folder")->required();
+  if (!parse(app, words)) return 0;
+  if (action != "info") throw UserError("composer checkpoint: unknown action '" + action + "'; there is: info");
+  std::cout << describe_checkpoint(path);
+  return 0;
+}
+
+int data_command(const Words&) {
+  throw UserError("composer data: .beton files come with a later version; image folders, CIFAR-10 and MNIST are read as "
+                  "they are (composer list datasets)");
+}
+
+}  // namespace composer

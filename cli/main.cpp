@@ -1,0 +1,99 @@
+#include "cli/main.h"
+
+#include <c10/util/Exception.h>
+
+#include <iostream>
+#include <map>
+#include <utility>
+
+#include "algorithms/all.h"
+#include "cli/commands.h"
+#include "cli/launcher.h"
+#include "composer/builtin.h"
+#include "composer/error.h"
+#include "composer/log.h"
+#include "composer/registry.h"
+#include "composer/version.h"
+#include "data/all.h"
+#include "models/all.h"
+
+namespace composer {
+namespace {
+
+constexpr const char* help = R"(composer trains convolutional networks by recipes of composable speed-up methods.
+
+  composer train                              the quickstart: trains a small network on a drawn image set
+  composer train -f RECIPE [--key VALUE ...]  trains; any key of the recipe can be overridden
+  composer train -f RECIPE --plan | --dump    what would run | the resolved recipe as YAML
+  composer eval -f RECIPE --load_path P       evaluates weights
+  composer predict -f RECIPE --load_path P --source FILE|FOLDER [--top_k 5] [--logits]
+  composer list [algorithms|models|datasets|optimizers|schedulers|callbacks|loggers|recipes]
+  composer describe algorithm NAME            (or model, dataset, ...) its hyperparameters
+  composer bench step|overhead ...            measures
+  composer checkpoint info PATH               what a checkpoint holds
+  composer [-n N] [--node_rank R --world_size W --master_addr A --master_port P] [train | PATH/TO/TRAINER] ...
+                                              starts N ranks of a trainer
+
+`composer SUBCOMMAND --help` says more. Exit status: 0 done, 1 the run failed, 2 the input is wrong, 130/143 interrupted.
+)";
+
+const std::map<std::string, int (*)(const Words&)> commands{
+    {"train", train_command},       {"eval", eval_command},   {"predict", predict_command},
+    {"list", list_command},         {"describe", describe_command}, {"bench", bench_command},
+    {"checkpoint", checkpoint_command}, {"data", data_command}};
+
+int run(Words words) {
+  if (words.empty() || words[0] == "--help" || words[0] == "-h") {
+    std::cout << help;
+    return 0;
+  }
+  if (words[0] == "--version") {
+    std::cout << "composer " << version << '\n';
+    return 0;
+  }
+  const Launch launch = take_launch_options(words);
+  if (words.empty() || words[0].starts_with("-")) words.insert(words.begin(), "train");
+  const auto command = commands.find(words[0]);
+  if (command == commands.end()) return start_program(launch, words);
+  words.erase(words.begin());
+  check_ranks(launch, words);
+  return command->second(words);
+}
+
+void add_builtin_components() {
+  static bool added = false;
+  if (std::exchange(added, true)) return;
+  auto& known = registry();
+  add_builtin_core(known);
+  add_builtin_algorithms(known);
+  add_builtin_models(known);
+  add_builtin_datasets(known);
+}
+
+}  // namespace
+
+const std::vector<std::string>& command_names() {
+  static const auto names = [] {
+    std::vector<std::string> all;
+    for (const auto& [name, command] : commands) all.push_back(name);
+    return all;
+  }();
+  return names;
+}
+
+int main(int argc, char** argv) {
+  try {
+    add_builtin_components();
+    return run(Words(argv + 1, argv + argc));
+  } catch (const UserError& error) {
+    for (const auto& problem : error.problems()) log::error(problem);
+    return 2;
+  } catch (const c10::Error& error) {
+    log::error(std::string("failed: ") + error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    log::error(std::string("failed: ") + error.what());
+  }
+  return 1;
+}
+
+}  // namespace composer

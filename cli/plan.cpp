@@ -1,0 +1,165 @@
+#include "cli/plan.h"
+
+#include <cmath>
+#include <sstream>
+
+#include "cli/assemble.h"
+#include "composer/error.h"
+
+namespace composer {
+namespace {
+
+/// The longest table of the schedule; more changes than this are thinned out.
+constexpr size_t most_rows = 40;
+
+struct Length {
+  int64_t samples = 0, batches = 0;
+  ImageSize image;
+  std::string note;
+};
+
+Length length_of(const Recipe& recipe) {
+  const auto dataset = recipe.train_dataset->build();
+  const auto options = loader_options(recipe, true);
+  Length length;
+  length.image = dataset->image_size();
+  try {
+    const auto loader = dataset->open(options);
+    length.samples = loader->samples_per_epoch(), length.batches = loader->batches_per_epoch();
+    length.image = loader->image_size();
+    return length;
+  } catch (const UserError& missing) {
+    const auto published = dataset->published_samples();
+    if (!published) throw UserError("train_dataset." + recipe.train_dataset->name() + ": " + missing.what());
+    length.note = " (the set's published size; the data were not read: " + std::string(missing.what()) + ")";
+    const int64_t size = options.batch_size;
+    length.batches = dataset->drop_last() ? *published / size : (*published + size - 1) / size;
+    length.samples = dataset->drop_last() ? length.batches * size : *published;
+    if (options.subset_num_batches && *options.subset_num_batches < length.batches) {
+      length.batches = *options.subset_num_batches;
+      length.samples = length.batches * size;
+    }
+    return length;
+  }
+}
+
+void print_events(std::ostream& out, Engine& engine) {
+  out << "\nevents (who runs, in order):\n";
+  for (size_t i = 0; i < event_count; ++i) {
+    const auto names = engine.order(static_cast<Event>(i));
+    if (names.empty()) continue;
+    out << "  " << event_names[i] << ":";
+    for (const auto& name : names) out << ' ' << name;
+    out << '\n';
+  }
+}
+
+using Row = std::vector<std::pair<std::string, double>>;
+
+/// What changes in steps (sizes) decides where a row stands; what moves all the time (learning rate, scale) is shown.
+bool steps(const std::string& name) { return name.ends_with("/height") || name.ends_with("/width"); }
+
+bool same_step(const Row& a, const Row& b) {
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i)
+    if (steps(a[i].first) && a[i].second != b[i].second) return false;
+  return a.size() == b.size();
+}
+
+Row row_at(const Recipe& recipe, const std::vector<std::shared_ptr<Scheduler>>& schedulers, Engine& engine,
+           State& state, double lr) {
+  Row row{{"lr", lr * multiplier(schedulers, state.time, state.schedule, recipe.options.scale_schedule_ratio)}};
+  for (const auto& algorithm : engine.algorithms())
+    for (auto& value : algorithm.component->planned(state)) row.push_back(std::move(value));
+  return row;
+}
+
+void print_row(std::ostream& out, const Timestamp& time, const Row& row) {
+  out << "  epoch " << time.epoch << " batch " << time.batch << ":";
+  for (const auto& [name, value] : row) out << "  " << name << ' ' << std::round(value * 1e6) / 1e6;
+  out << '\n';
+}
+
+void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, State& state) {
+  const auto total = state.schedule.total_batches();
+  out << "\nschedule:\n";
+  if (!total) {
+    out << "  runs for " << state.schedule.max_duration.str() << ", however many batches these are\n";
+    return;
+  }
+  std::vector<std::shared_ptr<Scheduler>> schedulers;
+  for (const auto& scheduler : recipe.schedulers) {
+    schedulers.push_back(scheduler->build());
+    for (const auto& warning : schedulers.back()->check(state.schedule, recipe.options.scale_schedule_ratio))
+      out << "  warning: " << warning << '\n';
+  }
+  double lr = 0;
+  for (const auto& field : recipe.optimizer->fields().fields)
+    if (field.name == "lr") lr = std::stod(field.write().text);
+
+  const auto at_batch = [&](int64_t batch) {
+    const auto& schedule = state.schedule;
+    Timestamp time;
+    time.batch = batch;
+    time.epoch = batch / schedule.batches_per_epoch;
+    time.batch_in_epoch = batch % schedule.batches_per_epoch;
+    time.sample = time.epoch * schedule.samples_per_epoch + time.batch_in_epoch * schedule.batch_size;
+    time.sample_in_epoch = time.batch_in_epoch * schedule.batch_size;
+    return time;
+  };
+  std::vector<std::pair<Timestamp, Row>> rows;
+  Row last;
+  for (int64_t batch = 0; batch < *total; ++batch) {
+    state.time = at_batch(batch);
+    auto row = row_at(recipe, schedulers, engine, state, lr);
+    const bool shown = batch == 0 || batch + 1 == *total || batch * 10 / *total != (batch - 1) * 10 / *total;
+    if (shown || !same_step(row, last)) rows.emplace_back(state.time, row);
+    last = std::move(row);
+  }
+  const size_t stride = (rows.size() + most_rows - 1) / most_rows;
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (i % stride == 0 || i + 1 == rows.size()) print_row(out, rows[i].first, rows[i].second);
+}
+
+}  // namespace
+
+std::string plan(const Recipe& recipe) {
+  std::ostringstream out;
+  const auto length = length_of(recipe);
+  const auto& options = recipe.options;
+
+  State state;
+  Logger logger;
+  state.logger = &logger;
+  state.seed = static_cast<uint64_t>(options.seed);
+  state.schedule = {length.batches, length.samples, options.train_batch_size,
+                    scale_duration(options.max_duration, options.scale_schedule_ratio)};
+  auto parts = assemble_model(recipe);
+  state.model = parts.model;
+  Engine engine;
+  for (auto& algorithm : parts.algorithms) engine.add(std::move(algorithm));
+  for (auto& callback : parts.callbacks) engine.add(std::move(callback));
+
+  int64_t weights = 0;
+  for (const auto& parameter : state.model->parameters()) weights += parameter.numel();
+  out << "model: " << recipe.model->name() << ", " << weights << " parameters\n"
+      << "train_dataset: " << recipe.train_dataset->name() << ", " << length.samples << " samples an epoch, "
+      << length.image.height << " x " << length.image.width << length.note << '\n'
+      << "max_duration: " << state.schedule.max_duration.str() << ", " << length.batches << " batches an epoch";
+  if (const auto total = state.schedule.total_batches()) out << ", " << *total << " in all";
+  out << "\nprecision: " << options.precision << ", device: " << options.device << '\n';
+
+  engine.run(Event::init, state);
+  for (const auto& algorithm : engine.algorithms()) {
+    const auto changes = algorithm.component->report();
+    if (changes.empty()) continue;
+    out << '\n' << algorithm.name << " replaces " << changes.size() << " layers:\n";
+    for (const auto& change : changes) out << "  " << change << '\n';
+  }
+  print_events(out, engine);
+  const int64_t channels = 3;
+  state.batch.input = at::empty({1, channels, length.image.height, length.image.width}, at::kMeta);
+  print_schedule(out, recipe, engine, state);
+  return out.str();
+}
+
+}  // namespace composer

@@ -1,0 +1,46 @@
+#include "composer/builtin.h"
+
+#include "composer/callbacks.h"
+#include "composer/callbacks.h"
+#include "composer/optimizers.h"
+#include "composer/schedulers.h"
+
+namespace composer {
+
+void add_builtin_core(Registry& registry) {
+  auto& optimizers = registry.optimizers;
+  optimizers.add<Sgd>("sgd", "stochastic gradient descent; weight decay is part of the gradient");
+  optimizers.add<DecoupledSgdw>(
+      "decoupled_sgdw", "SGD whose weight decay does not depend on the learning rate's size");
+  optimizers.add<AdamW>("adamw", "Adam with decoupled weight decay, as PyTorch has it");
+  optimizers.add<DecoupledAdamW>(
+      "decoupled_adamw", "AdamW whose weight decay does not depend on the learning rate's size");
+
+  auto& schedulers = registry.schedulers;
+  schedulers.add<ScheduledBy<Constant>>("constant", "a fixed multiplier");
+  schedulers.add<ScheduledBy<StepDecay>>("step", "drops by gamma every step_size");
+  schedulers.add<ScheduledBy<MultiStep>>("multistep", "drops by gamma at each milestone");
+  schedulers.add<ScheduledBy<Exponential>>("exponential",
+                                           "falls steadily by gamma every decay_period");
+  schedulers.add<ScheduledBy<LinearDecay>>("linear_decay", "a straight line");
+  schedulers.add<ScheduledBy<CosineDecay>>("cosine_decay", "half a cosine");
+  schedulers.add<ScheduledBy<CosineWarmRestart>>("cosine_warmrestart",
+                                                 "cosines with restarts (SGDR)");
+  schedulers.add<ScheduledBy<Polynomial>>("polynomial", "a power of the remaining share");
+  schedulers.add<ScheduledBy<ConstantWithWarmup>>("constant_with_warmup",
+                                                  "linear warm-up, then a fixed multiplier");
+  schedulers.add<ScheduledBy<MultiStepWithWarmup>>("multistep_with_warmup",
+                                                   "linear warm-up, then multistep");
+  schedulers.add<ScheduledBy<LinearDecayWithWarmup>>("linear_decay_with_warmup",
+                                                     "linear warm-up, then a straight line");
+  schedulers.add<ScheduledBy<CosineDecayWithWarmup>>("cosine_decay_with_warmup",
+                                                     "linear warm-up, then half a cosine");
+  schedulers.add<ScheduledBy<PolyDecayWithWarmup>>(
+      "poly_decay_with_warmup", "linear warm-up, then a power of the remaining share");
+
+  registry.callbacks.add<SpeedMonitor>("speed_monitor", "images a second, and seconds of training");
+  registry.callbacks.add<LrMonitor>("lr_monitor", "the learning rate of each batch");
+  registry.callbacks.add<CheckpointSaver>("checkpoint_saver", "a checkpoint every so often, beside the recipe's save_interval");
+}
+
+}  // namespace composer

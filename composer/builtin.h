@@ -1,0 +1,11 @@
+// The components that belong to the loop itself.
+#pragma once
+
+#include "composer/registry.h"
+
+namespace composer {
+
+/// Registers the built-in optimizers, schedulers and callbacks.
+void add_builtin_core(Registry& registry);
+
+}  // namespace composer

@@ -1,0 +1,69 @@
+#include "composer/callbacks.h"
+
+#include <chrono>
+
+#include "composer/logger.h"
+#include "composer/optimizer.h"
+#include "composer/state.h"
+
+namespace composer {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+void SpeedMonitor::batch_start(const State& state, Logger&, RunControl&) {
+  if (last_ >= 0) return;
+  last_ = now();
+  last_sample_ = state.time.sample;
+}
+
+void SpeedMonitor::batch_end(const State& state, Logger& logger, RunControl&) {
+  const double end = now();
+  window_.push_back({end - last_, state.time.sample - last_sample_});
+  sum_.seconds += window_.back().seconds, sum_.samples += window_.back().samples;
+  training_ += window_.back().seconds;
+  last_ = end;
+  last_sample_ = state.time.sample;
+  if (static_cast<int64_t>(window_.size()) > params_.window_size) {
+    sum_.seconds -= window_.front().seconds, sum_.samples -= window_.front().samples;
+    window_.pop_front();
+  }
+  if (sum_.seconds > 0) logger.log("throughput/samples_per_sec", static_cast<double>(sum_.samples) / sum_.seconds);
+}
+
+void SpeedMonitor::epoch_end(const State&, Logger& logger, RunControl&) { logger.log("wall_clock/train", training_); }
+
+void SpeedMonitor::eval_start(const State&, Logger&, RunControl&) { eval_begin_ = now(); }
+
+void SpeedMonitor::eval_end(const State&, Logger&, RunControl&) {
+  if (last_ >= 0) last_ += now() - eval_begin_;
+}
+
+void SpeedMonitor::load_state_dict(const StateDict& state) {
+  if (const auto found = state.values.find("training_seconds"); found != state.values.end())
+    if (const auto* seconds = std::get_if<double>(&found->second)) training_ = *seconds;
+}
+
+void LrMonitor::after_train_batch(const State& state, Logger& logger, RunControl&) {
+  logger.log("lr", state.optimizer->lr());
+}
+
+std::string CheckpointSaver::Params::check() const {
+  if (save_interval.unit == TimeUnit::second || save_interval.unit == TimeUnit::duration)
+    return "save_interval: must be in ep, ba or sp, not " + save_interval.str();
+  return "";
+}
+
+void CheckpointSaver::batch_checkpoint(const State& state, Logger&, RunControl& control) {
+  if (state.schedule.due(params_.save_interval, state.time, false)) control.request_checkpoint();
+}
+
+void CheckpointSaver::epoch_checkpoint(const State& state, Logger&, RunControl& control) {
+  if (state.schedule.due(params_.save_interval, state.time, true)) control.request_checkpoint();
+}
+
+}  // namespace composer

@@ -1,0 +1,68 @@
+// Built-in callbacks.
+#pragma once
+
+#include <deque>
+
+#include "composer/algorithm.h"
+#include "composer/params.h"
+#include "composer/time.h"
+
+namespace composer {
+
+/// throughput/samples_per_sec over the last window_size batches (fewer at the start), evaluation left out; at each
+/// epoch's end wall_clock/train, seconds of training so far.
+class SpeedMonitor : public Callback {
+ public:
+  struct Params {
+    int64_t window_size = 100;
+    void fields(auto&& f) { f("window_size", window_size, "batches that the rate is taken over", at_least(1)); }
+  };
+  explicit SpeedMonitor(Params params) : params_(params) {}
+
+  void batch_start(const State& state, Logger& logger, RunControl& control) override;
+  void batch_end(const State& state, Logger& logger, RunControl& control) override;
+  void epoch_end(const State& state, Logger& logger, RunControl& control) override;
+  void eval_start(const State& state, Logger& logger, RunControl& control) override;
+  void eval_end(const State& state, Logger& logger, RunControl& control) override;
+
+  StateDict state_dict() const override { return {{}, {{"training_seconds", training_}}}; }
+  void load_state_dict(const StateDict& state) override;
+
+ private:
+  struct Batch {
+    double seconds;
+    int64_t samples;
+  };
+  Params params_;
+  std::deque<Batch> window_;
+  Batch sum_{0, 0};
+  double last_ = -1;  ///< steady-clock seconds at the end of the last batch; negative: none
+  double eval_begin_ = 0;
+  double training_ = 0;
+  int64_t last_sample_ = 0;
+};
+
+/// lr: the learning rate that each batch trained with.
+class LrMonitor : public Callback {
+ public:
+  void after_train_batch(const State& state, Logger& logger, RunControl& control) override;
+};
+
+/// Asks for a checkpoint every save_interval, beside the recipe's own key of that name.
+class CheckpointSaver : public Callback {
+ public:
+  struct Params {
+    Time save_interval{1, TimeUnit::epoch};
+    void fields(auto&& f) { f("save_interval", save_interval, "how often to save, in ep, ba or sp; 0 = never"); }
+    std::string check() const;
+  };
+  explicit CheckpointSaver(Params params) : params_(params) {}
+
+  void batch_checkpoint(const State& state, Logger& logger, RunControl& control) override;
+  void epoch_checkpoint(const State& state, Logger& logger, RunControl& control) override;
+
+ private:
+  Params params_;
+};
+
+}  // namespace composer

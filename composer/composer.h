@@ -1,0 +1,22 @@
+// Everything that a program with components of its own includes, besides cli/main.h.
+#pragma once
+
+#include "composer/algorithm.h"
+#include "composer/batch.h"
+#include "composer/error.h"
+#include "composer/event.h"
+#include "composer/layer.h"
+#include "composer/layers.h"
+#include "composer/loader.h"
+#include "composer/log.h"
+#include "composer/logger.h"
+#include "composer/loss.h"
+#include "composer/model.h"
+#include "composer/optimizer.h"
+#include "composer/params.h"
+#include "composer/random.h"
+#include "composer/registry.h"
+#include "composer/scheduler.h"
+#include "composer/state.h"
+#include "composer/surgery.h"
+#include "composer/time.h"

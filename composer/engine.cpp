@@ -1,0 +1,64 @@
+#include "composer/engine.h"
+
+#include <ATen/record_function.h>
+
+#include <algorithm>
+
+#include "composer/state.h"
+
+namespace composer {
+
+void Engine::arrange() {
+  for (size_t index = 0; index < event_count; ++index) {
+    auto& [algorithms, callbacks] = listeners_[index];
+    algorithms.clear(), callbacks.clear();
+    for (const auto& member : algorithms_)
+      if (member.events[index]) algorithms.push_back(&member);
+    for (const auto& member : callbacks_)
+      if (member.events[index]) callbacks.push_back(&member);
+    std::stable_sort(algorithms.begin(), algorithms.end(), [](const auto* a, const auto* b) {
+      return a->component->order() < b->component->order();
+    });
+    if (closing(static_cast<Event>(index))) std::reverse(algorithms.begin(), algorithms.end());
+  }
+  arranged_ = true;
+}
+
+void Engine::run(Event event, State& state) {
+  if (!arranged_) arrange();
+  const auto& [algorithms, callbacks] = listeners_[static_cast<size_t>(event)];
+  if (algorithms.empty() && callbacks.empty()) return;
+
+  RECORD_FUNCTION(std::string(name(event)), std::vector<c10::IValue>());
+  const auto run_algorithms = [&] {
+    for (const auto* member : algorithms) {
+      RECORD_FUNCTION(member->name, std::vector<c10::IValue>());
+      member->component->run(event, state);
+    }
+  };
+  const auto run_callbacks = [&] {
+    for (const auto* member : callbacks) {
+      RECORD_FUNCTION(member->name, std::vector<c10::IValue>());
+      member->component->run(event, state, *state.logger, control_);
+    }
+  };
+  if (event == Event::init) {
+    run_callbacks();
+    run_algorithms();
+  } else {
+    run_algorithms();
+    run_callbacks();
+  }
+}
+
+std::vector<std::string> Engine::order(Event event) {
+  if (!arranged_) arrange();
+  const auto& [algorithms, callbacks] = listeners_[static_cast<size_t>(event)];
+  std::vector<std::string> names;
+  for (const auto* member : algorithms) names.push_back(member->name);
+  for (const auto* member : callbacks) names.push_back(member->name);
+  if (event == Event::init) std::rotate(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(algorithms.size()), names.end());
+  return names;
+}
+
+}  // namespace composer

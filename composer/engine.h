@@ -1,0 +1,52 @@
+// Who runs when: keeps the algorithms and callbacks of each event in the order in which they run.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "composer/algorithm.h"
+
+namespace composer {
+
+/// A component under the name that recipes, logs and checkpoints know it by.
+template <class T>
+struct Member {
+  std::string name;
+  std::shared_ptr<T> component;
+  EventSet events;
+};
+
+/// Algorithms run in the listed order (those that ask for it first or last), reversed on closing events; callbacks after
+/// them in the listed order, except at init, where callbacks come first.
+class Engine {
+ public:
+  void add(Member<Algorithm> algorithm) { algorithms_.push_back(std::move(algorithm)), arranged_ = false; }
+  void add(Member<Callback> callback) { callbacks_.push_back(std::move(callback)), arranged_ = false; }
+
+  void run(Event event, State& state);
+
+  /// Names in the order in which they run.
+  std::vector<std::string> order(Event event);
+
+  const std::vector<Member<Algorithm>>& algorithms() const { return algorithms_; }
+  const std::vector<Member<Callback>>& callbacks() const { return callbacks_; }
+  RunControl& control() { return control_; }
+
+ private:
+  struct Listeners {
+    std::vector<const Member<Algorithm>*> algorithms;
+    std::vector<const Member<Callback>*> callbacks;
+  };
+
+  void arrange();
+
+  std::vector<Member<Algorithm>> algorithms_;
+  std::vector<Member<Callback>> callbacks_;
+  std::array<Listeners, event_count> listeners_;
+  RunControl control_;
+  bool arranged_ = false;
+};
+
+}  // namespace composer

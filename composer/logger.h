@@ -1,0 +1,84 @@
+// Where values go: hooks log by name, the loop closes records, sinks write them some steps late.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "composer/time.h"
+
+namespace composer {
+
+/// What was logged at one place of the run.
+struct Record {
+  std::string_view event;  ///< "batch", "epoch" or "eval"
+  Timestamp time;          ///< after the batch or epoch
+  std::vector<std::pair<std::string, double>> values;
+};
+
+/// What a sink is told when the run starts.
+struct RunInfo {
+  std::filesystem::path folder;
+  std::string run_name;
+  Schedule schedule;
+  Timestamp start;  ///< all zero for a fresh run; a sink drops what it holds of later batches
+};
+
+/// A destination of records, in order of time.
+class LogSink {
+ public:
+  virtual ~LogSink() = default;
+  virtual void open(const RunInfo&) {}
+  virtual void write(const Record& record) = 0;
+  virtual void flush() {}
+};
+
+/// Collects values without waiting for the device: tensors stay there until a later write() finds them copied.
+class Logger {
+ public:
+  void add(std::shared_ptr<LogSink> sink) { sinks_.push_back(std::move(sink)); }
+  void open(const RunInfo& info);
+
+  /// Adds to the record now open. A name logged twice keeps the last value.
+  void log(std::string name, double value);
+  /// `value`: one number, on any device; read later, so it must not be changed in place.
+  void log(std::string name, at::Tensor value);
+
+  /// Closes the open record. Nothing happens when nothing was logged.
+  void commit(std::string_view event, const Timestamp& time);
+
+  /// Starts copying what was committed, and gives the sinks what the write() before this one copied.
+  void write();
+  /// Gives the sinks everything committed so far; waits for the device.
+  void flush();
+
+ private:
+  using Value = std::variant<double, at::Tensor>;
+  struct Pending {
+    std::string_view event;
+    Timestamp time;
+    std::vector<std::pair<std::string, Value>> values;
+  };
+  struct Copy {
+    std::vector<Pending> records;
+    at::Tensor numbers;  ///< float64 on the CPU: the tensors' values in order
+    std::shared_ptr<void> done;  ///< a device event, or null
+  };
+
+  Copy start_copy();
+  void deliver(Copy& copy);
+
+  std::vector<std::shared_ptr<LogSink>> sinks_;
+  Pending open_;
+  std::vector<Pending> committed_;
+  std::deque<Copy> in_flight_;
+};
+
+}  // namespace composer

@@ -1,0 +1,40 @@
+// What a classifier is judged by, gathered over batches without waiting for the device.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "composer/batch.h"
+
+namespace composer {
+
+/// Accuracy, Top5Accuracy (with more than 5 classes) and CrossEntropy, each the mean over all
+/// samples seen, so that a short batch counts for what it holds. A mixed target counts as its
+/// heavier class in the accuracies; label smoothing is left out of all of them.
+class ClassificationMetrics {
+ public:
+  explicit ClassificationMetrics(int64_t num_classes);
+
+  /// logits [N, num_classes] of any floating type; target on the same device. Does not wait for the
+  /// device.
+  void update(const at::Tensor& logits, const Target& target);
+
+  /// Name and value, in the order above; accuracies in [0, 1]. NaN where no sample was seen. Waits
+  /// for the device.
+  std::vector<std::pair<std::string, double>> compute() const;
+  void reset();
+
+  /// float64 [4], additive over ranks: samples, hits, hits among the first five, summed
+  /// cross-entropy. On the device of the last update.
+  const at::Tensor& sums() const { return sums_; }
+  void set_sums(at::Tensor sums) { sums_ = std::move(sums); }
+
+ private:
+  int64_t num_classes_;
+  at::Tensor sums_;
+};
+
+}  // namespace composer

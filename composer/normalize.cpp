@@ -1,0 +1,79 @@
+#include "composer/normalize.h"
+
+#include <ATen/Parallel.h>
+
+
+#include "composer/error.h"
+
+namespace composer {
+namespace {
+
+struct Affine {
+  std::vector<float> scale, shift;
+};
+
+/// x * scale + shift, repeated until a whole number of vectors fits, so that the inner loop needs no channel index.
+Affine pattern(const Normalization& normalization) {
+  const size_t channels = normalization.mean.size(), length = channels * 16;
+  Affine affine{std::vector<float>(length), std::vector<float>(length)};
+  for (size_t i = 0; i < length; ++i) {
+    const size_t c = i % channels;
+    affine.scale[i] = static_cast<float>(1 / normalization.std[c]);
+    affine.shift[i] = static_cast<float>(-normalization.mean[c] / normalization.std[c]);
+  }
+  return affine;
+}
+
+void normalize_interleaved(const uint8_t* in, float* out, int64_t count, const Affine& affine) {
+  const auto period = static_cast<int64_t>(affine.scale.size());
+  const float *scale = affine.scale.data(), *shift = affine.shift.data();
+  int64_t i = 0;
+  for (; i + period <= count; i += period)
+    for (int64_t j = 0; j < period; ++j) out[i + j] = static_cast<float>(in[i + j]) * scale[j] + shift[j];
+  for (int64_t j = 0; i + j < count; ++j) out[i + j] = static_cast<float>(in[i + j]) * scale[j] + shift[j];
+}
+
+void normalize_planar(const uint8_t* in, float* out, int64_t pixels, int64_t channels, const Affine& affine) {
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t i = 0; i < pixels; ++i)
+      out[c * pixels + i] = static_cast<float>(in[i * channels + c]) * affine.scale[c] + affine.shift[c];
+}
+
+at::Tensor normalize_on_device(const at::Tensor& images, const Normalization& normalization, at::MemoryFormat format) {
+  const auto affine = pattern(normalization);
+  const auto channels = static_cast<int64_t>(normalization.mean.size());
+  const auto constant = [&](const std::vector<float>& values) {
+    auto host = at::empty({1, channels, 1, 1}, at::TensorOptions(at::kFloat).pinned_memory(true));
+    std::copy_n(values.begin(), channels, host.mutable_data_ptr<float>());
+    return host.to(images.device(), at::kFloat, /*non_blocking=*/true);
+  };
+  const auto scale = constant(affine.scale), shift = constant(affine.shift);
+  return at::addcmul(shift, images.permute({0, 3, 1, 2}).to(at::kFloat, false, false, format), scale);
+}
+
+}  // namespace
+
+at::Tensor normalize(const at::Tensor& images, const Normalization& normalization, at::MemoryFormat format) {
+  const int64_t samples = images.size(0), pixels = images.size(1) * images.size(2), channels = images.size(3);
+  if (channels != static_cast<int64_t>(normalization.mean.size()))
+    throw RunError("images have " + std::to_string(channels) + " channels, their normalisation " +
+                   std::to_string(normalization.mean.size()));
+  if (!images.is_cpu()) return normalize_on_device(images, normalization, format);
+
+  const auto affine = pattern(normalization);
+  auto out = at::empty({samples, channels, images.size(1), images.size(2)}, at::TensorOptions(at::kFloat), format);
+  const auto bytes = images.contiguous();
+  const uint8_t* in = bytes.const_data_ptr<uint8_t>();
+  float* to = out.mutable_data_ptr<float>();
+  const int64_t size = pixels * channels;
+  at::parallel_for(0, samples, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n)
+      if (format == at::MemoryFormat::ChannelsLast)
+        normalize_interleaved(in + n * size, to + n * size, size, affine);
+      else
+        normalize_planar(in + n * size, to + n * size, pixels, channels, affine);
+  });
+  return out;
+}
+
+}  // namespace composer

@@ -1,0 +1,115 @@
+// The hyperparameters of a run itself: every top-level key of a recipe but those that choose
+// components.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "composer/params.h"
+#include "composer/time.h"
+
+namespace composer {
+
+struct DataloaderOptions {
+  int64_t num_workers = 8;
+  int64_t prefetch_factor = 2;
+  bool pin_memory = true;
+  bool persistent_workers = true;
+  double timeout = 0;
+
+  void fields(auto&& f) {
+    f("num_workers", num_workers, "threads of a rank that read and decode; 0 = the training thread",
+      at_least(0));
+    f("prefetch_factor", prefetch_factor, "batches kept ready", at_least(1));
+    f("pin_memory", pin_memory, "page-locked batches, which copy faster to a GPU");
+    f("persistent_workers", persistent_workers, "keep the threads from epoch to epoch");
+    f("timeout", timeout, "seconds to wait for a batch before giving up; 0 = for ever",
+      at_least(0));
+  }
+};
+
+struct TrainerOptions {
+  int64_t train_batch_size = 0;
+  std::optional<int64_t> eval_batch_size;
+  Time max_duration;
+  Time eval_interval{1, TimeUnit::epoch};
+  std::string precision = "fp32";
+  std::string device = "auto";
+  int64_t seed = 17;
+  bool deterministic_mode = false;
+  int64_t grad_accum = 1;
+  double grad_clip_norm = -1;
+  double scale_schedule_ratio = 1;
+  int64_t train_subset_num_batches = -1;
+  int64_t eval_subset_num_batches = -1;
+  DataloaderOptions dataloader;
+  std::string run_name;  ///< empty: one is made up
+  std::string run_dir = "runs";
+  Time log_interval{10, TimeUnit::batch};
+  Time save_interval{1, TimeUnit::epoch};
+  int64_t save_num_checkpoints_to_keep = -1;
+  std::string load_path;  ///< empty: start afresh
+  bool load_weights_only = false;
+  bool autoresume = false;
+  bool progress_bar = true;
+
+  void fields(auto&& f) {
+    f("train_batch_size", train_batch_size, "samples a step, over all ranks", at_least(1),
+      required);
+    f("eval_batch_size", eval_batch_size, "samples a batch of the evaluation, over all ranks",
+      at_least(1));
+    f("max_duration", max_duration, "length of the training, for instance 90ep or 5000ba", above(0),
+      required);
+    f("eval_interval", eval_interval, "how often to evaluate, in ep, ba or sp; 0 = never");
+    f("precision", precision, "arithmetic of forward and loss; amp is what suits the device",
+      one_of("fp32", "amp", "amp_fp16", "amp_bf16", "bf16"));
+    f("device", device, "where to compute; auto is the GPU if there is one",
+      one_of("auto", "cpu", "gpu"));
+    f("seed", seed, "of every random number", in(0, 4294967295.0));
+    f("deterministic_mode", deterministic_mode,
+      "the same bytes from every run, also on a GPU; slower");
+    f("grad_accum", grad_accum, "microbatches a step is split into", at_least(1),
+      later("auto", "the number of microbatches, for instance 1"));
+    f("grad_clip_norm", grad_clip_norm, "largest norm of all gradients; -1 = no limit",
+      above(0).or_exactly(-1));
+    f("scale_schedule_ratio", scale_schedule_ratio, "stretches max_duration and the schedules",
+      above(0));
+    f("train_subset_num_batches", train_subset_num_batches,
+      "ends each epoch after this many batches; -1 = all", at_least(1).or_exactly(-1));
+    f("eval_subset_num_batches", eval_subset_num_batches,
+      "ends each evaluation after this many batches; -1 = all", at_least(1).or_exactly(-1));
+    f("dataloader", dataloader, "threads and buffers of both data loaders");
+    f("run_name", run_name, "name of the run's folder; a new one is made up if there is none");
+    f("run_dir", run_dir, "folder that holds the folders of runs");
+    f("log_interval", log_interval, "how often values are logged, in ep, ba or sp");
+    f("save_interval", save_interval, "how often to save, in ep, ba or sp; 0 = only at the end");
+    f("save_num_checkpoints_to_keep", save_num_checkpoints_to_keep,
+      "older ones are deleted; -1 = keep all", at_least(1).or_exactly(-1));
+    f("load_path", load_path, "checkpoint folder, .safetensors or .pth file to start from");
+    f("load_weights_only", load_weights_only, "take the weights from load_path and nothing else");
+    f("autoresume", autoresume, "go on from the newest checkpoint of run_name, if there is one");
+    f("progress_bar", progress_bar, "show one");
+  }
+
+  std::string check() const {
+    std::string problems;
+    const auto is_interval = [&](const char* key, const Time& time) {
+      if (time.unit == TimeUnit::second || time.unit == TimeUnit::duration)
+        problems += std::string(key) + ": must be in ep, ba or sp, not " + time.str() + "\n";
+    };
+    is_interval("eval_interval", eval_interval);
+    is_interval("log_interval", log_interval);
+    is_interval("save_interval", save_interval);
+    if (max_duration.unit == TimeUnit::duration)
+      problems += "max_duration: must be in ep, ba, sp or sec, not " + max_duration.str() + "\n";
+    if (autoresume && run_name.empty())
+      problems += "autoresume: needs run_name, the run to go on with\n";
+    if (load_weights_only && load_path.empty()) problems += "load_weights_only: needs load_path\n";
+    if (run_name.find('/') != std::string::npos || run_name == "." || run_name == "..")
+      problems += "run_name: must be the name of a folder, not the path '" + run_name + "'\n";
+    return problems;
+  }
+};
+
+}  // namespace composer

@@ -1,0 +1,45 @@
+// <run_dir>/<run_name>/: the one place where a run leaves what it made.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "composer/time.h"
+
+namespace composer {
+
+/// What a run came to: summary.json.
+struct Summary {
+  std::string status = "failed";  ///< completed, interrupted or failed
+  int signal = 0;                 ///< what interrupted it
+  Timestamp time;
+  double samples_per_second = 0;  ///< training only; evaluation, checkpoints and the first batches left out
+  std::map<std::string, double> metrics, best_metrics;
+  std::string device, precision;
+  int64_t world_size = 1;
+  int64_t peak_memory_bytes = 0;
+};
+
+class RunFolder {
+ public:
+  /// An empty run_name stands for a new, unique one, an empty run_dir for leaving nothing on the disk. Touches no file. UserError when the folder exists already and the
+  /// run does not resume.
+  RunFolder(const std::string& run_dir, std::string run_name, bool resume);
+
+  bool kept() const { return kept_; }
+  const std::string& run_name() const { return run_name_; }
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
+
+  /// Makes the folder and writes hparams.yaml (the resolved recipe; empty: none) into it.
+  void create(const std::string& recipe) const;
+  void write_summary(const Summary& summary) const;
+
+ private:
+  std::string run_name_;
+  std::filesystem::path path_;
+  bool kept_, resume_;
+};
+
+}  // namespace composer

@@ -1,0 +1,24 @@
+// Files of named tensors in the safetensors format: 8 bytes with the length of a JSON header
+// (little-endian), the header (name -> dtype, shape, offsets), the tensors' bytes one after
+// another.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+namespace composer {
+
+using TensorMap = std::map<std::string, at::Tensor>;
+
+/// Writes `tensors`, from any device, row-major, to `path` and flushes it to the disk. The same
+/// tensors give the same bytes. Throws RunError when the file cannot be written.
+void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors);
+
+/// All tensors of the file, on the CPU, with memory of their own. Throws UserError naming the file
+/// and what is wrong with it; a damaged or hostile file does no harm.
+TensorMap read_safetensors(const std::filesystem::path& path);
+
+}  // namespace composer

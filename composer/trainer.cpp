@@ -1,0 +1,420 @@
+#include "composer/trainer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "composer/callbacks.h"
+#include "composer/device.h"
+#include "composer/error.h"
+#include "composer/interrupt.h"
+#include "composer/log.h"
+#include "composer/normalize.h"
+#include "composer/weights.h"
+
+namespace composer {
+namespace {
+
+/// Batches at the start of a process that its measured speed leaves out.
+constexpr int64_t warmup_batches = 10;
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::optional<Batch> next_batch(Loader& loader) {
+  RECORD_FUNCTION("dataloader", std::vector<c10::IValue>());
+  return loader.next();
+}
+
+/// Scales the gradients so that their global L2 norm is at most `limit`, without waiting for the device.
+void clip_gradients(std::vector<at::Tensor>& gradients, double limit) {
+  if (gradients.empty()) return;
+  const auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
+  at::_foreach_mul_(gradients, at::clamp_max(limit / (norm + 1e-6), 1.0));
+}
+
+Schedule schedule_of(const TrainerOptions& options, const Loader* loader) {
+  Schedule schedule;
+  schedule.batch_size = options.train_batch_size;
+  schedule.max_duration = scale_duration(options.max_duration, options.scale_schedule_ratio);
+  if (loader != nullptr) {
+    schedule.batches_per_epoch = loader->batches_per_epoch();
+    schedule.samples_per_epoch = loader->samples_per_epoch();
+  }
+  return schedule;
+}
+
+}  // namespace
+
+Trainer::Trainer(TrainerParts parts)
+    : options_(std::move(parts.options)),
+      folder_(options_.run_dir, options_.run_name, options_.autoresume),
+      train_loader_(std::move(parts.train_loader)),
+      eval_loader_(std::move(parts.eval_loader)),
+      schedulers_(std::move(parts.schedulers)),
+      recipe_(std::move(parts.recipe)),
+      summary_sink_(std::make_shared<SummarySink>()),
+      scaler_(false, at::kCPU) {
+  state_.model = std::move(parts.model);
+  state_.optimizer = std::move(parts.optimizer);
+  state_.schedule = schedule_of(options_, train_loader_.get());
+  state_.seed = static_cast<uint64_t>(options_.seed);
+  state_.grad_accum = options_.grad_accum;
+  state_.logger = &logger_;
+  for (auto& algorithm : parts.algorithms) engine_.add(std::move(algorithm));
+  for (auto& callback : parts.callbacks) engine_.add(std::move(callback));
+  logger_.add(summary_sink_);
+  for (auto& sink : parts.loggers) logger_.add(std::move(sink));
+}
+
+void Trainer::prepare() {
+  if (std::exchange(prepared_, true)) return;
+  state_.device = resolve_device(options_.device);
+  state_.precision = resolve_precision(options_.precision, state_.device);
+  set_deterministic(options_.deterministic_mode);
+  scaler_ = GradScaler(state_.precision == Precision::amp_fp16, state_.device);
+  hits_ = at::zeros({2}, at::TensorOptions(at::kDouble).device(state_.device));
+  if (train_loader_)
+    for (const auto& scheduler : schedulers_)
+      for (const auto& warning : scheduler->check(state_.schedule, options_.scale_schedule_ratio)) log::warn(warning);
+
+  // Surgery may not see the optimizer: it is attached to what surgery leaves.
+  auto optimizer = std::exchange(state_.optimizer, nullptr);
+  engine_.run(Event::init, state_);
+  state_.model->to(state_.device);
+  state_.optimizer = std::move(optimizer);
+  if (state_.optimizer) state_.optimizer->attach(*state_.model);
+  restore();
+}
+
+void Trainer::restore() {
+  namespace fs = std::filesystem;
+  fs::path path = options_.load_path;
+  bool everything = !options_.load_weights_only && state_.optimizer && fs::is_directory(path);
+  if (options_.autoresume && state_.optimizer) {
+    if (auto newest = newest_checkpoint(folder_.checkpoints())) {
+      path = *newest;
+      everything = true;
+    }
+  }
+  if (path.empty()) return;
+  if (!fs::exists(path)) throw UserError("load_path: " + path.string() + " does not exist");
+  if (!everything) {
+    load_weights(*state_.model, path);
+    return;
+  }
+
+  auto checkpoint = load_checkpoint(path);
+  load_weights(*state_.model, path);
+  state_.optimizer->load_state_dict(checkpoint.optimizer);
+  state_.time = checkpoint.time;
+  evaluated_batch_ = checkpoint.evaluated_batch;
+  if (checkpoint.seed != state_.seed)
+    log::warn("seed: the checkpoint's was " + std::to_string(checkpoint.seed) + ", the recipe's is " +
+              std::to_string(state_.seed) + ": the run goes on with other random draws");
+  auto& parts = checkpoint.parts;
+  const auto hand_out = [&](const auto& members, const std::string& kind) {
+    for (const auto& member : members)
+      if (auto found = parts.extract(kind + "." + member.name)) member.component->load_state_dict(found.mapped());
+  };
+  hand_out(engine_.algorithms(), "algorithms");
+  hand_out(engine_.callbacks(), "callbacks");
+  if (auto scaler = parts.extract("scaler"); scaler && scaler_.enabled())
+    scaler_.load(scaler.mapped().tensors.at("scale"), scaler.mapped().tensors.at("growth_tracker"));
+  if (auto metrics = parts.extract("train_metrics")) hits_.copy_(metrics.mapped().tensors.at("hits"));
+  for (const auto& [name, state] : parts)
+    log::warn(path.string() + ": holds the state of " + name + ", which this run does not have");
+  log::info("resumed from " + path.string());
+  if (path.parent_path() == folder_.checkpoints()) saved_batch_ = state_.time.batch;
+}
+
+Summary Trainer::fit() {
+  prepare();
+  folder_.create(recipe_);
+  add<CheckpointSaver>("save_interval", CheckpointSaver::Params{options_.save_interval});
+  if (folder_.kept()) logger_.add(std::make_shared<JsonlSink>());
+  logger_.add(std::make_shared<ConsoleSink>(options_.progress_bar));
+  logger_.open({folder_.path(), folder_.run_name(), state_.schedule, state_.time});
+  const InterruptGuard guard;
+  try {
+    train();
+    logger_.flush();
+    auto summary = summarize(received_signal() == 0 ? "completed" : "interrupted");
+    folder_.write_summary(summary);
+    return summary;
+  } catch (...) {
+    folder_.write_summary(summarize("failed"));
+    throw;
+  }
+}
+
+void Trainer::train() {
+  clock_start_ = steady_seconds() - state_.time.seconds;
+  engine_.run(Event::fit_start, state_);
+  if (state_.time.batch > 0) evaluate_if_due(state_.time.batch_in_epoch == 0);
+  schedule_learning_rate();
+  train_loader_->start(state_.time.epoch, state_.time.batch_in_epoch);
+  while (!stopping()) train_epoch();
+  if (!engine_.control().stop_reason().empty()) log::info("stopped: " + engine_.control().stop_reason());
+  if (received_signal() == 0) {
+    engine_.run(Event::fit_end, state_);
+    logger_.commit("epoch", state_.time);
+    if (options_.eval_interval.value > 0 && evaluated_batch_ != state_.time.batch) run_evaluation();
+  }
+  save();
+  synchronize(state_.device);
+  state_.time.seconds = seconds();
+}
+
+bool Trainer::stopping() {
+  return received_signal() != 0 || state_.schedule.finished(state_.time) || !engine_.control().stop_reason().empty();
+}
+
+void Trainer::train_epoch() {
+  state_.model->train();
+  if (state_.time.batch_in_epoch == 0) {
+    hits_.zero_();
+    engine_.run(Event::epoch_start, state_);
+  }
+  const auto whole = [&] { return state_.time.batch_in_epoch >= state_.schedule.batches_per_epoch; };
+  while (!whole()) {
+    const double begin = steady_seconds();
+    auto batch = next_batch(*train_loader_);
+    if (!batch) batch = next_batch(*train_loader_);  // the end of the epoch before
+    const int64_t samples = batch->samples();
+    train_batch(std::move(*batch));
+    if (measured_.batches++ == warmup_batches) measured_.samples = 0, measured_.seconds = 0;
+    measured_.samples += samples, measured_.seconds += steady_seconds() - begin;
+
+    evaluate_if_due(false);
+    engine_.run(Event::batch_checkpoint, state_);
+    if (!whole()) save_if_asked();
+    if (stopping()) break;
+  }
+  if (whole()) end_epoch();
+}
+
+void Trainer::train_batch(Batch batch) {
+  const int64_t samples = batch.samples();
+  state_.batch = to_device(batch, *train_loader_);
+  batch = {};
+  engine_.run(Event::after_dataloader, state_);
+  engine_.run(Event::batch_start, state_);
+
+  const Batch whole = state_.batch;
+  engine_.run(Event::before_train_batch, state_);
+  state_.optimizer->zero_grad();
+  const auto loss = forward_backward(state_.batch.split(state_.grad_accum));
+  state_.batch = whole;
+  update_weights();
+
+  logger_.log("loss/train", loss);
+  state_.time.seconds = seconds();
+  state_.time.next_batch(samples);
+  schedule_learning_rate();
+  const bool write = state_.schedule.due(options_.log_interval, state_.time, false);
+  if (write) log_accuracy();
+  engine_.run(Event::batch_end, state_);
+  logger_.commit("batch", state_.time);
+  if (write) logger_.write();
+}
+
+at::Tensor Trainer::forward_backward(const std::vector<Batch>& microbatches) {
+  const auto total = static_cast<double>(state_.batch.samples());
+  at::Tensor total_loss;
+  for (const auto& microbatch : microbatches) {
+    state_.batch = microbatch;
+    engine_.run(Event::before_forward, state_);
+    {
+      RECORD_FUNCTION("forward", std::vector<c10::IValue>());
+      const Autocast autocast(state_.precision, state_.device);
+      state_.outputs = state_.model->forward(state_.batch.input);
+    }
+    engine_.run(Event::after_forward, state_);
+    engine_.run(Event::before_loss, state_);
+    {
+      const Autocast autocast(state_.precision, state_.device);
+      state_.loss = state_.model->loss(state_.outputs, state_.batch.target);
+    }
+    if (microbatches.size() > 1) state_.loss = state_.loss * (static_cast<double>(microbatch.samples()) / total);
+    engine_.run(Event::after_loss, state_);
+    count_hits(state_.batch);
+    engine_.run(Event::before_backward, state_);
+    const auto loss = state_.loss.detach();
+    total_loss = total_loss.defined() ? total_loss + loss : loss;
+    {
+      RECORD_FUNCTION("backward", std::vector<c10::IValue>());
+      (scaler_.enabled() ? scaler_.scale(state_.loss) : state_.loss).backward();
+    }
+    engine_.run(Event::after_backward, state_);
+  }
+  return total_loss;
+}
+
+void Trainer::update_weights() {
+  const at::NoGradGuard no_grad;
+  if (scaler_.enabled() || options_.grad_clip_norm > 0) {
+    auto gradients = state_.optimizer->gradients();
+    if (scaler_.enabled()) scaler_.unscale(gradients);
+    if (options_.grad_clip_norm > 0) clip_gradients(gradients, options_.grad_clip_norm);
+  }
+  engine_.run(Event::after_train_batch, state_);
+  RECORD_FUNCTION("optimizer", std::vector<c10::IValue>());
+  state_.optimizer->step(scaler_.found_inf());
+  if (scaler_.enabled()) scaler_.update();
+}
+
+void Trainer::end_epoch() {
+  state_.time.next_epoch();
+  schedule_learning_rate();
+  log_accuracy();
+  engine_.run(Event::epoch_end, state_);
+  logger_.commit("epoch", state_.time);
+  evaluate_if_due(true);
+  logger_.write();
+  engine_.run(Event::epoch_checkpoint, state_);
+  save_if_asked();
+}
+
+void Trainer::evaluate_if_due(bool epoch_end) {
+  if (eval_loader_ && evaluated_batch_ != state_.time.batch &&
+      state_.schedule.due(options_.eval_interval, state_.time, epoch_end))
+    run_evaluation();
+}
+
+Trainer::Metrics Trainer::run_evaluation() {
+  if (!eval_loader_) return {};
+  const at::NoGradGuard no_grad;
+  const bool training = state_.model->is_training();
+  const auto batch_before = std::exchange(state_.batch, {});
+  state_.model->eval();
+  engine_.run(Event::eval_start, state_);
+  ClassificationMetrics metrics(state_.model->num_classes());
+  eval_loader_->start(0, 0);
+  while (received_signal() == 0) {
+    const auto batch = next_batch(*eval_loader_);
+    if (!batch) break;
+    state_.batch = to_device(*batch, *eval_loader_);
+    engine_.run(Event::eval_batch_start, state_);
+    engine_.run(Event::eval_before_forward, state_);
+    {
+      const Autocast autocast(state_.precision, state_.device);
+      state_.outputs = state_.model->forward(state_.batch.input);
+    }
+    engine_.run(Event::eval_after_forward, state_);
+    metrics.update(state_.outputs, state_.batch.target);
+    engine_.run(Event::eval_batch_end, state_);
+  }
+  Metrics values;
+  if (received_signal() == 0) {
+    values = metrics.compute();
+    for (const auto& [name, value] : values) logger_.log("metrics/eval/" + name, value);
+    evaluated_batch_ = state_.time.batch;
+  }
+  engine_.run(Event::eval_end, state_);
+  state_.time.seconds = prepared_ && train_loader_ ? seconds() : 0;
+  logger_.commit("eval", state_.time);
+  state_.batch = batch_before;
+  state_.model->train(training);
+  return values;
+}
+
+Trainer::Metrics Trainer::evaluate() {
+  prepare();
+  const InterruptGuard guard;
+  return run_evaluation();
+}
+
+void Trainer::predict(Loader& loader, const std::function<void(const at::Tensor&)>& receive) {
+  prepare();
+  const at::NoGradGuard no_grad;
+  state_.model->eval();
+  engine_.run(Event::predict_start, state_);
+  loader.start(0, 0);
+  while (const auto batch = next_batch(loader)) {
+    state_.batch = to_device(*batch, loader);
+    engine_.run(Event::predict_batch_start, state_);
+    engine_.run(Event::predict_before_forward, state_);
+    {
+      const Autocast autocast(state_.precision, state_.device);
+      state_.outputs = state_.model->forward(state_.batch.input);
+    }
+    engine_.run(Event::predict_after_forward, state_);
+    receive(state_.outputs.to(at::kCPU, at::kFloat));
+    engine_.run(Event::predict_batch_end, state_);
+  }
+  engine_.run(Event::predict_end, state_);
+}
+
+void Trainer::schedule_learning_rate() {
+  state_.optimizer->set_lr_multiplier(
+      multiplier(schedulers_, state_.time, state_.schedule, options_.scale_schedule_ratio));
+}
+
+void Trainer::count_hits(const Batch& microbatch) {
+  const at::NoGradGuard no_grad;
+  hits_[0].add_(state_.outputs.argmax(1).eq(microbatch.target.classes).sum());
+  hits_[1].add_(static_cast<double>(microbatch.samples()));
+}
+
+void Trainer::log_accuracy() { logger_.log("metrics/train/Accuracy", hits_[0] / hits_[1]); }
+
+Batch Trainer::to_device(const Batch& batch, const Loader& loader) {
+  const auto images = batch.input.to(state_.device, at::kByte, /*non_blocking=*/true);
+  return {normalize(images, loader.normalization(), state_.memory_format), batch.target.to(state_.device)};
+}
+
+double Trainer::seconds() const { return steady_seconds() - clock_start_; }
+
+Checkpoint Trainer::snapshot() const {
+  Checkpoint checkpoint;
+  checkpoint.time = state_.time;
+  checkpoint.evaluated_batch = evaluated_batch_;
+  checkpoint.seed = state_.seed;
+  checkpoint.grad_accum = state_.grad_accum;
+  checkpoint.recipe = recipe_;
+  checkpoint.model = model_tensors(*state_.model);
+  checkpoint.optimizer = state_.optimizer->state_dict();
+  const auto collect = [&](const auto& members, const std::string& kind) {
+    for (const auto& member : members) checkpoint.parts[kind + "." + member.name] = member.component->state_dict();
+  };
+  collect(engine_.algorithms(), "algorithms");
+  collect(engine_.callbacks(), "callbacks");
+  if (scaler_.enabled())
+    checkpoint.parts["scaler"].tensors = {{"scale", scaler_.scale_tensor()},
+                                          {"growth_tracker", scaler_.growth_tracker()}};
+  checkpoint.parts["train_metrics"].tensors = {{"hits", hits_}};
+  return checkpoint;
+}
+
+void Trainer::save_if_asked() {
+  if (engine_.control().take_checkpoint_request()) save();
+}
+
+void Trainer::save() {
+  if (saved_batch_ == state_.time.batch || !folder_.kept()) return;
+  logger_.flush();
+  state_.time.seconds = seconds();
+  save_checkpoint(folder_.checkpoints(), snapshot());
+  keep_newest_checkpoints(folder_.checkpoints(), options_.save_num_checkpoints_to_keep);
+  saved_batch_ = state_.time.batch;
+}
+
+Summary Trainer::summarize(const std::string& status) {
+  Summary summary;
+  summary.status = status;
+  summary.signal = received_signal();
+  summary.time = state_.time;
+  if (measured_.seconds > 0) summary.samples_per_second = static_cast<double>(measured_.samples) / measured_.seconds;
+  summary.metrics = summary_sink_->last();
+  summary.best_metrics = summary_sink_->best();
+  summary.device = describe(state_.device);
+  summary.precision = std::string(name(state_.precision));
+  summary.peak_memory_bytes = peak_memory_bytes(state_.device);
+  return summary;
+}
+
+}  // namespace composer

@@ -1,0 +1,115 @@
+// The training loop. The only one: see event.h for its picture.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "composer/checkpoint.h"
+#include "composer/engine.h"
+#include "composer/loader.h"
+#include "composer/logger.h"
+#include "composer/metrics.h"
+#include "composer/optimizer.h"
+#include "composer/options.h"
+#include "composer/run_folder.h"
+#include "composer/scheduler.h"
+#include "composer/sinks.h"
+#include "composer/state.h"
+
+namespace composer {
+
+/// What a run is made of.
+struct TrainerParts {
+  TrainerOptions options;
+  std::shared_ptr<Model> model;
+  std::shared_ptr<Loader> train_loader;  ///< may be null for evaluation and prediction only
+  std::shared_ptr<Loader> eval_loader;   ///< may be null
+  std::shared_ptr<Optimizer> optimizer;  ///< may be null without a train_loader
+  std::vector<std::shared_ptr<Scheduler>> schedulers;
+  std::vector<Member<Algorithm>> algorithms;
+  std::vector<Member<Callback>> callbacks;
+  std::vector<std::shared_ptr<LogSink>> loggers;
+  std::string recipe;  ///< the resolved recipe, for the run folder and checkpoints; may be empty
+};
+
+class Trainer {
+ public:
+  using Metrics = std::vector<std::pair<std::string, double>>;
+
+  /// Touches neither files nor devices.
+  explicit Trainer(TrainerParts parts);
+
+  /// Adds an algorithm before the run starts.
+  template <class T, class... Args>
+  void add(std::string name, Args&&... args) {
+    using Base = std::conditional_t<std::is_base_of_v<Algorithm, T>, Algorithm, Callback>;
+    engine_.add(Member<Base>{std::move(name), std::make_shared<T>(std::forward<Args>(args)...),
+                             subscriptions<T>(static_cast<const T*>(nullptr))});
+  }
+
+  /// Surgery (event init), move to the device, optimizer, checkpoint. The first call does it, later ones nothing.
+  /// UserError when the recipe or what load_path names does not fit.
+  void prepare();
+
+  /// Trains to max_duration in its own run folder. A signal ends it early, saved: see Summary::status.
+  Summary fit();
+
+  /// The metrics of the whole evaluation set. load_path's weights, if given.
+  Metrics evaluate();
+
+  /// Logits [N, num_classes] float32 on the CPU of each batch of `loader`, in order.
+  void predict(Loader& loader, const std::function<void(const at::Tensor& logits)>& receive);
+
+  const State& state() const { return state_; }
+  Engine& engine() { return engine_; }
+  const RunFolder& folder() const { return folder_; }
+
+ private:
+  void restore();
+  void train();
+  void train_epoch();
+  void train_batch(Batch batch);
+  at::Tensor forward_backward(const std::vector<Batch>& microbatches);
+  void update_weights();
+  void end_epoch();
+  Metrics run_evaluation();
+  void evaluate_if_due(bool epoch_end);
+  void schedule_learning_rate();
+  void count_hits(const Batch& microbatch);
+  void log_accuracy();
+  Batch to_device(const Batch& batch, const Loader& loader);
+  bool stopping();
+
+  Checkpoint snapshot() const;
+  void save_if_asked();
+  void save();
+  Summary summarize(const std::string& status);
+  double seconds() const;
+
+  TrainerOptions options_;
+  RunFolder folder_;
+  std::shared_ptr<Loader> train_loader_, eval_loader_;
+  std::vector<std::shared_ptr<Scheduler>> schedulers_;
+  std::string recipe_;
+
+  State state_;
+  Engine engine_;
+  Logger logger_;
+  std::shared_ptr<SummarySink> summary_sink_;
+  GradScaler scaler_;
+  at::Tensor hits_;         ///< float64 [2] on the device: right answers and samples of this epoch's training batches
+  bool prepared_ = false;
+  int64_t evaluated_batch_ = -1, saved_batch_ = -1;
+
+  double clock_start_ = 0;  ///< steady-clock seconds at time.seconds == 0
+  /// What samples_per_second is counted from: the training batches of this process, the first ones left out.
+  struct {
+    int64_t batches = 0, samples = 0;
+    double seconds = 0;
+  } measured_;
+};
+
+}  // namespace composer

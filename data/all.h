@@ -1,0 +1,10 @@
+// The data sets that come with composer.
+#pragma once
+
+#include "composer/registry.h"
+
+namespace composer {
+
+void add_builtin_datasets(Registry& registry);
+
+}  // namespace composer

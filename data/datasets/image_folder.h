@@ -1,0 +1,49 @@
+// Photographs as JPEG and PNG files, each class in a folder of its own.
+#pragma once
+
+#include "data/datasets/common.h"
+
+namespace composer {
+
+struct FolderParams : DatasetParams {
+  int64_t resize_size = -1;
+  int64_t crop_size = 224;
+
+  void fields(auto&& f) {
+    DatasetParams::fields(f);
+    f("resize_size", resize_size, "length of the shorter side before the crop; -1 = as it is",
+      at_least(1).or_exactly(-1));
+    f("crop_size", crop_size, "height and width of the images", in(1, 4096));
+  }
+};
+
+/// Opens datadir/train or datadir/val if there is one of them, else datadir itself. Classes are
+/// numbered in sorted order of their folders' names (those of train/ where it is there); files come
+/// in sorted order; links to folders are followed. Throws UserError for a folder without classes, a
+/// class without images, files of unreadable formats.
+std::shared_ptr<Source> open_class_folders(const FolderParams& params);
+
+/// Names of the classes, in order; empty when there is no such folder.
+std::vector<std::string> folder_classes(const std::string& datadir);
+
+/// Training: a random resized crop and flip. Evaluation: the middle.
+Transform folder_transform(const FolderParams& params, bool is_train);
+
+class ImageFolderDataset final : public Dataset {
+ public:
+  using Params = FolderParams;
+
+  explicit ImageFolderDataset(Params params) : params_(std::move(params)) {}
+
+  std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
+  std::unique_ptr<Loader> open_files(std::vector<std::string> files,
+                                     const LoaderOptions& options) const override;
+  bool drop_last() const override { return params_.drop_last; }
+  ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
+  std::vector<std::string> class_names() const override { return folder_classes(params_.datadir); }
+
+ private:
+  Params params_;
+};
+
+}  // namespace composer

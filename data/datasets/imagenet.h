@@ -1,0 +1,43 @@
+// ImageNet-1k (ILSVRC 2012) from its class folders.
+#pragma once
+
+#include "data/datasets/image_folder.h"
+
+namespace composer {
+
+class ImagenetDataset final : public Dataset {
+ public:
+  struct Params : FolderParams {
+    FfcvParams ffcv{.ffcv_dest = "imagenet_train.ffcv"};
+    bool use_synthetic = false;
+    int64_t synthetic_num_unique_samples = 100;
+
+    void fields(auto&& f) {
+      FolderParams::fields(f);
+      ffcv.fields(f);
+      f("use_synthetic", use_synthetic, "noise in place of the data, as many samples");
+      f("synthetic_num_unique_samples", synthetic_num_unique_samples,
+        "different images of use_synthetic", at_least(1));
+    }
+    std::string check() const {
+      return ffcv.use_ffcv && use_synthetic ? "use_ffcv and use_synthetic exclude each other" : "";
+    }
+  };
+
+  explicit ImagenetDataset(Params params) : params_(std::move(params)) {}
+
+  std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
+  std::unique_ptr<Loader> open_files(std::vector<std::string> files,
+                                     const LoaderOptions& options) const override;
+  std::optional<int64_t> published_samples() const override {
+    return params_.is_train ? 1281167 : 50000;
+  }
+  bool drop_last() const override { return params_.drop_last; }
+  ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
+  std::vector<std::string> class_names() const override;
+
+ private:
+  Params params_;
+};
+
+}  // namespace composer

@@ -1,0 +1,141 @@
+#include "data/datasets/mnist.h"
+
+#include <zlib.h>
+
+#include <filesystem>
+
+#include "composer/error.h"
+#include "data/datasets/synthetic.h"
+#include "data/memory_source.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// An idx file, read through zlib, which passes uncompressed files on as they are.
+class IdxFile {
+ public:
+  explicit IdxFile(std::string path) : path_(std::move(path)), file_(gzopen(path_.c_str(), "rb")) {
+    if (file_ == nullptr) fail("cannot be opened");
+    gzbuffer(file_, 1 << 18);
+  }
+  ~IdxFile() { gzclose(file_); }
+  IdxFile(const IdxFile&) = delete;
+  IdxFile& operator=(const IdxFile&) = delete;
+
+  uint32_t number() {
+    uint8_t b[4];
+    read(b, 4);
+    return uint32_t{b[0]} << 24 | uint32_t{b[1]} << 16 | uint32_t{b[2]} << 8 | b[3];
+  }
+
+  /// The rest of the file, which must have exactly this many bytes.
+  std::vector<uint8_t> rest(uint64_t bytes) {
+    if (bytes > (uint64_t{1} << 31))
+      fail("its header asks for " + std::to_string(bytes) + " bytes");
+    std::vector<uint8_t> data(bytes);
+    read(data.data(), static_cast<unsigned>(bytes));
+    uint8_t more;
+    if (gzread(file_, &more, 1) != 0) fail("is longer than its header says, or damaged at the end");
+    return data;
+  }
+
+  [[noreturn]] void fail(const std::string& why) const { throw UserError(path_ + ": " + why); }
+
+ private:
+  void read(uint8_t* out, unsigned bytes) {
+    const int got = gzread(file_, out, bytes);
+    if (got < 0) fail("its compressed data are damaged");
+    if (static_cast<unsigned>(got) != bytes) fail("ends too early");
+  }
+
+  std::string path_;
+  gzFile file_;
+};
+
+std::vector<uint8_t> read_images(const std::string& path, int64_t& count) {
+  IdxFile file(path);
+  if (file.number() != 0x803)
+    file.fail("is no idx file of images (it does not start with 00 00 08 03)");
+  count = file.number();
+  const uint32_t height = file.number(), width = file.number();
+  if (height != 28 || width != 28) {
+    file.fail("has images of " + std::to_string(height) + " x " + std::to_string(width) +
+              " pixels; mnist has 28 x 28");
+  }
+  return file.rest(static_cast<uint64_t>(count) * 28 * 28);
+}
+
+std::vector<int32_t> read_labels(const std::string& path) {
+  IdxFile file(path);
+  if (file.number() != 0x801)
+    file.fail("is no idx file of labels (it does not start with 00 00 08 01)");
+  const auto bytes = file.rest(file.number());
+  for (const uint8_t label : bytes) {
+    if (label > 9) file.fail("has the label " + std::to_string(label) + "; mnist has 0 to 9");
+  }
+  return {bytes.begin(), bytes.end()};
+}
+
+/// The file with or without .gz in one of the folders, or empty.
+std::string find(const std::vector<fs::path>& folders, const std::string& name) {
+  for (const auto& folder : folders) {
+    for (const char* ending : {"", ".gz"}) {
+      const fs::path path = folder / (name + ending);
+      std::error_code error;
+      if (fs::is_regular_file(path, error)) return path.string();
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::shared_ptr<Source> MnistDataset::read() const {
+  const std::string part = params_.is_train ? "train" : "t10k";
+  const std::string images = part + "-images-idx3-ubyte", labels = part + "-labels-idx1-ubyte";
+  const std::string expected = images + " and " + labels + " (.gz or not), or with MNIST/raw in it";
+  const std::string note =
+      params_.download ? "; download: true has no effect, nothing is downloaded" : "";
+  const fs::path folder = checked_datadir(params_.datadir, expected + note);
+  const std::vector<fs::path> folders = {folder, folder / "MNIST" / "raw"};
+  const std::string image_file = find(folders, images), label_file = find(folders, labels);
+  for (const auto& [name, found] : {std::pair{images, image_file}, {labels, label_file}}) {
+    if (found.empty()) {
+      throw UserError("datadir: '" + params_.datadir + "' has no " + name + "; expected " +
+                      expected + note);
+    }
+  }
+  int64_t count = 0;
+  auto pixels = read_images(image_file, count);
+  auto classes = read_labels(label_file);
+  if (count != static_cast<int64_t>(classes.size())) {
+    throw UserError(label_file + ": has " + std::to_string(classes.size()) + " labels for the " +
+                    std::to_string(count) + " images of " + image_file);
+  }
+  return std::make_shared<MemorySource>(image_file, image_size(), 1, std::move(pixels),
+                                        std::move(classes), count);
+}
+
+std::unique_ptr<Loader> MnistDataset::open(const LoaderOptions& options) const {
+  const auto source = params_.use_synthetic
+                          ? make_synthetic({.size = image_size(),
+                                            .channels = 1,
+                                            .num_classes = 10,
+                                            .samples = *published_samples(),
+                                            .unique = params_.synthetic_num_unique_samples})
+                          : read();
+  return open_loader(source, {.size = image_size()}, {{0}, {255}}, params_, options);
+}
+
+std::unique_ptr<Loader> MnistDataset::open_files(std::vector<std::string> files,
+                                                 const LoaderOptions& options) const {
+  return open_file_loader(files, 1, fitted(image_size()), {{0}, {255}}, options);
+}
+
+std::vector<std::string> MnistDataset::class_names() const {
+  return {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+}
+
+}  // namespace composer

@@ -1,0 +1,187 @@
+#include "data/datasets/shapes.h"
+
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "composer/random.h"
+#include "data/decode.h"
+#include "data/jpeg.h"
+
+namespace composer {
+namespace {
+
+struct Point {
+  double x, y;
+};
+
+constexpr int64_t kClasses = 10;
+constexpr int kJpegQuality = 90;
+
+// Each function says whether a point lies in the shape, which fills about the circle of radius 1. y
+// points down.
+bool in_circle(Point p) { return p.x * p.x + p.y * p.y < 0.85; }
+bool in_square(Point p) { return std::max(std::abs(p.x), std::abs(p.y)) < 0.8; }
+bool in_triangle(Point p) { return p.y < 0.75 && p.y > std::abs(p.x) * 1.8 - 0.95; }
+bool in_ring(Point p) {
+  const double r = std::hypot(p.x, p.y);
+  return r > 0.5 && r < 1.0;
+}
+bool in_plus(Point p) {
+  return std::min(std::abs(p.x), std::abs(p.y)) < 0.28 &&
+         std::max(std::abs(p.x), std::abs(p.y)) < 0.95;
+}
+bool in_cross(Point p) {
+  const double half = std::numbers::sqrt2 / 2;
+  return in_plus({(p.x - p.y) * half, (p.x + p.y) * half});
+}
+bool in_star(Point p) {
+  const double fifth = 2 * std::numbers::pi / 5;
+  const double angle = std::atan2(p.x, -p.y) + 10 * fifth;
+  const double off =
+      std::abs(std::fmod(angle + fifth / 2, fifth) - fifth / 2);  // from the nearest tip
+  return std::hypot(p.x, p.y) < 0.38 / (std::cos(off) * 0.38 + std::sin(off) * 0.95);
+}
+bool in_moon(Point p) { return std::hypot(p.x, p.y) < 0.95 && std::hypot(p.x - 0.45, p.y) > 0.75; }
+bool in_heart(Point p) {
+  const double x = p.x * 1.2, y = -p.y * 1.2 + 0.15, a = x * x + y * y - 0.9;
+  return a * a * a < x * x * y * y * y;
+}
+bool in_bars(Point p) {
+  return std::abs(p.x) < 0.9 && std::abs(p.y) < 0.95 && std::fmod(p.y + 0.95, 0.76) < 0.38;
+}
+
+struct Shape {
+  const char* name;
+  bool (*contains)(Point);
+};
+
+constexpr std::array<Shape, kClasses> kShapes = {{{"circle", in_circle},
+                                                  {"square", in_square},
+                                                  {"triangle", in_triangle},
+                                                  {"ring", in_ring},
+                                                  {"plus", in_plus},
+                                                  {"cross", in_cross},
+                                                  {"star", in_star},
+                                                  {"moon", in_moon},
+                                                  {"heart", in_heart},
+                                                  {"bars", in_bars}}};
+
+using Color = std::array<double, 3>;
+
+Color draw_color(Random& random) {
+  return {random.uniform(0, 255), random.uniform(0, 255), random.uniform(0, 255)};
+}
+
+double contrast(const Color& a, const Color& b) {
+  return std::abs(a[0] - b[0]) * 0.3 + std::abs(a[1] - b[1]) * 0.59 + std::abs(a[2] - b[2]) * 0.11;
+}
+
+/// Whether a shape of colour `fill` stands out everywhere on a ground that goes from one colour to
+/// another.
+bool visible(const Color& fill, const Color& from, const Color& to) {
+  for (const double t : {0.0, 0.25, 0.5, 0.75, 1.0}) {
+    Color ground;
+    for (size_t c = 0; c < 3; ++c) ground[c] = from[c] + (to[c] - from[c]) * t;
+    if (contrast(fill, ground) < 40) return false;
+  }
+  return true;
+}
+
+/// How much of a pixel the shape covers, 0..1, from 4 x 4 points in it.
+double coverage(const Shape& shape, double x, double y, double radius, double angle) {
+  const double c = std::cos(angle) / radius, s = std::sin(angle) / radius;
+  int inside = 0;
+  for (int i = 0; i < 16; ++i) {
+    const double dx = x + (i % 4 + 0.5) / 4, dy = y + (i / 4 + 0.5) / 4;
+    inside += shape.contains({c * dx + s * dy, c * dy - s * dx});
+  }
+  return inside / 16.0;
+}
+
+/// The drawn images, kept as JPEG files in memory.
+class ShapesSource final : public Source {
+ public:
+  ShapesSource(bool is_train, int64_t samples, int64_t size) {
+    for (int64_t i = 0; i < samples; ++i) {
+      files_.push_back(encode_jpeg(draw_shape(is_train, i, size).view(), kJpegQuality));
+    }
+  }
+
+  int64_t size() const override { return static_cast<int64_t>(files_.size()); }
+  int64_t channels() const override { return 3; }
+  int64_t label(int64_t index) const override { return index % kClasses; }
+  std::string name(int64_t index) const override { return "shape " + std::to_string(index); }
+  ImageView read(int64_t index, ReadScratch& scratch) const override {
+    decode_image(files_[static_cast<size_t>(index)], scratch.image);
+    return scratch.image.view();
+  }
+
+ private:
+  std::vector<std::vector<uint8_t>> files_;
+};
+
+Normalization normalization() { return {{127.5, 127.5, 127.5}, {64, 64, 64}}; }
+
+}  // namespace
+
+Image draw_shape(bool is_train, int64_t index, int64_t size) {
+  Random random(0, is_train ? "data.shapes.train" : "data.shapes.val", 0,
+                static_cast<uint64_t>(index));
+  const Shape& shape = kShapes[static_cast<size_t>(index % kClasses)];
+  const auto length = static_cast<double>(size);
+  const double radius = length * random.uniform(0.2, 0.38);
+  const double x0 = random.uniform(radius, length - radius),
+               y0 = random.uniform(radius, length - radius);
+  const double angle = random.uniform(-0.3, 0.3);
+  const Color from = draw_color(random), to = draw_color(random);
+  Color fill = draw_color(random);
+  while (!visible(fill, from, to)) fill = draw_color(random);
+  const double noise = random.uniform(5, 30), slope = random.uniform(0, 2 * std::numbers::pi);
+
+  Image image;
+  image.resize(size, size, 3);
+  for (int64_t y = 0; y < size; ++y) {
+    for (int64_t x = 0; x < size; ++x) {
+      const double px = static_cast<double>(x), py = static_cast<double>(y);
+      const double along =
+          0.5 +
+          ((px / length - 0.5) * std::cos(slope) + (py / length - 0.5) * std::sin(slope)) / 1.5;
+      const double covered = coverage(shape, px - x0, py - y0, radius, angle);
+      for (size_t c = 0; c < 3; ++c) {
+        const double ground = from[c] + (to[c] - from[c]) * along;
+        const double value = ground + (fill[c] - ground) * covered + random.uniform(-noise, noise);
+        image.row(y)[x * 3 + static_cast<int64_t>(c)] =
+            static_cast<uint8_t>(std::clamp(value + 0.5, 0.0, 255.0));
+      }
+    }
+  }
+  return image;
+}
+
+std::unique_ptr<Loader> ShapesDataset::open(const LoaderOptions& options) const {
+  auto source =
+      std::make_shared<ShapesSource>(params_.is_train, *published_samples(), params_.size);
+  const auto kind = params_.is_train ? Transform::Kind::pad_and_crop : Transform::Kind::whole;
+  return make_image_loader(
+      std::move(source),
+      {.transform = {.kind = kind, .size = image_size(), .padding = params_.size / 8},
+       .normalization = normalization(),
+       .shuffle = params_.shuffle,
+       .drop_last = params_.drop_last,
+       .follow_plan = params_.is_train},
+      options);
+}
+
+std::unique_ptr<Loader> ShapesDataset::open_files(std::vector<std::string> files,
+                                                  const LoaderOptions& options) const {
+  return open_file_loader(files, 3, fitted(image_size()), normalization(), options);
+}
+
+std::vector<std::string> ShapesDataset::class_names() const {
+  std::vector<std::string> names;
+  for (const Shape& shape : kShapes) names.push_back(shape.name);
+  return names;
+}
+
+}  // namespace composer

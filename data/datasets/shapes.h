@@ -1,0 +1,49 @@
+// Drawn shapes: a small set that can be learnt in a minute and needs no files. The quickstart
+// trains on it.
+#pragma once
+
+#include "data/datasets/common.h"
+
+namespace composer {
+
+class ShapesDataset final : public Dataset {
+ public:
+  struct Params {
+    bool is_train = true;
+    bool drop_last = true;
+    bool shuffle = true;
+    std::optional<int64_t> samples;
+    int64_t size = 32;
+
+    void fields(auto&& f) {
+      f("is_train", is_train,
+        "the training part with its augmentation; false: the part for evaluation");
+      f("drop_last", drop_last, "leave out an incomplete batch at the end of an epoch");
+      f("shuffle", shuffle, "a new order each epoch");
+      f("samples", samples, "images to draw; none = 2000 for training, 500 for evaluation",
+        in(1, 1e6));
+      f("size", size, "height and width of the images", in(16, 512));
+    }
+  };
+
+  explicit ShapesDataset(Params params) : params_(std::move(params)) {}
+
+  std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
+  std::unique_ptr<Loader> open_files(std::vector<std::string> files,
+                                     const LoaderOptions& options) const override;
+  std::optional<int64_t> published_samples() const override {
+    return params_.samples.value_or(params_.is_train ? 2000 : 500);
+  }
+  bool drop_last() const override { return params_.drop_last; }
+  ImageSize image_size() const override { return {params_.size, params_.size}; }
+  std::vector<std::string> class_names() const override;
+
+ private:
+  Params params_;
+};
+
+/// Sample `index` of the training or evaluation part, `size` pixels high and wide; its class is
+/// index modulo 10.
+Image draw_shape(bool is_train, int64_t index, int64_t size);
+
+}  // namespace composer

@@ -1,0 +1,19 @@
+// An image file in memory -> pixels. The content tells the format, not the file's name.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "data/image.h"
+
+namespace composer {
+
+/// Decodes a JPEG or PNG file to RGB. Throws RunError with the reason; another known format is
+/// named. warnings: as decode_jpeg and decode_png.
+void decode_image(std::span<const uint8_t> bytes, Image& out, std::string* warnings = nullptr);
+
+/// RGB to one channel of luma (ITU-R 601, as Pillow's mode L), in place.
+void to_gray(Image& image);
+
+}  // namespace composer

@@ -1,0 +1,44 @@
+// Images as the data pipeline passes them: bytes, rows from the top, channels interleaved (HWC).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace composer {
+
+/// Pixels that somebody else owns. `stride` is the number of bytes from a row to the next.
+struct ImageView {
+  const uint8_t* pixels = nullptr;
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t channels = 3;  ///< 1 or 3
+  int64_t stride = 0;
+
+  const uint8_t* row(int64_t y) const { return pixels + y * stride; }
+  /// The part that starts at (top, left); it must lie inside.
+  ImageView crop(int64_t top, int64_t left, int64_t part_height, int64_t part_width) const {
+    return {pixels + top * stride + left * channels, part_height, part_width, channels, stride};
+  }
+};
+
+/// An image that owns its pixels, without gaps between rows. Meant to be filled again and again:
+/// memory is kept.
+struct Image {
+  std::vector<uint8_t> pixels;
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t channels = 3;
+
+  void resize(int64_t new_height, int64_t new_width, int64_t new_channels) {
+    height = new_height, width = new_width, channels = new_channels;
+    const auto bytes = static_cast<size_t>(height * width * channels);
+    if (pixels.size() < bytes) pixels.resize(bytes);
+  }
+  uint8_t* row(int64_t y) { return pixels.data() + y * width * channels; }
+  ImageView view() const { return {pixels.data(), height, width, channels, width * channels}; }
+};
+
+/// Images with more pixels are refused: a few bytes of a damaged file could ask for all memory.
+inline constexpr int64_t kMaxPixels = 178'956'970;
+
+}  // namespace composer

@@ -1,0 +1,10 @@
+// The networks that come with composer.
+#pragma once
+
+#include "composer/registry.h"
+
+namespace composer {
+
+void add_builtin_models(Registry& registry);
+
+}  // namespace composer

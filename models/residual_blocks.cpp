@@ -1,0 +1,70 @@
+#include "models/residual_blocks.h"
+
+namespace composer {
+
+std::shared_ptr<Layer> conv(int64_t in_channels, int64_t out_channels, int64_t kernel,
+                            int64_t stride, int64_t groups) {
+  return std::make_shared<Conv2d>(Conv2dOptions{.in_channels = in_channels,
+                                                .out_channels = out_channels,
+                                                .kernel = {kernel, kernel},
+                                                .stride = {stride, stride},
+                                                .padding = {kernel / 2, kernel / 2},
+                                                .groups = groups,
+                                                .bias = false});
+}
+
+// The projection is made before the block's own layers, as torchvision does, so that one seed gives
+// the same weights.
+ProjectedBlock::ProjectedBlock(std::string kind, const ResidualOptions& options,
+                               int64_t out_channels)
+    : kind_(std::move(kind)), options_(options), out_channels_(out_channels) {
+  if (options.stride == 1 && options.in_channels == out_channels) return;
+  projection_ = std::make_shared<Sequential>(std::vector<std::shared_ptr<Layer>>{
+      conv(options.in_channels, out_channels, 1, options.stride),
+      std::make_shared<BatchNorm2d>(out_channels)});
+}
+
+void ProjectedBlock::add_downsample() {
+  if (projection_ != nullptr) downsample_ = &add("downsample", std::move(projection_));
+}
+
+at::Tensor ProjectedBlock::shortcut(const at::Tensor& input) {
+  return downsample_ == nullptr ? input : (*downsample_)(input);
+}
+
+std::string ProjectedBlock::describe() const {
+  return kind_ + "(" + std::to_string(options_.in_channels) + ", " + std::to_string(out_channels_) +
+         (options_.stride == 1 ? "" : ", stride " + std::to_string(options_.stride)) + ")";
+}
+
+BasicBlock::BasicBlock(const ResidualOptions& options)
+    : ProjectedBlock("BasicBlock", options, options.width),
+      conv1_(add("conv1", conv(options.in_channels, options.width, 3, options.stride))),
+      bn1_(add<BatchNorm2d>("bn1", options.width)),
+      conv2_(add("conv2", conv(options.width, options.width, 3))),
+      bn2_(add<BatchNorm2d>("bn2", options.width)) {
+  add_downsample();
+}
+
+at::Tensor BasicBlock::residual(const at::Tensor& input) {
+  return bn2_(conv2_(bn1_(conv1_(input)).relu_()));
+}
+
+Bottleneck::Bottleneck(const ResidualOptions& options, int64_t groups, int64_t width_per_group)
+    : ProjectedBlock("Bottleneck", options, options.width * expansion),
+      inner_(options.width * width_per_group / 64 * groups),
+      conv1_(add("conv1", conv(options.in_channels, inner_, 1))),
+      bn1_(add<BatchNorm2d>("bn1", inner_)),
+      conv2_(add("conv2", conv(inner_, inner_, 3, options.stride, groups))),
+      bn2_(add<BatchNorm2d>("bn2", inner_)),
+      conv3_(add("conv3", conv(inner_, options.width * expansion, 1))),
+      bn3_(add<BatchNorm2d>("bn3", options.width * expansion)) {
+  add_downsample();
+}
+
+at::Tensor Bottleneck::residual(const at::Tensor& input) {
+  const auto reduced = bn1_(conv1_(input)).relu_();
+  return bn3_(conv3_(bn2_(conv2_(reduced)).relu_()));
+}
+
+}  // namespace composer

@@ -1,0 +1,68 @@
+// The blocks of residual networks (He et al. 2016, arXiv:1512.03385), with torchvision's parameter
+// names.
+#pragma once
+
+#include "composer/layers.h"
+
+namespace composer {
+
+/// k x k convolution without bias that keeps the size for stride 1.
+std::shared_ptr<Layer> conv(int64_t in_channels, int64_t out_channels, int64_t kernel,
+                            int64_t stride = 1, int64_t groups = 1);
+
+struct ResidualOptions {
+  int64_t in_channels;
+  int64_t width;       ///< channels of the inner convolutions
+  int64_t stride = 1;  ///< of the first 3x3 convolution
+};
+
+/// Common part: the shortcut is the identity, or "downsample" (a 1x1 convolution and BatchNorm2d)
+/// where the number of channels or the size changes.
+class ProjectedBlock : public ResidualBlock {
+ public:
+  at::Tensor shortcut(const at::Tensor& input) override;
+  std::string describe() const override;
+
+ protected:
+  ProjectedBlock(std::string kind, const ResidualOptions& options, int64_t out_channels);
+
+  /// To be called once, by the constructor of the derived class after it added its own layers.
+  void add_downsample();
+
+ private:
+  std::string kind_;
+  ResidualOptions options_;
+  int64_t out_channels_;
+  std::shared_ptr<Layer> projection_;
+  Slot* downsample_ = nullptr;
+};
+
+/// 3x3, 3x3. Output channels: width.
+class BasicBlock final : public ProjectedBlock {
+ public:
+  static constexpr int64_t expansion = 1;
+  explicit BasicBlock(const ResidualOptions& options);
+
+  at::Tensor residual(const at::Tensor& input) override;
+
+ private:
+  Slot &conv1_, &bn1_, &conv2_, &bn2_;
+};
+
+/// 1x1, 3x3, 1x1. Output channels: 4 * width. The stride sits in the 3x3 (ResNet v1.5).
+class Bottleneck final : public ProjectedBlock {
+ public:
+  static constexpr int64_t expansion = 4;
+  /// The 3x3 has groups * (width * width_per_group / 64) channels (ResNeXt, Xie et al. 2017,
+  /// arXiv:1611.05431).
+  explicit Bottleneck(const ResidualOptions& options, int64_t groups = 1,
+                      int64_t width_per_group = 64);
+
+  at::Tensor residual(const at::Tensor& input) override;
+
+ private:
+  int64_t inner_;
+  Slot &conv1_, &bn1_, &conv2_, &bn2_, &conv3_, &bn3_;
+};
+
+}  // namespace composer

@@ -1,0 +1,88 @@
+#include "models/resnet.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "composer/error.h"
+#include "composer/loss.h"
+#include "models/residual_blocks.h"
+
+namespace composer {
+namespace {
+
+struct Depth {
+  bool bottleneck;
+  std::array<int64_t, 4> blocks;
+};
+
+const std::map<std::string, Depth>& depths() {
+  static const std::map<std::string, Depth> all{
+      {"resnet18", {false, {2, 2, 2, 2}}},  {"resnet34", {false, {3, 4, 6, 3}}},
+      {"resnet50", {true, {3, 4, 6, 3}}},   {"resnet101", {true, {3, 4, 23, 3}}},
+      {"resnet152", {true, {3, 8, 36, 3}}},
+  };
+  return all;
+}
+
+// torchvision's: convolutions ~ N(0, 2 / fan_out).
+void initialize(torch::nn::Module& module) {
+  auto* conv2d = dynamic_cast<Conv2d*>(&module);
+  if (conv2d == nullptr) return;
+  const auto& o = conv2d->options();
+  const auto fan_out = static_cast<double>(o.out_channels * o.kernel[0] * o.kernel[1]);
+  conv2d->weight.normal_(0, std::sqrt(2 / fan_out));
+}
+
+}  // namespace
+
+std::string ResNet::Params::check() const {
+  if (pretrained) return "pretrained: weights are not downloaded; give load_path their file";
+  if (const auto depth = depths().find(model_name); depth != depths().end() &&
+                                                    !depth->second.bottleneck &&
+                                                    (groups != 1 || width_per_group != 64))
+    return "groups, width_per_group: " + model_name + " has only 1 and 64; take resnet50 or deeper";
+  return "";
+}
+
+ResNet::ResNet(const Params& params) : params_(params) {
+  if (const auto problem = params.check(); !problem.empty()) throw UserError(problem);
+  const auto depth = depths().find(params.model_name);
+  if (depth == depths().end())
+    throw UserError("model_name: no network '" + params.model_name + "'");
+  const auto& [bottleneck, blocks] = depth->second;
+
+  add("conv1", conv(3, 64, 7, 2));
+  add<BatchNorm2d>("bn1", 64);
+  add<ReLU>("relu", /*in_place=*/true);
+  add<MaxPool2d>("maxpool", Pool2dOptions{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
+  int64_t channels = 64;
+  for (int64_t stage = 0; stage < 4; ++stage) {
+    const int64_t width = int64_t{64} << stage;
+    std::vector<std::shared_ptr<Layer>> layers;
+    for (int64_t i = 0; i < blocks[stage]; ++i) {
+      const ResidualOptions options{channels, width, stage > 0 && i == 0 ? 2 : 1};
+      if (bottleneck)
+        layers.push_back(
+            std::make_shared<Bottleneck>(options, params.groups, params.width_per_group));
+      else
+        layers.push_back(std::make_shared<BasicBlock>(options));
+      channels = width * (bottleneck ? Bottleneck::expansion : BasicBlock::expansion);
+    }
+    add<Sequential>("layer" + std::to_string(stage + 1), std::move(layers));
+  }
+  add<AdaptiveAvgPool2d>("avgpool");
+  add<Linear>("fc", channels, params.num_classes);
+
+  {
+    const at::NoGradGuard no_grad;
+    apply(initialize);
+  }
+  apply_initializers(*this, params.initializers);
+}
+
+at::Tensor ResNet::loss(const at::Tensor& logits, const Target& target) {
+  return params_.loss_name == "soft_cross_entropy"
+             ? soft_cross_entropy(logits, target)
+             : binary_cross_entropy_with_logits(logits, target);
+}
+
+}  // namespace composer

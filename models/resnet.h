@@ -1,0 +1,48 @@
+// The ImageNet residual networks as torchvision has them (v1.5: stride in the 3x3 convolutions).
+#pragma once
+
+#include "composer/model.h"
+#include "composer/params.h"
+#include "models/initializers.h"
+
+namespace composer {
+
+/// Input [N, 3, H, W] of any size from 32 up; parameter names and default initialisation are
+/// torchvision's.
+class ResNet final : public Model {
+ public:
+  struct Params {
+    std::string model_name = "resnet50";
+    int64_t num_classes = 1000;
+    std::vector<std::string> initializers;
+    std::string loss_name = "soft_cross_entropy";
+    int64_t groups = 1;
+    int64_t width_per_group = 64;
+    bool pretrained = false;
+
+    void fields(auto&& f) {
+      f("model_name", model_name, "depth of the network",
+        one_of("resnet18", "resnet34", "resnet50", "resnet101", "resnet152"));
+      f("num_classes", num_classes, "outputs", at_least(1));
+      f("initializers", initializers, "applied in this order", one_of(initializer_names()));
+      f("loss_name", loss_name, "loss on the logits",
+        one_of("soft_cross_entropy", "binary_cross_entropy_with_logits"));
+      f("groups", groups, "groups of the 3x3 convolutions (ResNeXt)", at_least(1));
+      f("width_per_group", width_per_group, "channels of a group in the first stage", at_least(1));
+      f("pretrained", pretrained, "not offered: give load_path a file of weights instead");
+    }
+    std::string check() const;
+  };
+
+  explicit ResNet(const Params& params);
+
+  at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
+  at::Tensor loss(const at::Tensor& logits, const Target& target) override;
+  int64_t num_classes() const override { return params_.num_classes; }
+  std::string describe() const override { return params_.model_name; }
+
+ private:
+  Params params_;
+};
+
+}  // namespace composer

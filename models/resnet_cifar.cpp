@@ -1,0 +1,61 @@
+#include "models/resnet_cifar.h"
+
+#include "composer/error.h"
+#include "models/residual_blocks.h"
+
+namespace composer {
+
+ResNetCifar::ResNetCifar(const Params& params) : params_(params) {
+  std::erase(params_.model_name, '_');
+  if (params_.model_name == "resnet9")
+    add_resnet_9();
+  else if (params_.model_name == "resnet20")
+    add_stages(3);
+  else if (params_.model_name == "resnet56")
+    add_stages(9);
+  else
+    throw UserError("model_name: no network '" + params.model_name +
+                    "'; there are resnet_9, resnet_20 and resnet_56");
+  params_.model_name = params.model_name;
+  apply_initializers(*this, params.initializers);
+}
+
+void ResNetCifar::add_stages(int64_t blocks) {
+  add("conv1", conv(3, 16, 3));
+  add<BatchNorm2d>("bn1", 16);
+  add<ReLU>("relu", /*in_place=*/true);
+  int64_t channels = 16;
+  for (int64_t stage = 0; stage < 3; ++stage) {
+    const int64_t width = int64_t{16} << stage;
+    std::vector<std::shared_ptr<Layer>> layers;
+    for (int64_t i = 0; i < blocks; ++i) {
+      layers.push_back(std::make_shared<BasicBlock>(
+          ResidualOptions{channels, width, stage > 0 && i == 0 ? 2 : 1}));
+      channels = width;
+    }
+    add<Sequential>("layer" + std::to_string(stage + 1), std::move(layers));
+  }
+  add<AdaptiveAvgPool2d>("avgpool");
+  add<Linear>("fc", channels, params_.num_classes);
+}
+
+void ResNetCifar::add_resnet_9() {
+  add_conv_block("1", 3, 64, /*pooled=*/false);
+  add_conv_block("2", 64, 128, /*pooled=*/true);
+  add<BasicBlock>("residual2", ResidualOptions{128, 128});
+  add_conv_block("3", 128, 256, /*pooled=*/true);
+  add_conv_block("4", 256, 256, /*pooled=*/true);
+  add<BasicBlock>("residual4", ResidualOptions{256, 256});
+  add<AdaptiveAvgPool2d>("avgpool");
+  add<Linear>("fc", 256, params_.num_classes);
+}
+
+void ResNetCifar::add_conv_block(const std::string& index, int64_t in_channels,
+                                 int64_t out_channels, bool pooled) {
+  add("conv" + index, conv(in_channels, out_channels, 3));
+  add<BatchNorm2d>("bn" + index, out_channels, /*eps=*/1e-5, /*momentum=*/0.9);
+  add<ReLU>("relu" + index, /*in_place=*/true);
+  if (pooled) add<MaxPool2d>("pool" + index, Pool2dOptions{.kernel = {2, 2}, .stride = {2, 2}});
+}
+
+}  // namespace composer

@@ -1,0 +1,195 @@
+#include "composer/recipe.h"
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "composer/embedded_recipes.h"
+#include "tests/composer/fake_components.h"
+
+using namespace composer;
+using namespace composer::testing;
+
+namespace {
+
+std::vector<std::string> names(const auto& components) {
+  std::vector<std::string> names;
+  for (const auto& component : components) names.push_back(component->name());
+  return names;
+}
+
+template <class T>
+typename T::Params params(const auto& component) {
+  return std::static_pointer_cast<T>(component->build())->params;
+}
+
+}  // namespace
+
+TEST_CASE("a recipe chooses components and sets options") {
+  const Recipe recipe = resolved(base);
+  CHECK(recipe.model->name() == "net");
+  CHECK(params<Net>(recipe.model).depth == 50);
+  CHECK(params<Net>(recipe.model).initializers == Words{"kaiming", "ones"});
+  CHECK(recipe.val_dataset->name() == "pictures");
+  CHECK(recipe.optimizer->name() == "decoupled_sgdw");
+  CHECK(names(recipe.algorithms) == Words{"label_smoothing", "channels_last"});
+  CHECK(names(recipe.callbacks) == Words{"speed_monitor"});
+  CHECK(recipe.loggers.empty());
+  CHECK(recipe.options.train_batch_size == 32);
+  CHECK(recipe.options.max_duration.str() == "9ep");
+  CHECK(recipe.options.eval_interval.str() == "1ep");
+  CHECK(recipe.options.seed == 17);
+  CHECK(recipe.options.dataloader.num_workers == 8);
+}
+
+TEST_CASE("a component knows the events it subscribes to") {
+  const Recipe recipe = resolved(base);
+  const EventSet events = recipe.algorithms[0]->subscriptions();
+  CHECK(events.count() == 2);
+  CHECK(events.test(static_cast<size_t>(Event::before_loss)));
+  CHECK(recipe.algorithms[1]->subscriptions().none());
+  CHECK(recipe.callbacks[0]->subscriptions().test(static_cast<size_t>(Event::batch_end)));
+}
+
+TEST_CASE("a name is registered once") {
+  Registry registry;
+  registry.algorithms.add<Smoothing>("a");
+  CHECK_THROWS_AS(registry.algorithms.add<Mixing>("a"), std::logic_error);
+  CHECK_THROWS_AS(registry.algorithms.find("b"), std::logic_error);
+  CHECK(known().algorithms.doc("label_smoothing") == "softer labels");
+  CHECK(known().algorithms.names() ==
+        Words{"channels_last", "label_smoothing", "mixup", "progressive_resizing"});
+}
+
+TEST_CASE("components are given by name, as a list, or with parameters") {
+  CHECK(resolved(with("  net:\n    depth: 50\n    initializers: [kaiming, ones]\n", " other_net\n"))
+            .model->name() == "other_net");
+  const std::string list =
+      with("  label_smoothing:\n    smoothing: 0.2\n  channels_last:\n",
+           "- channels_last\n- mixup: {alpha: 1}\n- label_smoothing:\n    smoothing: 0.3\n");
+  const Recipe recipe = resolved(list);
+  CHECK(names(recipe.algorithms) == Words{"channels_last", "mixup", "label_smoothing"});
+  CHECK(params<Smoothing>(recipe.algorithms[2]).smoothing == 0.3);
+  CHECK(resolved(with("callbacks: [speed_monitor]", "callbacks: none")).callbacks.empty());
+  CHECK(resolved(with("callbacks: [speed_monitor]", "callbacks:")).callbacks.empty());
+  CHECK(names(resolved(with("callbacks: [speed_monitor]", "callbacks: speed_monitor")).callbacks) ==
+        Words{"speed_monitor"});
+}
+
+TEST_CASE("overrides win over the recipe, by full path or unique suffix") {
+  const Recipe recipe = resolved(base, {"--model.net.depth=34",
+                                        "--max_duration",
+                                        "88ep",
+                                        "--smoothing",
+                                        "0.4",
+                                        "--net.initializers",
+                                        "ones",
+                                        "zeros",
+                                        "--num_workers",
+                                        "3",
+                                        "--deterministic_mode",
+                                        "--val_dataset.pictures.datadir",
+                                        "/v",
+                                        "--train_dataset.pictures.samples",
+                                        "none",
+                                        "--dataloader.pin_memory",
+                                        "f",
+                                        "--milestones",
+                                        "3ep",
+                                        "500ba",
+                                        "--grad_clip_norm",
+                                        "-1"});
+  CHECK(params<Net>(recipe.model).depth == 34);
+  CHECK(params<Net>(recipe.model).initializers == Words{"ones", "zeros"});
+  CHECK(params<Smoothing>(recipe.algorithms[0]).smoothing == 0.4);
+  CHECK(recipe.options.max_duration.str() == "88ep");
+  CHECK(recipe.options.dataloader.num_workers == 3);
+  CHECK_FALSE(recipe.options.dataloader.pin_memory);
+  CHECK(recipe.options.deterministic_mode);
+  CHECK(recipe.options.grad_clip_norm == -1);
+}
+
+TEST_CASE("a list override replaces the list and keeps the parameters of names in both") {
+  const Recipe recipe =
+      resolved(base, {"--algorithms", "channels_last", "progressive_resizing", "label_smoothing",
+                      "--algorithms.progressive_resizing.size_increment", "32", "--shift", "-.5"});
+  CHECK(names(recipe.algorithms) ==
+        Words{"channels_last", "progressive_resizing", "label_smoothing"});
+  CHECK(params<Smoothing>(recipe.algorithms[2]).smoothing == 0.2);
+  CHECK(params<Resizing>(recipe.algorithms[1]).size_increment == 32);
+  CHECK(params<Resizing>(recipe.algorithms[1]).shift == -0.5);
+  CHECK(resolved(base, {"--algorithms", "none"}).algorithms.empty());
+  CHECK(resolved(base, {"--algorithms="}).algorithms.empty());
+  CHECK(params<Net>(resolved(base, {"--initializers", "none"}).model).initializers.empty());
+}
+
+TEST_CASE("a component is chosen by name on the command line") {
+  CHECK(resolved(base, {"--optimizer", "adamw", "--lr", "2e-3"}).optimizer->name() == "adamw");
+  CHECK(params<Net>(resolved(base, {"--model", "net"}).model).depth == 50);
+  CHECK(params<Net>(resolved(base, {"--model=other_net"}).model).depth == 18);
+  CHECK(resolved(base, {"--val_dataset", "none"}).val_dataset == nullptr);
+}
+
+TEST_CASE("without an optimizer there is Composer's") {
+  const Recipe recipe = resolved(with("optimizer:\n  decoupled_sgdw:\n    lr: 0.5\n", ""));
+  CHECK(recipe.optimizer->name() == "decoupled_sgdw");
+  CHECK(dump(recipe).find("    lr: 0.1\n") != std::string::npos);
+}
+
+TEST_CASE("a dump resolves to the same recipe") {
+  const Words words = {"--run_name",      "a: b",         "--load_path",
+                       "/x y/#1",         "--algorithms", "mixup",
+                       "label_smoothing", "--alpha",      "0.3"};
+  const std::string text = dump(resolved(base, words));
+  CHECK(dump(resolved(text)) == text);
+  CHECK(resolved(text).options.run_name == "a: b");
+  CHECK(names(resolved(text).algorithms) == Words{"mixup", "label_smoothing"});
+  CHECK(text.find("alpha: 0.3") != std::string::npos);
+  const std::string bare = dump(resolved(base, {"--val_dataset", "none", "--algorithms", "none"}));
+  CHECK(dump(resolved(bare)) == bare);
+  CHECK(bare.find("run_name") == std::string::npos);
+  CHECK(bare.find("val_dataset") == std::string::npos);
+}
+
+TEST_CASE("recipes are found by path and by name") {
+  const RecipeFile resnet = find_recipe("resnet50");
+  CHECK(resnet.name == "yamls/models/resnet50.yaml");
+  for (const char* name : {"models/resnet50.yaml", "composer/yamls/models/resnet50.yaml",
+                           "yamls/models/resnet50", "resnet50.yaml", "./resnet50.yaml"})
+    CHECK(find_recipe(name).text == resnet.text);
+  CHECK(find_recipe("quickstart").name == "yamls/quickstart.yaml");
+  CHECK_THROWS_WITH(find_recipe("resnet5O"),
+                    "resnet5O: no such file, and no recipe of that name; did you mean 'resnet50'?");
+  CHECK_THROWS_WITH(find_recipe("my/resnet50.yaml"), Catch::Contains("did you mean 'resnet50'?"));
+  CHECK_THROWS_WITH(find_recipe("nothing_like_it"),
+                    Catch::Contains("the recipes are quickstart, classify_mnist"));
+
+  const auto folder = std::filesystem::temp_directory_path() / "composer_recipe_test";
+  std::filesystem::create_directories(folder);
+  const std::string path = (folder / "mine.yaml").string();
+  std::ofstream(path) << base;
+  CHECK(find_recipe(path).text == base);
+  CHECK(find_recipe(path).name == path);
+  CHECK_THROWS_WITH(find_recipe(folder.string()),
+                    folder.string() + ": is a folder; give a recipe in it");
+  std::ofstream(path) << std::string(100, '\0');
+  CHECK_THROWS_WITH(find_recipe(path), path + ": is not a recipe: not a text file");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("every file in yamls/ is part of the program, as it is") {
+  const std::filesystem::path folder = std::filesystem::path(SOURCE_DIR) / "yamls";
+  std::set<std::string> files, embedded;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.path().extension() == ".yaml")
+      files.insert(std::filesystem::relative(entry.path(), folder).replace_extension().string());
+  for (const EmbeddedRecipe& recipe : embedded_recipes()) {
+    embedded.insert(std::string(recipe.path));
+    std::ifstream stream(folder / (std::string(recipe.path) + ".yaml"));
+    CHECK(recipe.text == std::string(std::istreambuf_iterator<char>(stream), {}));
+  }
+  CHECK(files == embedded);
+  for (const RecipeDoc& doc : list_recipes()) CHECK(doc.doc.size() > 20);
+}

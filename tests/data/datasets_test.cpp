@@ -1,0 +1,320 @@
+#include <zlib.h>
+
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <set>
+
+#include "composer/error.h"
+#include "data/all.h"
+#include "data/datasets/cifar10.h"
+#include "data/datasets/imagenet.h"
+#include "data/datasets/mnist.h"
+#include "data/datasets/shapes.h"
+#include "data/datasets/synthetic.h"
+#include "data/jpeg.h"
+#include "tests/data/helpers.h"
+
+using namespace composer;
+using namespace composer::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::string big_endian(uint32_t value) {
+  std::string bytes;
+  for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(value >> shift);
+  return bytes;
+}
+
+std::string idx_images(uint32_t count) {
+  std::string file = big_endian(0x803) + big_endian(count) + big_endian(28) + big_endian(28);
+  for (uint32_t i = 0; i < count * 28 * 28; ++i) file += static_cast<char>(i % 251);
+  return file;
+}
+
+std::string idx_labels(const std::string& labels) {
+  return big_endian(0x801) + big_endian(static_cast<uint32_t>(labels.size())) + labels;
+}
+
+void write_gz(const std::string& path, const std::string& bytes) {
+  fs::create_directories(fs::path(path).parent_path());
+  const gzFile file = gzopen(path.c_str(), "wb");
+  gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size()));
+  gzclose(file);
+}
+
+MnistDataset::Params mnist_at(const std::string& folder, bool is_train = true) {
+  MnistDataset::Params params;
+  params.is_train = is_train, params.shuffle = false, params.drop_last = false,
+  params.datadir = folder;
+  return params;
+}
+
+Cifar10Dataset::Params cifar_at(const std::string& folder, bool is_train) {
+  Cifar10Dataset::Params params;
+  params.is_train = is_train, params.shuffle = false, params.drop_last = false,
+  params.datadir = folder;
+  return params;
+}
+
+FolderParams folder_at(const std::string& folder, bool is_train) {
+  FolderParams params;
+  params.is_train = is_train, params.shuffle = false, params.drop_last = false,
+  params.datadir = folder;
+  params.crop_size = 16;
+  return params;
+}
+
+/// One record: the label and the planes, whose pixel i is (i, 2 i, 3 i) modulo 256.
+std::string cifar_record(int label) {
+  std::string record(1, static_cast<char>(label));
+  for (int c = 1; c <= 3; ++c) {
+    for (int i = 0; i < 1024; ++i) record += static_cast<char>(c * i);
+  }
+  return record;
+}
+
+std::string gray_jpeg(uint8_t value) {
+  Image image;
+  image.resize(20, 24, 3);
+  std::fill(image.pixels.begin(), image.pixels.end(), value);
+  const auto bytes = encode_jpeg(image.view(), 90);
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<PlainBatch> first_epoch(const Dataset& set, int64_t batch_size = 4) {
+  const auto loader = set.open({.batch_size = batch_size});
+  loader->start(0, 0);
+  return rest_of_epoch(*loader);
+}
+
+}  // namespace
+
+TEST_CASE("mnist reads idx files, compressed or not, from either folder", "[data]") {
+  const TempFolder folder;
+  write_gz(folder / "MNIST/raw/train-images-idx3-ubyte.gz", idx_images(5));
+  write_file(folder / "MNIST/raw/train-labels-idx1-ubyte", idx_labels({3, 1, 4, 1, 5}));
+  write_file(folder / "t10k-images-idx3-ubyte", idx_images(2));
+  write_gz(folder / "t10k-labels-idx1-ubyte.gz", idx_labels({9, 0}));
+  const auto train = first_epoch(MnistDataset(mnist_at(folder.path)));
+  REQUIRE(train.size() == 2);
+  CHECK(train[0].shape == std::vector<int64_t>{4, 28, 28, 1});
+  CHECK(train[0].classes == std::vector<int64_t>{3, 1, 4, 1});
+  CHECK(train[1].classes == std::vector<int64_t>{5});
+  CHECK(train[0].pixels + train[1].pixels == idx_images(5).substr(16));
+  CHECK(first_epoch(MnistDataset(mnist_at(folder.path, false)))[0].classes ==
+        std::vector<int64_t>{9, 0});
+}
+
+TEST_CASE("mnist refuses wrong files by name", "[data]") {
+  const TempFolder folder;
+  const auto open = [&] { first_epoch(MnistDataset(mnist_at(folder.path))); };
+  const std::string images = folder / "train-images-idx3-ubyte",
+                    labels = folder / "train-labels-idx1-ubyte";
+  CHECK_THROWS_WITH(
+      open(), Contains("datadir") && Contains("train-images-idx3-ubyte") && Contains("MNIST/raw"));
+  CHECK_THROWS_WITH(first_epoch(MnistDataset(mnist_at(""))), Contains("datadir: missing"));
+  CHECK_THROWS_WITH(first_epoch(MnistDataset(mnist_at("/no/such"))),
+                    Contains("no folder '/no/such'"));
+  write_file(images, idx_images(3));
+  CHECK_THROWS_WITH(open(), Contains("train-labels-idx1-ubyte"));
+  write_file(labels, idx_labels({1, 2}));
+  CHECK_THROWS_WITH(open(), Contains(labels) && Contains("2 labels") && Contains("3 images"));
+  write_file(labels, idx_labels({1, 2, 10}));
+  CHECK_THROWS_WITH(open(), Contains(labels) && Contains("label 10"));
+  write_file(labels, idx_images(3));
+  CHECK_THROWS_WITH(open(), Contains(labels) && Contains("no idx file of labels"));
+  write_file(labels, idx_labels({1, 2, 3}));
+  CHECK_NOTHROW(open());
+  write_file(images, idx_images(3).substr(0, 2000));
+  CHECK_THROWS_WITH(open(), Contains(images) && Contains("ends too early"));
+  write_file(images, idx_images(3) + "x");
+  CHECK_THROWS_WITH(open(), Contains(images) && Contains("longer"));
+  write_file(images, "");
+  CHECK_THROWS_AS(open(), UserError);
+  fs::remove(images);
+  write_gz(images + ".gz", idx_images(3));
+  write_file(images + ".gz", read_bytes(images + ".gz").substr(0, 300));
+  CHECK_THROWS_AS(open(), UserError);
+}
+
+TEST_CASE("cifar10 reads the binary version and interleaves its planes", "[data]") {
+  const TempFolder folder;
+  const std::string test = folder / "cifar-10-batches-bin/test_batch.bin";
+  write_file(test, cifar_record(7) + cifar_record(0));
+  const auto batches = first_epoch(Cifar10Dataset(cifar_at(folder.path, false)));
+  REQUIRE(batches.size() == 1);
+  CHECK(batches[0].shape == std::vector<int64_t>{2, 32, 32, 3});
+  CHECK(batches[0].classes == std::vector<int64_t>{7, 0});
+  bool right = true;
+  for (int i = 0; i < 2 * 3072; ++i) {
+    const int pixel = i / 3 % 1024, channel = i % 3 + 1;
+    right &= batches[0].pixels[static_cast<size_t>(i)] == static_cast<char>(channel * pixel);
+  }
+  CHECK(right);
+  const Cifar10Dataset train(cifar_at(folder.path, true));
+  CHECK_THROWS_WITH(train.open({}), Contains("datadir") && Contains("data_batch_1.bin"));
+  CHECK(train.class_names().at(9) == "truck");
+  write_file(folder / "cifar-10-batches-bin/batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
+  CHECK(train.class_names().at(9) == "j");
+  for (int i = 1; i <= 5; ++i) {
+    write_file(folder / ("cifar-10-batches-bin/data_batch_" + std::to_string(i) + ".bin"),
+               cifar_record(i));
+  }
+  CHECK(first_epoch(train, 5).at(0).classes == std::vector<int64_t>{1, 2, 3, 4, 5});
+
+  write_file(test, cifar_record(7) + "x");
+  CHECK_THROWS_WITH(Cifar10Dataset(cifar_at(folder.path, false)).open({}),
+                    Contains(test) && Contains("3073"));
+  write_file(test, cifar_record(10));
+  CHECK_THROWS_WITH(Cifar10Dataset(cifar_at(folder.path, false)).open({}),
+                    Contains(test) && Contains("label 10"));
+}
+
+TEST_CASE("image folders: parts, sorted classes, links, names of broken files", "[data]") {
+  const TempFolder folder, elsewhere;
+  write_file(folder / "train/cat/b.JPEG", gray_jpeg(10));
+  write_file(folder / "train/cat/a.jpg", gray_jpeg(20));
+  write_file(folder / "train/cat/notes.txt", "not an image");
+  write_file(folder / "train/bird/deep/x.png", gray_jpeg(30));
+  write_file(elsewhere / "dog/z.jpg", gray_jpeg(40));
+  fs::create_directory_symlink(elsewhere.path / "dog", folder.path / "train" / "dog");
+  write_file(folder / "val/dog/v.jpg", gray_jpeg(50));
+  const ImageFolderDataset train(folder_at(folder.path, true)), val(folder_at(folder.path, false));
+
+  CHECK(train.class_names() == std::vector<std::string>{"bird", "cat", "dog"});
+  CHECK_FALSE(train.published_samples());
+  const auto batches = first_epoch(train);
+  REQUIRE(batches.size() == 1);
+  CHECK(batches[0].classes == std::vector<int64_t>{0, 1, 1, 2});
+  std::vector<int> values;
+  for (int i = 0; i < 4; ++i)
+    values.push_back(static_cast<uint8_t>(batches[0].pixels[static_cast<size_t>(i) * 768]));
+  CHECK(values == std::vector<int>{30, 20, 10, 40});
+  CHECK(first_epoch(val)[0].classes == std::vector<int64_t>{2});
+  CHECK(first_epoch(ImageFolderDataset(folder_at(folder / "train", true)))[0].classes.size() == 4);
+
+  write_file(folder / "val/dog/w.jpg", gray_jpeg(50).substr(0, 300));
+  CHECK_THROWS_WITH(first_epoch(val), Contains("val/dog/w.jpg: ") && Contains("JPEG"));
+  write_file(folder / "val/dog/w.webp", "RIFF");
+  CHECK_THROWS_WITH(val.open({}), Contains("val/dog/w.webp") && Contains("JPEG and PNG"));
+  fs::remove(folder.path / "val/dog/w.webp");
+  write_file(folder / "val/fox/w.jpg", gray_jpeg(50));
+  CHECK_THROWS_WITH(val.open({}), Contains("val/fox") && Contains("train/ has no class"));
+  fs::create_directories(folder.path / "train" / "empty");
+  CHECK_THROWS_WITH(train.open({}), Contains("train/empty") && Contains("without images"));
+  fs::remove_all(folder.path / "val");
+  CHECK_THROWS_WITH(val.open({}), Contains("datadir") && Contains("no val/"));
+  CHECK_THROWS_WITH(ImageFolderDataset(folder_at(folder / "train/cat", true)).open({}),
+                    Contains("no class folders") && Contains("loose image files"));
+}
+
+TEST_CASE("a link to a folder above does not loop", "[data]") {
+  const TempFolder folder;
+  write_file(folder / "cat/a.jpg", gray_jpeg(20));
+  fs::create_directory_symlink(folder.path / "cat", folder.path / "cat" / "loop");
+  CHECK(first_epoch(ImageFolderDataset(folder_at(folder.path, true)))[0].classes.size() == 1);
+}
+
+TEST_CASE("given files go through the evaluation transforms in order", "[data]") {
+  const TempFolder folder;
+  write_file(folder / "b.jpg", gray_jpeg(200));
+  write_file(folder / "a.jpg", gray_jpeg(100));
+  const std::vector<std::string> files = {folder / "b.jpg", folder / "a.jpg"};
+  const auto check = [&](const Dataset& set, std::vector<int64_t> shape) {
+    const auto loader = set.open_files(files, {.batch_size = 8});
+    loader->start(0, 0);
+    const auto batches = rest_of_epoch(*loader);
+    REQUIRE(batches.size() == 1);
+    CHECK(batches[0].shape == shape);
+    CHECK(batches[0].classes == std::vector<int64_t>{0, 0});
+    CHECK(static_cast<uint8_t>(batches[0].pixels[batches[0].pixels.size() / 4]) == 200);
+    CHECK(static_cast<uint8_t>(batches[0].pixels[batches[0].pixels.size() * 3 / 4]) == 100);
+  };
+  check(MnistDataset({}), {2, 28, 28, 1});
+  check(Cifar10Dataset({}), {2, 32, 32, 3});
+  check(ImageFolderDataset(folder_at("", true)), {2, 16, 16, 3});
+  check(ShapesDataset({}), {2, 32, 32, 3});
+  CHECK_THROWS_WITH(ShapesDataset({}).open_files({folder / "c.jpg"}, {}),
+                    Contains("c.jpg: no such file"));
+}
+
+TEST_CASE("synthetic stand-ins have the real sets' lengths and sizes", "[data]") {
+  ImagenetDataset::Params imagenet;
+  imagenet.use_synthetic = true, imagenet.crop_size = 32, imagenet.drop_last = false;
+  imagenet.synthetic_num_unique_samples = 7, imagenet.shuffle = false;
+  CHECK(ImagenetDataset(imagenet).open({.batch_size = 1000})->batches_per_epoch() == 1282);
+  imagenet.is_train = false;
+  const auto loader = ImagenetDataset(imagenet).open({.batch_size = 14});
+  loader->start(0, 0);
+  const PlainBatch batch = plain(*loader->next());
+  CHECK(batch.shape == std::vector<int64_t>{14, 32, 32, 3});
+  CHECK(batch.pixels.substr(0, batch.pixels.size() / 2) ==
+        batch.pixels.substr(batch.pixels.size() / 2));
+  CHECK(std::set(batch.pixels.begin(), batch.pixels.end()).size() > 200);
+  CHECK(ImagenetDataset(imagenet).published_samples() == 50000);
+
+  Cifar10Dataset::Params cifar;
+  cifar.use_synthetic = true;
+  CHECK(Cifar10Dataset(cifar).open({.batch_size = 500})->samples_per_epoch() == 50000);
+  MnistDataset::Params mnist;
+  mnist.use_synthetic = true, mnist.is_train = false;
+  CHECK(MnistDataset(mnist).open({.batch_size = 500})->samples_per_epoch() == 10000);
+}
+
+TEST_CASE("use_ffcv says what to do instead", "[data]") {
+  ImagenetDataset::Params params;
+  params.ffcv.use_ffcv = true;
+  CHECK_THROWS_WITH(ImagenetDataset(params).open({}),
+                    Contains("use_ffcv: false") && Contains("/tmp/imagenet_train.ffcv"));
+  CHECK_THROWS_AS(ImagenetDataset(params).open({}), UserError);
+}
+
+TEST_CASE("shapes are the same every time, balanced, and other ones for evaluation", "[data]") {
+  ShapesDataset::Params params;
+  params.shuffle = false, params.is_train = false;
+  CHECK(ShapesDataset(params).published_samples() == 500);
+  params.samples = 40;
+  const auto once = first_epoch(ShapesDataset(params), 40),
+             again = first_epoch(ShapesDataset(params), 40);
+  CHECK((once == again));
+  CHECK(once[0].shape == std::vector<int64_t>{40, 32, 32, 3});
+  for (int64_t i = 0; i < 40; ++i) CHECK(once[0].classes[static_cast<size_t>(i)] == i % 10);
+  CHECK(ShapesDataset(params).class_names().size() == 10);
+  CHECK(draw_shape(true, 3, 32).pixels != draw_shape(false, 3, 32).pixels);
+  CHECK(draw_shape(true, 3, 32).pixels == draw_shape(true, 3, 32).pixels);
+}
+
+TEST_CASE("all sets are registered and take the keys that recipes have", "[data]") {
+  Registry registry;
+  add_builtin_datasets(registry);
+  CHECK(registry.datasets.names() == std::vector<std::string>{"cifar10", "image_folder", "imagenet",
+                                                              "mnist", "shapes", "synthetic"});
+  std::set<std::string> keys;
+  for (const Field& field : registry.datasets.make("imagenet")->fields().fields)
+    keys.insert(field.name);
+  CHECK(keys == std::set<std::string>{"is_train", "drop_last", "shuffle", "datadir", "resize_size",
+                                      "crop_size", "use_ffcv", "ffcv_dir", "ffcv_dest",
+                                      "ffcv_write_dataset", "use_synthetic",
+                                      "synthetic_num_unique_samples"});
+}
+
+TEST_CASE("the real MNIST and CIFAR-10 files are read", "[data]") {
+  const fs::path data = shared_data();
+  if (!fs::exists(data / "mnist") || !fs::exists(data / "cifar10_exact")) {
+    WARN("skipped: no ../shared/data");
+    return;
+  }
+  const auto mnist =
+      MnistDataset(mnist_at((data / "mnist").string(), false)).open({.batch_size = 10});
+  mnist->start(0, 0);
+  CHECK(mnist->samples_per_epoch() == 10000);
+  CHECK(plain(*mnist->next()).classes == std::vector<int64_t>{7, 2, 1, 0, 4, 1, 4, 9, 5, 9});
+  const TempFolder folder;
+  write_file(folder / "test_batch.bin",
+             read_bytes((data / "cifar10_exact" / "data_batch_1_first4000.bin").string()));
+  const auto cifar = Cifar10Dataset(cifar_at(folder.path, false)).open({.batch_size = 6});
+  cifar->start(0, 0);
+  CHECK(cifar->samples_per_epoch() == 4000);
+  CHECK(plain(*cifar->next()).classes == std::vector<int64_t>{6, 9, 9, 4, 1, 1});
+}

@@ -1,0 +1,83 @@
+// For the tests of data/: a folder that goes away, Python as the reference, and loaders as plain
+// bytes.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "composer/loader.h"
+
+namespace composer::test {
+
+namespace fs = std::filesystem;
+
+struct TempFolder {
+  fs::path path;
+
+  TempFolder() {
+    std::string pattern = (fs::temp_directory_path() / "composer_test_XXXXXX").string();
+    path = mkdtemp(pattern.data());
+  }
+  ~TempFolder() {
+    std::error_code error;
+    fs::remove_all(path, error);
+  }
+  std::string operator/(const std::string& name) const { return (path / name).string(); }
+};
+
+inline void write_file(const std::string& path, const std::string& bytes) {
+  fs::create_directories(fs::path(path).parent_path());
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+inline std::string read_bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline fs::path shared_data() { return fs::path(SOURCE_DIR) / ".." / "shared" / "data"; }
+
+inline std::string python() { return std::string(SOURCE_DIR) + "/.deps/venv/bin/python"; }
+
+/// Runs the script in the folder; false when it fails.
+inline bool run_python(const std::string& script, const TempFolder& folder) {
+  write_file(folder / "script.py", script);
+  return std::system(("cd " + folder.path.string() + " && " + python() + " script.py").c_str()) ==
+         0;
+}
+
+struct PlainBatch {
+  std::vector<int64_t> shape;
+  std::string pixels;
+  std::vector<int64_t> classes;
+  bool operator==(const PlainBatch&) const = default;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const PlainBatch& batch) {
+  out << "classes";
+  for (const int64_t one : batch.classes) out << ' ' << one;
+  return out;
+}
+
+inline PlainBatch plain(const Batch& batch) {
+  const auto* pixels = reinterpret_cast<const char*>(batch.input.const_data_ptr<uint8_t>());
+  const auto* classes = batch.target.classes.const_data_ptr<int64_t>();
+  return {batch.input.sizes().vec(),
+          {pixels, pixels + batch.input.numel()},
+          {classes, classes + batch.target.classes.numel()}};
+}
+
+/// The batches until the end of the epoch.
+inline std::vector<PlainBatch> rest_of_epoch(Loader& loader) {
+  std::vector<PlainBatch> batches;
+  while (const auto batch = loader.next()) batches.push_back(plain(*batch));
+  return batches;
+}
+
+}  // namespace composer::test

@@ -1,0 +1,167 @@
+#include "data/transform.h"
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <set>
+
+#include "tests/data/helpers.h"
+
+using namespace composer;
+using namespace composer::test;
+using Kind = Transform::Kind;
+
+namespace {
+
+/// One channel; the pixel at (y, x) is 16 y + x + 1.
+Image numbered(int64_t height, int64_t width) {
+  Image image;
+  image.resize(height, width, 1);
+  for (int64_t y = 0; y < height; ++y) {
+    for (int64_t x = 0; x < width; ++x) image.row(y)[x] = static_cast<uint8_t>(16 * y + x + 1);
+  }
+  return image;
+}
+
+std::vector<uint8_t> applied(const Transform& t, const Image& image, ImageSize size,
+                             Place place = {}) {
+  std::vector<uint8_t> out(static_cast<size_t>(size.height * size.width * image.channels), 77);
+  apply(t, image.view(), size, place, out.data());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("centre crop takes the middle, halves rounded to even, and pads with zeros", "[data]") {
+  const Image image = numbered(5, 4);
+  const auto crop = [&](int64_t height, int64_t width) {
+    const ImageSize size{height, width};
+    return applied({.kind = Kind::center_crop, .size = size}, image, size);
+  };
+  CHECK(crop(2, 2) == std::vector<uint8_t>{34, 35, 50, 51});  // offset 1.5 -> 2
+  CHECK(crop(4, 1) == std::vector<uint8_t>{3, 19, 35, 51});   // 0.5 -> 0, 1.5 -> 2
+  CHECK(crop(1, 7) == std::vector<uint8_t>{0, 33, 34, 35, 36, 0, 0});
+}
+
+TEST_CASE("resize for evaluation rounds the longer side down", "[data]") {
+  CHECK(resized({375, 500}, 256) == ImageSize{256, 341});
+  CHECK(resized({500, 375}, 256) == ImageSize{341, 256});
+  CHECK(resized({100, 100}, 7) == ImageSize{7, 7});
+}
+
+TEST_CASE("evaluation equals torchvision's Resize and CenterCrop", "[data]") {
+  if (!fs::exists(python())) {
+    WARN("skipped: no Python environment");
+    return;
+  }
+  const TempFolder folder;
+  std::string ours, spec, pixels;
+  int number = 0;
+  for (const auto& [height, width, resize, crop] : {std::array<int64_t, 4>{37, 50, 33, 28},
+                                                    {50, 37, 33, 28},
+                                                    {90, 31, 20, 25},
+                                                    {13, 90, 40, 40},
+                                                    {64, 64, -1, 28},
+                                                    {21, 70, -1, 32},
+                                                    {32, 33, 32, 32},
+                                                    {20, 21, 20, 17}}) {
+    Image image;
+    image.resize(height, width, 3);
+    Random random(2, "pixels", 0, static_cast<uint64_t>(number++));
+    for (auto& byte : image.pixels) byte = static_cast<uint8_t>(random.below(256));
+    pixels.append(image.pixels.begin(), image.pixels.end());
+    const auto out =
+        applied({.kind = Kind::center_crop, .resize_size = resize, .size = {crop, crop}}, image,
+                {crop, crop});
+    ours.append(out.begin(), out.end());
+    for (const int64_t n : {height, width, resize, crop}) spec += std::to_string(n) + " ";
+    spec += "\n";
+  }
+  write_file(folder / "spec", spec);
+  write_file(folder / "pixels", pixels);
+  REQUIRE(run_python(R"(
+from PIL import Image
+from torchvision import transforms as T
+data, at = open("pixels", "rb").read(), 0
+with open("out", "wb") as out:
+    for line in open("spec"):
+        h, w, resize, crop = map(int, line.split())
+        image = Image.frombytes("RGB", (w, h), data[at:at + h * w * 3])
+        at += h * w * 3
+        if resize > 0:
+            image = T.Resize(resize)(image)
+        out.write(T.CenterCrop(crop)(image).tobytes())
+)",
+                     folder));
+  CHECK((read_bytes(folder / "out") == ours));
+}
+
+TEST_CASE("random crops cover area and ratio as asked and fall back for thin images", "[data]") {
+  double area = 0;
+  for (uint64_t i = 0; i < 2000; ++i) {
+    Random random(3, "crop", 0, i);
+    const Box box = draw_crop({300, 400}, random);
+    REQUIRE((box.top >= 0 && box.left >= 0 && box.height > 0 && box.width > 0));
+    REQUIRE((box.top + box.height <= 300 && box.left + box.width <= 400));
+    const double ratio = static_cast<double>(box.width) / static_cast<double>(box.height);
+    CHECK((ratio > 0.74 && ratio < 1.36));
+    area += static_cast<double>(box.height * box.width) / (300 * 400);
+  }
+  CHECK(area / 2000 ==
+        Approx(0.51).margin(0.03));  // 0.54 before crops that do not fit are drawn again
+  Random thin(3, "crop", 0, 1);
+  const Box box = draw_crop({10, 1000}, thin);
+  CHECK((box.height == 10 && box.width == 13 && box.left == 493));
+  Random dot(3, "crop", 0, 2);
+  const Box one = draw_crop({1, 5000}, dot);
+  CHECK((one.height == 1 && one.width == 1));
+}
+
+TEST_CASE("pad and crop shifts by up to the padding, fills with zeros and flips half", "[data]") {
+  const Image image = numbered(8, 8);
+  const Transform t{.kind = Kind::pad_and_crop, .size = {8, 8}};
+  std::set<std::pair<int64_t, int64_t>> shifts;
+  int flips = 0, found = 0;
+  for (uint64_t sample = 0; sample < 1000; ++sample) {
+    const auto out = applied(t, image, {8, 8}, {5, 1, sample});
+    for (int64_t dy = -4; dy <= 4; ++dy) {
+      for (int64_t dx = -4; dx <= 4; ++dx) {
+        for (const bool flip : {false, true}) {
+          bool equal = true;
+          for (int64_t y = 0; y < 8 && equal; ++y) {
+            for (int64_t x = 0; x < 8; ++x) {
+              const int64_t fy = y + dy, fx = (flip ? 7 - x : x) + dx;
+              const bool inside = fy >= 0 && fy < 8 && fx >= 0 && fx < 8;
+              const int expected = inside ? static_cast<uint8_t>(16 * fy + fx + 1) : 0;
+              equal = equal && out[static_cast<size_t>(8 * y + x)] == expected;
+            }
+          }
+          if (equal) ++found, flips += flip, shifts.insert({dy, dx});
+        }
+      }
+    }
+  }
+  CHECK(found == 1000);
+  CHECK(shifts.size() == 81);
+  CHECK(flips == Approx(500).margin(60));
+}
+
+TEST_CASE("augmentation repeats for the same place and differs for another", "[data]") {
+  const Image image = numbered(15, 16);
+  const Transform t{.kind = Kind::random_resized_crop, .size = {8, 8}};
+  const auto base = applied(t, image, t.size, {1, 2, 3});
+  CHECK(base == applied(t, image, t.size, {1, 2, 3}));
+  CHECK(base != applied(t, image, t.size, {2, 2, 3}));
+  CHECK(base != applied(t, image, t.size, {1, 3, 3}));
+  CHECK(base != applied(t, image, t.size, {1, 2, 4}));
+}
+
+TEST_CASE("a shorter side is resized before the random crop", "[data]") {
+  const Image image = numbered(15, 12);
+  const Transform direct{.kind = Kind::random_resized_crop, .size = {6, 6}};
+  Transform after = direct;
+  after.resize_size = 8;
+  Image small;
+  small.resize(10, 8, 1);
+  resize_bilinear(image.view(), {10, 8}, false, small.pixels.data());
+  CHECK(applied(after, image, {6, 6}) == applied(direct, small, {6, 6}));
+}

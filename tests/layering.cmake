@@ -1,0 +1,71 @@
+# Fails, with the offending line, when an #include points the wrong way:
+#   cli, examples -> {algorithms, models, data} -> composer -> LibTorch
+# or when a third-party header is included outside the files that own it.
+# Run with: cmake -DROOT=<repository> -P layering.cmake
+cmake_minimum_required(VERSION 3.25)
+
+set(folders composer algorithms models data cli examples)
+set(composer_may composer)
+set(algorithms_may composer algorithms)
+set(models_may composer models)
+set(data_may composer data)
+set(cli_may composer algorithms models data cli)
+set(examples_may composer algorithms models data cli)
+
+# header pattern | files that may include it, relative to ROOT
+set(owned
+  "CLI/|^cli/"
+  "(jpeglib|jerror|jmorecfg|turbojpeg)\\.h|^data/jpeg[a-z_]*\\.cpp$"
+  "png(conf)?\\.h|^data/png\\.cpp$"
+  "spdlog/|^composer/log\\.cpp$"
+  "fmt/|^composer/log\\.cpp$"
+  "yaml-cpp/|^composer/[a-z_]+\\.cpp$"
+  "nlohmann/json_fwd\\.hpp|^[a-z]+/"
+  "nlohmann/json\\.hpp|\\.cpp$"
+  "torch/torch\\.h|^$"
+)
+
+set(problems "")
+
+function(check_include file header)
+  string(REGEX MATCH "^[^/]+" folder "${file}")
+  string(REGEX MATCH "^[^/]+" target "${header}")
+  set(problem "")
+  if("${target}" IN_LIST folders AND NOT "${target}" IN_LIST ${folder}_may)
+    set(problem "${folder}/ may not include ${target}/")
+  endif()
+  foreach(rule IN LISTS owned)
+    string(REGEX REPLACE "\\|[^|]*$" "" pattern "${rule}")
+    string(REGEX REPLACE "^.*\\|" "" allowed "${rule}")
+    if("${header}" MATCHES "^(${pattern})")
+      if(NOT "${file}" MATCHES "${allowed}")
+        set(problem "this header is not for this file")
+      endif()
+      break()
+    endif()
+  endforeach()
+  if(problem)
+    set(problems "${problems}\n${file}: #include of ${header}: ${problem}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+set(checked 0)
+foreach(folder IN LISTS folders)
+  file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${folder}/*.h ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu)
+  foreach(file IN LISTS files)
+    file(STRINGS ${ROOT}/${file} lines REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"]")
+    foreach(line IN LISTS lines)
+      string(REGEX REPLACE "^[^<\"]*[<\"]([^>\"]*).*" "\\1" header "${line}")
+      check_include(${file} "${header}")
+      math(EXPR checked "${checked} + 1")
+    endforeach()
+  endforeach()
+endforeach()
+
+if(checked EQUAL 0)
+  message(FATAL_ERROR "no #include found under '${ROOT}': is ROOT the repository?")
+endif()
+if(problems)
+  message(FATAL_ERROR "Includes against the layers:${problems}")
+endif()
+message(STATUS "${checked} includes follow the layers")

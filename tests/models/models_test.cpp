@@ -1,0 +1,148 @@
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "composer/error.h"
+#include "composer/layers.h"
+#include "composer/surgery.h"
+#include "composer/weights.h"
+#include "models/all.h"
+#include "models/mnist_classifier.h"
+#include "models/residual_blocks.h"
+#include "models/resnet.h"
+#include "models/resnet_cifar.h"
+
+namespace composer {
+namespace {
+
+using Catch::Matchers::Contains;
+
+int64_t parameter_count(const Model& model) {
+  int64_t count = 0;
+  for (const auto& parameter : model.parameters()) count += parameter.numel();
+  return count;
+}
+
+TEST_CASE("networks have the published number of parameters", "[models]") {
+  const auto [name, count] = GENERATE(table<std::string, int64_t>({
+      {"resnet18", 11'689'512},
+      {"resnet34", 21'797'672},
+      {"resnet50", 25'557'032},
+      {"resnet101", 44'549'160},
+      {"resnet152", 60'192'808},
+  }));
+  const ResNet model({.model_name = name, .initializers = {}});
+  CHECK(parameter_count(model) == count);
+}
+
+TEST_CASE("CIFAR networks map images to logits and learn", "[models]") {
+  const std::string name = GENERATE("resnet_9", "resnet_20", "resnet56");
+  ResNetCifar model({.model_name = name, .num_classes = 7, .initializers = {"kaiming_normal"}});
+  CHECK(model.describe() == name);
+  const auto input = at::randn({4, 3, 32, 32});
+  const Target target{
+      .classes = at::tensor({0L, 1L, 2L, 3L}), .other_classes = {}, .other_weight = {}};
+  const auto logits = model.forward(input);
+  CHECK(logits.sizes() == at::IntArrayRef{4, 7});
+  model.loss(logits, target).backward();
+  for (const auto& item : model.named_parameters()) {
+    INFO(item.key());
+    REQUIRE(item.value().grad().defined());
+    CHECK(item.value().grad().abs().sum().item<double>() > 0);
+  }
+  if (name == "resnet_20") CHECK(parameter_count(model) == 274'823);
+}
+
+TEST_CASE("the MNIST classifier maps images to logits", "[models]") {
+  MnistClassifier model({.initializers = {"linear_log_constant_bias"}});
+  CHECK(model.forward(at::rand({2, 1, 28, 28})).sizes() == at::IntArrayRef{2, 10});
+  CHECK(model.named_parameters()["fc2.bias"][0].item<double>() == Approx(-std::log(10)));
+}
+
+TEST_CASE("channels-last images and weights stay so through every layer", "[models]") {
+  ResNetCifar model({.model_name = "resnet_9", .initializers = {}});
+  for (auto& parameter : model.parameters())
+    if (parameter.dim() == 4)
+      parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+  auto x = at::randn({2, 3, 32, 32}).contiguous(at::MemoryFormat::ChannelsLast);
+  for (const auto& slot : model.slots()) {
+    x = slot(x);
+    INFO(slot.name());
+    if (x.dim() == 4) CHECK(x.is_contiguous(at::MemoryFormat::ChannelsLast));
+  }
+}
+
+TEST_CASE("ResNet trains with the loss its recipe names", "[models]") {
+  const auto logits = at::zeros({2, 4});
+  const Target target{.classes = at::tensor({0L, 1L}), .other_classes = {}, .other_weight = {}};
+  ResNet soft({.model_name = "resnet18", .num_classes = 4, .initializers = {}});
+  ResNet binary({.model_name = "resnet18",
+                 .num_classes = 4,
+                 .initializers = {},
+                 .loss_name = "binary_cross_entropy_with_logits"});
+  CHECK(soft.loss(logits, target).item<double>() == Approx(std::log(4)));
+  CHECK(binary.loss(logits, target).item<double>() == Approx(4 * std::log(2)));
+}
+
+TEST_CASE("ResNeXt is a ResNet with groups", "[models]") {
+  const ResNet model(
+      {.model_name = "resnet50", .initializers = {}, .groups = 32, .width_per_group = 4});
+  CHECK(parameter_count(model) == 25'028'904);
+  CHECK_THROWS_WITH(ResNet({.model_name = "resnet18", .initializers = {}, .groups = 2}),
+                    Contains("groups"));
+  CHECK_THROWS_WITH(ResNet({.initializers = {}, .pretrained = true}), Contains("load_path"));
+}
+
+TEST_CASE("every layer of every network sits in a slot", "[models]") {
+  Registry registry;
+  add_builtin_models(registry);
+  CHECK(registry.models.names() ==
+        std::vector<std::string>{"mnist_classifier", "resnet", "resnet_cifar"});
+  for (const auto& name : registry.models.names()) {
+    INFO(name);
+    const auto model = registry.models.make(name)->build();
+    std::set<std::string> visited;
+    replace_layers(*model, [&](const std::string& path, Layer&) {
+      visited.insert(path);
+      return std::shared_ptr<Layer>();
+    });
+    std::set<std::string> all;
+    for (const auto& item : model->named_modules(/*name_prefix=*/"", /*include_self=*/false))
+      all.insert(item.key());
+    CHECK(visited == all);
+  }
+}
+
+TEST_CASE("initializers are applied in order, to every layer of their kind", "[initializers]") {
+  ResNet model({.model_name = "resnet18", .num_classes = 10, .initializers = {}});
+  apply_initializers(model, {"kaiming_normal", "bn_uniform", "linear_log_constant_bias"});
+  const auto tensors = model_tensors(model);
+  const auto& conv = tensors.at("layer4.1.conv2.weight");
+  CHECK(conv.std().item<double>() == Approx(std::sqrt(2.0 / (512 * 9))).epsilon(0.01));
+  const auto& scale = tensors.at("layer4.0.downsample.1.weight");
+  CHECK(scale.min().item<double>() >= 0);
+  CHECK(scale.max().item<double>() < 1);
+  CHECK(scale.mean().item<double>() == Approx(0.5).epsilon(0.15));
+  CHECK(tensors.at("fc.bias")[3].item<double>() == Approx(-std::log(10)));
+
+  apply_initializers(model, {"xavier_uniform", "bn_uniform", "bn_ones"});
+  CHECK(at::equal(tensors.at("bn1.weight"), at::ones({64})));
+  const double xavier = std::sqrt(6.0 / (512 * 9 * 2));
+  CHECK(conv.abs().max().item<double>() == Approx(xavier).epsilon(0.01));
+  CHECK(tensors.at("fc.weight").abs().max().item<double>() ==
+        Approx(std::sqrt(6.0 / 522)).epsilon(0.01));
+
+  apply_initializers(model, {"kaiming_uniform"});
+  CHECK(conv.abs().max().item<double>() == Approx(std::sqrt(6.0 / (512 * 9))).epsilon(0.01));
+  CHECK(conv.requires_grad());
+  CHECK_THROWS_WITH(apply_initializers(model, {"kaiming"}), Contains("kaiming_normal"));
+}
+
+TEST_CASE("weights of another number of classes are refused with a hint", "[models]") {
+  const ResNetCifar source({.model_name = "resnet_20", .num_classes = 100, .initializers = {}});
+  ResNetCifar target({.model_name = "resnet_20", .initializers = {}});
+  CHECK_THROWS_WITH(assign_weights(target, model_tensors(source), "w"),
+                    Contains("num_classes 100"));
+}
+
+}  // namespace
+}  // namespace composer

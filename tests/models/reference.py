@@ -1,0 +1,131 @@
+"""Writes what Python's PyTorch and torchvision make of the networks that reference_test.cpp compares ours with.
+
+usage: reference.py FOLDER
+"""
+import json
+import struct
+import sys
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torchvision.models import resnet18, resnet50
+
+OUT = sys.argv[1]
+
+
+def write_safetensors(path, tensors):
+    header, chunks, offset = {}, [], 0
+    names = {torch.float32: "F32", torch.int64: "I64"}
+    for name, tensor in tensors.items():
+        data = tensor.detach().contiguous().numpy().tobytes()
+        header[name] = {"dtype": names[tensor.dtype], "shape": list(tensor.shape),
+                        "data_offsets": [offset, offset + len(data)]}
+        offset += len(data)
+        chunks.append(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + b"".join(chunks))
+
+
+def stirred(model):
+    """Running statistics and scales that are not the initial ones, so that evaluation depends on them."""
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.1)
+            module.running_var.uniform_(0.5, 1.5)
+            with torch.no_grad():
+                module.weight.uniform_(0.5, 1.0)
+                module.bias.normal_(0, 0.1)
+    return model
+
+
+def summary(tensors):
+    """Of each tensor its norm and first elements: a small file that still tells wrong from right."""
+    return {name: torch.cat([tensor.float().norm().view(1), tensor.float().reshape(-1)[:64]])
+            for name, tensor in tensors.items()}
+
+
+def training_step(name, model, size, classes, result):
+    """One step of SGD with weight decay from label-smoothed cross-entropy."""
+    x = torch.randn(4, 3, size, size)
+    y = torch.arange(4) * 7 % classes
+    model.train()
+    logits = model(x)
+    loss = F.cross_entropy(logits, y, label_smoothing=0.1)
+    loss.backward()
+    gradients = {key: p.grad.clone() for key, p in model.named_parameters()}
+    torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.01).step()
+    result |= {f"{name}/input": x, f"{name}/classes": y, f"{name}/logits": logits, f"{name}/loss": loss}
+    result |= {f"{name}/gradient/{key}": value for key, value in summary(gradients).items()}
+    result |= {f"{name}/after/{key}": value for key, value in summary(model.state_dict()).items()}
+
+
+class BasicBlock(nn.Module):
+    def __init__(self, channels, width, stride):
+        super().__init__()
+        self.downsample = None
+        if stride != 1 or channels != width:
+            self.downsample = nn.Sequential(nn.Conv2d(channels, width, 1, stride, bias=False), nn.BatchNorm2d(width))
+        self.conv1, self.bn1 = nn.Conv2d(channels, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = nn.Conv2d(width, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width)
+
+    def forward(self, x):
+        y = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x)))))
+        return F.relu(y + (x if self.downsample is None else self.downsample(x)))
+
+
+class ResNet20(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16)
+        channels = 16
+        for stage, width in enumerate([16, 32, 64]):
+            blocks = [BasicBlock(channels if i == 0 else width, width, 2 if stage > 0 and i == 0 else 1) for i in range(3)]
+            setattr(self, f"layer{stage + 1}", nn.Sequential(*blocks))
+            channels = width
+        self.fc = nn.Linear(64, 10)
+
+    def forward(self, x):
+        x = self.layer3(self.layer2(self.layer1(F.relu(self.bn1(self.conv1(x))))))
+        return self.fc(x.mean((2, 3)))
+
+
+def main():
+    result = {}
+    for name, make in (("resnet18", resnet18), ("resnet50", resnet50)):
+        torch.manual_seed(7)
+        model = make()
+        result |= {f"{name}/initial/{key}": value for key, value in summary(model.state_dict()).items()}
+        stirred(model).eval()
+        x = torch.randn(1, 3, 224, 224)
+        with torch.no_grad():
+            result |= {f"{name}/input": x, f"{name}/logits": model(x)}
+            with torch.autocast("cpu", torch.bfloat16):
+                last = x.contiguous(memory_format=torch.channels_last)
+                logits = model.to(memory_format=torch.channels_last)(last)
+                result[f"{name}/bf16_logits"] = logits.float()
+        torch.save(model.state_dict(), f"{OUT}/{name}.pth")
+        training_step(f"{name}_step", model, 64, 1000, result)
+
+    torch.manual_seed(8)
+    model = ResNet20()
+    write_safetensors(f"{OUT}/resnet20.safetensors", {"module." + k: v for k, v in model.state_dict().items()})
+    training_step("resnet20_step", model, 32, 10, result)
+    write_safetensors(f"{OUT}/expected.safetensors", result)
+
+    torch.save({"epoch": 3, "model": model.state_dict(), "args": None,
+                "optimizer": torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9).state_dict()},
+               f"{OUT}/training.pth")
+    tensors = {"strided": torch.arange(12.).view(3, 4).t()[1:], "scalar": torch.tensor(2.5),
+               "bf16": torch.ones(3, dtype=torch.bfloat16), "flags": torch.tensor([True, False]),
+               "tied_a": model.fc.bias, "tied_b": model.fc.bias, "parameter": nn.Parameter(torch.ones(2)),
+               "empty": torch.zeros(0, 5), "u16": torch.tensor([65535], dtype=torch.uint16)}
+    torch.save(tensors, f"{OUT}/kinds.pth")
+    torch.save(tensors, f"{OUT}/protocol4.pth", pickle_protocol=4)
+    torch.save(model.state_dict(), f"{OUT}/legacy.pth", _use_new_zipfile_serialization=False)
+    torch.save(model, f"{OUT}/whole_model.pth")
+
+
+main()

@@ -1,0 +1,143 @@
+// Our networks against Python's PyTorch and torchvision, from the same weights.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "composer/precision.h"
+#include "composer/torch_file.h"
+#include "composer/weights.h"
+#include "models/resnet.h"
+#include "models/resnet_cifar.h"
+#include "tests/composer/temporary_folder.h"
+
+namespace composer {
+namespace {
+
+double relative_error(const at::Tensor& actual, const at::Tensor& expected) {
+  const auto a = actual.detach().to(at::kDouble), e = expected.detach().to(at::kDouble);
+  return ((a - e).norm() / e.norm().clamp_min(1e-12)).item<double>();
+}
+
+/// What reference.py's summary() gives.
+at::Tensor summary(const at::Tensor& tensor) {
+  const auto flat = tensor.detach().to(at::kFloat).reshape(-1);
+  return at::cat({flat.norm().view(1), flat.slice(0, 0, 64)});
+}
+
+void check_summaries(const TensorMap& actual, const TensorMap& expected, const std::string& prefix,
+                     double tolerance) {
+  size_t compared = 0;
+  for (auto it = expected.lower_bound(prefix);
+       it != expected.end() && it->first.starts_with(prefix); ++it) {
+    const auto name = it->first.substr(prefix.size());
+    INFO(it->first);
+    REQUIRE(actual.contains(name));
+    const auto mine = summary(actual.at(name));
+    REQUIRE(mine.sizes() == it->second.sizes());
+    CHECK(relative_error(mine, it->second) < tolerance);
+    ++compared;
+  }
+  CHECK(compared == actual.size());
+}
+
+void check_initialisation(Model& model, const TensorMap& expected, const std::string& name) {
+  const auto prefix = name + "/initial/";
+  for (const auto& [key, tensor] : model_tensors(model)) {
+    INFO(prefix + key);
+    REQUIRE(expected.contains(prefix + key));
+    CHECK(at::allclose(summary(tensor), expected.at(prefix + key), 1e-6, 0));
+  }
+}
+
+void check_logits(Model& model, const TensorMap& expected, const std::string& name) {
+  const at::NoGradGuard no_grad;
+  model.eval();
+  const auto& input = expected.at(name + "/input");
+  CHECK(relative_error(model.forward(input), expected.at(name + "/logits")) < 1e-4);
+
+  for (auto& parameter : model.parameters())
+    if (parameter.dim() == 4)
+      parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+  const auto last = input.contiguous(at::MemoryFormat::ChannelsLast);
+  CHECK(relative_error(model.forward(last), expected.at(name + "/logits")) < 1e-4);
+
+  const Autocast autocast(Precision::amp_bf16, at::kCPU);
+  const auto logits = model.forward(last);
+  CHECK(logits.scalar_type() == at::kBFloat16);
+  CHECK(relative_error(logits, expected.at(name + "/bf16_logits")) < 2e-3);
+}
+
+void check_training_step(Model& model, const TensorMap& expected, const std::string& name) {
+  model.train();
+  Target target{.classes = expected.at(name + "/classes"),
+                .other_classes = {},
+                .other_weight = {},
+                .smoothing = 0.1};
+  const auto logits = model.forward(expected.at(name + "/input"));
+  CHECK(relative_error(logits, expected.at(name + "/logits")) < 1e-4);
+  const auto loss = model.loss(logits, target);
+  CHECK(relative_error(loss, expected.at(name + "/loss")) < 1e-5);
+  loss.backward();
+
+  TensorMap gradients;
+  const at::NoGradGuard no_grad;
+  for (auto& item : model.named_parameters()) {
+    auto& parameter = item.value();
+    gradients[item.key()] = parameter.grad();
+    parameter.sub_(parameter.grad() + parameter * 0.01, 0.1);
+  }
+  check_summaries(gradients, expected, name + "/gradient/", 1e-3);
+  check_summaries(model_tensors(model), expected, name + "/after/", 1e-4);
+}
+
+void check_files(const TemporaryFolder& folder) {
+  ResNetCifar from_safetensors({.model_name = "resnet20", .initializers = {}});
+  CHECK_THROWS_WITH(load_weights(from_safetensors, folder / "legacy.pth"),
+                    Catch::Matchers::Contains("before 1.6"));
+  CHECK_THROWS_WITH(load_weights(from_safetensors, folder / "whole_model.pth"),
+                    Catch::Matchers::Contains("save model.state_dict()"));
+  load_weights(from_safetensors, folder / "training.pth");
+
+  for (const char* file : {"kinds.pth", "protocol4.pth"}) {
+    INFO(file);
+    const auto kinds = read_torch_file(folder / file);
+    REQUIRE(kinds.size() == 9);
+    CHECK(at::equal(kinds.at("strided"), at::arange(12, at::kFloat).view({3, 4}).t().slice(0, 1)));
+    CHECK(kinds.at("scalar").item<float>() == 2.5F);
+    CHECK(at::equal(kinds.at("bf16"), at::ones({3}, at::kBFloat16)));
+    CHECK(at::equal(kinds.at("flags"), at::tensor({1, 0}).to(at::kBool)));
+    CHECK(at::equal(kinds.at("tied_a"), kinds.at("tied_b")));
+    CHECK(at::equal(kinds.at("parameter"), at::ones({2})));
+    CHECK(kinds.at("empty").sizes() == at::IntArrayRef{0, 5});
+    CHECK(kinds.at("u16").to(at::kLong).item<int64_t>() == 65535);
+  }
+}
+
+// One test, so that Python starts once.
+TEST_CASE("networks agree with Python's", "[models][reference]") {
+  const std::string source = SOURCE_DIR, python = source + "/.deps/venv/bin/python";
+  if (!std::filesystem::exists(python)) {
+    WARN("skipped: no " << python);
+    return;
+  }
+  const TemporaryFolder folder;
+  const auto command =
+      python + " " + source + "/tests/models/reference.py " + (folder / "").string();
+  REQUIRE(std::system(command.c_str()) == 0);
+  const auto expected = read_safetensors(folder / "expected.safetensors");
+
+  for (const std::string name : {"resnet18", "resnet50"}) {
+    at::manual_seed(7);
+    ResNet model({.model_name = name, .initializers = {}});
+    check_initialisation(model, expected, name);
+    load_weights(model, folder / (name + ".pth"));
+    check_logits(model, expected, name);
+    check_training_step(model, expected, name + "_step");
+  }
+  ResNetCifar model({.model_name = "resnet_20", .initializers = {}});
+  load_weights(model, folder / "resnet20.safetensors");
+  check_training_step(model, expected, "resnet20_step");
+  check_files(folder);
+}
+
+}  // namespace
+}  // namespace composer
