@@ -1,5 +1,6 @@
 #include "algorithms/blurpool.h"
 
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -80,6 +81,7 @@ auto count(const std::vector<Replacement>& replacements, std::string_view kind) 
 }  // namespace
 
 at::Tensor blur_filter(const at::Tensor& like) {
+  const c10::InferenceMode off(false);  // kept for training steps though made during an evaluation
   const auto line = at::tensor({0.25f, 0.5f, 0.25f});
   const auto filter = at::outer(line, line).expand({like.size(1), 1, 3, 3}).contiguous();
   return filter.to(like.options()).contiguous(like.suggest_memory_format());

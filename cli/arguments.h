@@ -4,14 +4,13 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
-
 #include <string>
 #include <vector>
 
 namespace composer {
 
-/// Parses `words`. Returns false when help was asked for and printed. UserError on what CLI11 refuses.
-/// Words it does not know are left in app.remaining() where the app allows extras.
+/// Parses `words`. Returns false when help was asked for and printed. UserError on what CLI11
+/// refuses. Words it does not know are left in app.remaining() where the app allows extras.
 bool parse(CLI::App& app, const std::vector<std::string>& words);
 
 }  // namespace composer

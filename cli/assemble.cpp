@@ -12,7 +12,8 @@ namespace composer {
 namespace {
 
 template <class T>
-std::vector<Member<T>> build_members(const std::vector<std::shared_ptr<ComponentOf<T>>>& components) {
+std::vector<Member<T>> build_members(
+    const std::vector<std::shared_ptr<ComponentOf<T>>>& components) {
   std::vector<Member<T>> members;
   for (const auto& component : components)
     members.push_back({component->name(), component->build(), component->subscriptions()});
@@ -20,7 +21,8 @@ std::vector<Member<T>> build_members(const std::vector<std::shared_ptr<Component
 }
 
 template <class T>
-std::vector<std::shared_ptr<T>> build_all(const std::vector<std::shared_ptr<ComponentOf<T>>>& components) {
+std::vector<std::shared_ptr<T>> build_all(
+    const std::vector<std::shared_ptr<ComponentOf<T>>>& components) {
   std::vector<std::shared_ptr<T>> built;
   for (const auto& component : components) built.push_back(component->build());
   return built;
@@ -34,11 +36,13 @@ std::shared_ptr<Loader> open(const Recipe& recipe, const Model& model, bool trai
     const auto classes = static_cast<int64_t>(dataset->class_names().size());
     if (classes > model.num_classes())
       throw UserError("the data have " + std::to_string(classes) + " classes, the model " +
-                      std::to_string(model.num_classes()) + "; set model." + recipe.model->name() + ".num_classes");
+                      std::to_string(model.num_classes()) + "; set model." + recipe.model->name() +
+                      ".num_classes");
     return dataset->open(loader_options(recipe, training));
   } catch (const UserError& error) {
     std::vector<std::string> problems;
-    for (const auto& problem : error.problems()) problems.push_back(key + "." + component->name() + ": " + problem);
+    for (const auto& problem : error.problems())
+      problems.push_back(key + "." + component->name() + ": " + problem);
     throw UserError(problems);
   }
 }
@@ -52,8 +56,11 @@ void refuse_several_ranks() {
 
 void warn_of_options_without_effect(const DataloaderOptions& options) {
   if (!options.persistent_workers)
-    log::warn("dataloader.persistent_workers: false has no effect: workers are threads that live as long as the run");
-  if (options.timeout > 0) log::warn("dataloader.timeout: has no effect: a worker's failure ends the wait by itself");
+    log::warn(
+        "dataloader.persistent_workers: false has no effect: workers are threads that live as long "
+        "as the run");
+  if (options.timeout > 0)
+    log::warn("dataloader.timeout: has no effect: a worker's failure ends the wait by itself");
 }
 
 }  // namespace
@@ -66,7 +73,8 @@ std::shared_ptr<Model> build_model(const Recipe& recipe) {
 LoaderOptions loader_options(const Recipe& recipe, bool training) {
   const auto& options = recipe.options;
   LoaderOptions loader;
-  loader.batch_size = training ? options.train_batch_size : options.eval_batch_size.value_or(options.train_batch_size);
+  loader.batch_size = training ? options.train_batch_size
+                               : options.eval_batch_size.value_or(options.train_batch_size);
   loader.seed = static_cast<uint64_t>(options.seed);
   loader.num_workers = options.dataloader.num_workers;
   loader.prefetch_factor = options.dataloader.prefetch_factor;

@@ -17,7 +17,8 @@ TrainerParts assemble_model(const Recipe& recipe);
 /// What `assemble_model` makes and the evaluation data. UserError when the recipe has none.
 TrainerParts assemble_evaluation(const Recipe& recipe);
 
-/// Everything. UserError when data are missing, do not fit the model, or several ranks are asked for.
+/// Everything. UserError when data are missing, do not fit the model, or several ranks are asked
+/// for.
 TrainerParts assemble_training(const Recipe& recipe);
 
 }  // namespace composer

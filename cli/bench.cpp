@@ -46,7 +46,8 @@ class FixedBatchLoader : public Loader {
   Batch batch_;
 };
 
-/// Seconds of each group of steps after the warm-up, the device waited for at the borders of groups only.
+/// Seconds of each group of steps after the warm-up, the device waited for at the borders of groups
+/// only.
 class StepTimer : public Callback {
  public:
   StepTimer(int64_t warmup, int64_t steps) : warmup_(warmup), steps_(steps) {}
@@ -78,7 +79,8 @@ class NothingAlgorithm : public Algorithm {
 /// Forward, backward and update that cost next to nothing, so that what remains is the loop.
 class StubModel : public Model {
  public:
-  StubModel(int64_t batch_size, int64_t classes) : classes_(classes), logits_(at::zeros({batch_size, classes})) {
+  StubModel(int64_t batch_size, int64_t classes)
+      : classes_(classes), logits_(at::zeros({batch_size, classes})) {
     weight_ = register_parameter("weight", at::zeros({}));
   }
   at::Tensor forward(const at::Tensor&) override { return logits_; }
@@ -105,27 +107,33 @@ struct StepSetting {
 };
 
 std::string yaml(const StepSetting& setting) {
-  const bool cifar = setting.model == "resnet9" || setting.model == "resnet20" || setting.model == "resnet56";
+  const bool cifar =
+      setting.model == "resnet9" || setting.model == "resnet20" || setting.model == "resnet56";
   std::string algorithms = "channels_last, label_smoothing";
   for (const auto& name : setting.algorithms)
     if (name != "channels_last" && name != "label_smoothing") algorithms += ", " + name;
-  return "model: {" + std::string(cifar ? "resnet_cifar" : "resnet") + ": {model_name: " + setting.model + "}}\n" +
+  return "model: {" + std::string(cifar ? "resnet_cifar" : "resnet") +
+         ": {model_name: " + setting.model + "}}\n" +
          "train_dataset: {synthetic: {}}\n"
          "optimizer: {sgd: {lr: 0.01, momentum: 0.9, weight_decay: 5e-5, nesterov: true}}\n"
-         "algorithms: [" + algorithms + "]\n" +
-         "precision: " + setting.precision + "\ndevice: " + setting.device + "\nrun_dir: none\n" +
-         "train_batch_size: " + std::to_string(setting.batch_size) +
+         "algorithms: [" +
+         algorithms + "]\n" + "precision: " + setting.precision + "\ndevice: " + setting.device +
+         "\nrun_dir: none\n" + "train_batch_size: " + std::to_string(setting.batch_size) +
          "\nmax_duration: " + std::to_string(3 + setting.steps * setting.repeats) + "ba\n";
 }
 
 /// Seconds of each repeat's steps.
-std::vector<double> time_steps(TrainerParts parts, int64_t warmup, const StepSetting& setting, std::string* device) {
-  parts.options.max_duration = {static_cast<double>(warmup + setting.steps * setting.repeats), TimeUnit::batch};
+std::vector<double> time_steps(TrainerParts parts, int64_t warmup, const StepSetting& setting,
+                               std::string* device) {
+  parts.options.max_duration = {static_cast<double>(warmup + setting.steps * setting.repeats),
+                                TimeUnit::batch};
   parts.options.log_interval = {10, TimeUnit::batch};
   parts.options.progress_bar = false;
-  parts.train_loader = std::make_shared<FixedBatchLoader>(setting.batch_size, setting.resolution, parts.model->num_classes());
+  parts.train_loader = std::make_shared<FixedBatchLoader>(setting.batch_size, setting.resolution,
+                                                          parts.model->num_classes());
   const auto timer = std::make_shared<StepTimer>(warmup, setting.steps);
-  parts.callbacks.push_back({"timer", timer, subscriptions<StepTimer>(static_cast<const StepTimer*>(nullptr))});
+  parts.callbacks.push_back(
+      {"timer", timer, subscriptions<StepTimer>(static_cast<const StepTimer*>(nullptr))});
   Trainer trainer(std::move(parts));
   const auto summary = trainer.fit();
   if (summary.signal != 0) throw RunError("interrupted");
@@ -141,36 +149,56 @@ TrainerParts step_parts(const StepSetting& setting) {
 }
 
 int step_command(const Words& words) {
-  CLI::App app("A training step on one batch in memory: SGD with Nesterov momentum, channels_last, label smoothing 0.1.",
-               "bench step");
+  CLI::App app(
+      "A training step on one batch in memory: SGD with Nesterov momentum, channels_last, label "
+      "smoothing 0.1.",
+      "bench step");
   StepSetting setting;
   bool json = false;
-  app.add_option("--model", setting.model, "resnet18, resnet34, resnet50, resnet101, resnet152, resnet9, resnet20 or resnet56")->capture_default_str();
-  app.add_option("--batch_size", setting.batch_size, "images a step")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--resolution", setting.resolution, "pixels a side")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--precision", setting.precision, "fp32, amp, amp_fp16, amp_bf16")->capture_default_str();
+  app.add_option(
+         "--model", setting.model,
+         "resnet18, resnet34, resnet50, resnet101, resnet152, resnet9, resnet20 or resnet56")
+      ->capture_default_str();
+  app.add_option("--batch_size", setting.batch_size, "images a step")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--resolution", setting.resolution, "pixels a side")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--precision", setting.precision, "fp32, amp, amp_fp16, amp_bf16")
+      ->capture_default_str();
   app.add_option("--device", setting.device, "auto, cpu or gpu")->capture_default_str();
   app.add_option("--algorithms", setting.algorithms, "beside channels_last and label_smoothing");
-  app.add_option("--steps", setting.steps, "steps a repeat")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--repeats", setting.repeats, "the median of so many is reported")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--steps", setting.steps, "steps a repeat")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--repeats", setting.repeats, "the median of so many is reported")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   app.add_flag("--json", json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;
 
   std::string device;
   const auto seconds = time_steps(step_parts(setting), 3, setting, &device);
   std::vector<double> rates;
-  for (const double time : seconds) rates.push_back(static_cast<double>(setting.batch_size * setting.steps) / time);
+  for (const double time : seconds)
+    rates.push_back(static_cast<double>(setting.batch_size * setting.steps) / time);
   const double memory = static_cast<double>(peak_memory_bytes(at::kCPU)) / (1 << 20);
   if (json) {
-    std::cout << ordered_json{{"model", setting.model}, {"batch_size", setting.batch_size},
-                              {"resolution", setting.resolution}, {"precision", setting.precision},
-                              {"device", device}, {"algorithms", setting.algorithms},
-                              {"images_per_s", median(rates)}, {"all", rates},
-                              {"max_rss_mb", static_cast<int64_t>(memory)}} << '\n';
+    std::cout << ordered_json{{"model", setting.model},
+                              {"batch_size", setting.batch_size},
+                              {"resolution", setting.resolution},
+                              {"precision", setting.precision},
+                              {"device", device},
+                              {"algorithms", setting.algorithms},
+                              {"images_per_s", median(rates)},
+                              {"all", rates},
+                              {"max_rss_mb", static_cast<int64_t>(memory)}}
+              << '\n';
   } else {
-    std::cout << setting.model << ", batch " << setting.batch_size << ", " << setting.resolution << " px, "
-              << setting.precision << ", " << device << ": " << median(rates) << " images/s, "
-              << static_cast<int64_t>(memory) << " MiB\n";
+    std::cout << setting.model << ", batch " << setting.batch_size << ", " << setting.resolution
+              << " px, " << setting.precision << ", " << device << ": " << median(rates)
+              << " images/s, " << static_cast<int64_t>(memory) << " MiB\n";
   }
   return 0;
 }
@@ -184,31 +212,44 @@ double bare_loop(const StepSetting& real, int64_t count) {
   parts.model = std::make_shared<StubModel>(setting.batch_size, 10);
   parts.optimizer = std::make_shared<StubOptimizer>();
   for (int64_t i = 0; i < count; ++i)
-    parts.algorithms.push_back({"nothing" + std::to_string(i), std::make_shared<NothingAlgorithm>(),
-                                subscriptions<NothingAlgorithm>(static_cast<const NothingAlgorithm*>(nullptr))});
-  return median(time_steps(std::move(parts), 20, setting, nullptr)) / static_cast<double>(setting.steps);
+    parts.algorithms.push_back(
+        {"nothing" + std::to_string(i), std::make_shared<NothingAlgorithm>(),
+         subscriptions<NothingAlgorithm>(static_cast<const NothingAlgorithm*>(nullptr))});
+  return median(time_steps(std::move(parts), 20, setting, nullptr)) /
+         static_cast<double>(setting.steps);
 }
 
 int overhead_command(const Words& words) {
-  CLI::App app("What the loop adds to a ResNet-20 step on CIFAR-10 at batch 128: the loop alone, with forward, backward and\n"
-               "update stubbed out, over the whole step; with no algorithm and with ten that do nothing.", "bench overhead");
-  StepSetting setting{.model = "resnet20", .batch_size = 128, .resolution = 32, .repeats = 5, .algorithms = {}};
+  CLI::App app(
+      "What the loop adds to a ResNet-20 step on CIFAR-10 at batch 128: the loop alone, with "
+      "forward, backward and\n"
+      "update stubbed out, over the whole step; with no algorithm and with ten that do nothing.",
+      "bench overhead");
+  StepSetting setting{
+      .model = "resnet20", .batch_size = 128, .resolution = 32, .repeats = 5, .algorithms = {}};
   bool json = false;
   app.add_option("--precision", setting.precision, "of the whole step")->capture_default_str();
   app.add_option("--device", setting.device, "auto, cpu or gpu")->capture_default_str();
   app.add_flag("--json", json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;
 
-  const double step = median(time_steps(step_parts(setting), 3, setting, nullptr)) / static_cast<double>(setting.steps);
+  const double step = median(time_steps(step_parts(setting), 3, setting, nullptr)) /
+                      static_cast<double>(setting.steps);
   const double none = bare_loop(setting, 0), ten = bare_loop(setting, 10);
   if (json) {
-    std::cout << ordered_json{{"model", setting.model}, {"batch_size", setting.batch_size}, {"precision", setting.precision},
-                              {"step_seconds", step}, {"loop_seconds_0_algorithms", none},
-                              {"loop_seconds_10_algorithms", ten}, {"overhead_fraction_0_algorithms", none / step},
-                              {"overhead_fraction_10_algorithms", ten / step}} << '\n';
+    std::cout << ordered_json{{"model", setting.model},
+                              {"batch_size", setting.batch_size},
+                              {"precision", setting.precision},
+                              {"step_seconds", step},
+                              {"loop_seconds_0_algorithms", none},
+                              {"loop_seconds_10_algorithms", ten},
+                              {"overhead_fraction_0_algorithms", none / step},
+                              {"overhead_fraction_10_algorithms", ten / step}}
+              << '\n';
   } else {
-    std::cout << "a step takes " << step * 1e3 << " ms; the loop alone " << none * 1e6 << " us (" << 100 * none / step
-              << " %), with ten algorithms " << ten * 1e6 << " us (" << 100 * ten / step << " %)\n";
+    std::cout << "a step takes " << step * 1e3 << " ms; the loop alone " << none * 1e6 << " us ("
+              << 100 * none / step << " %), with ten algorithms " << ten * 1e6 << " us ("
+              << 100 * ten / step << " %)\n";
   }
   return 0;
 }
@@ -220,7 +261,8 @@ int bench_command(const Words& words) {
   const Words rest(words.begin() + (words.empty() ? 0 : 1), words.end());
   if (what == "step") return step_command(rest);
   if (what == "overhead") return overhead_command(rest);
-  if (what == "loader") throw UserError("composer bench: loader comes with a later version; there are: step, overhead");
+  if (what == "loader")
+    throw UserError("composer bench: loader comes with a later version; there are: step, overhead");
   if (what == "--help" || what == "-h") {
     std::cout << "composer bench step | overhead: `composer bench step --help` says more\n";
     return 0;

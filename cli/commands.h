@@ -1,4 +1,5 @@
-// The subcommands. Each takes the words after its name, and returns the exit status or throws (composer/error.h).
+// The subcommands. Each takes the words after its name, and returns the exit status or throws
+// (composer/error.h).
 #pragma once
 
 #include <string>

@@ -21,7 +21,8 @@ using nlohmann::ordered_json;
 Recipe resolve_for_use(const std::string& file, const Words& overrides) {
   auto recipe = resolve(find_recipe(file), overrides);
   if (recipe.options.load_path.empty())
-    throw UserError("load_path: missing: give --load_path a checkpoint folder, .safetensors or .pth file");
+    throw UserError(
+        "load_path: missing: give --load_path a checkpoint folder, .safetensors or .pth file");
   recipe.options.load_weights_only = true;
   recipe.options.autoresume = false;
   recipe.options.run_name.clear();
@@ -30,7 +31,8 @@ Recipe resolve_for_use(const std::string& file, const Words& overrides) {
 
 bool looks_like_image(const fs::path& path) {
   auto extension = path.extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
   return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
 }
 
@@ -39,13 +41,19 @@ std::vector<std::string> files_of(const fs::path& source) {
   if (!fs::is_directory(source)) return {source.string()};
   std::vector<std::string> files;
   size_t others = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(source, fs::directory_options::follow_directory_symlink)) {
+  for (const auto& entry :
+       fs::recursive_directory_iterator(source, fs::directory_options::follow_directory_symlink)) {
     if (!entry.is_regular_file()) continue;
-    if (looks_like_image(entry.path())) files.push_back(entry.path().string());
-    else ++others;
+    if (looks_like_image(entry.path()))
+      files.push_back(entry.path().string());
+    else
+      ++others;
   }
-  if (files.empty()) throw UserError("--source: no .jpg, .jpeg or .png files in " + source.string());
-  if (others > 0) log::warn("--source: left out " + std::to_string(others) + " files that are no .jpg, .jpeg or .png");
+  if (files.empty())
+    throw UserError("--source: no .jpg, .jpeg or .png files in " + source.string());
+  if (others > 0)
+    log::warn("--source: left out " + std::to_string(others) +
+              " files that are no .jpg, .jpeg or .png");
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -58,9 +66,12 @@ std::vector<double> numbers(const at::Tensor& row) {
 }  // namespace
 
 int eval_command(const Words& words) {
-  CLI::App app("Evaluates weights on the recipe's val_dataset: one JSON object on standard output.", "eval");
+  CLI::App app("Evaluates weights on the recipe's val_dataset: one JSON object on standard output.",
+               "eval");
   std::string file = "quickstart";
-  app.add_option("-f,--file", file, "recipe: a path, or a name from `composer list recipes` (default: the quickstart)");
+  app.add_option(
+      "-f,--file", file,
+      "recipe: a path, or a name from `composer list recipes` (default: the quickstart)");
   app.allow_extras();
   if (!parse(app, words)) return 0;
 
@@ -74,13 +85,17 @@ int eval_command(const Words& words) {
 }
 
 int predict_command(const Words& words) {
-  CLI::App app("Classifies images: one JSON object a line with source, classes and probabilities.", "predict");
+  CLI::App app("Classifies images: one JSON object a line with source, classes and probabilities.",
+               "predict");
   std::string file = "quickstart", source;
   int64_t top_k = 5;
   bool logits_too = false;
-  app.add_option("-f,--file", file, "recipe: a path, or a name from `composer list recipes` (default: the quickstart)");
+  app.add_option(
+      "-f,--file", file,
+      "recipe: a path, or a name from `composer list recipes` (default: the quickstart)");
   app.add_option("--source", source, "an image, or a folder of images")->required();
-  app.add_option("--top_k", top_k, "classes to show, the likeliest first")->check(CLI::PositiveNumber);
+  app.add_option("--top_k", top_k, "classes to show, the likeliest first")
+      ->check(CLI::PositiveNumber);
   app.add_flag("--logits", logits_too, "all logits too");
   app.allow_extras();
   if (!parse(app, words)) return 0;

@@ -19,7 +19,8 @@ int64_t whole_number(const std::string& option, const std::string& text, int64_t
   int64_t value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (problem != std::errc{} || end != text.data() + text.size() || value < least)
-    throw UserError(option + ": '" + text + "' is not a whole number of at least " + std::to_string(least));
+    throw UserError(option + ": '" + text + "' is not a whole number of at least " +
+                    std::to_string(least));
   return value;
 }
 
@@ -27,15 +28,16 @@ fs::path find_program(const std::string& name) {
   const auto here = fs::read_symlink("/proc/self/exe").parent_path();
   for (const auto& path : {fs::path(name), here / name, here / fs::path(name).filename()})
     if (fs::is_regular_file(path) && access(path.c_str(), X_OK) == 0) return fs::absolute(path);
-  std::string problem = "composer: '" + name + "' is no subcommand, nor a program here or beside composer";
+  std::string problem =
+      "composer: '" + name + "' is no subcommand, nor a program here or beside composer";
   throw UserError(problem + suggestion(name, command_names()));
 }
 
 }  // namespace
 
 Launch take_launch_options(Words& words) {
-  static const std::map<std::string, int64_t> least{{"-n", 1},           {"--nproc", 1},      {"--node_rank", 0},
-                                                    {"--world_size", 1}, {"--master_port", 1}};
+  static const std::map<std::string, int64_t> least{
+      {"-n", 1}, {"--nproc", 1}, {"--node_rank", 0}, {"--world_size", 1}, {"--master_port", 1}};
   Launch launch;
   bool world_size_given = false;
   while (!words.empty() && (least.contains(words[0]) || words[0] == "--master_addr")) {
@@ -55,9 +57,13 @@ Launch take_launch_options(Words& words) {
 }
 
 void check_ranks(const Launch& launch, const Words& words) {
-  const auto has = [&](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+  const auto has = [&](const char* word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
   if (launch.world_size > 1 && !has("--dump") && !has("--plan") && !has("--help"))
-    throw UserError("-n: training on several ranks comes with a later version; use -n 1 (--plan and --dump take any -n)");
+    throw UserError(
+        "-n: training on several ranks comes with a later version; use -n 1 (--plan and --dump "
+        "take any -n)");
 }
 
 int start_program(const Launch& launch, const Words& words) {

@@ -9,8 +9,8 @@
 namespace composer {
 
 struct Launch {
-  int64_t ranks = 1;      ///< on this machine
-  int64_t world_size = 1; ///< on all machines
+  int64_t ranks = 1;       ///< on this machine
+  int64_t world_size = 1;  ///< on all machines
 };
 
 /// Takes -n, --node_rank, --world_size, --master_addr and --master_port off the front of `words`.
@@ -19,8 +19,8 @@ Launch take_launch_options(Words& words);
 /// UserError when more ranks are asked for than this version starts; --plan and --dump start none.
 void check_ranks(const Launch& launch, const Words& words);
 
-/// Replaces this process by the program words[0]: looked for as given, then beside this program. UserError when there is
-/// none, with the subcommand that may have been meant.
+/// Replaces this process by the program words[0]: looked for as given, then beside this program.
+/// UserError when there is none, with the subcommand that may have been meant.
 int start_program(const Launch& launch, const Words& words);
 
 /// All subcommands.

@@ -19,8 +19,10 @@ void print(const std::vector<Line>& lines) {
   size_t width = 0;
   for (const auto& [name, doc] : lines) width = std::max(width, name.size());
   for (const auto& [name, doc] : lines) {
-    if (doc.empty()) std::cout << name << '\n';
-    else std::cout << std::left << std::setw(static_cast<int>(width)) << name << "  " << doc << '\n';
+    if (doc.empty())
+      std::cout << name << '\n';
+    else
+      std::cout << std::left << std::setw(static_cast<int>(width)) << name << "  " << doc << '\n';
   }
 }
 
@@ -53,7 +55,9 @@ std::vector<std::string> kinds(const std::string& ending) {
 int list_command(const Words& words) {
   CLI::App app("Lists what recipes can name, one a line, its name first.", "list");
   std::string kind;
-  app.add_option("kind", kind, "algorithms, models, datasets, optimizers, schedulers, callbacks, loggers or recipes");
+  app.add_option(
+      "kind", kind,
+      "algorithms, models, datasets, optimizers, schedulers, callbacks, loggers or recipes");
   if (!parse(app, words)) return 0;
 
   if (kind == "recipes") {
@@ -79,7 +83,9 @@ int list_command(const Words& words) {
 int describe_command(const Words& words) {
   CLI::App app("Describes a component and its hyperparameters.", "describe");
   std::string kind, name;
-  app.add_option("kind", kind, "algorithm, model, dataset, optimizer, scheduler, callback or logger")->required();
+  app.add_option("kind", kind,
+                 "algorithm, model, dataset, optimizer, scheduler, callback or logger")
+      ->required();
   app.add_option("name", name, "as `composer list` shows it")->required();
   if (!parse(app, words)) return 0;
 
@@ -102,14 +108,17 @@ int checkpoint_command(const Words& words) {
   app.add_option("action", action, "info")->required();
   app.add_option("path", path, "a checkpoint folder")->required();
   if (!parse(app, words)) return 0;
-  if (action != "info") throw UserError("composer checkpoint: unknown action '" + action + "'; there is: info");
+  if (action != "info")
+    throw UserError("composer checkpoint: unknown action '" + action + "'; there is: info");
   std::cout << describe_checkpoint(path);
   return 0;
 }
 
 int data_command(const Words&) {
-  throw UserError("composer data: .beton files come with a later version; image folders, CIFAR-10 and MNIST are read as "
-                  "they are (composer list datasets)");
+  throw UserError(
+      "composer data: .beton files come with a later version; image folders, CIFAR-10 and MNIST "
+      "are read as "
+      "they are (composer list datasets)");
 }
 
 }  // namespace composer

@@ -20,7 +20,8 @@
 namespace composer {
 namespace {
 
-constexpr const char* help = R"(composer trains convolutional networks by recipes of composable speed-up methods.
+constexpr const char* help =
+    R"(composer trains convolutional networks by recipes of composable speed-up methods.
 
   composer train                              the quickstart: trains a small network on a drawn image set
   composer train -f RECIPE [--key VALUE ...]  trains; any key of the recipe can be overridden
@@ -38,8 +39,9 @@ constexpr const char* help = R"(composer trains convolutional networks by recipe
 )";
 
 const std::map<std::string, int (*)(const Words&)> commands{
-    {"train", train_command},       {"eval", eval_command},   {"predict", predict_command},
-    {"list", list_command},         {"describe", describe_command}, {"bench", bench_command},
+    {"train", train_command},           {"eval", eval_command},
+    {"predict", predict_command},       {"list", list_command},
+    {"describe", describe_command},     {"bench", bench_command},
     {"checkpoint", checkpoint_command}, {"data", data_command}};
 
 int run(Words words) {

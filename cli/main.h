@@ -1,15 +1,17 @@
-// The program `composer`, as a function: a user's program registers its own components and calls it.
+// The program `composer`, as a function: a user's program registers its own components and calls
+// it.
 //
 //   int main(int argc, char** argv) {
-//     composer::registry().algorithms.add<GradientNoise>("gradient_noise", "adds noise to gradients");
-//     return composer::main(argc, argv);
+//     composer::registry().algorithms.add<GradientNoise>("gradient_noise", "adds noise to
+//     gradients"); return composer::main(argc, argv);
 //   }
 #pragma once
 
 namespace composer {
 
-/// Registers the built-in components, then does what the command line says. Without a subcommand it trains.
-/// Returns the exit status: 0 done, 1 the run failed, 2 the user's input is wrong, 130/143 interrupted and saved.
+/// Registers the built-in components, then does what the command line says. Without a subcommand it
+/// trains. Returns the exit status: 0 done, 1 the run failed, 2 the user's input is wrong, 130/143
+/// interrupted and saved.
 int main(int argc, char** argv);
 
 }  // namespace composer

@@ -30,8 +30,10 @@ Length length_of(const Recipe& recipe) {
     return length;
   } catch (const UserError& missing) {
     const auto published = dataset->published_samples();
-    if (!published) throw UserError("train_dataset." + recipe.train_dataset->name() + ": " + missing.what());
-    length.note = " (the set's published size; the data were not read: " + std::string(missing.what()) + ")";
+    if (!published)
+      throw UserError("train_dataset." + recipe.train_dataset->name() + ": " + missing.what());
+    length.note =
+        " (the set's published size; the data were not read: " + std::string(missing.what()) + ")";
     const int64_t size = options.batch_size;
     length.batches = dataset->drop_last() ? *published / size : (*published + size - 1) / size;
     length.samples = dataset->drop_last() ? length.batches * size : *published;
@@ -56,8 +58,11 @@ void print_events(std::ostream& out, Engine& engine) {
 
 using Row = std::vector<std::pair<std::string, double>>;
 
-/// What changes in steps (sizes) decides where a row stands; what moves all the time (learning rate, scale) is shown.
-bool steps(const std::string& name) { return name.ends_with("/height") || name.ends_with("/width"); }
+/// What changes in steps (sizes) decides where a row stands; what moves all the time (learning
+/// rate, scale) is shown.
+bool steps(const std::string& name) {
+  return name.ends_with("/height") || name.ends_with("/width");
+}
 
 bool same_step(const Row& a, const Row& b) {
   for (size_t i = 0; i < a.size() && i < b.size(); ++i)
@@ -65,9 +70,10 @@ bool same_step(const Row& a, const Row& b) {
   return a.size() == b.size();
 }
 
-Row row_at(const Recipe& recipe, const std::vector<std::shared_ptr<Scheduler>>& schedulers, Engine& engine,
-           State& state, double lr) {
-  Row row{{"lr", lr * multiplier(schedulers, state.time, state.schedule, recipe.options.scale_schedule_ratio)}};
+Row row_at(const Recipe& recipe, const std::vector<std::shared_ptr<Scheduler>>& schedulers,
+           Engine& engine, State& state, double lr) {
+  Row row{{"lr", lr * multiplier(schedulers, state.time, state.schedule,
+                                 recipe.options.scale_schedule_ratio)}};
   for (const auto& algorithm : engine.algorithms())
     for (auto& value : algorithm.component->planned(state)) row.push_back(std::move(value));
   return row;
@@ -83,13 +89,15 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
   const auto total = state.schedule.total_batches();
   out << "\nschedule:\n";
   if (!total) {
-    out << "  runs for " << state.schedule.max_duration.str() << ", however many batches these are\n";
+    out << "  runs for " << state.schedule.max_duration.str()
+        << ", however many batches these are\n";
     return;
   }
   std::vector<std::shared_ptr<Scheduler>> schedulers;
   for (const auto& scheduler : recipe.schedulers) {
     schedulers.push_back(scheduler->build());
-    for (const auto& warning : schedulers.back()->check(state.schedule, recipe.options.scale_schedule_ratio))
+    for (const auto& warning :
+         schedulers.back()->check(state.schedule, recipe.options.scale_schedule_ratio))
       out << "  warning: " << warning << '\n';
   }
   double lr = 0;
@@ -102,7 +110,8 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
     time.batch = batch;
     time.epoch = batch / schedule.batches_per_epoch;
     time.batch_in_epoch = batch % schedule.batches_per_epoch;
-    time.sample = time.epoch * schedule.samples_per_epoch + time.batch_in_epoch * schedule.batch_size;
+    time.sample =
+        time.epoch * schedule.samples_per_epoch + time.batch_in_epoch * schedule.batch_size;
     time.sample_in_epoch = time.batch_in_epoch * schedule.batch_size;
     return time;
   };
@@ -111,7 +120,8 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
   for (int64_t batch = 0; batch < *total; ++batch) {
     state.time = at_batch(batch);
     auto row = row_at(recipe, schedulers, engine, state, lr);
-    const bool shown = batch == 0 || batch + 1 == *total || batch * 10 / *total != (batch - 1) * 10 / *total;
+    const bool shown =
+        batch == 0 || batch + 1 == *total || batch * 10 / *total != (batch - 1) * 10 / *total;
     if (shown || !same_step(row, last)) rows.emplace_back(state.time, row);
     last = std::move(row);
   }
@@ -142,9 +152,11 @@ std::string plan(const Recipe& recipe) {
   int64_t weights = 0;
   for (const auto& parameter : state.model->parameters()) weights += parameter.numel();
   out << "model: " << recipe.model->name() << ", " << weights << " parameters\n"
-      << "train_dataset: " << recipe.train_dataset->name() << ", " << length.samples << " samples an epoch, "
-      << length.image.height << " x " << length.image.width << length.note << '\n'
-      << "max_duration: " << state.schedule.max_duration.str() << ", " << length.batches << " batches an epoch";
+      << "train_dataset: " << recipe.train_dataset->name() << ", " << length.samples
+      << " samples an epoch, " << length.image.height << " x " << length.image.width << length.note
+      << '\n'
+      << "max_duration: " << state.schedule.max_duration.str() << ", " << length.batches
+      << " batches an epoch";
   if (const auto total = state.schedule.total_batches()) out << ", " << *total << " in all";
   out << "\nprecision: " << options.precision << ", device: " << options.device << '\n';
 

@@ -13,32 +13,43 @@ namespace {
 void say_what_came_of_it(const Summary& summary, const RunFolder& folder) {
   std::string line = summary.status + " after " + std::to_string(summary.time.epoch) + " epochs, " +
                      std::to_string(summary.time.batch) + " batches";
-  if (const auto found = summary.metrics.find("metrics/eval/Accuracy"); found != summary.metrics.end())
+  if (const auto found = summary.metrics.find("metrics/eval/Accuracy");
+      found != summary.metrics.end())
     line += ", eval accuracy " + std::to_string(found->second);
   log::info(line);
   if (!folder.kept()) return;
-  log::info("the run is in " + folder.path().string() + ": summary.json, metrics.jsonl, hparams.yaml, checkpoints/latest");
+  log::info("the run is in " + folder.path().string() +
+            ": summary.json, metrics.jsonl, hparams.yaml, checkpoints/latest");
   if (summary.signal != 0)
-    log::info("go on with: --run_name " + folder.run_name() + " --autoresume true (and the same recipe and overrides)");
+    log::info("go on with: --run_name " + folder.run_name() +
+              " --autoresume true (and the same recipe and overrides)");
 }
 
 void say_what_next(const RunFolder& folder) {
-  log::info("next:\n"
-            "  composer list                                   what there is: algorithms, models, datasets, recipes\n"
-            "  composer describe algorithm progressive_resizing\n"
-            "  composer train --algorithms channels_last       the same with one algorithm\n"
-            "  composer train -f resnet18 --train_dataset.imagenet.datadir YOUR_IMAGES --plan\n"
-            "  composer eval --load_path " + folder.checkpoints().string() + "/latest");
+  log::info(
+      "next:\n"
+      "  composer list                                   what there is: algorithms, models, "
+      "datasets, recipes\n"
+      "  composer describe algorithm progressive_resizing\n"
+      "  composer train --algorithms channels_last       the same with one algorithm\n"
+      "  composer train -f resnet18 --train_dataset.imagenet.datadir YOUR_IMAGES --plan\n"
+      "  composer eval --load_path " +
+      folder.checkpoints().string() + "/latest");
 }
 
 }  // namespace
 
 int train_command(const Words& words) {
-  CLI::App app("Trains by a recipe. Any key of the recipe can be given as --dotted.key VALUE; `composer describe` shows\n"
-               "the keys of components, --dump all keys of a recipe.", "train");
+  CLI::App app(
+      "Trains by a recipe. Any key of the recipe can be given as --dotted.key VALUE; `composer "
+      "describe` shows\n"
+      "the keys of components, --dump all keys of a recipe.",
+      "train");
   std::string file;
   bool dump_only = false, plan_only = false;
-  app.add_option("-f,--file", file, "recipe: a path, or a name from `composer list recipes` (default: the quickstart)");
+  app.add_option(
+      "-f,--file", file,
+      "recipe: a path, or a name from `composer list recipes` (default: the quickstart)");
   app.add_flag("--plan", plan_only, "print what would run, without training");
   app.add_flag("--dump", dump_only, "print the resolved recipe as YAML");
   app.allow_extras();
@@ -56,7 +67,8 @@ int train_command(const Words& words) {
   Trainer trainer(assemble_training(recipe));
   const auto summary = trainer.fit();
   say_what_came_of_it(summary, trainer.folder());
-  if (file.empty() && summary.signal == 0 && trainer.folder().kept()) say_what_next(trainer.folder());
+  if (file.empty() && summary.signal == 0 && trainer.folder().kept())
+    say_what_next(trainer.folder());
   return summary.signal == 0 ? 0 : 128 + summary.signal;
 }
 

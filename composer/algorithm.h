@@ -1,14 +1,14 @@
 // What a user derives from to change a run (Algorithm) or to watch it (Callback).
 #pragma once
 
+#include <ATen/ATen.h>
+
 #include <map>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
-
-#include <ATen/ATen.h>
 
 #include "composer/event.h"
 
@@ -55,7 +55,7 @@ class Hooks {
 template <class T, class... Args>
 EventSet subscriptions(const Hooks<Args...>*) {
   EventSet events;
-#define X(name, kind)                                                        \
+#define X(name, kind)                                                         \
   if (!std::is_same_v<decltype(&T::name), void (Hooks<Args...>::*)(Args...)>) \
     events.set(static_cast<size_t>(Event::name));
   COMPOSER_EVENTS(X)
@@ -63,11 +63,12 @@ EventSet subscriptions(const Hooks<Args...>*) {
   return events;
 }
 
-/// A method that changes training. It may write to every part of the State it is given, and undoes on the closing event
-/// of a pair what it did on the opening one.
+/// A method that changes training. It may write to every part of the State it is given, and undoes
+/// on the closing event of a pair what it did on the opening one.
 class Algorithm : public Hooks<State&> {
  public:
-  /// Where it wants to stand among the algorithms of an event, before the reversal on closing events.
+  /// Where it wants to stand among the algorithms of an event, before the reversal on closing
+  /// events.
   enum class Order { first, listed, last };
   virtual Order order() const { return Order::listed; }
 

@@ -10,7 +10,8 @@ at::Tensor Target::dense(int64_t num_classes) const {
     const auto weight = other_weight.unsqueeze(1);
     rows = rows * (1 - weight) + at::one_hot(other_classes, num_classes).to(at::kFloat) * weight;
   }
-  return smoothing == 0 ? rows : rows * (1 - smoothing) + smoothing / static_cast<double>(num_classes);
+  return smoothing == 0 ? rows
+                        : rows * (1 - smoothing) + smoothing / static_cast<double>(num_classes);
 }
 
 Target Target::slice(int64_t begin, int64_t end) const {

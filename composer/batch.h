@@ -8,9 +8,10 @@
 
 namespace composer {
 
-/// What the model should say of each sample. Methods that mix or soften labels set the optional parts, which losses
-/// understand without a dense target: with t = other_weight,
-///   loss = (1 - t) * loss(classes) + t * loss(other_classes), each with label smoothing `smoothing`.
+/// What the model should say of each sample. Methods that mix or soften labels set the optional
+/// parts, which losses understand without a dense target: with t = other_weight,
+///   loss = (1 - t) * loss(classes) + t * loss(other_classes), each with label smoothing
+///   `smoothing`.
 struct Target {
   at::Tensor classes;        ///< int64 [N]
   at::Tensor other_classes;  ///< int64 [N], or undefined
@@ -23,8 +24,9 @@ struct Target {
   Target to(at::Device device) const;
 };
 
-/// `input`: uint8 [N, H, W, C] from the loader; from the event after_dataloader on normalised float32 [N, C, H, W],
-/// with channels-last strides exactly when channels_last is on. `target`: on the same device.
+/// `input`: uint8 [N, H, W, C] from the loader; from the event after_dataloader on normalised
+/// float32 [N, C, H, W], with channels-last strides exactly when channels_last is on. `target`: on
+/// the same device.
 struct Batch {
   at::Tensor input;
   Target target;

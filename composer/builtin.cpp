@@ -1,7 +1,6 @@
 #include "composer/builtin.h"
 
 #include "composer/callbacks.h"
-#include "composer/callbacks.h"
 #include "composer/optimizers.h"
 #include "composer/schedulers.h"
 
@@ -40,7 +39,8 @@ void add_builtin_core(Registry& registry) {
 
   registry.callbacks.add<SpeedMonitor>("speed_monitor", "images a second, and seconds of training");
   registry.callbacks.add<LrMonitor>("lr_monitor", "the learning rate of each batch");
-  registry.callbacks.add<CheckpointSaver>("checkpoint_saver", "a checkpoint every so often, beside the recipe's save_interval");
+  registry.callbacks.add<CheckpointSaver>(
+      "checkpoint_saver", "a checkpoint every so often, beside the recipe's save_interval");
 }
 
 }  // namespace composer

@@ -32,10 +32,13 @@ void SpeedMonitor::batch_end(const State& state, Logger& logger, RunControl&) {
     sum_.seconds -= window_.front().seconds, sum_.samples -= window_.front().samples;
     window_.pop_front();
   }
-  if (sum_.seconds > 0) logger.log("throughput/samples_per_sec", static_cast<double>(sum_.samples) / sum_.seconds);
+  if (sum_.seconds > 0)
+    logger.log("throughput/samples_per_sec", static_cast<double>(sum_.samples) / sum_.seconds);
 }
 
-void SpeedMonitor::epoch_end(const State&, Logger& logger, RunControl&) { logger.log("wall_clock/train", training_); }
+void SpeedMonitor::epoch_end(const State&, Logger& logger, RunControl&) {
+  logger.log("wall_clock/train", training_);
+}
 
 void SpeedMonitor::eval_start(const State&, Logger&, RunControl&) { eval_begin_ = now(); }
 

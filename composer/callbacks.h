@@ -9,13 +9,15 @@
 
 namespace composer {
 
-/// throughput/samples_per_sec over the last window_size batches (fewer at the start), evaluation left out; at each
-/// epoch's end wall_clock/train, seconds of training so far.
+/// throughput/samples_per_sec over the last window_size batches (fewer at the start), evaluation
+/// left out; at each epoch's end wall_clock/train, seconds of training so far.
 class SpeedMonitor : public Callback {
  public:
   struct Params {
     int64_t window_size = 100;
-    void fields(auto&& f) { f("window_size", window_size, "batches that the rate is taken over", at_least(1)); }
+    void fields(auto&& f) {
+      f("window_size", window_size, "batches that the rate is taken over", at_least(1));
+    }
   };
   explicit SpeedMonitor(Params params) : params_(params) {}
 
@@ -53,7 +55,9 @@ class CheckpointSaver : public Callback {
  public:
   struct Params {
     Time save_interval{1, TimeUnit::epoch};
-    void fields(auto&& f) { f("save_interval", save_interval, "how often to save, in ep, ba or sp; 0 = never"); }
+    void fields(auto&& f) {
+      f("save_interval", save_interval, "how often to save, in ep, ba or sp; 0 = never");
+    }
     std::string check() const;
   };
   explicit CheckpointSaver(Params params) : params_(params) {}

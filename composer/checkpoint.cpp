@@ -41,21 +41,25 @@ std::string checksum(const fs::path& path) {
   uLong crc = crc32(0, nullptr, 0);
   std::vector<char> block(1 << 20);
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0)
-    crc = crc32(crc, reinterpret_cast<const Bytef*>(block.data()), static_cast<uInt>(file.gcount()));
+    crc =
+        crc32(crc, reinterpret_cast<const Bytef*>(block.data()), static_cast<uInt>(file.gcount()));
   char text[16];
   std::snprintf(text, sizeof text, "%08lx", crc);
   return text;
 }
 
 ordered_json to_json(const Timestamp& time) {
-  return {{"epoch", time.epoch},   {"batch", time.batch},
-          {"sample", time.sample}, {"batch_in_epoch", time.batch_in_epoch},
-          {"sample_in_epoch", time.sample_in_epoch}, {"seconds", time.seconds}};
+  return {{"epoch", time.epoch},
+          {"batch", time.batch},
+          {"sample", time.sample},
+          {"batch_in_epoch", time.batch_in_epoch},
+          {"sample_in_epoch", time.sample_in_epoch},
+          {"seconds", time.seconds}};
 }
 
 Timestamp time_from(const ordered_json& json) {
-  return {json.at("epoch"), json.at("batch"), json.at("sample"), json.at("batch_in_epoch"),
-          json.at("sample_in_epoch"), json.at("seconds")};
+  return {json.at("epoch"),          json.at("batch"),           json.at("sample"),
+          json.at("batch_in_epoch"), json.at("sample_in_epoch"), json.at("seconds")};
 }
 
 ordered_json to_json(const std::map<std::string, StateDict::Value>& values) {
@@ -68,10 +72,14 @@ ordered_json to_json(const std::map<std::string, StateDict::Value>& values) {
 std::map<std::string, StateDict::Value> values_from(const ordered_json& json) {
   std::map<std::string, StateDict::Value> values;
   for (const auto& [name, value] : json.items()) {
-    if (value.is_boolean()) values[name] = value.get<bool>();
-    else if (value.is_number_integer()) values[name] = value.get<int64_t>();
-    else if (value.is_number()) values[name] = value.get<double>();
-    else values[name] = value.get<std::string>();
+    if (value.is_boolean())
+      values[name] = value.get<bool>();
+    else if (value.is_number_integer())
+      values[name] = value.get<int64_t>();
+    else if (value.is_number())
+      values[name] = value.get<double>();
+    else
+      values[name] = value.get<std::string>();
   }
   return values;
 }
@@ -90,7 +98,8 @@ std::map<std::string, at::Tensor> joined_tensors(const std::map<std::string, Sta
 
 std::map<std::string, at::Tensor> on_cpu(const std::map<std::string, at::Tensor>& tensors) {
   std::map<std::string, at::Tensor> copies;
-  for (const auto& [name, tensor] : tensors) copies[name] = tensor.detach().to(at::kCPU).contiguous();
+  for (const auto& [name, tensor] : tensors)
+    copies[name] = tensor.detach().to(at::kCPU).contiguous();
   return copies;
 }
 
@@ -118,8 +127,9 @@ ordered_json read_manifest(const fs::path& path) {
   if (!manifest.is_object() || !manifest.contains("format_version"))
     throw UserError((path / "manifest.json").string() + ": is damaged");
   if (manifest["format_version"] != format_version)
-    throw UserError((path / "manifest.json").string() + ": format version " + manifest["format_version"].dump() +
-                    "; this program reads " + std::to_string(format_version));
+    throw UserError((path / "manifest.json").string() + ": format version " +
+                    manifest["format_version"].dump() + "; this program reads " +
+                    std::to_string(format_version));
   return manifest;
 }
 
@@ -129,7 +139,8 @@ void verify_files(const fs::path& path, const ordered_json& manifest) {
     const auto size = fs::file_size(path / name, problem);
     if (problem) throw UserError((path / name).string() + ": is missing");
     if (size != facts.at("bytes") || checksum(path / name) != facts.at("crc32"))
-      throw UserError((path / name).string() + ": is damaged: its checksum differs from the manifest's");
+      throw UserError((path / name).string() +
+                      ": is damaged: its checksum differs from the manifest's");
   }
 }
 
@@ -175,7 +186,8 @@ std::vector<fs::path> checkpoint_folders(const fs::path& folder) {
 void remove_leftovers(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder)) {
     const auto name = entry.path().filename().string();
-    if (name.starts_with(".ep") && (name.ends_with(".tmp") || name.ends_with(".old"))) fs::remove_all(entry.path());
+    if (name.starts_with(".ep") && (name.ends_with(".tmp") || name.ends_with(".old")))
+      fs::remove_all(entry.path());
   }
 }
 
@@ -194,10 +206,12 @@ void write_files(const fs::path& path, const Checkpoint& checkpoint) {
 
   auto manifest = manifest_of(checkpoint);
   for (const char* name : tensor_files)
-    manifest["files"][name] = {{"bytes", fs::file_size(path / name)}, {"crc32", checksum(path / name)}};
+    manifest["files"][name] = {{"bytes", fs::file_size(path / name)},
+                               {"crc32", checksum(path / name)}};
   manifest["tensors"] = ordered_json::object();
   const auto index = [&](const auto& tensors, const char* file) {
-    for (const auto& [name, tensor] : tensors) manifest["tensors"][file][name] = tensor.sizes().vec();
+    for (const auto& [name, tensor] : tensors)
+      manifest["tensors"][file][name] = tensor.sizes().vec();
   };
   index(checkpoint.model, model_file);
   index(checkpoint.optimizer.tensors, optimizer_file);
@@ -214,7 +228,8 @@ void write_files(const fs::path& path, const Checkpoint& checkpoint) {
 void warn_of_other_machine(const fs::path& path, const ordered_json& manifest) {
   const auto differs = [&](const char* key, const ordered_json& here, const char* what) {
     if (manifest.at(key) == here) return;
-    log::warn(path.string() + ": was written with " + what + " " + manifest.at(key).dump() + ", this is " + here.dump() +
+    log::warn(path.string() + ": was written with " + what + " " + manifest.at(key).dump() +
+              ", this is " + here.dump() +
               ": the run goes on, but not bit by bit as it would have there");
   };
   differs("compute_threads", at::get_num_threads(), "compute threads");
@@ -271,7 +286,8 @@ Checkpoint load_checkpoint(const fs::path& path) try {
   checkpoint.model = read_safetensors(path / model_file);
   checkpoint.optimizer.tensors = read_safetensors(path / optimizer_file);
   checkpoint.optimizer.values = values_from(manifest.at("optimizer"));
-  for (const auto& [name, values] : manifest.at("parts").items()) checkpoint.parts[name].values = values_from(values);
+  for (const auto& [name, values] : manifest.at("parts").items())
+    checkpoint.parts[name].values = values_from(values);
   for (auto& [name, tensor] : read_safetensors(path / state_file)) {
     const auto slash = name.find('/');
     checkpoint.parts[name.substr(0, slash)].tensors[name.substr(slash + 1)] = tensor;
@@ -295,7 +311,8 @@ std::string describe_checkpoint(const fs::path& path) {
     if (key != "tensors" && key != "recipe") text << key << ": " << value.dump() << '\n';
   for (const auto& [file, names] : tensors.items()) {
     text << file << ":\n";
-    for (const auto& [name, shape] : names.items()) text << "  " << name << " " << shape.dump() << '\n';
+    for (const auto& [name, shape] : names.items())
+      text << "  " << name << " " << shape.dump() << '\n';
   }
   return text.str();
 }

@@ -1,5 +1,6 @@
-// Checkpoints: a folder ep{epoch}-ba{batch}/ of safetensors files and a manifest that says what they hold. Written
-// beside, flushed, then renamed, so that a kill at any instant leaves the one before it whole.
+// Checkpoints: a folder ep{epoch}-ba{batch}/ of safetensors files and a manifest that says what
+// they hold. Written beside, flushed, then renamed, so that a kill at any instant leaves the one
+// before it whole.
 #pragma once
 
 #include <cstdint>
@@ -22,27 +23,32 @@ struct Checkpoint {
   std::string recipe;
   std::map<std::string, at::Tensor> model;  ///< parameters and buffers by PyTorch's names
   StateDict optimizer;
-  std::map<std::string, StateDict> parts;  ///< "algorithms.<name>", "callbacks.<name>", "scaler", "train_metrics"
+  std::map<std::string, StateDict>
+      parts;  ///< "algorithms.<name>", "callbacks.<name>", "scaler", "train_metrics"
 };
 
 /// "ep3-ba144".
 std::string checkpoint_name(const Timestamp& time);
 
-/// Writes `checkpoint` as a new folder in `folder` (made if absent) and points `folder`/latest to it. A whole checkpoint
-/// of that name is left as it is. Returns its path. RunError when it cannot be written.
-std::filesystem::path save_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
+/// Writes `checkpoint` as a new folder in `folder` (made if absent) and points `folder`/latest to
+/// it. A whole checkpoint of that name is left as it is. Returns its path. RunError when it cannot
+/// be written.
+std::filesystem::path save_checkpoint(const std::filesystem::path& folder,
+                                      const Checkpoint& checkpoint);
 
 /// Deletes all but the newest `count` whole checkpoints of `folder`; a negative count keeps all.
 void keep_newest_checkpoints(const std::filesystem::path& folder, int64_t count);
 
-/// UserError naming the file when something is missing, of another format version, or fails its checksum. Warns when
-/// it was written with another number of compute threads, instruction set or build.
+/// UserError naming the file when something is missing, of another format version, or fails its
+/// checksum. Warns when it was written with another number of compute threads, instruction set or
+/// build.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
 /// The newest whole checkpoint in `folder`; damaged ones are passed over with a warning.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
 
-/// The manifest and the tensors (name, type, shape, bytes) as text for people, for `composer checkpoint info`.
+/// The manifest and the tensors (name, type, shape, bytes) as text for people, for `composer
+/// checkpoint info`.
 std::string describe_checkpoint(const std::filesystem::path& path);
 
 }  // namespace composer

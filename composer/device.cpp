@@ -16,13 +16,16 @@
 namespace composer {
 namespace {
 
-/// Why there is no CUDA; empty when there is. LibTorch caches its first answer about CUDA, so this must come before.
+/// Why there is no CUDA; empty when there is. LibTorch caches its first answer about CUDA, so this
+/// must come before.
 std::string open_cuda() {
   static const std::string problem = []() -> std::string {
-    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr) return "no NVIDIA driver (libcuda.so.1) on this machine";
+    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr)
+      return "no NVIDIA driver (libcuda.so.1) on this machine";
     if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr)
       return std::string("LibTorch's CUDA library cannot be opened: ") + dlerror();
-    if (!at::hasCUDA() || at::detail::getCUDAHooks().getNumGPUs() == 0) return "the driver reports no usable GPU";
+    if (!at::hasCUDA() || at::detail::getCUDAHooks().getNumGPUs() == 0)
+      return "the driver reports no usable GPU";
     return "";
   }();
   return problem;
@@ -48,7 +51,8 @@ at::Device resolve_device(std::string_view word) {
   const int index = local_rank ? std::atoi(local_rank) : 0;
   const int count = at::detail::getCUDAHooks().getNumGPUs();
   if (index >= count)
-    throw UserError("LOCAL_RANK: " + std::to_string(index) + " has no GPU; this machine has " + std::to_string(count));
+    throw UserError("LOCAL_RANK: " + std::to_string(index) + " has no GPU; this machine has " +
+                    std::to_string(count));
   return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
 }
 
@@ -69,7 +73,8 @@ int64_t peak_memory_bytes(at::Device device) {
     return static_cast<int64_t>(usage.ru_maxrss) * 1024;
   }
   const auto stats = at::getDeviceAllocator(device.type())->getDeviceStats(device.index());
-  return stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak;
+  return stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)]
+      .peak;
 }
 
 void set_deterministic(bool deterministic) {

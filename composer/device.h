@@ -1,4 +1,5 @@
-// The device a run uses. CUDA is opened at run time when a driver is present; the program does not link it.
+// The device a run uses. CUDA is opened at run time when a driver is present; the program does not
+// link it.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -21,7 +22,8 @@ void synchronize(at::Device device);
 /// Most memory held so far: of the process on the CPU (resident set), of the allocator on a GPU.
 int64_t peak_memory_bytes(at::Device device);
 
-/// Deterministic operations only (an operation that has none throws), or the fastest ones. Call before CUDA is used.
+/// Deterministic operations only (an operation that has none throws), or the fastest ones. Call
+/// before CUDA is used.
 void set_deterministic(bool deterministic);
 
 }  // namespace composer

@@ -57,7 +57,9 @@ std::vector<std::string> Engine::order(Event event) {
   std::vector<std::string> names;
   for (const auto* member : algorithms) names.push_back(member->name);
   for (const auto* member : callbacks) names.push_back(member->name);
-  if (event == Event::init) std::rotate(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(algorithms.size()), names.end());
+  if (event == Event::init)
+    std::rotate(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(algorithms.size()),
+                names.end());
   return names;
 }
 

@@ -18,12 +18,16 @@ struct Member {
   EventSet events;
 };
 
-/// Algorithms run in the listed order (those that ask for it first or last), reversed on closing events; callbacks after
-/// them in the listed order, except at init, where callbacks come first.
+/// Algorithms run in the listed order (those that ask for it first or last), reversed on closing
+/// events; callbacks after them in the listed order, except at init, where callbacks come first.
 class Engine {
  public:
-  void add(Member<Algorithm> algorithm) { algorithms_.push_back(std::move(algorithm)), arranged_ = false; }
-  void add(Member<Callback> callback) { callbacks_.push_back(std::move(callback)), arranged_ = false; }
+  void add(Member<Algorithm> algorithm) {
+    algorithms_.push_back(std::move(algorithm)), arranged_ = false;
+  }
+  void add(Member<Callback> callback) {
+    callbacks_.push_back(std::move(callback)), arranged_ = false;
+  }
 
   void run(Event event, State& state);
 

@@ -7,11 +7,12 @@
 
 namespace composer {
 
-/// The user's input is wrong (recipe, command line, files): exit status 2. Holds one line for each problem,
-/// each naming the file, line or key and what would be right.
+/// The user's input is wrong (recipe, command line, files): exit status 2. Holds one line for each
+/// problem, each naming the file, line or key and what would be right.
 class UserError : public std::runtime_error {
  public:
-  explicit UserError(std::string problem) : UserError(std::vector<std::string>{std::move(problem)}) {}
+  explicit UserError(std::string problem)
+      : UserError(std::vector<std::string>{std::move(problem)}) {}
   explicit UserError(std::vector<std::string> problems)
       : std::runtime_error(join(problems)), problems_(std::move(problems)) {}
 

@@ -1,8 +1,8 @@
-// The training loop, drawn with every event in the place where it fires. Names and order are MosaicML Composer's.
+// The training loop, drawn with every event in the place where it fires. Names and order are
+// MosaicML Composer's.
 //
-//   init                              model on the CPU, before optimizer, checkpoint and move to the device: surgery
-//   fit_start
-//   while time < max_duration:
+//   init                              model on the CPU, before optimizer, checkpoint and move to
+//   the device: surgery fit_start while time < max_duration:
 //     epoch_start                     not fired again when a run resumes in mid-epoch
 //     for batch in loader:
 //       (the batch goes to the device and is normalised)
@@ -41,36 +41,36 @@
 #include <string_view>
 
 // The one list of events: X(name, kind).
-#define COMPOSER_EVENTS(X)        \
-  X(init, opening)                \
-  X(fit_start, opening)           \
-  X(epoch_start, opening)         \
-  X(after_dataloader, opening)    \
-  X(batch_start, opening)         \
-  X(before_train_batch, opening)  \
-  X(before_forward, opening)      \
-  X(after_forward, closing)       \
-  X(before_loss, opening)         \
-  X(after_loss, closing)          \
-  X(before_backward, opening)     \
-  X(after_backward, closing)      \
-  X(after_train_batch, closing)   \
-  X(batch_end, closing)           \
-  X(batch_checkpoint, opening)    \
-  X(epoch_end, closing)           \
-  X(epoch_checkpoint, opening)    \
-  X(fit_end, closing)             \
-  X(eval_start, opening)          \
-  X(eval_batch_start, opening)    \
-  X(eval_before_forward, opening) \
-  X(eval_after_forward, closing)  \
-  X(eval_batch_end, closing)      \
-  X(eval_end, closing)            \
-  X(predict_start, opening)       \
-  X(predict_batch_start, opening) \
+#define COMPOSER_EVENTS(X)           \
+  X(init, opening)                   \
+  X(fit_start, opening)              \
+  X(epoch_start, opening)            \
+  X(after_dataloader, opening)       \
+  X(batch_start, opening)            \
+  X(before_train_batch, opening)     \
+  X(before_forward, opening)         \
+  X(after_forward, closing)          \
+  X(before_loss, opening)            \
+  X(after_loss, closing)             \
+  X(before_backward, opening)        \
+  X(after_backward, closing)         \
+  X(after_train_batch, closing)      \
+  X(batch_end, closing)              \
+  X(batch_checkpoint, opening)       \
+  X(epoch_end, closing)              \
+  X(epoch_checkpoint, opening)       \
+  X(fit_end, closing)                \
+  X(eval_start, opening)             \
+  X(eval_batch_start, opening)       \
+  X(eval_before_forward, opening)    \
+  X(eval_after_forward, closing)     \
+  X(eval_batch_end, closing)         \
+  X(eval_end, closing)               \
+  X(predict_start, opening)          \
+  X(predict_batch_start, opening)    \
   X(predict_before_forward, opening) \
   X(predict_after_forward, closing)  \
-  X(predict_batch_end, closing)   \
+  X(predict_batch_end, closing)      \
   X(predict_end, closing)
 
 namespace composer {

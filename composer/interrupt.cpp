@@ -1,7 +1,8 @@
 #include "composer/interrupt.h"
 
-#include <csignal>
 #include <unistd.h>
+
+#include <csignal>
 
 namespace composer {
 namespace {

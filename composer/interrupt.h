@@ -1,4 +1,5 @@
-// Ctrl-C and SIGTERM: the first asks the loop to finish its step and save, the second stops the process at once.
+// Ctrl-C and SIGTERM: the first asks the loop to finish its step and save, the second stops the
+// process at once.
 #pragma once
 
 namespace composer {

@@ -1,5 +1,6 @@
-// Layers that may be swapped. A network holds its layers in slots and calls them through the slots, so that surgery
-// (blurpool, ...) can put another layer in place; LibTorch's own replace_module swaps only the registry entry.
+// Layers that may be swapped. A network holds its layers in slots and calls them through the slots,
+// so that surgery (blurpool, ...) can put another layer in place; LibTorch's own replace_module
+// swaps only the registry entry.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -32,7 +33,8 @@ class Slot {
   const std::string& name() const { return name_; }
   const std::shared_ptr<Layer>& layer() const { return layer_; }
 
-  /// Puts `layer` in place, under the same name, in the forward pass and among the owner's children alike.
+  /// Puts `layer` in place, under the same name, in the forward pass and among the owner's children
+  /// alike.
   void set(std::shared_ptr<Layer> layer);
 
  private:
@@ -41,8 +43,9 @@ class Slot {
   std::shared_ptr<Layer> layer_;
 };
 
-/// A layer made of layers. Derived classes keep `Slot&` members from add(), in the order of the forward pass, and call
-/// them in forward(). A slot adds no level to parameter names: "conv1" holds "conv1.weight".
+/// A layer made of layers. Derived classes keep `Slot&` members from add(), in the order of the
+/// forward pass, and call them in forward(). A slot adds no level to parameter names: "conv1" holds
+/// "conv1.weight".
 class Block : public Layer {
  public:
   Block() = default;
@@ -60,7 +63,8 @@ class Block : public Layer {
 
   template <class T, class... Args>
   Slot& add(std::string name, Args&&... args) {
-    return add(std::move(name), std::static_pointer_cast<Layer>(std::make_shared<T>(std::forward<Args>(args)...)));
+    return add(std::move(name),
+               std::static_pointer_cast<Layer>(std::make_shared<T>(std::forward<Args>(args)...)));
   }
 
  private:
@@ -74,8 +78,9 @@ class Sequential : public Block {
   at::Tensor forward(const at::Tensor& input) override;
 };
 
-/// relu(residual(x) + shortcut(x)): the unit that depth-dropping methods act on. The sum overwrites what residual()
-/// returned, so no layer may need that for its gradient (BatchNorm2d and Conv2d do not); it may be the input itself.
+/// relu(residual(x) + shortcut(x)): the unit that depth-dropping methods act on. The sum overwrites
+/// what residual() returned, so no layer may need that for its gradient (BatchNorm2d and Conv2d do
+/// not); it may be the input itself.
 class ResidualBlock : public Block {
  public:
   at::Tensor forward(const at::Tensor& input) override;

@@ -1,4 +1,5 @@
-// The layers that convolutional networks are built from, with PyTorch's parameter names and default initialisation.
+// The layers that convolutional networks are built from, with PyTorch's parameter names and default
+// initialisation.
 #pragma once
 
 #include <array>
@@ -88,7 +89,8 @@ class MaxPool2d : public Layer {
   Pool2dOptions options_;
 };
 
-/// in_place: overwrites its input, which nothing else may need then (the output of a convolution or BatchNorm2d).
+/// in_place: overwrites its input, which nothing else may need then (the output of a convolution or
+/// BatchNorm2d).
 class ReLU : public Layer {
  public:
   explicit ReLU(bool in_place = false) : in_place_(in_place) {}

@@ -18,7 +18,8 @@ struct ImageSize {
   bool operator==(const ImageSize&) const = default;
 };
 
-/// x -> (x - mean) / std for each channel, in units of the bytes 0..255. The vectors have one entry a channel.
+/// x -> (x - mean) / std for each channel, in units of the bytes 0..255. The vectors have one entry
+/// a channel.
 struct Normalization {
   std::vector<double> mean;
   std::vector<double> std;
@@ -27,8 +28,8 @@ struct Normalization {
 /// Pure function: index of the batch since the start of training -> size of its images.
 using SizePlan = std::function<ImageSize(int64_t batch)>;
 
-/// An endless sequence of epochs of batches. Batch (epoch, batch) is a pure function of the seed: threads, prefetching
-/// and where the loader was started do not matter.
+/// An endless sequence of epochs of batches. Batch (epoch, batch) is a pure function of the seed:
+/// threads, prefetching and where the loader was started do not matter.
 class Loader {
  public:
   virtual ~Loader() = default;
@@ -39,22 +40,25 @@ class Loader {
   virtual ImageSize image_size() const = 0;
   virtual const Normalization& normalization() const = 0;
 
-  /// Goes on from batch `batch` of epoch `epoch`, at once. Drops what was prefetched. Without a plan every image has
-  /// image_size(). Called before the first next(), and again when the plan changes.
+  /// Goes on from batch `batch` of epoch `epoch`, at once. Drops what was prefetched. Without a
+  /// plan every image has image_size(). Called before the first next(), and again when the plan
+  /// changes.
   virtual void start(int64_t epoch, int64_t batch, SizePlan plan = {}) = 0;
 
-  /// The next batch: input uint8 [N, H, W, C] on the CPU (pinned where asked). Nothing once at the end of each epoch;
-  /// the call after that begins the next epoch. Throws what a worker thread threw.
+  /// The next batch: input uint8 [N, H, W, C] on the CPU (pinned where asked). Nothing once at the
+  /// end of each epoch; the call after that begins the next epoch. Throws what a worker thread
+  /// threw.
   virtual std::optional<Batch> next() = 0;
 };
 
 struct LoaderOptions {
   int64_t batch_size = 1;
   uint64_t seed = 0;
-  int64_t num_workers = 1;     ///< threads that read and decode; 0 = in the calling thread
-  int64_t prefetch_factor = 2; ///< batches kept ready
+  int64_t num_workers = 1;      ///< threads that read and decode; 0 = in the calling thread
+  int64_t prefetch_factor = 2;  ///< batches kept ready
   bool pin_memory = false;
-  std::optional<int64_t> subset_num_batches = std::nullopt;  ///< end each epoch after this many batches
+  std::optional<int64_t> subset_num_batches =
+      std::nullopt;  ///< end each epoch after this many batches
 };
 
 /// Where images come from. A recipe's train_dataset and val_dataset each name one.
@@ -62,20 +66,23 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  /// Opens the data. Throws UserError naming what is missing or of the wrong kind; decodes nothing yet.
+  /// Opens the data. Throws UserError naming what is missing or of the wrong kind; decodes nothing
+  /// yet.
   virtual std::unique_ptr<Loader> open(const LoaderOptions& options) const = 0;
 
-  /// The given image files through this set's evaluation transforms, in the given order, classes all 0.
+  /// The given image files through this set's evaluation transforms, in the given order, classes
+  /// all 0.
   virtual std::unique_ptr<Loader> open_files(std::vector<std::string> files,
                                              const LoaderOptions& options) const = 0;
 
-  /// Samples an epoch and how they fall into batches, without looking for data: the published size of the set.
-  /// Nothing for a set whose size only its data tell.
+  /// Samples an epoch and how they fall into batches, without looking for data: the published size
+  /// of the set. Nothing for a set whose size only its data tell.
   virtual std::optional<int64_t> published_samples() const { return std::nullopt; }
   virtual bool drop_last() const = 0;
   virtual ImageSize image_size() const = 0;
 
-  /// Names of the classes in order of their index; empty when the set has none. May read the data's folder.
+  /// Names of the classes in order of their index; empty when the set has none. May read the data's
+  /// folder.
   virtual std::vector<std::string> class_names() const { return {}; }
 };
 

@@ -64,8 +64,9 @@ void Logger::deliver(Copy& copy) {
   for (auto& pending : copy.records) {
     Record record{pending.event, pending.time, {}};
     for (auto& [name, value] : pending.values)
-      record.values.emplace_back(std::move(name),
-                                 std::holds_alternative<double>(value) ? std::get<double>(value) : *number++);
+      record.values.emplace_back(std::move(name), std::holds_alternative<double>(value)
+                                                      ? std::get<double>(value)
+                                                      : *number++);
     for (auto& sink : sinks_) sink->write(record);
   }
 }

@@ -40,7 +40,8 @@ class LogSink {
   virtual void flush() {}
 };
 
-/// Collects values without waiting for the device: tensors stay there until a later write() finds them copied.
+/// Collects values without waiting for the device: tensors stay there until a later write() finds
+/// them copied.
 class Logger {
  public:
   void add(std::shared_ptr<LogSink> sink) { sinks_.push_back(std::move(sink)); }
@@ -54,7 +55,8 @@ class Logger {
   /// Closes the open record. Nothing happens when nothing was logged.
   void commit(std::string_view event, const Timestamp& time);
 
-  /// Starts copying what was committed, and gives the sinks what the write() before this one copied.
+  /// Starts copying what was committed, and gives the sinks what the write() before this one
+  /// copied.
   void write();
   /// Gives the sinks everything committed so far; waits for the device.
   void flush();
@@ -68,7 +70,7 @@ class Logger {
   };
   struct Copy {
     std::vector<Pending> records;
-    at::Tensor numbers;  ///< float64 on the CPU: the tensors' values in order
+    at::Tensor numbers;          ///< float64 on the CPU: the tensors' values in order
     std::shared_ptr<void> done;  ///< a device event, or null
   };
 

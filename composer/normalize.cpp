@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 
-
 #include "composer/error.h"
 
 namespace composer {
@@ -12,7 +11,8 @@ struct Affine {
   std::vector<float> scale, shift;
 };
 
-/// x * scale + shift, repeated until a whole number of vectors fits, so that the inner loop needs no channel index.
+/// x * scale + shift, repeated until a whole number of vectors fits, so that the inner loop needs
+/// no channel index.
 Affine pattern(const Normalization& normalization) {
   const size_t channels = normalization.mean.size(), length = channels * 16;
   Affine affine{std::vector<float>(length), std::vector<float>(length)};
@@ -29,17 +29,22 @@ void normalize_interleaved(const uint8_t* in, float* out, int64_t count, const A
   const float *scale = affine.scale.data(), *shift = affine.shift.data();
   int64_t i = 0;
   for (; i + period <= count; i += period)
-    for (int64_t j = 0; j < period; ++j) out[i + j] = static_cast<float>(in[i + j]) * scale[j] + shift[j];
-  for (int64_t j = 0; i + j < count; ++j) out[i + j] = static_cast<float>(in[i + j]) * scale[j] + shift[j];
+    for (int64_t j = 0; j < period; ++j)
+      out[i + j] = static_cast<float>(in[i + j]) * scale[j] + shift[j];
+  for (int64_t j = 0; i + j < count; ++j)
+    out[i + j] = static_cast<float>(in[i + j]) * scale[j] + shift[j];
 }
 
-void normalize_planar(const uint8_t* in, float* out, int64_t pixels, int64_t channels, const Affine& affine) {
+void normalize_planar(const uint8_t* in, float* out, int64_t pixels, int64_t channels,
+                      const Affine& affine) {
   for (int64_t c = 0; c < channels; ++c)
     for (int64_t i = 0; i < pixels; ++i)
-      out[c * pixels + i] = static_cast<float>(in[i * channels + c]) * affine.scale[c] + affine.shift[c];
+      out[c * pixels + i] =
+          static_cast<float>(in[i * channels + c]) * affine.scale[c] + affine.shift[c];
 }
 
-at::Tensor normalize_on_device(const at::Tensor& images, const Normalization& normalization, at::MemoryFormat format) {
+at::Tensor normalize_on_device(const at::Tensor& images, const Normalization& normalization,
+                               at::MemoryFormat format) {
   const auto affine = pattern(normalization);
   const auto channels = static_cast<int64_t>(normalization.mean.size());
   const auto constant = [&](const std::vector<float>& values) {
@@ -48,20 +53,24 @@ at::Tensor normalize_on_device(const at::Tensor& images, const Normalization& no
     return host.to(images.device(), at::kFloat, /*non_blocking=*/true);
   };
   const auto scale = constant(affine.scale), shift = constant(affine.shift);
-  return at::addcmul(shift, images.permute({0, 3, 1, 2}).to(at::kFloat, false, false, format), scale);
+  return at::addcmul(shift, images.permute({0, 3, 1, 2}).to(at::kFloat, false, false, format),
+                     scale);
 }
 
 }  // namespace
 
-at::Tensor normalize(const at::Tensor& images, const Normalization& normalization, at::MemoryFormat format) {
-  const int64_t samples = images.size(0), pixels = images.size(1) * images.size(2), channels = images.size(3);
+at::Tensor normalize(const at::Tensor& images, const Normalization& normalization,
+                     at::MemoryFormat format) {
+  const int64_t samples = images.size(0), pixels = images.size(1) * images.size(2),
+                channels = images.size(3);
   if (channels != static_cast<int64_t>(normalization.mean.size()))
     throw RunError("images have " + std::to_string(channels) + " channels, their normalisation " +
                    std::to_string(normalization.mean.size()));
   if (!images.is_cpu()) return normalize_on_device(images, normalization, format);
 
   const auto affine = pattern(normalization);
-  auto out = at::empty({samples, channels, images.size(1), images.size(2)}, at::TensorOptions(at::kFloat), format);
+  auto out = at::empty({samples, channels, images.size(1), images.size(2)},
+                       at::TensorOptions(at::kFloat), format);
   const auto bytes = images.contiguous();
   const uint8_t* in = bytes.const_data_ptr<uint8_t>();
   float* to = out.mutable_data_ptr<float>();

@@ -7,8 +7,9 @@
 
 namespace composer {
 
-/// images: uint8 [N, H, W, C] -> float32 [N, C, H, W] with the strides of `format`: (x - mean) / std per channel.
-/// One pass on the CPU. C must be the length of mean and std.
-at::Tensor normalize(const at::Tensor& images, const Normalization& normalization, at::MemoryFormat format);
+/// images: uint8 [N, H, W, C] -> float32 [N, C, H, W] with the strides of `format`: (x - mean) /
+/// std per channel. One pass on the CPU. C must be the length of mean and std.
+at::Tensor normalize(const at::Tensor& images, const Normalization& normalization,
+                     at::MemoryFormat format);
 
 }  // namespace composer

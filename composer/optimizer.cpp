@@ -169,38 +169,32 @@ StateDict Optimizer::state_dict() const {
 }
 
 void Optimizer::load_state_dict(const StateDict& dict) {
-  std::map<std::string, std::pair<at::Tensor, const at::Tensor*>> wanted;  // name -> own, loaded
   States states;
-  for (const auto& group : groups_)
-    for (size_t i = 0; i < group.names.size(); ++i) {
-      auto state = new_state(group.parameters[i]);
-      for (size_t k = 0; k < kinds_.size(); ++k)
-        wanted[kinds_[k].name + "." + group.names[i]] = {state[k], nullptr};
-      states.emplace(group.names[i], std::move(state));
-    }
   std::vector<std::string> problems;
-  for (const auto& [name, tensor] : dict.tensors) {
-    const auto own = wanted.find(name);
-    if (own == wanted.end())
-      problems.push_back("optimizer state '" + name +
-                         "': this optimizer and model have no such state");
-    else if (own->second.first.sizes() != tensor.sizes())
-      problems.push_back("optimizer state '" + name + "': shape " + shape(tensor) +
-                         " where the model needs " + shape(own->second.first));
-    else
-      own->second.second = &tensor;
-  }
-  for (auto state = states.begin(); state != states.end();) {
+  auto unknown = dict.tensors;
+  const auto load = [&](const std::string& parameter, std::vector<at::Tensor> state) {
     size_t found = 0;
-    for (const auto& kind : kinds_)
-      found += wanted[kind.name + "." + state->first].second != nullptr;
+    for (size_t k = 0; k < kinds_.size(); ++k) {
+      const auto saved = unknown.extract(kinds_[k].name + "." + parameter);
+      if (!saved) continue;
+      ++found;
+      if (saved.mapped().sizes() == state[k].sizes())
+        state[k].copy_(saved.mapped());
+      else
+        problems.push_back("optimizer state '" + saved.key() + "': shape " + shape(saved.mapped()) +
+                           " where the model needs " + shape(state[k]));
+    }
     if (found != 0 && found != kinds_.size())
-      problems.push_back("optimizer state of '" + state->first + "' is incomplete");
-    state = found == kinds_.size() ? std::next(state) : states.erase(state);
-  }
+      problems.push_back("optimizer state of '" + parameter + "' is incomplete");
+    if (found == kinds_.size()) states.emplace(parameter, std::move(state));
+  };
+  for (const auto& group : groups_)
+    for (size_t i = 0; i < group.names.size(); ++i)
+      load(group.names[i], new_state(group.parameters[i]));
+  for (const auto& [name, tensor] : unknown)
+    problems.push_back("optimizer state '" + name +
+                       "': this optimizer and model have no such state");
   if (!problems.empty()) throw UserError(problems);
-  for (auto& [name, tensors] : wanted)
-    if (tensors.second) tensors.first.copy_(*tensors.second);
   states_ = std::move(states);
   if (const auto value = dict.values.find("lr_multiplier"); value != dict.values.end()) {
     const auto* whole = std::get_if<int64_t>(&value->second);

@@ -9,21 +9,19 @@
 namespace composer {
 namespace {
 
-/// The shortest digits that read back as `number`; a whole one keeps the look of a number with a
-/// fraction.
+/// The shortest digits that read back as `number`, always with a dot: YAML 1.1 has no number 5e-04.
 std::string digits(double number) {
   std::array<char, 32> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
   std::string out(text.data(), end);
-  if (out.find_first_not_of("-0123456789") == std::string::npos) out += ".0";
+  if (out.find('.') == std::string::npos) out.insert(std::min(out.find('e'), out.size()), ".0");
   return out;
 }
 
-/// As people write it: 1, not 1.0.
+/// As people write it: 1 and 1000000, not 1.0 and 1.0e+06.
 std::string brief(double number) {
-  std::string text = digits(number);
-  if (text.ends_with(".0")) text.resize(text.size() - 2);
-  return text;
+  const bool whole = std::abs(number) < 1e15 && number == std::floor(number);
+  return whole ? std::to_string(static_cast<int64_t>(number)) : digits(number);
 }
 
 std::string join(const std::vector<std::string>& words) {

@@ -14,8 +14,9 @@ enum class Precision { fp32, amp_fp16, amp_bf16 };
 
 std::string_view name(Precision precision);
 
-/// Words of the recipe key `precision`: fp32, amp, amp_fp16, amp_bf16, bf16. `amp` is fp16 with loss scaling on CUDA;
-/// on the CPU it is bf16 where the processor has bf16 instructions, else fp32. bf16 means amp_bf16.
+/// Words of the recipe key `precision`: fp32, amp, amp_fp16, amp_bf16, bf16. `amp` is fp16 with
+/// loss scaling on CUDA; on the CPU it is bf16 where the processor has bf16 instructions, else
+/// fp32. bf16 means amp_bf16.
 Precision resolve_precision(std::string_view word, at::Device device);
 
 /// Autocast for the lifetime of the object; nothing for fp32.
@@ -32,8 +33,8 @@ class Autocast {
   at::ScalarType previous_dtype_ = at::kFloat;
 };
 
-/// Dynamic loss scaling (Micikevicius et al. 2018), on device tensors only: no step waits for the device.
-/// Scale starts at 65536, doubles after 2000 steps without inf or NaN, halves on one.
+/// Dynamic loss scaling (Micikevicius et al. 2018), on device tensors only: no step waits for the
+/// device. Scale starts at 65536, doubles after 2000 steps without inf or NaN, halves on one.
 class GradScaler {
  public:
   GradScaler(bool enabled, at::Device device);
@@ -46,7 +47,7 @@ class GradScaler {
   const at::Tensor& found_inf() const { return found_inf_; }
   void update();
 
-  at::Tensor scale_tensor() const { return scale_; }    ///< float32 [], for checkpoints and logs
+  at::Tensor scale_tensor() const { return scale_; }  ///< float32 [], for checkpoints and logs
   at::Tensor growth_tracker() const { return growth_tracker_; }  ///< int32 []
   void load(const at::Tensor& scale, const at::Tensor& growth_tracker);
 

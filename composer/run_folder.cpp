@@ -37,30 +37,41 @@ void write_whole(const fs::path& path, const std::string& text) {
 nlohmann::ordered_json to_json(const std::map<std::string, double>& values) {
   auto json = nlohmann::ordered_json::object();
   for (const auto& [name, value] : values)
-    if (std::isfinite(value)) json[name] = value;
-    else json[name] = nullptr;
+    if (std::isfinite(value))
+      json[name] = value;
+    else
+      json[name] = nullptr;
   return json;
 }
 
 }  // namespace
 
 RunFolder::RunFolder(const std::string& run_dir, std::string run_name, bool resume)
-    : run_name_(run_name.empty() ? unique_name() : std::move(run_name)), path_(fs::path(run_dir) / run_name_), kept_(!run_dir.empty()), resume_(resume) {
+    : run_name_(run_name.empty() ? unique_name() : std::move(run_name)),
+      path_(fs::path(run_dir) / run_name_),
+      kept_(!run_dir.empty()),
+      resume_(resume) {
   if (!kept_) return;
   if (!resume && fs::exists(path_))
-    throw UserError("run_name: the run folder " + path_.string() +
-                    " exists already; give --autoresume true to go on with it, or another --run_name");
-  if (fs::exists(path_) && !fs::is_directory(path_)) throw UserError("run_name: " + path_.string() + " is no folder");
+    throw UserError(
+        "run_name: the run folder " + path_.string() +
+        " exists already; give --autoresume true to go on with it, or another --run_name");
+  if (fs::exists(path_) && !fs::is_directory(path_))
+    throw UserError("run_name: " + path_.string() + " is no folder");
 }
 
 void RunFolder::create(const std::string& recipe) const {
   if (!kept_) return;
   std::error_code problem;
   fs::create_directories(path_.parent_path(), problem);
-  if (problem) throw UserError("run_dir: " + path_.parent_path().string() + " cannot be made: " + problem.message());
+  if (problem)
+    throw UserError("run_dir: " + path_.parent_path().string() +
+                    " cannot be made: " + problem.message());
   const bool made = fs::create_directory(path_, problem);
-  if (problem) throw UserError("run_dir: " + path_.string() + " cannot be made: " + problem.message());
-  if (!made && !resume_) throw UserError("run_name: the run folder " + path_.string() + " exists already");
+  if (problem)
+    throw UserError("run_dir: " + path_.string() + " cannot be made: " + problem.message());
+  if (!made && !resume_)
+    throw UserError("run_name: the run folder " + path_.string() + " exists already");
   if (!recipe.empty()) write_whole(path_ / "hparams.yaml", recipe);
 }
 

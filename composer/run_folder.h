@@ -14,7 +14,8 @@ struct Summary {
   std::string status = "failed";  ///< completed, interrupted or failed
   int signal = 0;                 ///< what interrupted it
   Timestamp time;
-  double samples_per_second = 0;  ///< training only; evaluation, checkpoints and the first batches left out
+  double samples_per_second =
+      0;  ///< training only; evaluation, checkpoints and the first batches left out
   std::map<std::string, double> metrics, best_metrics;
   std::string device, precision;
   int64_t world_size = 1;
@@ -23,8 +24,8 @@ struct Summary {
 
 class RunFolder {
  public:
-  /// An empty run_name stands for a new, unique one, an empty run_dir for leaving nothing on the disk. Touches no file. UserError when the folder exists already and the
-  /// run does not resume.
+  /// An empty run_name stands for a new, unique one, an empty run_dir for leaving nothing on the
+  /// disk. Touches no file. UserError when the folder exists already and the run does not resume.
   RunFolder(const std::string& run_dir, std::string run_name, bool resume);
 
   bool kept() const { return kept_; }

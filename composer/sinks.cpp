@@ -43,7 +43,8 @@ void JsonlSink::open(const RunInfo& info) {
     std::ifstream before(path_);
     for (std::string line; std::getline(before, line);) {
       const auto entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (entry.is_object() && entry.value("batch", int64_t{0}) <= info.start.batch) kept += line + "\n";
+      if (entry.is_object() && entry.value("batch", int64_t{0}) <= info.start.batch)
+        kept += line + "\n";
     }
     const auto beside = path_.string() + ".tmp";
     std::ofstream(beside) << kept;
@@ -106,10 +107,12 @@ void ConsoleSink::draw() {
   std::string bar;
   for (int i = 0; i < width; ++i) bar += i < filled ? "━" : i == filled ? "╸" : " ";
   const double seconds = last_.seconds - epoch_begin_.seconds;
-  const double rate = seconds > 0 ? static_cast<double>(last_.sample - epoch_begin_.sample) / seconds : 0;
+  const double rate =
+      seconds > 0 ? static_cast<double>(last_.sample - epoch_begin_.sample) / seconds : 0;
   auto line = format("epoch %ld  ", last_.epoch + 1) + bar + format(" %3.0f%%", share * 100);
   if (values_.contains("loss/train")) line += format("  loss %.4f", values_["loss/train"]);
-  if (values_.contains("metrics/train/Accuracy")) line += format("  accuracy %.4f", values_["metrics/train/Accuracy"]);
+  if (values_.contains("metrics/train/Accuracy"))
+    line += format("  accuracy %.4f", values_["metrics/train/Accuracy"]);
   line += format("  %.0f images/s", rate);
   if (share > 0) line += "  " + clock(last_.seconds * (1 - share) / share) + " left";
   std::fprintf(stderr, "\r\x1b[K%s", line.c_str());
@@ -122,18 +125,22 @@ void ConsoleSink::print_epoch() {
   std::string line = epoch_ ? format("epoch %ld", time.epoch) : format("batch %ld", time.batch);
   if (schedule_.max_duration.unit == TimeUnit::epoch && epoch_)
     line += format("/%ld", static_cast<int64_t>(schedule_.max_duration.value));
-  const auto show = [&](const std::optional<Record>& record, const char* name, const char* pattern) {
+  const auto show = [&](const std::optional<Record>& record, const char* name,
+                        const char* pattern) {
     if (!record) return;
     for (const auto& [key, value] : record->values)
       if (key == name) line += format(pattern, value);
   };
-  if (epoch_ && values_.contains("loss/train")) line += format("  loss %.4f", values_["loss/train"]);
+  if (epoch_ && values_.contains("loss/train"))
+    line += format("  loss %.4f", values_["loss/train"]);
   show(epoch_, "metrics/train/Accuracy", "  accuracy %.4f");
   show(eval_, "metrics/eval/Accuracy", "  eval accuracy %.4f");
   show(eval_, "metrics/eval/CrossEntropy", "  eval cross-entropy %.4f");
   if (epoch_) {
     const double seconds = time.seconds - epoch_begin_.seconds;
-    if (seconds > 0) line += format("  %.0f images/s", static_cast<double>(time.sample - epoch_begin_.sample) / seconds);
+    if (seconds > 0)
+      line += format("  %.0f images/s",
+                     static_cast<double>(time.sample - epoch_begin_.sample) / seconds);
     line += "  " + clock(time.seconds);
     epoch_begin_ = eval_ ? eval_->time : time;
   }
@@ -148,7 +155,8 @@ void SummarySink::write(const Record& record) {
     last_[name] = value;
     if (!name.starts_with("metrics/") && !name.starts_with("loss/")) continue;
     const auto [entry, fresh] = best_.try_emplace(name, value);
-    if (!fresh && (smaller_is_better(name) ? value < entry->second : value > entry->second)) entry->second = value;
+    if (!fresh && (smaller_is_better(name) ? value < entry->second : value > entry->second))
+      entry->second = value;
   }
 }
 

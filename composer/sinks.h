@@ -1,4 +1,5 @@
-// The sinks that every run has: metrics.jsonl, what the terminal shows, and the values for summary.json.
+// The sinks that every run has: metrics.jsonl, what the terminal shows, and the values for
+// summary.json.
 #pragma once
 
 #include <fstream>
@@ -10,8 +11,8 @@
 
 namespace composer {
 
-/// metrics.jsonl: one JSON object a record. When a run resumes, lines of batches after its start are dropped, so that
-/// each batch stands there once.
+/// metrics.jsonl: one JSON object a record. When a run resumes, lines of batches after its start
+/// are dropped, so that each batch stands there once.
 class JsonlSink : public LogSink {
  public:
   void open(const RunInfo& info) override;

@@ -20,16 +20,18 @@ struct State {
   std::shared_ptr<Model> model;
   std::shared_ptr<Optimizer> optimizer;  ///< null at init
 
-  Batch batch;         ///< the microbatch from before_forward to after_backward, else the whole batch
+  Batch batch;  ///< the microbatch from before_forward to after_backward, else the whole batch
   at::Tensor outputs;  ///< of the last forward pass
-  at::Tensor loss;     ///< of the last microbatch, weighted by its share of the batch; writable at before_backward
+  at::Tensor loss;     ///< of the last microbatch, weighted by its share of the batch; writable at
+                       ///< before_backward
 
   Timestamp time;
   Schedule schedule;  ///< the run's length; its max_duration may be changed to stop early
 
   at::Device device = at::kCPU;
   Precision precision = Precision::fp32;
-  at::MemoryFormat memory_format = at::MemoryFormat::Contiguous;  ///< of the model's weights and of batch.input
+  at::MemoryFormat memory_format =
+      at::MemoryFormat::Contiguous;  ///< of the model's weights and of batch.input
   int64_t grad_accum = 1;
   uint64_t seed = 0;
 

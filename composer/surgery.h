@@ -15,10 +15,12 @@ struct Replacement {
   std::string after;
 };
 
-/// Visits every slot under `root`, breadth first, slots in order; `replace` returns the new layer, or null to keep the
-/// old one. A replacement is not visited again. It should hold the parameters of its original under their old names.
-/// An optimizer that exists already must be told: Optimizer::follow(root).
+/// Visits every slot under `root`, breadth first, slots in order; `replace` returns the new layer,
+/// or null to keep the old one. A replacement is not visited again. It should hold the parameters
+/// of its original under their old names. An optimizer that exists already must be told:
+/// Optimizer::follow(root).
 std::vector<Replacement> replace_layers(
-    Block& root, const std::function<std::shared_ptr<Layer>(const std::string& path, Layer& layer)>& replace);
+    Block& root,
+    const std::function<std::shared_ptr<Layer>(const std::string& path, Layer& layer)>& replace);
 
 }  // namespace composer

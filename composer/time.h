@@ -10,8 +10,8 @@ namespace composer {
 
 enum class TimeUnit { epoch, batch, sample, second, duration };
 
-/// An amount of training: "90ep", "1e3ba", "512sp", "30sec", "0.5dur" (share of max_duration). Only sec and dur may
-/// have a fraction. A plain whole number means epochs.
+/// An amount of training: "90ep", "1e3ba", "512sp", "30sec", "0.5dur" (share of max_duration). Only
+/// sec and dur may have a fraction. A plain whole number means epochs.
 struct Time {
   double value = 0;
   TimeUnit unit = TimeUnit::epoch;
@@ -43,16 +43,16 @@ struct Schedule {
   int64_t batch_size = 1;
   Time max_duration;
 
-  /// Batches in `time`, not rounded; dur counts in max_duration. A time in seconds has no such number: throws
-  /// UserError naming it.
+  /// Batches in `time`, not rounded; dur counts in max_duration. A time in seconds has no such
+  /// number: throws UserError naming it.
   double batches(const Time& time) const;
   /// Batches in the whole run, rounded up; nothing for a limit in seconds.
   std::optional<int64_t> total_batches() const;
   /// Share of the run that is done, in [0, 1], counted in batches (seconds for a limit in seconds).
   double elapsed(const Timestamp& now) const;
   bool finished(const Timestamp& now) const;
-  /// Whether something that happens every `interval` is due after the batch (or, with epoch_end, the epoch) that ended
-  /// `now`. Seconds and dur are not intervals; 0 is never due.
+  /// Whether something that happens every `interval` is due after the batch (or, with epoch_end,
+  /// the epoch) that ended `now`. Seconds and dur are not intervals; 0 is never due.
   bool due(const Time& interval, const Timestamp& now, bool epoch_end) const;
 };
 

@@ -29,7 +29,8 @@ std::optional<Batch> next_batch(Loader& loader) {
   return loader.next();
 }
 
-/// Scales the gradients so that their global L2 norm is at most `limit`, without waiting for the device.
+/// Scales the gradients so that their global L2 norm is at most `limit`, without waiting for the
+/// device.
 void clip_gradients(std::vector<at::Tensor>& gradients, double limit) {
   if (gradients.empty()) return;
   const auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
@@ -79,7 +80,8 @@ void Trainer::prepare() {
   hits_ = at::zeros({2}, at::TensorOptions(at::kDouble).device(state_.device));
   if (train_loader_)
     for (const auto& scheduler : schedulers_)
-      for (const auto& warning : scheduler->check(state_.schedule, options_.scale_schedule_ratio)) log::warn(warning);
+      for (const auto& warning : scheduler->check(state_.schedule, options_.scale_schedule_ratio))
+        log::warn(warning);
 
   // Surgery may not see the optimizer: it is attached to what surgery leaves.
   auto optimizer = std::exchange(state_.optimizer, nullptr);
@@ -113,18 +115,21 @@ void Trainer::restore() {
   state_.time = checkpoint.time;
   evaluated_batch_ = checkpoint.evaluated_batch;
   if (checkpoint.seed != state_.seed)
-    log::warn("seed: the checkpoint's was " + std::to_string(checkpoint.seed) + ", the recipe's is " +
-              std::to_string(state_.seed) + ": the run goes on with other random draws");
+    log::warn("seed: the checkpoint's was " + std::to_string(checkpoint.seed) +
+              ", the recipe's is " + std::to_string(state_.seed) +
+              ": the run goes on with other random draws");
   auto& parts = checkpoint.parts;
   const auto hand_out = [&](const auto& members, const std::string& kind) {
     for (const auto& member : members)
-      if (auto found = parts.extract(kind + "." + member.name)) member.component->load_state_dict(found.mapped());
+      if (auto found = parts.extract(kind + "." + member.name))
+        member.component->load_state_dict(found.mapped());
   };
   hand_out(engine_.algorithms(), "algorithms");
   hand_out(engine_.callbacks(), "callbacks");
   if (auto scaler = parts.extract("scaler"); scaler && scaler_.enabled())
     scaler_.load(scaler.mapped().tensors.at("scale"), scaler.mapped().tensors.at("growth_tracker"));
-  if (auto metrics = parts.extract("train_metrics")) hits_.copy_(metrics.mapped().tensors.at("hits"));
+  if (auto metrics = parts.extract("train_metrics"))
+    hits_.copy_(metrics.mapped().tensors.at("hits"));
   for (const auto& [name, state] : parts)
     log::warn(path.string() + ": holds the state of " + name + ", which this run does not have");
   log::info("resumed from " + path.string());
@@ -158,7 +163,8 @@ void Trainer::train() {
   schedule_learning_rate();
   train_loader_->start(state_.time.epoch, state_.time.batch_in_epoch);
   while (!stopping()) train_epoch();
-  if (!engine_.control().stop_reason().empty()) log::info("stopped: " + engine_.control().stop_reason());
+  if (!engine_.control().stop_reason().empty())
+    log::info("stopped: " + engine_.control().stop_reason());
   if (received_signal() == 0) {
     engine_.run(Event::fit_end, state_);
     logger_.commit("epoch", state_.time);
@@ -170,7 +176,8 @@ void Trainer::train() {
 }
 
 bool Trainer::stopping() {
-  return received_signal() != 0 || state_.schedule.finished(state_.time) || !engine_.control().stop_reason().empty();
+  return received_signal() != 0 || state_.schedule.finished(state_.time) ||
+         !engine_.control().stop_reason().empty();
 }
 
 void Trainer::train_epoch() {
@@ -179,7 +186,9 @@ void Trainer::train_epoch() {
     hits_.zero_();
     engine_.run(Event::epoch_start, state_);
   }
-  const auto whole = [&] { return state_.time.batch_in_epoch >= state_.schedule.batches_per_epoch; };
+  const auto whole = [&] {
+    return state_.time.batch_in_epoch >= state_.schedule.batches_per_epoch;
+  };
   while (!whole()) {
     const double begin = steady_seconds();
     auto batch = next_batch(*train_loader_);
@@ -239,7 +248,8 @@ at::Tensor Trainer::forward_backward(const std::vector<Batch>& microbatches) {
       const Autocast autocast(state_.precision, state_.device);
       state_.loss = state_.model->loss(state_.outputs, state_.batch.target);
     }
-    if (microbatches.size() > 1) state_.loss = state_.loss * (static_cast<double>(microbatch.samples()) / total);
+    if (microbatches.size() > 1)
+      state_.loss = state_.loss * (static_cast<double>(microbatch.samples()) / total);
     engine_.run(Event::after_loss, state_);
     count_hits(state_.batch);
     engine_.run(Event::before_backward, state_);
@@ -364,7 +374,8 @@ void Trainer::log_accuracy() { logger_.log("metrics/train/Accuracy", hits_[0] / 
 
 Batch Trainer::to_device(const Batch& batch, const Loader& loader) {
   const auto images = batch.input.to(state_.device, at::kByte, /*non_blocking=*/true);
-  return {normalize(images, loader.normalization(), state_.memory_format), batch.target.to(state_.device)};
+  return {normalize(images, loader.normalization(), state_.memory_format),
+          batch.target.to(state_.device)};
 }
 
 double Trainer::seconds() const { return steady_seconds() - clock_start_; }
@@ -379,7 +390,8 @@ Checkpoint Trainer::snapshot() const {
   checkpoint.model = model_tensors(*state_.model);
   checkpoint.optimizer = state_.optimizer->state_dict();
   const auto collect = [&](const auto& members, const std::string& kind) {
-    for (const auto& member : members) checkpoint.parts[kind + "." + member.name] = member.component->state_dict();
+    for (const auto& member : members)
+      checkpoint.parts[kind + "." + member.name] = member.component->state_dict();
   };
   collect(engine_.algorithms(), "algorithms");
   collect(engine_.callbacks(), "callbacks");
@@ -408,7 +420,8 @@ Summary Trainer::summarize(const std::string& status) {
   summary.status = status;
   summary.signal = received_signal();
   summary.time = state_.time;
-  if (measured_.seconds > 0) summary.samples_per_second = static_cast<double>(measured_.samples) / measured_.seconds;
+  if (measured_.seconds > 0)
+    summary.samples_per_second = static_cast<double>(measured_.samples) / measured_.seconds;
   summary.metrics = summary_sink_->last();
   summary.best_metrics = summary_sink_->best();
   summary.device = describe(state_.device);

@@ -50,11 +50,12 @@ class Trainer {
                              subscriptions<T>(static_cast<const T*>(nullptr))});
   }
 
-  /// Surgery (event init), move to the device, optimizer, checkpoint. The first call does it, later ones nothing.
-  /// UserError when the recipe or what load_path names does not fit.
+  /// Surgery (event init), move to the device, optimizer, checkpoint. The first call does it, later
+  /// ones nothing. UserError when the recipe or what load_path names does not fit.
   void prepare();
 
-  /// Trains to max_duration in its own run folder. A signal ends it early, saved: see Summary::status.
+  /// Trains to max_duration in its own run folder. A signal ends it early, saved: see
+  /// Summary::status.
   Summary fit();
 
   /// The metrics of the whole evaluation set. load_path's weights, if given.
@@ -100,12 +101,14 @@ class Trainer {
   Logger logger_;
   std::shared_ptr<SummarySink> summary_sink_;
   GradScaler scaler_;
-  at::Tensor hits_;         ///< float64 [2] on the device: right answers and samples of this epoch's training batches
+  at::Tensor hits_;  ///< float64 [2] on the device: right answers and samples of this epoch's
+                     ///< training batches
   bool prepared_ = false;
   int64_t evaluated_batch_ = -1, saved_batch_ = -1;
 
   double clock_start_ = 0;  ///< steady-clock seconds at time.seconds == 0
-  /// What samples_per_second is counted from: the training batches of this process, the first ones left out.
+  /// What samples_per_second is counted from: the training batches of this process, the first ones
+  /// left out.
   struct {
     int64_t batches = 0, samples = 0;
     double seconds = 0;

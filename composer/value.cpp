@@ -18,6 +18,7 @@ namespace composer {
 namespace {
 
 constexpr size_t max_values = 100'000;  // of one recipe, aliases expanded
+constexpr size_t max_quoted = 80;       // characters of a value in a message
 constexpr size_t max_listed = 120;      // characters of alternatives in a message
 
 size_t count(const Value& value) {
@@ -246,7 +247,9 @@ std::string Problem::line() const {
       out += ":" + std::to_string(place.line) + ":" + std::to_string(place.column);
     if (!path.empty()) out += (out.empty() ? "" : ": ") + path;
   }
-  return (out.empty() ? "" : out + ": ") + message;
+  out += (out.empty() ? "" : ": ") + message;
+  for (size_t i = 0; (i = out.find_first_of("\n\r", i)) != std::string::npos; ++i) out[i] = ' ';
+  return out;
 }
 
 std::vector<std::string> lines(Problems problems) {
@@ -314,7 +317,7 @@ std::string Value::quote() const {
     case Kind::null:
       return "nothing";
     case Kind::scalar:
-      return "'" + text + "'";
+      return "'" + (text.size() <= max_quoted ? text : text.substr(0, max_quoted) + "...") + "'";
     case Kind::list:
       return "a list";
     case Kind::map:

@@ -1,4 +1,5 @@
-// The plain trainer: `composer train` as a program of its own. Copy it, and register your components before the call.
+// The plain trainer: `composer train` as a program of its own. Copy it, and register your
+// components before the call.
 //
 //   composer -n 1 examples/run_composer_trainer -f resnet50 --max_duration 88ep
 #include "cli/main.h"

@@ -9,15 +9,15 @@
 namespace composer {
 
 /// Fills the weights of every module of `model` in place, one initializer after another in the
-/// given order, from LibTorch's default generator (torch::manual_seed). With fan_in = inputs of one
-/// output:
-///   kaiming_normal            Conv2d and Linear weights ~ N(0, 2 / fan_in)              (He et al.
-///   2015, arXiv:1502.01852) kaiming_uniform           Conv2d and Linear weights ~ U(-b, b), b =
-///   sqrt(6 / fan_in) xavier_uniform            the same with b = sqrt(6 / (fan_in + fan_out))
-///   (Glorot and Bengio 2010) bn_uniform                BatchNorm2d weights ~ U(0, 1), biases 0
-///   bn_ones                   BatchNorm2d weights 1, biases 0
-///   linear_log_constant_bias  Linear biases -ln(out_features), for binary cross-entropy
-/// Other names are a UserError.
+/// given order, from LibTorch's default generator (at::manual_seed). Other names are a UserError.
+/// With fan_in = the number of inputs that one output sees:
+/// - kaiming_normal: Conv2d and Linear weights from N(0, 2 / fan_in) (He et al. 2015,
+///   arXiv:1502.01852)
+/// - kaiming_uniform: the same from U(-b, b), b = sqrt(6 / fan_in)
+/// - xavier_uniform: the same with b = sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010)
+/// - bn_uniform: BatchNorm2d weights from U(0, 1), biases 0
+/// - bn_ones: BatchNorm2d weights 1, biases 0
+/// - linear_log_constant_bias: Linear biases -ln(out_features), for binary cross-entropy
 void apply_initializers(torch::nn::Module& model, const std::vector<std::string>& names);
 
 /// All names, sorted.

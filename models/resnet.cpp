@@ -32,6 +32,12 @@ void initialize(torch::nn::Module& module) {
   conv2d->weight.normal_(0, std::sqrt(2 / fan_out));
 }
 
+std::shared_ptr<Layer> make_block(const ResidualOptions& options, bool bottleneck,
+                                  const ResNet::Params& params) {
+  if (!bottleneck) return std::make_shared<BasicBlock>(options);
+  return std::make_shared<Bottleneck>(options, params.groups, params.width_per_group);
+}
+
 }  // namespace
 
 std::string ResNet::Params::check() const {
@@ -59,12 +65,8 @@ ResNet::ResNet(const Params& params) : params_(params) {
     const int64_t width = int64_t{64} << stage;
     std::vector<std::shared_ptr<Layer>> layers;
     for (int64_t i = 0; i < blocks[stage]; ++i) {
-      const ResidualOptions options{channels, width, stage > 0 && i == 0 ? 2 : 1};
-      if (bottleneck)
-        layers.push_back(
-            std::make_shared<Bottleneck>(options, params.groups, params.width_per_group));
-      else
-        layers.push_back(std::make_shared<BasicBlock>(options));
+      layers.push_back(
+          make_block({channels, width, stage > 0 && i == 0 ? 2 : 1}, bottleneck, params));
       channels = width * (bottleneck ? Bottleneck::expansion : BasicBlock::expansion);
     }
     add<Sequential>("layer" + std::to_string(stage + 1), std::move(layers));

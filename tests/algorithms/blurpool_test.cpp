@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "composer/error.h"
+#include "composer/precision.h"
 #include "models/resnet.h"
 #include "tests/algorithms/tiny_model.h"
 
@@ -133,6 +134,42 @@ TEST_CASE("BlurMaxPool2d pools without stride and blurs with it", "[blurpool]") 
   output.backward(gradient);
   expected.backward(gradient.to(at::kDouble));
   CHECK(at::allclose(input.grad().to(at::kDouble), exact.grad(), 2 * tolerance, 2 * tolerance));
+}
+
+TEST_CASE("BlurMaxPool2d treats infinities and nan as pooling does", "[blurpool]") {
+  const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);
+  auto input = at::randn({1, 4, 9, 9});
+  input[0][1][2][3] = std::numeric_limits<float>::quiet_NaN();
+  input[0][2][5][5] = std::numeric_limits<float>::infinity();
+  input[0][3].fill_(-std::numeric_limits<float>::infinity());
+  const MaxPool2d pool(Pool2dOptions{{3, 3}, {2, 2}, {1, 1}});
+  const auto pooled = at::max_pool2d(input, {3, 3}, {1, 1}, {1, 1});
+  CHECK(at::allclose(BlurMaxPool2d(pool).forward(input.contiguous(format)), blur(pooled, {2, 2}),
+                     1e-5, 1e-6,
+                     /*equal_nan=*/true));
+}
+
+TEST_CASE("blurring layers work under autocast, and after an evaluation without gradients",
+          "[blurpool]") {
+  Fixture f;
+  apply_blurpool(*f.state.model, {});
+  const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);
+  const auto images = f.state.batch.input.contiguous(format);
+  const double exact = f.loss();
+  const Autocast autocast(Precision::amp_bf16, at::kCPU);
+  {
+    const c10::InferenceMode evaluation;
+    CHECK(f.state.model->forward(images).scalar_type() == at::kBFloat16);
+  }
+  const auto loss = f.state.model->loss(f.state.model->forward(images), f.state.batch.target);
+  CHECK(loss.item<double>() == Approx(exact).margin(0.02));
+  loss.backward();
+  for (const auto& parameter : f.state.model->named_parameters()) {
+    CAPTURE(parameter.key());
+    REQUIRE(parameter.value().grad().defined());
+    CHECK(parameter.value().grad().scalar_type() == at::kFloat);
+    CHECK(parameter.value().grad().abs().sum().item<double>() > 0);
+  }
 }
 
 TEST_CASE("apply_blurpool replaces what fits and keeps weights and names", "[blurpool]") {

@@ -61,7 +61,7 @@ TEST_CASE("BatchNorm2d follows the batch statistics only in training", "[layers]
   norm.eval();
   const auto output = norm.forward(input);
   CHECK(norm.num_batches_tracked.item<int64_t>() == 2);
-  const auto shape = at::IntArrayRef{1, 2, 1, 1};
+  const std::vector<int64_t> shape{1, 2, 1, 1};
   const auto expected =
       (input - norm.running_mean.view(shape)) / (norm.running_var.view(shape) + 1e-5).sqrt();
   CHECK(at::allclose(output, expected, 1e-4, 1e-5));

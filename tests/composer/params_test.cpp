@@ -159,6 +159,10 @@ TEST_CASE("values that do not fit are named with their place and what would be r
   CHECK(problem_of("mode: rezise") ==
         "a.yaml:1:7: all.mode: must be resize or crop, not 'rezise'; did you mean 'resize'?");
   CHECK(problem_of("mode:") == "a.yaml:1:1: all.mode: must be resize or crop, not nothing");
+  CHECK(problem_of("ratio: |\n  two\n  lines") ==
+        "a.yaml:1:8: all.ratio: must be a number, not 'two lines '");
+  CHECK(problem_of("ratio: " + std::string(1000, 'x')) ==
+        "a.yaml:1:8: all.ratio: must be a number, not '" + std::string(80, 'x') + "...'");
   CHECK(problem_of("path: [a, b]") == "a.yaml:1:7: all.path: must be text, not a list");
   CHECK(problem_of("until: 0ep") == "a.yaml:1:8: all.until: must be above 0, not 0ep");
   CHECK(problem_of("until: [1ep]") ==
@@ -223,6 +227,7 @@ TEST_CASE("numbers are written with all their digits") {
   }
   CHECK(one_line(write_value(1.0)) == "1.0");
   CHECK(one_line(write_value(0.1)) == "0.1");
+  CHECK(one_line(write_value(5e-4)) == "5.0e-04");
 }
 
 TEST_CASE("fields describe themselves") {

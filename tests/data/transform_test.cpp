@@ -106,8 +106,7 @@ TEST_CASE("random crops cover area and ratio as asked and fall back for thin ima
     CHECK((ratio > 0.74 && ratio < 1.36));
     area += static_cast<double>(box.height * box.width) / (300 * 400);
   }
-  CHECK(area / 2000 ==
-        Approx(0.51).margin(0.03));  // 0.54 before crops that do not fit are drawn again
+  CHECK(area / 2000 == Approx(0.434).margin(0.02));  // torchvision's: large ones often do not fit
   Random thin(3, "crop", 0, 1);
   const Box box = draw_crop({10, 1000}, thin);
   CHECK((box.height == 10 && box.width == 13 && box.left == 493));

@@ -1,0 +1,186 @@
+// Bad inputs as users make them: each ends with its exit status and one clear line, and leaves
+// nothing behind.
+#include <catch2/catch.hpp>
+
+#include "../composer/temporary_folder.h"
+#include "program.h"
+
+using namespace composer;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Bad {
+  std::string words;   ///< the command line
+  std::string recipe;  ///< written to bad.yaml first, if any
+  std::string error;   ///< what standard error must hold
+  int status = 2;
+};
+
+const std::string good =
+    "model: {mnist_classifier: }\n"
+    "train_dataset: {synthetic: {height: 28, width: 28, channels: 1, samples: 64}}\n"
+    "val_dataset: {synthetic: {height: 28, width: 28, channels: 1, samples: 64, is_train: false}}\n"
+    "optimizer: {sgd: {lr: 0.1}}\n"
+    "train_batch_size: 32\neval_batch_size: 32\nmax_duration: 1ep\ndevice: cpu\n";
+
+/// `good` with one line put in place of the line that begins with `key`, or added.
+std::string with(const std::string& key, const std::string& line) {
+  std::string text;
+  bool replaced = false;
+  for (size_t at = 0; at < good.size();) {
+    const size_t end = good.find('\n', at) + 1;
+    const auto old = good.substr(at, end - at);
+    if (old.starts_with(key + ":"))
+      text += line + "\n", replaced = true;
+    else
+      text += old;
+    at = end;
+  }
+  return replaced ? text : text + line + "\n";
+}
+
+const std::string train = "train -f bad.yaml";
+
+const std::vector<Bad> cases{
+    // The command line.
+    {"trian", "", "did you mean 'train'?"},
+    {"train -f", "", "-f"},
+    {"train -f nowhere.yaml", "", "nowhere.yaml"},
+    {"train -f resnet5", "", "resnet50"},
+    {"train resnet50", "", "resnet50"},
+    {"train --max_duraton 3ep", "", "--max_duraton: unknown key; did you mean 'max_duration'?"},
+    {"train --max_duration", "", "max_duration"},
+    {"train --max_duration 3 4", "", "max_duration"},
+    {"train --max_duration 3ep --max_duration 4ep", "", "max_duration"},
+    {"train --max_duration three", "", "max_duration"},
+    {"train --max_duration -3ep", "", "max_duration"},
+    {"train --max_duration 0ep", "", "max_duration"},
+    {"train --max_duration 1.5ep", "", "max_duration"},
+    {"train --max_duration 3parsecs", "", "max_duration"},
+    {"train --algorithms blurpol", "", "did you mean 'blurpool'?"},
+    {"train --algorithms blurpool blurpool", "", "blurpool"},
+    {"train --algorithms.mixup.alpha 0.2", "", "mixup"},
+    {"train --algorithms channels_last --algorithms.label_smoothing.smoothing 0.2", "",
+     "label_smoothing"},
+    {"train --algorithms.label_smoothing.smoothing 1.5", "", "must be in [0, 1]"},
+    {"train --algorithms.label_smoothing.smothing 0.1", "", "did you mean"},
+    {"train --samples 10", "", "samples"},
+    {"train --optimizer adamm", "", "adamw"},
+    {"train --seed -1", "", "seed"},
+    {"train --seed 1e3", "", "seed"},
+    {"train --precision fp8", "", "precision"},
+    {"train --device tpu", "", "device"},
+    {"train --grad_accum 0", "", "grad_accum"},
+    {"train --grad_accum auto", "", "grad_accum"},
+    {"train --train_batch_size 0", "", "train_batch_size"},
+    {"train --train_batch_size 12.5", "", "train_batch_size"},
+    {"train --autoresume true", "", "run_name"},
+    {"train --load_weights_only true", "", "load_path"},
+    {"train --run_name a/b", "", "run_name"},
+    {"train --load_path nowhere", "", "nowhere"},
+    {"train --progress_bar maybe", "", "progress_bar"},
+    {"train --eval_interval 0.5dur", "", "eval_interval"},
+    {"-n 0 train", "", "-n"},
+    {"-n two train", "", "-n"},
+    {"-n 8 train", "", "later version"},
+    {"-n 4 --world_size 2 train", "", "--world_size"},
+    {"-n", "", "-n"},
+    {"list algoritms", "", "did you mean 'algorithms'?"},
+    {"describe algorithm blurpol", "", "did you mean 'blurpool'?"},
+    {"describe algorithm", "", "name"},
+    {"describe thing blurpool", "", "thing"},
+    {"bench sped", "", "step"},
+    {"bench step --model resnet51", "", "resnet51"},
+    {"bench step --steps 0", "", "--steps"},
+    {"checkpoint info nowhere", "", "nowhere"},
+    {"checkpoint shrink nowhere", "", "shrink"},
+    {"data info x.beton", "", "later version"},
+    {"eval -f resnet18", "", "load_path"},
+    {"eval --load_path nowhere.pth", "", "nowhere.pth"},
+    {"eval --load_path text.pth", "", "text.pth"},
+    {"eval --load_path text.safetensors", "", "text.safetensors"},
+    {"eval --load_path empty_folder", "", "empty_folder"},
+    {"predict --load_path text.pth", "", "--source"},
+    {"predict --load_path text.pth --source nowhere.jpg", "", "nowhere.jpg"},
+    {"predict --load_path text.pth --source empty_folder", "", "empty_folder"},
+    {"predict --load_path text.pth --source text.pth --top_k 0", "", "--top_k"},
+    // The recipe.
+    {train, "model: [\n", "bad.yaml:"},
+    {train, "just text\n", "bad.yaml:"},
+    {train, "", "bad.yaml"},
+    {train, good + "max_duration: 2ep\n", "bad.yaml:9:1: max_duration"},
+    {train, good + "algorithms: &a [*a]\n", "bad.yaml:9"},
+    {train, good + "algoritms: [blurpool]\n",
+     "bad.yaml:9:1: algoritms: unknown key; did you mean 'algorithms'?"},
+    {train, good + "algorithms: {label_smoothing: {smoothing: lots}}\n",
+     "bad.yaml:9:42: algorithms.label_smoothing.smoothing"},
+    {train, good + "algorithms: [label_smoothing, label_smoothing]\n", "label_smoothing"},
+    {train, good + "algorithms: 3\n", "algorithms"},
+    {train, with("model", "model: {resnet: {model_name: resnet51}}"), "model_name"},
+    {train, with("model", "model: {resnet: , mnist_classifier: }"), "model"},
+    {train, with("model", "modle: {mnist_classifier: }"), "did you mean 'model'?"},
+    {train, with("optimizer", "optimizer: {sgd: {lr: .nan}}"), "optimizer.sgd.lr"},
+    {train, with("optimizer", "optimizer: {sgd: {lr: 0.1, nesterov: true}}"), "nesterov"},
+    {train, with("optimizer", "optimizer: {sgd: }"), "optimizer.sgd.lr"},
+    {train, with("max_duration", "max_duration: [1ep]"), "max_duration"},
+    {train, with("dataloader", "dataloader: {num_workers: -1}"), "dataloader.num_workers"},
+    {train, with("schedulers", "schedulers: {multistep: {}}"), "milestones"},
+    {train,
+     with("algorithms",
+          "algorithms: {progressive_resizing: {delay_fraction: 0.8, finetune_fraction: 0.4}}"),
+     "fraction"},
+    {train, with("algorithms", "algorithms: [blurpool]"), "blurpool"},
+    {train, with("eval_batch_size", "precision: amp"), "eval_batch_size"},
+    // The data.
+    {train, with("train_dataset", "train_dataset: {mnist: {datadir: nowhere}}"), "nowhere"},
+    {train, with("train_dataset", "train_dataset: {mnist: {datadir: empty_folder}}"),
+     "empty_folder"},
+    {train, with("train_dataset", "train_dataset: {mnist: {datadir: text.pth}}"), "text.pth"},
+    {train, with("train_dataset", "train_dataset: {cifar10: {datadir: empty_folder}}"),
+     "empty_folder"},
+    {train, with("train_dataset", "train_dataset: {imagenet: {datadir: empty_folder}}"),
+     "empty_folder"},
+    {train, with("train_dataset", "train_dataset: {imagenet: {use_ffcv: true}}"), "use_ffcv"},
+    {train,
+     with("train_dataset",
+          "train_dataset: {synthetic: {height: 28, width: 28, channels: 1, samples: 10}}"),
+     "batch"},
+    // What only the run can find.
+    {train,
+     with("train_dataset",
+          "train_dataset: {image_folder: {datadir: broken_images, crop_size: 28}}") +
+         "dataloader: {num_workers: 2}\n",
+     "broken.jpg", 1},
+};
+
+}  // namespace
+
+TEST_CASE("bad inputs give their exit status and a clear line, and leave nothing", "[cli]") {
+  CHECK(cases.size() >= 60);
+  for (const auto& bad : cases) {
+    const TemporaryFolder folder;
+    folder.write("text.pth", "this is text\n");
+    folder.write("text.safetensors", "this is text\n");
+    fs::create_directory(folder / "empty_folder");
+    fs::create_directories(folder / "broken_images/class");
+    for (int i = 0; i < 40; ++i)
+      folder.write(
+          "broken_images/class/broken.jpg" + std::string(static_cast<size_t>(i), 'x') + ".jpg",
+          "no image");
+    folder.write("bad.yaml", bad.recipe);
+
+    const auto outcome = run(folder.path(), split(bad.words));
+    INFO("composer " << bad.words << "\n"
+                     << bad.recipe << "--- it printed:\n"
+                     << outcome.output << outcome.errors);
+    CHECK(outcome.status == bad.status);
+    CHECK(outcome.errors.find(bad.error) != std::string::npos);
+    CHECK(outcome.errors.find("frame #") == std::string::npos);
+    CHECK(outcome.errors.find("terminate called") == std::string::npos);
+    if (bad.status == 2) {
+      CHECK(std::count(outcome.errors.begin(), outcome.errors.end(), '\n') <= 3);
+      CHECK_FALSE(fs::exists(folder / "runs"));
+    }
+  }
+}

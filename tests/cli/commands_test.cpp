@@ -1,0 +1,207 @@
+// The commands of the contract, run as printed.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "../composer/temporary_folder.h"
+#include "composer/recipe.h"
+#include "program.h"
+
+using namespace composer;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+const Words article = split(
+    "examples/run_composer_trainer -f composer/yamls/models/resnet50.yaml --max_duration 88ep "
+    "--train_dataset.imagenet.use_ffcv true --val_dataset.imagenet.use_ffcv true "
+    "--algorithms channels_last blurpool label_smoothing progressive_resizing "
+    "--algorithms.progressive_resizing.size_increment 32 "
+    "--algorithms.progressive_resizing.initial_scale 0.834 "
+    "--algorithms.progressive_resizing.delay_fraction 0.727 "
+    "--algorithms.progressive_resizing.finetune_fraction 0.136");
+
+/// A run of seconds on synthetic images.
+const std::string tiny_recipe = R"(model:
+  resnet_cifar:
+    model_name: resnet_20
+train_dataset:
+  shapes:
+    samples: 64
+val_dataset:
+  shapes:
+    is_train: false
+    shuffle: false
+    drop_last: false
+    samples: 40
+optimizer:
+  decoupled_sgdw:
+    lr: 0.1
+    momentum: 0.9
+algorithms: [channels_last]
+train_batch_size: 16
+eval_batch_size: 16
+max_duration: 1ep
+device: cpu
+run_name: run
+dataloader:
+  num_workers: 1
+)";
+
+}  // namespace
+
+TEST_CASE("the article's command resolves, with and without FFCV, for any number of ranks",
+          "[cli]") {
+  const TemporaryFolder folder;
+  for (const auto& ranks : {Words{"-n", "8"}, Words{"-n", "1"}, Words{}}) {
+    const auto dumped = run(folder.path(), ranks + article + Words{"--dump"});
+    INFO(dumped.errors);
+    REQUIRE(dumped.status == 0);
+    for (const char* line :
+         {"max_duration: 88ep", "use_ffcv: true", "size_increment: 32", "initial_scale: 0.834",
+          "delay_fraction: 0.727", "finetune_fraction: 0.136", "blurpool:"})
+      CHECK(dumped.output.find(line) != std::string::npos);
+    folder.write("dumped.yaml", dumped.output);
+    const auto again = run(folder.path(), {"train", "-f", "dumped.yaml", "--dump"});
+    CHECK(again.output == dumped.output);
+  }
+  const auto several = run(folder.path(), Words{"-n", "8"} + article);
+  CHECK(several.status == 2);
+  CHECK(several.errors.find("later version") != std::string::npos);
+  const auto ffcv = run(folder.path(), Words{"-n", "1"} + article);
+  CHECK(ffcv.status == 2);
+  CHECK(ffcv.errors.find("use_ffcv") != std::string::npos);
+}
+
+TEST_CASE("the other commands of the contract resolve", "[cli]") {
+  const TemporaryFolder folder;
+  for (const char* rest : {"--precision amp", "--algorithms channels_last",
+                           "--schedulers.cosine_decay_with_warmup.interval step",
+                           "--size_increment 32 --algorithms progressive_resizing"}) {
+    const auto dumped = run(folder.path(), split("train -f resnet50 --dump") + split(rest));
+    INFO(rest << "\n" << dumped.errors);
+    CHECK(dumped.status == 0);
+  }
+}
+
+TEST_CASE("the plan of the article's command shows surgery, order, sizes and learning rates",
+          "[cli]") {
+  const TemporaryFolder folder;
+  const auto planned = run(folder.path(), article + Words{"--plan", "--use_ffcv", "false"});
+  CHECK(planned.status == 2);  // use_ffcv is two keys
+  const auto plan = run(folder.path(), article + Words{"--plan"});
+  INFO(plan.errors);
+  REQUIRE(plan.status == 0);
+  for (const char* text : {"1281167", "published", "blurpool replaces 7 layers", "layer2.0.conv2",
+                           "before_loss: label_smoothing", "after_dataloader: progressive_resizing",
+                           "/width 192", "/width 224"}) {
+    INFO(text);
+    CHECK(plan.output.find(text) != std::string::npos);
+  }
+}
+
+TEST_CASE("two steps of the article's command on synthetic data, by the program and by a trainer",
+          "[cli]") {
+  const TemporaryFolder folder;
+  const auto common = split(
+      "-f composer/yamls/models/resnet50.yaml --max_duration 2ba "
+      "--train_dataset.imagenet.use_synthetic true "
+      "--val_dataset.imagenet.use_synthetic true --eval_interval 0 --precision amp "
+      "--algorithms channels_last blurpool label_smoothing progressive_resizing "
+      "--algorithms.progressive_resizing.size_increment 32 "
+      "--algorithms.progressive_resizing.initial_scale 0.834 "
+      "--schedulers.cosine_decay_with_warmup.interval step --train_batch_size 2 --device cpu "
+      "--train_dataset.imagenet.crop_size 64 --num_workers 1");
+  for (const auto& start : {split("-n 1 train"), split("-n 1 examples/run_composer_trainer")}) {
+    const auto trained = run(folder.path(), start + common);
+    INFO(trained.errors);
+    CHECK(trained.status == 0);
+    CHECK(trained.errors.find("completed after 0 epochs, 2 batches") != std::string::npos);
+  }
+}
+
+TEST_CASE("train, evaluate, predict, look at the checkpoint", "[cli]") {
+  const TemporaryFolder folder;
+  folder.write("tiny.yaml", tiny_recipe);
+  const auto trained = run(folder.path(), split("train -f tiny.yaml"));
+  INFO(trained.errors);
+  REQUIRE(trained.status == 0);
+  CHECK(trained.output.empty());
+  CHECK(trained.errors.find("epoch 1/1") != std::string::npos);
+
+  const auto evaluated =
+      run(folder.path(), split("eval -f tiny.yaml --load_path runs/run/checkpoints/latest"));
+  REQUIRE(evaluated.status == 0);
+  std::ifstream file(folder / "runs/run/summary.json");
+  const auto summary = nlohmann::json::parse(file);
+  const auto metrics = nlohmann::json::parse(evaluated.output);
+  CHECK(metrics.at("metrics/eval/Accuracy") == summary.at("metrics").at("metrics/eval/Accuracy"));
+  CHECK(metrics.at("metrics/eval/CrossEntropy").get<double>() ==
+        Approx(summary.at("metrics").at("metrics/eval/CrossEntropy").get<double>()).epsilon(1e-5));
+
+  const auto by_weights =
+      run(folder.path(), split("eval -f tiny.yaml --load_path "
+                               "runs/run/checkpoints/latest/model-00001-of-00001.safetensors"));
+  CHECK(by_weights.output == evaluated.output);
+
+  const auto info = run(folder.path(), split("checkpoint info runs/run/checkpoints/latest"));
+  CHECK(info.status == 0);
+  CHECK(info.output.find("conv1.weight [16,3,3,3]") != std::string::npos);
+
+  // The resolved recipe repeats the run.
+  const auto again = run(folder.path(), split("train -f runs/run/hparams.yaml --run_name again"));
+  REQUIRE(again.status == 0);
+  std::ifstream second(folder / "runs/again/summary.json");
+  CHECK(nlohmann::json::parse(second).at("metrics").at("loss/train") ==
+        summary.at("metrics").at("loss/train"));
+
+  const auto exists = run(folder.path(), split("train -f tiny.yaml"));
+  CHECK(exists.status == 2);
+  CHECK(exists.errors.find("exists already") != std::string::npos);
+}
+
+TEST_CASE("list and describe", "[cli]") {
+  const TemporaryFolder folder;
+  const auto algorithms = run(folder.path(), {"list", "algorithms"});
+  CHECK(algorithms.status == 0);
+  for (const char* name : {"blurpool", "channels_last", "label_smoothing", "progressive_resizing"})
+    CHECK(algorithms.output.find(std::string(name) + " ") != std::string::npos);
+  for (const char* kind :
+       {"models", "datasets", "optimizers", "schedulers", "callbacks", "loggers", "recipes"})
+    CHECK(run(folder.path(), {"list", kind}).status == 0);
+  const auto described = run(folder.path(), {"describe", "algorithm", "progressive_resizing"});
+  CHECK(described.status == 0);
+  for (const char* text : {"initial_scale", "0.5", "in [0, 1]", "resize or crop"})
+    CHECK(described.output.find(text) != std::string::npos);
+  CHECK(run(folder.path(), {"describe", "model", "resnet"}).output.find("num_classes") !=
+        std::string::npos);
+}
+
+TEST_CASE("every recipe of the program resolves, and its dump resolves to itself", "[cli]") {
+  const TemporaryFolder folder;
+  for (const auto& recipe : list_recipes()) {
+    INFO(recipe.name);
+    const auto dumped = run(folder.path(), {"train", "-f", recipe.name, "--dump"});
+    INFO(dumped.errors);
+    REQUIRE(dumped.status == 0);
+    folder.write("dumped.yaml", dumped.output);
+    CHECK(run(folder.path(), {"train", "-f", "dumped.yaml", "--dump"}).output == dumped.output);
+  }
+}
+
+TEST_CASE("help and list are quick", "[cli]") {
+  const TemporaryFolder folder;
+  for (const char* word : {"--help", "list"}) {
+    double best = 1e9;
+    for (int i = 0; i < 5; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      CHECK(run(folder.path(), {word}).status == 0);
+      best = std::min(
+          best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    INFO(word);
+    CHECK(best < 0.5);
+  }
+}

@@ -1,0 +1,107 @@
+// Killed and resumed, a run ends in the same bytes as one that was left alone.
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "../composer/temporary_folder.h"
+#include "program.h"
+
+using namespace composer;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// All six algorithms of the quickstart and random augmentation; 8 batches an epoch.
+const std::string recipe = R"(model:
+  resnet_cifar:
+    model_name: resnet_20
+train_dataset:
+  shapes:
+    samples: 128
+val_dataset:
+  shapes:
+    is_train: false
+    shuffle: false
+    drop_last: false
+    samples: 32
+optimizer:
+  decoupled_sgdw:
+    lr: 0.1
+    momentum: 0.9
+    weight_decay: 5.0e-4
+schedulers:
+  cosine_decay_with_warmup:
+    t_warmup: 3ba
+algorithms:
+  channels_last:
+  blurpool:
+  label_smoothing:
+  progressive_resizing:
+    mode: crop
+    delay_fraction: 0.1
+    finetune_fraction: 0.1
+train_batch_size: 16
+eval_batch_size: 32
+max_duration: 3ep
+grad_accum: 2
+precision: amp_bf16
+device: cpu
+save_interval: 1ba
+dataloader:
+  num_workers: 2
+)";
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void wait_for(const fs::path& path) {
+  for (int i = 0; i < 6000 && !fs::exists(path); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+}  // namespace
+
+TEST_CASE("kill -9 and --autoresume give the uninterrupted run's bytes", "[cli][resume]") {
+  const TemporaryFolder folder;
+  folder.write("recipe.yaml", recipe);
+  const auto train = split("train -f recipe.yaml --autoresume true --run_name");
+  REQUIRE(run(folder.path(), train + std::vector<std::string>{"whole"}).status == 0);
+
+  // Mid-epoch, at an epoch's end, and right after one.
+  for (const std::string stop : {"ep0-ba3", "ep1-ba8", "ep1-ba9"}) {
+    INFO(stop);
+    const auto name = "killed-at-" + stop;
+    const Process process(folder.path(), train + std::vector<std::string>{name});
+    wait_for(folder / ("runs/" + name + "/checkpoints/" + stop + "/manifest.json"));
+    process.signal(SIGKILL);
+    CHECK(process.wait().status == 128 + SIGKILL);
+    const auto resumed = run(folder.path(), train + std::vector<std::string>{name});
+    INFO(resumed.errors);
+    REQUIRE(resumed.status == 0);
+    CHECK(resumed.errors.find("resumed from") != std::string::npos);
+    for (const char* file :
+         {"model-00001-of-00001.safetensors", "optimizer-00001-of-00001.safetensors"})
+      CHECK(bytes_of(folder / ("runs/" + name + "/checkpoints/ep3-ba24/" + file)) ==
+            bytes_of(folder / (std::string("runs/whole/checkpoints/ep3-ba24/") + file)));
+  }
+}
+
+TEST_CASE("SIGINT and SIGTERM save and exit with 130 and 143", "[cli][resume]") {
+  const TemporaryFolder folder;
+  folder.write("recipe.yaml", recipe);
+  for (const auto& [number, status] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
+    const auto name = std::to_string(status);
+    const Process process(
+        folder.path(),
+        split("train -f recipe.yaml --save_interval 1ep --max_duration 100ep --run_name " + name));
+    wait_for(folder / ("runs/" + name + "/checkpoints/latest"));
+    process.signal(number);
+    const auto outcome = process.wait();
+    INFO(outcome.errors);
+    CHECK(outcome.status == status);
+    CHECK(outcome.errors.find("--autoresume true") != std::string::npos);
+    CHECK(bytes_of(folder / ("runs/" + name + "/summary.json")).find("interrupted") !=
+          std::string::npos);
+  }
+}

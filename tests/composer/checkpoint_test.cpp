@@ -1,0 +1,120 @@
+#include "composer/checkpoint.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "composer/error.h"
+#include "temporary_folder.h"
+
+using namespace composer;
+namespace fs = std::filesystem;
+
+namespace {
+
+Checkpoint example(int64_t epoch, int64_t batch) {
+  Checkpoint checkpoint;
+  checkpoint.time = {.epoch = epoch,
+                     .batch = batch,
+                     .sample = batch * 8,
+                     .batch_in_epoch = 1,
+                     .sample_in_epoch = 8,
+                     .seconds = 1.5};
+  checkpoint.evaluated_batch = batch - 1;
+  checkpoint.seed = 17;
+  checkpoint.grad_accum = 2;
+  checkpoint.recipe = "model: x\n";
+  checkpoint.model = {{"conv.weight", at::arange(24, at::kFloat).reshape({2, 3, 2, 2})},
+                      {"bn.count", at::scalar_tensor(5, at::kLong)}};
+  checkpoint.optimizer.tensors = {{"momentum_buffer.conv.weight", at::ones({2, 3, 2, 2})}};
+  checkpoint.optimizer.values = {{"steps", int64_t{7}}};
+  checkpoint.parts["algorithms.ema"].tensors = {{"conv.weight", at::zeros({2})}};
+  checkpoint.parts["algorithms.ema"].values = {
+      {"on", true}, {"rate", 0.5}, {"name", std::string("x")}};
+  checkpoint.parts["algorithms.none"] = {};
+  return checkpoint;
+}
+
+void damage(const fs::path& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-1, std::ios::end);
+  file.put('\x7f');
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint comes back as it was", "[checkpoint]") {
+  const TemporaryFolder folder;
+  const auto saved = example(2, 9);
+  const auto path = save_checkpoint(folder.path(), saved);
+  CHECK(path.filename() == "ep2-ba9");
+  CHECK(fs::read_symlink(folder.path() / "latest") == "ep2-ba9");
+
+  const auto loaded = load_checkpoint(path);
+  CHECK((loaded.time == saved.time));
+  CHECK(loaded.evaluated_batch == 8);
+  CHECK(loaded.seed == 17);
+  CHECK(loaded.grad_accum == 2);
+  CHECK(loaded.recipe == saved.recipe);
+  CHECK(at::equal(loaded.model.at("conv.weight"), saved.model.at("conv.weight")));
+  CHECK(loaded.model.at("bn.count").item<int64_t>() == 5);
+  CHECK(at::equal(loaded.optimizer.tensors.at("momentum_buffer.conv.weight"),
+                  at::ones({2, 3, 2, 2})));
+  CHECK((loaded.optimizer.values == saved.optimizer.values));
+  CHECK((loaded.parts.at("algorithms.ema").values == saved.parts.at("algorithms.ema").values));
+  CHECK(loaded.parts.at("algorithms.ema").tensors.contains("conv.weight"));
+  CHECK(loaded.parts.contains("algorithms.none"));
+  CHECK(describe_checkpoint(path).find("conv.weight [2,3,2,2]") != std::string::npos);
+}
+
+TEST_CASE("damage is found by checksum, and the newest whole checkpoint is taken", "[checkpoint]") {
+  const TemporaryFolder folder;
+  const auto first = save_checkpoint(folder.path(), example(0, 3));
+  const auto second = save_checkpoint(folder.path(), example(1, 10));
+  CHECK(newest_checkpoint(folder.path()) == second);
+  damage(second / "model-00001-of-00001.safetensors");
+  CHECK_THROWS_AS(load_checkpoint(second), UserError);
+  CHECK(newest_checkpoint(folder.path()) == first);
+  std::ofstream(first / "manifest.json") << "{\"format_version\": 1";
+  CHECK_FALSE(newest_checkpoint(folder.path()));
+  CHECK_THROWS_AS(load_checkpoint(first), UserError);
+  std::ofstream(first / "manifest.json") << "{\"format_version\": 99}";
+  CHECK_THROWS_WITH(load_checkpoint(first), Catch::Contains("format version 99"));
+}
+
+TEST_CASE(
+    "what a kill in the middle of saving left behind is not taken, and removed by the next save",
+    "[checkpoint]") {
+  const TemporaryFolder folder;
+  const auto path = save_checkpoint(folder.path(), example(0, 3));
+  const auto leftover = folder.path() / ".ep0-ba4.tmp";
+  fs::create_directory(leftover);
+  std::ofstream(leftover / "manifest.json") << "{";
+  CHECK(newest_checkpoint(folder.path()) == path);
+  save_checkpoint(folder.path(), example(0, 5));
+  CHECK_FALSE(fs::exists(leftover));
+}
+
+TEST_CASE("the newest are kept, by batch and not by name", "[checkpoint]") {
+  const TemporaryFolder folder;
+  for (const int64_t batch : {9, 10, 100}) save_checkpoint(folder.path(), example(0, batch));
+  keep_newest_checkpoints(folder.path(), 2);
+  CHECK_FALSE(fs::exists(folder.path() / "ep0-ba9"));
+  CHECK(fs::exists(folder.path() / "ep0-ba10"));
+  CHECK(fs::exists(folder.path() / "ep0-ba100"));
+  keep_newest_checkpoints(folder.path(), -1);
+  CHECK(fs::exists(folder.path() / "ep0-ba10"));
+}
+
+TEST_CASE("the same state gives the same bytes", "[checkpoint]") {
+  const TemporaryFolder a, b;
+  const auto bytes = [](const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const auto first = save_checkpoint(a.path(), example(1, 2)),
+             second = save_checkpoint(b.path(), example(1, 2));
+  for (const char* file :
+       {"model-00001-of-00001.safetensors", "optimizer-00001-of-00001.safetensors",
+        "state-00001-of-00001.safetensors"})
+    CHECK(bytes(first / file) == bytes(second / file));
+}

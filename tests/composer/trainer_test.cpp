@@ -1,0 +1,365 @@
+#include "composer/trainer.h"
+
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "composer/error.h"
+#include "tiny_run.h"
+
+using namespace composer;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Writes down every event it sees.
+class Recorder : public Algorithm {
+ public:
+  Recorder(std::string name, std::vector<std::string>& log) : name_(std::move(name)), log_(log) {}
+#define X(event, kind) \
+  void event(State&) override { log_.push_back(name_ + #event); }
+  COMPOSER_EVENTS(X)
+#undef X
+
+ private:
+  std::string name_;
+  std::vector<std::string>& log_;
+};
+
+class CallbackRecorder : public Callback {
+ public:
+  explicit CallbackRecorder(std::vector<std::string>& log) : log_(log) {}
+  void init(const State&, Logger&, RunControl&) override { log_.push_back("callback init"); }
+  void batch_end(const State&, Logger&, RunControl&) override {
+    log_.push_back("callback batch_end");
+  }
+
+ private:
+  std::vector<std::string>& log_;
+};
+
+/// Does something once a given batch has ended.
+class AtBatch : public Callback {
+ public:
+  AtBatch(int64_t batch, std::function<void(RunControl&)> action)
+      : batch_(batch), action_(std::move(action)) {}
+  void batch_end(const State& state, Logger&, RunControl& control) override {
+    if (state.time.batch == batch_) action_(control);
+  }
+
+ private:
+  int64_t batch_;
+  std::function<void(RunControl&)> action_;
+};
+
+class ScaleLoss : public Algorithm {
+ public:
+  explicit ScaleLoss(double factor) : factor_(factor) {}
+  void before_backward(State& state) override { state.loss = state.loss * factor_; }
+
+ private:
+  double factor_;
+};
+
+std::vector<nlohmann::json> lines_of(const fs::path& path) {
+  std::ifstream file(path);
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+nlohmann::json json_of(const fs::path& path) {
+  std::ifstream file(path);
+  return nlohmann::json::parse(file);
+}
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int64_t count(const std::vector<std::string>& log, const std::string& event) {
+  return std::count(log.begin(), log.end(), event);
+}
+
+}  // namespace
+
+TEST_CASE("one batch of two microbatches, then evaluation: the events in order", "[trainer]") {
+  std::vector<std::string> log;
+  auto parts = tiny_parts();
+  parts.options.max_duration = {1, TimeUnit::epoch};
+  parts.options.grad_accum = 2;
+  parts.train_loader = std::make_shared<TinyLoader>(8, 8);
+  parts.eval_loader = std::make_shared<TinyLoader>(8, 8);
+  Trainer trainer(std::move(parts));
+  trainer.add<Recorder>("recorder", "", log);
+  trainer.fit();
+  CHECK(log == std::vector<std::string>{"init",
+                                        "fit_start",
+                                        "epoch_start",
+                                        "after_dataloader",
+                                        "batch_start",
+                                        "before_train_batch",
+                                        "before_forward",
+                                        "after_forward",
+                                        "before_loss",
+                                        "after_loss",
+                                        "before_backward",
+                                        "after_backward",
+                                        "before_forward",
+                                        "after_forward",
+                                        "before_loss",
+                                        "after_loss",
+                                        "before_backward",
+                                        "after_backward",
+                                        "after_train_batch",
+                                        "batch_end",
+                                        "batch_checkpoint",
+                                        "epoch_end",
+                                        "eval_start",
+                                        "eval_batch_start",
+                                        "eval_before_forward",
+                                        "eval_after_forward",
+                                        "eval_batch_end",
+                                        "eval_end",
+                                        "epoch_checkpoint",
+                                        "fit_end"});
+}
+
+TEST_CASE("events fire as often as there are epochs, batches, microbatches and evaluations",
+          "[trainer]") {
+  std::vector<std::string> log;
+  auto parts = tiny_parts();
+  parts.options.max_duration = {3, TimeUnit::epoch};
+  parts.options.grad_accum = 3;  // 8 samples: 3 + 3 + 2
+  parts.options.eval_interval = {2, TimeUnit::epoch};
+  Trainer trainer(std::move(parts));
+  trainer.add<Recorder>("recorder", "", log);
+  trainer.fit();
+  CHECK(count(log, "init") == 1);
+  for (const char* event : {"epoch_start", "epoch_end", "epoch_checkpoint"})
+    CHECK(count(log, event) == 3);
+  for (const char* event : {"after_dataloader", "batch_start", "before_train_batch",
+                            "after_train_batch", "batch_end", "batch_checkpoint"})
+    CHECK(count(log, event) == 12);
+  for (const char* event : {"before_forward", "after_forward", "before_loss", "after_loss",
+                            "before_backward", "after_backward"})
+    CHECK(count(log, event) == 36);
+  // After epoch 2, and at the end because epoch 3 was not evaluated.
+  for (const char* event : {"eval_start", "eval_end"}) CHECK(count(log, event) == 2);
+  for (const char* event :
+       {"eval_batch_start", "eval_before_forward", "eval_after_forward", "eval_batch_end"})
+    CHECK(count(log, event) == 4);
+}
+
+TEST_CASE(
+    "algorithms run in the listed order, reversed on closing events; callbacks after, but first at "
+    "init",
+    "[trainer]") {
+  std::vector<std::string> log;
+  auto parts = tiny_parts();
+  parts.options.max_duration = {1, TimeUnit::batch};
+  parts.eval_loader = nullptr;
+  Trainer trainer(std::move(parts));
+  trainer.add<Recorder>("a", "a ", log);
+  trainer.add<Recorder>("b", "b ", log);
+  trainer.add<Recorder>("c", "c ", log);
+  trainer.add<CallbackRecorder>("callback", log);
+  trainer.fit();
+  const auto order = [&](const std::string& event) {
+    std::vector<std::string> found;
+    for (const auto& entry : log)
+      if (entry.ends_with(" " + event)) found.push_back(entry.substr(0, entry.find(' ')));
+    return found;
+  };
+  using Names = std::vector<std::string>;
+  CHECK(order("init") == Names{"callback", "a", "b", "c"});
+  CHECK(order("before_forward") == Names{"a", "b", "c"});
+  CHECK(order("after_dataloader") == Names{"a", "b", "c"});
+  CHECK(order("after_forward") == Names{"c", "b", "a"});
+  CHECK(order("batch_end") == Names{"c", "b", "a", "callback"});
+  CHECK(order("batch_checkpoint") == Names{"a", "b", "c"});
+  CHECK(order("fit_end") == Names{"c", "b", "a"});
+}
+
+TEST_CASE("training ends at max_duration in any unit", "[trainer]") {
+  const auto train_for = [](Time duration) {
+    auto parts = tiny_parts();
+    parts.options.max_duration = duration;
+    return Trainer(std::move(parts)).fit().time;
+  };
+  CHECK(train_for({2, TimeUnit::epoch}).batch == 8);
+  CHECK(train_for({2, TimeUnit::epoch}).epoch == 2);
+  CHECK(train_for({6, TimeUnit::batch}).batch == 6);
+  CHECK(train_for({6, TimeUnit::batch}).epoch == 1);
+  CHECK(train_for({33, TimeUnit::sample}).batch == 5);
+  CHECK(train_for({0.01, TimeUnit::second}).batch >= 1);
+}
+
+TEST_CASE("microbatches give the whole batch's update", "[trainer]") {
+  const auto train_with = [](int64_t grad_accum) {
+    auto parts = tiny_parts();
+    parts.options.grad_accum = grad_accum;
+    Trainer trainer(std::move(parts));
+    trainer.fit();
+    return weights_of(trainer);
+  };
+  const auto whole = train_with(1);
+  for (const int64_t parts : {2, 3, 8}) CHECK(at::allclose(whole, train_with(parts), 1e-4, 1e-5));
+}
+
+TEST_CASE("gradients are clipped to the global norm", "[trainer]") {
+  auto parts = tiny_parts();
+  parts.options.max_duration = {1, TimeUnit::batch};
+  parts.options.grad_clip_norm = 0.01;
+  Trainer trainer(std::move(parts));
+  trainer.add<ScaleLoss>("scale", 1000.0);
+  trainer.fit();
+  double squares = 0;
+  for (const auto& parameter : trainer.state().model->parameters())
+    squares += parameter.grad().pow(2).sum().item<double>();
+  CHECK(std::sqrt(squares) == Approx(0.01).epsilon(1e-3));
+}
+
+TEST_CASE("training learns, and evaluates under the same precision", "[trainer]") {
+  const std::string precision =
+      GENERATE(std::string("fp32"), std::string("amp_bf16"), std::string("amp_fp16"));
+  auto parts = tiny_parts();
+  parts.options.max_duration = {20, TimeUnit::epoch};
+  parts.options.precision = precision;
+  Trainer trainer(std::move(parts));
+  const auto summary = trainer.fit();
+  INFO(precision);
+  CHECK(summary.metrics.at("metrics/eval/Accuracy") > 0.9);
+  CHECK(summary.metrics.at("loss/train") < 0.5);
+  CHECK(trainer.state().outputs.scalar_type() == (precision == "fp32"       ? at::kFloat
+                                                  : precision == "amp_bf16" ? at::kBFloat16
+                                                                            : at::kHalf));
+}
+
+TEST_CASE("a stopped run resumes to the same bytes, in mid-epoch and at an epoch's end",
+          "[trainer][resume]") {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& name, int64_t stop_at) {
+    auto parts = tiny_parts();
+    parts.options.max_duration = {3, TimeUnit::epoch};
+    parts.options.run_dir = folder.path().string();
+    parts.options.run_name = name;
+    parts.options.autoresume = true;
+    Trainer trainer(std::move(parts));
+    if (stop_at > 0)
+      trainer.add<AtBatch>("stop", stop_at,
+                           [](RunControl& control) { control.request_stop("the test says so"); });
+    trainer.fit();
+    return weights_of(trainer);
+  };
+  const auto whole = run("whole", 0);
+  const int64_t stop = GENERATE(1, 4, 6);
+  const auto name = "stopped" + std::to_string(stop);
+  CHECK_FALSE(at::equal(run(name, stop), whole));
+  CHECK(at::equal(run(name, 0), whole));
+  for (const char* file :
+       {"model-00001-of-00001.safetensors", "optimizer-00001-of-00001.safetensors"})
+    CHECK(bytes_of(folder.path() / name / "checkpoints/ep3-ba12" / file) ==
+          bytes_of(folder.path() / "whole/checkpoints/ep3-ba12" / file));
+
+  std::multiset<int64_t> batches;
+  for (const auto& line : lines_of(folder.path() / name / "metrics.jsonl"))
+    if (line.at("event") == "batch") batches.insert(line.at("batch").get<int64_t>());
+  CHECK(batches == std::multiset<int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+}
+
+TEST_CASE("a signal ends the run after its step, saved", "[trainer]") {
+  const TemporaryFolder folder;
+  auto parts = tiny_parts();
+  parts.options.run_dir = folder.path().string();
+  parts.options.run_name = "run";
+  Trainer trainer(std::move(parts));
+  trainer.add<AtBatch>("signal", 3, [](RunControl&) { std::raise(SIGTERM); });
+  const auto summary = trainer.fit();
+  CHECK(summary.status == "interrupted");
+  CHECK(summary.signal == SIGTERM);
+  CHECK(summary.time.batch == 3);
+  const auto path = folder.path() / "run";
+  CHECK(fs::read_symlink(path / "checkpoints/latest") == "ep0-ba3");
+  CHECK(json_of(path / "summary.json").at("status") == "interrupted");
+}
+
+TEST_CASE("a signal during evaluation is caught up on after resuming", "[trainer][resume]") {
+  class DuringEvaluation : public Callback {
+   public:
+    void eval_batch_end(const State&, Logger&, RunControl&) override { std::raise(SIGINT); }
+  };
+  const TemporaryFolder folder;
+  const auto parts_of_run = [&] {
+    auto parts = tiny_parts();
+    parts.options.run_dir = folder.path().string();
+    parts.options.run_name = "run";
+    parts.options.autoresume = true;
+    return parts;
+  };
+  Trainer interrupted(parts_of_run());
+  interrupted.add<DuringEvaluation>("signal");
+  CHECK(interrupted.fit().status == "interrupted");
+  CHECK(Trainer(parts_of_run()).fit().status == "completed");
+  std::vector<int64_t> evaluated;
+  for (const auto& line : lines_of(folder.path() / "run/metrics.jsonl"))
+    if (line.at("event") == "eval") evaluated.push_back(line.at("batch").get<int64_t>());
+  CHECK(evaluated == std::vector<int64_t>{4, 8});
+}
+
+TEST_CASE("the run folder holds what the contract says", "[trainer]") {
+  const TemporaryFolder folder;
+  auto parts = tiny_parts();
+  parts.options.run_dir = folder.path().string();
+  parts.options.run_name = "run";
+  parts.options.save_interval = {2, TimeUnit::batch};
+  parts.options.save_num_checkpoints_to_keep = 2;
+  parts.recipe = "model: x\n";
+  Trainer(std::move(parts)).fit();
+  const auto path = folder.path() / "run";
+  CHECK(bytes_of(path / "hparams.yaml") == "model: x\n");
+  const auto summary = json_of(path / "summary.json");
+  for (const char* key :
+       {"status", "epochs", "batches", "samples", "seconds", "samples_per_second", "metrics",
+        "best_metrics", "device", "precision", "world_size", "peak_memory_bytes", "version"})
+    CHECK(summary.contains(key));
+  CHECK(summary.at("status") == "completed");
+  CHECK(summary.at("batches") == 8);
+  CHECK(summary.at("metrics").contains("metrics/eval/CrossEntropy"));
+  CHECK(fs::exists(path / "checkpoints/ep2-ba8"));
+  CHECK(fs::exists(path / "checkpoints/ep1-ba6"));
+  CHECK_FALSE(fs::exists(path / "checkpoints/ep1-ba4"));
+  CHECK(fs::read_symlink(path / "checkpoints/latest") == "ep2-ba8");
+
+  auto again = tiny_parts();
+  again.options.run_dir = folder.path().string();
+  again.options.run_name = "run";
+  CHECK_THROWS_AS(Trainer(std::move(again)), UserError);
+}
+
+TEST_CASE("a failure is told by summary.json and leaves the last checkpoint", "[trainer]") {
+  const TemporaryFolder folder;
+  auto parts = tiny_parts();
+  parts.options.run_dir = folder.path().string();
+  parts.options.run_name = "run";
+  Trainer trainer(std::move(parts));
+  trainer.add<AtBatch>("fail", 6, [](RunControl&) { throw RunError("as the test wants it"); });
+  CHECK_THROWS_WITH(trainer.fit(), "as the test wants it");
+  const auto path = folder.path() / "run";
+  CHECK(json_of(path / "summary.json").at("status") == "failed");
+  CHECK(fs::read_symlink(path / "checkpoints/latest") == "ep1-ba4");
+}
+
+TEST_CASE("callbacks may ask for a checkpoint", "[trainer]") {
+  const TemporaryFolder folder;
+  auto parts = tiny_parts();
+  parts.options.run_dir = folder.path().string();
+  parts.options.run_name = "run";
+  Trainer trainer(std::move(parts));
+  trainer.add<AtBatch>("save", 3, [](RunControl& control) { control.request_checkpoint(); });
+  trainer.fit();
+  CHECK(fs::exists(folder.path() / "run/checkpoints/ep0-ba3/manifest.json"));
+}
