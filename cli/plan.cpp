@@ -33,7 +33,7 @@ Length length_of(const Recipe& recipe) {
     if (!published)
       throw UserError("train_dataset." + recipe.train_dataset->name() + ": " + missing.what());
     length.note =
-        " (the set's published size; the data were not read: " + std::string(missing.what()) + ")";
+        " (of the set's published " + std::to_string(*published) + "; the data were not read: " + std::string(missing.what()) + ")";
     const int64_t size = options.batch_size;
     length.batches = dataset->drop_last() ? *published / size : (*published + size - 1) / size;
     length.samples = dataset->drop_last() ? length.batches * size : *published;

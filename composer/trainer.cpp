@@ -61,7 +61,7 @@ Trainer::Trainer(TrainerParts parts)
       scaler_(false, at::kCPU) {
   state_.model = std::move(parts.model);
   state_.optimizer = std::move(parts.optimizer);
-  state_.schedule = schedule_of(options_, train_loader_.get());
+  state_.schedule = schedule_ = schedule_of(options_, train_loader_.get());
   state_.seed = static_cast<uint64_t>(options_.seed);
   state_.grad_accum = options_.grad_accum;
   state_.logger = &logger_;
@@ -80,7 +80,7 @@ void Trainer::prepare() {
   hits_ = at::zeros({2}, at::TensorOptions(at::kDouble).device(state_.device));
   if (train_loader_)
     for (const auto& scheduler : schedulers_)
-      for (const auto& warning : scheduler->check(state_.schedule, options_.scale_schedule_ratio))
+      for (const auto& warning : scheduler->check(schedule_, options_.scale_schedule_ratio))
         log::warn(warning);
 
   // Surgery may not see the optimizer: it is attached to what surgery leaves.
@@ -361,7 +361,7 @@ void Trainer::predict(Loader& loader, const std::function<void(const at::Tensor&
 
 void Trainer::schedule_learning_rate() {
   state_.optimizer->set_lr_multiplier(
-      multiplier(schedulers_, state_.time, state_.schedule, options_.scale_schedule_ratio));
+      multiplier(schedulers_, state_.time, schedule_, options_.scale_schedule_ratio));
 }
 
 void Trainer::count_hits(const Batch& microbatch) {

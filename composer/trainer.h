@@ -96,6 +96,7 @@ class Trainer {
   std::vector<std::shared_ptr<Scheduler>> schedulers_;
   std::string recipe_;
 
+  Schedule schedule_;  ///< the recipe's, for learning rates; an algorithm may shorten state_.schedule
   State state_;
   Engine engine_;
   Logger logger_;

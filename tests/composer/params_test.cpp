@@ -160,7 +160,7 @@ TEST_CASE("values that do not fit are named with their place and what would be r
         "a.yaml:1:7: all.mode: must be resize or crop, not 'rezise'; did you mean 'resize'?");
   CHECK(problem_of("mode:") == "a.yaml:1:1: all.mode: must be resize or crop, not nothing");
   CHECK(problem_of("ratio: |\n  two\n  lines") ==
-        "a.yaml:1:8: all.ratio: must be a number, not 'two lines '");
+        "a.yaml:1:8: all.ratio: must be a number, not 'two lines'");
   CHECK(problem_of("ratio: " + std::string(1000, 'x')) ==
         "a.yaml:1:8: all.ratio: must be a number, not '" + std::string(80, 'x') + "...'");
   CHECK(problem_of("path: [a, b]") == "a.yaml:1:7: all.path: must be text, not a list");
