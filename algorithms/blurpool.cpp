@@ -8,9 +8,9 @@
 
 #include "algorithms/pooled_blur.h"
 #include "composer/error.h"
-#include "composer/log.h"
-#include "composer/logger.h"
-#include "composer/optimizer.h"
+#include "composer/logging/log.h"
+#include "composer/logging/logger.h"
+#include "composer/optimization/optimizer.h"
 #include "composer/state.h"
 
 namespace composer {

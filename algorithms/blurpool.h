@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "composer/algorithm.h"
-#include "composer/layers.h"
-#include "composer/params.h"
-#include "composer/surgery.h"
+#include "composer/network/layers.h"
+#include "composer/network/surgery.h"
+#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -5,7 +5,7 @@
 #include <ATen/ATen.h>
 
 #include "composer/algorithm.h"
-#include "composer/params.h"
+#include "composer/recipe/params.h"
 
 namespace composer {
 

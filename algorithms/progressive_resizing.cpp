@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "composer/error.h"
-#include "composer/logger.h"
+#include "composer/logging/logger.h"
 #include "composer/state.h"
 
 namespace composer {

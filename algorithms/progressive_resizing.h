@@ -9,8 +9,8 @@
 
 #include "composer/algorithm.h"
 #include "composer/loader.h"
-#include "composer/params.h"
 #include "composer/random.h"
+#include "composer/recipe/params.h"
 
 namespace composer {
 

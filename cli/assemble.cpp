@@ -6,7 +6,7 @@
 
 #include "composer/device.h"
 #include "composer/error.h"
-#include "composer/log.h"
+#include "composer/logging/log.h"
 
 namespace composer {
 namespace {

@@ -1,7 +1,7 @@
 // From a resolved recipe to the parts of a run.
 #pragma once
 
-#include "composer/recipe.h"
+#include "composer/recipe/recipe.h"
 #include "composer/trainer.h"
 
 namespace composer {

@@ -9,7 +9,7 @@
 #include "cli/commands.h"
 #include "composer/error.h"
 #include "composer/interrupt.h"
-#include "composer/log.h"
+#include "composer/logging/log.h"
 
 namespace composer {
 namespace {

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "composer/error.h"
-#include "composer/value.h"
+#include "composer/recipe/value.h"
 
 namespace composer {
 namespace {

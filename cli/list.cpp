@@ -5,10 +5,10 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "composer/checkpoint.h"
 #include "composer/error.h"
-#include "composer/recipe.h"
-#include "composer/registry.h"
+#include "composer/recipe/recipe.h"
+#include "composer/recipe/registry.h"
+#include "composer/storage/checkpoint.h"
 
 namespace composer {
 namespace {

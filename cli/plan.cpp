@@ -32,8 +32,8 @@ Length length_of(const Recipe& recipe) {
     const auto published = dataset->published_samples();
     if (!published)
       throw UserError("train_dataset." + recipe.train_dataset->name() + ": " + missing.what());
-    length.note =
-        " (of the set's published " + std::to_string(*published) + "; the data were not read: " + std::string(missing.what()) + ")";
+    length.note = " (of the set's published " + std::to_string(*published) +
+                  "; the data were not read: " + std::string(missing.what()) + ")";
     const int64_t size = options.batch_size;
     length.batches = dataset->drop_last() ? *published / size : (*published + size - 1) / size;
     length.samples = dataset->drop_last() ? length.batches * size : *published;

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "composer/recipe.h"
+#include "composer/recipe/recipe.h"
 
 namespace composer {
 

@@ -5,7 +5,7 @@
 #include "cli/commands.h"
 #include "cli/plan.h"
 #include "composer/error.h"
-#include "composer/log.h"
+#include "composer/logging/log.h"
 
 namespace composer {
 namespace {

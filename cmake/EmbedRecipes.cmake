@@ -6,7 +6,7 @@ foreach(recipe ${RECIPES})
   file(READ ${FOLDER}/${recipe}.yaml text)
   string(APPEND entries "    {\"${recipe}\", R\"RECIPE(${text})RECIPE\"},\n")
 endforeach()
-file(WRITE ${OUTPUT} "#include \"composer/embedded_recipes.h\"
+file(WRITE ${OUTPUT} "#include \"composer/recipe/embedded_recipes.h\"
 
 namespace composer {
 

@@ -4,11 +4,10 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/composer)
 
 install(TARGETS composer_core composer_log composer_algorithms composer_models composer_data composer_cli EXPORT composer
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS composer RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS composer run_composer_trainer RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 foreach(part composer algorithms models data cli)
   install(DIRECTORY ${part} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/composer FILES_MATCHING PATTERN "*.h")
 endforeach()
-install(DIRECTORY yamls DESTINATION ${CMAKE_INSTALL_DATADIR}/composer)
 install(EXPORT composer NAMESPACE composer:: DESTINATION ${package_dir} FILE composerTargets.cmake)
 configure_package_config_file(cmake/composerConfig.cmake.in composerConfig.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(composerConfigVersion.cmake COMPATIBILITY SameMajorVersion)

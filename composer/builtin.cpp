@@ -1,8 +1,8 @@
 #include "composer/builtin.h"
 
 #include "composer/callbacks.h"
-#include "composer/optimizers.h"
-#include "composer/schedulers.h"
+#include "composer/optimization/optimizers.h"
+#include "composer/optimization/schedulers.h"
 
 namespace composer {
 

@@ -1,7 +1,7 @@
 // The components that belong to the loop itself.
 #pragma once
 
-#include "composer/registry.h"
+#include "composer/recipe/registry.h"
 
 namespace composer {
 

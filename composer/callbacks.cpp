@@ -2,8 +2,8 @@
 
 #include <chrono>
 
-#include "composer/logger.h"
-#include "composer/optimizer.h"
+#include "composer/logging/logger.h"
+#include "composer/optimization/optimizer.h"
 #include "composer/state.h"
 
 namespace composer {

@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "composer/algorithm.h"
-#include "composer/params.h"
+#include "composer/recipe/params.h"
 #include "composer/time.h"
 
 namespace composer {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "composer/params.h"
+#include "composer/recipe/params.h"
 #include "composer/time.h"
 
 namespace composer {

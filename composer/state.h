@@ -7,8 +7,8 @@
 #include <string>
 
 #include "composer/batch.h"
-#include "composer/model.h"
-#include "composer/precision.h"
+#include "composer/network/model.h"
+#include "composer/optimization/precision.h"
 #include "composer/time.h"
 
 namespace composer {

@@ -10,9 +10,9 @@
 #include "composer/device.h"
 #include "composer/error.h"
 #include "composer/interrupt.h"
-#include "composer/log.h"
+#include "composer/logging/log.h"
 #include "composer/normalize.h"
-#include "composer/weights.h"
+#include "composer/storage/weights.h"
 
 namespace composer {
 namespace {

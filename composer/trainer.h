@@ -7,17 +7,17 @@
 #include <utility>
 #include <vector>
 
-#include "composer/checkpoint.h"
 #include "composer/engine.h"
 #include "composer/loader.h"
-#include "composer/logger.h"
-#include "composer/metrics.h"
-#include "composer/optimizer.h"
+#include "composer/logging/logger.h"
+#include "composer/logging/sinks.h"
+#include "composer/network/metrics.h"
+#include "composer/optimization/optimizer.h"
+#include "composer/optimization/scheduler.h"
 #include "composer/options.h"
-#include "composer/run_folder.h"
-#include "composer/scheduler.h"
-#include "composer/sinks.h"
 #include "composer/state.h"
+#include "composer/storage/checkpoint.h"
+#include "composer/storage/run_folder.h"
 
 namespace composer {
 
@@ -96,7 +96,8 @@ class Trainer {
   std::vector<std::shared_ptr<Scheduler>> schedulers_;
   std::string recipe_;
 
-  Schedule schedule_;  ///< the recipe's, for learning rates; an algorithm may shorten state_.schedule
+  Schedule
+      schedule_;  ///< the recipe's, for learning rates; an algorithm may shorten state_.schedule
   State state_;
   Engine engine_;
   Logger logger_;

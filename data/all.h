@@ -1,7 +1,7 @@
 // The data sets that come with composer.
 #pragma once
 
-#include "composer/registry.h"
+#include "composer/recipe/registry.h"
 
 namespace composer {
 

@@ -3,7 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "composer/error.h"
-#include "composer/layers.h"
+#include "composer/network/layers.h"
 
 namespace composer {
 namespace {

@@ -1,6 +1,6 @@
 #include "models/mnist_classifier.h"
 
-#include "composer/layers.h"
+#include "composer/network/layers.h"
 
 namespace composer {
 

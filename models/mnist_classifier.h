@@ -1,8 +1,8 @@
 // A small convolutional network for MNIST.
 #pragma once
 
-#include "composer/model.h"
-#include "composer/params.h"
+#include "composer/network/model.h"
+#include "composer/recipe/params.h"
 #include "models/initializers.h"
 
 namespace composer {

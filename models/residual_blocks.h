@@ -2,7 +2,7 @@
 // names.
 #pragma once
 
-#include "composer/layers.h"
+#include "composer/network/layers.h"
 
 namespace composer {
 

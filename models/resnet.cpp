@@ -3,7 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "composer/error.h"
-#include "composer/loss.h"
+#include "composer/network/loss.h"
 #include "models/residual_blocks.h"
 
 namespace composer {

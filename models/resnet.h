@@ -1,8 +1,8 @@
 // The ImageNet residual networks as torchvision has them (v1.5: stride in the 3x3 convolutions).
 #pragma once
 
-#include "composer/model.h"
-#include "composer/params.h"
+#include "composer/network/model.h"
+#include "composer/recipe/params.h"
 #include "models/initializers.h"
 
 namespace composer {

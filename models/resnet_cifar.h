@@ -1,8 +1,8 @@
 // Residual networks for small images.
 #pragma once
 
-#include "composer/model.h"
-#include "composer/params.h"
+#include "composer/network/model.h"
+#include "composer/recipe/params.h"
 #include "models/initializers.h"
 
 namespace composer {

@@ -1,16 +1,37 @@
-# The example of a custom algorithm trains, logs, and resumes to the same bytes.
-# Run with: cmake -DPROGRAM=<gradient_noise> -DRECIPE=<gradient_noise.yaml> -DFOLDER=<scratch> -P custom_algorithm.cmake
+# The example of a custom algorithm, as a user has it: composer is installed, the example is built outside the tree against
+# the package; it trains by its recipe, takes overrides, describes itself, and resumes to the same bytes.
+# Run with: cmake -DBUILD=<build folder> -DEXAMPLE=<examples/custom_algorithm> -DFOLDER=<scratch> -P custom_algorithm.cmake
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${FOLDER})
 
-function(train name)
-  execute_process(
-    COMMAND ${PROGRAM} train -f ${RECIPE} --run_dir ${FOLDER} --run_name ${name} --device cpu --progress_bar false
-      --train_batch_size 16 --until 100ba ${ARGN}
-    RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT status EQUAL 0)
-    message(FATAL_ERROR "${name} ended with status ${status}:\n${output}")
+    list(JOIN ARGN " " command)
+    message(FATAL_ERROR "${command}\nended with status ${status}:\n${output}")
   endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${FOLDER}/prefix)
+run(${CMAKE_COMMAND} -S ${EXAMPLE} -B ${FOLDER}/build -G Ninja -DCMAKE_PREFIX_PATH=${FOLDER}/prefix)
+run(${CMAKE_COMMAND} --build ${FOLDER}/build)
+set(PROGRAM ${FOLDER}/build/gradient_noise)
+set(RECIPE ${EXAMPLE}/gradient_noise.yaml)
+
+run(${FOLDER}/prefix/bin/composer list algorithms)
+run(${PROGRAM} describe algorithm gradient_noise)
+if(NOT output MATCHES "standard deviation of the noise")
+  message(FATAL_ERROR "describe does not show the hyperparameters:\n${output}")
+endif()
+run(${PROGRAM} train -f ${RECIPE} --plan)
+if(NOT output MATCHES "after_train_batch: gradient_noise")
+  message(FATAL_ERROR "--plan does not show the algorithm:\n${output}")
+endif()
+
+function(train name)
+  run(${PROGRAM} train -f ${RECIPE} --run_dir ${FOLDER} --run_name ${name} --device cpu --progress_bar false
+    --train_batch_size 16 --until 100ba ${ARGN})
 endfunction()
 
 train(whole --max_duration 4ba)

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "composer/error.h"
-#include "composer/log.h"
+#include "composer/logging/log.h"
 #include "data/datasets/synthetic.h"
 #include "data/memory_source.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "composer/loader.h"
-#include "composer/params.h"
+#include "composer/recipe/params.h"
 #include "data/image_loader.h"
 
 namespace composer {

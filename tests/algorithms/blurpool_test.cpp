@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "composer/error.h"
-#include "composer/precision.h"
+#include "composer/optimization/precision.h"
 #include "models/resnet.h"
 #include "tests/algorithms/tiny_model.h"
 

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "composer/error.h"
-#include "composer/loss.h"
+#include "composer/network/loss.h"
 #include "tests/algorithms/tiny_model.h"
 
 using namespace composer;

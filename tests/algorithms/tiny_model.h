@@ -1,9 +1,9 @@
 // A small network of our layers and what algorithms need around it.
 #pragma once
 
-#include "composer/layers.h"
-#include "composer/logger.h"
-#include "composer/model.h"
+#include "composer/logging/logger.h"
+#include "composer/network/layers.h"
+#include "composer/network/model.h"
 #include "composer/state.h"
 
 namespace composer::testing {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../composer/temporary_folder.h"
-#include "composer/recipe.h"
+#include "composer/recipe/recipe.h"
 #include "program.h"
 
 using namespace composer;

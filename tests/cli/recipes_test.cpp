@@ -4,7 +4,7 @@
 #include "algorithms/all.h"
 #include "composer/builtin.h"
 #include "composer/error.h"
-#include "composer/recipe.h"
+#include "composer/recipe/recipe.h"
 #include "data/all.h"
 #include "models/all.h"
 

@@ -1,4 +1,4 @@
-#include "composer/checkpoint.h"
+#include "composer/storage/checkpoint.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>

@@ -9,11 +9,11 @@
 
 #include "composer/error.h"
 #include "composer/loader.h"
-#include "composer/logger.h"
-#include "composer/model.h"
-#include "composer/optimizers.h"
-#include "composer/recipe.h"
-#include "composer/scheduler.h"
+#include "composer/logging/logger.h"
+#include "composer/network/model.h"
+#include "composer/optimization/optimizers.h"
+#include "composer/optimization/scheduler.h"
+#include "composer/recipe/recipe.h"
 
 namespace composer::testing {
 

@@ -1,4 +1,4 @@
-#include "composer/layers.h"
+#include "composer/network/layers.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,8 +1,8 @@
-#include "composer/loss.h"
+#include "composer/network/loss.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/metrics.h"
+#include "composer/network/metrics.h"
 
 namespace composer {
 namespace {

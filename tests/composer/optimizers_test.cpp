@@ -1,4 +1,4 @@
-#include "composer/optimizers.h"
+#include "composer/optimization/optimizers.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

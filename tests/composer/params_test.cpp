@@ -1,4 +1,4 @@
-#include "composer/params.h"
+#include "composer/recipe/params.h"
 
 #include <catch2/catch.hpp>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "composer/precision.h"
+#include "composer/optimization/precision.h"
 
 #include <ATen/autocast_mode.h>
 

@@ -1,4 +1,4 @@
-#include "composer/recipe.h"
+#include "composer/recipe/recipe.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -6,7 +6,7 @@
 #include <iterator>
 #include <set>
 
-#include "composer/embedded_recipes.h"
+#include "composer/recipe/embedded_recipes.h"
 #include "tests/composer/fake_components.h"
 
 using namespace composer;

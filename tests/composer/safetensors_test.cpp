@@ -1,4 +1,4 @@
-#include "composer/safetensors.h"
+#include "composer/storage/safetensors.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>

@@ -1,9 +1,9 @@
-#include "composer/surgery.h"
+#include "composer/network/surgery.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/layers.h"
-#include "composer/model.h"
+#include "composer/network/layers.h"
+#include "composer/network/model.h"
 
 namespace composer {
 namespace {

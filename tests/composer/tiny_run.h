@@ -2,8 +2,8 @@
 // layers.
 #pragma once
 
-#include "composer/layers.h"
-#include "composer/optimizers.h"
+#include "composer/network/layers.h"
+#include "composer/optimization/optimizers.h"
 #include "composer/random.h"
 #include "composer/trainer.h"
 #include "temporary_folder.h"

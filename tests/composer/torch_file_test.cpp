@@ -1,4 +1,4 @@
-#include "composer/torch_file.h"
+#include "composer/storage/torch_file.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,9 +1,9 @@
-#include "composer/weights.h"
+#include "composer/storage/weights.h"
 
 #include <catch2/catch.hpp>
 
 #include "composer/error.h"
-#include "composer/layers.h"
+#include "composer/network/layers.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer {

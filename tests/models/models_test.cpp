@@ -2,9 +2,9 @@
 #include <set>
 
 #include "composer/error.h"
-#include "composer/layers.h"
-#include "composer/surgery.h"
-#include "composer/weights.h"
+#include "composer/network/layers.h"
+#include "composer/network/surgery.h"
+#include "composer/storage/weights.h"
 #include "models/all.h"
 #include "models/mnist_classifier.h"
 #include "models/residual_blocks.h"

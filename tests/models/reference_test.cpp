@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "composer/precision.h"
-#include "composer/torch_file.h"
-#include "composer/weights.h"
+#include "composer/optimization/precision.h"
+#include "composer/storage/torch_file.h"
+#include "composer/storage/weights.h"
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
 #include "tests/composer/temporary_folder.h"

@@ -1,0 +1,89 @@
+#include "composer/logging/logger.h"
+
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+
+namespace composer {
+
+void Logger::open(const RunInfo& info) {
+  for (auto& sink : sinks_) sink->open(info);
+}
+
+void Logger::log(std::string name, double value) {
+  const auto same = [&](const auto& entry) { return entry.first == name; };
+  const auto found = std::find_if(open_.values.begin(), open_.values.end(), same);
+  if (found != open_.values.end())
+    found->second = value;
+  else
+    open_.values.emplace_back(std::move(name), value);
+}
+
+void Logger::log(std::string name, at::Tensor value) {
+  log(name, 0.0);
+  const auto same = [&](const auto& entry) { return entry.first == name; };
+  std::find_if(open_.values.begin(), open_.values.end(), same)->second = value.detach();
+}
+
+void Logger::commit(std::string_view event, const Timestamp& time) {
+  if (open_.values.empty()) return;
+  open_.event = event;
+  open_.time = time;
+  committed_.push_back(std::move(open_));
+  open_ = {};
+}
+
+Logger::Copy Logger::start_copy() {
+  Copy copy;
+  copy.records = std::exchange(committed_, {});
+  std::vector<at::Tensor> numbers;
+  for (const auto& record : copy.records)
+    for (const auto& [name, value] : record.values)
+      if (const auto* tensor = std::get_if<at::Tensor>(&value))
+        numbers.push_back(tensor->reshape({}).to(at::kDouble));
+  if (numbers.empty()) return copy;
+
+  const auto together = at::stack(numbers);
+  if (together.is_cpu()) {
+    copy.numbers = together;
+    return copy;
+  }
+  copy.numbers = at::empty(together.sizes(), at::TensorOptions(at::kDouble).pinned_memory(true));
+  copy.numbers.copy_(together, /*non_blocking=*/true);
+  const auto device = together.device();
+  auto event = std::make_shared<c10::Event>(device.type());
+  event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  copy.done = event;
+  return copy;
+}
+
+void Logger::deliver(Copy& copy) {
+  if (copy.done) static_cast<c10::Event*>(copy.done.get())->synchronize();
+  const double* number = copy.numbers.defined() ? copy.numbers.const_data_ptr<double>() : nullptr;
+  for (auto& pending : copy.records) {
+    Record record{pending.event, pending.time, {}};
+    for (auto& [name, value] : pending.values)
+      record.values.emplace_back(std::move(name), std::holds_alternative<double>(value)
+                                                      ? std::get<double>(value)
+                                                      : *number++);
+    for (auto& sink : sinks_) sink->write(record);
+  }
+}
+
+void Logger::write() {
+  in_flight_.push_back(start_copy());
+  while (in_flight_.size() > 1) {
+    deliver(in_flight_.front());
+    in_flight_.pop_front();
+  }
+}
+
+void Logger::flush() {
+  in_flight_.push_back(start_copy());
+  for (auto& copy : in_flight_) deliver(copy);
+  in_flight_.clear();
+  for (auto& sink : sinks_) sink->flush();
+}
+
+}  // namespace composer

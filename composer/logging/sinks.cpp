@@ -1,0 +1,163 @@
+#include "composer/logging/sinks.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "composer/error.h"
+
+namespace composer {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+template <class... Args>
+std::string format(const char* pattern, Args... args) {
+  char text[160];
+  std::snprintf(text, sizeof text, pattern, args...);
+  return text;
+}
+
+std::string clock(double seconds) {
+  const auto whole = static_cast<int64_t>(std::lround(std::max(0.0, seconds)));
+  const int64_t h = whole / 3600, m = whole / 60 % 60, s = whole % 60;
+  return h > 0 ? format("%ld:%02ld:%02ld", h, m, s) : format("%ld:%02ld", m, s);
+}
+
+/// Whether a smaller value is a better one.
+bool smaller_is_better(const std::string& metric) {
+  return metric.starts_with("loss") || metric.find("Entropy") != std::string::npos;
+}
+
+}  // namespace
+
+void JsonlSink::open(const RunInfo& info) {
+  path_ = info.folder / "metrics.jsonl";
+  std::string kept;
+  if (info.start.batch > 0) {
+    std::ifstream before(path_);
+    for (std::string line; std::getline(before, line);) {
+      const auto entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+      if (entry.is_object() && entry.value("batch", int64_t{0}) <= info.start.batch)
+        kept += line + "\n";
+    }
+    const auto beside = path_.string() + ".tmp";
+    std::ofstream(beside) << kept;
+    std::filesystem::rename(beside, path_);
+  }
+  file_.open(path_, info.start.batch > 0 ? std::ios::app : std::ios::trunc);
+  if (!file_) throw RunError(path_.string() + ": cannot be written");
+}
+
+void JsonlSink::write(const Record& record) {
+  nlohmann::ordered_json line{{"event", record.event},
+                              {"epoch", record.time.epoch},
+                              {"batch", record.time.batch},
+                              {"sample", record.time.sample},
+                              {"seconds", record.time.seconds}};
+  for (const auto& [name, value] : record.values) {
+    if (std::isfinite(value))
+      line[name] = value;
+    else
+      line[name] = std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
+  }
+  file_ << line.dump() << '\n';
+  if (record.event != "batch") file_.flush();
+  if (!file_) throw RunError(path_.string() + ": cannot be written (disk full?)");
+}
+
+ConsoleSink::ConsoleSink(bool progress_bar) : bar_(progress_bar && isatty(STDERR_FILENO) == 1) {}
+
+ConsoleSink::~ConsoleSink() { flush(); }
+
+void ConsoleSink::open(const RunInfo& info) {
+  schedule_ = info.schedule;
+  last_ = epoch_begin_ = info.start;
+}
+
+void ConsoleSink::write(const Record& record) {
+  if (epoch_ && record.event != "eval") print_epoch();
+  if (record.event == "epoch") {
+    epoch_ = record;
+  } else if (record.event == "eval") {
+    eval_ = record;
+    if (epoch_ || !bar_) print_epoch();
+  } else {
+    for (const auto& [name, value] : record.values) values_[name] = value;
+    last_ = record.time;
+    if (bar_ && now() - drawn_ > 0.1) draw();
+  }
+}
+
+void ConsoleSink::flush() {
+  print_epoch();
+  if (bar_) std::fputs("\r\x1b[K", stderr);
+  std::fflush(stderr);
+}
+
+void ConsoleSink::draw() {
+  drawn_ = now();
+  const double share = schedule_.elapsed(last_);
+  const int width = 24, filled = static_cast<int>(share * width);
+  std::string bar;
+  for (int i = 0; i < width; ++i) bar += i < filled ? "━" : i == filled ? "╸" : " ";
+  const double seconds = last_.seconds - epoch_begin_.seconds;
+  const double rate =
+      seconds > 0 ? static_cast<double>(last_.sample - epoch_begin_.sample) / seconds : 0;
+  auto line = format("epoch %ld  ", last_.epoch + 1) + bar + format(" %3.0f%%", share * 100);
+  if (values_.contains("loss/train")) line += format("  loss %.4f", values_["loss/train"]);
+  if (values_.contains("metrics/train/Accuracy"))
+    line += format("  accuracy %.4f", values_["metrics/train/Accuracy"]);
+  line += format("  %.0f images/s", rate);
+  if (share > 0) line += "  " + clock(last_.seconds * (1 - share) / share) + " left";
+  std::fprintf(stderr, "\r\x1b[K%s", line.c_str());
+  std::fflush(stderr);
+}
+
+void ConsoleSink::print_epoch() {
+  if (!epoch_ && !eval_) return;
+  const auto& time = epoch_ ? epoch_->time : eval_->time;
+  std::string line = epoch_ ? format("epoch %ld", time.epoch) : format("batch %ld", time.batch);
+  if (schedule_.max_duration.unit == TimeUnit::epoch && epoch_)
+    line += format("/%ld", static_cast<int64_t>(schedule_.max_duration.value));
+  const auto show = [&](const std::optional<Record>& record, const char* name,
+                        const char* pattern) {
+    if (!record) return;
+    for (const auto& [key, value] : record->values)
+      if (key == name) line += format(pattern, value);
+  };
+  if (epoch_ && values_.contains("loss/train"))
+    line += format("  loss %.4f", values_["loss/train"]);
+  show(epoch_, "metrics/train/Accuracy", "  accuracy %.4f");
+  show(eval_, "metrics/eval/Accuracy", "  eval accuracy %.4f");
+  show(eval_, "metrics/eval/CrossEntropy", "  eval cross-entropy %.4f");
+  if (epoch_) {
+    const double seconds = time.seconds - epoch_begin_.seconds;
+    if (seconds > 0)
+      line += format("  %.0f images/s",
+                     static_cast<double>(time.sample - epoch_begin_.sample) / seconds);
+    line += "  " + clock(time.seconds);
+    epoch_begin_ = eval_ ? eval_->time : time;
+  }
+  std::fprintf(stderr, "%s%s\n", bar_ ? "\r\x1b[K" : "", line.c_str());
+  std::fflush(stderr);
+  epoch_.reset();
+  eval_.reset();
+}
+
+void SummarySink::write(const Record& record) {
+  for (const auto& [name, value] : record.values) {
+    last_[name] = value;
+    if (!name.starts_with("metrics/") && !name.starts_with("loss/")) continue;
+    const auto [entry, fresh] = best_.try_emplace(name, value);
+    if (!fresh && (smaller_is_better(name) ? value < entry->second : value > entry->second))
+      entry->second = value;
+  }
+}
+
+}  // namespace composer

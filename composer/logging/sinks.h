@@ -1,0 +1,62 @@
+// The sinks that every run has: metrics.jsonl, what the terminal shows, and the values for
+// summary.json.
+#pragma once
+
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "composer/logging/logger.h"
+
+namespace composer {
+
+/// metrics.jsonl: one JSON object a record. When a run resumes, lines of batches after its start
+/// are dropped, so that each batch stands there once.
+class JsonlSink : public LogSink {
+ public:
+  void open(const RunInfo& info) override;
+  void write(const Record& record) override;
+  void flush() override { file_.flush(); }
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
+/// A progress bar on a terminal; else a line an epoch. On standard error.
+class ConsoleSink : public LogSink {
+ public:
+  explicit ConsoleSink(bool progress_bar);
+  ~ConsoleSink() override;
+
+  void open(const RunInfo& info) override;
+  void write(const Record& record) override;
+  void flush() override;
+
+ private:
+  void draw();
+  void print_epoch();
+
+  bool bar_;
+  Schedule schedule_;
+  Timestamp last_, epoch_begin_;
+  std::map<std::string, double> values_;
+  std::optional<Record> epoch_;
+  std::optional<Record> eval_;
+  double drawn_ = 0;  ///< steady-clock seconds of the last draw
+};
+
+/// The last and the best value of each metric.
+class SummarySink : public LogSink {
+ public:
+  void write(const Record& record) override;
+
+  const std::map<std::string, double>& last() const { return last_; }
+  const std::map<std::string, double>& best() const { return best_; }
+
+ private:
+  std::map<std::string, double> last_, best_;
+};
+
+}  // namespace composer

@@ -1,0 +1,40 @@
+#include "composer/network/layer.h"
+
+#include <stdexcept>
+
+namespace composer {
+
+void Slot::set(std::shared_ptr<Layer> layer) {
+  if (layer_ == nullptr)
+    owner_.register_module(name_, layer);
+  else
+    owner_.replace_module(name_, layer);
+  layer_ = std::move(layer);
+}
+
+Slot& Block::add(std::string name, std::shared_ptr<Layer> layer) {
+  auto& slot = slots_.emplace_back(*this, std::move(name));
+  slot.set(std::move(layer));
+  return slot;
+}
+
+Sequential::Sequential(std::vector<std::shared_ptr<Layer>> layers) {
+  for (auto& layer : layers) add(std::to_string(slots().size()), std::move(layer));
+}
+
+at::Tensor Block::through_slots(const at::Tensor& input) const {
+  at::Tensor x = input;
+  for (const auto& slot : slots_) x = slot(x);
+  return x;
+}
+
+at::Tensor Sequential::forward(const at::Tensor& input) { return through_slots(input); }
+
+at::Tensor ResidualBlock::forward(const at::Tensor& input) {
+  auto sum = residual(input);
+  const auto skipped = shortcut(input);
+  sum = sum.is_alias_of(input) ? sum.add(skipped) : sum.add_(skipped);
+  return sum.relu_();
+}
+
+}  // namespace composer

@@ -1,0 +1,113 @@
+#include "composer/network/layers.h"
+
+#include <ATen/Context.h>
+
+namespace composer {
+namespace {
+
+// PyTorch's default for convolutions and linear layers, weights and biases alike: kaiming_uniform
+// with a = sqrt(5).
+at::Tensor uniform_by_fan_in(at::IntArrayRef shape, int64_t fan_in) {
+  const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
+  return at::empty(shape).uniform_(-bound, bound);
+}
+
+std::optional<at::Tensor> optional(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+std::string pair(std::array<int64_t, 2> value, char separator = 'x') {
+  return std::to_string(value[0]) + separator + std::to_string(value[1]);
+}
+
+std::string short_pair(std::array<int64_t, 2> value) {
+  return value[0] == value[1] ? std::to_string(value[0]) : pair(value);
+}
+
+}  // namespace
+
+Conv2d::Conv2d(const Conv2dOptions& options) : options_(options) {
+  const int64_t in_per_group = options.in_channels / options.groups;
+  const int64_t fan_in = in_per_group * options.kernel[0] * options.kernel[1];
+  weight = register_parameter("weight", uniform_by_fan_in({options.out_channels, in_per_group,
+                                                           options.kernel[0], options.kernel[1]},
+                                                          fan_in));
+  if (options.bias)
+    bias = register_parameter("bias", uniform_by_fan_in({options.out_channels}, fan_in));
+}
+
+at::Tensor Conv2d::forward(const at::Tensor& input) { return convolve(input, options_.stride); }
+
+at::Tensor Conv2d::convolve(const at::Tensor& input, std::array<int64_t, 2> stride) const {
+  return at::conv2d(input, weight, optional(bias), stride, options_.padding, options_.dilation,
+                    options_.groups);
+}
+
+std::string Conv2d::describe() const {
+  std::string text = "Conv2d(" + std::to_string(options_.in_channels) + ", " +
+                     std::to_string(options_.out_channels) + ", " + pair(options_.kernel);
+  const std::array<int64_t, 2> one{1, 1};
+  if (options_.stride != one) text += ", stride " + short_pair(options_.stride);
+  if (options_.dilation != one) text += ", dilation " + short_pair(options_.dilation);
+  if (options_.groups != 1) text += ", groups " + std::to_string(options_.groups);
+  return text + ")";
+}
+
+BatchNorm2d::BatchNorm2d(int64_t channels, double eps, double momentum)
+    : channels_(channels), eps_(eps), momentum_(momentum) {
+  weight = register_parameter("weight", at::ones({channels}));
+  bias = register_parameter("bias", at::zeros({channels}));
+  running_mean = register_buffer("running_mean", at::zeros({channels}));
+  running_var = register_buffer("running_var", at::ones({channels}));
+  num_batches_tracked = register_buffer("num_batches_tracked", at::zeros({}, at::kLong));
+}
+
+at::Tensor BatchNorm2d::forward(const at::Tensor& input) {
+  if (is_training()) num_batches_tracked.add_(1);
+  return at::batch_norm(input, weight, bias, running_mean, running_var, is_training(), momentum_,
+                        eps_, at::globalContext().userEnabledCuDNN());
+}
+
+std::string BatchNorm2d::describe() const {
+  return "BatchNorm2d(" + std::to_string(channels_) + ")";
+}
+
+Linear::Linear(int64_t in_features, int64_t out_features, bool with_bias)
+    : in_features_(in_features), out_features_(out_features) {
+  weight =
+      register_parameter("weight", uniform_by_fan_in({out_features, in_features}, in_features));
+  if (with_bias) bias = register_parameter("bias", uniform_by_fan_in({out_features}, in_features));
+}
+
+at::Tensor Linear::forward(const at::Tensor& input) {
+  return at::linear(input, weight, optional(bias));
+}
+
+std::string Linear::describe() const {
+  return "Linear(" + std::to_string(in_features_) + ", " + std::to_string(out_features_) + ")";
+}
+
+at::Tensor MaxPool2d::forward(const at::Tensor& input) {
+  return at::max_pool2d(input, options_.kernel, options_.stride, options_.padding,
+                        options_.dilation, options_.ceil_mode);
+}
+
+std::string MaxPool2d::describe() const {
+  return "MaxPool2d(" + pair(options_.kernel) + ", stride " + short_pair(options_.stride) + ")";
+}
+
+at::Tensor ReLU::forward(const at::Tensor& input) {
+  if (!in_place_) return input.relu();
+  at::Tensor output = input;
+  return output.relu_();
+}
+
+at::Tensor AdaptiveAvgPool2d::forward(const at::Tensor& input) {
+  return at::adaptive_avg_pool2d(input, {size_, size_}).flatten(1);
+}
+
+std::string AdaptiveAvgPool2d::describe() const {
+  return "AdaptiveAvgPool2d(" + std::to_string(size_) + ")";
+}
+
+}  // namespace composer

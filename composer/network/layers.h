@@ -1,0 +1,117 @@
+// The layers that convolutional networks are built from, with PyTorch's parameter names and default
+// initialisation.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "composer/network/layer.h"
+
+namespace composer {
+
+struct Conv2dOptions {
+  int64_t in_channels, out_channels;
+  std::array<int64_t, 2> kernel;
+  std::array<int64_t, 2> stride{1, 1};
+  std::array<int64_t, 2> padding{0, 0};
+  std::array<int64_t, 2> dilation{1, 1};
+  int64_t groups = 1;
+  bool bias = true;
+};
+
+/// weight [out, in / groups, kh, kw], bias [out] or undefined.
+class Conv2d : public Layer {
+ public:
+  explicit Conv2d(const Conv2dOptions& options);
+  /// Shares the tensors of `other`.
+  Conv2d(const Conv2d& other) = default;
+
+  at::Tensor forward(const at::Tensor& input) override;
+  std::string describe() const override;
+
+  const Conv2dOptions& options() const { return options_; }
+  at::Tensor weight, bias;
+
+ protected:
+  at::Tensor convolve(const at::Tensor& input, std::array<int64_t, 2> stride) const;
+
+  Conv2dOptions options_;
+};
+
+/// weight, bias [channels]; buffers running_mean, running_var [channels], num_batches_tracked [].
+/// momentum is the weight of the new batch (PyTorch's convention).
+class BatchNorm2d : public Layer {
+ public:
+  explicit BatchNorm2d(int64_t channels, double eps = 1e-5, double momentum = 0.1);
+
+  at::Tensor forward(const at::Tensor& input) override;
+  std::string describe() const override;
+
+  at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
+
+ private:
+  int64_t channels_;
+  double eps_, momentum_;
+};
+
+/// weight [out, in], bias [out] or undefined. Input [N, in].
+class Linear : public Layer {
+ public:
+  Linear(int64_t in_features, int64_t out_features, bool bias = true);
+
+  at::Tensor forward(const at::Tensor& input) override;
+  std::string describe() const override;
+
+  at::Tensor weight, bias;
+
+ private:
+  int64_t in_features_, out_features_;
+};
+
+struct Pool2dOptions {
+  std::array<int64_t, 2> kernel;
+  std::array<int64_t, 2> stride;
+  std::array<int64_t, 2> padding{0, 0};
+  std::array<int64_t, 2> dilation{1, 1};
+  bool ceil_mode = false;
+};
+
+class MaxPool2d : public Layer {
+ public:
+  explicit MaxPool2d(const Pool2dOptions& options) : options_(options) {}
+
+  at::Tensor forward(const at::Tensor& input) override;
+  std::string describe() const override;
+
+  const Pool2dOptions& options() const { return options_; }
+
+ private:
+  Pool2dOptions options_;
+};
+
+/// in_place: overwrites its input, which nothing else may need then (the output of a convolution or
+/// BatchNorm2d).
+class ReLU : public Layer {
+ public:
+  explicit ReLU(bool in_place = false) : in_place_(in_place) {}
+
+  at::Tensor forward(const at::Tensor& input) override;
+  std::string describe() const override { return "ReLU"; }
+
+ private:
+  bool in_place_;
+};
+
+/// [N, C, H, W] -> [N, C * size * size], each cell the mean over its share of the image.
+class AdaptiveAvgPool2d : public Layer {
+ public:
+  explicit AdaptiveAvgPool2d(int64_t size = 1) : size_(size) {}
+
+  at::Tensor forward(const at::Tensor& input) override;
+  std::string describe() const override;
+
+ private:
+  int64_t size_;
+};
+
+}  // namespace composer

@@ -1,0 +1,47 @@
+#include "composer/network/metrics.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "composer/network/loss.h"
+
+namespace composer {
+
+ClassificationMetrics::ClassificationMetrics(int64_t num_classes) : num_classes_(num_classes) {
+  reset();
+}
+
+void ClassificationMetrics::reset() { sums_ = at::zeros({4}, at::kDouble); }
+
+void ClassificationMetrics::update(const at::Tensor& logits, const Target& target) {
+  const at::NoGradGuard no_grad;
+  const int64_t samples = logits.size(0);
+  if (samples == 0) return;
+  auto classes = target.classes;
+  if (target.other_classes.defined())
+    classes = at::where(target.other_weight > 0.5, target.other_classes, classes);
+
+  const auto hits = logits.argmax(1).eq(classes).sum();
+  const auto hits_in_five = num_classes_ > 5
+                                ? std::get<1>(logits.topk(5, 1, /*largest=*/true, /*sorted=*/false))
+                                      .eq(classes.unsqueeze(1))
+                                      .sum()
+                                : hits;
+  auto unsmoothed = target;
+  unsmoothed.smoothing = 0;
+  const auto cross_entropy = soft_cross_entropy(logits, unsmoothed).to(at::kDouble) * samples;
+  if (sums_.device() != logits.device())
+    sums_ = sums_.to(logits.device(), sums_.scalar_type(), /*non_blocking=*/true);
+  sums_.add_(at::stack({at::full({}, samples, sums_.options()), hits.to(at::kDouble),
+                        hits_in_five.to(at::kDouble), cross_entropy}));
+}
+
+std::vector<std::pair<std::string, double>> ClassificationMetrics::compute() const {
+  const auto sums = sums_.cpu();
+  const double* const value = sums.const_data_ptr<double>();
+  std::vector<std::pair<std::string, double>> metrics{{"Accuracy", value[1] / value[0]}};
+  if (num_classes_ > 5) metrics.emplace_back("Top5Accuracy", value[2] / value[0]);
+  metrics.emplace_back("CrossEntropy", value[3] / value[0]);
+  return metrics;
+}
+
+}  // namespace composer

@@ -1,0 +1,26 @@
+// Replaces layers of a network in place.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "composer/network/layer.h"
+
+namespace composer {
+
+struct Replacement {
+  std::string path;    ///< "layer2.0.conv2"
+  std::string before;  ///< describe() of the old layer
+  std::string after;
+};
+
+/// Visits every slot under `root`, breadth first, slots in order; `replace` returns the new layer,
+/// or null to keep the old one. A replacement is not visited again. It should hold the parameters
+/// of its original under their old names. An optimizer that exists already must be told:
+/// Optimizer::follow(root).
+std::vector<Replacement> replace_layers(
+    Block& root,
+    const std::function<std::shared_ptr<Layer>(const std::string& path, Layer& layer)>& replace);
+
+}  // namespace composer

@@ -1,0 +1,205 @@
+#include "composer/optimization/optimizer.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <set>
+
+#include "composer/error.h"
+
+namespace composer {
+namespace {
+
+/// Whether elements that share an index also share an offset: strides of dimensions of size 1 do
+/// not matter.
+bool same_layout(const at::Tensor& a, const at::Tensor& b) {
+  for (int64_t d = 0; d < a.dim(); ++d)
+    if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
+  return true;
+}
+
+/// `tensor` with the strides of `parameter`: fused kernels walk all their tensors linearly, and
+/// those for CUDA compare strides.
+at::Tensor aligned(const at::Tensor& tensor, const at::Tensor& parameter) {
+  if (tensor.strides() == parameter.strides()) return tensor;
+  if (same_layout(tensor, parameter))
+    return tensor.as_strided(parameter.sizes(), parameter.strides());
+  return at::empty_strided(parameter.sizes(), parameter.strides(), tensor.options()).copy_(tensor);
+}
+
+std::string shape(const at::Tensor& tensor) {
+  std::string text;
+  for (const int64_t size : tensor.sizes())
+    text += (text.empty() ? "" : ", ") + std::to_string(size);
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+void Optimizer::attach(torch::nn::Module& model) {
+  states_.clear();
+  groups_.clear();
+  regroup(model);
+}
+
+void Optimizer::follow(torch::nn::Module& model) {
+  std::map<std::string, at::Tensor> before;
+  for (const auto& group : groups_)
+    for (size_t i = 0; i < group.names.size(); ++i) before[group.names[i]] = group.parameters[i];
+  regroup(model);
+  States kept;
+  for (const auto& group : groups_)
+    for (size_t i = 0; i < group.names.size(); ++i) {
+      const auto old = before.find(group.names[i]);
+      if (old == before.end() || !old->second.is_same(group.parameters[i])) continue;
+      if (auto state = states_.extract(group.names[i])) kept.insert(std::move(state));
+    }
+  states_ = std::move(kept);
+}
+
+void Optimizer::regroup(torch::nn::Module& model) {
+  ParameterGroup decayed, exempt;
+  decayed.initial_lr = exempt.initial_lr = options_.lr;
+  decayed.weight_decay = options_.weight_decay;
+  const bool exempting = options_.no_decay_norm_bias && options_.weight_decay != 0;
+  std::set<at::TensorImpl*> seen;
+  for (const auto& item : model.named_parameters()) {
+    const at::Tensor& parameter = item.value();
+    if (!parameter.requires_grad() || !seen.insert(parameter.unsafeGetTensorImpl()).second)
+      continue;
+    auto& group = exempting && parameter.dim() <= 1 ? exempt : decayed;
+    group.names.push_back(item.key());
+    group.parameters.push_back(parameter);
+  }
+  std::vector<ParameterGroup> groups;
+  for (auto* group : {&decayed, &exempt}) {
+    if (group->names.empty()) continue;
+    const auto old = std::find_if(groups_.begin(), groups_.end(), [&](const ParameterGroup& g) {
+      return g.weight_decay == group->weight_decay;
+    });
+    const auto options = at::TensorOptions(group->parameters[0].device()).dtype(at::kFloat);
+    group->lr =
+        old != groups_.end() ? old->lr : at::full({}, multiplier_ * group->initial_lr, options);
+    groups.push_back(std::move(*group));
+  }
+  if (groups.empty()) throw RunError("the model has no parameters that require gradients");
+  groups_ = std::move(groups);
+}
+
+std::vector<at::Tensor> Optimizer::new_state(const at::Tensor& parameter) const {
+  std::vector<at::Tensor> state;
+  for (const auto& kind : kinds_)
+    state.push_back(kind.scalar ? at::zeros({}, parameter.options().dtype(at::kFloat))
+                                : at::zeros_like(parameter, at::MemoryFormat::Preserve));
+  return state;
+}
+
+bool Optimizer::awaits_first_update(const ParameterGroup& group) const {
+  for (size_t i = 0; i < group.names.size(); ++i)
+    if (group.parameters[i].grad().defined() && !states_.contains(group.names[i])) return true;
+  return false;
+}
+
+Optimizer::Update Optimizer::collect(const ParameterGroup& group, bool first,
+                                     const at::Tensor& found_inf) {
+  Update update{.group = group,
+                .parameters = {},
+                .gradients = {},
+                .state = std::vector<std::vector<at::Tensor>>(kinds_.size()),
+                .first = first,
+                .found_inf = found_inf};
+  for (size_t i = 0; i < group.names.size(); ++i) {
+    const at::Tensor& parameter = group.parameters[i];
+    const at::Tensor& gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    auto found = states_.find(group.names[i]);
+    if (first_update_differs() && (found == states_.end()) != first) continue;
+    if (found == states_.end()) found = states_.emplace(group.names[i], new_state(parameter)).first;
+    update.parameters.push_back(parameter);
+    update.gradients.push_back(aligned(gradient, parameter));
+    for (size_t k = 0; k < kinds_.size(); ++k) {
+      at::Tensor& state = found->second[k];
+      if (!kinds_[k].scalar) state = aligned(state, parameter);
+      update.state[k].push_back(state);
+    }
+  }
+  return update;
+}
+
+void Optimizer::step(const at::Tensor& found_inf) {
+  const at::NoGradGuard no_grad;
+  const auto update_some = [&](const ParameterGroup& group, bool first) {
+    Update some = collect(group, first, found_inf);
+    if (!some.parameters.empty()) update(some);
+  };
+  for (const auto& group : groups_) {
+    const bool awaited = first_update_differs() && awaits_first_update(group);
+    update_some(group, false);
+    if (awaited && !(found_inf.defined() && found_inf.item<float>() != 0)) update_some(group, true);
+  }
+}
+
+void Optimizer::zero_grad() {
+  for (const auto& group : groups_)
+    for (const auto& parameter : group.parameters) parameter.mutable_grad().reset();
+}
+
+void Optimizer::set_lr_multiplier(double multiplier) {
+  multiplier_ = multiplier;
+  for (auto& group : groups_) group.lr.fill_(multiplier * group.initial_lr);
+}
+
+double Optimizer::lr() const { return multiplier_ * options_.lr; }
+
+std::vector<at::Tensor> Optimizer::gradients() const {
+  std::vector<at::Tensor> gradients;
+  for (const auto& group : groups_)
+    for (const auto& parameter : group.parameters)
+      if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+StateDict Optimizer::state_dict() const {
+  StateDict dict;
+  for (const auto& [parameter, state] : states_)
+    for (size_t k = 0; k < kinds_.size(); ++k)
+      dict.tensors[kinds_[k].name + "." + parameter] = state[k];
+  dict.values["lr_multiplier"] = multiplier_;
+  return dict;
+}
+
+void Optimizer::load_state_dict(const StateDict& dict) {
+  States states;
+  std::vector<std::string> problems;
+  auto unknown = dict.tensors;
+  const auto load = [&](const std::string& parameter, std::vector<at::Tensor> state) {
+    size_t found = 0;
+    for (size_t k = 0; k < kinds_.size(); ++k) {
+      const auto saved = unknown.extract(kinds_[k].name + "." + parameter);
+      if (!saved) continue;
+      ++found;
+      if (saved.mapped().sizes() == state[k].sizes())
+        state[k].copy_(saved.mapped());
+      else
+        problems.push_back("optimizer state '" + saved.key() + "': shape " + shape(saved.mapped()) +
+                           " where the model needs " + shape(state[k]));
+    }
+    if (found != 0 && found != kinds_.size())
+      problems.push_back("optimizer state of '" + parameter + "' is incomplete");
+    if (found == kinds_.size()) states.emplace(parameter, std::move(state));
+  };
+  for (const auto& group : groups_)
+    for (size_t i = 0; i < group.names.size(); ++i)
+      load(group.names[i], new_state(group.parameters[i]));
+  for (const auto& [name, tensor] : unknown)
+    problems.push_back("optimizer state '" + name +
+                       "': this optimizer and model have no such state");
+  if (!problems.empty()) throw UserError(problems);
+  states_ = std::move(states);
+  if (const auto value = dict.values.find("lr_multiplier"); value != dict.values.end()) {
+    const auto* whole = std::get_if<int64_t>(&value->second);
+    set_lr_multiplier(whole ? static_cast<double>(*whole) : std::get<double>(value->second));
+  }
+}
+
+}  // namespace composer

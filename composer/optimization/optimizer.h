@@ -1,0 +1,99 @@
+// Optimizers over named parameters, updated by multi-tensor operations.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "composer/algorithm.h"
+#include "composer/network/layer.h"
+
+namespace composer {
+
+/// Parameters that share hyperparameters. initial_lr is the recipe's learning rate; lr what the
+/// schedulers made of it.
+struct ParameterGroup {
+  std::vector<std::string> names;
+  std::vector<at::Tensor> parameters;
+  double initial_lr = 0;
+  double weight_decay = 0;
+  at::Tensor lr;  ///< float32 scalar on the parameters' device; its address stays
+};
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+
+  /// Takes all parameters of `model` that require gradients. Called once the model is on its
+  /// device. RunError when there are none.
+  void attach(torch::nn::Module& model);
+  /// After surgery: drops parameters (and their state) that the model no longer has and takes up
+  /// new ones.
+  void follow(torch::nn::Module& model);
+
+  /// One update from the parameters' gradients. found_inf: a float32 scalar on the device; where it
+  /// is 1 nothing changes. May be undefined. Parameters without a gradient are left alone.
+  void step(const at::Tensor& found_inf = {});
+  void zero_grad();
+
+  /// Sets every group's lr to multiplier * initial_lr, without waiting for the device.
+  void set_lr_multiplier(double multiplier);
+  double lr() const;  ///< of the first group, as last set
+
+  const std::vector<ParameterGroup>& groups() const { return groups_; }
+  std::vector<at::Tensor> gradients() const;
+
+  /// State tensors named "<kind>.<parameter>", for instance "momentum_buffer.conv1.weight": the
+  /// optimizer's own, not copies.
+  StateDict state_dict() const;
+  /// Copies. UserError naming every tensor that does not fit the attached parameters.
+  void load_state_dict(const StateDict& state);
+
+ protected:
+  struct Options {
+    double lr = 0;
+    double weight_decay = 0;
+    bool no_decay_norm_bias = false;  ///< parameters of at most one dimension: weight_decay 0
+  };
+  /// One state tensor a parameter: of its shape and strides, or a float32 scalar. Starts at 0.
+  struct StateKind {
+    std::string name;
+    bool scalar = false;
+  };
+  /// What one update works on. The lists run in parallel; gradients and state tensors have exactly
+  /// the strides of their parameters.
+  struct Update {
+    const ParameterGroup& group;
+    std::vector<at::Tensor> parameters, gradients;
+    std::vector<std::vector<at::Tensor>> state;  ///< one list a StateKind
+    bool first = false;                          ///< these parameters were never updated before
+    at::Tensor found_inf;                        ///< may be undefined
+  };
+
+  Optimizer(const Options& options, std::vector<StateKind> kinds)
+      : options_(options), kinds_(std::move(kinds)) {}
+
+  virtual void update(Update& update) = 0;
+  /// Whether a first update is another formula, not the usual one on zeros. While there are such
+  /// parameters, a step that is given found_inf waits for it.
+  virtual bool first_update_differs() const { return false; }
+
+ private:
+  using States =
+      std::map<std::string, std::vector<at::Tensor>>;  // by parameter, in order of kinds_
+
+  void regroup(torch::nn::Module& model);
+  bool awaits_first_update(const ParameterGroup& group) const;
+  Update collect(const ParameterGroup& group, bool first, const at::Tensor& found_inf);
+  std::vector<at::Tensor> new_state(const at::Tensor& parameter) const;
+
+  Options options_;
+  std::vector<StateKind> kinds_;
+  std::vector<ParameterGroup> groups_;
+  States states_;
+  double multiplier_ = 1;
+};
+
+}  // namespace composer

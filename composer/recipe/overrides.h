@@ -1,0 +1,42 @@
+// The words of a command line that change a recipe: --dotted.path value.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "composer/recipe/value.h"
+
+namespace composer {
+
+struct Override {
+  std::string key;  ///< as typed, without dashes
+  std::vector<std::string> words;
+  Origin origin;
+
+  /// The words as a value: none, one, or a list.
+  Value value() const;
+};
+
+/// Splits the words into options and their values. Negative numbers are values. What cannot be is
+/// added to `problems`.
+std::vector<Override> parse_overrides(const std::vector<std::string>& words, Problems& problems);
+
+/// A key of the resolved recipe that takes a value: where to put one.
+struct RecipeKey {
+  std::string path;                ///< "algorithms.blurpool.min_channels"
+  Value* map;                      ///< "min_channels" is a key of this map ...
+  std::vector<std::string> below;  ///< ... or, for nested structs, these keys one below the other
+  bool list, flag;
+};
+
+/// Puts the override's value in place, or adds to `problems`.
+void apply(const Override& given, const RecipeKey& key, Problems& problems);
+
+/// Whether `path` ends with the dotted `suffix`.
+bool has_suffix(const std::string& path, const std::string& suffix);
+
+/// All endings of the paths that have as many parts as `word`: what a mistyped `word` may have
+/// meant.
+std::vector<std::string> endings(const std::vector<std::string>& paths, const std::string& word);
+
+}  // namespace composer

@@ -1,0 +1,57 @@
+// Recipes: a YAML file and overrides become the components and options of a run, checked as a whole
+// before anything is loaded.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "composer/options.h"
+#include "composer/recipe/registry.h"
+
+namespace composer {
+
+/// A resolved recipe. Components are chosen and their parameters set; nothing is built yet.
+struct Recipe {
+  TrainerOptions options;
+  std::shared_ptr<ComponentOf<Model>> model;
+  std::shared_ptr<ComponentOf<Dataset>> train_dataset;
+  std::shared_ptr<ComponentOf<Dataset>> val_dataset;  ///< null: no evaluation
+  std::shared_ptr<ComponentOf<Optimizer>> optimizer;
+  std::vector<std::shared_ptr<ComponentOf<Scheduler>>> schedulers;
+  std::vector<std::shared_ptr<ComponentOf<Algorithm>>> algorithms;
+  std::vector<std::shared_ptr<ComponentOf<Callback>>> callbacks;
+  std::vector<std::shared_ptr<ComponentOf<LogSink>>> loggers;
+};
+
+/// The text of a recipe and the name that messages give it.
+struct RecipeFile {
+  std::string name;
+  std::string text;
+};
+
+/// Default < recipe < overrides, the words of a command line:
+///   --a.b.c value, --a.b.c=value; any suffix that is unique among the keys of the recipe; several
+///   words for a list;
+///   --algorithms a b replaces the list and keeps the parameters of names in both; --optimizer name
+///   likewise; a bare option is true; `none` is an empty list or no value.
+/// Throws UserError with everything that is wrong, one line each, in the order of their places.
+/// Loads nothing.
+Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides = {},
+               const Registry& known = registry());
+
+/// The recipe as YAML that resolves to the same. Every key is there but an empty run_name.
+std::string dump(const Recipe& recipe);
+
+/// `text` is a path, or the name of a recipe that is part of the program: resnet50,
+/// models/resnet50.yaml, composer/yamls/models/resnet50.yaml. Throws UserError when there is
+/// neither.
+RecipeFile find_recipe(const std::string& text);
+
+/// The recipes that are part of the program: name, and the first line of its text.
+struct RecipeDoc {
+  std::string name, doc;
+};
+std::vector<RecipeDoc> list_recipes();
+
+}  // namespace composer

@@ -1,0 +1,74 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "composer/error.h"
+#include "composer/recipe/embedded_recipes.h"
+#include "composer/recipe/recipe.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr size_t max_bytes = 4 << 20;
+
+std::string name_of(const EmbeddedRecipe& recipe) {
+  return std::string(recipe.path.substr(recipe.path.rfind('/') + 1));
+}
+
+RecipeFile read_file(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::string text;
+  for (char byte; text.size() <= max_bytes && stream.get(byte);) text += byte;
+  if (!stream.is_open() || stream.bad()) throw UserError(path + ": cannot be read");
+  if (text.size() > max_bytes) throw UserError(path + ": is too large for a recipe");
+  if (text.find('\0') != std::string::npos)
+    throw UserError(path + ": is not a recipe: not a text file");
+  return {path, std::move(text)};
+}
+
+/// What a user may write before and after a recipe's name, taken off.
+std::string_view bare_name(std::string_view text) {
+  for (const std::string_view prefix : {"./", "composer/", "yamls/", "models/"})
+    if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
+  for (const std::string_view ending : {".yaml", ".yml"})
+    if (text.ends_with(ending)) text.remove_suffix(ending.size());
+  return text;
+}
+
+}  // namespace
+
+RecipeFile find_recipe(const std::string& text) {
+  std::error_code error;
+  if (fs::is_directory(text, error)) throw UserError(text + ": is a folder; give a recipe in it");
+  if (fs::exists(text, error)) return read_file(text);
+  const std::string_view name = bare_name(text);
+  std::vector<std::string> names;
+  for (const EmbeddedRecipe& recipe : embedded_recipes()) {
+    if (name_of(recipe) == name)
+      return {"yamls/" + std::string(recipe.path) + ".yaml", std::string(recipe.text)};
+    names.push_back(name_of(recipe));
+  }
+  const std::string word(name.substr(name.rfind('/') + 1));
+  const std::string near = nearest(word, names);
+  std::string all;
+  for (const std::string& known : names) all += (all.empty() ? "" : ", ") + known;
+  throw UserError(text + ": no such file, and no recipe of that name" +
+                  (near.empty() ? "; the recipes are " + all : "; did you mean '" + near + "'?"));
+}
+
+std::vector<RecipeDoc> list_recipes() {
+  std::vector<RecipeDoc> docs;
+  for (const EmbeddedRecipe& recipe : embedded_recipes()) {
+    std::string_view first = recipe.text.substr(0, recipe.text.find('\n'));
+    if (first.starts_with("#"))
+      first.remove_prefix(std::min(first.size(), first.find_first_not_of("# ")));
+    docs.push_back({name_of(recipe), std::string(first)});
+  }
+  return docs;
+}
+
+}  // namespace composer

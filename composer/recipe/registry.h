@@ -1,0 +1,155 @@
+// Names -> components. A program registers its components by explicit calls before composer::main:
+//   registry().algorithms.add<GradientNoise>("gradient_noise", "adds fading noise to gradients");
+// T is constructed from its nested T::Params (params.h), if it has one, else without arguments.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "composer/algorithm.h"
+#include "composer/recipe/params.h"
+
+namespace composer {
+
+class Dataset;
+class LogSink;
+class Model;
+class Optimizer;
+class Scheduler;
+
+/// A component chosen by name, with its parameters, not yet built.
+class Component {
+ public:
+  virtual ~Component() = default;
+
+  const std::string& name() const { return name_; }
+  /// Bound to this object's parameters: reading into them changes what build() makes.
+  virtual FieldSet fields() = 0;
+  /// The events whose functions it overrides, for an algorithm or a callback.
+  virtual EventSet subscriptions() const { return {}; }
+
+ protected:
+  explicit Component(std::string name) : name_(std::move(name)) {}
+
+ private:
+  std::string name_;
+};
+
+/// A Component that builds a Base.
+template <class Base>
+class ComponentOf : public Component {
+ public:
+  using Component::Component;
+  virtual std::shared_ptr<Base> build() const = 0;
+};
+
+/// Stands in for T::Params where T has none.
+struct NoParams {
+  void fields(auto&&) {}
+};
+
+template <class T>
+struct ParamsOf {
+  using type = NoParams;
+};
+template <class T>
+requires requires { typename T::Params; }
+struct ParamsOf<T> {
+  using type = typename T::Params;
+};
+
+template <class Base, class T>
+class ComponentFor final : public ComponentOf<Base> {
+ public:
+  explicit ComponentFor(std::string name) : ComponentOf<Base>(std::move(name)) {}
+
+  FieldSet fields() override { return collect(params_); }
+
+  EventSet subscriptions() const override {
+    if constexpr (std::is_same_v<Base, Algorithm> || std::is_same_v<Base, Callback>)
+      return composer::subscriptions<T>(static_cast<const T*>(nullptr));
+    else
+      return {};
+  }
+
+  std::shared_ptr<Base> build() const override {
+    if constexpr (std::is_same_v<Params, NoParams>)
+      return std::make_shared<T>();
+    else
+      return std::make_shared<T>(params_);
+  }
+
+ private:
+  using Params = typename ParamsOf<T>::type;
+  Params params_;
+};
+
+/// The components of one kind, by name.
+class CatalogBase {
+ public:
+  /// kind: for messages, "algorithm".
+  explicit CatalogBase(std::string kind) : kind_(std::move(kind)) {}
+  virtual ~CatalogBase() = default;
+
+  const std::string& kind() const { return kind_; }
+  std::vector<std::string> names() const;  ///< sorted
+  bool contains(std::string_view name) const { return docs_.contains(name); }
+  const std::string& doc(std::string_view name) const;
+  /// A fresh component with default parameters. std::logic_error when there is none of that name.
+  virtual std::shared_ptr<Component> find(const std::string& name) const = 0;
+
+ protected:
+  void note(const std::string& name,
+            std::string doc);  ///< std::logic_error for a name that is taken
+
+ private:
+  std::string kind_;
+  std::map<std::string, std::string, std::less<>> docs_;
+};
+
+template <class Base>
+class Catalog final : public CatalogBase {
+ public:
+  using CatalogBase::CatalogBase;
+
+  /// doc: one line. Adding a name twice is a std::logic_error.
+  template <class T>
+  void add(const std::string& name, std::string doc = "") {
+    note(name, std::move(doc));
+    makers_[name] = [name] { return std::make_shared<ComponentFor<Base, T>>(name); };
+  }
+
+  std::shared_ptr<ComponentOf<Base>> make(const std::string& name) const {
+    doc(name);
+    return makers_.at(name)();
+  }
+  std::shared_ptr<Component> find(const std::string& name) const override { return make(name); }
+
+ private:
+  std::map<std::string, std::function<std::shared_ptr<ComponentOf<Base>>()>> makers_;
+};
+
+/// Everything a recipe can name.
+struct Registry {
+  Catalog<Model> models{"model"};
+  Catalog<Dataset> datasets{"dataset"};
+  Catalog<Optimizer> optimizers{"optimizer"};
+  Catalog<Scheduler> schedulers{"scheduler"};
+  Catalog<Algorithm> algorithms{"algorithm"};
+  Catalog<Callback> callbacks{"callback"};
+  Catalog<LogSink> loggers{"logger"};
+
+  /// All of them, in the order above.
+  std::vector<const CatalogBase*> catalogs() const;
+};
+
+/// The registry of this process.
+Registry& registry();
+
+}  // namespace composer

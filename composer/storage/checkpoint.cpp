@@ -1,0 +1,320 @@
+#include "composer/storage/checkpoint.h"
+
+#include <ATen/Parallel.h>
+#include <fcntl.h>
+#include <torch/version.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/storage/safetensors.h"
+#include "composer/version.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr int format_version = 1;
+constexpr const char* model_file = "model-00001-of-00001.safetensors";
+constexpr const char* optimizer_file = "optimizer-00001-of-00001.safetensors";
+constexpr const char* state_file = "state-00001-of-00001.safetensors";
+constexpr const char* tensor_files[] = {model_file, optimizer_file, state_file};
+
+void flush_to_disk(const fs::path& path, int flags = O_RDONLY) {
+  const int file = open(path.c_str(), flags | O_CLOEXEC);
+  const bool flushed = file >= 0 && fsync(file) == 0;
+  if (file >= 0) close(file);
+  if (!flushed) throw RunError(path.string() + ": cannot be flushed to disk");
+}
+
+std::string checksum(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw UserError(path.string() + ": cannot be read");
+  uLong crc = crc32(0, nullptr, 0);
+  std::vector<char> block(1 << 20);
+  while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0)
+    crc =
+        crc32(crc, reinterpret_cast<const Bytef*>(block.data()), static_cast<uInt>(file.gcount()));
+  char text[16];
+  std::snprintf(text, sizeof text, "%08lx", crc);
+  return text;
+}
+
+ordered_json to_json(const Timestamp& time) {
+  return {{"epoch", time.epoch},
+          {"batch", time.batch},
+          {"sample", time.sample},
+          {"batch_in_epoch", time.batch_in_epoch},
+          {"sample_in_epoch", time.sample_in_epoch},
+          {"seconds", time.seconds}};
+}
+
+Timestamp time_from(const ordered_json& json) {
+  return {json.at("epoch"),          json.at("batch"),           json.at("sample"),
+          json.at("batch_in_epoch"), json.at("sample_in_epoch"), json.at("seconds")};
+}
+
+ordered_json to_json(const std::map<std::string, StateDict::Value>& values) {
+  auto json = ordered_json::object();
+  for (const auto& [name, value] : values)
+    std::visit([&, key = name](const auto& held) { json[key] = held; }, value);
+  return json;
+}
+
+std::map<std::string, StateDict::Value> values_from(const ordered_json& json) {
+  std::map<std::string, StateDict::Value> values;
+  for (const auto& [name, value] : json.items()) {
+    if (value.is_boolean())
+      values[name] = value.get<bool>();
+    else if (value.is_number_integer())
+      values[name] = value.get<int64_t>();
+    else if (value.is_number())
+      values[name] = value.get<double>();
+    else
+      values[name] = value.get<std::string>();
+  }
+  return values;
+}
+
+ordered_json build_description() {
+  return {{"composer", version}, {"libtorch", TORCH_VERSION}, {"compiler", __VERSION__}};
+}
+
+/// Part "algorithms.ema" and its tensor "conv1.weight" are stored as "algorithms.ema/conv1.weight".
+std::map<std::string, at::Tensor> joined_tensors(const std::map<std::string, StateDict>& parts) {
+  std::map<std::string, at::Tensor> all;
+  for (const auto& [part, state] : parts)
+    for (const auto& [name, tensor] : state.tensors) all[part + "/" + name] = tensor;
+  return all;
+}
+
+std::map<std::string, at::Tensor> on_cpu(const std::map<std::string, at::Tensor>& tensors) {
+  std::map<std::string, at::Tensor> copies;
+  for (const auto& [name, tensor] : tensors)
+    copies[name] = tensor.detach().to(at::kCPU).contiguous();
+  return copies;
+}
+
+ordered_json manifest_of(const Checkpoint& checkpoint) {
+  ordered_json parts = ordered_json::object();
+  for (const auto& [name, state] : checkpoint.parts) parts[name] = to_json(state.values);
+  return {{"format_version", format_version},
+          {"time", to_json(checkpoint.time)},
+          {"evaluated_batch", checkpoint.evaluated_batch},
+          {"seed", checkpoint.seed},
+          {"grad_accum", checkpoint.grad_accum},
+          {"loader", {{"epoch", checkpoint.time.epoch}, {"batch", checkpoint.time.batch_in_epoch}}},
+          {"optimizer", to_json(checkpoint.optimizer.values)},
+          {"parts", parts},
+          {"build", build_description()},
+          {"compute_threads", at::get_num_threads()},
+          {"instruction_set", at::get_cpu_capability()},
+          {"recipe", checkpoint.recipe}};
+}
+
+ordered_json read_manifest(const fs::path& path) {
+  std::ifstream file(path / "manifest.json");
+  if (!file) throw UserError(path.string() + ": is no checkpoint: it has no manifest.json");
+  auto manifest = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!manifest.is_object() || !manifest.contains("format_version"))
+    throw UserError((path / "manifest.json").string() + ": is damaged");
+  if (manifest["format_version"] != format_version)
+    throw UserError((path / "manifest.json").string() + ": format version " +
+                    manifest["format_version"].dump() + "; this program reads " +
+                    std::to_string(format_version));
+  return manifest;
+}
+
+void verify_files(const fs::path& path, const ordered_json& manifest) {
+  for (const auto& [name, facts] : manifest.at("files").items()) {
+    std::error_code problem;
+    const auto size = fs::file_size(path / name, problem);
+    if (problem) throw UserError((path / name).string() + ": is missing");
+    if (size != facts.at("bytes") || checksum(path / name) != facts.at("crc32"))
+      throw UserError((path / name).string() +
+                      ": is damaged: its checksum differs from the manifest's");
+  }
+}
+
+bool is_whole(const fs::path& path) {
+  try {
+    verify_files(path, read_manifest(path));
+    return true;
+  } catch (const UserError& damage) {
+    log::warn("passed over a damaged checkpoint: " + std::string(damage.what()));
+    return false;
+  } catch (const nlohmann::json::exception&) {
+    log::warn("passed over a damaged checkpoint: " + path.string() + "/manifest.json");
+    return false;
+  }
+}
+
+/// Where a folder stands while it is written or deleted.
+fs::path hidden(const fs::path& path, const char* ending) {
+  auto name = path.filename();
+  name += ending;
+  return path.parent_path() / fs::path(".").concat(name.native());
+}
+
+/// The checkpoint folders in `folder`, newest first.
+std::vector<fs::path> checkpoint_folders(const fs::path& folder) {
+  std::vector<std::pair<std::pair<int64_t, int64_t>, fs::path>> found;
+  std::error_code problem;
+  for (const auto& entry : fs::directory_iterator(folder, problem)) {
+    long epoch = 0, batch = 0;
+    int length = 0;
+    const auto name = entry.path().filename().string();
+    if (std::sscanf(name.c_str(), "ep%ld-ba%ld%n", &epoch, &batch, &length) == 2 &&
+        length == static_cast<int>(name.size()) && !entry.is_symlink())
+      found.push_back({{batch, epoch}, entry.path()});
+  }
+  std::sort(found.rbegin(), found.rend());
+  std::vector<fs::path> paths;
+  for (auto& [time, path] : found) paths.push_back(std::move(path));
+  return paths;
+}
+
+/// What a kill in the middle of a save or a deletion left behind.
+void remove_leftovers(const fs::path& folder) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const auto name = entry.path().filename().string();
+    if (name.starts_with(".ep") && (name.ends_with(".tmp") || name.ends_with(".old")))
+      fs::remove_all(entry.path());
+  }
+}
+
+void point_latest_to(const fs::path& folder, const std::string& name) {
+  const auto beside = folder / ".latest";
+  fs::remove(beside);
+  fs::create_directory_symlink(name, beside);
+  fs::rename(beside, folder / "latest");
+  flush_to_disk(folder, O_DIRECTORY);
+}
+
+void write_files(const fs::path& path, const Checkpoint& checkpoint) {
+  write_safetensors(path / model_file, on_cpu(checkpoint.model));
+  write_safetensors(path / optimizer_file, on_cpu(checkpoint.optimizer.tensors));
+  write_safetensors(path / state_file, on_cpu(joined_tensors(checkpoint.parts)));
+
+  auto manifest = manifest_of(checkpoint);
+  for (const char* name : tensor_files)
+    manifest["files"][name] = {{"bytes", fs::file_size(path / name)},
+                               {"crc32", checksum(path / name)}};
+  manifest["tensors"] = ordered_json::object();
+  const auto index = [&](const auto& tensors, const char* file) {
+    for (const auto& [name, tensor] : tensors)
+      manifest["tensors"][file][name] = tensor.sizes().vec();
+  };
+  index(checkpoint.model, model_file);
+  index(checkpoint.optimizer.tensors, optimizer_file);
+  index(joined_tensors(checkpoint.parts), state_file);
+
+  std::ofstream file(path / "manifest.json");
+  file << manifest.dump(1) << '\n';
+  file.close();
+  if (!file) throw RunError((path / "manifest.json").string() + ": cannot be written (disk full?)");
+  flush_to_disk(path / "manifest.json");
+  flush_to_disk(path, O_DIRECTORY);
+}
+
+void warn_of_other_machine(const fs::path& path, const ordered_json& manifest) {
+  const auto differs = [&](const char* key, const ordered_json& here, const char* what) {
+    if (manifest.at(key) == here) return;
+    log::warn(path.string() + ": was written with " + what + " " + manifest.at(key).dump() +
+              ", this is " + here.dump() +
+              ": the run goes on, but not bit by bit as it would have there");
+  };
+  differs("compute_threads", at::get_num_threads(), "compute threads");
+  differs("instruction_set", at::get_cpu_capability(), "instruction set");
+  differs("build", build_description(), "build");
+}
+
+}  // namespace
+
+std::string checkpoint_name(const Timestamp& time) {
+  return "ep" + std::to_string(time.epoch) + "-ba" + std::to_string(time.batch);
+}
+
+fs::path save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
+  const auto name = checkpoint_name(checkpoint.time);
+  const auto path = folder / name, beside = hidden(path, ".tmp");
+  try {
+    fs::create_directories(folder);
+    remove_leftovers(folder);
+    if (!fs::exists(path) || !is_whole(path)) {
+      fs::remove_all(path);
+      fs::create_directory(beside);
+      write_files(beside, checkpoint);
+      fs::rename(beside, path);
+    }
+    point_latest_to(folder, name);
+  } catch (const fs::filesystem_error& failure) {
+    throw RunError("the checkpoint cannot be written: " + std::string(failure.what()));
+  }
+  return path;
+}
+
+void keep_newest_checkpoints(const fs::path& folder, int64_t count) {
+  if (count < 0) return;
+  const auto paths = checkpoint_folders(folder);
+  for (size_t i = static_cast<size_t>(std::max<int64_t>(count, 1)); i < paths.size(); ++i) {
+    const auto beside = hidden(paths[i], ".old");
+    fs::rename(paths[i], beside);
+    fs::remove_all(beside);
+  }
+}
+
+Checkpoint load_checkpoint(const fs::path& path) try {
+  const auto manifest = read_manifest(path);
+  verify_files(path, manifest);
+  warn_of_other_machine(path, manifest);
+
+  Checkpoint checkpoint;
+  checkpoint.time = time_from(manifest.at("time"));
+  checkpoint.evaluated_batch = manifest.at("evaluated_batch");
+  checkpoint.seed = manifest.at("seed");
+  checkpoint.grad_accum = manifest.at("grad_accum");
+  checkpoint.recipe = manifest.at("recipe");
+  checkpoint.model = read_safetensors(path / model_file);
+  checkpoint.optimizer.tensors = read_safetensors(path / optimizer_file);
+  checkpoint.optimizer.values = values_from(manifest.at("optimizer"));
+  for (const auto& [name, values] : manifest.at("parts").items())
+    checkpoint.parts[name].values = values_from(values);
+  for (auto& [name, tensor] : read_safetensors(path / state_file)) {
+    const auto slash = name.find('/');
+    checkpoint.parts[name.substr(0, slash)].tensors[name.substr(slash + 1)] = tensor;
+  }
+  return checkpoint;
+} catch (const nlohmann::json::exception&) {
+  throw UserError((path / "manifest.json").string() + ": is damaged");
+}
+
+std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
+  for (const auto& path : checkpoint_folders(folder))
+    if (is_whole(path)) return path;
+  return std::nullopt;
+}
+
+std::string describe_checkpoint(const fs::path& path) {
+  auto manifest = read_manifest(path);
+  std::ostringstream text;
+  const auto tensors = manifest["tensors"];
+  for (const auto& [key, value] : manifest.items())
+    if (key != "tensors" && key != "recipe") text << key << ": " << value.dump() << '\n';
+  for (const auto& [file, names] : tensors.items()) {
+    text << file << ":\n";
+    for (const auto& [name, shape] : names.items())
+      text << "  " << name << " " << shape.dump() << '\n';
+  }
+  return text.str();
+}
+
+}  // namespace composer

@@ -1,0 +1,96 @@
+#include "composer/storage/run_folder.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "composer/error.h"
+#include "composer/version.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string unique_name() {
+  const std::time_t now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y%m%d-%H%M%S", std::localtime(&now));
+  char suffix[8];
+  std::snprintf(suffix, sizeof suffix, "-%04x", std::random_device{}() & 0xffff);
+  return std::string(text) + suffix;
+}
+
+void write_whole(const fs::path& path, const std::string& text) {
+  const auto beside = path.string() + ".tmp";
+  std::ofstream file(beside);
+  file << text;
+  file.close();
+  if (!file) throw RunError(beside + ": cannot be written (disk full?)");
+  fs::rename(beside, path);
+}
+
+nlohmann::ordered_json to_json(const std::map<std::string, double>& values) {
+  auto json = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : values)
+    if (std::isfinite(value))
+      json[name] = value;
+    else
+      json[name] = nullptr;
+  return json;
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const std::string& run_dir, std::string run_name, bool resume)
+    : run_name_(run_name.empty() ? unique_name() : std::move(run_name)),
+      path_(fs::path(run_dir) / run_name_),
+      kept_(!run_dir.empty()),
+      resume_(resume) {
+  if (!kept_) return;
+  if (!resume && fs::exists(path_))
+    throw UserError(
+        "run_name: the run folder " + path_.string() +
+        " exists already; give --autoresume true to go on with it, or another --run_name");
+  if (fs::exists(path_) && !fs::is_directory(path_))
+    throw UserError("run_name: " + path_.string() + " is no folder");
+}
+
+void RunFolder::create(const std::string& recipe) const {
+  if (!kept_) return;
+  std::error_code problem;
+  fs::create_directories(path_.parent_path(), problem);
+  if (problem)
+    throw UserError("run_dir: " + path_.parent_path().string() +
+                    " cannot be made: " + problem.message());
+  const bool made = fs::create_directory(path_, problem);
+  if (problem)
+    throw UserError("run_dir: " + path_.string() + " cannot be made: " + problem.message());
+  if (!made && !resume_)
+    throw UserError("run_name: the run folder " + path_.string() + " exists already");
+  if (!recipe.empty()) write_whole(path_ / "hparams.yaml", recipe);
+}
+
+void RunFolder::write_summary(const Summary& summary) const {
+  if (!kept_) return;
+  const nlohmann::ordered_json json{{"status", summary.status},
+                                    {"epochs", summary.time.epoch},
+                                    {"batches", summary.time.batch},
+                                    {"samples", summary.time.sample},
+                                    {"seconds", summary.time.seconds},
+                                    {"samples_per_second", summary.samples_per_second},
+                                    {"metrics", to_json(summary.metrics)},
+                                    {"best_metrics", to_json(summary.best_metrics)},
+                                    {"device", summary.device},
+                                    {"precision", summary.precision},
+                                    {"world_size", summary.world_size},
+                                    {"peak_memory_bytes", summary.peak_memory_bytes},
+                                    {"version", version}};
+  write_whole(path_ / "summary.json", json.dump(2) + "\n");
+}
+
+}  // namespace composer

@@ -1,0 +1,133 @@
+#include "composer/storage/torch_file.h"
+
+#include "composer/error.h"
+#include "composer/storage/mapped_file.h"
+#include "composer/storage/pickle.h"
+#include "composer/storage/zip_archive.h"
+
+namespace composer {
+namespace {
+
+// Where training programs keep the state dict among other things, by preference.
+constexpr std::string_view wrappers[] = {"state_dict", "model_state_dict", "model", "module", "net",
+                                         "state"};
+constexpr int max_wrapping = 4;
+
+const PickleDict* find_state_dict(const PickleValue& value, int depth = 0) {
+  auto* const* dict = std::get_if<PickleDict*>(&value);
+  if (dict == nullptr || depth == max_wrapping) return nullptr;
+  const auto& items = (*dict)->items;
+  for (const auto& [key, item] : items)
+    if (std::holds_alternative<PickledTensor*>(item)) return *dict;
+  for (const auto wrapper : wrappers)
+    for (const auto& [key, item] : items)
+      if (const auto* name = std::get_if<std::string_view>(&key); name && *name == wrapper)
+        if (const auto* found = find_state_dict(item, depth + 1)) return found;
+  return nullptr;
+}
+
+// Elements of the tensor. Throws unless every one lies in the storage, and there are no more than
+// the storage has: a tensor of 2^40 elements with stride 0 would be too much of a good thing.
+int64_t checked_count(const PickledTensor& tensor, const std::string& name) {
+  const auto fail = [&] { return FormatError("tensor '" + name + "' does not fit its storage"); };
+  const auto element = static_cast<int64_t>(at::elementSize(tensor.type));
+  const int64_t available = static_cast<int64_t>(tensor.storage.size()) / element;
+  if (tensor.sizes.size() != tensor.strides.size() || tensor.offset < 0) throw fail();
+  int64_t count = 1, last = tensor.offset;
+  bool empty = false;
+  for (size_t i = 0; i < tensor.sizes.size(); ++i) {
+    const int64_t size = tensor.sizes[i], stride = tensor.strides[i];
+    int64_t reach = 0;
+    if (size < 0 || stride < 0) throw fail();
+    empty |= size == 0;
+    if (__builtin_mul_overflow(count, std::max<int64_t>(size, 1), &count) ||
+        __builtin_mul_overflow(std::max<int64_t>(size, 1) - 1, stride, &reach) ||
+        __builtin_add_overflow(last, reach, &last))
+      throw fail();
+  }
+  if (empty) {
+    if (count > INT64_MAX / element) throw fail();
+    return 0;
+  }
+  if (last >= available || count > available) throw fail();
+  return count;
+}
+
+// Copies bytes, since the file need not align them.
+at::Tensor copy(const PickledTensor& tensor, int64_t count) {
+  if (count == 0) return at::empty(tensor.sizes, tensor.type);
+  const auto element = static_cast<int64_t>(at::elementSize(tensor.type));
+  auto sizes = tensor.sizes, strides = tensor.strides;
+  for (size_t i = 0; i < sizes.size(); ++i) strides[i] = sizes[i] == 1 ? 0 : strides[i] * element;
+  sizes.push_back(element), strides.push_back(1);
+  const auto* first = tensor.storage.data() + tensor.offset * element;
+  const auto bytes =
+      at::from_blob(const_cast<uint8_t*>(first), sizes, strides, at::dtype(at::kByte))
+          .clone(at::MemoryFormat::Contiguous);
+  // A bool with any other byte than 0 and 1 is undefined behaviour.
+  if (tensor.type == at::kBool) return bytes.ne(0).squeeze(-1);
+  return bytes.view(tensor.type).squeeze(-1);
+}
+
+TensorMap copy_all(const PickleDict& state_dict, size_t file_size) {
+  TensorMap tensors;
+  // Tied weights share bytes, but not without end.
+  uint64_t left = 16 * static_cast<uint64_t>(file_size);
+  for (const auto& [key, value] : state_dict.items) {
+    const auto* name = std::get_if<std::string_view>(&key);
+    auto* const* tensor = std::get_if<PickledTensor*>(&value);
+    if (name == nullptr || tensor == nullptr) continue;
+    const int64_t count = checked_count(**tensor, std::string(*name));
+    const uint64_t bytes = static_cast<uint64_t>(count) * at::elementSize((*tensor)->type);
+    if (bytes > left) throw FormatError("its tensors overlap each other");
+    left -= bytes;
+    tensors.insert_or_assign(std::string(*name), copy(**tensor, count));
+  }
+  return tensors;
+}
+
+void check_kind(std::span<const uint8_t> bytes) {
+  const auto starts_with = [&](std::initializer_list<uint8_t> magic) {
+    return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
+  };
+  if (starts_with({'P', 'K'})) return;
+  if (starts_with({0x80, 2}))
+    throw FormatError(
+        "written by PyTorch before 1.6; load it with a newer PyTorch and torch.save it again");
+  throw FormatError("not a PyTorch file");
+}
+
+TensorMap read(std::span<const uint8_t> bytes) {
+  check_kind(bytes);
+  const ZipArchive archive(bytes);
+  const auto pickle_name = archive.find_name("data.pkl");
+  if (!pickle_name) throw FormatError("not a PyTorch file: the zip archive holds no data.pkl");
+  const auto folder = pickle_name->substr(0, pickle_name->size() - std::strlen("data.pkl"));
+  if (archive.find(folder + "constants.pkl"))
+    throw FormatError("a TorchScript program; save model.state_dict() instead");
+  if (const auto order = archive.find(folder + "byteorder");
+      order && ByteReader(*order).text(order->size()) != "little")
+    throw FormatError("written on a big-endian machine, which is not supported");
+
+  Unpickler unpickler(*archive.find(*pickle_name), [&](std::string_view key) {
+    const auto storage = archive.find(folder + "data/" + std::string(key));
+    if (!storage) throw FormatError("a tensor's bytes are missing in the zip archive");
+    return *storage;
+  });
+  const auto* state_dict = find_state_dict(unpickler.run());
+  if (state_dict == nullptr) throw FormatError("holds no state dict");
+  return copy_all(*state_dict, bytes.size());
+}
+
+}  // namespace
+
+TensorMap read_torch_file(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  try {
+    return read(file.bytes());
+  } catch (const FormatError& error) {
+    throw UserError(path.string() + ": " + error.what());
+  }
+}
+
+}  // namespace composer

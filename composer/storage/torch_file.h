@@ -1,0 +1,17 @@
+// State dicts that PyTorch saved (torch.save since 1.6: a zip archive with a pickle and the
+// tensors' bytes).
+#pragma once
+
+#include "composer/storage/safetensors.h"
+
+namespace composer {
+
+/// The tensors of a .pth or .pt file by name, on the CPU, row-major, with memory of their own.
+/// Takes the state dict itself or a dict that holds one under a usual key ("state_dict", "model",
+/// "model_state_dict", "module", "state", "net"). The pickle is read by an interpreter of the few
+/// instructions that tensors need: nothing is ever executed. Throws UserError naming the file and
+/// the reason: older than PyTorch 1.6, cut off, a whole model or another object instead of a state
+/// dict, tensors outside the file.
+TensorMap read_torch_file(const std::filesystem::path& path);
+
+}  // namespace composer

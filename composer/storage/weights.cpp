@@ -1,0 +1,121 @@
+#include "composer/storage/weights.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "composer/error.h"
+#include "composer/storage/torch_file.h"
+
+namespace composer {
+namespace {
+
+constexpr const char* checkpoint_file = "model-00001-of-00001.safetensors";
+
+bool starts_like_zip(const std::filesystem::path& path) {
+  char magic[2] = {};
+  std::ifstream(path, std::ios::binary).read(magic, sizeof magic);
+  return magic[0] == 'P' && magic[1] == 'K';
+}
+
+TensorMap without_prefix(TensorMap tensors, const std::string& prefix) {
+  const auto has_prefix = [&](const auto& item) { return item.first.starts_with(prefix); };
+  if (tensors.empty() || !std::all_of(tensors.begin(), tensors.end(), has_prefix)) return tensors;
+  TensorMap stripped;
+  for (auto& [name, tensor] : tensors)
+    stripped.emplace(name.substr(prefix.size()), std::move(tensor));
+  return stripped;
+}
+
+/// "3 missing (a, b, c)"; long lists are cut.
+class NameList {
+ public:
+  void add(const std::string& item) {
+    if (++count_ <= shown) text_ += (count_ == 1 ? "" : ", ") + item;
+  }
+  bool empty() const { return count_ == 0; }
+  std::string str() const {
+    return std::to_string(count_) + " (" + text_ + (count_ > shown ? ", ..." : "") + ")";
+  }
+
+ private:
+  static constexpr int64_t shown = 4;
+  int64_t count_ = 0;
+  std::string text_;
+};
+
+std::string shape(const at::Tensor& tensor) {
+  std::string text;
+  for (const int64_t length : tensor.sizes())
+    text += (text.empty() ? "" : ", ") + std::to_string(length);
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+TensorMap model_tensors(const torch::nn::Module& model) {
+  TensorMap tensors;
+  for (const auto& item : model.named_parameters()) tensors.emplace(item.key(), item.value());
+  for (const auto& item : model.named_buffers()) tensors.emplace(item.key(), item.value());
+  return tensors;
+}
+
+TensorMap read_weights(const std::filesystem::path& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    const auto file = path / checkpoint_file;
+    if (!std::filesystem::exists(file, error))
+      throw UserError(path.string() + ": not a checkpoint: it holds no " + checkpoint_file);
+    return read_safetensors(file);
+  }
+  const auto kind = path.extension();
+  const bool pytorch = kind == ".pth" || kind == ".pt" || kind == ".ckpt" || kind == ".bin";
+  auto tensors = pytorch || starts_like_zip(path) ? read_torch_file(path) : read_safetensors(path);
+  for (const char* prefix : {"_orig_mod.", "module.", "_orig_mod."})
+    tensors = without_prefix(std::move(tensors), prefix);
+  return tensors;
+}
+
+void assign_weights(Model& model, const TensorMap& tensors, const std::string& source) {
+  NameList missing, unexpected, misshaped;
+  std::string hint;
+  auto targets = model_tensors(model);
+  for (const auto& [name, target] : targets) {
+    const auto found = tensors.find(name);
+    if (found == tensors.end()) {
+      if (!name.ends_with("num_batches_tracked")) missing.add(name);
+    } else if (found->second.sizes() != target.sizes()) {
+      misshaped.add(name + ": " + shape(found->second) + " in the file, " + shape(target) +
+                    " in the model");
+      if (target.dim() == 2 && found->second.dim() == 2 && target.size(0) == model.num_classes())
+        hint = "; was it trained with num_classes " + std::to_string(found->second.size(0)) + "?";
+    }
+  }
+  for (const auto& [name, tensor] : tensors)
+    if (!targets.contains(name)) unexpected.add(name);
+
+  std::vector<std::string> problems;
+  const auto report = [&](const std::string& what, const NameList& names) {
+    if (!names.empty()) problems.push_back(source + ": " + what + ": " + names.str());
+  };
+  report("tensors that the model has and the file lacks", missing);
+  report("tensors that the file has and the model lacks", unexpected);
+  report("tensors of another shape", misshaped);
+  if (!problems.empty()) {
+    problems.back() += hint.empty() ? "; do model_name and the algorithms fit the file?" : hint;
+    throw UserError(problems);
+  }
+
+  const at::NoGradGuard no_grad;
+  for (auto& [name, target] : targets) {
+    const auto found = tensors.find(name);
+    if (found == tensors.end())
+      target.zero_();
+    else
+      target.copy_(found->second);
+  }
+}
+
+void load_weights(Model& model, const std::filesystem::path& path) {
+  assign_weights(model, read_weights(path), path.string());
+}
+
+}  // namespace composer
