@@ -91,4 +91,5 @@ def main():
                           max_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/launcher.h"
 #include "composer/builtin.h"
+#include "composer/cpu_allocator.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/recipe/registry.h"
@@ -85,6 +86,7 @@ const std::vector<std::string>& command_names() {
 
 int main(int argc, char** argv) {
   try {
+    install_cpu_allocator();
     add_builtin_components();
     return run(Words(argv + 1, argv + argc));
   } catch (const UserError& error) {
