@@ -34,8 +34,13 @@ at::Tensor resize_batch(const at::Tensor& images, ImageSize size, std::string_vi
 
 std::string ProgressiveResizing::Params::check() const {
   constexpr double rounding = 1e-9;
-  if (delay_fraction + finetune_fraction <= 1 + rounding) return "";
-  return "delay_fraction + finetune_fraction must be at most 1";
+  const char* sum = delay_fraction + finetune_fraction <= 1 + rounding
+                        ? ""
+                        : "delay_fraction + finetune_fraction must be at most 1\n";
+  const char* targets =
+      resize_targets ? "resize_targets: must be false: the target of a classification has no size"
+                     : "";
+  return std::string(sum) + targets;
 }
 
 double ProgressiveResizing::scale(double elapsed, const Params& params) {

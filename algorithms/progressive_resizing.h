@@ -29,6 +29,7 @@ class ProgressiveResizing : public Algorithm {
     double finetune_fraction = 0.2;
     double delay_fraction = 0.5;
     int64_t size_increment = 4;
+    bool resize_targets = false;
 
     void fields(auto&& f) {
       f("mode", mode, "how images get smaller", one_of("resize", "crop"));
@@ -39,6 +40,7 @@ class ProgressiveResizing : public Algorithm {
       f("delay_fraction", delay_fraction, "share of training at its start that sees the first size",
         in(0.0, 1.0));
       f("size_increment", size_increment, "widths are multiples of this many pixels", at_least(1));
+      f("resize_targets", resize_targets, "false: the target of a classification has no size");
     }
     std::string check() const;
   };

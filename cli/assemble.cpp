@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "composer/device.h"
 #include "composer/error.h"
@@ -33,12 +34,15 @@ std::shared_ptr<Loader> open(const Recipe& recipe, const Model& model, bool trai
   const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
   try {
     const auto dataset = component->build();
-    const auto classes = static_cast<int64_t>(dataset->class_names().size());
-    if (classes > model.num_classes())
-      throw UserError("the data have " + std::to_string(classes) + " classes, the model " +
+    const auto classes = dataset->num_classes();
+    if (classes && *classes > model.num_classes())
+      throw UserError("the data have " + std::to_string(*classes) + " classes, the model " +
                       std::to_string(model.num_classes()) + "; set model." + recipe.model->name() +
                       ".num_classes");
-    return dataset->open(loader_options(recipe, training));
+    auto options = loader_options(recipe, training);
+    options.pin_memory =
+        recipe.options.dataloader.pin_memory && !resolve_device(recipe.options.device).is_cpu();
+    return dataset->open(options);
   } catch (const UserError& error) {
     std::vector<std::string> problems;
     for (const auto& problem : error.problems())
@@ -46,6 +50,26 @@ std::shared_ptr<Loader> open(const Recipe& recipe, const Model& model, bool trai
     throw UserError(problems);
   }
 }
+
+/// Gathers what is wrong, so that the user hears of everything at once.
+class Findings {
+ public:
+  void add(const std::string& problem) { lines_.push_back(problem); }
+  template <class Step>
+  void collect(const Step& step) {
+    try {
+      step();
+    } catch (const UserError& error) {
+      lines_.insert(lines_.end(), error.problems().begin(), error.problems().end());
+    }
+  }
+  void raise() const {
+    if (!lines_.empty()) throw UserError(lines_);
+  }
+
+ private:
+  std::vector<std::string> lines_;
+};
 
 void refuse_several_ranks() {
   const char* world_size = std::getenv("WORLD_SIZE");
@@ -65,6 +89,23 @@ void warn_of_options_without_effect(const DataloaderOptions& options) {
 
 }  // namespace
 
+void check_load_path(const std::string& text) {
+  namespace fs = std::filesystem;
+  const fs::path path = text;
+  if (path.empty()) return;
+  if (!fs::exists(path)) throw UserError("load_path: " + text + " does not exist");
+  if (!fs::is_directory(path) || fs::exists(path / "manifest.json")) return;
+  for (const char* below : {"latest", "checkpoints/latest"})
+    if (fs::exists(path / below / "manifest.json"))
+      throw UserError("load_path: " + text + " is no checkpoint; did you mean " +
+                      (path / below).string() + "?");
+  throw UserError("load_path: " + text + " is no checkpoint: it has no manifest.json");
+}
+
+std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe) {
+  return build_all(recipe.schedulers);
+}
+
 std::shared_ptr<Model> build_model(const Recipe& recipe) {
   at::manual_seed(static_cast<uint64_t>(recipe.options.seed));
   return recipe.model->build();
@@ -78,7 +119,6 @@ LoaderOptions loader_options(const Recipe& recipe, bool training) {
   loader.seed = static_cast<uint64_t>(options.seed);
   loader.num_workers = options.dataloader.num_workers;
   loader.prefetch_factor = options.dataloader.prefetch_factor;
-  loader.pin_memory = options.dataloader.pin_memory && !resolve_device(options.device).is_cpu();
   const auto subset = training ? options.train_subset_num_batches : options.eval_subset_num_batches;
   if (subset > 0) loader.subset_num_batches = subset;
   return loader;
@@ -95,20 +135,31 @@ TrainerParts assemble_model(const Recipe& recipe) {
 }
 
 TrainerParts assemble_evaluation(const Recipe& recipe) {
-  if (!recipe.val_dataset) throw UserError("val_dataset: missing: there is nothing to evaluate on");
-  auto parts = assemble_model(recipe);
-  parts.eval_loader = open(recipe, *parts.model, false);
+  Findings findings;
+  findings.collect([&] { check_load_path(recipe.options.load_path); });
+  if (!recipe.val_dataset) findings.add("val_dataset: missing: there is nothing to evaluate on");
+  TrainerParts parts;
+  findings.collect([&] { parts = assemble_model(recipe); });
+  if (recipe.val_dataset && parts.model)
+    findings.collect([&] { parts.eval_loader = open(recipe, *parts.model, false); });
+  findings.raise();
   return parts;
 }
 
 TrainerParts assemble_training(const Recipe& recipe) {
   refuse_several_ranks();
   warn_of_options_without_effect(recipe.options.dataloader);
+  const auto& options = recipe.options;
+  Findings findings;
+  findings.collect([&] { check_load_path(options.load_path); });
+  findings.collect([&] { RunFolder(options.run_dir, options.run_name, options.autoresume); });
   auto parts = assemble_model(recipe);
-  parts.train_loader = open(recipe, *parts.model, true);
-  if (recipe.val_dataset) parts.eval_loader = open(recipe, *parts.model, false);
+  findings.collect([&] { parts.train_loader = open(recipe, *parts.model, true); });
+  if (recipe.val_dataset)
+    findings.collect([&] { parts.eval_loader = open(recipe, *parts.model, false); });
+  findings.raise();
   parts.optimizer = recipe.optimizer->build();
-  parts.schedulers = build_all(recipe.schedulers);
+  parts.schedulers = build_schedulers(recipe);
   parts.loggers = build_all(recipe.loggers);
   return parts;
 }

@@ -11,6 +11,11 @@ std::shared_ptr<Model> build_model(const Recipe& recipe);
 
 LoaderOptions loader_options(const Recipe& recipe, bool training);
 
+/// UserError when `path` is neither empty nor something that weights can be loaded from.
+void check_load_path(const std::string& path);
+
+std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe);
+
 /// Model, algorithms and callbacks; no data, no optimizer.
 TrainerParts assemble_model(const Recipe& recipe);
 

@@ -28,10 +28,10 @@ double median(std::vector<double> values) {
 /// One batch of noise, again and again: nothing is loaded.
 class FixedBatchLoader : public Loader {
  public:
-  FixedBatchLoader(int64_t batch_size, int64_t resolution, int64_t num_classes)
+  FixedBatchLoader(int64_t batch_size, int64_t resolution, int64_t num_classes, at::Device device)
       : normalization_{{127.5, 127.5, 127.5}, {73.6, 73.6, 73.6}}, size_{resolution, resolution} {
-    batch_.input = at::randint(256, {batch_size, resolution, resolution, 3}, at::kByte);
-    batch_.target.classes = at::randint(num_classes, {batch_size}, at::kLong);
+    batch_.input = at::randint(256, {batch_size, resolution, resolution, 3}, at::kByte).to(device);
+    batch_.target.classes = at::randint(num_classes, {batch_size}, at::kLong).to(device);
   }
   int64_t batches_per_epoch() const override { return 1 << 20; }
   int64_t samples_per_epoch() const override { return batches_per_epoch() * batch_.samples(); }
@@ -82,8 +82,9 @@ class StubModel : public Model {
   StubModel(int64_t batch_size, int64_t classes)
       : classes_(classes), logits_(at::zeros({batch_size, classes})) {
     weight_ = register_parameter("weight", at::zeros({}));
+    register_buffer("logits", logits_);
   }
-  at::Tensor forward(const at::Tensor&) override { return logits_; }
+  at::Tensor forward(const at::Tensor&) override { return named_buffers()["logits"]; }
   at::Tensor loss(const at::Tensor&, const Target&) override { return weight_.clone(); }
   int64_t num_classes() const override { return classes_; }
 
@@ -98,6 +99,10 @@ class StubOptimizer : public Optimizer {
 
  protected:
   void update(Update&) override {}
+};
+
+struct Interrupted {
+  int signal;
 };
 
 struct StepSetting {
@@ -130,13 +135,14 @@ std::vector<double> time_steps(TrainerParts parts, int64_t warmup, const StepSet
   parts.options.log_interval = {10, TimeUnit::batch};
   parts.options.progress_bar = false;
   parts.train_loader = std::make_shared<FixedBatchLoader>(setting.batch_size, setting.resolution,
-                                                          parts.model->num_classes());
+                                                          parts.model->num_classes(),
+                                                          resolve_device(setting.device));
   const auto timer = std::make_shared<StepTimer>(warmup, setting.steps);
   parts.callbacks.push_back(
       {"timer", timer, subscriptions<StepTimer>(static_cast<const StepTimer*>(nullptr))});
   Trainer trainer(std::move(parts));
   const auto summary = trainer.fit();
-  if (summary.signal != 0) throw RunError("interrupted");
+  if (summary.signal != 0) throw Interrupted{summary.signal};
   if (device != nullptr) *device = summary.device;
   return timer->seconds();
 }
@@ -259,8 +265,12 @@ int overhead_command(const Words& words) {
 int bench_command(const Words& words) {
   const std::string what = words.empty() ? "" : words[0];
   const Words rest(words.begin() + (words.empty() ? 0 : 1), words.end());
-  if (what == "step") return step_command(rest);
-  if (what == "overhead") return overhead_command(rest);
+  try {
+    if (what == "step") return step_command(rest);
+    if (what == "overhead") return overhead_command(rest);
+  } catch (const Interrupted& interrupted) {
+    return 128 + interrupted.signal;
+  }
   if (what == "loader")
     throw UserError("composer bench: loader comes with a later version; there are: step, overhead");
   if (what == "--help" || what == "-h") {

@@ -38,6 +38,9 @@ bool looks_like_image(const fs::path& path) {
 
 std::vector<std::string> files_of(const fs::path& source) {
   if (!fs::exists(source)) throw UserError("--source: " + source.string() + " does not exist");
+  if (source.extension() == ".beton")
+    throw UserError(
+        "--source: .beton files come with a later version; give an image or a folder of images");
   if (!fs::is_directory(source)) return {source.string()};
   std::vector<std::string> files;
   size_t others = 0;
@@ -102,6 +105,7 @@ int predict_command(const Words& words) {
 
   const auto recipe = resolve_for_use(file, app.remaining());
   if (!recipe.val_dataset) throw UserError("val_dataset: missing: it says how images are prepared");
+  check_load_path(recipe.options.load_path);
   const auto files = files_of(source);
   auto options = loader_options(recipe, false);
   options.subset_num_batches.reset();
@@ -115,7 +119,7 @@ int predict_command(const Words& words) {
       for (const double c : numbers(classes[i])) line["classes"].push_back(static_cast<int64_t>(c));
       line["probabilities"] = numbers(values[i]);
       if (logits_too) line["logits"] = numbers(logits[i]);
-      std::cout << line.dump() << '\n';
+      std::cout << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
     }
   });
   std::cout.flush();

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <map>
@@ -38,18 +39,43 @@ fs::path find_program(const std::string& name) {
 Launch take_launch_options(Words& words) {
   static const std::map<std::string, int64_t> least{
       {"-n", 1}, {"--nproc", 1}, {"--node_rank", 0}, {"--world_size", 1}, {"--master_port", 1}};
+  // -n8 and --nproc=8 are -n 8.
+  for (size_t i = 0; i < words.size() && words[i].starts_with("-"); ++i) {
+    const auto& word = words[i];
+    const auto equals = word.find('=');
+    if (word.starts_with("-n") && word.size() > 2 &&
+        std::isdigit(static_cast<unsigned char>(word[2]))) {
+      const auto number = word.substr(2);
+      words[i] = "-n";
+      words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, number);
+    } else if (equals != std::string::npos && least.contains(word.substr(0, equals))) {
+      const auto value = word.substr(equals + 1);
+      words[i].resize(equals);
+      words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, value);
+    } else if (!least.contains(word)) {
+      break;
+    }
+    ++i;
+  }
   Launch launch;
   bool world_size_given = false;
+  int64_t node_rank = 0;
   while (!words.empty() && (least.contains(words[0]) || words[0] == "--master_addr")) {
     if (words.size() < 2) throw UserError(words[0] + ": needs a value");
     if (words[0] != "--master_addr") {
       const auto value = whole_number(words[0], words[1], least.at(words[0]));
       if (words[0] == "-n" || words[0] == "--nproc") launch.ranks = value;
+      if (words[0] == "--node_rank") node_rank = value;
+      if (words[0] == "--master_port") launch.master_port = words[1];
       if (words[0] == "--world_size") launch.world_size = value, world_size_given = true;
     }
+    if (words[0] == "--master_addr") launch.master_addr = words[1];
     words.erase(words.begin(), words.begin() + 2);
   }
   if (!world_size_given) launch.world_size = launch.ranks;
+  if (node_rank > 0 && launch.world_size <= launch.ranks)
+    throw UserError("--node_rank: " + std::to_string(node_rank) +
+                    " on one machine; give --world_size, the ranks of all machines");
   if (launch.world_size < launch.ranks)
     throw UserError("--world_size: " + std::to_string(launch.world_size) + " is less than the " +
                     std::to_string(launch.ranks) + " ranks of this machine (-n)");
@@ -74,6 +100,8 @@ int start_program(const Launch& launch, const Words& words) {
   arguments.push_back(nullptr);
   for (const char* name : {"RANK", "LOCAL_RANK", "NODE_RANK"}) setenv(name, "0", 1);
   for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) setenv(name, "1", 1);
+  setenv("MASTER_ADDR", launch.master_addr.c_str(), 1);
+  setenv("MASTER_PORT", launch.master_port.c_str(), 1);
   execv(program.c_str(), arguments.data());
   throw UserError(program.string() + ": cannot be started");
 }

@@ -11,6 +11,7 @@ namespace composer {
 struct Launch {
   int64_t ranks = 1;       ///< on this machine
   int64_t world_size = 1;  ///< on all machines
+  std::string master_addr = "127.0.0.1", master_port = "29500";
 };
 
 /// Takes -n, --node_rank, --world_size, --master_addr and --master_port off the front of `words`.

@@ -11,6 +11,8 @@ namespace {
 
 /// The longest table of the schedule; more changes than this are thinned out.
 constexpr size_t most_rows = 40;
+/// A run of more batches is looked at in strides.
+constexpr int64_t most_looks = 200000;
 
 struct Length {
   int64_t samples = 0, batches = 0;
@@ -41,6 +43,10 @@ Length length_of(const Recipe& recipe) {
       length.batches = *options.subset_num_batches;
       length.samples = length.batches * size;
     }
+    if (length.batches == 0)
+      throw UserError("train_batch_size: " + std::to_string(size) + " is more than the " +
+                      std::to_string(*published) + " samples of train_dataset." +
+                      recipe.train_dataset->name());
     return length;
   }
 }
@@ -88,17 +94,13 @@ void print_row(std::ostream& out, const Timestamp& time, const Row& row) {
 void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, State& state) {
   const auto total = state.schedule.total_batches();
   out << "\nschedule:\n";
+  const auto schedulers = build_schedulers(recipe);
+  for (const auto& warning : check(schedulers, state.schedule, recipe.options.scale_schedule_ratio))
+    out << "  warning: " << warning << '\n';
   if (!total) {
     out << "  runs for " << state.schedule.max_duration.str()
         << ", however many batches these are\n";
     return;
-  }
-  std::vector<std::shared_ptr<Scheduler>> schedulers;
-  for (const auto& scheduler : recipe.schedulers) {
-    schedulers.push_back(scheduler->build());
-    for (const auto& warning :
-         schedulers.back()->check(state.schedule, recipe.options.scale_schedule_ratio))
-      out << "  warning: " << warning << '\n';
   }
   double lr = 0;
   for (const auto& field : recipe.optimizer->fields().fields)
@@ -117,11 +119,13 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
   };
   std::vector<std::pair<Timestamp, Row>> rows;
   Row last;
-  for (int64_t batch = 0; batch < *total; ++batch) {
+  const int64_t step = *total / most_looks + 1;
+  for (int64_t look = 0; look < *total + step - 1; look += step) {
+    const int64_t batch = std::min(look, *total - 1);
     state.time = at_batch(batch);
     auto row = row_at(recipe, schedulers, engine, state, lr);
     const bool shown =
-        batch == 0 || batch + 1 == *total || batch * 10 / *total != (batch - 1) * 10 / *total;
+        batch == 0 || batch + 1 == *total || batch * 10 / *total != (batch - step) * 10 / *total;
     if (shown || !same_step(row, last)) rows.emplace_back(state.time, row);
     last = std::move(row);
   }

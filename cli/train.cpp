@@ -47,15 +47,19 @@ int train_command(const Words& words) {
       "train");
   std::string file;
   bool dump_only = false, plan_only = false;
-  app.add_option(
+  const auto* file_option = app.add_option(
       "-f,--file", file,
       "recipe: a path, or a name from `composer list recipes` (default: the quickstart)");
   app.add_flag("--plan", plan_only, "print what would run, without training");
   app.add_flag("--dump", dump_only, "print the resolved recipe as YAML");
   app.allow_extras();
+  TrainerOptions options;
+  app.footer("The run's own keys (composer describe shows those of components):\n" +
+             help_text(collect(options)));
   if (!parse(app, words)) return 0;
 
-  const auto recipe = resolve(find_recipe(file.empty() ? "quickstart" : file), app.remaining());
+  const auto recipe =
+      resolve(find_recipe(file_option->count() == 0 ? "quickstart" : file), app.remaining());
   if (dump_only) {
     std::cout << dump(recipe);
     return 0;

@@ -26,13 +26,15 @@ void* map(size_t size) {
   auto* begin = static_cast<char*>(mapping);
   auto* block = reinterpret_cast<char*>(round_up(reinterpret_cast<uintptr_t>(begin), huge_page));
   if (block > begin) munmap(begin, static_cast<size_t>(block - begin));
-  if (begin + room > block + size) munmap(block + size, static_cast<size_t>(begin + room - block - size));
+  if (begin + room > block + size)
+    munmap(block + size, static_cast<size_t>(begin + room - block - size));
   if (size >= huge_page) madvise(block, size, MADV_HUGEPAGE);
   return block;
 }
 
 [[noreturn]] void out_of_memory(size_t bytes) {
-  throw RunError("out of memory: " + std::to_string(bytes >> 20) + " MiB for a tensor; a smaller batch, or grad_accum, needs less");
+  throw RunError("out of memory: " + std::to_string(bytes >> 20) +
+                 " MiB for a tensor; a smaller batch, or grad_accum, needs less");
 }
 
 }  // namespace
@@ -51,7 +53,9 @@ c10::DataPtr CpuAllocator::allocate(size_t bytes) {
 
 c10::DeleterFnPtr CpuAllocator::raw_deleter() const { return &release; }
 
-void CpuAllocator::copy_data(void* to, const void* from, size_t bytes) const { std::memcpy(to, from, bytes); }
+void CpuAllocator::copy_data(void* to, const void* from, size_t bytes) const {
+  std::memcpy(to, from, bytes);
+}
 
 void CpuAllocator::release(void* block) {
   const bool may_be_large = reinterpret_cast<uintptr_t>(block) % huge_page == 0;
@@ -94,9 +98,9 @@ bool CpuAllocator::keep(void* block) {
 
 void CpuAllocator::unmap_oldest(size_t bytes) {
   for (size_t freed = 0; freed < bytes && !kept_.empty();) {
-    const auto oldest = std::min_element(kept_.begin(), kept_.end(), [](const auto& a, const auto& b) {
-      return a.second.freed < b.second.freed;
-    });
+    const auto oldest = std::min_element(
+        kept_.begin(), kept_.end(),
+        [](const auto& a, const auto& b) { return a.second.freed < b.second.freed; });
     munmap(oldest->second.block, oldest->first);
     freed += oldest->first;
     mapped_ -= oldest->first;

@@ -1,5 +1,6 @@
-// Memory of CPU tensors: large blocks are kept when they are freed and backed by huge pages. A training step asks for the
-// same blocks again and again; fresh pages from the system for each would cost up to half of a small network's step.
+// Memory of CPU tensors: large blocks are kept when they are freed and backed by huge pages. A
+// training step asks for the same blocks again and again; fresh pages from the system for each
+// would cost up to half of a small network's step.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -12,9 +13,9 @@
 
 namespace composer {
 
-/// Blocks of half a MiB and more come from mappings of its own; a freed one serves a later request that it fits to a
-/// quarter. Kept blocks make room, the longest unused first, once what is mapped exceeds by a quarter the most that was
-/// ever in use at one time.
+/// Blocks of half a MiB and more come from mappings of its own; a freed one serves a later request
+/// that it fits to a quarter. Kept blocks make room, the longest unused first, once what is mapped
+/// exceeds by a quarter the most that was ever in use at one time.
 class CpuAllocator final : public c10::Allocator {
  public:
   static constexpr size_t least = 512 << 10;
@@ -47,7 +48,8 @@ class CpuAllocator final : public c10::Allocator {
   uint64_t frees_ = 0;
 };
 
-/// Makes CpuAllocator::instance() the allocator of all CPU tensors made from now on. Repeating it does nothing.
+/// Makes CpuAllocator::instance() the allocator of all CPU tensors made from now on. Repeating it
+/// does nothing.
 void install_cpu_allocator();
 
 }  // namespace composer

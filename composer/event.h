@@ -1,8 +1,10 @@
+// clang-format off
 // The training loop, drawn with every event in the place where it fires. Names and order are
 // MosaicML Composer's.
 //
-//   init                              model on the CPU, before optimizer, checkpoint and move to
-//   the device: surgery fit_start while time < max_duration:
+//   init                              surgery: model on the CPU; no optimizer, no checkpoint yet
+//   fit_start
+//   while time < max_duration:
 //     epoch_start                     not fired again when a run resumes in mid-epoch
 //     for batch in loader:
 //       (the batch goes to the device and is normalised)
@@ -35,6 +37,7 @@
 //
 // Prediction fires predict_start ... predict_end in the places of eval_start ... eval_end.
 // On events that close a pair, marked `closing`, algorithms run in reverse order.
+// clang-format on
 #pragma once
 
 #include <bitset>

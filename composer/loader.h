@@ -45,9 +45,9 @@ class Loader {
   /// changes.
   virtual void start(int64_t epoch, int64_t batch, SizePlan plan = {}) = 0;
 
-  /// The next batch: input uint8 [N, H, W, C] on the CPU (pinned where asked). Nothing once at the
-  /// end of each epoch; the call after that begins the next epoch. Throws what a worker thread
-  /// threw.
+  /// The next batch: input uint8 [N, H, W, C] and target.classes on the CPU (pinned where asked).
+  /// Nothing once at the end of each epoch; the call after that begins the next epoch. Throws what
+  /// a worker thread threw.
   virtual std::optional<Batch> next() = 0;
 };
 
@@ -58,7 +58,7 @@ struct LoaderOptions {
   int64_t prefetch_factor = 2;  ///< batches kept ready
   bool pin_memory = false;
   std::optional<int64_t> subset_num_batches =
-      std::nullopt;  ///< end each epoch after this many batches
+      std::nullopt;  ///< end each epoch after this many batches; more than it has: a warning
 };
 
 /// Where images come from. A recipe's train_dataset and val_dataset each name one.
@@ -80,6 +80,10 @@ class Dataset {
   virtual std::optional<int64_t> published_samples() const { return std::nullopt; }
   virtual bool drop_last() const = 0;
   virtual ImageSize image_size() const = 0;
+
+  /// How many class indices the data can have: a model needs as many outputs. Nothing where that is
+  /// not known. May read the data's folder.
+  virtual std::optional<int64_t> num_classes() const { return std::nullopt; }
 
   /// Names of the classes in order of their index; empty when the set has none. May read the data's
   /// folder.

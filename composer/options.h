@@ -68,20 +68,21 @@ struct TrainerOptions {
       one_of("auto", "cpu", "gpu"));
     f("seed", seed, "of every random number", in(0, 4294967295.0));
     f("deterministic_mode", deterministic_mode,
-      "the same bytes from every run, also on a GPU; slower");
+      "only deterministic operations, for the same bytes also on a GPU; slower");
     f("grad_accum", grad_accum, "microbatches a step is split into", at_least(1),
       later("auto", "the number of microbatches, for instance 1"));
     f("grad_clip_norm", grad_clip_norm, "largest norm of all gradients; -1 = no limit",
       above(0).or_exactly(-1));
-    f("scale_schedule_ratio", scale_schedule_ratio, "stretches max_duration and the schedules",
-      above(0));
+    f("scale_schedule_ratio", scale_schedule_ratio,
+      "factor on max_duration and on the schedules' times (0.5 = half as long)", above(0));
     f("train_subset_num_batches", train_subset_num_batches,
       "ends each epoch after this many batches; -1 = all", at_least(1).or_exactly(-1));
     f("eval_subset_num_batches", eval_subset_num_batches,
       "ends each evaluation after this many batches; -1 = all", at_least(1).or_exactly(-1));
     f("dataloader", dataloader, "threads and buffers of both data loaders");
     f("run_name", run_name, "name of the run's folder; a new one is made up if there is none");
-    f("run_dir", run_dir, "folder that holds the folders of runs");
+    f("run_dir", run_dir,
+      "folder that holds the folders of runs; none = nothing is left on the disk");
     f("log_interval", log_interval, "how often values are logged, in ep, ba or sp");
     f("save_interval", save_interval, "how often to save, in ep, ba or sp; 0 = only at the end");
     f("save_num_checkpoints_to_keep", save_num_checkpoints_to_keep,
@@ -105,6 +106,11 @@ struct TrainerOptions {
       problems += "max_duration: must be in ep, ba, sp or sec, not " + max_duration.str() + "\n";
     if (autoresume && run_name.empty())
       problems += "autoresume: needs run_name, the run to go on with\n";
+    if (autoresume && run_dir.empty())
+      problems += "autoresume: needs run_dir, where the run to go on with is\n";
+    if (grad_accum > train_batch_size)
+      problems += "grad_accum: must be at most train_batch_size (" +
+                  std::to_string(train_batch_size) + "), not " + std::to_string(grad_accum) + "\n";
     if (load_weights_only && load_path.empty()) problems += "load_weights_only: needs load_path\n";
     if (run_name.find('/') != std::string::npos || run_name == "." || run_name == "..")
       problems += "run_name: must be the name of a folder, not the path '" + run_name + "'\n";

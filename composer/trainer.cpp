@@ -1,5 +1,6 @@
 #include "composer/trainer.h"
 
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 
@@ -16,6 +17,9 @@
 
 namespace composer {
 namespace {
+
+/// Logged values of so many batches are written whatever log_interval says.
+constexpr int64_t most_unwritten_batches = 1000;
 
 /// Batches at the start of a process that its measured speed leaves out.
 constexpr int64_t warmup_batches = 10;
@@ -74,14 +78,14 @@ Trainer::Trainer(TrainerParts parts)
 void Trainer::prepare() {
   if (std::exchange(prepared_, true)) return;
   state_.device = resolve_device(options_.device);
+  if (!state_.device.is_cpu()) at::accelerator::setDeviceIndex(state_.device.index());
   state_.precision = resolve_precision(options_.precision, state_.device);
   set_deterministic(options_.deterministic_mode);
   scaler_ = GradScaler(state_.precision == Precision::amp_fp16, state_.device);
   hits_ = at::zeros({2}, at::TensorOptions(at::kDouble).device(state_.device));
   if (train_loader_)
-    for (const auto& scheduler : schedulers_)
-      for (const auto& warning : scheduler->check(schedule_, options_.scale_schedule_ratio))
-        log::warn(warning);
+    for (const auto& warning : check(schedulers_, schedule_, options_.scale_schedule_ratio))
+      log::warn(warning);
 
   // Surgery may not see the optimizer: it is attached to what surgery leaves.
   auto optimizer = std::exchange(state_.optimizer, nullptr);
@@ -118,6 +122,7 @@ void Trainer::restore() {
     log::warn("seed: the checkpoint's was " + std::to_string(checkpoint.seed) +
               ", the recipe's is " + std::to_string(state_.seed) +
               ": the run goes on with other random draws");
+  check_epochs(path, checkpoint);
   auto& parts = checkpoint.parts;
   const auto hand_out = [&](const auto& members, const std::string& kind) {
     for (const auto& member : members)
@@ -126,14 +131,38 @@ void Trainer::restore() {
   };
   hand_out(engine_.algorithms(), "algorithms");
   hand_out(engine_.callbacks(), "callbacks");
+  const auto tensor = [&](const StateDict& state, const char* name) {
+    const auto found = state.tensors.find(name);
+    if (found == state.tensors.end())
+      throw UserError(path.string() + ": has no tensor '" + name + "'");
+    return found->second;
+  };
   if (auto scaler = parts.extract("scaler"); scaler && scaler_.enabled())
-    scaler_.load(scaler.mapped().tensors.at("scale"), scaler.mapped().tensors.at("growth_tracker"));
-  if (auto metrics = parts.extract("train_metrics"))
-    hits_.copy_(metrics.mapped().tensors.at("hits"));
+    scaler_.load(tensor(scaler.mapped(), "scale"), tensor(scaler.mapped(), "growth_tracker"));
+  if (auto metrics = parts.extract("train_metrics")) hits_.copy_(tensor(metrics.mapped(), "hits"));
   for (const auto& [name, state] : parts)
     log::warn(path.string() + ": holds the state of " + name + ", which this run does not have");
   log::info("resumed from " + path.string());
   if (path.parent_path() == folder_.checkpoints()) saved_batch_ = state_.time.batch;
+}
+
+void Trainer::check_epochs(const std::filesystem::path& path, const Checkpoint& checkpoint) const {
+  if (checkpoint.train_batch_size == schedule_.batch_size &&
+      checkpoint.batches_per_epoch == schedule_.batches_per_epoch &&
+      checkpoint.samples_per_epoch == schedule_.samples_per_epoch)
+    return;
+  const auto text = [](int64_t size, int64_t batches) {
+    return std::to_string(batches) + " batches of " + std::to_string(size) + " an epoch";
+  };
+  const auto problem = path.string() + ": was made with " +
+                       text(checkpoint.train_batch_size, checkpoint.batches_per_epoch) +
+                       ", this run has " + text(schedule_.batch_size, schedule_.batches_per_epoch);
+  if (checkpoint.time.batch_in_epoch > 0)
+    throw UserError(
+        problem +
+        ": it can only go on from an epoch's end like this; keep the data and train_batch_size, or "
+        "set load_weights_only");
+  log::warn(problem);
 }
 
 Summary Trainer::fit() {
@@ -142,16 +171,23 @@ Summary Trainer::fit() {
   add<CheckpointSaver>("save_interval", CheckpointSaver::Params{options_.save_interval});
   if (folder_.kept()) logger_.add(std::make_shared<JsonlSink>());
   logger_.add(std::make_shared<ConsoleSink>(options_.progress_bar));
-  logger_.open({folder_.path(), folder_.run_name(), state_.schedule, state_.time});
+  logger_.open({folder_.path(), folder_.run_name(), state_.schedule, state_.time,
+                evaluated_batch_ == state_.time.batch});
   const InterruptGuard guard;
   try {
     train();
     logger_.flush();
     auto summary = summarize(received_signal() == 0 ? "completed" : "interrupted");
-    folder_.write_summary(summary);
+    if (measured_.batches > 0 || !folder_.has_summary()) folder_.write_summary(summary);
     return summary;
   } catch (...) {
-    folder_.write_summary(summarize("failed"));
+    try {
+      logger_.flush();
+      folder_.write_summary(summarize("failed"));
+    } catch (const std::exception& second) {
+      log::warn(std::string("the failure below could not be noted in the run folder: ") +
+                second.what());
+    }
     throw;
   }
 }
@@ -159,7 +195,14 @@ Summary Trainer::fit() {
 void Trainer::train() {
   clock_start_ = steady_seconds() - state_.time.seconds;
   engine_.run(Event::fit_start, state_);
-  if (state_.time.batch > 0) evaluate_if_due(state_.time.batch_in_epoch == 0);
+  if (state_.time.batch > 0 && state_.schedule.finished(state_.time))
+    log::warn("nothing is left to train: the checkpoint is at epoch " +
+              std::to_string(state_.time.epoch) + ", batch " + std::to_string(state_.time.batch) +
+              ", max_duration is " + state_.schedule.max_duration.str());
+  if (state_.time.batch > 0) {
+    evaluate_if_due(false);
+    if (state_.time.batch_in_epoch == 0) evaluate_if_due(true);
+  }
   schedule_learning_rate();
   train_loader_->start(state_.time.epoch, state_.time.batch_in_epoch);
   while (!stopping()) train_epoch();
@@ -168,10 +211,9 @@ void Trainer::train() {
   if (received_signal() == 0) {
     engine_.run(Event::fit_end, state_);
     logger_.commit("epoch", state_.time);
-    if (options_.eval_interval.value > 0 && evaluated_batch_ != state_.time.batch) run_evaluation();
   }
   save();
-  synchronize(state_.device);
+  wait_for_device();
   state_.time.seconds = seconds();
 }
 
@@ -224,7 +266,8 @@ void Trainer::train_batch(Batch batch) {
   state_.time.seconds = seconds();
   state_.time.next_batch(samples);
   schedule_learning_rate();
-  const bool write = state_.schedule.due(options_.log_interval, state_.time, false);
+  const bool write = state_.schedule.due(options_.log_interval, state_.time, false) ||
+                     state_.time.batch % most_unwritten_batches == 0;
   if (write) log_accuracy();
   engine_.run(Event::batch_end, state_);
   logger_.commit("batch", state_.time);
@@ -290,14 +333,17 @@ void Trainer::end_epoch() {
 }
 
 void Trainer::evaluate_if_due(bool epoch_end) {
-  if (eval_loader_ && evaluated_batch_ != state_.time.batch &&
-      state_.schedule.due(options_.eval_interval, state_.time, epoch_end))
-    run_evaluation();
+  if (!eval_loader_ || evaluated_batch_ == state_.time.batch || options_.eval_interval.value == 0)
+    return;
+  const bool in_epoch = state_.time.batch_in_epoch < state_.schedule.batches_per_epoch;
+  const bool last = received_signal() == 0 && stopping() && (epoch_end || in_epoch);
+  if (last || state_.schedule.due(options_.eval_interval, state_.time, epoch_end)) run_evaluation();
 }
 
 Trainer::Metrics Trainer::run_evaluation() {
   if (!eval_loader_) return {};
   const at::NoGradGuard no_grad;
+  wait_for_device();
   const bool training = state_.model->is_training();
   const auto batch_before = std::exchange(state_.batch, {});
   state_.model->eval();
@@ -386,12 +432,18 @@ Checkpoint Trainer::snapshot() const {
   checkpoint.evaluated_batch = evaluated_batch_;
   checkpoint.seed = state_.seed;
   checkpoint.grad_accum = state_.grad_accum;
+  checkpoint.train_batch_size = schedule_.batch_size;
+  checkpoint.batches_per_epoch = schedule_.batches_per_epoch;
+  checkpoint.samples_per_epoch = schedule_.samples_per_epoch;
   checkpoint.recipe = recipe_;
   checkpoint.model = model_tensors(*state_.model);
   checkpoint.optimizer = state_.optimizer->state_dict();
   const auto collect = [&](const auto& members, const std::string& kind) {
-    for (const auto& member : members)
-      checkpoint.parts[kind + "." + member.name] = member.component->state_dict();
+    for (const auto& member : members) {
+      auto state = member.component->state_dict();
+      if (!state.tensors.empty() || !state.values.empty())
+        checkpoint.parts[kind + "." + member.name] = std::move(state);
+    }
   };
   collect(engine_.algorithms(), "algorithms");
   collect(engine_.callbacks(), "callbacks");
@@ -402,12 +454,20 @@ Checkpoint Trainer::snapshot() const {
   return checkpoint;
 }
 
+void Trainer::wait_for_device() {
+  if (state_.device.is_cpu()) return;
+  const double begin = steady_seconds();
+  synchronize(state_.device);
+  measured_.seconds += steady_seconds() - begin;
+}
+
 void Trainer::save_if_asked() {
   if (engine_.control().take_checkpoint_request()) save();
 }
 
 void Trainer::save() {
   if (saved_batch_ == state_.time.batch || !folder_.kept()) return;
+  wait_for_device();
   logger_.flush();
   state_.time.seconds = seconds();
   save_checkpoint(folder_.checkpoints(), snapshot());

@@ -85,6 +85,9 @@ class Trainer {
   bool stopping();
 
   Checkpoint snapshot() const;
+  void check_epochs(const std::filesystem::path& path, const Checkpoint& checkpoint) const;
+  /// What is queued belongs to training, not to what comes next.
+  void wait_for_device();
   void save_if_asked();
   void save();
   Summary summarize(const std::string& status);

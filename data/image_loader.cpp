@@ -1,5 +1,8 @@
 #include "data/image_loader.h"
 
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
@@ -9,6 +12,7 @@
 #include <thread>
 
 #include "composer/error.h"
+#include "composer/logging/log.h"
 #include "composer/random.h"
 
 namespace composer {
@@ -27,45 +31,59 @@ std::shared_ptr<const Order> shuffled(int64_t samples, uint64_t seed, int64_t ep
   return order;
 }
 
-/// Byte tensors that are lent to batches and used again once nobody else holds them.
+/// Memory for batches: it comes back when the last tensor that shares it goes, in whatever thread.
+/// Up to `kept` free blocks are kept for the next batches.
 class TensorPool {
  public:
-  TensorPool(size_t kept, bool pinned) : kept_(kept), pinned_(pinned) {}
+  TensorPool(size_t kept, bool pinned) : shelf_(std::make_shared<Shelf>()), pinned_(pinned) {
+    shelf_->blocks.reserve(kept);
+  }
 
-  at::Tensor take(int64_t n, int64_t height, int64_t width, int64_t channels) {
-    const int64_t bytes = n * height * width * channels;
+  at::Tensor bytes(at::IntArrayRef shape) {
     // Pinned memory may still be read by a copy to the device after its last holder let go. Its
     // allocator knows when such a copy is done, and caches too.
-    if (pinned_) {
-      return at::empty({n, height, width, channels},
-                       at::TensorOptions(at::kByte).pinned_memory(true));
-    }
-    return buffer(bytes).narrow(0, 0, bytes).view({n, height, width, channels});
+    if (pinned_) return fresh(shape, at::kByte);
+    at::Tensor block = take(c10::multiply_integers(shape));
+    void* const memory = block.mutable_data_ptr();
+    return at::from_blob(
+        memory, shape, [shelf = shelf_, block](void*) { shelf->put(block); }, at::kByte);
+  }
+
+  at::Tensor fresh(at::IntArrayRef shape, at::ScalarType type) const {
+    return at::empty(shape, at::TensorOptions(type).pinned_memory(pinned_));
+  }
+
+  /// Lets go of the free blocks.
+  void clear() {
+    const std::lock_guard guard(shelf_->lock);
+    shelf_->blocks.clear();
   }
 
  private:
-  at::Tensor buffer(int64_t bytes) {
-    size_t place = buffers_.size();
-    for (size_t i = 0; i < buffers_.size(); ++i) {
-      if (buffers_[i].storage().use_count() > 1) continue;
-      place = i;
-      if (buffers_[i].numel() >= bytes) {
-        std::atomic_thread_fence(std::memory_order_acquire);
-        return buffers_[i];
-      }
+  struct Shelf {
+    std::mutex lock;
+    std::vector<at::Tensor> blocks;  // never more than its capacity: put() must not throw
+
+    void put(const at::Tensor& block) {
+      const std::lock_guard guard(lock);
+      if (blocks.size() < blocks.capacity()) blocks.push_back(block);
     }
-    auto fresh = at::empty({bytes}, at::TensorOptions(at::kByte));
-    if (place < buffers_.size()) {
-      buffers_[place] = fresh;
-    } else if (buffers_.size() < kept_) {
-      buffers_.push_back(fresh);
-    }
-    return fresh;
+  };
+
+  at::Tensor take(int64_t bytes) {
+    const std::lock_guard guard(shelf_->lock);
+    auto& blocks = shelf_->blocks;
+    const auto fitting = std::find_if(blocks.begin(), blocks.end(),
+                                      [&](const at::Tensor& b) { return b.numel() >= bytes; });
+    at::Tensor block = fitting != blocks.end() ? std::move(*fitting) : at::Tensor();
+    if (fitting != blocks.end()) blocks.erase(fitting);
+    if (block.defined()) return block;
+    if (!blocks.empty()) blocks.pop_back();  // too small, like all of them
+    return at::empty({bytes}, at::TensorOptions(at::kByte));
   }
 
-  size_t kept_;
+  std::shared_ptr<Shelf> shelf_;
   bool pinned_;
-  std::vector<at::Tensor> buffers_;
 };
 
 /// A batch in the making. Only `taken`, `done` and the failure change while workers fill it; these
@@ -134,6 +152,7 @@ class ImageLoader final : public Loader {
   std::condition_variable work_there_, batch_there_;
   std::deque<std::shared_ptr<Slot>> slots_;
   int64_t open_epoch_ = 0, open_batch_ = 0;  ///< of the next slot
+  int64_t asked_epoch_ = 0;                  ///< the last one that the consumer wants a batch of
   SizePlan plan_;
   std::shared_ptr<const Order> order_;
   int64_t order_epoch_ = -1;
@@ -160,6 +179,11 @@ ImageLoader::ImageLoader(std::shared_ptr<const Source> source, ImageLoaderOption
   }
   batches_ = options_.drop_last ? samples / size : (samples + size - 1) / size;
   if (common_.subset_num_batches) {
+    if (*common_.subset_num_batches > batches_) {
+      log::warn("subset_num_batches: " + std::to_string(*common_.subset_num_batches) +
+                " is more than an epoch has; all its batches are used, which are " +
+                std::to_string(batches_));
+    }
     batches_ = std::clamp<int64_t>(*common_.subset_num_batches, 1, batches_);
   }
   // Small images would cost more in locking than in work.
@@ -190,9 +214,10 @@ void ImageLoader::start(int64_t epoch, int64_t batch, SizePlan plan) {
     for (const auto& slot : slots_) slot->dropped = true;
     slots_.clear();
     cannot_open_ = nullptr;
-    plan_ = options_.follow_plan ? std::move(plan) : SizePlan();
+    plan_ = options_.training ? std::move(plan) : SizePlan();
     open_epoch_ = batch == batches_ ? epoch + 1 : epoch;
     open_batch_ = batch == batches_ ? 0 : batch;
+    asked_epoch_ = epoch;
   }
   epoch_ = epoch, batch_ = batch, started_ = true;
   while (static_cast<int64_t>(workers_.size()) < common_.num_workers) {
@@ -205,6 +230,7 @@ std::optional<Batch> ImageLoader::next() {
   if (!started_) start(0, 0, {});
   if (batch_ == batches_) {
     ++epoch_, batch_ = 0;
+    if (!options_.training) pool_.clear();
     return std::nullopt;
   }
   const auto slot = workers_.empty() ? made_here() : made_by_workers();
@@ -227,6 +253,7 @@ std::shared_ptr<Slot> ImageLoader::made_here() {
 
 std::shared_ptr<Slot> ImageLoader::made_by_workers() {
   std::unique_lock guard(lock_);
+  if (std::exchange(asked_epoch_, epoch_) != epoch_) work_there_.notify_all();
   const auto complete = [&] {
     return !slots_.empty() && slots_.front()->done == slots_.front()->samples;
   };
@@ -251,8 +278,9 @@ void ImageLoader::open_slot() {
     order_epoch_ = open_epoch_;
   }
   slot->order = order_;
-  slot->input = pool_.take(slot->samples, slot->size.height, slot->size.width, source_->channels());
-  slot->classes = at::empty({slot->samples}, at::TensorOptions(at::kLong));
+  slot->input =
+      pool_.bytes({slot->samples, slot->size.height, slot->size.width, source_->channels()});
+  slot->classes = pool_.fresh({slot->samples}, at::kLong);
   slots_.push_back(std::move(slot));
   if (++open_batch_ == batches_) ++open_epoch_, open_batch_ = 0;
 }
@@ -271,7 +299,8 @@ bool ImageLoader::take(Task& task) {
       slot->taken = task.end;
       return true;
     }
-    if (slots_.size() < most && !cannot_open_) {
+    const bool wanted = options_.training || open_epoch_ <= asked_epoch_;
+    if (wanted && slots_.size() < most && !cannot_open_) {
       try {
         open_slot();
         work_there_.notify_all();

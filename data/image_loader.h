@@ -15,7 +15,9 @@ struct ImageLoaderOptions {
   Normalization normalization;
   bool shuffle = false;
   bool drop_last = false;
-  bool follow_plan = false;  ///< give images the size that the plan says; otherwise it is ignored
+  /// Images have the size that the plan says, and the next epoch's batches are prefetched at the
+  /// end of each. Otherwise there is no plan, and no memory is held between epochs.
+  bool training = false;
 };
 
 /// Throws UserError when the source has no samples, or none for a whole batch with drop_last.

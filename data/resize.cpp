@@ -6,6 +6,9 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
 #define COMPOSER_AVX2
+#endif
+// The choice between clones runs before ThreadSanitizer has started, which would crash.
+#if defined(COMPOSER_AVX2) && !defined(__SANITIZE_THREAD__)
 #define COMPOSER_CLONES __attribute__((target_clones("avx2", "default")))
 #else
 #define COMPOSER_CLONES

@@ -21,6 +21,7 @@ void Logger::log(std::string name, double value) {
 }
 
 void Logger::log(std::string name, at::Tensor value) {
+  if (value.is_cpu()) return log(std::move(name), value.item<double>());
   log(name, 0.0);
   const auto same = [&](const auto& entry) { return entry.first == name; };
   std::find_if(open_.values.begin(), open_.values.end(), same)->second = value.detach();
@@ -45,10 +46,6 @@ Logger::Copy Logger::start_copy() {
   if (numbers.empty()) return copy;
 
   const auto together = at::stack(numbers);
-  if (together.is_cpu()) {
-    copy.numbers = together;
-    return copy;
-  }
   copy.numbers = at::empty(together.sizes(), at::TensorOptions(at::kDouble).pinned_memory(true));
   copy.numbers.copy_(together, /*non_blocking=*/true);
   const auto device = together.device();

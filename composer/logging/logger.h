@@ -28,7 +28,9 @@ struct RunInfo {
   std::filesystem::path folder;
   std::string run_name;
   Schedule schedule;
-  Timestamp start;  ///< all zero for a fresh run; a sink drops what it holds of later batches
+  Timestamp start;  ///< all zero for a fresh run; a sink drops what it holds of later batches ...
+  bool start_evaluated =
+      true;  ///< ... and, where false, an evaluation after the last of these: it is repeated
 };
 
 /// A destination of records, in order of time.
@@ -49,7 +51,7 @@ class Logger {
 
   /// Adds to the record now open. A name logged twice keeps the last value.
   void log(std::string name, double value);
-  /// `value`: one number, on any device; read later, so it must not be changed in place.
+  /// `value`: one number; on the run's device it is read later, so it must not be changed in place.
   void log(std::string name, at::Tensor value);
 
   /// Closes the open record. Nothing happens when nothing was logged.

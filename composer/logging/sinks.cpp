@@ -29,6 +29,15 @@ std::string clock(double seconds) {
   return h > 0 ? format("%ld:%02ld:%02ld", h, m, s) : format("%ld:%02ld", m, s);
 }
 
+/// Whether a line of metrics.jsonl belongs to the part of the run that a resumption keeps.
+bool is_kept(const nlohmann::json& entry, const RunInfo& info) {
+  if (!entry.is_object()) return false;
+  const auto batch = entry.value("batch", int64_t{0});
+  const bool repeated =
+      !info.start_evaluated && batch == info.start.batch && entry.value("event", "") == "eval";
+  return batch <= info.start.batch && !repeated;
+}
+
 /// Whether a smaller value is a better one.
 bool smaller_is_better(const std::string& metric) {
   return metric.starts_with("loss") || metric.find("Entropy") != std::string::npos;
@@ -43,11 +52,13 @@ void JsonlSink::open(const RunInfo& info) {
     std::ifstream before(path_);
     for (std::string line; std::getline(before, line);) {
       const auto entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (entry.is_object() && entry.value("batch", int64_t{0}) <= info.start.batch)
-        kept += line + "\n";
+      if (is_kept(entry, info)) kept += line + "\n";
     }
     const auto beside = path_.string() + ".tmp";
-    std::ofstream(beside) << kept;
+    std::ofstream rewritten(beside);
+    rewritten << kept;
+    rewritten.close();
+    if (!rewritten) throw RunError(beside + ": cannot be written (disk full?)");
     std::filesystem::rename(beside, path_);
   }
   file_.open(path_, info.start.batch > 0 ? std::ios::app : std::ios::trunc);
@@ -150,14 +161,31 @@ void ConsoleSink::print_epoch() {
   eval_.reset();
 }
 
-void SummarySink::write(const Record& record) {
-  for (const auto& [name, value] : record.values) {
-    last_[name] = value;
-    if (!name.starts_with("metrics/") && !name.starts_with("loss/")) continue;
-    const auto [entry, fresh] = best_.try_emplace(name, value);
-    if (!fresh && (smaller_is_better(name) ? value < entry->second : value > entry->second))
-      entry->second = value;
+void SummarySink::open(const RunInfo& info) {
+  if (info.start.batch == 0) return;
+  std::ifstream before(info.folder / "metrics.jsonl");
+  for (std::string line; std::getline(before, line);) {
+    const auto entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (!is_kept(entry, info)) continue;
+    for (const auto& [name, value] : entry.items())
+      if (name.find('/') != std::string::npos || name == "lr")
+        take(entry.value("event", ""), name,
+             value.is_number() ? value.get<double>() : std::nan(""));
   }
+}
+
+void SummarySink::write(const Record& record) {
+  for (const auto& [name, value] : record.values) take(record.event, name, value);
+}
+
+void SummarySink::take(std::string_view event, const std::string& name, double value) {
+  last_[name] = value;
+  if (!name.starts_with("metrics/") && !name.starts_with("loss/")) return;
+  if (event == "batch" && name.starts_with("metrics/")) return;  // the mean of an unfinished epoch
+  const auto [entry, fresh] = best_.try_emplace(name, value);
+  if (fresh) return;
+  const bool better = smaller_is_better(name) ? value < entry->second : value > entry->second;
+  if (better || std::isnan(entry->second)) entry->second = value;
 }
 
 }  // namespace composer

@@ -47,15 +47,19 @@ class ConsoleSink : public LogSink {
   double drawn_ = 0;  ///< steady-clock seconds of the last draw
 };
 
-/// The last and the best value of each metric.
+/// The last and the best value of each metric, over the whole run: what stood in metrics.jsonl
+/// before a resumption counts.
 class SummarySink : public LogSink {
  public:
+  void open(const RunInfo& info) override;
   void write(const Record& record) override;
 
   const std::map<std::string, double>& last() const { return last_; }
   const std::map<std::string, double>& best() const { return best_; }
 
  private:
+  void take(std::string_view event, const std::string& name, double value);
+
   std::map<std::string, double> last_, best_;
 };
 

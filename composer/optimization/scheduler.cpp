@@ -22,6 +22,21 @@ double multiplier(const std::vector<std::shared_ptr<Scheduler>>& schedulers, con
   return product;
 }
 
+std::vector<std::string> check(const std::vector<std::shared_ptr<Scheduler>>& schedulers,
+                               const Schedule& schedule, double scale_schedule_ratio) {
+  std::vector<std::string> warnings, problems;
+  for (const auto& scheduler : schedulers) {
+    try {
+      for (auto& warning : scheduler->check(schedule, scale_schedule_ratio))
+        warnings.push_back("schedulers: " + warning);
+    } catch (const UserError& error) {
+      for (const auto& problem : error.problems()) problems.push_back("schedulers: " + problem);
+    }
+  }
+  if (!problems.empty()) throw UserError(problems);
+  return warnings;
+}
+
 Time scale_duration(const Time& max_duration, double ratio) {
   Time scaled = max_duration;
   scaled.value *= ratio;
@@ -54,7 +69,7 @@ double TimeAxis::length(const Time& time, bool scaled) const {
   }
   if (time.unit == TimeUnit::second) return time.value * ratio;
   if (time.unit == TimeUnit::duration) return time.value * schedule_.max_duration.value;
-  throw UserError(time.str() + ": cannot be placed in a run of " + schedule_.max_duration.str() +
+  throw UserError(time.str() + " cannot be placed in a run of " + schedule_.max_duration.str() +
                   " beside times in sec or dur; use sec or dur");
 }
 

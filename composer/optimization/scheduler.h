@@ -24,7 +24,7 @@ class Scheduler {
                             double scale_schedule_ratio) const = 0;
 
   /// What a user should be warned of before such a run, one line each. UserError for times that
-  /// this run cannot place.
+  /// this run cannot place. Lines start with the parameter: "t_warmup: ...".
   virtual std::vector<std::string> check(const Schedule& schedule,
                                          double scale_schedule_ratio) const {
     multiplier({}, schedule, scale_schedule_ratio);
@@ -35,6 +35,11 @@ class Scheduler {
 /// The product over all schedulers; 1 without any.
 double multiplier(const std::vector<std::shared_ptr<Scheduler>>& schedulers, const Timestamp& now,
                   const Schedule& schedule, double scale_schedule_ratio = 1);
+
+/// What all of them warn of before such a run. UserError, naming schedulers, for times that the run
+/// cannot place.
+std::vector<std::string> check(const std::vector<std::shared_ptr<Scheduler>>& schedulers,
+                               const Schedule& schedule, double scale_schedule_ratio = 1);
 
 /// max_duration * ratio, cut to a whole number of its unit (seconds are not cut). UserError if
 /// nothing is left.

@@ -39,10 +39,10 @@ std::vector<std::string> check_warmup(const WarmupParams& params, const TimeAxis
                                       const Schedule& schedule) {
   const double warmup = params.warmup(axis);
   if (warmup <= 0)
-    return {"t_warmup " + params.t_warmup.str() +
-            ": there is no warm-up; training starts at the full learning rate"};
+    return {"t_warmup: " + params.t_warmup.str() +
+            " is no warm-up; training starts at the full learning rate"};
   if (warmup > axis.run())
-    return {"t_warmup " + params.t_warmup.str() + ": the warm-up is longer than the run (" +
+    return {"t_warmup: " + params.t_warmup.str() + " is longer than the run (" +
             schedule.max_duration.str() + "), which never reaches the full learning rate"};
   return {};
 }

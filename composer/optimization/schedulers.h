@@ -4,9 +4,11 @@
 
 #include <concepts>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "composer/error.h"
 #include "composer/optimization/scheduler.h"
 #include "composer/recipe/params.h"
 
@@ -34,7 +36,27 @@ struct WarmupParams : IntervalParams {
   double warmup(const TimeAxis& axis) const { return axis.length(t_warmup, scale_warmup); }
 };
 
-/// Warnings about a warm-up of 0 or one longer than the run.
+/// UserError "field: ..." for each time of a schedule's parameters that `axis` cannot place.
+template <class P>
+void check_times(P params, const TimeAxis& axis) {
+  std::vector<std::string> problems;
+  const auto place = [&](const std::string& name, const Time& time) {
+    try {
+      axis.length(time);
+    } catch (const UserError& error) {
+      problems.push_back(name + ": " + error.what());
+    }
+  };
+  params.fields([&](const char* name, const auto& field, const auto&...) {
+    using T = std::decay_t<decltype(field)>;
+    if constexpr (std::is_same_v<T, Time>) place(name, field);
+    if constexpr (std::is_same_v<T, std::vector<Time>>)
+      for (const Time& time : field) place(name, time);
+  });
+  if (!problems.empty()) throw UserError(problems);
+}
+
+/// Warnings "t_warmup: ..." about a warm-up of 0 or one longer than the run.
 std::vector<std::string> check_warmup(const WarmupParams& params, const TimeAxis& axis,
                                       const Schedule& schedule);
 
@@ -53,7 +75,7 @@ class ScheduledBy final : public Scheduler {
   std::vector<std::string> check(const Schedule& schedule,
                                  double scale_schedule_ratio) const override {
     const TimeAxis start = axis({}, schedule, scale_schedule_ratio);
-    for (const Time& time : params_.times()) start.length(time);
+    check_times(params_, start);
     if constexpr (std::derived_from<P, WarmupParams>) return check_warmup(params_, start, schedule);
     return {};
   }

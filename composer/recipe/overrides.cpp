@@ -4,12 +4,20 @@
 #include <set>
 #include <utility>
 
+#include "composer/recipe/utf8.h"
+
 namespace composer {
 namespace {
 
 bool is_option(const std::string& word) {
   if (!word.starts_with('-')) return false;
   return word.size() < 2 || !(std::isdigit(static_cast<unsigned char>(word[1])) || word[1] == '.');
+}
+
+/// `word` for a message: what is not UTF-8 becomes '?'.
+std::string shown(std::string word) {
+  for (size_t bad; (bad = find_invalid_utf8(word)) != std::string::npos;) word[bad] = '?';
+  return word;
 }
 
 }  // namespace
@@ -27,6 +35,12 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& words, Pro
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     Origin origin{.file = {}, .option = {}, .position = static_cast<int>(i) + 1};
+    if (find_invalid_utf8(word) != std::string::npos) {
+      if (takes_words) overrides.back().words.push_back(word);
+      problems.push_back({takes_words ? overrides.back().origin : origin, "",
+                          std::string("'").append(shown(word)) + "' is not UTF-8 text"});
+      continue;
+    }
     if (!is_option(word)) {
       if (takes_words)
         overrides.back().words.push_back(word);

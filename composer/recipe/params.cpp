@@ -90,12 +90,35 @@ std::string lower(std::string text) {
   return text;
 }
 
+/// Whether `name` stands in `text` as a whole word.
+bool has_word(std::string_view text, std::string_view name) {
+  const auto in_word = [&](size_t i) {
+    return i < text.size() && (std::isalnum(static_cast<unsigned char>(text[i])) || text[i] == '_');
+  };
+  for (size_t at = 0; (at = text.find(name, at)) != std::string_view::npos; ++at)
+    if ((at == 0 || !in_word(at - 1)) && !in_word(at + name.size())) return true;
+  return false;
+}
+
+/// Whether `line` of a check() rests on a field that something is already wrong with.
+bool rests_on_problem(const std::string& line, const FieldSet& set, const std::string& path,
+                      const Problems& problems) {
+  return std::ranges::any_of(set.fields, [&](const Field& field) {
+    if (!has_word(line, field.name)) return false;
+    const std::string key = join_path(path, field.name);
+    return std::ranges::any_of(problems, [&](const Problem& problem) {
+      return problem.path == key || problem.path.starts_with(key + ".");
+    });
+  });
+}
+
 /// Puts each line of what check() said at the key it names, else at the map.
 void report_check(const std::string& said, const Value& map, const FieldSet& set,
                   const std::string& path, Problems& problems) {
+  const Problems before = problems;
   for (const auto part : std::views::split(said, '\n')) {
     const std::string line(part.begin(), part.end());
-    if (line.empty()) continue;
+    if (line.empty() || rests_on_problem(line, set, path, before)) continue;
     const std::string key = line.substr(0, line.find(": "));
     const bool named = key.size() < line.size() &&
                        std::ranges::find(set.fields, key, &Field::name) != set.fields.end();
@@ -257,7 +280,6 @@ void read_fields(const Value& map, const FieldSet& set, const std::string& path,
                  Problems& problems) {
   if (map.kind == Value::Kind::scalar || map.kind == Value::Kind::list)
     return wrong_type(map, path, "a map of keys", problems);
-  const size_t before = problems.size();
   std::vector<std::string> known;
   for (const Field& field : set.fields) known.push_back(field.name);
   for (const auto& [key, origin, value] : map.entries)
@@ -274,7 +296,7 @@ void read_fields(const Value& map, const FieldSet& set, const std::string& path,
     else if (value)
       field.read(*value, key, problems);
   }
-  if (problems.size() == before && set.check) report_check(set.check(), map, set, path, problems);
+  if (set.check) report_check(set.check(), map, set, path, problems);
 }
 
 Value write_fields(const FieldSet& set) {

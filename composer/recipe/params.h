@@ -1,14 +1,18 @@
+// clang-format off
 // One declaration per hyperparameter. A component's parameters are a plain struct whose function
 // `fields` names each member once, with its documentation and rules:
 //
 //   struct Params {
 //     double smoothing = 0.1;
-//     void fields(auto&& f) { f("smoothing", smoothing, "share of the label spread over all
-//     classes", in(0, 1)); } std::string check() const;  // optional: "" or what contradicts what;
-//     "key: ..." says which key
+//     void fields(auto&& f) {
+//       f("smoothing", smoothing, "share of the label spread over all classes", in(0, 1));
+//     }
+//     std::string check() const;  // optional: "" or what contradicts what, a line each
 //   };
 //
-// Reading recipes, overrides, help, dumps and documentation all come from it.
+// Reading recipes, overrides, help, dumps and documentation all come from it. A line of check()
+// that starts with "key: " is reported at that key.
+// clang-format on
 #pragma once
 
 #include <concepts>
@@ -226,8 +230,8 @@ FieldSet collect(P& params) {
 std::string join_path(const std::string& path, const std::string& key);
 
 /// Sets all fields from `map`, whose key has the dotted `path`, and adds everything wrong with it
-/// to `problems`: unknown keys, types, rules, missing required keys, and, when all else is right,
-/// what check() says.
+/// to `problems`: unknown keys, types, rules, missing required keys, and what check() says, but for
+/// its lines that name a key with a problem: such a key has its old value then.
 void read_fields(const Value& map, const FieldSet& set, const std::string& path,
                  Problems& problems);
 

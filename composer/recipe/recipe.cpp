@@ -240,12 +240,17 @@ class Resolver {
     if (parent != groups_.end()) {
       std::vector<std::string> names;
       for (const Field& field : parent->second->fields) names.push_back(field.name);
-      return "unknown key" + suggestion(word.substr(last + 1), names);
+      return unknown_key(word.substr(last + 1), names);
     }
     if (const std::string elsewhere = not_selected(word); !elsewhere.empty()) return elsewhere;
     std::vector<std::string> paths = slot_keys_;
     for (const RecipeKey& key : keys_) paths.push_back(key.path);
-    return "unknown key" + suggestion(word, endings(paths, word));
+    return unknown_key(word, endings(paths, word));
+  }
+
+  static std::string unknown_key(const std::string& word, const std::vector<std::string>& known) {
+    const std::string hint = suggestion(word, known);
+    return "unknown key" + (hint.empty() ? "; --dump shows all keys" : hint);
   }
 
   static std::string keys_of(const FieldSet& set) {

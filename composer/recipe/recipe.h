@@ -44,8 +44,8 @@ Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides
 std::string dump(const Recipe& recipe);
 
 /// `text` is a path, or the name of a recipe that is part of the program: resnet50,
-/// models/resnet50.yaml, composer/yamls/models/resnet50.yaml. Throws UserError when there is
-/// neither.
+/// models/resnet50.yaml, composer/yamls/models/resnet50.yaml. A file comes before such a name only
+/// where `text` has a '/' or ends in .yaml or .yml. Throws UserError when there is neither.
 RecipeFile find_recipe(const std::string& text);
 
 /// The recipes that are part of the program: name, and the first line of its text.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,19 +40,30 @@ std::string_view bare_name(std::string_view text) {
   return text;
 }
 
+bool looks_like_path(std::string_view text) {
+  return text.find('/') != std::string_view::npos || text.ends_with(".yaml") ||
+         text.ends_with(".yml");
+}
+
+std::optional<RecipeFile> find_embedded(std::string_view name) {
+  for (const EmbeddedRecipe& recipe : embedded_recipes())
+    if (name_of(recipe) == name)
+      return RecipeFile{"yamls/" + std::string(recipe.path) + ".yaml", std::string(recipe.text)};
+  return std::nullopt;
+}
+
 }  // namespace
 
 RecipeFile find_recipe(const std::string& text) {
+  const auto embedded = find_embedded(bare_name(text));
+  if (embedded && !looks_like_path(text)) return *embedded;
   std::error_code error;
   if (fs::is_directory(text, error)) throw UserError(text + ": is a folder; give a recipe in it");
   if (fs::exists(text, error)) return read_file(text);
+  if (embedded) return *embedded;
   const std::string_view name = bare_name(text);
   std::vector<std::string> names;
-  for (const EmbeddedRecipe& recipe : embedded_recipes()) {
-    if (name_of(recipe) == name)
-      return {"yamls/" + std::string(recipe.path) + ".yaml", std::string(recipe.text)};
-    names.push_back(name_of(recipe));
-  }
+  for (const EmbeddedRecipe& recipe : embedded_recipes()) names.push_back(name_of(recipe));
   const std::string word(name.substr(name.rfind('/') + 1));
   const std::string near = nearest(word, names);
   std::string all;

@@ -14,6 +14,8 @@
 #include <tuple>
 #include <utility>
 
+#include "composer/recipe/utf8.h"
+
 namespace composer {
 namespace {
 
@@ -333,6 +335,13 @@ std::optional<Value> parse_yaml(const std::string& text, const std::string& file
     problems.push_back({std::move(place), "", std::move(message)});
     return std::nullopt;
   };
+  if (const size_t bad = find_invalid_utf8(text); bad != std::string::npos) {
+    const std::string_view before = std::string_view(text).substr(0, bad);
+    Origin place = whole;
+    place.line = static_cast<int>(std::ranges::count(before, '\n')) + 1;
+    place.column = static_cast<int>(bad - (before.rfind('\n') + 1)) + 1;
+    return refuse(std::move(place), "not UTF-8 text");
+  }
   TreeBuilder builder(file, problems);
   try {
     std::istringstream stream(text);

@@ -111,6 +111,9 @@ ordered_json manifest_of(const Checkpoint& checkpoint) {
           {"evaluated_batch", checkpoint.evaluated_batch},
           {"seed", checkpoint.seed},
           {"grad_accum", checkpoint.grad_accum},
+          {"train_batch_size", checkpoint.train_batch_size},
+          {"batches_per_epoch", checkpoint.batches_per_epoch},
+          {"samples_per_epoch", checkpoint.samples_per_epoch},
           {"loader", {{"epoch", checkpoint.time.epoch}, {"batch", checkpoint.time.batch_in_epoch}}},
           {"optimizer", to_json(checkpoint.optimizer.values)},
           {"parts", parts},
@@ -144,16 +147,15 @@ void verify_files(const fs::path& path, const ordered_json& manifest) {
   }
 }
 
-bool is_whole(const fs::path& path) {
+/// Why the checkpoint cannot be taken; empty for a whole one.
+std::string damage_of(const fs::path& path) {
   try {
     verify_files(path, read_manifest(path));
-    return true;
+    return "";
   } catch (const UserError& damage) {
-    log::warn("passed over a damaged checkpoint: " + std::string(damage.what()));
-    return false;
+    return damage.what();
   } catch (const nlohmann::json::exception&) {
-    log::warn("passed over a damaged checkpoint: " + path.string() + "/manifest.json");
-    return false;
+    return (path / "manifest.json").string() + ": is damaged";
   }
 }
 
@@ -249,7 +251,7 @@ fs::path save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
   try {
     fs::create_directories(folder);
     remove_leftovers(folder);
-    if (!fs::exists(path) || !is_whole(path)) {
+    if (!fs::exists(path) || !damage_of(path).empty()) {
       fs::remove_all(path);
       fs::create_directory(beside);
       write_files(beside, checkpoint);
@@ -282,6 +284,9 @@ Checkpoint load_checkpoint(const fs::path& path) try {
   checkpoint.evaluated_batch = manifest.at("evaluated_batch");
   checkpoint.seed = manifest.at("seed");
   checkpoint.grad_accum = manifest.at("grad_accum");
+  checkpoint.train_batch_size = manifest.at("train_batch_size");
+  checkpoint.batches_per_epoch = manifest.at("batches_per_epoch");
+  checkpoint.samples_per_epoch = manifest.at("samples_per_epoch");
   checkpoint.recipe = manifest.at("recipe");
   checkpoint.model = read_safetensors(path / model_file);
   checkpoint.optimizer.tensors = read_safetensors(path / optimizer_file);
@@ -298,8 +303,14 @@ Checkpoint load_checkpoint(const fs::path& path) try {
 }
 
 std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
-  for (const auto& path : checkpoint_folders(folder))
-    if (is_whole(path)) return path;
+  for (const auto& path : checkpoint_folders(folder)) {
+    const auto damage = damage_of(path);
+    if (damage.empty()) return path;
+    const auto aside = folder / fs::path("damaged-").concat(path.filename().native());
+    fs::remove_all(aside);
+    fs::rename(path, aside);
+    log::warn(damage + "; set aside as " + aside.string());
+  }
   return std::nullopt;
 }
 

@@ -20,6 +20,7 @@ struct Checkpoint {
   int64_t evaluated_batch = -1;  ///< the batch after which the last evaluation ended
   uint64_t seed = 0;
   int64_t grad_accum = 1;
+  int64_t train_batch_size = 1, batches_per_epoch = 1, samples_per_epoch = 1;
   std::string recipe;
   std::map<std::string, at::Tensor> model;  ///< parameters and buffers by PyTorch's names
   StateDict optimizer;
@@ -44,7 +45,8 @@ void keep_newest_checkpoints(const std::filesystem::path& folder, int64_t count)
 /// build.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
-/// The newest whole checkpoint in `folder`; damaged ones are passed over with a warning.
+/// The newest whole checkpoint in `folder`. Damaged ones that are newer are renamed to
+/// damaged-<name>, with a warning.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
 
 /// The manifest and the tensors (name, type, shape, bytes) as text for people, for `composer

@@ -35,6 +35,7 @@ class RunFolder {
 
   /// Makes the folder and writes hparams.yaml (the resolved recipe; empty: none) into it.
   void create(const std::string& recipe) const;
+  bool has_summary() const { return std::filesystem::exists(path_ / "summary.json"); }
   void write_summary(const Summary& summary) const;
 
  private:

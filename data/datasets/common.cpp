@@ -25,7 +25,7 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<const Source> source,
                             .normalization = std::move(normalization),
                             .shuffle = params.shuffle,
                             .drop_last = params.drop_last,
-                            .follow_plan = params.is_train},
+                            .training = params.is_train},
                            options);
 }
 

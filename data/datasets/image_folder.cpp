@@ -96,11 +96,17 @@ fs::path part_of(const FolderParams& params) {
 }  // namespace
 
 std::vector<std::string> folder_classes(const std::string& datadir) {
+  if (datadir.empty()) return {};
   const fs::path folder = datadir;
   for (const char* part : {"train", "val"}) {
     if (has_folder(folder / part)) return class_folders(folder / part);
   }
   return class_folders(folder);
+}
+
+std::optional<int64_t> folder_class_count(const std::string& datadir) {
+  const size_t count = folder_classes(datadir).size();
+  return count > 0 ? std::optional(static_cast<int64_t>(count)) : std::nullopt;
 }
 
 std::shared_ptr<Source> open_class_folders(const FolderParams& params) {

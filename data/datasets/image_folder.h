@@ -26,6 +26,9 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params);
 /// Names of the classes, in order; empty when there is no such folder.
 std::vector<std::string> folder_classes(const std::string& datadir);
 
+/// How many there are; nothing when there is none.
+std::optional<int64_t> folder_class_count(const std::string& datadir);
+
 /// Training: a random resized crop and flip. Evaluation: the middle.
 Transform folder_transform(const FolderParams& params, bool is_train);
 
@@ -40,6 +43,9 @@ class ImageFolderDataset final : public Dataset {
                                      const LoaderOptions& options) const override;
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
+  std::optional<int64_t> num_classes() const override {
+    return folder_class_count(params_.datadir);
+  }
   std::vector<std::string> class_names() const override { return folder_classes(params_.datadir); }
 
  private:

@@ -4,12 +4,14 @@
 
 namespace composer {
 
+constexpr int64_t kSyntheticClasses = 1000;
+
 std::unique_ptr<Loader> ImagenetDataset::open(const LoaderOptions& options) const {
   params_.ffcv.refuse();
   if (params_.use_synthetic) {
     const auto source = make_synthetic({.size = image_size(),
                                         .channels = 3,
-                                        .num_classes = 1000,
+                                        .num_classes = kSyntheticClasses,
                                         .samples = *published_samples(),
                                         .unique = params_.synthetic_num_unique_samples});
     return open_loader(source, {.size = image_size()}, imagenet_normalization(), params_, options);
@@ -22,6 +24,10 @@ std::unique_ptr<Loader> ImagenetDataset::open_files(std::vector<std::string> fil
                                                     const LoaderOptions& options) const {
   return open_file_loader(files, 3, folder_transform(params_, false), imagenet_normalization(),
                           options);
+}
+
+std::optional<int64_t> ImagenetDataset::num_classes() const {
+  return params_.use_synthetic ? kSyntheticClasses : folder_class_count(params_.datadir);
 }
 
 std::vector<std::string> ImagenetDataset::class_names() const {

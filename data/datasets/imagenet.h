@@ -34,6 +34,7 @@ class ImagenetDataset final : public Dataset {
   }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
+  std::optional<int64_t> num_classes() const override;
   std::vector<std::string> class_names() const override;
 
  private:

@@ -153,7 +153,7 @@ std::unique_ptr<Loader> ShapesDataset::open(const LoaderOptions& options) const 
        .normalization = normalization(),
        .shuffle = params_.shuffle,
        .drop_last = params_.drop_last,
-       .follow_plan = params_.is_train},
+       .training = params_.is_train},
       options);
 }
 

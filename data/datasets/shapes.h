@@ -36,6 +36,7 @@ class ShapesDataset final : public Dataset {
   }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.size, params_.size}; }
+  std::optional<int64_t> num_classes() const override { return 10; }
   std::vector<std::string> class_names() const override;
 
  private:

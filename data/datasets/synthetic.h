@@ -44,6 +44,7 @@ class SyntheticDataset final : public Dataset {
   std::optional<int64_t> published_samples() const override { return params_.samples; }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.height, params_.width}; }
+  std::optional<int64_t> num_classes() const override { return params_.num_classes; }
 
  private:
   Normalization normalization() const;

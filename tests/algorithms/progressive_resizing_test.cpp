@@ -71,6 +71,19 @@ TEST_CASE("the schedule has no holes at its edges", "[progressive_resizing]") {
   CHECK_FALSE(Params{.finetune_fraction = 0.6}.check().empty());
 }
 
+TEST_CASE("targets are not resized", "[progressive_resizing]") {
+  const auto problems_of = [](const std::string& yaml) {
+    Params params;
+    Problems problems;
+    read_fields(parse_yaml(yaml, "r.yaml", problems).value(), collect(params), "", problems);
+    return lines(problems);
+  };
+  CHECK(problems_of("resize_targets: false").empty());
+  CHECK(problems_of("resize_targets: true") ==
+        std::vector<std::string>{"r.yaml:1:17: resize_targets: must be false: the target of a "
+                                 "classification has no size"});
+}
+
 TEST_CASE("resizing weighs pixels by a triangle", "[progressive_resizing]") {
   const auto images = at::arange(8, at::kFloat).square().view({1, 1, 1, 8});
   const auto small = resize_batch(images, {1, 4}, "resize", any).flatten();

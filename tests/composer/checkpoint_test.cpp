@@ -74,6 +74,7 @@ TEST_CASE("damage is found by checksum, and the newest whole checkpoint is taken
   damage(second / "model-00001-of-00001.safetensors");
   CHECK_THROWS_AS(load_checkpoint(second), UserError);
   CHECK(newest_checkpoint(folder.path()) == first);
+  CHECK(fs::exists(folder.path() / "damaged-ep1-ba10"));
   std::ofstream(first / "manifest.json") << "{\"format_version\": 1";
   CHECK_FALSE(newest_checkpoint(folder.path()));
   CHECK_THROWS_AS(load_checkpoint(first), UserError);

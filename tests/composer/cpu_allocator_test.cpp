@@ -44,10 +44,14 @@ TEST_CASE("small and empty requests, and requests from several threads", "[cpu_a
       const auto block = allocator.allocate(size);
       auto* bytes = static_cast<unsigned char*>(block.get());
       std::memset(bytes, mark, size);
-      CHECK_NOTHROW(bytes[0] == mark && bytes[size - 1] == mark ? void() : throw std::runtime_error("overwritten"));
+      CHECK_NOTHROW(bytes[0] == mark && bytes[size - 1] == mark
+                        ? void()
+                        : throw std::runtime_error("overwritten"));
     }
   };
-  std::thread other([&] { for (int i = 0; i < 200; ++i) allocator.allocate(1 << 20); });
+  std::thread other([&] {
+    for (int i = 0; i < 200; ++i) allocator.allocate(1 << 20);
+  });
   work(7);
   other.join();
 }
@@ -55,7 +59,10 @@ TEST_CASE("small and empty requests, and requests from several threads", "[cpu_a
 TEST_CASE("tensors come from it once it is installed", "[cpu_allocator]") {
   composer::install_cpu_allocator();
   const size_t kept = CpuAllocator::instance().kept_bytes();
-  { const auto tensor = at::ones({1 << 20}); CHECK(tensor.sum().item<float>() == 1 << 20); }
+  {
+    const auto tensor = at::ones({1 << 20});
+    CHECK(tensor.sum().item<float>() == 1 << 20);
+  }
   CHECK(CpuAllocator::instance().kept_bytes() + CpuAllocator::instance().mapped_bytes() > kept);
   const auto grown = at::zeros({100}).resize_({1 << 20});
   CHECK(grown.numel() == 1 << 20);

@@ -1,5 +1,7 @@
 #include "composer/network/layers.h"
 
+#include <torch/csrc/autograd/function.h>
+
 #include <catch2/catch.hpp>
 
 namespace composer {
@@ -113,6 +115,28 @@ TEST_CASE("pooling gives rows of features", "[layers]") {
   CHECK(at::allclose(AdaptiveAvgPool2d().forward(input), input.mean(at::IntArrayRef{2, 3})));
   CHECK(at::equal(AdaptiveAvgPool2d(4).forward(input.contiguous(at::MemoryFormat::ChannelsLast)),
                   input.flatten(1)));
+}
+
+TEST_CASE("pooling into cells is PyTorch's adaptive pooling", "[layers]") {
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast})
+    for (const auto& [height, width] : {std::pair(12, 8), std::pair(4, 4), std::pair(7, 8)}) {
+      CAPTURE(height, width);
+      const auto images = at::randn({2, 3, height, width}).contiguous(format);
+      const auto upstream = at::randn({2, 3 * 4 * 4});
+      auto x = images.clone().requires_grad_(true), y = images.clone().requires_grad_(true);
+      const auto output = AdaptiveAvgPool2d(4).forward(x);
+      const auto expected = at::adaptive_avg_pool2d(y, {4, 4}).flatten(1);
+      bool adaptive = false;
+      for (auto node = output.grad_fn(); node; node = node->next_edge(0).function) {
+        adaptive = adaptive || node->name().find("Adaptive") != std::string::npos;
+        if (node->num_outputs() == 0) break;
+      }
+      output.backward(upstream);
+      expected.backward(upstream);
+      CHECK(at::allclose(output, expected, 1e-5, 1e-6));
+      CHECK(at::allclose(x.grad(), y.grad(), 1e-5, 1e-6));
+      CHECK(adaptive == (height % 4 != 0));
+    }
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
+#include "composer/recipe/utf8.h"
+
 using namespace composer;
 
 namespace {
@@ -196,6 +198,25 @@ TEST_CASE("check() speaks of the key it names") {
                                  "a.yaml:2:7: all.mode: must not be crop with flag"});
 }
 
+TEST_CASE("check() is heard beside other problems, but not about their keys") {
+  All all;
+  CHECK(problems_of("flag: true\nmode: crop\nratio: 7", all) ==
+        std::vector<std::string>{"a.yaml:2:7: all.mode: must not be crop with flag",
+                                 "a.yaml:3:8: all.ratio: must be in [0, 1], not 7"});
+  All late;
+  CHECK(problems_of("flag: true\ncount: 7\nmodes: crop", late) ==
+        std::vector<std::string>{"a.yaml: all: flag and 7 do not go together",
+                                 "a.yaml:3:1: all.modes: unknown key; did you mean 'mode'?"});
+  All set;
+  set.mode = "crop", set.flag = true;
+  CHECK(problems_of("mode: square", set) ==
+        std::vector<std::string>{"a.yaml:1:7: all.mode: must be resize or crop, not 'square'"});
+  All other;
+  other.mode = "crop", other.flag = true;  // what the line about `mode` says of `flag` is unknown
+  CHECK(problems_of("flag: maybe", other) ==
+        std::vector<std::string>{"a.yaml:1:7: all.flag: must be true or false, not 'maybe'"});
+}
+
 TEST_CASE("what is written reads back the same") {
   All all = read(R"(ratio: 0.1
 path: "#x: 'y'\n\x01 \"z\" ~"
@@ -267,6 +288,8 @@ TEST_CASE("YAML that other readers accept in silence is refused") {
   CHECK(problems_in("hello") == Lines{"a.yaml:1:1: a recipe is a map of keys, not 'hello'"});
   CHECK(problems_in("a: 1\n---\nb: 2") == Lines{"a.yaml:3:1: a second document; a recipe is one"});
   CHECK(problems_in("? [a, b]\n: 1") == Lines{"a.yaml:1:3: a key must be a word, not a list"});
+  CHECK(problems_in("a: 1\nb: ü\xFC") == Lines{"a.yaml:2:6: not UTF-8 text"});
+  CHECK(problems_in("\xFF") == Lines{"a.yaml:1:1: not UTF-8 text"});
   CHECK(problems_in("").empty());
   CHECK(problems_in("# nothing\n").empty());
   for (const char* broken :
@@ -298,6 +321,17 @@ TEST_CASE("aliases stand for what they name, within reason") {
   problems.clear();
   parse_yaml("a: " + std::string(100'000, '['), "a.yaml", problems);
   CHECK(problems.size() == 1);
+}
+
+TEST_CASE("UTF-8 is told from what is not") {
+  constexpr size_t none = std::string_view::npos;
+  for (const char* text : {"", "a\n", "ü", "€", "\xF0\x9F\x98\x80", "\xEF\xBB\xBF", "\xED\x9F\xBF",
+                           "\xF4\x8F\xBF\xBF"})
+    CHECK(find_invalid_utf8(text) == none);
+  for (const char* text :
+       {"\x80", "\xC0\x80", "\xC1\xBF", "\xC3", "\xC3(", "\xE0\x9F\xBF", "\xE2\x82", "\xED\xA0\x80",
+        "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF"})
+    CHECK(find_invalid_utf8(std::string("ü") + text) == 2);
 }
 
 TEST_CASE("the nearest word is the one a typo away") {

@@ -8,6 +8,7 @@
 
 #include "composer/recipe/embedded_recipes.h"
 #include "tests/composer/fake_components.h"
+#include "tests/composer/temporary_folder.h"
 
 using namespace composer;
 using namespace composer::testing;
@@ -177,6 +178,24 @@ TEST_CASE("recipes are found by path and by name") {
   std::ofstream(path) << std::string(100, '\0');
   CHECK_THROWS_WITH(find_recipe(path), path + ": is not a recipe: not a text file");
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("nothing in the working directory hides a recipe of the program") {
+  namespace fs = std::filesystem;
+  const fs::path back = fs::current_path();
+  const TemporaryFolder folder;
+  const std::string resnet = find_recipe("resnet50").text;
+  fs::current_path(folder.path());
+  fs::create_directories("quickstart");
+  fs::create_directories("resnet34.yaml");
+  for (const char* file : {"resnet50", "mine", "resnet18.yaml"}) std::ofstream(file) << "seed: 1";
+  CHECK(find_recipe("quickstart").name == "yamls/quickstart.yaml");
+  CHECK(find_recipe("resnet50").text == resnet);
+  for (const char* path : {"./resnet50", "mine", "resnet18.yaml"})
+    CHECK(find_recipe(path).text == "seed: 1");
+  for (const std::string path : {"./quickstart", "quickstart/", "resnet34.yaml"})
+    CHECK_THROWS_WITH(find_recipe(path), path + ": is a folder; give a recipe in it");
+  fs::current_path(back);
 }
 
 TEST_CASE("every file in yamls/ is part of the program, as it is") {

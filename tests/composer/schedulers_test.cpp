@@ -222,15 +222,35 @@ TEST_CASE("a limit in seconds is followed by shares and seconds only", "[schedul
   CHECK_THROWS_WITH(ScheduledBy(late).check(hundred, 1), Catch::Contains("9sec"));
 }
 
+TEST_CASE("a time that cannot be placed is told with its parameter", "[schedulers]") {
+  const Schedule timed{10, 1000, 100, time("30sec")};
+  CHECK_THROWS_WITH(ScheduledBy(cosine_after("8ep")).check(timed, 1),
+                    "t_warmup: 8ep cannot be placed in a run of 30sec beside times in sec or dur; "
+                    "use sec or dur");
+  MultiStepWithWarmup drops;
+  drops.t_warmup = time("1sec"), drops.milestones = {time("2sec"), time("3ep"), time("4ba")};
+  try {
+    ScheduledBy(drops).check(timed, 1);
+    FAIL("no error");
+  } catch (const UserError& error) {
+    REQUIRE(error.problems().size() == 2);
+    CHECK_THAT(error.problems()[0], Catch::StartsWith("milestones: 3ep "));
+    CHECK_THAT(error.problems()[1], Catch::StartsWith("milestones: 4ba "));
+  }
+  CHECK_THROWS_WITH(ScheduledBy(cosine_after("9sec")).check(hundred, 1),
+                    Catch::StartsWith("t_warmup: 9sec"));
+}
+
 TEST_CASE("warm-ups of nothing and beyond the run are warned of", "[schedulers]") {
   const auto warnings = [](const char* warmup, const char* duration) {
     return ScheduledBy(cosine_after(warmup)).check(imagenet(duration), 1);
   };
   CHECK(warnings("8ep", "90ep").empty());
   REQUIRE(warnings("0ep", "90ep").size() == 1);
-  CHECK_THAT(warnings("0ep", "90ep")[0], Catch::Contains("no warm-up"));
+  CHECK_THAT(warnings("0ep", "90ep")[0], Catch::StartsWith("t_warmup: 0ep is no warm-up"));
   REQUIRE(warnings("8ep", "5ep").size() == 1);
-  CHECK_THAT(warnings("8ep", "5ep")[0], Catch::Contains("8ep") && Catch::Contains("5ep"));
+  CHECK_THAT(warnings("8ep", "5ep")[0],
+             Catch::StartsWith("t_warmup: 8ep is longer than the run (5ep)"));
   CHECK(alpha(cosine_after("8ep"), imagenet("5ep"), 2500) == Approx(0.5));
   CHECK(alpha(cosine_after("0ep"), imagenet("5ep"), 0) == 1);
 }

@@ -183,6 +183,8 @@ TEST_CASE("image folders: parts, sorted classes, links, names of broken files", 
   const ImageFolderDataset train(folder_at(folder.path, true)), val(folder_at(folder.path, false));
 
   CHECK(train.class_names() == std::vector<std::string>{"bird", "cat", "dog"});
+  CHECK(train.num_classes() == 3);
+  CHECK(val.num_classes() == 3);
   CHECK_FALSE(train.published_samples());
   const auto batches = first_epoch(train);
   REQUIRE(batches.size() == 1);
@@ -260,6 +262,27 @@ TEST_CASE("synthetic stand-ins have the real sets' lengths and sizes", "[data]")
   MnistDataset::Params mnist;
   mnist.use_synthetic = true, mnist.is_train = false;
   CHECK(MnistDataset(mnist).open({.batch_size = 500})->samples_per_epoch() == 10000);
+}
+
+TEST_CASE("sets say how many class indices their data can have", "[data]") {
+  CHECK(Cifar10Dataset({}).num_classes() == 10);
+  CHECK(MnistDataset({}).num_classes() == 10);
+  CHECK(ShapesDataset({}).num_classes() == 10);
+  SyntheticDataset::Params synthetic;
+  synthetic.num_classes = 17;
+  CHECK(SyntheticDataset(synthetic).num_classes() == 17);
+  ImagenetDataset::Params imagenet;
+  imagenet.use_synthetic = true;
+  CHECK(ImagenetDataset(imagenet).num_classes() == 1000);
+
+  const TempFolder folder;
+  for (const char* name : {"b", "a", "c"}) fs::create_directories(folder.path / "train" / name);
+  fs::create_directories(folder.path / "val" / "b");
+  imagenet.use_synthetic = false, imagenet.datadir = folder.path, imagenet.is_train = false;
+  CHECK(ImagenetDataset(imagenet).num_classes() == 3);
+  CHECK(ImageFolderDataset(folder_at(folder / "val", false)).num_classes() == 1);
+  CHECK_FALSE(ImageFolderDataset(folder_at("", true)).num_classes());
+  CHECK_FALSE(ImageFolderDataset(folder_at("/no/such", true)).num_classes());
 }
 
 TEST_CASE("use_ffcv says what to do instead", "[data]") {

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cstdio>
 #include <set>
 #include <thread>
 
@@ -24,6 +26,7 @@ class CountingSource final : public Source {
   int64_t label(int64_t index) const override { return index; }
   std::string name(int64_t index) const override { return "image " + std::to_string(index); }
   ImageView read(int64_t index, ReadScratch& scratch) const override {
+    ++reads;
     if (index == broken_) throw RunError("it is broken");
     if (index % 5 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
     scratch.image.resize(20 + index % 7, 24, 3);
@@ -32,6 +35,8 @@ class CountingSource final : public Source {
     }
     return scratch.image.view();
   }
+
+  mutable std::atomic<int> reads = 0;
 
  private:
   int64_t size_, broken_;
@@ -44,18 +49,20 @@ struct Setup {
   int64_t prefetch = 2;
   bool shuffle = true;
   bool drop_last = false;
+  bool training = true;
   int64_t broken = -1;
   std::optional<int64_t> subset = std::nullopt;
 };
 
-std::unique_ptr<Loader> make(const Setup& s) {
+std::unique_ptr<Loader> make(const Setup& s, std::shared_ptr<const CountingSource> source = {}) {
+  if (!source) source = std::make_shared<CountingSource>(s.size, s.broken);
   return make_image_loader(
-      std::make_shared<CountingSource>(s.size, s.broken),
+      source,
       {.transform = {.kind = Transform::Kind::random_resized_crop, .size = {96, 96}},
        .normalization = {{0, 0, 0}, {1, 1, 1}},
        .shuffle = s.shuffle,
        .drop_last = s.drop_last,
-       .follow_plan = true},
+       .training = s.training},
       {.batch_size = s.batch,
        .seed = 17,
        .num_workers = s.workers,
@@ -68,6 +75,14 @@ std::vector<int64_t> classes(const std::vector<PlainBatch>& batches) {
   for (const auto& batch : batches)
     all.insert(all.end(), batch.classes.begin(), batch.classes.end());
   return all;
+}
+
+/// Waits for it, a second at most.
+bool becomes(const std::function<bool()>& condition) {
+  for (int i = 0; i < 100 && !condition(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return condition();
 }
 
 int threads_of_this_process() {
@@ -162,6 +177,53 @@ TEST_CASE("a broken image surfaces with its name, after the batches before it", 
     loader->start(0, 3);
     CHECK(plain(*loader->next()).classes.front() == 24);
   }
+}
+
+TEST_CASE("only training reads ahead over the end of an epoch", "[data]") {
+  for (const int64_t workers : {0, 1, 3}) {
+    const auto source = std::make_shared<CountingSource>(24);
+    const auto loader = make({.workers = workers, .prefetch = 4, .training = false}, source);
+    const auto idle_after = [&](int reads) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      return source->reads == reads;
+    };
+    loader->start(0, 0);
+    const auto first = rest_of_epoch(*loader);
+    CHECK(first.size() == 3);
+    CHECK(idle_after(24));
+    const auto second = rest_of_epoch(*loader);
+    CHECK(second.size() == 3);
+    CHECK(second != first);
+    CHECK(idle_after(48));
+    loader->start(0, 3);
+    CHECK_FALSE(loader->next());
+    CHECK(idle_after(48));
+    CHECK((rest_of_epoch(*loader) == second));
+    loader->start(0, 0);
+    CHECK((rest_of_epoch(*loader) == first));
+    CHECK(idle_after(96));
+  }
+  const auto source = std::make_shared<CountingSource>(24);
+  const auto loader = make({.prefetch = 4}, source);
+  loader->start(0, 0);
+  rest_of_epoch(*loader);
+  CHECK(becomes([&] { return source->reads == 24 + 24; }));
+}
+
+TEST_CASE("a subset of more than an epoch is warned of once", "[data]") {
+  const TempFolder folder;
+  const int kept = dup(STDERR_FILENO);
+  REQUIRE(std::freopen((folder / "log").c_str(), "w", stderr) != nullptr);
+  make({.subset = 13});
+  const auto loader = make({.subset = 99});
+  loader->start(0, 0);
+  loader->start(1, 0);
+  std::fflush(stderr);
+  dup2(kept, STDERR_FILENO);
+  close(kept);
+  const std::string log = read_bytes(folder / "log");
+  CHECK_THAT(log, Contains("warning") && Contains("subset_num_batches: 99") && Contains("13"));
+  CHECK(std::count(log.begin(), log.end(), '\n') == 1);
 }
 
 TEST_CASE("memory is used again only when the batch has been let go", "[data]") {
