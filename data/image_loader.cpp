@@ -181,8 +181,8 @@ ImageLoader::ImageLoader(std::shared_ptr<const Source> source, ImageLoaderOption
   if (common_.subset_num_batches) {
     if (*common_.subset_num_batches > batches_) {
       log::warn("subset_num_batches: " + std::to_string(*common_.subset_num_batches) +
-                " is more than an epoch has; all its batches are used, which are " +
-                std::to_string(batches_));
+                " is more than the " + std::to_string(batches_) +
+                " batches of an epoch; all of them are used");
     }
     batches_ = std::clamp<int64_t>(*common_.subset_num_batches, 1, batches_);
   }

@@ -19,8 +19,10 @@ struct Bad {
 
 const std::string good =
     "model: {mnist_classifier: }\n"
-    "train_dataset: {synthetic: {height: 28, width: 28, channels: 1, samples: 64}}\n"
-    "val_dataset: {synthetic: {height: 28, width: 28, channels: 1, samples: 64, is_train: false}}\n"
+    "train_dataset: {synthetic: {height: 28, width: 28, channels: 1, num_classes: 10, samples: "
+    "64}}\n"
+    "val_dataset: {synthetic: {height: 28, width: 28, channels: 1, num_classes: 10, samples: 64, "
+    "is_train: false}}\n"
     "optimizer: {sgd: {lr: 0.1}}\n"
     "train_batch_size: 32\neval_batch_size: 32\nmax_duration: 1ep\ndevice: cpu\n";
 
@@ -144,7 +146,8 @@ const std::vector<Bad> cases{
     {train, with("train_dataset", "train_dataset: {imagenet: {use_ffcv: true}}"), "use_ffcv"},
     {train,
      with("train_dataset",
-          "train_dataset: {synthetic: {height: 28, width: 28, channels: 1, samples: 10}}"),
+          "train_dataset: {synthetic: {height: 28, width: 28, channels: 1, num_classes: 10, "
+          "samples: 10}}"),
      "batch"},
     // What only the run can find.
     {train,

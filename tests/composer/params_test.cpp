@@ -212,7 +212,7 @@ TEST_CASE("check() is heard beside other problems, but not about their keys") {
   CHECK(problems_of("mode: square", set) ==
         std::vector<std::string>{"a.yaml:1:7: all.mode: must be resize or crop, not 'square'"});
   All other;
-  other.mode = "crop", other.flag = true;  // what the line about `mode` says of `flag` is unknown
+  other.mode = "crop", other.flag = true;
   CHECK(problems_of("flag: maybe", other) ==
         std::vector<std::string>{"a.yaml:1:7: all.flag: must be true or false, not 'maybe'"});
 }
