@@ -86,6 +86,8 @@ void check_ranks(const Launch& launch, const Words& words) {
   const auto has = [&](const char* word) {
     return std::find(words.begin(), words.end(), word) != words.end();
   };
+  if (has("-n") || has("--nproc"))
+    throw UserError("-n: goes before the subcommand: composer -n 8 train ...");
   if (launch.world_size > 1 && !has("--dump") && !has("--plan") && !has("--help"))
     throw UserError(
         "-n: training on several ranks comes with a later version; use -n 1 (--plan and --dump "

@@ -1,10 +1,11 @@
-// The program `composer`, as a function: a user's program registers its own components and calls
-// it.
+// clang-format off
+// The program `composer`, as a function: a user's program registers its own components and calls it.
 //
 //   int main(int argc, char** argv) {
-//     composer::registry().algorithms.add<GradientNoise>("gradient_noise", "adds noise to
-//     gradients"); return composer::main(argc, argv);
+//     composer::registry().algorithms.add<GradientNoise>("gradient_noise", "adds noise to gradients");
+//     return composer::main(argc, argv);
 //   }
+// clang-format on
 #pragma once
 
 namespace composer {

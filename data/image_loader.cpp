@@ -169,7 +169,7 @@ ImageLoader::ImageLoader(std::shared_ptr<const Source> source, ImageLoaderOption
       options_(std::move(options)),
       common_(common),
       pool_(static_cast<size_t>(std::max<int64_t>(common.prefetch_factor, 0)) + 3,
-            common.pin_memory && at::hasCUDA()) {
+            common.pin_memory && at::getNumGPUs() > 0) {
   const int64_t samples = source_->size(), size = common_.batch_size;
   if (samples == 0) throw UserError("the data set has no samples");
   if (options_.drop_last && samples < size) {

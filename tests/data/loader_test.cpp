@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "composer/device.h"
 #include "composer/error.h"
 #include "data/image_loader.h"
 #include "data/jpeg.h"
@@ -50,6 +51,7 @@ struct Setup {
   bool shuffle = true;
   bool drop_last = false;
   bool training = true;
+  bool pin = false;
   int64_t broken = -1;
   std::optional<int64_t> subset = std::nullopt;
 };
@@ -67,6 +69,7 @@ std::unique_ptr<Loader> make(const Setup& s, std::shared_ptr<const CountingSourc
        .seed = 17,
        .num_workers = s.workers,
        .prefetch_factor = s.prefetch,
+       .pin_memory = s.pin,
        .subset_num_batches = s.subset});
 }
 
@@ -240,6 +243,24 @@ TEST_CASE("memory is used again only when the batch has been let go", "[data]") 
   CHECK((plain(kept) == before));
   CHECK(at::equal(part, part_before));
   CHECK(memory.size() <= 6);
+}
+
+TEST_CASE("batches are pinned where asked and there is a GPU", "[data]") {
+  const bool cuda = resolve_device("auto").is_cuda();
+  const auto reference = make({.workers = 0}), loader = make({.pin = true});
+  const Batch batch = *loader->next();
+  CHECK(batch.input.is_pinned() == cuda);
+  CHECK(batch.target.classes.is_pinned() == cuda);
+  CHECK((plain(batch) == plain(*reference->next())));
+}
+
+TEST_CASE("a batch outlives its loader", "[data]") {
+  auto loader = make({.training = false});
+  const Batch batch = *loader->next();
+  const PlainBatch before = plain(batch);
+  rest_of_epoch(*loader);
+  loader.reset();
+  CHECK((plain(batch) == before));
 }
 
 TEST_CASE("a loader is destroyed at any moment and leaves no thread", "[data]") {
