@@ -23,8 +23,10 @@ struct DataloaderOptions {
       at_least(0));
     f("prefetch_factor", prefetch_factor, "batches kept ready", at_least(1));
     f("pin_memory", pin_memory, "page-locked batches, which copy faster to a GPU");
-    f("persistent_workers", persistent_workers, "keep the threads from epoch to epoch");
-    f("timeout", timeout, "seconds to wait for a batch before giving up; 0 = for ever",
+    f("persistent_workers", persistent_workers,
+      "known to Composer's recipes; here threads always live as long as the run");
+    f("timeout", timeout,
+      "known to Composer's recipes; no effect here: a failed worker ends the wait by itself",
       at_least(0));
   }
 };
