@@ -24,7 +24,7 @@ std::string shown(std::string word) {
 
 Value Override::value() const {
   if (words.size() == 1) return Value::scalar(words[0], origin);
-  Value list = Value::list({}, origin);
+  Value list = Value::list(origin);
   for (const std::string& word : words) list.items.push_back(Value::scalar(word, origin));
   return list;
 }

@@ -72,7 +72,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
-    open_.push_back({Value::list({}, at(mark)), anchor, {}, {}});
+    open_.push_back({Value::list(at(mark)), anchor, {}, {}});
   }
   void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
@@ -120,7 +120,7 @@ class TreeBuilder : public YAML::EventHandler {
     } else if (Open& top = open_.back(); top.value.kind == Value::Kind::list) {
       top.value.items.push_back(std::move(value));
     } else if (!top.key) {
-      start_entry(top, std::move(value));
+      start_entry(top, value);
     } else {
       // The parser places a missing value at the next token, perhaps lines below: its key is the
       // better place.
@@ -134,7 +134,7 @@ class TreeBuilder : public YAML::EventHandler {
     }
   }
 
-  void start_entry(Open& map, Value key) {
+  void start_entry(Open& map, const Value& key) {
     map.key_origin = key.origin;
     if (key.kind != Value::Kind::scalar) {
       broken_ = true;
@@ -278,10 +278,9 @@ Value Value::string(std::string text) {
   return value;
 }
 
-Value Value::list(std::vector<Value> items, Origin origin) {
+Value Value::list(Origin origin) {
   Value value;
   value.kind = Kind::list;
-  value.items = std::move(items);
   value.origin = std::move(origin);
   return value;
 }

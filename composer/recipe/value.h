@@ -46,7 +46,7 @@ struct Value {
 
   static Value scalar(std::string text, Origin origin = {});
   static Value string(std::string text);  ///< a scalar that reads back as this text
-  static Value list(std::vector<Value> items = {}, Origin origin = {});
+  static Value list(Origin origin = {});
   static Value map(Origin origin = {});
 
   /// The value under `key` of a map, or null.
