@@ -1,12 +1,12 @@
 // The subcommand bench: what a training step costs, and what the loop adds to it.
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "cli/arguments.h"
 #include "cli/assemble.h"
 #include "cli/commands.h"
+#include "composer/clock.h"
 #include "composer/device.h"
 #include "composer/error.h"
 
@@ -14,10 +14,6 @@ namespace composer {
 namespace {
 
 using nlohmann::ordered_json;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -56,9 +52,9 @@ class StepTimer : public Callback {
     const int64_t done = state.time.batch - warmup_;
     if (done < 0 || done % steps_ != 0) return;
     synchronize(state.device);
-    const double time = now();
+    const double time = steady_seconds();
     if (done > 0) seconds_.push_back(time - begin_);
-    begin_ = now();
+    begin_ = steady_seconds();
   }
   const std::vector<double>& seconds() const { return seconds_; }
 

@@ -1,28 +1,20 @@
 #include "composer/callbacks.h"
 
-#include <chrono>
-
+#include "composer/clock.h"
 #include "composer/logging/logger.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/state.h"
 
 namespace composer {
-namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
 
 void SpeedMonitor::batch_start(const State& state, Logger&, RunControl&) {
   if (last_ >= 0) return;
-  last_ = now();
+  last_ = steady_seconds();
   last_sample_ = state.time.sample;
 }
 
 void SpeedMonitor::batch_end(const State& state, Logger& logger, RunControl&) {
-  const double end = now();
+  const double end = steady_seconds();
   window_.push_back({end - last_, state.time.sample - last_sample_});
   sum_.seconds += window_.back().seconds, sum_.samples += window_.back().samples;
   training_ += window_.back().seconds;
@@ -40,10 +32,12 @@ void SpeedMonitor::epoch_end(const State&, Logger& logger, RunControl&) {
   logger.log("wall_clock/train", training_);
 }
 
-void SpeedMonitor::eval_start(const State&, Logger&, RunControl&) { eval_begin_ = now(); }
+void SpeedMonitor::eval_start(const State&, Logger&, RunControl&) {
+  eval_begin_ = steady_seconds();
+}
 
 void SpeedMonitor::eval_end(const State&, Logger&, RunControl&) {
-  if (last_ >= 0) last_ += now() - eval_begin_;
+  if (last_ >= 0) last_ += steady_seconds() - eval_begin_;
 }
 
 void SpeedMonitor::load_state_dict(const StateDict& state) {

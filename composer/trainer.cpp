@@ -4,10 +4,10 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 
-#include <chrono>
 #include <filesystem>
 
 #include "composer/callbacks.h"
+#include "composer/clock.h"
 #include "composer/device.h"
 #include "composer/error.h"
 #include "composer/interrupt.h"
@@ -23,10 +23,6 @@ constexpr int64_t most_unwritten_batches = 1000;
 
 /// Batches at the start of a process that its measured speed leaves out.
 constexpr int64_t warmup_batches = 10;
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::optional<Batch> next_batch(Loader& loader) {
   RECORD_FUNCTION("dataloader", std::vector<c10::IValue>());

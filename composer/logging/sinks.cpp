@@ -2,19 +2,15 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "composer/clock.h"
 #include "composer/error.h"
 
 namespace composer {
 namespace {
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 template <class... Args>
 std::string format(const char* pattern, Args... args) {
@@ -101,7 +97,7 @@ void ConsoleSink::write(const Record& record) {
   } else {
     for (const auto& [name, value] : record.values) values_[name] = value;
     last_ = record.time;
-    if (bar_ && now() - drawn_ > 0.1) draw();
+    if (bar_ && steady_seconds() - drawn_ > 0.1) draw();
   }
 }
 
@@ -112,7 +108,7 @@ void ConsoleSink::flush() {
 }
 
 void ConsoleSink::draw() {
-  drawn_ = now();
+  drawn_ = steady_seconds();
   const double share = schedule_.elapsed(last_);
   const int width = 24, filled = static_cast<int>(share * width);
   std::string bar;
