@@ -270,17 +270,19 @@ void Trainer::train_batch(Batch batch) {
   if (write) logger_.write();
 }
 
+void Trainer::forward() {
+  RECORD_FUNCTION("forward", std::vector<c10::IValue>());
+  const Autocast autocast(state_.precision, state_.device);
+  state_.outputs = state_.model->forward(state_.batch.input);
+}
+
 at::Tensor Trainer::forward_backward(const std::vector<Batch>& microbatches) {
   const auto total = static_cast<double>(state_.batch.samples());
   at::Tensor total_loss;
   for (const auto& microbatch : microbatches) {
     state_.batch = microbatch;
     engine_.run(Event::before_forward, state_);
-    {
-      RECORD_FUNCTION("forward", std::vector<c10::IValue>());
-      const Autocast autocast(state_.precision, state_.device);
-      state_.outputs = state_.model->forward(state_.batch.input);
-    }
+    forward();
     engine_.run(Event::after_forward, state_);
     engine_.run(Event::before_loss, state_);
     {
@@ -352,10 +354,7 @@ Trainer::Metrics Trainer::run_evaluation() {
     state_.batch = to_device(*batch, *eval_loader_);
     engine_.run(Event::eval_batch_start, state_);
     engine_.run(Event::eval_before_forward, state_);
-    {
-      const Autocast autocast(state_.precision, state_.device);
-      state_.outputs = state_.model->forward(state_.batch.input);
-    }
+    forward();
     engine_.run(Event::eval_after_forward, state_);
     metrics.update(state_.outputs, state_.batch.target);
     engine_.run(Event::eval_batch_end, state_);
@@ -390,10 +389,7 @@ void Trainer::predict(Loader& loader, const std::function<void(const at::Tensor&
     state_.batch = to_device(*batch, loader);
     engine_.run(Event::predict_batch_start, state_);
     engine_.run(Event::predict_before_forward, state_);
-    {
-      const Autocast autocast(state_.precision, state_.device);
-      state_.outputs = state_.model->forward(state_.batch.input);
-    }
+    forward();
     engine_.run(Event::predict_after_forward, state_);
     receive(state_.outputs.to(at::kCPU, at::kFloat));
     engine_.run(Event::predict_batch_end, state_);

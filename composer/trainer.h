@@ -73,6 +73,9 @@ class Trainer {
   void train();
   void train_epoch();
   void train_batch(Batch batch);
+  /// The model on state_.batch under the run's precision; the same for training, evaluation and
+  /// prediction.
+  void forward();
   at::Tensor forward_backward(const std::vector<Batch>& microbatches);
   void update_weights();
   void end_epoch();
