@@ -40,7 +40,10 @@ std::string ProgressiveResizing::Params::check() const {
   const char* targets =
       resize_targets ? "resize_targets: must be false: the target of a classification has no size"
                      : "";
-  return std::string(sum) + targets;
+  const char* loader = where == "loader" && mode == "crop"
+                           ? "where: the loader does not crop; use mode: resize or where: device\n"
+                           : "";
+  return std::string(sum) + loader + targets;
 }
 
 double ProgressiveResizing::scale(double elapsed, const Params& params) {
@@ -60,12 +63,24 @@ ImageSize ProgressiveResizing::size(ImageSize full, double scale, const Params& 
   return {std::max<int64_t>(full.height * width / full.width, 1), width};
 }
 
+SizePlan ProgressiveResizing::image_sizes(const State& state) {
+  const bool timed = state.schedule.max_duration.unit == TimeUnit::second;
+  if (params_.where == "loader" && timed)
+    throw UserError(
+        "algorithms.progressive_resizing.where: the loader needs a max_duration in ep, ba or sp; "
+        "use device");
+  if (params_.where == "device" || timed || params_.mode == "crop") return {};
+  return [schedule = state.schedule, full = state.image_size, params = params_](int64_t batch) {
+    return size(full, scale(schedule.elapsed(schedule.at_batch(batch)), params), params);
+  };
+}
+
 void ProgressiveResizing::after_dataloader(State& state) {
   const double factor = scale(state.elapsed(), params_);
-  auto& images = state.batch.input;
-  const auto wanted = size(size_of(images), factor, params_);
+  const auto wanted = size(state.image_size, factor, params_);
   const Random random(state.seed, "progressive_resizing.crop", 0,
                       static_cast<uint64_t>(state.time.batch));
+  auto& images = state.batch.input;
   images = resize_batch(images, wanted, params_.mode, random, state.memory_format);
   state.logger->log("progressive_resizing/height", static_cast<double>(wanted.height));
   state.logger->log("progressive_resizing/width", static_cast<double>(wanted.width));
@@ -74,13 +89,10 @@ void ProgressiveResizing::after_dataloader(State& state) {
 
 std::vector<std::pair<std::string, double>> ProgressiveResizing::planned(const State& state) const {
   const double factor = scale(state.elapsed(), params_);
-  std::vector<std::pair<std::string, double>> values{{"progressive_resizing/scale_factor", factor}};
-  if (const auto& images = state.batch.input; images.defined()) {
-    const auto wanted = size(size_of(images), factor, params_);
-    values.emplace_back("progressive_resizing/height", static_cast<double>(wanted.height));
-    values.emplace_back("progressive_resizing/width", static_cast<double>(wanted.width));
-  }
-  return values;
+  const auto wanted = size(state.image_size, factor, params_);
+  return {{"progressive_resizing/scale_factor", factor},
+          {"progressive_resizing/height", static_cast<double>(wanted.height)},
+          {"progressive_resizing/width", static_cast<double>(wanted.width)}};
 }
 
 }  // namespace composer

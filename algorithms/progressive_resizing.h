@@ -30,6 +30,7 @@ class ProgressiveResizing : public Algorithm {
     double delay_fraction = 0.5;
     int64_t size_increment = 4;
     bool resize_targets = false;
+    std::string where = "auto";
 
     void fields(auto&& f) {
       f("mode", mode, "how images get smaller", one_of("resize", "crop"));
@@ -41,6 +42,11 @@ class ProgressiveResizing : public Algorithm {
         in(0.0, 1.0));
       f("size_increment", size_increment, "widths are multiples of this many pixels", at_least(1));
       f("resize_targets", resize_targets, "false: the target of a classification has no size");
+      f("where", where,
+        "loader: images are decoded to the size wanted now, which makes loading quicker too; "
+        "device: "
+        "whole batches get smaller; auto: the loader where it can",
+        one_of("auto", "loader", "device"));
     }
     std::string check() const;
   };
@@ -54,9 +60,13 @@ class ProgressiveResizing : public Algorithm {
   /// scale of 1.
   static ImageSize size(ImageSize full, double scale, const Params& params);
 
+  /// The schedule as a function of the batch, for `where: loader`; for auto unless mode is crop or
+  /// the run's length is given in seconds. Throws UserError where the loader is asked for and
+  /// cannot.
+  SizePlan image_sizes(const State& state) override;
+  /// Resizes what the loader did not. Needs state.image_size.
   void after_dataloader(State& state) override;
-  /// The scale factor; height and width too when state.batch.input is defined, of the shape of a
-  /// full batch.
+  /// The scale factor, and the height and width that belong to state.image_size.
   std::vector<std::pair<std::string, double>> planned(const State& state) const override;
 
  private:

@@ -119,6 +119,12 @@ LoaderOptions loader_options(const Recipe& recipe, bool training) {
   loader.seed = static_cast<uint64_t>(options.seed);
   loader.num_workers = options.dataloader.num_workers;
   loader.prefetch_factor = options.dataloader.prefetch_factor;
+  const auto& bad = options.dataloader.on_bad_sample;
+  loader.on_bad_sample = bad == "skip"      ? OnBadSample::skip
+                         : bad == "replace" ? OnBadSample::replace
+                                            : OnBadSample::error;
+  loader.resize_filter = options.dataloader.resize_filter;
+  loader.ffcv_exact = options.dataloader.ffcv_exact;
   const auto subset = training ? options.train_subset_num_batches : options.eval_subset_num_batches;
   if (subset > 0) loader.subset_num_batches = subset;
   return loader;

@@ -1,11 +1,12 @@
 // The subcommand bench: what a training step costs, and what the loop adds to it.
+#include "cli/bench.h"
+
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "cli/arguments.h"
 #include "cli/assemble.h"
-#include "cli/commands.h"
 #include "composer/clock.h"
 #include "composer/device.h"
 #include "composer/error.h"
@@ -14,12 +15,6 @@ namespace composer {
 namespace {
 
 using nlohmann::ordered_json;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 /// One batch of noise, again and again: nothing is loaded.
 class FixedBatchLoader : public Loader {
@@ -34,6 +29,7 @@ class FixedBatchLoader : public Loader {
   ImageSize image_size() const override { return size_; }
   const Normalization& normalization() const override { return normalization_; }
   void start(int64_t, int64_t, SizePlan) override {}
+  void add_transform(SampleTransform) override {}
   std::optional<Batch> next() override { return batch_; }
 
  private:
@@ -258,22 +254,31 @@ int overhead_command(const Words& words) {
 
 }  // namespace
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
 int bench_command(const Words& words) {
   const std::string what = words.empty() ? "" : words[0];
   const Words rest(words.begin() + (words.empty() ? 0 : 1), words.end());
   try {
     if (what == "step") return step_command(rest);
     if (what == "overhead") return overhead_command(rest);
+    if (what == "loader") return bench_loader_command(rest);
+    if (what == "image") return bench_image_command(rest);
   } catch (const Interrupted& interrupted) {
     return 128 + interrupted.signal;
   }
-  if (what == "loader")
-    throw UserError("composer bench: loader comes with a later version; there are: step, overhead");
   if (what == "--help" || what == "-h") {
-    std::cout << "composer bench step | overhead: `composer bench step --help` says more\n";
+    std::cout
+        << "composer bench loader | image | step | overhead: `composer bench loader --help` says "
+           "more\n";
     return 0;
   }
-  throw UserError("composer bench: unknown benchmark '" + what + "'; there are: step, overhead");
+  throw UserError("composer bench: unknown benchmark '" + what +
+                  "'; there are: loader, image, step, overhead");
 }
 
 }  // namespace composer

@@ -17,5 +17,10 @@ int describe_command(const Words& words);
 int bench_command(const Words& words);
 int checkpoint_command(const Words& words);
 int data_command(const Words& words);
+int data_info_command(const Words& words);
+int data_hash_command(const Words& words);
+int data_verify_command(const Words& words);
+int data_write_command(const Words& words);
+int data_index_command(const Words& words);
 
 }  // namespace composer

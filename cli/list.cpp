@@ -1,4 +1,4 @@
-// The subcommands list, describe, checkpoint and data: what there is.
+// The subcommands list, describe and checkpoint: what there is.
 #include <algorithm>
 #include <iomanip>
 #include <iostream>
@@ -112,13 +112,6 @@ int checkpoint_command(const Words& words) {
     throw UserError("composer checkpoint: unknown action '" + action + "'; there is: info");
   std::cout << describe_checkpoint(path);
   return 0;
-}
-
-int data_command(const Words&) {
-  throw UserError(
-      "composer data: .beton files come with a later version; image folders, CIFAR-10 and MNIST "
-      "are read as "
-      "they are (composer list datasets)");
 }
 
 }  // namespace composer

@@ -31,8 +31,10 @@ constexpr const char* help =
   composer predict -f RECIPE --load_path P --source FILE|FOLDER [--top_k 5] [--logits]
   composer list [algorithms|models|datasets|optimizers|schedulers|callbacks|loggers|recipes]
   composer describe algorithm NAME            (or model, dataset, ...) its hyperparameters
-  composer bench step|overhead ...            measures
+  composer bench loader|step|overhead ...     measures
   composer checkpoint info PATH               what a checkpoint holds
+  composer data write|index|info|hash|verify ...
+                                              makes .beton files and indices; shows and checks image data
   composer [-n N] [--node_rank R --world_size W --master_addr A --master_port P] [train | PATH/TO/TRAINER] ...
                                               starts N ranks of a trainer
 

@@ -106,23 +106,12 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
   for (const auto& field : recipe.optimizer->fields().fields)
     if (field.name == "lr") lr = std::stod(field.write().text);
 
-  const auto at_batch = [&](int64_t batch) {
-    const auto& schedule = state.schedule;
-    Timestamp time;
-    time.batch = batch;
-    time.epoch = batch / schedule.batches_per_epoch;
-    time.batch_in_epoch = batch % schedule.batches_per_epoch;
-    time.sample =
-        time.epoch * schedule.samples_per_epoch + time.batch_in_epoch * schedule.batch_size;
-    time.sample_in_epoch = time.batch_in_epoch * schedule.batch_size;
-    return time;
-  };
   std::vector<std::pair<Timestamp, Row>> rows;
   Row last;
   const int64_t step = *total / most_looks + 1;
   for (int64_t look = 0; look < *total + step - 1; look += step) {
     const int64_t batch = std::min(look, *total - 1);
-    state.time = at_batch(batch);
+    state.time = state.schedule.at_batch(batch);
     auto row = row_at(recipe, schedulers, engine, state, lr);
     const bool shown =
         batch == 0 || batch + 1 == *total || batch * 10 / *total != (batch - step) * 10 / *total;
@@ -172,8 +161,7 @@ std::string plan(const Recipe& recipe) {
     for (const auto& change : changes) out << "  " << change << '\n';
   }
   print_events(out, engine);
-  const int64_t channels = 3;
-  state.batch.input = at::empty({1, channels, length.image.height, length.image.width}, at::kMeta);
+  state.image_size = length.image;
   print_schedule(out, recipe, engine, state);
   return out.str();
 }

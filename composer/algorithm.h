@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "composer/event.h"
+#include "composer/loader.h"
 
 namespace composer {
 
@@ -71,6 +72,13 @@ class Algorithm : public Hooks<State&> {
   /// events.
   enum class Order { first, listed, last };
   virtual Order order() const { return Order::listed; }
+
+  /// The sizes that the loader shall give to images, if this algorithm decides them, from FIT_START
+  /// on. At most one algorithm of a run may.
+  virtual SizePlan image_sizes(const State&) { return {}; }
+
+  /// What the loader shall do to each training image, on its threads.
+  virtual SampleTransform sample_transform(const State&) { return {}; }
 
   /// What it changed in the model at init, for `--plan`: one line a change.
   virtual std::vector<std::string> report() const { return {}; }

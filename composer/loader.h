@@ -9,14 +9,10 @@
 #include <vector>
 
 #include "composer/batch.h"
+#include "composer/image_size.h"
+#include "composer/sample_transform.h"
 
 namespace composer {
-
-struct ImageSize {
-  int64_t height = 0;
-  int64_t width = 0;
-  bool operator==(const ImageSize&) const = default;
-};
 
 /// x -> (x - mean) / std for each channel, in units of the bytes 0..255. The vectors have one entry
 /// a channel.
@@ -45,10 +41,21 @@ class Loader {
   /// changes.
   virtual void start(int64_t epoch, int64_t batch, SizePlan plan = {}) = 0;
 
+  /// Changes each image after the set's own transforms, after those added before. To be called
+  /// before start().
+  virtual void add_transform(SampleTransform transform) = 0;
+
   /// The next batch: input uint8 [N, H, W, C] and target.classes on the CPU (pinned where asked).
   /// Nothing once at the end of each epoch; the call after that begins the next epoch. Throws what
   /// a worker thread threw.
   virtual std::optional<Batch> next() = 0;
+};
+
+/// What to do about a sample that cannot be read.
+enum class OnBadSample {
+  error,    ///< end the run, naming the sample and the reason
+  skip,     ///< leave it out: its batch is smaller
+  replace,  ///< take the next good sample of the epoch in its place
 };
 
 struct LoaderOptions {
@@ -57,6 +64,11 @@ struct LoaderOptions {
   int64_t num_workers = 1;      ///< threads that read and decode; 0 = in the calling thread
   int64_t prefetch_factor = 2;  ///< batches kept ready
   bool pin_memory = false;
+  OnBadSample on_bad_sample = OnBadSample::error;
+  std::string resize_filter = "triangle";  ///< or "area"
+  bool ffcv_exact = false;                 ///< decode, crop and resize to the bytes that FFCV gives
+  int64_t rank = 0;                        ///< gets slice `rank` of `world_size` of each batch
+  int64_t world_size = 1;
   std::optional<int64_t> subset_num_batches =
       std::nullopt;  ///< end each epoch after this many batches; more than it has: a warning
 };

@@ -17,6 +17,9 @@ struct DataloaderOptions {
   bool pin_memory = true;
   bool persistent_workers = true;
   double timeout = 0;
+  std::string on_bad_sample = "error";
+  std::string resize_filter = "triangle";
+  bool ffcv_exact = false;
 
   void fields(auto&& f) {
     f("num_workers", num_workers, "threads of a rank that read and decode; 0 = the training thread",
@@ -28,6 +31,16 @@ struct DataloaderOptions {
     f("timeout", timeout,
       "known to Composer's recipes; no effect here: a failed worker ends the wait by itself",
       at_least(0));
+    f("on_bad_sample", on_bad_sample,
+      "what a sample that cannot be read does: end the run, be left out, or be replaced by the "
+      "next",
+      one_of("error", "skip", "replace"));
+    f("resize_filter", resize_filter,
+      "triangle is torchvision's (antialiased bilinear), which published accuracies were reached "
+      "with; area is FFCV's",
+      one_of("triangle", "area"));
+    f("ffcv_exact", ffcv_exact,
+      "the very pixels FFCV gives: its rough JPEG arithmetic, its area filter, its centre crop");
   }
 };
 

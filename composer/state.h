@@ -21,9 +21,10 @@ struct State {
   std::shared_ptr<Optimizer> optimizer;  ///< null at init
 
   Batch batch;  ///< the microbatch from before_forward to after_backward, else the whole batch
-  at::Tensor outputs;  ///< of the last forward pass
-  at::Tensor loss;     ///< of the last microbatch, weighted by its share of the batch; writable at
-                       ///< before_backward
+  ImageSize image_size;  ///< of a training image as the loader hands it out without a plan
+  at::Tensor outputs;    ///< of the last forward pass
+  at::Tensor loss;  ///< of the last microbatch, weighted by its share of the batch; writable at
+                    ///< before_backward
 
   Timestamp time;
   Schedule schedule;  ///< the run's length; its max_duration may be changed to stop early

@@ -128,6 +128,16 @@ double Schedule::elapsed(const Timestamp& now) const {
   return done >= all ? 1.0 : done / all;
 }
 
+Timestamp Schedule::at_batch(int64_t batch) const {
+  Timestamp time;
+  time.batch = batch;
+  time.epoch = batch / batches_per_epoch;
+  time.batch_in_epoch = batch % batches_per_epoch;
+  time.sample_in_epoch = time.batch_in_epoch * batch_size;
+  time.sample = time.epoch * samples_per_epoch + time.sample_in_epoch;
+  return time;
+}
+
 bool Schedule::finished(const Timestamp& now) const {
   switch (max_duration.unit) {
     case TimeUnit::epoch:

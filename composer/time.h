@@ -51,6 +51,8 @@ struct Schedule {
   /// Share of the run that is done, in [0, 1], counted in batches (seconds for a limit in seconds).
   double elapsed(const Timestamp& now) const;
   bool finished(const Timestamp& now) const;
+  /// Where a run stands after `batch` batches.
+  Timestamp at_batch(int64_t batch) const;
   /// Whether something that happens every `interval` is due after the batch (or, with epoch_end,
   /// the epoch) that ended `now`. Seconds and dur are not intervals; 0 is never due.
   bool due(const Time& interval, const Timestamp& now, bool epoch_end) const;

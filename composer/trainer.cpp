@@ -62,6 +62,7 @@ Trainer::Trainer(TrainerParts parts)
   state_.model = std::move(parts.model);
   state_.optimizer = std::move(parts.optimizer);
   state_.schedule = schedule_ = schedule_of(options_, train_loader_.get());
+  if (train_loader_) state_.image_size = train_loader_->image_size();
   state_.seed = static_cast<uint64_t>(options_.seed);
   state_.grad_accum = options_.grad_accum;
   state_.logger = &logger_;
@@ -200,7 +201,7 @@ void Trainer::train() {
     if (state_.time.batch_in_epoch == 0) evaluate_if_due(true);
   }
   schedule_learning_rate();
-  train_loader_->start(state_.time.epoch, state_.time.batch_in_epoch);
+  start_loader();
   while (!stopping()) train_epoch();
   if (!engine_.control().stop_reason().empty())
     log::info("stopped: " + engine_.control().stop_reason());
@@ -211,6 +212,22 @@ void Trainer::train() {
   save();
   wait_for_device();
   state_.time.seconds = seconds();
+}
+
+void Trainer::start_loader() {
+  SizePlan plan;
+  std::string planner;
+  for (const auto& algorithm : engine_.algorithms()) {
+    if (auto transform = algorithm.component->sample_transform(state_))
+      train_loader_->add_transform(std::move(transform));
+    auto sizes = algorithm.component->image_sizes(state_);
+    if (!sizes) continue;
+    if (plan)
+      throw UserError("algorithms: " + planner + " and " + algorithm.name +
+                      " both decide the size of images; use one of them");
+    plan = std::move(sizes), planner = algorithm.name;
+  }
+  train_loader_->start(state_.time.epoch, state_.time.batch_in_epoch, std::move(plan));
 }
 
 bool Trainer::stopping() {

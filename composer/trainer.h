@@ -85,6 +85,7 @@ class Trainer {
   void count_hits(const Batch& microbatch);
   void log_accuracy();
   Batch to_device(const Batch& batch, const Loader& loader);
+  void start_loader();
   bool stopping();
 
   Checkpoint snapshot() const;

@@ -12,8 +12,7 @@ namespace composer {
 void add_builtin_datasets(Registry& registry) {
   auto& sets = registry.datasets;
   sets.add<Cifar10Dataset>("cifar10", "CIFAR-10's 32 x 32 photographs from its binary files");
-  sets.add<ImageFolderDataset>("image_folder",
-                               "JPEG and PNG files, each class in a folder of its own");
+  sets.add<ImageFolderDataset>("image_folder", "image files, each class in a folder of its own");
   sets.add<ImagenetDataset>("imagenet", "ImageNet-1k from its class folders");
   sets.add<MnistDataset>("mnist", "MNIST's 28 x 28 handwritten digits from its idx files");
   sets.add<ShapesDataset>("shapes", "drawn shapes in ten classes; needs no files");

@@ -1,25 +1,41 @@
 #include "data/decode.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "composer/error.h"
+#include "data/gif.h"
 #include "data/jpeg.h"
+#include "data/jpeg_header.h"
+#include "data/orient.h"
 #include "data/png.h"
+#include "data/pnm.h"
+#include "data/webp.h"
 
 namespace composer {
 namespace {
 
 using namespace std::literals;
 
+bool is_pnm(std::string_view head) {
+  return head.size() > 2 && head[0] == 'P' && head[1] >= '1' && head[1] <= '6' &&
+         (head[2] == '#' || head[2] == ' ' || (head[2] >= '\t' && head[2] <= '\r'));
+}
+
 std::string_view unreadable_format(std::string_view head) {
-  if (head.starts_with("GIF8")) return "a GIF";
-  if (head.starts_with("RIFF") && head.size() >= 12 && head.substr(8, 4) == "WEBP") return "a WebP";
   if (head.starts_with("BM")) return "a BMP";
   if (head.starts_with("II*\0"sv) || head.starts_with("MM\0*"sv)) return "a TIFF";
-  if (head.size() > 2 && head[0] == 'P' && head[1] >= '1' && head[1] <= '7') return "a PNM";
+  if (head.starts_with("P7\n")) return "a PAM";
   if (head.size() >= 12 && head.substr(4, 4) == "ftyp") return "an AVIF or HEIC";
   if (head.starts_with("\0\0\0\x0CjP  "sv)) return "a JPEG 2000";
+  if (head.starts_with("\0\0\0\x0CJXL "sv) || head.starts_with("\xFF\x0A")) return "a JPEG XL";
   return {};
+}
+
+void decode_upright_jpeg(std::span<const uint8_t> bytes, Image& out, std::string* warnings) {
+  const JpegHeader header = read_jpeg_header(bytes);
+  decode_jpeg(bytes, out, warnings);
+  apply_orientation(out, header.orientation);
 }
 
 }  // namespace
@@ -27,12 +43,18 @@ std::string_view unreadable_format(std::string_view head) {
 void decode_image(std::span<const uint8_t> bytes, Image& out, std::string* warnings) {
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()),
                               std::min<size_t>(bytes.size(), 16));
-  if (head.starts_with("\xFF\xD8\xFF")) return decode_jpeg(bytes, out, warnings);
-  if (head.starts_with("\x89PNG\r\n\x1A\n")) return decode_png(bytes, out, warnings);
   if (head.empty()) throw RunError("the file is empty");
+  if (head.starts_with("\xFF\xD8")) return decode_upright_jpeg(bytes, out, warnings);
+  if (head.starts_with("\x89PNG\r\n\x1A\n")) return decode_png(bytes, out, warnings);
+  if (head.starts_with("GIF87a") || head.starts_with("GIF89a")) return decode_gif(bytes, out);
+  if (head.starts_with("RIFF") && head.size() >= 12 && head.substr(8, 4) == "WEBP") {
+    return decode_webp(bytes, out);
+  }
+  if (is_pnm(head)) return decode_pnm(bytes, out);
   const auto format = unreadable_format(head);
-  throw RunError(format.empty() ? "neither a JPEG nor a PNG image"
-                                : std::string(format) + " image; only JPEG and PNG can be read");
+  throw RunError(format.empty()
+                     ? "no image: none of JPEG, PNG, GIF, WebP and PNM begins like this"
+                     : std::string(format) + " image; JPEG, PNG, GIF, WebP and PNM can be read");
 }
 
 void to_gray(Image& image) {

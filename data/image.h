@@ -1,10 +1,23 @@
 // Images as the data pipeline passes them: bytes, rows from the top, channels interleaved (HWC).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "composer/image_size.h"
+#include "composer/sample_transform.h"  // MutableImage
+
 namespace composer {
+
+/// A part of an image, in pixels.
+struct Box {
+  int64_t top = 0;
+  int64_t left = 0;
+  int64_t height = 0;
+  int64_t width = 0;
+  bool operator==(const Box&) const = default;
+};
 
 /// Pixels that somebody else owns. `stride` is the number of bytes from a row to the next.
 struct ImageView {

@@ -2,9 +2,12 @@
 // batches.
 #pragma once
 
+#include <c10/core/ScalarType.h>
+
 #include <memory>
 
 #include "composer/loader.h"
+#include "data/order.h"
 #include "data/source.h"
 #include "data/transform.h"
 
@@ -12,16 +15,22 @@ namespace composer {
 
 struct ImageLoaderOptions {
   Transform transform;
+  std::vector<SampleTransform> augmentations{};  ///< of each image, after the transform
   Normalization normalization;
-  bool shuffle = false;
+  OrderKind order = OrderKind::sequential;
+  std::string rows{};  ///< the samples that take part, "0-99,200"; empty = all
   bool drop_last = false;
-  /// Images have the size that the plan says, and the next epoch's batches are prefetched at the
-  /// end of each. Otherwise there is no plan, and no memory is held between epochs.
+  /// Images have the size that the plan says, the next epoch's batches are prefetched at the end of
+  /// each, and with several ranks a last batch is filled up from the epoch's first samples, so that
+  /// all have the same number. Otherwise there is no plan, and no memory is held between epochs.
   bool training = false;
+  at::ScalarType output = at::kByte;  ///< or float or bfloat16: normalised
+  int64_t window_pages = 64;          ///< of the quasi-random order
+  bool read_ahead = false;            ///< asks for the samples of a batch when it is opened
 };
 
 /// Throws UserError when the source has no samples, or none for a whole batch with drop_last.
-std::unique_ptr<Loader> make_image_loader(std::shared_ptr<const Source> source,
+std::unique_ptr<Loader> make_image_loader(std::shared_ptr<Source> source,
                                           ImageLoaderOptions options, const LoaderOptions& common);
 
 }  // namespace composer

@@ -1,11 +1,14 @@
 #include "data/jpeg.h"
 
+#include <algorithm>
 #include <csetjmp>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 
 #include "composer/error.h"
+#include "data/jpeg_codec.h"
 
 // jpeglib.h needs <cstdio> before it.
 #include <jerror.h>
@@ -87,8 +90,12 @@ struct Decoder {
   jpeg_decompress_struct codec{};
   Errors errors{};
   jpeg_source_mgr source{};
-  std::vector<uint8_t> cmyk_rows;
+  jpeg_progress_mgr progress{};
+  std::vector<uint8_t> spare_row;
 
+  explicit Decoder(std::span<const uint8_t> bytes) : source(memory_source(bytes)) {
+    codec.err = install(errors);
+  }
   ~Decoder() { jpeg_destroy_decompress(&codec); }
 };
 
@@ -109,53 +116,178 @@ void cmyk_to_rgb(const uint8_t* cmyk, int64_t pixels, uint8_t* rgb) {
 
 constexpr int kRowsAtOnce = 16;
 
-void read_rgb(Decoder& d, Image& out) {
+void read_rgb(Decoder& d, Image& out, int64_t end) {
   JSAMPROW rows[kRowsAtOnce];
-  while (d.codec.output_scanline < d.codec.output_height) {
-    const int64_t first = d.codec.output_scanline;
-    const int64_t count = std::min<int64_t>(kRowsAtOnce, out.height - first);
-    for (int64_t i = 0; i < count; ++i) rows[i] = out.row(first + i);
-    jpeg_read_scanlines(&d.codec, rows, static_cast<JDIMENSION>(count));
+  for (int64_t done = 0; done < end;) {
+    const int64_t count = std::min<int64_t>(kRowsAtOnce, end - done);
+    for (int64_t i = 0; i < count; ++i) rows[i] = out.row(done + i);
+    done += jpeg_read_scanlines(&d.codec, rows, static_cast<JDIMENSION>(count));
   }
 }
 
-void read_cmyk(Decoder& d, Image& out) {
-  JSAMPROW row = d.cmyk_rows.data();
-  while (d.codec.output_scanline < d.codec.output_height) {
-    const int64_t y = d.codec.output_scanline;
-    if (jpeg_read_scanlines(&d.codec, &row, 1) == 1) cmyk_to_rgb(row, out.width, out.row(y));
+void read_cmyk(Decoder& d, Image& out, int64_t end) {
+  JSAMPROW row = d.spare_row.data();
+  for (int64_t done = 0; done < end; ++done) {
+    jpeg_read_scanlines(&d.codec, &row, 1);
+    cmyk_to_rgb(row, out.width, out.row(done));
   }
+}
+
+[[noreturn]] void fail_with(Decoder& d, const char* format, ...) {
+  va_list values;
+  va_start(values, format);
+  std::vsnprintf(d.errors.message, sizeof d.errors.message, format, values);
+  va_end(values);
+  std::longjmp(d.errors.jump, 1);
+}
+
+/// Scans of a few bytes that run over all of a large image would keep the decoder busy for hours.
+/// Encoders make about ten.
+void limit_scans(j_common_ptr codec) {
+  constexpr int kMostScans = 100;
+  if (reinterpret_cast<j_decompress_ptr>(codec)->input_scan_number <= kMostScans) return;
+  Errors& errors = errors_of(codec);
+  std::snprintf(errors.message, sizeof errors.message, "more than %d scans", kMostScans);
+  std::longjmp(errors.jump, 1);
+}
+
+void set_output(Decoder& d, int scale, Dct dct) {
+  const bool inks = d.codec.jpeg_color_space == JCS_CMYK || d.codec.jpeg_color_space == JCS_YCCK;
+  d.codec.out_color_space = inks ? JCS_CMYK : JCS_RGB;
+  d.codec.dct_method = dct == Dct::fast ? JDCT_IFAST : JDCT_ISLOW;
+  d.codec.scale_num = 1;
+  d.codec.scale_denom = static_cast<unsigned>(scale);
+}
+
+/// Whether an end marker stands behind the headers that have been read.
+bool has_end_marker(const Decoder& d) {
+  if (d.errors.ended_early) return false;
+  const JOCTET* codes = d.source.next_input_byte;
+  for (size_t at = d.source.bytes_in_buffer; at > 1; --at) {
+    if (codes[at - 2] == 0xFF && codes[at - 1] == JPEG_EOI) return true;
+  }
+  return false;
+}
+
+/// jpeg_crop_scanline reckons the width of a component as if its DCT were scaled as the others'
+/// are, which harms those that are yet to be upsampled.
+bool can_crop(const Decoder& d) {
+  for (int i = 0; i < d.codec.num_components; ++i) {
+    const jpeg_component_info& component = d.codec.comp_info[i];
+#if JPEG_LIB_VERSION >= 70
+    const bool as_others = component.DCT_h_scaled_size == d.codec.min_DCT_h_scaled_size;
+#else
+    const bool as_others = component.DCT_scaled_size == d.codec.min_DCT_scaled_size;
+#endif
+    if (!as_others && component.downsampled_width < d.codec.output_width) return false;
+  }
+  return true;
+}
+
+/// Reads the rows of the region, at least the columns of `around`, and if asked what is below.
+/// Gives the first column.
+int64_t read_region(Decoder& d, const JpegRegion& region, bool to_the_end, Image& out) {
+  JDIMENSION left = 0, width = d.codec.output_width;
+  if (region.around.width < region.whole.width && can_crop(d)) {
+    left = static_cast<JDIMENSION>(region.around.left);
+    width = static_cast<JDIMENSION>(region.around.width);
+    jpeg_crop_scanline(&d.codec, &left, &width);
+  }
+  const int64_t top = region.wanted.top, height = region.wanted.height;
+  out.resize(height, width, 3);
+  d.spare_row.resize(static_cast<size_t>(width) * 4);
+  if (top > 0) jpeg_skip_scanlines(&d.codec, static_cast<JDIMENSION>(top));
+  if (d.codec.out_color_space == JCS_CMYK) {
+    read_cmyk(d, out, height);
+  } else {
+    read_rgb(d, out, height);
+  }
+  // Here jpeg_skip_scanlines would not decode anything.
+  JSAMPROW row = d.spare_row.data();
+  while (to_the_end && d.codec.output_scanline < d.codec.output_height) {
+    jpeg_read_scanlines(&d.codec, &row, 1);
+  }
+  return left;
 }
 
 /// Called with the jump set: between here and libjpeg no object needs its destructor.
-void decode_with(Decoder& d, Image& out) {
+ImagePart decode_with(Decoder& d, const JpegRequest* request, Image& out) {
   jpeg_create_decompress(&d.codec);
   d.codec.src = &d.source;
+  d.progress.progress_monitor = limit_scans;
+  d.codec.progress = &d.progress;
   jpeg_read_header(&d.codec, TRUE);
-  const auto height = static_cast<int64_t>(d.codec.image_height);
-  const auto width = static_cast<int64_t>(d.codec.image_width);
-  if (height * width > kMaxPixels) {
-    std::snprintf(d.errors.message, sizeof d.errors.message, "%lld x %lld pixels are too many",
-                  static_cast<long long>(width), static_cast<long long>(height));
-    std::longjmp(d.errors.jump, 1);
+  const ImageSize size{d.codec.image_height, d.codec.image_width};
+  if (size.height * size.width > kMaxPixels) {
+    fail_with(d, "%lld x %lld pixels are too many", static_cast<long long>(size.width),
+              static_cast<long long>(size.height));
   }
-  const bool inks = d.codec.jpeg_color_space == JCS_CMYK || d.codec.jpeg_color_space == JCS_YCCK;
-  d.codec.out_color_space = inks ? JCS_CMYK : JCS_RGB;
-  d.codec.dct_method = JDCT_ISLOW;
+  const JpegRequest whole{{0, 0, size.height, size.width}};
+  const JpegRequest& wanted = request != nullptr ? *request : whole;
+  const JpegRegion region(size, wanted);
+  const bool complete = has_end_marker(d);
+  set_output(d, wanted.scale, wanted.dct);
   jpeg_start_decompress(&d.codec);
-  out.resize(height, width, 3);
-  if (inks) {
-    d.cmyk_rows.resize(static_cast<size_t>(width) * 4);
-    read_cmyk(d, out);
-  } else {
-    read_rgb(d, out);
-  }
+  const Box box = region.wanted;
+  const int64_t left = read_region(d, region, !complete, out);
   // With one scan the last pixel has been read even where the end marker is missing; with several,
   // scans are missing.
   if (d.errors.ended_early && jpeg_has_multiple_scans(&d.codec)) {
-    std::snprintf(d.errors.message, sizeof d.errors.message, "premature end of file");
-    std::longjmp(d.errors.jump, 1);
+    fail_with(d, "premature end of file");
   }
+  return {out.view().crop(0, box.left - left, box.height, box.width), box, region.whole};
+}
+
+// The head of libjpeg's private jpeg_entropy_decoder, unchanged from version 6b to libjpeg-turbo 3.
+// jpeg_index_works() proves it.
+#if defined(LIBJPEG_TURBO_VERSION_NUMBER) && LIBJPEG_TURBO_VERSION_NUMBER >= 2000000 && \
+    LIBJPEG_TURBO_VERSION_NUMBER < 4000000 && JPEG_LIB_VERSION < 90
+constexpr bool kFeedPossible = true;
+#else
+constexpr bool kFeedPossible = false;
+#endif
+
+struct EntropyDecoder {
+  void (*start_pass)(j_decompress_ptr);
+  boolean (*decode_mcu)(j_decompress_ptr, JBLOCKROW*);
+};
+
+struct Feeder {
+  JpegFeed feed;
+  int64_t left_in_row = 0;
+  int16_t* blocks = nullptr;
+};
+
+/// Lets libjpeg's list of blocks point at ours. It zeroes the blocks of an MCU before it asks for
+/// the next.
+boolean feed_mcu(j_decompress_ptr codec, JBLOCKROW* mcu) {
+  auto& feeder = *static_cast<Feeder*>(codec->client_data);
+  if (feeder.left_in_row == 0) {
+    feeder.blocks = feeder.feed.coefficients->next_row();
+    if (feeder.blocks == nullptr) fail(reinterpret_cast<j_common_ptr>(codec));
+    feeder.left_in_row = feeder.feed.mcus_across;
+  }
+  --feeder.left_in_row;
+  for (int i = 0; i < feeder.feed.blocks; ++i, feeder.blocks += DCTSIZE2) {
+    mcu[i] = reinterpret_cast<JBLOCKROW>(feeder.blocks);
+  }
+  return TRUE;
+}
+
+void feed_with(Decoder& d, Feeder& feeder, int scale, Dct dct, int64_t rows, Image& out) {
+  jpeg_create_decompress(&d.codec);
+  d.codec.src = &d.source;
+  jpeg_read_header(&d.codec, TRUE);
+  set_output(d, scale, dct);
+  jpeg_start_decompress(&d.codec);
+  if (jpeg_has_multiple_scans(&d.codec) || d.codec.MCUs_per_row != feeder.feed.mcus_across ||
+      d.codec.blocks_in_MCU != feeder.feed.blocks) {
+    fail_with(d, "a stream that cannot be fed");
+  }
+  d.codec.client_data = &feeder;
+  reinterpret_cast<EntropyDecoder*>(d.codec.entropy)->decode_mcu = feed_mcu;
+  out.resize(rows, d.codec.output_width, 3);
+  read_rgb(d, out, rows);
 }
 
 struct Encoder {
@@ -189,18 +321,56 @@ void encode_with(Encoder& e, const ImageView& image, int quality) {
 
 }  // namespace
 
-void decode_jpeg(std::span<const uint8_t> bytes, Image& out, std::string* warnings) {
-  Decoder decoder;
-  decoder.codec.err = install(decoder.errors);
-  decoder.source = memory_source(bytes);
+JpegRegion::JpegRegion(ImageSize size, const JpegRequest& request) {
+  const Box& box = request.region;
+  if (box.top < 0 || box.left < 0 || box.height < 1 || box.width < 1 ||
+      box.top + box.height > size.height || box.left + box.width > size.width) {
+    throw RunError("the region wanted lies outside the image");
+  }
+  const int64_t scale = request.scale;
+  const auto up = [scale](int64_t value) { return (value + scale - 1) / scale; };
+  whole = {up(size.height), up(size.width)};
+  wanted.top = box.top / scale, wanted.left = box.left / scale;
+  wanted.height = up(box.top + box.height) - wanted.top;
+  wanted.width = up(box.left + box.width) - wanted.left;
+  const int64_t bottom = std::min(whole.height, wanted.top + wanted.height + 1);
+  int64_t right = std::min(whole.width, wanted.left + wanted.width + 1);
+  around.top = std::max<int64_t>(0, wanted.top - 1);
+  around.left = std::clamp<int64_t>(right - 5, 0, std::max<int64_t>(0, wanted.left - 1));
+  right = std::max(right, std::min<int64_t>(5, whole.width));
+  around.height = bottom - around.top;
+  around.width = right - around.left;
+}
+
+ImagePart decode_jpeg_region(std::span<const uint8_t> bytes, const JpegRequest* request,
+                             Image& pixels, std::string* warnings) {
+  Decoder decoder(bytes);
+  ImagePart part;
   if (setjmp(decoder.errors.jump) == 0) {
-    decode_with(decoder, out);
+    part = decode_with(decoder, request, pixels);
   } else {
     throw RunError(decoder.errors.ended_early
                        ? "the JPEG data end too early (" + std::string(decoder.errors.message) + ")"
                        : "broken JPEG: " + std::string(decoder.errors.message));
   }
   if (warnings != nullptr && decoder.errors.warning[0] != '\0') *warnings += decoder.errors.warning;
+  return part;
+}
+
+bool jpeg_feed_possible() { return kFeedPossible; }
+
+bool decode_jpeg_feed(const JpegFeed& feed, int scale, Dct dct, int64_t rows, Image& pixels,
+                      std::string* warnings) {
+  Decoder decoder(feed.header);
+  Feeder feeder{feed};
+  if (setjmp(decoder.errors.jump) != 0) return false;
+  feed_with(decoder, feeder, scale, dct, rows, pixels);
+  if (warnings != nullptr && decoder.errors.warning[0] != '\0') *warnings += decoder.errors.warning;
+  return true;
+}
+
+void decode_jpeg(std::span<const uint8_t> bytes, Image& out, std::string* warnings) {
+  decode_jpeg_region(bytes, nullptr, out, warnings);
 }
 
 std::vector<uint8_t> encode_jpeg(const ImageView& image, int quality) {

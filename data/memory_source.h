@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "composer/loader.h"
 #include "data/source.h"
 
 namespace composer {
@@ -33,9 +32,11 @@ class MemorySource final : public Source {
   std::string name(int64_t index) const override {
     return name_ + ", sample " + std::to_string(index);
   }
-  ImageView read(int64_t index, ReadScratch&) const override {
-    const uint8_t* first = pixels_.data() + unique(index) * static_cast<size_t>(bytes());
-    return {first, size_.height, size_.width, channels_, size_.width * channels_};
+  StoredImage open(int64_t index, ReadScratch&) const override {
+    const auto bytes_each = static_cast<size_t>(bytes());
+    return {.bytes = {pixels_.data() + unique(index) * bytes_each, bytes_each},
+            .size = size_,
+            .channels = channels_};
   }
 
  private:

@@ -48,10 +48,17 @@ void decode_with(Decoder& d, Image& out) {
   // pixel.
   png_set_crc_action(d.png, PNG_CRC_WARN_USE, PNG_CRC_DEFAULT);
   png_set_user_limits(d.png, 1 << 24, 1 << 24);
+  // Texts and colour profiles are not unpacked.
+  png_set_keep_unknown_chunks(d.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  const size_t bytes = d.rest.size();
   png_read_info(d.png, d.info);
   const auto height = static_cast<int64_t>(png_get_image_height(d.png, d.info));
   const auto width = static_cast<int64_t>(png_get_image_width(d.png, d.info));
   if (height * width > kMaxPixels) png_error(d.png, "the image has too many pixels");
+  constexpr size_t kMostRepetition = 1032;  // of deflate: 258 bytes by two bits
+  if (png_get_rowbytes(d.png, d.info) * static_cast<size_t>(height) > bytes * kMostRepetition) {
+    png_error(d.png, "the data end too early");
+  }
   png_set_expand(d.png);
   png_set_strip_16(d.png);
   png_set_gray_to_rgb(d.png);

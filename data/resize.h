@@ -2,17 +2,10 @@
 // get from Pillow.
 #pragma once
 
-#include "composer/loader.h"
+#include "data/copy.h"
 #include "data/image.h"
 
 namespace composer {
-
-struct Box {
-  int64_t top = 0;
-  int64_t left = 0;
-  int64_t height = 0;
-  int64_t width = 0;
-};
 
 /// Equal bit by bit to Pillow 13's image.resize(size, BILINEAR, box) and then the part `window` of
 /// the result, of which only that part is computed; `flip` mirrors the part left-right. box lies in
@@ -23,8 +16,5 @@ void resize_bilinear(const ImageView& image, const Box& box, ImageSize size, con
 
 /// The whole image to `size`.
 void resize_bilinear(const ImageView& image, ImageSize size, bool flip, uint8_t* out);
-
-/// Copies the image without gaps between rows, mirrored left-right if wanted.
-void copy_pixels(const ImageView& image, bool flip, uint8_t* out);
 
 }  // namespace composer

@@ -9,7 +9,10 @@
 #include <filesystem>
 
 #include "composer/error.h"
+#include "data/copy.h"
 #include "data/decode.h"
+#include "data/jpeg_header.h"
+#include "data/orient.h"
 
 namespace composer {
 namespace {
@@ -25,9 +28,82 @@ struct Descriptor {
   throw RunError(std::string(what) + ": " + std::strerror(errno));
 }
 
+uint64_t hash(std::string_view text) {  // FNV-1a
+  uint64_t value = 14695981039346656037u;
+  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return value;
+}
+
+bool is_jpeg(std::span<const uint8_t> bytes) {
+  return bytes.size() > 2 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF;
+}
+
+StoredImage pixels_of(const Image& image) {
+  const auto bytes = static_cast<size_t>(image.height * image.width * image.channels);
+  return {.bytes = {image.pixels.data(), bytes},
+          .size = {image.height, image.width},
+          .channels = image.channels};
+}
+
+void copy_to(const ImageView& from, Image& image) {
+  image.resize(from.height, from.width, from.channels);
+  copy_pixels(from, false, image.pixels.data());
+}
+
+ImagePart decode_part(const StoredImage& image, const JpegRequest& request, ReadScratch& scratch) {
+  std::vector<uint8_t>* recorded = image.record != nullptr ? &scratch.index : nullptr;
+  const auto part = scratch.decoder.decode(image.bytes, request, image.index.bytes, recorded);
+  if (recorded != nullptr) {
+    image.record->record(image.sample, image.key, scratch.index, image.stamp);
+  }
+  return part;
+}
+
+/// Of a stream that is not upright. request.region: upright.
+ImagePart decode_turned(const StoredImage& image, const JpegRequest& request,
+                        ReadScratch& scratch) {
+  const bool lying = image.orientation >= 5;
+  const ImageSize stored = lying ? ImageSize{image.size.width, image.size.height} : image.size;
+  const Box box = stored_box(request.region, stored, image.orientation);
+  const auto part = decode_part(image, {.region = box, .dct = request.dct}, scratch);
+  orient(part.pixels, image.orientation, scratch.upright);
+  return {scratch.upright.view(), request.region, image.size};
+}
+
 }  // namespace
 
-void read_file(const char* path, std::vector<uint8_t>& bytes) {
+void use_index(StoredImage& image, IndexStore* store) {
+  if (store == nullptr) return;
+  auto known = store->find(image.sample, image.key, image.stamp);
+  if (known) {
+    image.index = std::move(*known);
+  } else {
+    image.record = store;
+  }
+}
+
+ImagePart read_part(const StoredImage& image, const JpegRequest& request, int64_t channels,
+                    ReadScratch& scratch) {
+  ImagePart part;
+  if (!image.jpeg) {
+    const ImageView all{image.bytes.data(), image.size.height, image.size.width, image.channels,
+                        image.size.width * image.channels};
+    const Box& box = request.region;
+    part = {all.crop(box.top, box.left, box.height, box.width), box, image.size};
+  } else if (image.orientation != 1) {
+    part = decode_turned(image, request, scratch);
+  } else {
+    part = decode_part(image, request, scratch);
+  }
+  if (channels == 1 && part.pixels.channels == 3) {
+    copy_to(part.pixels, scratch.image);
+    to_gray(scratch.image);
+    part.pixels = scratch.image.view();
+  }
+  return part;
+}
+
+FileStamp read_file(const char* path, std::vector<uint8_t>& bytes) {
   const Descriptor file{::open(path, O_RDONLY | O_CLOEXEC)};
   if (file.number < 0) fail("cannot open the file");
   struct stat status {};
@@ -43,6 +119,7 @@ void read_file(const char* path, std::vector<uint8_t>& bytes) {
     done += static_cast<size_t>(got);
   }
   bytes.resize(done);
+  return {done, status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
 void FileSource::add(const std::string& file, int64_t label) {
@@ -51,11 +128,39 @@ void FileSource::add(const std::string& file, int64_t label) {
   labels_.push_back(static_cast<int32_t>(label));
 }
 
-ImageView FileSource::read(int64_t index, ReadScratch& scratch) const {
-  read_file(path(index), scratch.file);
-  decode_image(scratch.file, scratch.image);
-  if (channels_ == 1) to_gray(scratch.image);
-  return scratch.image.view();
+void FileSource::index_below(const std::string& folder) {
+  folder_length_ = folder.size();
+  indices_ = std::make_unique<IndexStore>(index_file_of(folder), FileStamp{}, size());
+}
+
+std::string_view FileSource::below_folder(std::string_view file) const {
+  file.remove_prefix(std::min(folder_length_, file.size()));
+  return file.substr(std::min(file.find_first_not_of('/'), file.size()));
+}
+
+StoredImage FileSource::open(int64_t index, ReadScratch& scratch) const {
+  const FileStamp stamp = read_file(path(index), scratch.file);
+  const std::span<const uint8_t> bytes(scratch.file);
+  StoredImage image;
+  if (is_jpeg(bytes)) {
+    const JpegHeader header = read_jpeg_header(bytes);
+    image.jpeg = true;
+    image.bytes = bytes;
+    image.size = header.upright_size();
+    image.orientation = header.orientation;
+    image.sample = index;
+    image.stamp = stamp;
+    image.key = hash(below_folder(path(index)));
+    use_index(image, indices_.get());
+  } else {
+    decode_image(bytes, scratch.image);
+    image = pixels_of(scratch.image);
+  }
+  return image;
+}
+
+void FileSource::epoch_done() {
+  if (indices_) indices_->save();
 }
 
 std::shared_ptr<Source> open_image_files(const std::vector<std::string>& files, int64_t channels) {
@@ -67,7 +172,7 @@ std::shared_ptr<Source> open_image_files(const std::vector<std::string>& files, 
     if (!std::filesystem::exists(status)) {
       problems.push_back(file + ": no such file");
     } else if (!std::filesystem::is_regular_file(status)) {
-      problems.push_back(file + ": not a file; expected a JPEG or PNG image");
+      problems.push_back(file + ": not a file; expected an image");
     } else {
       source->add(file, 0);
     }

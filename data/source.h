@@ -2,17 +2,38 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/image.h"
+#include "data/index_store.h"
+#include "data/jpeg_decoder.h"
 
 namespace composer {
+
+/// An image as it is stored. A JPEG stream is decoded when a part of it is asked for (read_part).
+struct StoredImage {
+  bool jpeg = false;               ///< else pixels: rows from the top, without gaps
+  std::span<const uint8_t> bytes;  ///< the stream, or the pixels
+  ImageSize size;                  ///< upright
+  int64_t channels = 3;            ///< of the pixels; a stream has 3
+  int orientation = 1;             ///< EXIF's of the stream, 1..8
+
+  StoredIndex index{};           ///< of the stream; empty when it is not known or has none
+  IndexStore* record = nullptr;  ///< where to put the stream's index, once it is known
+  int64_t sample = 0;            ///< its place there
+  uint64_t key = 0;
+  FileStamp stamp{};
+};
 
 /// Memory that one thread reads into, kept from image to image.
 struct ReadScratch {
   std::vector<uint8_t> file;
-  Image image;
+  Image image, upright;
+  JpegDecoder decoder;
+  std::vector<uint8_t> index;
 };
 
 /// Functions are called by several threads at once.
@@ -26,10 +47,25 @@ class Source {
   virtual int64_t label(int64_t index) const = 0;
   /// What an error message calls the sample: its file, or the file and the place in it.
   virtual std::string name(int64_t index) const = 0;
-  /// The decoded image; valid until `scratch` is used again. Throws RunError with the reason,
-  /// without the name.
-  virtual ImageView read(int64_t index, ReadScratch& scratch) const = 0;
+  /// Valid until `scratch` is used again. Throws RunError with the reason, without the name.
+  virtual StoredImage open(int64_t index, ReadScratch& scratch) const = 0;
+
+  /// The unit of the disk that the sample lies in (a page of a .beton file): samples of one unit
+  /// are cheap to read together. One unit for a set in which that makes no difference.
+  virtual int64_t page(int64_t) const { return 0; }
+  /// Asks the system to read the sample ahead.
+  virtual void will_need(int64_t) const {}
+  /// Called between epochs: keeps what was learnt about the files.
+  virtual void epoch_done() {}
 };
+
+/// Looks up the stream's index, and asks for its recording where it was never looked at.
+void use_index(StoredImage& image, IndexStore* store);
+
+/// Decodes no more than the request needs, in the wanted number of channels. For a stream that is
+/// not upright, or pixels, scale is 1. Throws RunError with the reason.
+ImagePart read_part(const StoredImage& image, const JpegRequest& request, int64_t channels,
+                    ReadScratch& scratch);
 
 /// Image files, read when they are needed.
 class FileSource : public Source {
@@ -38,29 +74,36 @@ class FileSource : public Source {
   explicit FileSource(int64_t channels) : channels_(channels) {}
 
   void add(const std::string& file, int64_t label);
+  /// Keeps crop indices of the files below `folder` in its side file.
+  void index_below(const std::string& folder);
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   int64_t channels() const override { return channels_; }
   int64_t label(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
   std::string name(int64_t index) const override { return path(index); }
-  ImageView read(int64_t index, ReadScratch& scratch) const override;
+  StoredImage open(int64_t index, ReadScratch& scratch) const override;
+  void epoch_done() override;
 
  private:
   const char* path(int64_t index) const {
     return paths_.data() + begins_[static_cast<size_t>(index)];
   }
 
+  std::string_view below_folder(std::string_view file) const;
+
   int64_t channels_;
   std::string paths_;  // one after the other, each with its 0: a million small strings would cost
                        // twice the memory
   std::vector<size_t> begins_;
   std::vector<int32_t> labels_;
+  size_t folder_length_ = 0;
+  std::unique_ptr<IndexStore> indices_;
 };
 
 /// The given files with class 0. Throws UserError that names those that are missing or no files.
 std::shared_ptr<Source> open_image_files(const std::vector<std::string>& files, int64_t channels);
 
 /// The whole file. Throws RunError with the reason, without the name.
-void read_file(const char* path, std::vector<uint8_t>& bytes);
+FileStamp read_file(const char* path, std::vector<uint8_t>& bytes);
 
 }  // namespace composer

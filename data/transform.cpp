@@ -2,79 +2,141 @@
 
 #include <cmath>
 #include <cstring>
-#include <vector>
 
 #include "composer/error.h"
+#include "data/copy.h"
+#include "data/ffcv_crop.h"
 
 namespace composer {
 namespace {
 
-struct Scratch {
-  std::vector<uint8_t> resized, cropped;
-};
-
-Scratch& scratch() {
-  thread_local Scratch mine;
-  return mine;
-}
-
-ImageView view_of(std::vector<uint8_t>& pixels, ImageSize size, int64_t channels) {
-  return {pixels.data(), size.height, size.width, channels, size.width * channels};
-}
-
-ImageSize size_of(const ImageView& image) { return {image.height, image.width}; }
-
-bool draw_flip(const Place& place) {
-  return Random(place.seed, "data.flip", place.epoch, place.sample).uniform() < 0.5;
-}
-
 // Python's round(): halves go to the even neighbour.
 int64_t round_half_even(double value) { return static_cast<int64_t>(std::nearbyint(value)); }
 
-/// Copies the part of `image` that `window` covers; what lies outside the image is 0.
-void copy_window(const ImageView& image, const Box& window, bool flip, uint8_t* out) {
-  const int64_t top = std::max<int64_t>(window.top, 0), left = std::max<int64_t>(window.left, 0);
-  const int64_t bottom = std::min(window.top + window.height, image.height);
-  const int64_t right = std::min(window.left + window.width, image.width);
-  const Box inside{top, left, bottom - top, right - left};
-  const int64_t row_bytes = window.width * image.channels;
-  if (inside.height != window.height || inside.width != window.width) {
-    std::memset(out, 0, static_cast<size_t>(window.height * row_bytes));
+Box whole_of(ImageSize size) { return {0, 0, size.height, size.width}; }
+
+/// The largest fraction at which the crop is still no smaller than the result.
+int decode_scale(const Box& crop, ImageSize size) {
+  int scale = 1;
+  while (scale < 8 && crop.height >= 2 * scale * size.height &&
+         crop.width >= 2 * scale * size.width) {
+    scale *= 2;
   }
-  if (bottom <= top || right <= left) return;
-  const int64_t before = flip ? window.left + window.width - right : left - window.left;
-  out += (top - window.top) * row_bytes + before * image.channels;
-  for (int64_t y = 0; y < inside.height; ++y, out += row_bytes) {
-    copy_pixels(image.crop(inside.top + y, inside.left, 1, inside.width), flip, out);
+  return scale;
+}
+
+}  // namespace
+
+Pipeline::Pipeline(const Transform& transform, int64_t channels)
+    : transform_(transform), channels_(channels) {}
+
+void Pipeline::run(const StoredImage& image, ImageSize size, const SamplePlace& place,
+                   uint8_t* out) {
+  const Transform& t = transform_;
+  const bool resized_first = t.resize_size > 0 && t.kind != Transform::Kind::center_crop;
+  const StoredImage current = resized_first ? first_resized(image) : image;
+  switch (t.kind) {
+    case Transform::Kind::whole:
+      whole(current, size, out);
+      break;
+    case Transform::Kind::pad_and_crop:
+      pad_and_crop(current, size, place, out);
+      break;
+    case Transform::Kind::random_resized_crop:
+      random_resized_crop(current, size, place, out);
+      break;
+    case Transform::Kind::center_crop:
+      center_crop(current, size, out);
+      break;
   }
 }
 
-void pad_and_crop(const Transform& t, const ImageView& image, ImageSize size, const Place& place,
-                  uint8_t* out) {
+/// Box to size, of which the window is written.
+void Pipeline::resize(const StoredImage& image, const Box& box, ImageSize size, const Box& window,
+                      bool flip, uint8_t* out) {
+  JpegRequest request{.region = {}, .scale = 1, .dct = transform_.dct};
+  if (box.height == size.height && box.width == size.width) {
+    request.region = {box.top + window.top, box.left + window.left, window.height, window.width};
+    return copy_pixels(read_part(image, request, channels_, scratch_).pixels, flip, out);
+  }
+  if (transform_.scaled_decode && image.jpeg && image.orientation == 1) {
+    request.scale = decode_scale(box, size);
+  }
+  if (request.scale == 1) {
+    // Pixels outside the box do not weigh in: the crop is an image of its own.
+    const ImageSize crop{box.height, box.width};
+    const Area all{0, 0, static_cast<double>(box.height), static_cast<double>(box.width)};
+    plan_.make(transform_.filter, crop, all, size, window);
+    const Box& needed = plan_.needed();
+    request.region = {box.top + needed.top, box.left + needed.left, needed.height, needed.width};
+    return plan_.run(read_part(image, request, channels_, scratch_).pixels, flip, out);
+  }
+  request.region = box;
+  const ImagePart part = read_part(image, request, channels_, scratch_);
+  const double scale = request.scale;
+  const Area area{static_cast<double>(box.top) / scale - static_cast<double>(part.box.top),
+                  static_cast<double>(box.left) / scale - static_cast<double>(part.box.left),
+                  static_cast<double>(box.height) / scale, static_cast<double>(box.width) / scale};
+  plan_.make(ResizeFilter::triangle, {part.box.height, part.box.width}, area, size, window);
+  const Box& needed = plan_.needed();
+  plan_.run(part.pixels.crop(needed.top, needed.left, needed.height, needed.width), flip, out);
+}
+
+void Pipeline::whole(const StoredImage& image, ImageSize size, uint8_t* out) {
+  resize(image, whole_of(image.size), size, false, out);
+}
+
+StoredImage Pipeline::first_resized(const StoredImage& image) {
+  const ImageSize first = resized(image.size, transform_.resize_size);
+  if (first.height * first.width > kMaxPixels) {
+    throw RunError("its shape makes it too large when the shorter side is resized to " +
+                   std::to_string(transform_.resize_size));
+  }
+  resized_.resize(static_cast<size_t>(first.height * first.width * channels_));
+  resize(image, whole_of(image.size), first, false, resized_.data());
+  return {.bytes = resized_, .size = first, .channels = channels_};
+}
+
+bool Pipeline::draw_flip(const SamplePlace& place) const {
+  return transform_.flip > 0 &&
+         Random(place.seed, "data.flip", place.epoch, place.sample).uniform() < transform_.flip;
+}
+
+void Pipeline::pad_and_crop(const StoredImage& image, ImageSize size, const SamplePlace& place,
+                            uint8_t* out) {
+  const Transform& t = transform_;
   Random random(place.seed, "data.crop", place.epoch, place.sample);
   const auto offset = [&](int64_t length, int64_t crop) {
     return random.below(std::max<int64_t>(length + 2 * t.padding - crop, 0) + 1) - t.padding;
   };
-  const int64_t top = offset(image.height, t.size.height);
-  const int64_t left = offset(image.width, t.size.width);
+  const int64_t top = offset(image.size.height, t.size.height);
+  const int64_t left = offset(image.size.width, t.size.width);
   const Box window{top, left, t.size.height, t.size.width};
-  if (size == t.size) return copy_window(image, window, draw_flip(place), out);
-  auto& pixels = scratch().cropped;
-  pixels.resize(static_cast<size_t>(window.height * window.width * image.channels));
-  copy_window(image, window, false, pixels.data());
-  resize_bilinear(view_of(pixels, t.size, image.channels), size, draw_flip(place), out);
+  const ImageView all = read_part(image, {.region = whole_of(image.size), .scale = 1, .dct = t.dct},
+                                  channels_, scratch_)
+                            .pixels;
+  if (size == t.size) return copy_window(all, window, t.border, draw_flip(place), out);
+  cropped_.resize(static_cast<size_t>(window.height * window.width * channels_));
+  copy_window(all, window, t.border, false, cropped_.data());
+  const StoredImage crop{.bytes = cropped_, .size = t.size, .channels = channels_};
+  resize(crop, whole_of(t.size), size, draw_flip(place), out);
 }
 
-void random_resized_crop(const ImageView& image, ImageSize size, const Place& place, uint8_t* out) {
+void Pipeline::random_resized_crop(const StoredImage& image, ImageSize size,
+                                   const SamplePlace& place, uint8_t* out) {
   Random random(place.seed, "data.crop", place.epoch, place.sample);
-  const Box box = draw_crop(size_of(image), random);
-  resize_bilinear(image.crop(box.top, box.left, box.height, box.width), size, draw_flip(place),
-                  out);
+  resize(image, draw_crop(image.size, random), size, draw_flip(place), out);
 }
 
-void center_crop(const Transform& t, const ImageView& image, uint8_t* out) {
-  const ImageSize whole =
-      t.resize_size > 0 ? resized(size_of(image), t.resize_size) : size_of(image);
+void Pipeline::center_crop(const StoredImage& image, ImageSize size, uint8_t* out) {
+  const Transform& t = transform_;
+  if (t.ffcv_center) {
+    const double ratio =
+        t.resize_size > 0 ? static_cast<double>(t.size.height) / static_cast<double>(t.resize_size)
+                          : 1.0;
+    return resize(image, ffcv_center_crop(image.size, ratio), size, false, out);
+  }
+  const ImageSize whole = t.resize_size > 0 ? resized(image.size, t.resize_size) : image.size;
   // Where the crop is larger than the image, torchvision pads the smaller half of the difference
   // first.
   const auto start = [](int64_t length, int64_t crop) {
@@ -83,23 +145,18 @@ void center_crop(const Transform& t, const ImageView& image, uint8_t* out) {
   };
   const Box window{start(whole.height, t.size.height), start(whole.width, t.size.width),
                    t.size.height, t.size.width};
-  if (whole == size_of(image)) return copy_window(image, window, false, out);
-  const Box all{0, 0, image.height, image.width};
-  const bool covered = whole.height >= window.height && whole.width >= window.width;
-  if (covered) {
-    return resize_bilinear(image, all, whole, window, false, out);
+  const Box all = whole_of(image.size);
+  if (whole.height >= window.height && whole.width >= window.width) {
+    return resize(image, all, whole, window, false, out);
   }
   const int64_t top = std::max<int64_t>(window.top, 0), left = std::max<int64_t>(window.left, 0);
   const ImageSize seen{std::min(window.top + window.height, whole.height) - top,
                        std::min(window.left + window.width, whole.width) - left};
-  auto& pixels = scratch().resized;
-  pixels.resize(static_cast<size_t>(seen.height * seen.width * image.channels));
-  resize_bilinear(image, all, whole, {top, left, seen.height, seen.width}, false, pixels.data());
-  copy_window(view_of(pixels, seen, image.channels),
-              {window.top - top, window.left - left, window.height, window.width}, false, out);
+  resized_.resize(static_cast<size_t>(seen.height * seen.width * channels_));
+  resize(image, all, whole, {top, left, seen.height, seen.width}, false, resized_.data());
+  copy_window({resized_.data(), seen.height, seen.width, channels_, seen.width * channels_},
+              {window.top - top, window.left - left, window.height, window.width}, {}, false, out);
 }
-
-}  // namespace
 
 ImageSize resized(ImageSize image, int64_t length) {
   if (image.width <= image.height) return {length * image.height / image.width, length};
@@ -125,32 +182,6 @@ Box draw_crop(ImageSize image, Random& random) {
     w = std::clamp<int64_t>(round_half_even(height * kHighest), 1, image.width);
   }
   return {(image.height - h) / 2, (image.width - w) / 2, h, w};
-}
-
-void apply(const Transform& t, const ImageView& image, ImageSize size, const Place& place,
-           uint8_t* out) {
-  ImageView current = image;
-  if (t.resize_size > 0 && t.kind != Transform::Kind::center_crop) {
-    const ImageSize first = resized(size_of(image), t.resize_size);
-    if (first.height * first.width > kMaxPixels) {
-      throw RunError("its shape makes it too large when the shorter side is resized to " +
-                     std::to_string(t.resize_size));
-    }
-    auto& pixels = scratch().resized;
-    pixels.resize(static_cast<size_t>(first.height * first.width * image.channels));
-    resize_bilinear(image, first, false, pixels.data());
-    current = view_of(pixels, first, image.channels);
-  }
-  switch (t.kind) {
-    case Transform::Kind::whole:
-      return resize_bilinear(current, size, false, out);
-    case Transform::Kind::pad_and_crop:
-      return pad_and_crop(t, current, size, place, out);
-    case Transform::Kind::random_resized_crop:
-      return random_resized_crop(current, size, place, out);
-    case Transform::Kind::center_crop:
-      return center_crop(t, current, out);
-  }
 }
 
 }  // namespace composer

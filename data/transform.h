@@ -2,17 +2,23 @@
 // on nothing but (seed, epoch, sample).
 #pragma once
 
-#include "composer/loader.h"
+#include <memory>
+#include <vector>
+
+#include "composer/image_size.h"
 #include "composer/random.h"
+#include "composer/sample_transform.h"
+#include "data/copy.h"
 #include "data/image.h"
-#include "data/resize.h"
+#include "data/resize_plan.h"
+#include "data/source.h"
 
 namespace composer {
 
 struct Transform {
   enum class Kind {
     whole,                ///< the whole image
-    pad_and_crop,         ///< train: zeros around, `size` somewhere in it, flip
+    pad_and_crop,         ///< train: a border around, `size` somewhere in it, flip
     random_resized_crop,  ///< train: a random part of random shape, flip
     center_crop,          ///< eval: the middle
   };
@@ -20,20 +26,51 @@ struct Transform {
   Kind kind = Kind::whole;
   int64_t resize_size = -1;  ///< length that the shorter side gets first; -1 = stays
   ImageSize size;            ///< of the result
+  double flip = 0.5;         ///< how often pad_and_crop and random_resized_crop mirror left-right
   int64_t padding = 4;       ///< of pad_and_crop
+  Border border{};           ///< of pad_and_crop
+  ResizeFilter filter = ResizeFilter::triangle;
+  Dct dct = Dct::accurate;
+  /// Decode JPEG at 1/2, 1/4 or 1/8 where a crop is at least twice, four or eight times the result.
+  bool scaled_decode = false;
+  /// center_crop as FFCV: the middle square of size/resize_size of the shorter side, then the size.
+  bool ffcv_center = false;
 };
 
-/// Where the draws for an image come from.
-struct Place {
-  uint64_t seed = 0;
-  uint64_t epoch = 0;
-  uint64_t sample = 0;
-};
+/// One thread's way from a stored image to the pixels of a batch.
+class Pipeline {
+ public:
+  /// transform must outlive it. channels: 1 or 3, of the result.
+  Pipeline(const Transform& transform, int64_t channels);
 
-/// Writes `size` pixels to out; a size other than transform.size resizes the random crop, or what
-/// the transform would have given, to that.
-void apply(const Transform& transform, const ImageView& image, ImageSize size, const Place& place,
-           uint8_t* out);
+  /// Writes `size` pixels to out. A size other than transform.size resizes the random crop, or what
+  /// the transform would have given, to that. Throws RunError with the reason.
+  void run(const StoredImage& image, ImageSize size, const SamplePlace& place, uint8_t* out);
+
+  /// What the image given to run() is read into.
+  ReadScratch& scratch() { return scratch_; }
+
+ private:
+  void whole(const StoredImage& image, ImageSize size, uint8_t* out);
+  void pad_and_crop(const StoredImage& image, ImageSize size, const SamplePlace& place,
+                    uint8_t* out);
+  void random_resized_crop(const StoredImage& image, ImageSize size, const SamplePlace& place,
+                           uint8_t* out);
+  void center_crop(const StoredImage& image, ImageSize size, uint8_t* out);
+  void resize(const StoredImage& image, const Box& box, ImageSize size, const Box& window,
+              bool flip, uint8_t* out);
+  void resize(const StoredImage& image, const Box& box, ImageSize size, bool flip, uint8_t* out) {
+    resize(image, box, size, {0, 0, size.height, size.width}, flip, out);
+  }
+  StoredImage first_resized(const StoredImage& image);
+  bool draw_flip(const SamplePlace& place) const;
+
+  const Transform& transform_;
+  const int64_t channels_;
+  ReadScratch scratch_;
+  ResizePlan plan_;
+  std::vector<uint8_t> resized_, cropped_;
+};
 
 /// The part of an image that torchvision's RandomResizedCrop takes (scale 0.08..1 of the area,
 /// ratio 3/4..4/3).

@@ -17,6 +17,8 @@ set(owned
   "CLI/|^cli/"
   "(jpeglib|jerror|jmorecfg|turbojpeg)\\.h|^data/jpeg[a-z_]*\\.cpp$"
   "png(conf)?\\.h|^data/png\\.cpp$"
+  "gif_lib\\.h|^data/gif\\.cpp$"
+  "webp/|^data/webp\\.cpp$"
   "spdlog/|^composer/logging/log\\.cpp$"
   "fmt/|^composer/logging/log\\.cpp$"
   "yaml-cpp/|^composer/recipe/[a-z_]+\\.cpp$"

@@ -17,6 +17,8 @@ constexpr size_t kPixels = 32 * 32;
 constexpr size_t kRecord = 1 + 3 * kPixels;
 constexpr int kTrainFiles = 5;
 
+constexpr ImageSize kSize{32, 32};
+
 Normalization normalization() {
   return {{0.4914 * 255, 0.4822 * 255, 0.4465 * 255}, {0.247 * 255, 0.243 * 255, 0.261 * 255}};
 }
@@ -70,49 +72,43 @@ void add_records(const std::string& file, std::vector<uint8_t>& pixels,
 
 }  // namespace
 
-std::shared_ptr<Source> Cifar10Dataset::read() const {
+std::shared_ptr<Source> open_cifar10(const std::string& datadir, bool is_train) {
   const std::string expected =
-      std::string(params_.is_train ? "data_batch_1.bin to data_batch_5.bin" : "test_batch.bin") +
+      std::string(is_train ? "data_batch_1.bin to data_batch_5.bin" : "test_batch.bin") +
       " of CIFAR-10's binary version, or with cifar-10-batches-bin in it";
-  const std::string note =
-      params_.download ? "; download: true has no effect, nothing is downloaded" : "";
-  checked_datadir(params_.datadir, expected + note);
+  checked_datadir(datadir, expected);
   std::vector<std::string> files;
-  for (const auto& folder : folders(params_.datadir)) {
-    if (files.empty()) files = files_in(folder, params_.is_train);
+  for (const auto& folder : folders(datadir)) {
+    if (files.empty()) files = files_in(folder, is_train);
   }
   if (files.empty()) {
     std::error_code error;
-    const bool python = fs::exists(fs::path(params_.datadir) / "cifar-10-batches-py", error);
+    const bool python = fs::exists(fs::path(datadir) / "cifar-10-batches-py", error);
     throw UserError(
-        "datadir: '" + params_.datadir + "' has no " + expected +
-        (python ? "; cifar-10-batches-py is the Python version, which is not read" : "") + note);
+        "datadir: '" + datadir + "' has no " + expected +
+        (python ? "; cifar-10-batches-py is the Python version, which is not read" : ""));
   }
-  if (params_.is_train && files.size() != kTrainFiles) {
-    log::warn("datadir: '" + params_.datadir + "' has " + std::to_string(files.size()) +
-              " of the " + std::to_string(kTrainFiles) + " files data_batch_*.bin");
+  if (is_train && files.size() != kTrainFiles) {
+    log::warn("datadir: '" + datadir + "' has " + std::to_string(files.size()) + " of the " +
+              std::to_string(kTrainFiles) + " files data_batch_*.bin");
   }
   std::vector<uint8_t> pixels;
   std::vector<int32_t> labels;
   for (const auto& file : files) add_records(file, pixels, labels);
   const auto samples = static_cast<int64_t>(labels.size());
-  return std::make_shared<MemorySource>(fs::path(files.front()).parent_path().string(),
-                                        image_size(), 3, std::move(pixels), std::move(labels),
-                                        samples);
+  return std::make_shared<MemorySource>(fs::path(files.front()).parent_path().string(), kSize, 3,
+                                        std::move(pixels), std::move(labels), samples);
 }
 
 std::unique_ptr<Loader> Cifar10Dataset::open(const LoaderOptions& options) const {
-  params_.ffcv.refuse();
-  const auto source = params_.use_synthetic
-                          ? make_synthetic({.size = image_size(),
-                                            .channels = 3,
-                                            .num_classes = 10,
-                                            .samples = *published_samples(),
-                                            .unique = params_.synthetic_num_unique_samples})
-                          : read();
-  const auto kind = params_.is_train ? Transform::Kind::pad_and_crop : Transform::Kind::whole;
-  return open_loader(source, {.kind = kind, .size = image_size()}, normalization(), params_,
-                     options);
+  warn_of_download(params_.download);
+  const SyntheticSpec noise{
+      .size = kSize, .channels = 3, .num_classes = 10, .samples = *published_samples()};
+  const auto source = open_published(params_.ffcv, params_, noise, [&] {
+    return open_cifar10(params_.datadir, params_.is_train);
+  });
+  return open_loader(source, padded_transform(params_.transforms, kSize, params_.is_train),
+                     params_.transforms, normalization(), params_, options);
 }
 
 std::unique_ptr<Loader> Cifar10Dataset::open_files(std::vector<std::string> files,

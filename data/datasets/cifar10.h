@@ -1,28 +1,26 @@
 // CIFAR-10 (Krizhevsky 2009) from the binary version's files.
 #pragma once
 
-#include "data/datasets/common.h"
+#include "data/datasets/dataset_params.h"
 
 namespace composer {
 
 class Cifar10Dataset final : public Dataset {
  public:
-  struct Params : DatasetParams {
+  struct Params : DatasetParams, StandInParams {
     bool download = false;
     FfcvParams ffcv{.ffcv_dest = "cifar_train.ffcv"};
-    bool use_synthetic = false;
-    int64_t synthetic_num_unique_samples = 100;
+    PaddedTransformParams transforms;
 
     void fields(auto&& f) {
       DatasetParams::fields(f);
       f("download", download, "accepted for old recipes; nothing is ever downloaded");
       ffcv.fields(f);
-      f("use_synthetic", use_synthetic, "noise in place of the data, as many samples");
-      f("synthetic_num_unique_samples", synthetic_num_unique_samples,
-        "different images of use_synthetic", at_least(1));
+      StandInParams::fields(f);
+      f("transforms", transforms, "what is done to single training images");
     }
     std::string check() const {
-      return ffcv.use_ffcv && use_synthetic ? "use_ffcv and use_synthetic exclude each other" : "";
+      return DatasetParams::check() + ffcv.check() + StandInParams::check(ffcv);
     }
   };
 
@@ -40,9 +38,11 @@ class Cifar10Dataset final : public Dataset {
   std::vector<std::string> class_names() const override;
 
  private:
-  std::shared_ptr<Source> read() const;
-
   Params params_;
 };
+
+/// The records of the binary version's files in datadir or in cifar-10-batches-bin below it. Throws
+/// UserError naming what is missing or damaged.
+std::shared_ptr<Source> open_cifar10(const std::string& datadir, bool is_train);
 
 }  // namespace composer

@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kExpected =
-    "train/ and val/ with a folder of JPEG or PNG files for each class, or these class folders "
+    "train/ and val/ with a folder of image files for each class, or these class folders "
     "themselves";
 
 bool has_folder(const fs::path& path) {
@@ -35,8 +35,10 @@ enum class FileKind { image, unreadable_image, other };
 FileKind kind_of(const fs::path& file) {
   std::string ending = file.extension().string();
   for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  if (ending == ".jpg" || ending == ".jpeg" || ending == ".png") return FileKind::image;
-  for (const char* known : {".ppm", ".pgm", ".bmp", ".tif", ".tiff", ".webp"}) {
+  for (const char* known : {".jpg", ".jpeg", ".png", ".webp", ".gif", ".ppm", ".pgm"}) {
+    if (ending == known) return FileKind::image;
+  }
+  for (const char* known : {".bmp", ".tif", ".tiff"}) {
     if (ending == known) return FileKind::unreadable_image;
   }
   return FileKind::other;
@@ -129,17 +131,18 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params) {
     unreadable.insert(unreadable.end(), files.unreadable.begin(), files.unreadable.end());
     if (files.images.empty() && files.unreadable.empty()) {
       problems.push_back((folder / name).string() +
-                         ": a class folder without images (.jpg, .jpeg, .png)");
+                         ": a class folder without images (.jpg, .jpeg, .png, .webp, .gif, .ppm)");
     }
   }
   if (!unreadable.empty()) {
     problems.push_back(*std::min_element(unreadable.begin(), unreadable.end()) +
-                       ": only JPEG and PNG images can be read" +
+                       ": only JPEG, PNG, WebP, GIF and PNM images can be read" +
                        (unreadable.size() == 1
                             ? ""
                             : "; there are " + std::to_string(unreadable.size()) + " such files"));
   }
   if (!problems.empty()) throw UserError(std::move(problems));
+  source->index_below(folder.string());
   return source;
 }
 
@@ -150,7 +153,9 @@ Transform folder_transform(const FolderParams& params, bool is_train) {
 }
 
 std::unique_ptr<Loader> ImageFolderDataset::open(const LoaderOptions& options) const {
-  return open_loader(open_class_folders(params_), folder_transform(params_, params_.is_train),
+  const auto original = [&] { return open_class_folders(params_); };
+  const auto source = params_.ffcv.use_ffcv ? params_.ffcv.open(3, original) : original();
+  return open_loader(source, folder_transform(params_, params_.is_train), params_.transforms,
                      imagenet_normalization(), params_, options);
 }
 

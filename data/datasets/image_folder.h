@@ -1,20 +1,25 @@
-// Photographs as JPEG and PNG files, each class in a folder of its own.
+// Photographs as image files, each class in a folder of its own.
 #pragma once
 
-#include "data/datasets/common.h"
+#include "data/datasets/dataset_params.h"
 
 namespace composer {
 
 struct FolderParams : DatasetParams {
   int64_t resize_size = -1;
   int64_t crop_size = 224;
+  TransformParams transforms;
+  FfcvParams ffcv;
 
   void fields(auto&& f) {
     DatasetParams::fields(f);
     f("resize_size", resize_size, "length of the shorter side before the crop; -1 = as it is",
       at_least(1).or_exactly(-1));
     f("crop_size", crop_size, "height and width of the images", in(1, 4096));
+    f("transforms", transforms, "what is done to single training images");
+    ffcv.fields(f);
   }
+  std::string check() const { return DatasetParams::check() + ffcv.check(); }
 };
 
 /// Opens datadir/train or datadir/val if there is one of them, else datadir itself. Classes are
@@ -44,7 +49,7 @@ class ImageFolderDataset final : public Dataset {
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
   std::optional<int64_t> num_classes() const override {
-    return folder_class_count(params_.datadir);
+    return params_.ffcv.use_ffcv ? params_.ffcv.num_classes() : folder_class_count(params_.datadir);
   }
   std::vector<std::string> class_names() const override { return folder_classes(params_.datadir); }
 

@@ -7,17 +7,16 @@ namespace composer {
 constexpr int64_t kSyntheticClasses = 1000;
 
 std::unique_ptr<Loader> ImagenetDataset::open(const LoaderOptions& options) const {
-  params_.ffcv.refuse();
-  if (params_.use_synthetic) {
-    const auto source = make_synthetic({.size = image_size(),
-                                        .channels = 3,
-                                        .num_classes = kSyntheticClasses,
-                                        .samples = *published_samples(),
-                                        .unique = params_.synthetic_num_unique_samples});
-    return open_loader(source, {.size = image_size()}, imagenet_normalization(), params_, options);
-  }
-  return open_loader(open_class_folders(params_), folder_transform(params_, params_.is_train),
-                     imagenet_normalization(), params_, options);
+  const SyntheticSpec noise{.size = image_size(),
+                            .channels = 3,
+                            .num_classes = kSyntheticClasses,
+                            .samples = *published_samples()};
+  const auto source =
+      open_published(params_.ffcv, params_, noise, [&] { return open_class_folders(params_); });
+  const Transform transform = params_.use_synthetic ? Transform{.size = image_size()}
+                                                    : folder_transform(params_, params_.is_train);
+  return open_loader(source, transform, params_.transforms, imagenet_normalization(), params_,
+                     options);
 }
 
 std::unique_ptr<Loader> ImagenetDataset::open_files(std::vector<std::string> files,
@@ -27,7 +26,8 @@ std::unique_ptr<Loader> ImagenetDataset::open_files(std::vector<std::string> fil
 }
 
 std::optional<int64_t> ImagenetDataset::num_classes() const {
-  return params_.use_synthetic ? kSyntheticClasses : folder_class_count(params_.datadir);
+  if (params_.use_synthetic) return kSyntheticClasses;
+  return params_.ffcv.use_ffcv ? params_.ffcv.num_classes() : folder_class_count(params_.datadir);
 }
 
 std::vector<std::string> ImagenetDataset::class_names() const {

@@ -7,21 +7,14 @@ namespace composer {
 
 class ImagenetDataset final : public Dataset {
  public:
-  struct Params : FolderParams {
-    FfcvParams ffcv{.ffcv_dest = "imagenet_train.ffcv"};
-    bool use_synthetic = false;
-    int64_t synthetic_num_unique_samples = 100;
+  struct Params : FolderParams, StandInParams {
+    Params() { ffcv.ffcv_dest = "imagenet_train.ffcv"; }
 
     void fields(auto&& f) {
       FolderParams::fields(f);
-      ffcv.fields(f);
-      f("use_synthetic", use_synthetic, "noise in place of the data, as many samples");
-      f("synthetic_num_unique_samples", synthetic_num_unique_samples,
-        "different images of use_synthetic", at_least(1));
+      StandInParams::fields(f);
     }
-    std::string check() const {
-      return ffcv.use_ffcv && use_synthetic ? "use_ffcv and use_synthetic exclude each other" : "";
-    }
+    std::string check() const { return FolderParams::check() + StandInParams::check(ffcv); }
   };
 
   explicit ImagenetDataset(Params params) : params_(std::move(params)) {}

@@ -2,6 +2,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "composer/error.h"
@@ -10,6 +11,8 @@
 
 namespace composer {
 namespace {
+
+constexpr ImageSize kSize{28, 28};
 
 namespace fs = std::filesystem;
 
@@ -34,8 +37,13 @@ class IdxFile {
   std::vector<uint8_t> rest(uint64_t bytes) {
     if (bytes > (uint64_t{1} << 31))
       fail("its header asks for " + std::to_string(bytes) + " bytes");
-    std::vector<uint8_t> data(bytes);
-    read(data.data(), static_cast<unsigned>(bytes));
+    std::vector<uint8_t> data;
+    // Grows with what is really there: the header may ask for more than the file holds.
+    for (uint64_t done = 0; done < bytes; done = data.size()) {
+      constexpr uint64_t kStep = uint64_t{1} << 24;
+      data.resize(std::min(bytes, done + kStep));
+      read(data.data() + done, static_cast<unsigned>(data.size() - done));
+    }
     uint8_t more;
     if (gzread(file_, &more, 1) != 0) fail("is longer than its header says, or damaged at the end");
     return data;
@@ -92,19 +100,16 @@ std::string find(const std::vector<fs::path>& folders, const std::string& name) 
 
 }  // namespace
 
-std::shared_ptr<Source> MnistDataset::read() const {
-  const std::string part = params_.is_train ? "train" : "t10k";
+std::shared_ptr<Source> open_mnist(const std::string& datadir, bool is_train) {
+  const std::string part = is_train ? "train" : "t10k";
   const std::string images = part + "-images-idx3-ubyte", labels = part + "-labels-idx1-ubyte";
   const std::string expected = images + " and " + labels + " (.gz or not), or with MNIST/raw in it";
-  const std::string note =
-      params_.download ? "; download: true has no effect, nothing is downloaded" : "";
-  const fs::path folder = checked_datadir(params_.datadir, expected + note);
+  const fs::path folder = checked_datadir(datadir, expected);
   const std::vector<fs::path> folders = {folder, folder / "MNIST" / "raw"};
   const std::string image_file = find(folders, images), label_file = find(folders, labels);
   for (const auto& [name, found] : {std::pair{images, image_file}, {labels, label_file}}) {
     if (found.empty()) {
-      throw UserError("datadir: '" + params_.datadir + "' has no " + name + "; expected " +
-                      expected + note);
+      throw UserError("datadir: '" + datadir + "' has no " + name + "; expected " + expected);
     }
   }
   int64_t count = 0;
@@ -114,19 +119,17 @@ std::shared_ptr<Source> MnistDataset::read() const {
     throw UserError(label_file + ": has " + std::to_string(classes.size()) + " labels for the " +
                     std::to_string(count) + " images of " + image_file);
   }
-  return std::make_shared<MemorySource>(image_file, image_size(), 1, std::move(pixels),
-                                        std::move(classes), count);
+  return std::make_shared<MemorySource>(image_file, kSize, 1, std::move(pixels), std::move(classes),
+                                        count);
 }
 
 std::unique_ptr<Loader> MnistDataset::open(const LoaderOptions& options) const {
-  const auto source = params_.use_synthetic
-                          ? make_synthetic({.size = image_size(),
-                                            .channels = 1,
-                                            .num_classes = 10,
-                                            .samples = *published_samples(),
-                                            .unique = params_.synthetic_num_unique_samples})
-                          : read();
-  return open_loader(source, {.size = image_size()}, {{0}, {255}}, params_, options);
+  warn_of_download(params_.download);
+  const SyntheticSpec noise{
+      .size = kSize, .channels = 1, .num_classes = 10, .samples = *published_samples()};
+  const auto source = open_published(params_.ffcv, params_, noise,
+                                     [&] { return open_mnist(params_.datadir, params_.is_train); });
+  return open_loader(source, {.size = kSize}, {}, {{0}, {255}}, params_, options);
 }
 
 std::unique_ptr<Loader> MnistDataset::open_files(std::vector<std::string> files,

@@ -1,23 +1,24 @@
 // MNIST's handwritten digits (LeCun et al. 1998) from the original idx files, compressed or not.
 #pragma once
 
-#include "data/datasets/common.h"
+#include "data/datasets/dataset_params.h"
 
 namespace composer {
 
 class MnistDataset final : public Dataset {
  public:
-  struct Params : DatasetParams {
+  struct Params : DatasetParams, StandInParams {
     bool download = false;
-    bool use_synthetic = false;
-    int64_t synthetic_num_unique_samples = 100;
+    FfcvParams ffcv{.ffcv_dest = "mnist_train.ffcv"};
 
     void fields(auto&& f) {
       DatasetParams::fields(f);
       f("download", download, "accepted for old recipes; nothing is ever downloaded");
-      f("use_synthetic", use_synthetic, "noise in place of the data, as many samples");
-      f("synthetic_num_unique_samples", synthetic_num_unique_samples,
-        "different images of use_synthetic", at_least(1));
+      ffcv.fields(f);
+      StandInParams::fields(f);
+    }
+    std::string check() const {
+      return DatasetParams::check() + ffcv.check() + StandInParams::check(ffcv);
     }
   };
 
@@ -35,9 +36,11 @@ class MnistDataset final : public Dataset {
   std::vector<std::string> class_names() const override;
 
  private:
-  std::shared_ptr<Source> read() const;
-
   Params params_;
 };
+
+/// The idx files of the training or the test part in datadir or in MNIST/raw below it. Throws
+/// UserError naming what is missing or damaged.
+std::shared_ptr<Source> open_mnist(const std::string& datadir, bool is_train);
 
 }  // namespace composer

@@ -1,12 +1,17 @@
 #include "data/datasets/shapes.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <numbers>
 
+#include "composer/error.h"
 #include "composer/random.h"
-#include "data/decode.h"
+#include "data/beton_source.h"
 #include "data/jpeg.h"
+#include "data/write_beton.h"
 
 namespace composer {
 namespace {
@@ -14,6 +19,8 @@ namespace {
 struct Point {
   double x, y;
 };
+
+namespace fs = std::filesystem;
 
 constexpr int64_t kClasses = 10;
 constexpr int kJpegQuality = 90;
@@ -84,10 +91,10 @@ double coverage(const Shape& shape, double x, double y, double radius, double an
   return inside / 16.0;
 }
 
-/// The drawn images, kept as JPEG files in memory.
+/// The drawn images, as JPEG streams in memory.
 class ShapesSource final : public Source {
  public:
-  ShapesSource(bool is_train, int64_t samples, int64_t size) {
+  ShapesSource(bool is_train, int64_t samples, int64_t size) : size_{size, size} {
     for (int64_t i = 0; i < samples; ++i) {
       files_.push_back(encode_jpeg(draw_shape(is_train, i, size).view(), kJpegQuality));
     }
@@ -97,14 +104,33 @@ class ShapesSource final : public Source {
   int64_t channels() const override { return 3; }
   int64_t label(int64_t index) const override { return index % kClasses; }
   std::string name(int64_t index) const override { return "shape " + std::to_string(index); }
-  ImageView read(int64_t index, ReadScratch& scratch) const override {
-    decode_image(files_[static_cast<size_t>(index)], scratch.image);
-    return scratch.image.view();
+  StoredImage open(int64_t index, ReadScratch&) const override {
+    return {.jpeg = true, .bytes = files_[static_cast<size_t>(index)], .size = size_};
   }
 
  private:
+  ImageSize size_;
   std::vector<std::vector<uint8_t>> files_;
 };
+
+/// The .beton file with the set's images, drawn unless it is there already.
+std::string drawn_file(const ShapesDataset::Params& params) {
+  const int64_t samples = *ShapesDataset(params).published_samples();
+  const fs::path folder = params.ffcv_dir.empty() ? fs::temp_directory_path() /
+                                                        ("composer-" + std::to_string(::getuid()))
+                                                  : fs::path(params.ffcv_dir);
+  const std::string part = params.is_train ? "train" : "val";
+  const fs::path file = folder / ("shapes_" + part + "_" + std::to_string(samples) + "_" +
+                                  std::to_string(params.size) + ".beton");
+  std::error_code error;
+  if (fs::is_regular_file(file, error)) return file.string();
+  fs::create_directories(folder, error);
+  if (error) throw UserError("ffcv_dir: " + folder.string() + ": " + error.message());
+  WriteOptions options;
+  options.pack.mode = WriteMode::jpg;
+  write_beton(ShapesSource(params.is_train, samples, params.size), file, options);
+  return file.string();
+}
 
 Normalization normalization() { return {{127.5, 127.5, 127.5}, {64, 64, 64}}; }
 
@@ -144,14 +170,13 @@ Image draw_shape(bool is_train, int64_t index, int64_t size) {
 }
 
 std::unique_ptr<Loader> ShapesDataset::open(const LoaderOptions& options) const {
-  auto source =
-      std::make_shared<ShapesSource>(params_.is_train, *published_samples(), params_.size);
   const auto kind = params_.is_train ? Transform::Kind::pad_and_crop : Transform::Kind::whole;
   return make_image_loader(
-      std::move(source),
+      std::make_shared<BetonSource>(drawn_file(params_), 3),
       {.transform = {.kind = kind, .size = image_size(), .padding = params_.size / 8},
+       .augmentations = {},
        .normalization = normalization(),
-       .shuffle = params_.shuffle,
+       .order = params_.shuffle ? OrderKind::random : OrderKind::sequential,
        .drop_last = params_.drop_last,
        .training = params_.is_train},
       options);

@@ -1,8 +1,8 @@
-// Drawn shapes: a small set that can be learnt in a minute and needs no files. The quickstart
-// trains on it.
+// Drawn shapes: a small set that can be learnt in a minute and needs no data at hand. The
+// quickstart trains on it.
 #pragma once
 
-#include "data/datasets/common.h"
+#include "data/datasets/dataset_params.h"
 
 namespace composer {
 
@@ -14,6 +14,7 @@ class ShapesDataset final : public Dataset {
     bool shuffle = true;
     std::optional<int64_t> samples;
     int64_t size = 32;
+    std::string ffcv_dir;
 
     void fields(auto&& f) {
       f("is_train", is_train,
@@ -23,6 +24,10 @@ class ShapesDataset final : public Dataset {
       f("samples", samples, "images to draw; none = 2000 for training, 500 for evaluation",
         in(1, 1e6));
       f("size", size, "height and width of the images", in(16, 512));
+      f("ffcv_dir", ffcv_dir,
+        "folder of the .beton files that the images are drawn into; none = one of the user's own "
+        "in "
+        "the system's folder for temporary files");
     }
   };
 

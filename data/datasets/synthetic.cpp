@@ -25,6 +25,14 @@ std::shared_ptr<Source> make_synthetic(const SyntheticSpec& spec) {
                                         std::move(pixels), std::move(labels), spec.samples);
 }
 
+std::shared_ptr<Source> open_published(const FfcvParams& ffcv, const StandInParams& stand_in,
+                                       SyntheticSpec noise,
+                                       const std::function<std::shared_ptr<Source>()>& original) {
+  noise.unique = stand_in.synthetic_num_unique_samples;
+  if (stand_in.use_synthetic) return make_synthetic(noise);
+  return ffcv.use_ffcv ? ffcv.open(noise.channels, original) : original();
+}
+
 Normalization SyntheticDataset::normalization() const {
   const auto channels = static_cast<size_t>(params_.channels);
   return {std::vector<double>(channels, 127.5), std::vector<double>(channels, 73.9)};
@@ -35,7 +43,7 @@ std::unique_ptr<Loader> SyntheticDataset::open(const LoaderOptions& options) con
                                       .channels = params_.channels,
                                       .num_classes = params_.num_classes,
                                       .samples = params_.samples});
-  return open_loader(source, {.size = image_size()}, normalization(), params_, options);
+  return open_loader(source, {.size = image_size()}, {}, normalization(), params_, options);
 }
 
 std::unique_ptr<Loader> SyntheticDataset::open_files(std::vector<std::string> files,

@@ -1,7 +1,7 @@
 // Images of noise: for measuring and for trying recipes without data.
 #pragma once
 
-#include "data/datasets/common.h"
+#include "data/datasets/dataset_params.h"
 
 namespace composer {
 
@@ -15,6 +15,11 @@ struct SyntheticSpec {
 
 /// The same images every time.
 std::shared_ptr<Source> make_synthetic(const SyntheticSpec& spec);
+
+/// The original files, a .beton file or noise, as the parameters say.
+std::shared_ptr<Source> open_published(const FfcvParams& ffcv, const StandInParams& stand_in,
+                                       SyntheticSpec noise,
+                                       const std::function<std::shared_ptr<Source>()>& original);
 
 class SyntheticDataset final : public Dataset {
  public:
@@ -33,7 +38,9 @@ class SyntheticDataset final : public Dataset {
       f("num_classes", num_classes, "classes, drawn at random", in(1, 1e6));
       f("samples", samples, "images an epoch; 100 different ones come round again", in(1, 4e9));
     }
-    std::string check() const { return channels == 2 ? "channels: must be 1 or 3" : ""; }
+    std::string check() const {
+      return DatasetParams::check() + (channels == 2 ? "channels: must be 1 or 3\n" : "");
+    }
   };
 
   explicit SyntheticDataset(Params params) : params_(std::move(params)) {}

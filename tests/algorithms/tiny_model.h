@@ -32,6 +32,7 @@ struct Fixture {
     at::manual_seed(17);
     state.model = std::make_shared<TinyModel>();
     state.batch.input = at::randn({4, 3, 32, 32});
+    state.image_size = {32, 32};
     state.batch.target.classes = at::arange(4);
     state.schedule = {.batches_per_epoch = batches,
                       .samples_per_epoch = batches * 4,

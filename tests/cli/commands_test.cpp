@@ -72,7 +72,7 @@ TEST_CASE("the article's command resolves, with and without FFCV, for any number
   CHECK(several.errors.find("later version") != std::string::npos);
   const auto ffcv = run(folder.path(), Words{"-n", "1"} + article);
   CHECK(ffcv.status == 2);
-  CHECK(ffcv.errors.find("use_ffcv") != std::string::npos);
+  CHECK(ffcv.errors.find("/imagenet_train.ffcv") != std::string::npos);
 }
 
 TEST_CASE("the other commands of the contract resolve", "[cli]") {

@@ -19,6 +19,7 @@ class TinyLoader : public Loader {
   ImageSize image_size() const override { return {8, 8}; }
   const Normalization& normalization() const override { return normalization_; }
   void start(int64_t epoch, int64_t batch, SizePlan) override { epoch_ = epoch, batch_ = batch; }
+  void add_transform(SampleTransform) override {}
 
   std::optional<Batch> next() override {
     if (batch_ == batches_per_epoch()) {

@@ -198,9 +198,9 @@ TEST_CASE("image folders: parts, sorted classes, links, names of broken files", 
 
   write_file(folder / "val/dog/w.jpg", gray_jpeg(50).substr(0, 300));
   CHECK_THROWS_WITH(first_epoch(val), Contains("val/dog/w.jpg: ") && Contains("JPEG"));
-  write_file(folder / "val/dog/w.webp", "RIFF");
-  CHECK_THROWS_WITH(val.open({}), Contains("val/dog/w.webp") && Contains("JPEG and PNG"));
-  fs::remove(folder.path / "val/dog/w.webp");
+  write_file(folder / "val/dog/w.tiff", "II*");
+  CHECK_THROWS_WITH(val.open({}), Contains("val/dog/w.tiff") && Contains("WebP"));
+  fs::remove(folder.path / "val/dog/w.tiff");
   write_file(folder / "val/fox/w.jpg", gray_jpeg(50));
   CHECK_THROWS_WITH(val.open({}), Contains("val/fox") && Contains("train/ has no class"));
   fs::create_directories(folder.path / "train" / "empty");
@@ -285,12 +285,72 @@ TEST_CASE("sets say how many class indices their data can have", "[data]") {
   CHECK_FALSE(ImageFolderDataset(folder_at("/no/such", true)).num_classes());
 }
 
-TEST_CASE("use_ffcv says what to do instead", "[data]") {
+TEST_CASE("use_ffcv says what to do when there is no file", "[data]") {
   ImagenetDataset::Params params;
   params.ffcv.use_ffcv = true;
+  params.ffcv.ffcv_dir = "/no/such";
   CHECK_THROWS_WITH(ImagenetDataset(params).open({}),
-                    Contains("use_ffcv: false") && Contains("/tmp/imagenet_train.ffcv"));
+                    Contains("composer data write") && Contains("/no/such/imagenet_train.ffcv"));
   CHECK_THROWS_AS(ImagenetDataset(params).open({}), UserError);
+}
+
+TEST_CASE("sets are written as .beton where asked, and read from there with the same images",
+          "[data]") {
+  const TempFolder folder;
+  write_file(folder / "test_batch.bin", cifar_record(3) + cifar_record(7) + cifar_record(0));
+  Cifar10Dataset::Params params = cifar_at(folder.path, false);
+  const auto original = first_epoch(Cifar10Dataset(params));
+  params.ffcv = {.use_ffcv = true,
+                 .ffcv_dir = folder.path.string(),
+                 .ffcv_dest = "x.beton",
+                 .ffcv_write_dataset = true,
+                 .ffcv_local_dir = folder / "local"};
+  CHECK((first_epoch(Cifar10Dataset(params)) == original));
+  CHECK(fs::exists(folder / "x.beton"));
+  CHECK(fs::exists(folder / "local/x.beton"));
+  fs::remove(folder / "test_batch.bin");
+  params.ffcv.ffcv_write_dataset = false;
+  CHECK((first_epoch(Cifar10Dataset(params)) == original));
+
+  for (const char* name : {"a/1.jpg", "b/2.jpg"}) write_file(folder / name, gray_jpeg(90));
+  ImagenetDataset::Params jpegs;
+  static_cast<FolderParams&>(jpegs) = folder_at(folder.path, false);
+  const TempFolder images;
+  write_file(images / "a/1.jpg", gray_jpeg(90)), write_file(images / "b/2.jpg", gray_jpeg(160));
+  jpegs.datadir = images.path;
+  const auto from_files = first_epoch(ImagenetDataset(jpegs));
+  jpegs.ffcv = {.use_ffcv = true,
+                .ffcv_dir = folder.path.string(),
+                .ffcv_dest = "jpegs.beton",
+                .ffcv_write_dataset = true};
+  CHECK((first_epoch(ImagenetDataset(jpegs)) == from_files));
+  CHECK(ImagenetDataset(jpegs).num_classes() == 2);
+  CHECK(fs::exists(folder / "jpegs.beton.index"));
+}
+
+TEST_CASE("transforms of the recipe change training images only", "[data]") {
+  const TempFolder folder;
+  std::string records;
+  for (int i = 0; i < 8; ++i) records += cifar_record(i);
+  write_file(folder / "data_batch_1.bin", records), write_file(folder / "test_batch.bin", records);
+  const auto images = [&](bool is_train, const auto& change) {
+    auto params = cifar_at(folder.path, is_train);
+    change(params.transforms);
+    return first_epoch(Cifar10Dataset(params))[0].pixels;
+  };
+  const auto nothing = [](auto&) {};
+  for (const auto& change : std::vector<std::function<void(PaddedTransformParams&)>>{
+           [](auto& t) { t.flip = 0; }, [](auto& t) { t.cutout = 8; },
+           [](auto& t) { t.brightness = 0.5; }, [](auto& t) { t.contrast = 0.5; },
+           [](auto& t) { t.saturation = 0.5; }, [](auto& t) { t.grayscale = 1; },
+           [](auto& t) { t.random_erasing = 1; }, [](auto& t) { t.padding = 2; },
+           [](auto& t) { t.border = "reflect"; },
+           [](auto& t) {
+             t.fill = {1, 2, 3};
+           }}) {
+    CHECK(images(true, change) != images(true, nothing));
+    CHECK(images(false, change) == images(false, nothing));
+  }
 }
 
 TEST_CASE("shapes are the same every time, balanced, and other ones for evaluation", "[data]") {
@@ -316,9 +376,10 @@ TEST_CASE("all sets are registered and take the keys that recipes have", "[data]
   std::set<std::string> keys;
   for (const Field& field : registry.datasets.make("imagenet")->fields().fields)
     keys.insert(field.name);
-  CHECK(keys == std::set<std::string>{"is_train", "drop_last", "shuffle", "datadir", "resize_size",
-                                      "crop_size", "use_ffcv", "ffcv_dir", "ffcv_dest",
-                                      "ffcv_write_dataset", "use_synthetic",
+  CHECK(keys == std::set<std::string>{"is_train", "drop_last", "shuffle", "order", "rows",
+                                      "datadir", "resize_size", "crop_size", "transforms",
+                                      "use_ffcv", "ffcv_dir", "ffcv_dest", "ffcv_write_dataset",
+                                      "ffcv_local_dir", "use_synthetic",
                                       "synthetic_num_unique_samples"});
 }
 

@@ -26,7 +26,7 @@ class CountingSource final : public Source {
   int64_t channels() const override { return 3; }
   int64_t label(int64_t index) const override { return index; }
   std::string name(int64_t index) const override { return "image " + std::to_string(index); }
-  ImageView read(int64_t index, ReadScratch& scratch) const override {
+  StoredImage open(int64_t index, ReadScratch& scratch) const override {
     ++reads;
     if (index == broken_) throw RunError("it is broken");
     if (index % 5 == 0) std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -34,7 +34,9 @@ class CountingSource final : public Source {
     for (size_t i = 0; i < scratch.image.pixels.size(); ++i) {
       scratch.image.pixels[i] = static_cast<uint8_t>(static_cast<size_t>(index) * 37 + i * 11);
     }
-    return scratch.image.view();
+    return {.bytes = scratch.image.pixels,
+            .size = {scratch.image.height, scratch.image.width},
+            .channels = 3};
   }
 
   mutable std::atomic<int> reads = 0;
@@ -54,15 +56,22 @@ struct Setup {
   bool pin = false;
   int64_t broken = -1;
   std::optional<int64_t> subset = std::nullopt;
+  OnBadSample on_bad_sample = OnBadSample::error;
+  int64_t rank = 0;
+  int64_t world_size = 1;
+  std::string rows = {};
+  std::vector<SampleTransform> augmentations = {};
 };
 
-std::unique_ptr<Loader> make(const Setup& s, std::shared_ptr<const CountingSource> source = {}) {
+std::unique_ptr<Loader> make(const Setup& s, std::shared_ptr<CountingSource> source = {}) {
   if (!source) source = std::make_shared<CountingSource>(s.size, s.broken);
   return make_image_loader(
       source,
       {.transform = {.kind = Transform::Kind::random_resized_crop, .size = {96, 96}},
+       .augmentations = s.augmentations,
        .normalization = {{0, 0, 0}, {1, 1, 1}},
-       .shuffle = s.shuffle,
+       .order = s.shuffle ? OrderKind::random : OrderKind::sequential,
+       .rows = s.rows,
        .drop_last = s.drop_last,
        .training = s.training},
       {.batch_size = s.batch,
@@ -70,6 +79,9 @@ std::unique_ptr<Loader> make(const Setup& s, std::shared_ptr<const CountingSourc
        .num_workers = s.workers,
        .prefetch_factor = s.prefetch,
        .pin_memory = s.pin,
+       .on_bad_sample = s.on_bad_sample,
+       .rank = s.rank,
+       .world_size = s.world_size,
        .subset_num_batches = s.subset});
 }
 
@@ -86,6 +98,14 @@ bool becomes(const std::function<bool()>& condition) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return condition();
+}
+
+/// Resident bytes of this process.
+int64_t current_memory() {
+  std::ifstream file("/proc/self/statm");
+  int64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
 }
 
 int threads_of_this_process() {
@@ -182,6 +202,109 @@ TEST_CASE("a broken image surfaces with its name, after the batches before it", 
   }
 }
 
+TEST_CASE("a bad sample ends the run, is left out, or is replaced", "[data]") {
+  for (const int64_t workers : {0, 3}) {
+    const auto skipping = make(
+        {.workers = workers, .shuffle = false, .broken = 20, .on_bad_sample = OnBadSample::skip});
+    auto batches = rest_of_epoch(*skipping);
+    REQUIRE(batches.size() == 13);
+    CHECK(batches[2].classes == std::vector<int64_t>{16, 17, 18, 19, 21, 22, 23});
+    CHECK(batches[2].shape == std::vector<int64_t>{7, 96, 96, 3});
+    CHECK(batches[3].shape.front() == 8);
+    const auto replacing = make({.workers = workers,
+                                 .shuffle = false,
+                                 .broken = 20,
+                                 .on_bad_sample = OnBadSample::replace});
+    const auto replaced = rest_of_epoch(*replacing);
+    CHECK(replaced[2].classes == std::vector<int64_t>{16, 17, 18, 19, 21, 21, 22, 23});
+    const auto alone =
+        make({.size = 1, .workers = workers, .broken = 0, .on_bad_sample = OnBadSample::skip});
+    CHECK_THROWS_WITH(alone->next(), Contains("not one sample of batch 0 of epoch 0"));
+  }
+}
+
+TEST_CASE("a transform that throws ends the run whatever bad samples do", "[data]") {
+  for (const int64_t workers : {0, 2}) {
+    const auto loader = make({.workers = workers,
+                              .on_bad_sample = OnBadSample::skip,
+                              .augmentations = {[](const MutableImage&, const SamplePlace& place) {
+                                if (place.sample == 50) throw RunError("mine");
+                              }}});
+    CHECK_THROWS_WITH(rest_of_epoch(*loader), "mine");
+    const auto odd =
+        make({.workers = workers,
+              .augmentations = {[](const MutableImage&, const SamplePlace&) { throw 5; }}});
+    CHECK_THROWS_AS(odd->next(), int);
+  }
+}
+
+TEST_CASE("a user's transform sees each image once, in place", "[data]") {
+  const auto white = [](const MutableImage& image, const SamplePlace& place) {
+    const auto bytes = image.height * image.width * image.channels;
+    std::fill(image.pixels, image.pixels + bytes, static_cast<uint8_t>(place.sample));
+  };
+  const auto loader = make({.workers = 2, .augmentations = {white}});
+  const auto batch = plain(*loader->next());
+  for (size_t i = 0; i < 8; ++i) {
+    const auto expected = static_cast<char>(batch.classes[i]);
+    const size_t bytes = batch.pixels.size() / 8;
+    CHECK(batch.pixels.substr(i * bytes, bytes) == std::string(bytes, expected));
+  }
+}
+
+TEST_CASE("the ranks' batches are slices of the batches of one", "[data]") {
+  for (const bool training : {true, false}) {
+    const auto whole = rest_of_epoch(*make({.training = training}));
+    for (const int64_t ranks : {2, 3}) {
+      std::vector<std::vector<PlainBatch>> of_rank;
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        of_rank.push_back(
+            rest_of_epoch(*make({.training = training, .rank = rank, .world_size = ranks})));
+        REQUIRE(of_rank.back().size() == whole.size());
+      }
+      for (size_t b = 0; b < whole.size(); ++b) {
+        std::vector<int64_t> together;
+        std::string pixels;
+        for (const auto& batches : of_rank) {
+          together.insert(together.end(), batches[b].classes.begin(), batches[b].classes.end());
+          pixels += batches[b].pixels;
+        }
+        // Training ranks get as many samples each; the rest are the epoch's first.
+        if (training && b + 1 == whole.size()) {
+          CHECK(together.size() % static_cast<size_t>(ranks) == 0);
+        } else {
+          CHECK(together == whole[b].classes);
+        }
+        REQUIRE(together.size() >= whole[b].classes.size());
+        if (!training) CHECK(pixels == whole[b].pixels);
+      }
+    }
+  }
+}
+
+TEST_CASE("chosen rows alone take part", "[data]") {
+  const auto loader = make({.batch = 4, .shuffle = false, .rows = "7,90-92,5"});
+  CHECK(loader->samples_per_epoch() == 5);
+  CHECK(classes(rest_of_epoch(*loader)) == std::vector<int64_t>{7, 90, 91, 92, 5});
+  CHECK_THROWS_AS(make({.rows = "101"}), UserError);
+}
+
+TEST_CASE("ten thousand short epochs leave no thread and no memory", "[data]") {
+  make({})->start(0, 0);
+  const int threads = threads_of_this_process();
+  const auto loader = make({.size = 8, .batch = 8, .workers = 2});
+  const auto run = [&](int epochs) {
+    for (int i = 0; i < epochs; ++i) {
+      while (loader->next()) {
+      }
+    }
+    return current_memory();
+  };
+  const int64_t before = run(1000);
+  CHECK(run(9000) < before + (int64_t{8} << 20));
+  CHECK(threads_of_this_process() == threads + 2);
+}
+
 TEST_CASE("only training reads ahead over the end of an epoch", "[data]") {
   for (const int64_t workers : {0, 1, 3}) {
     const auto source = std::make_shared<CountingSource>(24);
@@ -267,9 +390,9 @@ TEST_CASE("a loader is destroyed at any moment and leaves no thread", "[data]") 
   make({})->start(0, 0);  // a sanitizer's own thread begins with the first one
   const int before = threads_of_this_process();
   for (int i = 0; i < 20; ++i) {
-    const auto loader = make({.workers = 3, .broken = i % 2 == 0 ? 30 : -1});
+    const auto loader = make({.workers = 3, .shuffle = false, .broken = i % 2 == 0 ? 30 : -1});
     if (i % 4 == 1) continue;
-    loader->start(0, i % 13);
+    loader->start(0, i % 3);
     if (i % 4 == 2) loader->next();
     if (i % 4 == 3) loader->start(1, 0);
   }

@@ -1,8 +1,14 @@
 #include "data/resize.h"
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <iomanip>
+#include <sstream>
 
+#include "composer/error.h"
 #include "composer/random.h"
+#include "data/resize_plan.h"
+#include "data/simd.h"
 #include "tests/data/helpers.h"
 
 using namespace composer;
@@ -12,41 +18,122 @@ namespace {
 
 struct Case {
   Image image;
-  Box box;
+  Area area;
   ImageSize size;
 };
 
-std::vector<Case> random_cases(int count) {
+struct SimdLimit {
+  explicit SimdLimit(Simd most) { limit_simd(most); }
+  ~SimdLimit() { limit_simd(Simd::avx512); }
+};
+
+constexpr Simd kLevels[] = {Simd::scalar, Simd::avx2, Simd::avx512};
+
+void fill_noise(Image& image, bool extreme, Random& random) {
+  for (auto& byte : image.pixels) {
+    byte = static_cast<uint8_t>(extreme ? 255 * random.below(2) : random.below(256));
+  }
+}
+
+Box random_box(ImageSize image, Random& random) {
+  const int64_t height = 1 + random.below(image.height), width = 1 + random.below(image.width);
+  return {random.below(image.height - height + 1), random.below(image.width - width + 1), height,
+          width};
+}
+
+/// Enlarging, shrinking (some by a lot, some by whole factors), equal sizes, one channel, borders
+/// between pixels where allowed.
+std::vector<Case> random_cases(int count, bool between_pixels) {
   std::vector<Case> cases;
   for (int i = 0; i < count; ++i) {
     Random random(1, "resize", 0, static_cast<uint64_t>(i));
     Case one;
-    one.image.resize(1 + random.below(i < 40 ? 40 : 400), 1 + random.below(i < 40 ? 40 : 400),
+    const int64_t most = i < 40 ? 40 : i % 10 == 0 ? 1500 : 400;
+    one.image.resize(1 + random.below(most), 1 + random.below(i % 10 == 0 ? 300 : most),
                      i % 4 == 0 ? 1 : 3);
-    const bool extreme = i % 3 == 0;
-    for (auto& byte : one.image.pixels) {
-      byte = static_cast<uint8_t>(extreme ? 255 * random.below(2) : random.below(256));
-    }
-    const int64_t height = 1 + random.below(one.image.height),
-                  width = 1 + random.below(one.image.width);
-    one.box = {random.below(one.image.height - height + 1),
-               random.below(one.image.width - width + 1), height, width};
+    if (i % 20 == 0) std::swap(one.image.height, one.image.width);
+    fill_noise(one.image, i % 3 == 0, random);
+    const ImageSize whole{one.image.height, one.image.width};
+    const Box box = random_box(whole, random);
+    one.area = {static_cast<double>(box.top), static_cast<double>(box.left),
+                static_cast<double>(box.height), static_cast<double>(box.width)};
     one.size = {1 + random.below(300), 1 + random.below(300)};
-    if (i % 7 == 0) one.size.width = width;
-    if (i % 11 == 0) one.size.height = height;
+    if (i % 7 == 0) one.size.width = box.width;
+    if (i % 11 == 0) one.size.height = box.height;
+    if (i % 13 == 0) one.size = {std::max<int64_t>(box.height / 2, 1), box.width};
+    if (between_pixels && i % 5 == 1 && box.height > 1 && box.width > 1) {
+      one.area.top += random.uniform(), one.area.left += random.uniform();
+      one.area.height -= 1 + random.uniform(0, 0.5), one.area.width -= 1 + random.uniform(0, 0.5);
+    }
     cases.push_back(std::move(one));
   }
   return cases;
 }
 
-std::string resized_bytes(const Case& c, const Box& window, bool flip) {
-  std::string out(static_cast<size_t>(window.height * window.width * c.image.channels), '\0');
-  resize_bilinear(c.image.view(), c.box, c.size, window, flip,
-                  reinterpret_cast<uint8_t*>(out.data()));
-  return out;
+Box all_of(ImageSize size) { return {0, 0, size.height, size.width}; }
+
+std::string bytes_of(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+/// By a plan, from a copy of nothing but the pixels it asks for.
+std::string resized(ResizePlan& plan, ResizeFilter filter, const Case& c, const Box& window,
+                    bool flip) {
+  plan.make(filter, {c.image.height, c.image.width}, c.area, c.size, window);
+  const Box& box = plan.needed();
+  const ImageView part = c.image.view().crop(box.top, box.left, box.height, box.width);
+  std::vector<uint8_t> needed(static_cast<size_t>(box.height * box.width * part.channels));
+  copy_pixels(part, false, needed.data());
+  std::vector<uint8_t> out(static_cast<size_t>(window.height * window.width * part.channels));
+  plan.run({needed.data(), box.height, box.width, part.channels, box.width * part.channels}, flip,
+           out.data());
+  return bytes_of(out);
 }
 
-Box all_of(ImageSize size) { return {0, 0, size.height, size.width}; }
+std::string resized(ResizeFilter filter, const Case& c) {
+  ResizePlan plan;
+  return resized(plan, filter, c, all_of(c.size), false);
+}
+
+/// The part of an image in bytes, mirrored if wanted.
+std::string part_of(const std::string& bytes, ImageSize size, int64_t channels, const Box& window,
+                    bool flip) {
+  const ImageView whole{reinterpret_cast<const uint8_t*>(bytes.data()), size.height, size.width,
+                        channels, size.width * channels};
+  std::string part;
+  for (int64_t y = 0; y < window.height; ++y) {
+    for (int64_t x = 0; x < window.width; ++x) {
+      const int64_t from = window.left + (flip ? window.width - 1 - x : x);
+      const uint8_t* pixel = whole.row(window.top + y) + from * channels;
+      part.append(pixel, pixel + channels);
+    }
+  }
+  return part;
+}
+
+/// Writes the cases as the files "spec" and "pixels".
+void write_cases(const std::vector<Case>& cases, const TempFolder& folder) {
+  std::ostringstream spec;
+  spec << std::setprecision(17);
+  std::string pixels;
+  for (const Case& c : cases) {
+    spec << c.image.height << ' ' << c.image.width << ' ' << c.image.channels << ' ' << c.area.top
+         << ' ' << c.area.left << ' ' << c.area.height << ' ' << c.area.width << ' '
+         << c.size.height << ' ' << c.size.width << '\n';
+    pixels.append(c.image.pixels.begin(), c.image.pixels.end());
+  }
+  write_file(folder / "spec", spec.str());
+  write_file(folder / "pixels", pixels);
+}
+
+constexpr const char* kReadCases = R"(
+data, at = open("pixels", "rb").read(), 0
+def cases():
+    global at
+    for line in open("spec"):
+        h, w, c, top, left, height, width, oh, ow = map(float, line.split())
+        h, w, c, oh, ow = map(int, (h, w, c, oh, ow))
+        yield data[at:at + h * w * c], h, w, c, top, left, height, width, oh, ow
+        at += h * w * c
+)";
 
 }  // namespace
 
@@ -56,53 +143,161 @@ TEST_CASE("resize equals Pillow's bilinear resize of a box bit by bit", "[data]"
     return;
   }
   const TempFolder folder;
-  const auto cases = random_cases(160);
-  std::string spec, pixels, ours;
-  for (const Case& c : cases) {
-    for (const int64_t n :
-         {c.image.height, c.image.width, c.image.channels, c.box.left, c.box.top,
-          c.box.left + c.box.width, c.box.top + c.box.height, c.size.width, c.size.height}) {
-      spec += std::to_string(n) + " ";
-    }
-    spec += "\n";
-    pixels.append(c.image.pixels.begin(), c.image.pixels.end());
-    ours += resized_bytes(c, all_of(c.size), false);
-  }
-  write_file(folder / "spec", spec);
-  write_file(folder / "pixels", pixels);
-  REQUIRE(run_python(R"(
+  const auto cases = random_cases(200, true);
+  write_cases(cases, folder);
+  REQUIRE(run_python(std::string(kReadCases).append(R"(
 from PIL import Image
-data, at = open("pixels", "rb").read(), 0
 with open("out", "wb") as out:
-    for line in open("spec"):
-        h, w, c, l, t, r, b, ow, oh = map(int, line.split())
-        image = Image.frombytes("RGB" if c == 3 else "L", (w, h), data[at:at + h * w * c])
-        at += h * w * c
-        out.write(image.resize((ow, oh), Image.BILINEAR, box=(l, t, r, b)).tobytes())
-)",
+    for pixels, h, w, c, t, l, bh, bw, oh, ow in cases():
+        image = Image.frombytes("RGB" if c == 3 else "L", (w, h), pixels)
+        out.write(image.resize((ow, oh), Image.BILINEAR, box=(l, t, l + bw, t + bh)).tobytes())
+)"),
                      folder));
-  CHECK((read_bytes(folder / "out") == ours));
+  const std::string theirs = read_bytes(folder / "out");
+  for (const Simd level : kLevels) {
+    const SimdLimit limit(level);
+    std::string ours;
+    for (const Case& c : cases) ours += resized(ResizeFilter::triangle, c);
+    CHECK((theirs == ours));
+  }
 }
 
-TEST_CASE("resize of a window is that part of the whole, mirrored when flipped", "[data]") {
-  for (const Case& c : random_cases(40)) {
-    const std::string whole = resized_bytes(c, all_of(c.size), false);
-    const Box window{c.size.height / 3, c.size.width / 4, c.size.height - c.size.height / 3,
-                     c.size.width - c.size.width / 4};
-    for (const bool flip : {false, true}) {
-      const std::string part = resized_bytes(c, window, flip);
-      bool equal = true;
-      for (int64_t y = 0; y < window.height; ++y) {
-        for (int64_t x = 0; x < window.width; ++x) {
-          const int64_t from = window.left + (flip ? window.width - 1 - x : x);
-          for (int64_t k = 0; k < c.image.channels; ++k) {
-            equal &= part[static_cast<size_t>((y * window.width + x) * c.image.channels + k)] ==
-                     whole[static_cast<size_t>(
-                         ((window.top + y) * c.size.width + from) * c.image.channels + k)];
+TEST_CASE("resize by area equals FFCV's bit by bit", "[data]") {
+  const char* python = std::getenv("COMPOSER_FFCV_PYTHON");
+  if (python == nullptr) {
+    WARN("skipped: COMPOSER_FFCV_PYTHON names no Python with FFCV");
+    return;
+  }
+  const TempFolder folder;
+  auto cases = random_cases(300, false);
+  std::erase_if(cases, [](const Case& c) { return c.image.channels == 1; });
+  write_cases(cases, folder);
+  write_file(folder / "script.py", std::string(kReadCases).append(R"(
+import numpy as np
+from ffcv.libffcv import resize_crop
+with open("out", "wb") as out:
+    for pixels, h, w, c, t, l, bh, bw, oh, ow in cases():
+        image = np.frombuffer(pixels, np.uint8).reshape(h, w, c).copy()
+        result = np.zeros((oh, ow, c), np.uint8)
+        resize_crop(image, int(t), int(t + bh), int(l), int(l + bw), result)
+        out.write(result.tobytes())
+)"));
+  const std::string command = std::string(python).append(" script.py");
+  REQUIRE(std::system(("cd " + folder.path.string() + " && " + command).c_str()) == 0);
+  const std::string theirs = read_bytes(folder / "out");
+  for (const Simd level : kLevels) {
+    const SimdLimit limit(level);
+    std::string ours;
+    for (const Case& c : cases) ours += resized(ResizeFilter::area, c);
+    CHECK((theirs == ours));
+  }
+}
+
+TEST_CASE("resize by area: means where it shrinks, two taps where it enlarges", "[data]") {
+  const auto gray = [](int64_t height, int64_t width, std::vector<uint8_t> pixels, ImageSize size) {
+    Case one;
+    one.image.resize(height, width, 1);
+    one.image.pixels = std::move(pixels);
+    one.area = {0, 0, static_cast<double>(height), static_cast<double>(width)};
+    one.size = size;
+    const std::string out = resized(ResizeFilter::area, one);
+    return std::vector<int>(reinterpret_cast<const uint8_t*>(out.data()),
+                            reinterpret_cast<const uint8_t*>(out.data()) + out.size());
+  };
+  // Half a level goes up for 2 x 2, to the even neighbour for other whole factors.
+  CHECK(gray(2, 2, {1, 2, 1, 2}, {1, 1}) == std::vector<int>{2});
+  CHECK(gray(1, 2, {2, 3}, {1, 1}) == std::vector<int>{2});
+  CHECK(gray(1, 4, {10, 20, 30, 50}, {1, 2}) == std::vector<int>{15, 40});
+  // 3 -> 2: (90 + 30 / 2) / 1.5 and (30 / 2 + 0) / 1.5.
+  CHECK(gray(1, 3, {90, 30, 0}, {1, 2}) == std::vector<int>{70, 10});
+  // 2 -> 3: the middle pixel lies half on each; 2 -> 4 repeats.
+  CHECK(gray(1, 2, {0, 200}, {1, 3}) == std::vector<int>{0, 100, 200});
+  CHECK(gray(1, 2, {0, 200}, {1, 4}) == std::vector<int>{0, 0, 200, 200});
+  CHECK(gray(2, 2, {1, 2, 3, 4}, {2, 2}) == std::vector<int>{1, 2, 3, 4});
+}
+
+TEST_CASE("resize gives the same bytes with any vector instructions, flip and window", "[data]") {
+  ResizePlan reused;
+  for (const ResizeFilter filter : {ResizeFilter::triangle, ResizeFilter::area}) {
+    for (const Case& c : random_cases(60, filter == ResizeFilter::triangle)) {
+      const int64_t channels = c.image.channels;
+      std::string whole;
+      {
+        const SimdLimit limit(Simd::scalar);
+        whole = resized(filter, c);
+      }
+      Random random(2, "window", 0, static_cast<uint64_t>(c.size.height * 1000 + c.size.width));
+      const Box some = random_box(c.size, random);
+      for (const Simd level : kLevels) {
+        const SimdLimit limit(level);
+        for (const Box& window : {all_of(c.size), some}) {
+          for (const bool flip : {false, true}) {
+            const bool equal = resized(reused, filter, c, window, flip) ==
+                               part_of(whole, c.size, channels, window, flip);
+            CHECK(equal);
           }
         }
       }
-      CHECK(equal);
+    }
+  }
+}
+
+TEST_CASE("resize refuses what does not lie in the image", "[data]") {
+  ResizePlan plan;
+  const auto make = [&](ResizeFilter filter, const Area& area, const Box& window) {
+    plan.make(filter, {10, 20}, area, {5, 5}, window);
+  };
+  const Box all{0, 0, 5, 5};
+  CHECK_THROWS_AS(make(ResizeFilter::triangle, {0, 0.5, 10, 20}, all), RunError);
+  CHECK_THROWS_AS(make(ResizeFilter::triangle, {-1, 0, 10, 20}, all), RunError);
+  CHECK_THROWS_AS(make(ResizeFilter::triangle, {0, 0, 10, 20}, {0, 1, 5, 5}), RunError);
+  CHECK_THROWS_AS(make(ResizeFilter::area, {0, 0.5, 10, 19}, all), RunError);
+  CHECK_NOTHROW(make(ResizeFilter::triangle, {0, 0.5, 10, 19.5}, all));
+}
+
+TEST_CASE("resize_bilinear gives the window of the box's resize", "[data]") {
+  Image image;
+  image.resize(30, 40, 3);
+  Random random(3, "resize", 0, 0);
+  fill_noise(image, false, random);
+  Case whole{image, {5, 6, 20, 30}, {50, 17}};
+  const std::string expected = resized(ResizeFilter::triangle, whole);
+  const Box window{10, 3, 21, 9};
+  std::vector<uint8_t> out(static_cast<size_t>(window.height * window.width * 3));
+  resize_bilinear(image.view(), {5, 6, 20, 30}, whole.size, window, true, out.data());
+  CHECK((bytes_of(out) == part_of(expected, whole.size, 3, window, true)));
+}
+
+TEST_CASE("copy_window pads, mirrors and cuts", "[data]") {
+  const auto reflected = [](int64_t i, int64_t n) {
+    while (n > 1 && (i < 0 || i >= n)) i = i < 0 ? -i : 2 * (n - 1) - i;
+    return n == 1 ? 0 : i;
+  };
+  for (const Simd level : kLevels) {
+    const SimdLimit limit(level);
+    for (uint64_t i = 0; i < 400; ++i) {
+      Random random(4, "copy", 0, i);
+      Image image;
+      image.resize(1 + random.below(9), 1 + random.below(i % 2 == 0 ? 8 : 70), i % 3 == 0 ? 1 : 3);
+      fill_noise(image, false, random);
+      const int64_t c = image.channels;
+      const Box window{random.below(20) - 10, random.below(60) - 30, 1 + random.below(15),
+                       1 + random.below(70)};
+      const Border border{i % 2 == 0, {7, 8, 9}};
+      const bool flip = i % 5 < 2;
+      std::string expected;
+      for (int64_t y = 0; y < window.height; ++y) {
+        for (int64_t x = 0; x < window.width; ++x) {
+          int64_t v = window.top + y, u = window.left + (flip ? window.width - 1 - x : x);
+          if (border.reflect) v = reflected(v, image.height), u = reflected(u, image.width);
+          const bool inside = v >= 0 && u >= 0 && v < image.height && u < image.width;
+          const uint8_t* pixel = inside ? image.row(v) + u * c : border.fill.data();
+          expected.append(pixel, pixel + c);
+        }
+      }
+      std::vector<uint8_t> out(expected.size());
+      copy_window(image.view(), window, border, flip, out.data());
+      CHECK((bytes_of(out) == expected));
     }
   }
 }

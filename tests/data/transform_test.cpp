@@ -23,9 +23,13 @@ Image numbered(int64_t height, int64_t width) {
 }
 
 std::vector<uint8_t> applied(const Transform& t, const Image& image, ImageSize size,
-                             Place place = {}) {
+                             SamplePlace place = {}) {
+  const auto bytes = static_cast<size_t>(image.height * image.width * image.channels);
   std::vector<uint8_t> out(static_cast<size_t>(size.height * size.width * image.channels), 77);
-  apply(t, image.view(), size, place, out.data());
+  const StoredImage stored{.bytes = {image.pixels.data(), bytes},
+                           .size = {image.height, image.width},
+                           .channels = image.channels};
+  Pipeline(t, image.channels).run(stored, size, place, out.data());
   return out;
 }
 
@@ -161,6 +165,8 @@ TEST_CASE("a shorter side is resized before the random crop", "[data]") {
   after.resize_size = 8;
   Image small;
   small.resize(10, 8, 1);
-  resize_bilinear(image.view(), {10, 8}, false, small.pixels.data());
+  ResizePlan plan;
+  plan.make(ResizeFilter::triangle, {15, 12}, {0, 0, 15, 12}, {10, 8}, {0, 0, 10, 8});
+  plan.run(image.view(), false, small.pixels.data());
   CHECK(applied(after, image, {6, 6}) == applied(direct, small, {6, 6}));
 }

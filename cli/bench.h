@@ -1,0 +1,16 @@
+// What the benchmarks share.
+#pragma once
+
+#include <vector>
+
+#include "cli/commands.h"
+
+namespace composer {
+
+/// Of at least one value.
+double median(std::vector<double> values);
+
+int bench_loader_command(const Words& words);
+int bench_image_command(const Words& words);
+
+}  // namespace composer

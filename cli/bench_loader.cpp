@@ -1,0 +1,190 @@
+// The subcommand bench loader: how many images a second come out of a set.
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/arguments.h"
+#include "cli/bench.h"
+#include "cli/sources.h"
+#include "composer/clock.h"
+#include "composer/device.h"
+#include "composer/error.h"
+#include "data/datasets/dataset_params.h"
+#include "data/image_loader.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+struct LoaderSetting {
+  std::string source;
+  int64_t batch_size = 256;
+  int64_t resolution = 224;
+  int64_t num_workers = 2;
+  int64_t prefetch_factor = 2;
+  int64_t epochs = 3;
+  int64_t repeat = 1;
+  std::string pipeline = "train";
+  std::string output = "uint8";
+  std::string order = "random";
+  std::string resize_filter = "triangle";
+  bool ffcv_exact = false;
+  uint64_t seed = 0;
+};
+
+/// Another source's samples, several times over.
+class TiledSource final : public Source {
+ public:
+  TiledSource(std::shared_ptr<Source> source, int64_t times)
+      : source_(std::move(source)), times_(times) {}
+
+  int64_t size() const override { return source_->size() * times_; }
+  int64_t channels() const override { return source_->channels(); }
+  int64_t label(int64_t index) const override { return source_->label(inner(index)); }
+  std::string name(int64_t index) const override { return source_->name(inner(index)); }
+  StoredImage open(int64_t index, ReadScratch& scratch) const override {
+    return source_->open(inner(index), scratch);
+  }
+  int64_t page(int64_t index) const override { return source_->page(inner(index)); }
+  void will_need(int64_t index) const override { source_->will_need(inner(index)); }
+  void epoch_done() override { source_->epoch_done(); }
+
+ private:
+  int64_t inner(int64_t index) const { return index % source_->size(); }
+
+  std::shared_ptr<Source> source_;
+  int64_t times_;
+};
+
+ImageLoaderOptions pipeline_of(const LoaderSetting& setting, const Source& source) {
+  ReadScratch scratch;
+  const bool train = setting.pipeline == "train";
+  const bool small = source.size() > 0 && source.open(0, scratch).size == ImageSize{32, 32};
+  Transform transform{
+      .kind = train   ? small ? Transform::Kind::pad_and_crop : Transform::Kind::random_resized_crop
+              : small ? Transform::Kind::whole
+                      : Transform::Kind::center_crop,
+      .size = {setting.resolution, setting.resolution}};
+  if (small) transform.size = {32, 32};
+  if (!train && !small) transform.resize_size = setting.resolution * 256 / 224;
+  const bool area = setting.resize_filter == "area" || setting.ffcv_exact;
+  transform.filter = area ? ResizeFilter::area : ResizeFilter::triangle;
+  transform.dct = setting.ffcv_exact ? Dct::fast : Dct::accurate;
+  transform.ffcv_center = setting.ffcv_exact;
+  transform.scaled_decode = train && !setting.ffcv_exact;
+  ImageLoaderOptions options{.transform = transform,
+                             .augmentations = {},
+                             .normalization = imagenet_normalization(),
+                             .rows = "",
+                             .drop_last = true,
+                             .training = train};
+  if (train && setting.order == "random") options.order = OrderKind::random;
+  if (train && setting.order == "quasi_random") options.order = OrderKind::quasi_random;
+  if (setting.output == "float32") options.output = at::kFloat;
+  if (setting.output == "bf16") options.output = at::kBFloat16;
+  return options;
+}
+
+struct Rates {
+  double first_batch = 0;  // seconds from opening the file
+  std::vector<double> per_epoch;
+};
+
+Rates measure(const LoaderSetting& setting) {
+  const double begin = steady_seconds();
+  auto source = open_source(setting.source, setting.pipeline == "train");
+  if (setting.repeat > 1) source = std::make_shared<TiledSource>(source, setting.repeat);
+  const auto options = pipeline_of(setting, *source);
+  const auto loader = make_image_loader(source, options,
+                                        {.batch_size = setting.batch_size,
+                                         .seed = setting.seed,
+                                         .num_workers = setting.num_workers,
+                                         .prefetch_factor = setting.prefetch_factor});
+  Rates rates;
+  loader->start(0, 0);
+  for (int64_t epoch = 0; epoch < setting.epochs; ++epoch) {
+    const double start = epoch == 0 ? begin : steady_seconds();
+    int64_t images = 0;
+    while (const auto batch = loader->next()) {
+      if (images == 0 && epoch == 0) rates.first_batch = steady_seconds() - begin;
+      images += batch->samples();
+    }
+    rates.per_epoch.push_back(static_cast<double>(images) / (steady_seconds() - start));
+  }
+  return rates;
+}
+
+void add_options(CLI::App& app, LoaderSetting& s) {
+  app.add_option("--source", s.source,
+                 "a .beton file, class folders of images, or a folder with CIFAR-10's binary files")
+      ->required();
+  app.add_option("--batch_size", s.batch_size)->check(CLI::Range(1, 1 << 20));
+  app.add_option("--resolution", s.resolution,
+                 "height and width of the result; of images of 32 x "
+                 "32 always 32")
+      ->check(CLI::Range(1, 4096));
+  app.add_option("--num_workers", s.num_workers, "threads; 0 = the calling one")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--prefetch_factor", s.prefetch_factor, "batches kept ready")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--epochs", s.epochs, "the first one included")->check(CLI::Range(1, 1 << 20));
+  app.add_option("--repeat", s.repeat, "uses each sample so many times an epoch")
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--pipeline", s.pipeline,
+                 "train: random resized crop and flip (32 x 32: pad by 4, crop, flip); eval: the "
+                 "middle, 224/256")
+      ->check(CLI::IsMember({"train", "eval"}));
+  app.add_option("--output", s.output, "uint8, or normalised float32 or bf16")
+      ->check(CLI::IsMember({"uint8", "float32", "bf16"}));
+  app.add_option("--order", s.order, "of the train pipeline")
+      ->check(CLI::IsMember({"sequential", "random", "quasi_random"}));
+  app.add_option("--resize_filter", s.resize_filter)->check(CLI::IsMember({"triangle", "area"}));
+  app.add_flag("--ffcv_exact", s.ffcv_exact, "the very pixels that FFCV gives");
+  app.add_option("--seed", s.seed);
+}
+
+}  // namespace
+
+int bench_loader_command(const Words& words) {
+  CLI::App app(
+      "Images a second out of a set: the median over the epochs after the first, in which the JPEG "
+      "index\nis made. Incomplete batches are dropped.",
+      "bench loader");
+  LoaderSetting setting;
+  bool json = false;
+  add_options(app, setting);
+  app.add_flag("--json", json, "one JSON object on standard output");
+  if (!parse(app, words)) return 0;
+
+  const Rates rates = measure(setting);
+  std::vector<double> later(rates.per_epoch.begin() + (setting.epochs > 1 ? 1 : 0),
+                            rates.per_epoch.end());
+  const double rate = median(later);
+  const int64_t memory = peak_memory_bytes(at::kCPU) >> 20;
+  if (json) {
+    const auto rounded = [](double value) { return std::round(value * 10) / 10; };
+    ordered_json epochs = ordered_json::array();
+    for (const double one : rates.per_epoch) epochs.push_back(rounded(one));
+    std::cout << ordered_json{{"source", fs::path(setting.source).filename().string()},
+                              {"pipeline", setting.pipeline},
+                              {"output", setting.output},
+                              {"resolution", setting.resolution},
+                              {"batch_size", setting.batch_size},
+                              {"num_workers", setting.num_workers},
+                              {"images_per_s", rounded(rate)},
+                              {"per_epoch", epochs},
+                              {"first_batch_s", rates.first_batch},
+                              {"max_rss_mb", memory}}
+              << '\n';
+  } else {
+    std::cout << rate << " images/s (first epoch " << rates.per_epoch.front()
+              << "), first batch after " << rates.first_batch << " s, at most " << memory
+              << " MB of memory\n";
+  }
+  return 0;
+}
+
+}  // namespace composer

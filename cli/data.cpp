@@ -1,0 +1,193 @@
+// The subcommand data: which of its actions is wanted, and `data info`.
+#include <algorithm>
+#include <iomanip>
+#include <iostream>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "composer/error.h"
+#include "composer/recipe/value.h"
+#include "data/beton.h"
+
+namespace composer {
+namespace {
+
+using nlohmann::ordered_json;
+
+const std::map<std::string, int (*)(const Words&)> actions{{"index", data_index_command},
+                                                           {"info", data_info_command},
+                                                           {"hash", data_hash_command},
+                                                           {"verify", data_verify_command},
+                                                           {"write", data_write_command}};
+
+/// As FFCV names its field classes.
+const char* type_name(BetonType type) {
+  switch (type) {
+    case BetonType::real:
+      return "Float";
+    case BetonType::integer:
+      return "Int";
+    case BetonType::image:
+      return "RGBImage";
+    case BetonType::bytes:
+      return "Bytes";
+    case BetonType::array:
+      return "NDArray";
+    case BetonType::json:
+      return "JSON";
+    case BetonType::tensor:
+      return "TorchTensor";
+    case BetonType::custom:
+      break;
+  }
+  return "custom";
+}
+
+struct Spread {
+  int64_t least = std::numeric_limits<int64_t>::max(), most = 0, sum = 0;
+
+  void add(int64_t value) {
+    least = std::min(least, value), most = std::max(most, value), sum += value;
+  }
+  ordered_json json(int64_t count) const {
+    if (count == 0) return nullptr;
+    const double mean = static_cast<double>(sum) / static_cast<double>(count);
+    return {{"min", least}, {"mean", mean}, {"max", most}};
+  }
+};
+
+ordered_json describe_images(const BetonFile& file, size_t field) {
+  int64_t jpeg = 0, raw = 0, damaged = 0;
+  std::string first_damage;
+  Spread width, height, bytes;
+  for (int64_t row = 0; row < file.samples(); ++row) {
+    try {
+      const auto image = file.image(row, field);
+      ++(image.jpeg ? jpeg : raw);
+      width.add(image.size.width), height.add(image.size.height);
+      bytes.add(static_cast<int64_t>(image.bytes.size()));
+    } catch (const RunError& error) {
+      if (damaged++ == 0) first_damage = "sample " + std::to_string(row) + ": " + error.what();
+    }
+  }
+  const int64_t count = jpeg + raw;
+  ordered_json images{{"jpeg", jpeg},
+                      {"raw", raw},
+                      {"width", width.json(count)},
+                      {"height", height.json(count)},
+                      {"bytes", bytes.json(count)}};
+  images["damaged"] = damaged;
+  if (damaged > 0) images["first_damage"] = first_damage;
+  return images;
+}
+
+ordered_json describe_labels(const BetonFile& file, size_t field) {
+  std::map<int64_t, int64_t> counts;
+  for (int64_t row = 0; row < file.samples(); ++row) ++counts[file.integer(row, field)];
+  ordered_json labels{{"field", file.fields()[field].name}, {"distinct", counts.size()}};
+  auto& histogram = labels["histogram"] = ordered_json::object();
+  for (const auto& [label, count] : counts) histogram[std::to_string(label)] = count;
+  return labels;
+}
+
+ordered_json describe(const BetonFile& file) {
+  ordered_json json{
+      {"path", file.path().string()},  {"bytes", file.file_bytes()}, {"version", 2},
+      {"page_size", file.page_size()}, {"samples", file.samples()},  {"regions", file.regions()}};
+  auto& fields = json["fields"] = ordered_json::array();
+  for (size_t i = 0; i < file.fields().size(); ++i) {
+    const auto& field = file.fields()[i];
+    ordered_json one{{"name", field.name}, {"type", type_name(field.type)}};
+    if (!field.dtype.empty()) one["shape"] = field.shape, one["dtype"] = field.dtype;
+    if (field.type == BetonType::image) one["images"] = describe_images(file, i);
+    fields.push_back(std::move(one));
+  }
+  const auto label = file.find_field(BetonType::integer);
+  json["labels"] = label ? describe_labels(file, *label) : ordered_json();
+  return json;
+}
+
+std::string text(const char* name, const ordered_json& spread) {
+  std::ostringstream text;
+  text << ", " << name << ' ' << spread["min"] << ".." << spread["max"] << " (mean " << std::fixed
+       << std::setprecision(1) << spread["mean"].get<double>() << ')';
+  return text.str();
+}
+
+void print_field(const ordered_json& field) {
+  std::cout << "  " << std::left << std::setw(16) << field["name"].get<std::string>() << "  "
+            << field["type"].get<std::string>();
+  if (field.contains("dtype"))
+    std::cout << ' ' << field["dtype"].get<std::string>() << ' ' << field["shape"].dump();
+  std::cout << '\n';
+  if (!field.contains("images")) return;
+  const auto& images = field["images"];
+  std::cout << "    " << images["jpeg"] << " JPEG, " << images["raw"] << " raw";
+  for (const char* name : {"width", "height", "bytes"})
+    if (!images[name].is_null()) std::cout << text(name, images[name]);
+  std::cout << '\n';
+  if (images["damaged"] != 0)
+    std::cout << "    " << images["damaged"]
+              << " damaged, the first: " << images["first_damage"].get<std::string>() << '\n';
+}
+
+void print_labels(const ordered_json& labels) {
+  constexpr size_t kMostLines = 100;
+  const auto& histogram = labels["histogram"];
+  std::cout << "labels (" << labels["field"].get<std::string>()
+            << "): " << labels["distinct"].get<size_t>() << " values\n";
+  size_t lines = 0;
+  for (const auto& [label, count] : histogram.items()) {
+    if (lines++ == kMostLines) {
+      std::cout << "  ... and " << histogram.size() - kMostLines << " more: --json has all\n";
+      break;
+    }
+    std::cout << "  " << std::right << std::setw(8) << label << "  " << count << '\n';
+  }
+}
+
+}  // namespace
+
+int data_info_command(const Words& words) {
+  CLI::App app("Shows what a .beton file holds.", "data info");
+  std::string path;
+  bool json = false;
+  app.add_option("file", path, "a .beton file")->required();
+  app.add_flag("--json", json, "one JSON object on standard output");
+  if (!parse(app, words)) return 0;
+
+  const auto info = describe(BetonFile(path));
+  if (json) {
+    std::cout << info.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+    return 0;
+  }
+  std::cout << path << ": " << info["samples"] << " samples, " << info["bytes"]
+            << " bytes, pages of " << info["page_size"] << " bytes\nfields:\n";
+  for (const auto& field : info["fields"]) print_field(field);
+  if (!info["labels"].is_null()) print_labels(info["labels"]);
+  return 0;
+}
+
+int data_command(const Words& words) {
+  const std::string what = words.empty() ? "" : words[0];
+  std::vector<std::string> names;
+  for (const auto& [name, action] : actions) names.push_back(name);
+  std::string there;
+  for (const auto& name : names) there += (there.empty() ? "" : ", ") + name;
+  if (what == "--help" || what == "-h") {
+    std::cout << "composer data ACTION: one of " << there
+              << "; `composer data ACTION --help` says more\n";
+    return 0;
+  }
+  const auto action = actions.find(what);
+  if (action != actions.end()) return action->second(Words(words.begin() + 1, words.end()));
+  throw UserError(
+      "composer data: " + (what.empty() ? "which action?" : "unknown action '" + what + "'") +
+      suggestion(what, names) + "; there are: " + there);
+}
+
+}  // namespace composer

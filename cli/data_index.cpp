@@ -1,0 +1,109 @@
+// The subcommand data index: makes the side file that lets the reader decode only a JPEG's crop.
+#include <atomic>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/in_order.h"
+#include "cli/sources.h"
+#include "composer/error.h"
+#include "data/beton_source.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Counts {
+  std::atomic<int64_t> known = 0, made = 0, without = 0, bad = 0;
+};
+
+/// Records the index of every stream that has none on record.
+void make_indices(Source& source, int threads, Counts& counts) {
+  const auto make_worker = [&] {
+    auto scratch = std::make_shared<ReadScratch>();
+    return [&source, &counts, scratch](int64_t index) -> Report {
+      try {
+        const StoredImage image = source.open(index, *scratch);
+        if (!image.jpeg) {
+          ++counts.without;
+        } else if (image.record == nullptr) {
+          ++counts.known;
+        } else {
+          const auto bytes = make_jpeg_index(image.bytes);
+          image.record->record(image.sample, image.key, bytes, image.stamp);
+          ++(bytes.empty() ? counts.without : counts.made);
+        }
+      } catch (const RunError& error) {
+        ++counts.bad;
+        return [line = source.name(index) + ": " + error.what()] { std::cerr << line << '\n'; };
+      }
+      return {};
+    };
+  };
+  in_order(source.size(), threads, make_worker);
+  source.epoch_done();
+}
+
+/// The folders whose side files a training on `path` looks at.
+std::vector<std::string> parts_of(const std::string& path) {
+  std::vector<std::string> parts;
+  std::error_code error;
+  for (const char* part : {"train", "val"}) {
+    if (fs::is_directory(fs::path(path) / part, error))
+      parts.push_back((fs::path(path) / part).string());
+  }
+  return parts.empty() ? std::vector<std::string>{path} : parts;
+}
+
+}  // namespace
+
+int data_index_command(const Words& words) {
+  CLI::App app(
+      "Makes or renews the side file (F.beton.index, or .composer-index in a folder) with which "
+      "only "
+      "the crop of a JPEG is\ndecoded. Training makes it by itself in its first epoch.",
+      "data index");
+  std::string path;
+  int threads = 0;
+  bool json = false;
+  app.add_option("path", path, "a .beton file or a folder of images")->required();
+  app.add_option("--num_workers", threads, "threads; 0 = as many as there are processors")
+      ->check(CLI::Range(0, 1024));
+  app.add_flag("--json", json, "one JSON object on standard output");
+  if (!parse(app, words)) return 0;
+
+  std::error_code error;
+  if (!fs::exists(path, error)) throw UserError(path + ": there is no such file or folder");
+  for (const auto& part : parts_of(path)) {
+    const bool folder = fs::is_directory(part, error);
+    std::shared_ptr<Source> source;
+    if (folder) {
+      source = open_folder_files(part);
+    } else {
+      source = std::make_shared<BetonSource>(part, 3);
+    }
+    Counts counts;
+    make_indices(*source, threads, counts);
+    const std::string file = index_file_of(part);
+    if (counts.made > 0 && !fs::is_regular_file(file, error))
+      throw RunError(file + ": cannot be written");
+    if (json) {
+      std::cout << nlohmann::ordered_json{{"file", file},
+                                          {"made", counts.made.load()},
+                                          {"kept", counts.known.load()},
+                                          {"without", counts.without.load()},
+                                          {"bad", counts.bad.load()}}
+                << '\n';
+    } else {
+      std::cout << file << ": " << counts.made << " indices made, " << counts.known << " kept, "
+                << counts.without << " images have none, " << counts.bad
+                << " files cannot be read\n";
+    }
+  }
+  return 0;
+}
+
+}  // namespace composer

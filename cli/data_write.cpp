@@ -1,0 +1,325 @@
+// The subcommand data write: images -> a .beton file.
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "composer/clock.h"
+#include "composer/error.h"
+#include "composer/interrupt.h"
+#include "composer/logging/log.h"
+#include "data/beton_source.h"
+#include "data/datasets/cifar10.h"
+#include "data/datasets/image_folder.h"
+#include "data/datasets/mnist.h"
+#include "data/order.h"
+#include "data/write_beton.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+const std::map<std::string, WriteMode> modes{{"keep", WriteMode::keep},
+                                             {"raw", WriteMode::raw},
+                                             {"jpg", WriteMode::jpg},
+                                             {"proportion", WriteMode::proportion},
+                                             {"smart", WriteMode::smart}};
+const std::map<std::string, BadImage> bad_images{
+    {"error", BadImage::error}, {"skip", BadImage::skip}, {"replace", BadImage::replace}};
+
+struct Setting {
+  std::string format, source, output, split = "train", rows, mode, page_size = "auto",
+                                      on_bad_sample = "error";
+  int64_t subset = -1, max_resolution = -1, smart_threshold = -1, chunk_size = 0;
+  bool index = true, overwrite = false, json = false;
+  WriteOptions write;
+};
+
+void add_options(CLI::App& app, Setting& s) {
+  app.add_option("--format,--dataset", s.format,
+                 "what the source is: image_folder (also: imagenet), cifar10 (cifar), mnist, beton")
+      ->required()
+      ->check(CLI::IsMember({"image_folder", "imagenet", "cifar10", "cifar", "mnist", "beton"}));
+  app.add_option("--source,--datadir", s.source, "folder of the data set, or a .beton file")
+      ->required();
+  app.add_option("--output,--write_path", s.output, "the .beton file to write")->required();
+  app.add_option("--split", s.split, "train or val (not of a .beton file)")
+      ->check(CLI::IsMember({"train", "val"}))
+      ->capture_default_str();
+  app.add_option("--subset", s.subset, "only the first N samples; -1 = all")->capture_default_str();
+  app.add_option("--rows", s.rows, "only these samples, in this order: 0-99,200,300-");
+  app.add_option(
+         "--write_mode", s.mode,
+         "raw pixels; jpg; proportion: jpg with --compress_probability, else raw; smart: jpg "
+         "where the pixels have more bytes\nthan --smart_threshold; keep: JPEG files stay "
+         "JPEG, pixels stay raw. Default: jpg from folders, else keep")
+      ->check(CLI::IsMember({"keep", "raw", "jpg", "proportion", "smart"}));
+  app.add_option("--max_resolution", s.max_resolution,
+                 "images with a longer side are shrunk to it; -1 = none")
+      ->capture_default_str();
+  app.add_option("--smart_threshold", s.smart_threshold, "bytes, of --write_mode smart");
+  app.add_option("--jpeg_quality", s.write.pack.jpeg_quality, "of images that are encoded")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
+  app.add_option("--compress_probability", s.write.pack.compress_probability,
+                 "of --write_mode proportion")
+      ->check(CLI::Range(0., 1.))
+      ->capture_default_str();
+  app.add_option("--passthrough", s.write.pack.passthrough,
+                 "true: JPEG files that are small enough are taken over without loss; false: they "
+                 "are decoded and encoded again")
+      ->capture_default_str();
+  app.add_option("--index", s.index,
+                 "true: also writes the side file OUTPUT.index; false is quicker, and finds damage "
+                 "within a JPEG "
+                 "only by its markers")
+      ->capture_default_str();
+  app.add_option("--page_size", s.page_size,
+                 "bytes, a power of two; auto: 8 MiB, and larger once an image needs it")
+      ->capture_default_str();
+  app.add_option("--num_workers", s.write.num_workers,
+                 "threads; 0 = one for each processor. The file does not depend on it")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--seed", s.write.pack.seed, "of the draws of --write_mode proportion")
+      ->capture_default_str();
+  app.add_option("--on_bad_sample", s.on_bad_sample,
+                 "error; skip: no row; replace: a row with image and label of the nearest good "
+                 "sample before it (for the first ones: after)")
+      ->check(CLI::IsMember({"error", "skip", "replace"}))
+      ->capture_default_str();
+  app.add_option("--chunk_size", s.chunk_size, "accepted, without effect");
+  app.add_flag("--overwrite", s.overwrite, "replaces an existing file");
+  app.add_flag("--json", s.json, "one JSON object on standard output");
+}
+
+std::shared_ptr<Source> open(const Setting& s) {
+  const bool is_train = s.split == "train";
+  std::error_code error;
+  if (!fs::exists(s.source, error)) {
+    throw UserError("--source: there is no file or folder '" + s.source + "'");
+  }
+  if (s.format == "beton") return std::make_shared<BetonSource>(s.source, 3);
+  if (s.format == "mnist") return open_mnist(s.source, is_train);
+  if (s.format.starts_with("cifar")) return open_cifar10(s.source, is_train);
+  FolderParams params;
+  params.datadir = s.source;
+  params.is_train = is_train;
+  return open_class_folders(params);
+}
+
+WriteMode mode_of(const Setting& s) {
+  if (!s.mode.empty()) return modes.at(s.mode);
+  return s.format == "image_folder" || s.format == "imagenet" ? WriteMode::jpg : WriteMode::keep;
+}
+
+uint64_t page_size_of(const std::string& text) {
+  if (text == "auto") return 0;
+  try {
+    size_t used = 0;
+    const auto bytes = std::stoull(text, &used);
+    if (used == text.size() && bytes > 0) return bytes;
+  } catch (const std::exception&) {
+  }
+  throw UserError("--page_size: '" + text + "' is neither auto nor a number of bytes");
+}
+
+std::optional<int64_t> at_least_one(const char* name, int64_t value) {
+  if (value == -1) return std::nullopt;
+  if (value < 1) throw UserError(std::string(name) + ": must be at least 1, or -1 for none");
+  return value;
+}
+
+std::vector<int64_t> chosen_rows(const Setting& s, int64_t samples) {
+  std::vector<int64_t> rows;
+  if (!s.rows.empty()) rows = parse_rows(s.rows, samples, "--rows");
+  const auto subset = at_least_one("--subset", s.subset);
+  if (!subset) return rows;
+  if (rows.empty()) {
+    for (int64_t row = 0; row < std::min(*subset, samples); ++row) rows.push_back(row);
+  }
+  rows.resize(std::min(rows.size(), static_cast<size_t>(*subset)));
+  return rows;
+}
+
+void check_output(const Setting& s) {
+  const fs::path output = s.output;
+  std::error_code error;
+  if (fs::is_directory(output, error)) throw UserError("--output: '" + s.output + "' is a folder");
+  if (fs::exists(output, error) && !s.overwrite) {
+    throw UserError("--output: '" + s.output + "' exists; --overwrite replaces it");
+  }
+  const fs::path folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
+  if (!fs::is_directory(folder, error)) {
+    throw UserError("--output: there is no folder '" + folder.string() + "'");
+  }
+}
+
+std::string clock_text(double seconds) {
+  const auto s = static_cast<int64_t>(seconds);
+  char text[32];
+  std::snprintf(text, sizeof text, "%lld:%02lld", static_cast<long long>(s / 60),
+                static_cast<long long>(s % 60));
+  return text;
+}
+
+/// A bar on a terminal, else a line every few seconds.
+class Progress {
+ public:
+  void show(int64_t done, int64_t total) {
+    const double now = steady_seconds();
+    if (now < next_ && done < total) return;
+    next_ = now + (terminal_ ? 0.1 : 5);
+    const double rate = static_cast<double>(done) / std::max(now - begin_, 1e-9);
+    const auto left = clock_text(static_cast<double>(total - done) / std::max(rate, 1e-9));
+    char text[160];
+    if (terminal_) {
+      const auto filled = static_cast<int>(30 * done / std::max<int64_t>(total, 1));
+      std::snprintf(text, sizeof text, "\r%3d %% |%s%s| %lld/%lld, %.0f items/s, %s left ",
+                    static_cast<int>(100 * done / std::max<int64_t>(total, 1)),
+                    std::string(static_cast<size_t>(filled), '#').c_str(),
+                    std::string(static_cast<size_t>(30 - filled), ' ').c_str(),
+                    static_cast<long long>(done), static_cast<long long>(total), rate,
+                    left.c_str());
+      std::cerr << text << std::flush;
+      shown_ = true;
+    } else if (done < total && now - begin_ > 1) {
+      std::snprintf(text, sizeof text, "%lld of %lld items, %.0f items/s, %s left",
+                    static_cast<long long>(done), static_cast<long long>(total), rate,
+                    left.c_str());
+      log::info(text);
+    }
+  }
+  ~Progress() {
+    if (shown_) std::cerr << '\n';
+  }
+  double seconds() const { return steady_seconds() - begin_; }
+
+ private:
+  bool terminal_ = ::isatty(STDERR_FILENO) == 1, shown_ = false;
+  double begin_ = steady_seconds(), next_ = terminal_ ? 0 : begin_ + 5;
+};
+
+struct Interrupted {
+  int signal;
+};
+
+/// The side file of crop indices; none for a file without JPEG streams.
+class SideFile {
+ public:
+  explicit SideFile(const std::string& output) : output_(output) {}
+
+  void add(int64_t row, const std::vector<uint8_t>& index) {
+    if (!writer_) writer_.emplace(index_file_of(output_));
+    writer_->add(static_cast<uint64_t>(row), index);
+  }
+  void finish() {
+    if (writer_) writer_->finish(stamp_of(output_));
+  }
+
+ private:
+  std::string output_;
+  std::optional<IndexWriter> writer_;
+};
+
+void log_bad(const WriteReport& report, const std::string& what) {
+  constexpr size_t kMostLines = 20;
+  for (size_t i = 0; i < std::min(report.bad.size(), kMostLines); ++i) {
+    log::warn(what + ": " + report.bad[i].first + ": " + report.bad[i].second);
+  }
+  if (report.bad.size() > kMostLines) {
+    log::warn("... and " + std::to_string(report.bad.size() - kMostLines) + " more");
+  }
+}
+
+void print(const Setting& s, const WriteReport& report, double seconds) {
+  const auto per_minute = static_cast<int64_t>(60 * static_cast<double>(report.rows) / seconds);
+  const bool skips = s.on_bad_sample == "skip";
+  const auto bad = static_cast<int64_t>(report.bad.size());
+  const std::vector<std::pair<const char*, int64_t>> counts{{"passed_through", report.passed},
+                                                            {"transcoded", report.transcoded},
+                                                            {"rotated", report.rotated},
+                                                            {"encoded", report.encoded},
+                                                            {"raw", report.raw},
+                                                            {"resized", report.resized},
+                                                            {"skipped", skips ? bad : 0},
+                                                            {"replaced", skips ? 0 : bad}};
+  if (s.json) {
+    ordered_json json{{"output", s.output},
+                      {"items", report.rows},
+                      {"items_per_min", per_minute},
+                      {"seconds", seconds},
+                      {"bytes", report.bytes}};
+    for (const auto& [name, count] : counts) json[name] = count;
+    std::cout << json << '\n';
+    return;
+  }
+  std::cout << s.output << ": " << report.rows << " rows, " << report.bytes << " bytes, "
+            << per_minute << " items/min";
+  for (const auto& [name, count] : counts) {
+    if (count > 0) std::cout << ", " << count << ' ' << name;
+  }
+  std::cout << '\n';
+}
+
+/// Of reading, packing and writing; the samples are listed before.
+WriteReport write(const Source& source, Setting& s, double& seconds) {
+  const InterruptGuard guard;
+  SideFile side_file(s.output);
+  Progress progress;
+  s.write.progress = [&](int64_t done, int64_t total) {
+    if (const int signal = received_signal()) throw Interrupted{signal};
+    progress.show(done, total);
+  };
+  if (s.index) {
+    s.write.index = [&](int64_t row, const std::vector<uint8_t>& index) {
+      side_file.add(row, index);
+    };
+  }
+  auto report = write_beton(source, s.output, s.write);
+  side_file.finish();
+  seconds = progress.seconds();
+  return report;
+}
+
+}  // namespace
+
+int data_write_command(const Words& words) {
+  CLI::App app("Writes images as a .beton file, FFCV's format.", "data write");
+  Setting s;
+  add_options(app, s);
+  if (!parse(app, words)) return 0;
+
+  s.write.pack.mode = mode_of(s);
+  s.write.pack.max_resolution = at_least_one("--max_resolution", s.max_resolution);
+  if (s.smart_threshold >= 0) s.write.pack.smart_threshold = s.smart_threshold;
+  if (s.write.pack.mode == WriteMode::smart && s.smart_threshold < 0) {
+    throw UserError("--write_mode smart needs --smart_threshold, a number of bytes");
+  }
+  s.write.pack.index = s.index;
+  s.write.page_size = page_size_of(s.page_size);
+  s.write.on_bad_sample = bad_images.at(s.on_bad_sample);
+  check_output(s);
+  const auto source = open(s);
+  s.write.rows = chosen_rows(s, source->size());
+  if (s.chunk_size != 0) log::info("--chunk_size has no effect");
+  double seconds = 0;
+  try {
+    const auto report = write(*source, s, seconds);
+    log_bad(report, s.on_bad_sample == "skip" ? "skipped" : "replaced");
+    print(s, report, seconds);
+  } catch (const Interrupted& interrupted) {
+    log::warn("interrupted; " + s.output + " was not written");
+    return 128 + interrupted.signal;
+  }
+  return 0;
+}
+
+}  // namespace composer

@@ -1,0 +1,58 @@
+// Random changes of an image's pixels: FFCV's (cutout, brightness, contrast, saturation) and
+// torchvision's (erasing, grayscale, solarize). Each as a function of explicit numbers, as the law
+// by which those are drawn, and as a transform for Loader::add_transform.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "composer/random.h"
+#include "composer/sample_transform.h"
+#include "data/image.h"
+
+namespace composer {
+
+using Rgb = std::array<uint8_t, 3>;  ///< of an image with one channel the first counts
+
+/// Paints the box, which must lie in the image.
+void fill_box(const MutableImage& image, const Box& box, const Rgb& fill);
+
+// FFCV's colour operations: the image blended with black, with its mean luma or with its luma by
+// `factor` (1 leaves it as it is), in double, cut to 0..255 and truncated. Luma is .2989 R + .587 G
+// + .114 B, truncated; with one channel the value itself, so that saturation changes nothing.
+void adjust_brightness(const MutableImage& image, double factor);
+void adjust_contrast(const MutableImage& image, double factor);
+void adjust_saturation(const MutableImage& image, double factor);
+
+/// Every channel becomes Pillow's luma (ITU-R 601): torchvision's RandomGrayscale.
+void make_gray(const MutableImage& image);
+
+/// Inverts the bytes from `threshold` on, 0..256.
+void solarize(const MutableImage& image, int threshold);
+
+/// A square of `side` pixels, at most the image's shorter side, anywhere inside.
+Box draw_cutout(ImageSize image, int64_t side, Random& random);
+
+/// Uniform in [max(0, 1 - magnitude), 1 + magnitude).
+double draw_factor(double magnitude, Random& random);
+
+/// What part of the image torchvision's RandomErasing covers.
+struct ErasingLaw {
+  double least_area = 0.02, most_area = 0.33;  ///< fractions of the image's
+  double least_ratio = 0.3, most_ratio = 3.3;  ///< height : width
+};
+
+/// Nothing where ten tries gave no box that is smaller than the image on both sides.
+std::optional<Box> draw_erasing(ImageSize image, const ErasingLaw& law, Random& random);
+
+// Transforms; p: how often. The draws depend on the sample's place only.
+SampleTransform random_cutout(int64_t side, const Rgb& fill, double p = 1);
+SampleTransform random_brightness(double magnitude, double p = 0.5);
+SampleTransform random_contrast(double magnitude, double p = 0.5);
+SampleTransform random_saturation(double magnitude, double p = 0.5);
+SampleTransform random_erasing(const Rgb& fill, double p = 0.5, const ErasingLaw& law = {});
+SampleTransform random_grayscale(double p = 0.1);
+SampleTransform random_solarize(int threshold = 128, double p = 0.5);
+
+}  // namespace composer

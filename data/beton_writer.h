@@ -1,0 +1,72 @@
+// Writes .beton files, FFCV's format (version 2), with the fields image (RGBImage) and label (Int).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/image.h"
+
+namespace composer {
+
+/// Where an image lies in the file.
+struct BetonRegion {
+  uint64_t begin = 0;
+  uint64_t bytes = 0;
+};
+
+/// Rows come one after the other; the file's bytes depend on nothing else. Regions are packed into
+/// pages in the order of the rows. All is written to a file beside the final name, which finish()
+/// flushes to the disk and renames: until then nothing stands under that name, and an unfinished
+/// writer leaves nothing. Memory: 48 bytes a row.
+class BetonWriter {
+ public:
+  /// most_rows: rows there may be at most. page_size: a power of two from 2 MiB to 2 GiB, or 0: 8
+  /// MiB, and larger once an image needs it. Throws UserError for another page size, for a folder
+  /// that is missing or may not be written in.
+  BetonWriter(std::filesystem::path path, int64_t most_rows, uint64_t page_size = 0);
+  ~BetonWriter();
+  BetonWriter(const BetonWriter&) = delete;
+  BetonWriter& operator=(const BetonWriter&) = delete;
+
+  /// Why an image of so many bytes cannot be added; empty when it can.
+  std::string refusal(ImageSize size, uint64_t bytes) const;
+  /// jpeg: bytes are a JPEG stream, else the pixels, RGB. Throws RunError with the reason when the
+  /// image is refused or the disk is full.
+  BetonRegion add(bool jpeg, ImageSize size, std::span<const uint8_t> bytes, int64_t label);
+  /// A row with the image and the label of an earlier one, whose bytes are not stored again.
+  void repeat(int64_t row);
+
+  int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
+  /// Of the file; returns its length. Throws RunError when not all could be written.
+  uint64_t finish();
+
+ private:
+  struct Row {
+    BetonRegion region;
+    int64_t label;
+    uint16_t width, height;
+    bool jpeg;
+  };
+
+  uint64_t place(uint64_t bytes);
+  void write(uint64_t at, std::span<const uint8_t> bytes);
+  void flush();
+  std::vector<uint8_t> head(uint64_t table) const;
+  std::vector<uint8_t> regions() const;
+  [[noreturn]] void fail(const std::string& what) const;
+
+  std::filesystem::path path_, beside_;
+  int file_ = -1;
+  int64_t most_rows_;
+  bool page_grows_;
+  uint64_t page_size_;
+  uint64_t position_;             // where the next region may begin
+  std::vector<uint8_t> waiting_;  // bytes before waiting_end_, not yet written
+  uint64_t waiting_end_ = 0;
+  std::vector<Row> rows_;
+};
+
+}  // namespace composer

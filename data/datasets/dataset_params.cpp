@@ -1,0 +1,159 @@
+#include "data/datasets/dataset_params.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "data/augment.h"
+#include "data/beton_source.h"
+#include "data/write_beton.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+
+OrderKind order_of(const DatasetParams& params) {
+  if (!params.shuffle) return OrderKind::sequential;
+  if (params.order == "quasi_random") return OrderKind::quasi_random;
+  if (params.order == "class_balanced") return OrderKind::class_balanced;
+  return OrderKind::random;
+}
+
+void write(const Source& source, const std::string& path) {
+  log::info("writing " + path);
+  WriteOptions options;
+  // Files of images become JPEG, as small as Composer's own writing makes them; pixels stay pixels.
+  const bool files = dynamic_cast<const FileSource*>(&source) != nullptr;
+  options.pack.mode = files ? WriteMode::jpg : WriteMode::keep;
+  if (files) options.pack.max_resolution = 500;
+  IndexWriter index(index_file_of(path));
+  options.index = [&](int64_t row, const std::vector<uint8_t>& bytes) {
+    index.add(static_cast<uint64_t>(row), bytes);
+  };
+  const auto report = write_beton(source, path, options);
+  index.finish(stamp_of(path));
+  log::info(path + ": " + std::to_string(report.rows) + " images, " +
+            std::to_string(report.bytes / 1'000'000) + " MB");
+}
+
+/// Whether the file takes up more than half of the memory.
+bool larger_than_memory(uint64_t bytes) {
+  const auto pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 &&
+         bytes > static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) / 2;
+}
+
+}  // namespace
+
+std::string FfcvParams::path() const { return (fs::path(ffcv_dir) / ffcv_dest).string(); }
+
+std::shared_ptr<Source> FfcvParams::open(
+    int64_t channels, const std::function<std::shared_ptr<Source>()>& original) const {
+  std::error_code error;
+  if (ffcv_dest.empty()) throw UserError("ffcv_dest: missing; it must name the .beton file");
+  if (!fs::exists(path(), error)) {
+    if (!ffcv_write_dataset) {
+      throw UserError("ffcv_dest: there is no file '" + path() +
+                      "'; make it with `composer data write`, or set ffcv_write_dataset: true");
+    }
+    write(*original(), path());
+  }
+  const std::string file = ffcv_local_dir.empty() ? path() : copy_to_folder(path(), ffcv_local_dir);
+  return std::make_shared<BetonSource>(file, channels);
+}
+
+std::optional<int64_t> FfcvParams::num_classes() const {
+  std::error_code error;
+  if (!fs::is_regular_file(path(), error)) return std::nullopt;
+  const BetonSource source(path(), 3);
+  int64_t largest = -1;
+  for (int64_t i = 0; i < source.size(); ++i) largest = std::max(largest, source.label(i));
+  return largest < 0 ? std::nullopt : std::optional(largest + 1);
+}
+
+void warn_of_download(bool download) {
+  if (download) log::warn("download: true has no effect, nothing is downloaded");
+}
+
+Normalization imagenet_normalization() {
+  return {{0.485 * 255, 0.456 * 255, 0.406 * 255}, {0.229 * 255, 0.224 * 255, 0.225 * 255}};
+}
+
+Transform padded_transform(const PaddedTransformParams& params, ImageSize size, bool is_train) {
+  Transform transform{.size = size};
+  if (!is_train) return transform;
+  transform.kind = Transform::Kind::pad_and_crop;
+  transform.padding = params.padding;
+  transform.border.reflect = params.border == "reflect";
+  for (size_t c = 0; c < 3; ++c) transform.border.fill[c] = static_cast<uint8_t>(params.fill[c]);
+  return transform;
+}
+
+std::vector<SampleTransform> augmentations(const TransformParams& params) {
+  std::vector<SampleTransform> all;
+  if (params.brightness > 0) all.push_back(random_brightness(params.brightness));
+  if (params.contrast > 0) all.push_back(random_contrast(params.contrast));
+  if (params.saturation > 0) all.push_back(random_saturation(params.saturation));
+  if (params.grayscale > 0) all.push_back(random_grayscale(params.grayscale));
+  if (params.cutout > 0) all.push_back(random_cutout(params.cutout, {}));
+  if (params.random_erasing > 0) all.push_back(random_erasing({}, params.random_erasing));
+  return all;
+}
+
+std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform transform,
+                                    const TransformParams& transforms, Normalization normalization,
+                                    const DatasetParams& params, const LoaderOptions& options) {
+  if (params.is_train) transform.flip = transforms.flip;
+  transform.filter = options.resize_filter == "area" || options.ffcv_exact ? ResizeFilter::area
+                                                                           : ResizeFilter::triangle;
+  transform.dct = options.ffcv_exact ? Dct::fast : Dct::accurate;
+  transform.ffcv_center = options.ffcv_exact;
+  transform.scaled_decode = params.is_train && !options.ffcv_exact;
+  ImageLoaderOptions loader{.transform = std::move(transform),
+                            .augmentations = {},
+                            .normalization = std::move(normalization),
+                            .order = order_of(params),
+                            .rows = params.rows,
+                            .drop_last = params.drop_last,
+                            .training = params.is_train};
+  if (params.is_train) loader.augmentations = augmentations(transforms);
+  if (const auto* beton = dynamic_cast<const BetonSource*>(source.get())) {
+    loader.read_ahead = larger_than_memory(beton->file().file_bytes());
+  }
+  return make_image_loader(std::move(source), std::move(loader), options);
+}
+
+std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files, int64_t channels,
+                                         const Transform& transform, Normalization normalization,
+                                         const LoaderOptions& options) {
+  return make_image_loader(
+      open_image_files(files, channels),
+      {.transform = transform, .augmentations = {}, .normalization = std::move(normalization)},
+      options);
+}
+
+Transform fitted(ImageSize size) {
+  return {.kind = Transform::Kind::center_crop,
+          .resize_size = std::max(size.height, size.width),
+          .size = size};
+}
+
+std::string checked_datadir(const std::string& datadir, const std::string& expected) {
+  if (datadir.empty())
+    throw UserError("datadir: missing; it must name the folder with " + expected);
+  std::error_code error;
+  if (!fs::exists(datadir, error)) {
+    throw UserError("datadir: there is no folder '" + datadir + "'; expected " + expected);
+  }
+  if (!fs::is_directory(datadir, error)) {
+    throw UserError("datadir: '" + datadir + "' is not a folder; expected a folder with " +
+                    expected);
+  }
+  return datadir;
+}
+
+}  // namespace composer

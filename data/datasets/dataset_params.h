@@ -1,0 +1,157 @@
+// What the sets of images share: parameters, and the way to a loader.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "composer/loader.h"
+#include "composer/recipe/params.h"
+#include "data/image_loader.h"
+
+namespace composer {
+
+/// What is done to single training images on the loader's threads, beside crop and resize.
+struct TransformParams {
+  double flip = 0.5;
+  int64_t cutout = 0;
+  double brightness = 0;
+  double contrast = 0;
+  double saturation = 0;
+  double grayscale = 0;
+  double random_erasing = 0;
+
+  void fields(auto&& f) {
+    f("flip", flip, "how often an image is mirrored left-right", in(0, 1));
+    f("cutout", cutout, "side of a black square put somewhere in the image; 0 = none", in(0, 4096));
+    f("brightness", brightness,
+      "every other image times a factor in [1 - this, 1 + this]; 0 = as it is", in(0, 10));
+    f("contrast", contrast, "as brightness, of the distance to the image's mean luma", in(0, 10));
+    f("saturation", saturation, "as brightness, of the distance to the pixel's luma", in(0, 10));
+    f("grayscale", grayscale, "how often an image loses its colours", in(0, 1));
+    f("random_erasing", random_erasing, "how often a random rectangle is blacked out", in(0, 1));
+  }
+  bool operator==(const TransformParams&) const = default;
+};
+
+/// TransformParams of small images, which are padded and cropped.
+struct PaddedTransformParams : TransformParams {
+  int64_t padding = 4;
+  std::string border = "fill";
+  std::vector<int64_t> fill{0, 0, 0};
+
+  void fields(auto&& f) {
+    TransformParams::fields(f);
+    f("padding", padding, "pixels around the image before a crop of its size", in(0, 128));
+    f("border", border, "what the padding shows", one_of("fill", "reflect"));
+    f("fill", fill, "colour of the border: red, green, blue", in(0, 255));
+  }
+  std::string check() const { return fill.size() == 3 ? "" : "fill: must have three numbers"; }
+};
+
+struct DatasetParams {
+  bool is_train = true;
+  bool drop_last = true;
+  bool shuffle = true;
+  std::string order = "auto";
+  std::string rows;
+  std::string datadir;
+
+  void fields(auto&& f) {
+    f("is_train", is_train,
+      "the training part with its augmentation; false: the part for evaluation");
+    f("drop_last", drop_last, "leave out an incomplete batch at the end of an epoch");
+    f("shuffle", shuffle, "a new order each epoch");
+    f("order", order,
+      "with shuffle: auto is random; quasi_random mixes windows of a .beton file's pages, for "
+      "files "
+      "larger than the memory; class_balanced shows every class equally often",
+      one_of("auto", "random", "quasi_random", "class_balanced"));
+    f("rows", rows, "the samples that take part, for instance 0-999,2000; none = all");
+    f("datadir", datadir, "folder with the data");
+  }
+  std::string check() const {
+    return shuffle || order == "auto" ? "" : "order: needs shuffle: true\n";
+  }
+};
+
+/// The keys about FFCV's files that recipes have.
+struct FfcvParams {
+  bool use_ffcv = false;
+  std::string ffcv_dir = "/tmp";
+  std::string ffcv_dest{};
+  bool ffcv_write_dataset = false;
+  std::string ffcv_local_dir{};
+
+  void fields(auto&& f) {
+    f("use_ffcv", use_ffcv,
+      "read ffcv_dir/ffcv_dest, a .beton file, in place of the original files");
+    f("ffcv_dir", ffcv_dir, "folder of the .beton file");
+    f("ffcv_dest", ffcv_dest, "name of the .beton file");
+    f("ffcv_write_dataset", ffcv_write_dataset,
+      "with use_ffcv: write the .beton file from datadir where it is not there yet");
+    f("ffcv_local_dir", ffcv_local_dir,
+      "with use_ffcv: copy the .beton file to this folder first, on a disk of the machine's own");
+  }
+  std::string check() const {
+    std::string problems;
+    if (!use_ffcv && ffcv_write_dataset) problems += "ffcv_write_dataset: needs use_ffcv: true\n";
+    if (!use_ffcv && !ffcv_local_dir.empty()) problems += "ffcv_local_dir: needs use_ffcv: true\n";
+    return problems;
+  }
+
+  std::string path() const;
+  /// The .beton file, written first by `original` where that is asked for. channels: 1 or 3.
+  /// Throws UserError.
+  std::shared_ptr<Source> open(int64_t channels,
+                               const std::function<std::shared_ptr<Source>()>& original) const;
+  /// One more than the largest class; nothing when the file cannot be read.
+  std::optional<int64_t> num_classes() const;
+};
+
+/// The keys of published sets about noise that stands for them.
+struct StandInParams {
+  bool use_synthetic = false;
+  int64_t synthetic_num_unique_samples = 100;
+
+  void fields(auto&& f) {
+    f("use_synthetic", use_synthetic, "noise in place of the data, as many samples");
+    f("synthetic_num_unique_samples", synthetic_num_unique_samples,
+      "different images of use_synthetic", at_least(1));
+  }
+  std::string check(const FfcvParams& ffcv) const {
+    return ffcv.use_ffcv && use_synthetic ? "use_ffcv and use_synthetic exclude each other\n" : "";
+  }
+};
+
+/// `download` is known to Composer's recipes.
+void warn_of_download(bool download);
+
+/// Mean and standard deviation of ImageNet's colours.
+Normalization imagenet_normalization();
+
+/// Training images flipped, padded and cropped as the parameters say.
+Transform padded_transform(const PaddedTransformParams& params, ImageSize size, bool is_train);
+
+/// What the parameters ask for beyond the crop.
+std::vector<SampleTransform> augmentations(const TransformParams& params);
+
+/// A loader as the parameters want it; training images follow a size plan.
+std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform transform,
+                                    const TransformParams& transforms, Normalization normalization,
+                                    const DatasetParams& params, const LoaderOptions& options);
+
+/// Image files in the given order. transform: for evaluation.
+std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files, int64_t channels,
+                                         const Transform& transform, Normalization normalization,
+                                         const LoaderOptions& options);
+
+/// Evaluation of a set whose images all have `size`: files of another size are resized and cropped.
+Transform fitted(ImageSize size);
+
+/// datadir, which must be an existing folder. expected: what it should hold, for messages. Throws
+/// UserError.
+std::string checked_datadir(const std::string& datadir, const std::string& expected);
+
+}  // namespace composer

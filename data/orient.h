@@ -1,0 +1,24 @@
+// EXIF orientations: how a stored image must be turned or mirrored to stand upright. 1 = as it is,
+// 2 = mirrored left to right, 3 = by 180 degrees, 4 = mirrored top to bottom, 5 = transposed,
+// 6 = by 90 degrees clockwise, 7 = transposed along the other diagonal, 8 = by 90 degrees
+// counterclockwise. Another number counts as 1.
+#pragma once
+
+#include "data/image.h"
+
+namespace composer {
+
+/// Whether upright and stored image have height and width exchanged.
+inline bool turned(int orientation) { return orientation >= 5 && orientation <= 8; }
+
+/// The part of the stored image of which `upright`, a part of the upright image, is made.
+/// stored: the size of the stored image.
+Box stored_box(const Box& upright, ImageSize stored, int orientation);
+
+/// Writes the stored pixels upright into `out`, which must not be the image they lie in.
+void orient(const ImageView& stored, int orientation, Image& out);
+
+/// Turns the image upright in place.
+void apply_orientation(Image& image, int orientation);
+
+}  // namespace composer

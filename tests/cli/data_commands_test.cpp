@@ -1,0 +1,247 @@
+// composer data info, hash and verify.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "../composer/temporary_folder.h"
+#include "../data/beton_bytes.h"
+#include "data/beton_image.h"
+#include "data/jpeg.h"
+#include "data/sha256.h"
+#include "program.h"
+
+using namespace composer;
+using namespace composer::test;
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+fs::path shared() { return fs::path(SOURCE_DIR) / ".." / "shared"; }
+
+void write(const fs::path& path, const std::string& bytes) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+std::string jpeg_bytes(uint16_t width, uint16_t height) {
+  std::vector<uint8_t> pixels(size_t{width} * height * 3);
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * i / 97 + i);
+  const auto bytes = encode_jpeg({pixels.data(), height, width, 3, width * 3}, 90);
+  return {bytes.begin(), bytes.end()};
+}
+
+/// 40 images of two sizes, every other one a JPEG.
+TestBeton mixed() {
+  TestBeton spec;
+  spec.page_size = 1 << 16;
+  spec.fields = {{"weight", 0, {}, ""}, {"image", 2, {}, ""}, {"label", 1, {}, ""}};
+  for (int i = 0; i < 40; ++i) {
+    TestImage image = raw_image(20, 10, i);
+    if (i % 2 == 1) image = {0, 37, 21, jpeg_bytes(37, 21)};
+    spec.rows.push_back({0.5, image, int64_t{i % 3 - 1}});
+  }
+  return spec;
+}
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> all;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) all.push_back(line);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("data info shows fields, sizes and labels", "[cli]") {
+  const TemporaryFolder folder;
+  write(folder.path() / "f.beton", beton_bytes(mixed()).file);
+  const auto text = run(folder.path(), {"data", "info", "f.beton"});
+  CHECK(text.status == 0);
+  CHECK_THAT(text.output, Contains("40 samples") && Contains("20 JPEG, 20 raw") &&
+                              Contains("width 20..37 (mean 28.5)") && Contains("RGBImage"));
+  const auto told = run(folder.path(), {"data", "info", "f.beton", "--json"});
+  REQUIRE(told.status == 0);
+  const auto info = json::parse(told.output);
+  CHECK(info["samples"] == 40);
+  CHECK(info["page_size"] == 1 << 16);
+  CHECK(info["fields"][1]["name"] == "image");
+  const auto& images = info["fields"][1]["images"];
+  CHECK(images["jpeg"] == 20);
+  CHECK(images["height"] == json{{"min", 10}, {"mean", 15.5}, {"max", 21}});
+  CHECK(images["bytes"]["min"] == 600);
+  CHECK(images["damaged"] == 0);
+  CHECK(info["labels"]["field"] == "label");
+  CHECK(info["labels"]["histogram"] == json{{"-1", 14}, {"0", 13}, {"1", 13}});
+}
+
+TEST_CASE("data commands say what is wrong with their input", "[cli]") {
+  const TemporaryFolder folder;
+  write(folder.path() / "a.jpg", jpeg_bytes(8, 8));
+  fs::create_directory(folder.path() / "empty");
+  struct Case {
+    Words words;
+    const char* reason;
+  };
+  const std::vector<Case> cases{{{"info", "a.jpg"}, "a.jpg: no .beton file of version 2"},
+                                {{"info", "none.beton"}, "none.beton: no such file"},
+                                {{"info", "empty"}, "empty: not a file"},
+                                {{"info"}, "file is required"},
+                                {{"hash", "none.beton"}, "none.beton: no such file"},
+                                {{"verify", "none"}, "none: no such file or folder"},
+                                {{"verify", "empty"}, "empty: has no files"},
+                                {{"verify", "a.jpg", "--num_workers", "-1"}, "num_workers"},
+                                {{"inof", "a.jpg"}, "did you mean 'info'"},
+                                {{}, "which action?"}};
+  for (const auto& one : cases) {
+    const auto outcome = run(folder.path(), Words{"data"} + one.words);
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.errors, Contains(one.reason));
+    CHECK(outcome.output.empty());
+  }
+}
+
+TEST_CASE("data hash names each sample's decoded pixels", "[cli]") {
+  const TemporaryFolder folder;
+  const auto spec = mixed();
+  write(folder.path() / "f.beton", beton_bytes(spec).file);
+  const auto one = run(folder.path(), {"data", "hash", "f.beton", "--num_workers", "1"});
+  const auto five = run(folder.path(), {"data", "hash", "f.beton", "--num_workers", "5"});
+  REQUIRE(one.status == 0);
+  CHECK(one.output == five.output);
+  const auto all = lines(one.output);
+  REQUIRE(all.size() == 40);
+  const BetonFile file(folder.path() / "f.beton");
+  JpegDecoder decoder;
+  for (size_t i = 0; i < 40; ++i) {
+    const auto pixels = decode_whole(file.image(static_cast<int64_t>(i), 1), Dct::fast, decoder);
+    const size_t bytes = static_cast<size_t>(pixels.height * pixels.stride);
+    CHECK(all[i] == std::to_string(i) + ' ' + std::to_string(static_cast<int>(i % 3) - 1) +
+                        (i % 2 == 1 ? " 37 21 " : " 20 10 ") + sha256_hex({pixels.pixels, bytes}));
+  }
+}
+
+TEST_CASE("data hash goes on after a bad sample", "[cli]") {
+  const TemporaryFolder folder;
+  auto made = beton_bytes(mixed());
+  made.file[made.rows + 2 * made.row_bytes + 8] = 5;  // the third image's mode
+  write(folder.path() / "f.beton", made.file);
+  const auto outcome = run(folder.path(), {"data", "hash", "f.beton"});
+  CHECK(outcome.status == 1);
+  CHECK(lines(outcome.output).size() == 39);
+  CHECK_THAT(outcome.errors, Contains("2: its mode is 5"));
+}
+
+TEST_CASE("data hash of FFCV's files is what FFCV decodes", "[cli]") {
+  for (const char* name : {"syn12_allfields", "syn12_jpg", "syn12_raw", "photos/fx16_allfields",
+                           "photos/fx16_const_raw_96x64", "photos/fx16_jpg_m500_q90"}) {
+    const auto path = shared() / "fixtures" / (std::string(name) + ".beton");
+    if (!fs::exists(path)) {
+      WARN("skipped: there is no " << path.string());
+      continue;
+    }
+    std::ifstream stream(fs::path(path).replace_extension(".json"));
+    const auto wanted = json::parse(stream);
+    const auto outcome = run(fs::temp_directory_path(), {"data", "hash", fs::absolute(path)});
+    CHECK(outcome.status == 0);
+    std::string expected;
+    for (size_t i = 0; i < wanted["samples"].size(); ++i) {
+      const auto& sample = wanted["samples"][i];
+      const auto& image = sample["image"];
+      expected += std::to_string(i) + ' ' + sample["label"].dump() + ' ' + image["width"].dump() +
+                  ' ' + image["height"].dump() + ' ' + image["sha_decoded"].get<std::string>() +
+                  '\n';
+    }
+    CHECK(outcome.output == expected);
+  }
+}
+
+TEST_CASE("data verify lists the bad samples of a .beton file", "[cli]") {
+  const TemporaryFolder folder;
+  auto spec = mixed();
+  auto& cut = std::get<TestImage>(spec.rows[3][1]);
+  cut.bytes.resize(cut.bytes.size() / 2);
+  std::get<TestImage>(spec.rows[5][1]).width = 36;
+  std::get<TestImage>(spec.rows[6][1]).mode = 7;
+  spec.fields.push_back({"info", 5, {}, ""});
+  for (auto& row : spec.rows) row.push_back("{}");
+  spec.rows[8].back() = "{\"a\": NaN}";
+  write(folder.path() / "f.beton", beton_bytes(spec).file);
+  const auto one = run(folder.path(), {"data", "verify", "f.beton", "--num_workers", "1"});
+  const auto five = run(folder.path(), {"data", "verify", "f.beton", "--num_workers", "5"});
+  CHECK(one.status == 1);
+  CHECK(one.output == five.output);
+  const auto all = lines(one.output);
+  REQUIRE(all.size() == 5);
+  CHECK_THAT(all[0], Catch::StartsWith("3: field 'image': "));
+  CHECK(all[1] == "5: field 'image': the JPEG is 37 x 21, the file says 36 x 21");
+  CHECK_THAT(all[2], Contains("6: field 'image': its mode is 7"));
+  CHECK(all[3] == "8: warning: field 'info': is no JSON");
+  CHECK(all[4] == "40 samples: 3 bad, 1 with warnings");
+
+  write(folder.path() / "good.ffcv", beton_bytes(mixed()).file);
+  const auto good = run(folder.path(), {"data", "verify", "good.ffcv", "--json"});
+  CHECK(good.status == 0);
+  CHECK(json::parse(good.output)["samples"] == 40);
+  CHECK(json::parse(good.output)["bad"] == 0);
+}
+
+TEST_CASE("data verify decodes the files of a folder", "[cli]") {
+  const TemporaryFolder folder;
+  const auto whole = jpeg_bytes(64, 48);
+  for (int i = 0; i < 30; ++i) {
+    const char* const classes[] = {"c0", "c1", "c2"};
+    write(folder.path() / "set" / classes[i % 3] / std::to_string(i).append(".jpg"), whole);
+  }
+  write(folder.path() / "set/c1/half.jpg", whole.substr(0, whole.size() / 2));
+  write(folder.path() / "set/c2/text.jpg", "no image");
+  write(folder.path() / "set/.composer-index", "hidden");
+  fs::create_directory_symlink("..", folder.path() / "set/c2/up");
+  const auto one = run(folder.path(), {"data", "verify", "set", "--num_workers", "1"});
+  const auto five = run(folder.path(), {"data", "verify", "set", "--num_workers", "5"});
+  CHECK(one.status == 1);
+  CHECK(one.output == five.output);
+  const auto all = lines(one.output);
+  REQUIRE(all.size() == 3);
+  CHECK_THAT(all[0], Catch::StartsWith("set/c1/half.jpg: "));
+  CHECK_THAT(all[1], Catch::StartsWith("set/c2/text.jpg: "));
+  CHECK(all[2] == "32 samples: 2 bad, 0 with warnings");
+
+  const auto told = run(folder.path(), {"data", "verify", "set", "--json"});
+  CHECK(told.status == 1);
+  const auto found = json::parse(told.output);
+  CHECK(found["bad"] == 2);
+  CHECK(found["bad_samples"][0]["sample"] == "set/c1/half.jpg");
+  CHECK(run(folder.path(), {"data", "verify", "set/c0/0.jpg"}).status == 0);
+  CHECK(run(folder.path(), {"data", "verify", "set/c1/half.jpg"}).status == 1);
+}
+
+TEST_CASE("data verify refuses nothing that Pillow decodes", "[cli]") {
+  const auto odd = shared() / "data" / "odd";
+  if (!fs::exists(odd)) {
+    WARN("skipped: there is no " << odd.string());
+    return;
+  }
+  const auto outcome = run(odd, {"data", "verify", ".", "--json"});
+  CHECK(outcome.status == 1);
+  std::map<std::string, std::string> bad;
+  const auto told = json::parse(outcome.output);
+  for (const auto& one : told["bad_samples"])
+    bad[fs::path(one["sample"].get<std::string>()).filename()] = one["reason"];
+  std::ifstream index(odd / "INDEX.tsv");
+  std::string line;
+  std::getline(index, line);
+  while (std::getline(index, line)) {
+    std::istringstream columns(line);
+    std::string name, bytes, status;
+    std::getline(columns, name, '\t'), std::getline(columns, bytes, '\t');
+    std::getline(columns, status, '\t');
+    INFO(name << ": " << bad[name]);
+    if (status == "ok") CHECK(bad[name].empty());
+    if (status.find("truncated") != std::string::npos || name.starts_with("made_truncated"))
+      CHECK_FALSE(bad[name].empty());
+  }
+}

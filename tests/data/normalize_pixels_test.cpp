@@ -1,0 +1,31 @@
+#include "data/normalize_pixels.h"
+
+#include <ATen/ATen.h>
+
+#include <catch2/catch.hpp>
+
+#include "composer/normalize.h"
+
+using namespace composer;
+
+TEST_CASE("pixels normalised on the loader's threads equal those of the training step", "[data]") {
+  for (const int64_t channels : {1, 3}) {
+    Normalization normalization{{123.675, 116.28, 103.53}, {58.395, 57.12, 57.375}};
+    normalization.mean.resize(static_cast<size_t>(channels));
+    normalization.std.resize(static_cast<size_t>(channels));
+    for (const int64_t side : {1, 5, 16, 40}) {
+      const auto images = at::randint(256, {1, side, side + 1, channels}, at::kByte);
+      const auto expected =
+          normalize(images, normalization, at::MemoryFormat::ChannelsLast).permute({0, 2, 3, 1});
+      const PixelNormalizer normalizer(normalization.mean, normalization.std);
+      auto floats = at::empty(images.sizes(), at::kFloat);
+      normalizer.run(images.const_data_ptr<uint8_t>(), images.numel(),
+                     floats.mutable_data_ptr<float>());
+      CHECK(at::equal(floats, expected));
+      auto halves = at::empty(images.sizes(), at::kBFloat16);
+      normalizer.run_bf16(images.const_data_ptr<uint8_t>(), images.numel(),
+                          static_cast<uint16_t*>(halves.mutable_data_ptr()));
+      CHECK(at::equal(halves, expected.to(at::kBFloat16)));
+    }
+  }
+}

@@ -1,0 +1,38 @@
+// What reads files from anywhere, as functions that take any bytes. They return whether the bytes
+// were read or else refused with a reason; whatever else happens (a crash, another exception) is a
+// fault of the reader.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace composer::test {
+
+/// decode_image.
+bool fuzz_decode_image(std::span<const uint8_t> input);
+/// read_jpeg_header, make_jpeg_index, transcode_jpeg.
+bool fuzz_jpeg_stream(std::span<const uint8_t> input);
+/// JpegDecoder. The input: a stream, an index, then a JpegDraw.
+bool fuzz_jpeg_decoder(std::span<const uint8_t> input);
+/// BetonFile and its images.
+bool fuzz_beton(std::span<const uint8_t> input);
+/// MNIST. The input: the file of images, the file of labels, then the length of the latter (4
+/// bytes).
+bool fuzz_idx(std::span<const uint8_t> input);
+/// CIFAR-10: a file of records.
+bool fuzz_cifar10(std::span<const uint8_t> input);
+/// The side file of crop indices.
+bool fuzz_index_file(std::span<const uint8_t> input);
+
+/// How fuzz_jpeg_decoder uses the decoder: the input's last bytes.
+struct JpegDraw {
+  uint16_t index_bytes = 0;
+  uint16_t top = 0, left = 0, height = 0, width = 0;  ///< modulo what the image has
+  uint8_t scale = 0;                                  ///< the lower two bits: log2 of it
+  uint8_t flags = 0;                                  ///< kFast, kRecord
+
+  static constexpr uint8_t kFast = 1;    ///< Dct::fast
+  static constexpr uint8_t kRecord = 2;  ///< without an index: record one and use it
+};
+
+}  // namespace composer::test

@@ -1,0 +1,181 @@
+#include "tests/fuzz/seeds.h"
+
+#include <algorithm>
+
+#include "data/index_store.h"
+#include "data/jpeg_decoder.h"
+#include "tests/data/beton_bytes.h"
+#include "tests/data/helpers.h"
+#include "tests/data/make_jpeg.h"
+#include "tests/data/small_images.h"
+#include "tests/fuzz/fuzz_targets.h"
+
+namespace composer::test {
+namespace {
+
+constexpr uintmax_t kMostBytes = 40'000;  // of a seed
+
+template <class T>
+std::string text_of(const T& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::span<const uint8_t> span_of(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+void add_files(const fs::path& folder, const std::string& endings,
+               std::vector<std::string>& files) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string ending = entry.path().extension().string() + ".";
+    if (entry.file_size(error) <= kMostBytes && endings.find(ending) != std::string::npos) {
+      found.push_back(entry.path());
+    }
+  }
+  std::sort(found.begin(), found.end());
+  for (const auto& path : found) files.push_back(read_bytes(path.string()));
+}
+
+std::vector<std::string> made_jpegs() {
+  std::vector<JpegKind> kinds;
+  for (const int samp : {11, 21, 22, 12, 41}) {
+    kinds.push_back({.h_samp = samp / 10, .v_samp = samp % 10});
+  }
+  kinds.push_back({.coded = JCS_GRAYSCALE});
+  kinds.push_back({.progressive = true});
+  kinds.push_back({.arithmetic = true});
+  kinds.push_back({.progressive = true, .arithmetic = true});
+  kinds.push_back({.interleaved = false});
+  kinds.push_back({.optimized = true});
+  kinds.push_back({.restart_interval = 2});
+  kinds.push_back({.orientation = 6});
+  std::vector<std::string> files;
+  for (const auto& kind : kinds) {
+    const int64_t channels = kind.coded == JCS_GRAYSCALE ? 1 : 3;
+    files.push_back(text_of(make_jpeg(make_picture(45, 70, channels), kind)));
+  }
+  const Image inks = make_picture(20, 30, 4);
+  files.push_back(text_of(make_jpeg(inks, {.coded = JCS_CMYK})));
+  files.push_back(text_of(make_jpeg(inks, {.coded = JCS_YCCK})));
+  return files;
+}
+
+std::string number(uint32_t value) {
+  std::string bytes;
+  append(bytes, value);
+  return bytes;
+}
+
+std::string big_endian(std::initializer_list<uint32_t> values) {
+  std::string bytes;
+  for (const uint32_t value : values) {
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(value >> shift);
+  }
+  return bytes;
+}
+
+std::string idx_input(const std::string& images, const std::string& labels) {
+  return images + labels + number(static_cast<uint32_t>(labels.size()));
+}
+
+}  // namespace
+
+std::vector<std::string> jpeg_seeds() {
+  auto files = made_jpegs();
+  add_files(shared_data() / "odd", ".jpg.jpeg.", files);
+  return files;
+}
+
+std::vector<std::string> image_seeds() {
+  auto files = jpeg_seeds();
+  for (const auto& image : kSmallImages) files.push_back(from_hexadecimal(image.hexadecimal));
+  for (const char* text : {"P1 3 2\n101010", "P2 2 1 9 4 5", "P3 1 1 255 1 2 3", "P4 9 2\nabcd",
+                           "P5 2 2 255\nabcd", "P6 2 1 65535\nabcdefghijkl"}) {
+    files.emplace_back(text);
+  }
+  add_files(shared_data() / "odd", ".png.gif.ppm.JPEG.", files);
+  return files;
+}
+
+std::vector<std::string> jpeg_decoder_seeds() {
+  std::vector<std::string> inputs;
+  uint16_t place = 0;
+  for (const auto& stream : made_jpegs()) {
+    const auto index = make_jpeg_index(span_of(stream));
+    for (const bool with_index : {false, true}) {
+      JpegDraw draw;
+      draw.index_bytes = with_index ? static_cast<uint16_t>(index.size()) : uint16_t{0};
+      draw.top = place, draw.left = static_cast<uint16_t>(2 * place);
+      draw.height = 20, draw.width = 30;
+      draw.scale = static_cast<uint8_t>(place % 4);
+      draw.flags = static_cast<uint8_t>(place / 4 % 4);
+      ++place;
+      const auto* draw_bytes = reinterpret_cast<const char*>(&draw);
+      inputs.push_back(stream + (with_index ? text_of(index) : "") +
+                       std::string(draw_bytes, sizeof draw));
+    }
+  }
+  return inputs;
+}
+
+std::vector<std::string> beton_seeds() {
+  const std::string jpeg = text_of(make_jpeg(make_picture(20, 30)));
+  const TestImage stored{0, 30, 20, jpeg};
+  std::vector<std::string> files;
+  TestBeton images;
+  images.page_size = 4096;
+  images.fields = {{"image", 2, {}, ""}, {"label", 1, {}, ""}};
+  images.rows = {{raw_image(4, 3, 1), int64_t{3}}, {stored, int64_t{1}}, {stored, int64_t{0}}};
+  files.push_back(beton_bytes(images).file);
+  TestBeton all;
+  all.fields = {{"a", 0, {}, ""},
+                {"b", 1, {}, ""},
+                {"c", 3, {}, ""},
+                {"d", 5, {}, ""},
+                {"e", 4, {2, 3}, R"([["", "<f4"]])"},
+                {"f", 6, {4}, R"([["", "<i8"]])"}};
+  for (const int64_t i : {1, 2}) {
+    all.rows.push_back({0.5, i, std::string(static_cast<size_t>(5 * i), 'x'),
+                        std::string("{\"a\": 1}"), std::string(24, 'y'), std::string(32, 'z')});
+  }
+  files.push_back(beton_bytes(all).file);
+  TestBeton numbers;
+  numbers.fields = {{"only", 1, {}, ""}};
+  numbers.rows = {{int64_t{1}}};
+  files.push_back(beton_bytes(numbers).file);
+  add_files(shared_data() / ".." / "fixtures", ".beton.", files);
+  return files;
+}
+
+std::vector<std::string> idx_seeds() {
+  const std::string labels = big_endian({0x801, 2}) + "\x03\x09";
+  const std::string packed = from_hexadecimal(
+      "1f8b08000000000002ff6360e06066606060026219281e05a360148c8251300a3000002e178f8030060000");
+  return {idx_input(big_endian({0x803, 2, 28, 28}) + std::string(2 * 28 * 28, 'p'), labels),
+          idx_input(packed, labels)};
+}
+
+std::vector<std::string> cifar10_seeds() {
+  std::string records;
+  for (const char label : {3, 9}) {
+    records += label;
+    records.append(3 * 32 * 32, 'p');
+  }
+  return {records};
+}
+
+std::vector<std::string> index_file_seeds() {
+  const TempFolder folder;
+  const fs::path file = folder / "seed.index";
+  IndexWriter writer(file);
+  for (uint64_t key = 0; key < 5; ++key) {
+    const std::string index(key * 7, 'i');
+    writer.add(key, span_of(index));
+  }
+  writer.finish({1, 2});
+  return {read_bytes(file.string())};
+}
+
+}  // namespace composer::test
