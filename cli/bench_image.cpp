@@ -11,9 +11,9 @@
 #include "cli/bench.h"
 #include "composer/clock.h"
 #include "composer/error.h"
-#include "data/decode.h"
-#include "data/jpeg_decoder.h"
-#include "data/resize_plan.h"
+#include "data/formats/decode.h"
+#include "data/jpeg/decoder.h"
+#include "data/pixels/resize.h"
 
 namespace composer {
 namespace {

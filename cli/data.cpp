@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "composer/error.h"
 #include "composer/recipe/value.h"
-#include "data/beton.h"
+#include "data/beton/beton.h"
 
 namespace composer {
 namespace {

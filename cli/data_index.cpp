@@ -9,7 +9,7 @@
 #include "cli/in_order.h"
 #include "cli/sources.h"
 #include "composer/error.h"
-#include "data/beton_source.h"
+#include "data/beton/source.h"
 
 namespace composer {
 namespace {

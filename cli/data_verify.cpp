@@ -14,8 +14,8 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/storage/mapped_file.h"
-#include "data/beton_image.h"
-#include "data/decode.h"
+#include "data/beton/decode_whole.h"
+#include "data/formats/decode.h"
 #include "data/sha256.h"
 
 namespace composer {

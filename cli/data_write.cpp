@@ -13,12 +13,12 @@
 #include "composer/error.h"
 #include "composer/interrupt.h"
 #include "composer/logging/log.h"
-#include "data/beton_source.h"
+#include "data/beton/source.h"
+#include "data/beton/write.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/image_folder.h"
 #include "data/datasets/mnist.h"
 #include "data/order.h"
-#include "data/write_beton.h"
 
 namespace composer {
 namespace {

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "composer/error.h"
-#include "data/beton_source.h"
+#include "data/beton/source.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/image_folder.h"
 

@@ -13,7 +13,7 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
-#include "data/normalize_pixels.h"
+#include "data/pixels/normalize_pixels.h"
 
 namespace composer {
 namespace {

@@ -1,4 +1,4 @@
-// The crop indices of a set's JPEG streams (data/jpeg_decoder.h): recorded while images are
+// The crop indices of a set's JPEG streams (data/jpeg/decoder.h): recorded while images are
 // decoded, kept in a side file from one run to the next.
 #pragma once
 

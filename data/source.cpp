@@ -9,10 +9,10 @@
 #include <filesystem>
 
 #include "composer/error.h"
-#include "data/copy.h"
-#include "data/decode.h"
-#include "data/jpeg_header.h"
-#include "data/orient.h"
+#include "data/formats/decode.h"
+#include "data/jpeg/header.h"
+#include "data/pixels/copy.h"
+#include "data/pixels/orient.h"
 
 namespace composer {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "data/image.h"
 #include "data/index_store.h"
-#include "data/jpeg_decoder.h"
+#include "data/jpeg/decoder.h"
 
 namespace composer {
 

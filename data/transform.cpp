@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "composer/error.h"
-#include "data/copy.h"
 #include "data/ffcv_crop.h"
+#include "data/pixels/copy.h"
 
 namespace composer {
 namespace {

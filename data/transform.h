@@ -8,9 +8,9 @@
 #include "composer/image_size.h"
 #include "composer/random.h"
 #include "composer/sample_transform.h"
-#include "data/copy.h"
 #include "data/image.h"
-#include "data/resize_plan.h"
+#include "data/pixels/copy.h"
+#include "data/pixels/resize.h"
 #include "data/source.h"
 
 namespace composer {

@@ -15,10 +15,10 @@ set(examples_may composer algorithms models data cli)
 # header pattern | files that may include it, relative to ROOT
 set(owned
   "CLI/|^cli/"
-  "(jpeglib|jerror|jmorecfg|turbojpeg)\\.h|^data/jpeg[a-z_]*\\.cpp$"
-  "png(conf)?\\.h|^data/png\\.cpp$"
-  "gif_lib\\.h|^data/gif\\.cpp$"
-  "webp/|^data/webp\\.cpp$"
+  "(jpeglib|jerror|jmorecfg|turbojpeg)\\.h|^data/jpeg/"
+  "png(conf)?\\.h|^data/formats/png\\.cpp$"
+  "gif_lib\\.h|^data/formats/gif\\.cpp$"
+  "webp/|^data/formats/webp\\.cpp$"
   "spdlog/|^composer/logging/log\\.cpp$"
   "fmt/|^composer/logging/log\\.cpp$"
   "yaml-cpp/|^composer/recipe/[a-z_]+\\.cpp$"

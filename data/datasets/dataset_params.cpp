@@ -7,9 +7,9 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
-#include "data/augment.h"
-#include "data/beton_source.h"
-#include "data/write_beton.h"
+#include "data/beton/source.h"
+#include "data/beton/write.h"
+#include "data/pixels/augment.h"
 
 namespace composer {
 namespace {

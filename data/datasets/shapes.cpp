@@ -9,9 +9,9 @@
 
 #include "composer/error.h"
 #include "composer/random.h"
-#include "data/beton_source.h"
-#include "data/jpeg.h"
-#include "data/write_beton.h"
+#include "data/beton/source.h"
+#include "data/beton/write.h"
+#include "data/jpeg/jpeg.h"
 
 namespace composer {
 namespace {

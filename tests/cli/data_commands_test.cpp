@@ -5,8 +5,8 @@
 
 #include "../composer/temporary_folder.h"
 #include "../data/beton_bytes.h"
-#include "data/beton_image.h"
-#include "data/jpeg.h"
+#include "data/beton/decode_whole.h"
+#include "data/jpeg/jpeg.h"
 #include "data/sha256.h"
 #include "program.h"
 

@@ -1,10 +1,10 @@
-#include "data/augment.h"
+#include "data/pixels/augment.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
 
-#include "data/simd.h"
+#include "data/pixels/simd.h"
 
 using namespace composer;
 

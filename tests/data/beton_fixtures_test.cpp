@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "data/beton_image.h"
+#include "data/beton/decode_whole.h"
 #include "data/ffcv_crop.h"
-#include "data/resize_plan.h"
+#include "data/pixels/resize.h"
 #include "data/sha256.h"
 #include "helpers.h"
 

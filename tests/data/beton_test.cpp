@@ -1,4 +1,4 @@
-#include "data/beton.h"
+#include "data/beton/beton.h"
 
 #include <catch2/catch.hpp>
 #include <chrono>

@@ -1,138 +1,19 @@
-#include "data/beton_writer.h"
-
 #include <catch2/catch.hpp>
 #include <map>
 
 #include "composer/error.h"
-#include "data/beton_source.h"
-#include "data/decode.h"
-#include "data/jpeg.h"
-#include "data/jpeg_header.h"
-#include "data/orient.h"
-#include "data/sha256.h"
-#include "data/write_beton.h"
+#include "data/beton/source.h"
+#include "data/beton/writer.h"
+#include "data/jpeg/header.h"
+#include "data/pixels/orient.h"
+#include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
-#include "tests/data/make_jpeg.h"
 
 using namespace composer;
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
 namespace {
-
-using Bytes = std::vector<uint8_t>;
-
-/// Files in memory.
-class FakeFiles : public Source {
- public:
-  std::vector<Bytes> files;
-  std::vector<int64_t> labels;
-
-  void add(Bytes file) {
-    labels.push_back(static_cast<int64_t>(files.size() * 7 % 10));
-    files.push_back(std::move(file));
-  }
-  int64_t size() const override { return static_cast<int64_t>(files.size()); }
-  int64_t channels() const override { return 3; }
-  int64_t label(int64_t i) const override { return labels[static_cast<size_t>(i)]; }
-  std::string name(int64_t i) const override { return "file" + std::to_string(i); }
-  StoredImage open(int64_t i, ReadScratch& scratch) const override {
-    const Bytes& file = files[static_cast<size_t>(i)];
-    if (file.size() == 3) throw std::logic_error("a fault");
-    if (file.size() > 2 && file[0] == 0xFF && file[1] == 0xD8) {
-      const JpegHeader header = read_jpeg_header(file);
-      return {.jpeg = true,
-              .bytes = file,
-              .size = header.upright_size(),
-              .orientation = header.orientation};
-    }
-    decode_image(file, scratch.image);
-    return {};
-  }
-};
-
-/// Pixels in memory.
-class FakePixels : public Source {
- public:
-  explicit FakePixels(std::vector<Image> images) : images_(std::move(images)) {}
-  int64_t size() const override { return static_cast<int64_t>(images_.size()); }
-  int64_t channels() const override { return images_[0].channels; }
-  int64_t label(int64_t i) const override { return -i; }
-  std::string name(int64_t i) const override { return "image" + std::to_string(i); }
-  StoredImage open(int64_t i, ReadScratch&) const override {
-    const Image& image = images_[static_cast<size_t>(i)];
-    return {.bytes = {image.pixels.data(),
-                      static_cast<size_t>(image.height * image.width * image.channels)},
-            .size = {image.height, image.width},
-            .channels = image.channels};
-  }
-
- private:
-  std::vector<Image> images_;
-};
-
-std::vector<Image> pictures(int count) {
-  std::vector<Image> images;
-  for (int i = 0; i < count; ++i) images.push_back(make_picture(30 + i % 17, 40 + i % 5));
-  return images;
-}
-
-Bytes pixels_of(const Image& image) {
-  return {
-      image.pixels.begin(),
-      image.pixels.begin() + static_cast<ptrdiff_t>(image.height * image.width * image.channels)};
-}
-
-Bytes decoded(std::span<const uint8_t> bytes) {
-  Image image;
-  decode_jpeg(bytes, image);
-  return pixels_of(image);
-}
-
-struct Row {
-  bool jpeg;
-  ImageSize size;
-  Bytes bytes;
-  int64_t label;
-  bool operator==(const Row&) const = default;
-};
-
-std::vector<Row> rows_of(const std::string& path) {
-  const BetonFile file(path);
-  CHECK(file.fields().at(0).name == "image");
-  CHECK(file.fields().at(1).name == "label");
-  std::vector<Row> rows;
-  for (int64_t i = 0; i < file.samples(); ++i) {
-    const auto image = file.image(i, 0);
-    rows.push_back(
-        {image.jpeg, image.size, {image.bytes.begin(), image.bytes.end()}, file.integer(i, 1)});
-  }
-  return rows;
-}
-
-WriteOptions options_of(WriteMode mode) {
-  WriteOptions options;
-  options.pack.mode = mode;
-  options.num_workers = 2;
-  return options;
-}
-
-/// Some streams of each kind that is taken over, and some that are not.
-FakeFiles mixed_files() {
-  FakeFiles files;
-  const Image picture = make_picture(64, 48), odd = make_picture(50, 41);
-  files.add(make_jpeg(picture));
-  files.add(make_jpeg(picture, {.h_samp = 1, .v_samp = 1, .restart_interval = 4}));
-  files.add(make_jpeg(picture, {.progressive = true}));
-  files.add(make_jpeg(make_picture(20, 30, 1), {.coded = JCS_GRAYSCALE}));
-  files.add(make_jpeg(picture, {.orientation = 6}));
-  files.add(make_jpeg(odd, {.orientation = 6}));
-  files.add(make_jpeg(make_picture(33, 22, 4), {.h_samp = 1, .v_samp = 1, .coded = JCS_YCCK}));
-  files.add(make_jpeg(picture, {.arithmetic = true}));
-  files.add(make_jpeg(picture, {.interleaved = false}));
-  files.add(make_jpeg(odd, {.h_samp = 1, .v_samp = 1, .coded = JCS_RGB}));
-  return files;
-}
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
@@ -412,85 +293,5 @@ TEST_CASE("rows are chosen, and a .beton becomes another", "[data]") {
   for (size_t i = 0; i < after.size(); ++i) {
     CHECK(after[i].jpeg == before[i].jpeg);
     CHECK(after[i].size == packed_size(before[i].size, 45));
-  }
-}
-
-TEST_CASE("FFCV reads every kind of file that is written", "[data]") {
-  const char* python = std::getenv("COMPOSER_FFCV_PYTHON");
-  if (python == nullptr) {
-    WARN("skipped: COMPOSER_FFCV_PYTHON names no Python with FFCV");
-    return;
-  }
-  const TempFolder folder;
-  FakeFiles files = mixed_files();
-  files.add(Bytes{'b', 'a', 'd'});
-  files.files.back().push_back('!');
-  WriteOptions options = options_of(WriteMode::proportion);
-  options.on_bad_sample = BadImage::replace;
-  write_beton(files, folder / "mixed.beton", options);
-  options.pack.mode = WriteMode::jpg;
-  write_beton(files, folder / "jpg.beton", options);
-  std::vector<Image> images = pictures(30);
-  images.push_back(make_picture(1300, 2400));
-  images.push_back(make_picture(40, 40));
-  write_beton(FakePixels(images), folder / "large.beton", options_of(WriteMode::raw));
-  write_file(folder / "read.py", R"(
-import hashlib, sys
-import numpy as np
-from ffcv.loader import Loader, OrderOption
-from ffcv.fields.decoders import CenterCropRGBImageDecoder, IntDecoder
-from ffcv.fields.rgb_image import RGBImageField
-from ffcv.reader import Reader
-from ffcv.libffcv import imdecode
-for name in sys.argv[1:]:
-    r = Reader(name + '.beton')
-    sizes = dict(zip(r.alloc_table['ptr'], r.alloc_table['size']))
-    data = np.fromfile(name + '.beton', 'u1')
-    with open(name + '.txt', 'w') as out:
-        for row in r.metadata:
-            mode, w, h, ptr = row['f0']['mode'], int(row['f0']['width']), int(row['f0']['height']), row['f0']['data_ptr']
-            raw = data[ptr:ptr + sizes[ptr]]
-            if mode == 0:
-                pixels = np.zeros((h, w, 3), 'u1')
-                imdecode(raw.copy(), pixels, h, w, h, w, 0, 0, 1, 1, False, False)
-            else:
-                pixels = raw.reshape(h, w, 3)
-            out.write('%d %d %d %s\n' % (row['f1'], w, h, hashlib.sha256(pixels.tobytes()).hexdigest()))
-    sums = []
-    for cache in (True, False):
-        loader = Loader(name + '.beton', batch_size=4, num_workers=1, order=OrderOption.SEQUENTIAL, os_cache=cache, drop_last=False,
-                        pipelines={'image': [CenterCropRGBImageDecoder((16, 16), 1)], 'label': [IntDecoder()]})
-        sums.append([(int(x.astype('i8').sum()), y.ravel().tolist()) for x, y in loader])
-    assert sums[0] == sums[1] and sum(len(y) for _, y in sums[0]) == r.num_samples
-)");
-  const std::string command =
-      "cd " + folder.path.string() + " && " + python + " read.py mixed jpg large > read.log 2>&1";
-  REQUIRE(std::system(command.c_str()) == 0);
-  for (const std::string name : {"mixed", "jpg", "large"}) {
-    const BetonFile file(folder / (name + ".beton"));
-    std::ifstream lines(folder / (name + ".txt"));
-    JpegDecoder decoder;
-    for (int64_t row = 0; row < file.samples(); ++row) {
-      const auto image = file.image(row, 0);
-      int64_t label = 0;
-      ImageSize size;
-      std::string hash;
-      REQUIRE(lines >> label >> size.width >> size.height >> hash);
-      CHECK(label == file.integer(row, 1));
-      CHECK(size == image.size);
-      std::string ours;
-      if (image.jpeg) {
-        const auto part = decoder.decode(
-            image.bytes, {.region = {0, 0, size.height, size.width}, .dct = Dct::fast});
-        Bytes pixels;
-        for (int64_t y = 0; y < size.height; ++y) {
-          pixels.insert(pixels.end(), part.pixels.row(y), part.pixels.row(y) + size.width * 3);
-        }
-        ours = sha256_hex(pixels);
-      } else {
-        ours = sha256_hex(image.bytes);
-      }
-      CHECK(ours == hash);
-    }
   }
 }

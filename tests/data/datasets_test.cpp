@@ -11,7 +11,7 @@
 #include "data/datasets/mnist.h"
 #include "data/datasets/shapes.h"
 #include "data/datasets/synthetic.h"
-#include "data/jpeg.h"
+#include "data/jpeg/jpeg.h"
 #include "tests/data/helpers.h"
 
 using namespace composer;

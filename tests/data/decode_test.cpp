@@ -1,9 +1,9 @@
-#include "data/decode.h"
+#include "data/formats/decode.h"
 
 #include <catch2/catch.hpp>
 
 #include "composer/error.h"
-#include "data/jpeg.h"
+#include "data/jpeg/jpeg.h"
 #include "tests/data/pillow.h"
 
 using namespace composer;

@@ -1,15 +1,14 @@
-#include "data/jpeg_decoder.h"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <optional>
 
 #include "composer/error.h"
-#include "data/jpeg.h"
-#include "data/jpeg_codec.h"
-#include "data/jpeg_header.h"
-#include "data/jpeg_unstuff.h"
-#include "data/simd.h"
+#include "data/jpeg/codec.h"
+#include "data/jpeg/decoder.h"
+#include "data/jpeg/header.h"
+#include "data/jpeg/jpeg.h"
+#include "data/jpeg/unstuff.h"
+#include "data/pixels/simd.h"
 #include "tests/data/helpers.h"
 #include "tests/data/jpeg_encoding.h"
 

@@ -10,7 +10,7 @@
 
 #include "composer/random.h"
 #include "data/image.h"
-#include "data/jpeg_decoder.h"
+#include "data/jpeg/decoder.h"
 
 // jpeglib.h needs <cstdio> before it.
 #include <jpeglib.h>

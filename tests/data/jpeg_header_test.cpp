@@ -1,8 +1,7 @@
-#include "data/jpeg_header.h"
-
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "data/jpeg/header.h"
 #include "tests/data/jpeg_encoding.h"
 
 using namespace composer;

@@ -1,11 +1,10 @@
-#include "data/jpeg_transcode.h"
-
 #include <catch2/catch.hpp>
 
 #include "composer/error.h"
-#include "data/jpeg.h"
-#include "data/jpeg_header.h"
-#include "data/orient.h"
+#include "data/jpeg/header.h"
+#include "data/jpeg/jpeg.h"
+#include "data/jpeg/transcode.h"
+#include "data/pixels/orient.h"
 #include "tests/data/make_jpeg.h"
 
 using namespace composer;

@@ -9,7 +9,7 @@
 #include "composer/device.h"
 #include "composer/error.h"
 #include "data/image_loader.h"
-#include "data/jpeg.h"
+#include "data/jpeg/jpeg.h"
 #include "tests/data/helpers.h"
 
 using namespace composer;

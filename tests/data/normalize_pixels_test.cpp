@@ -1,4 +1,4 @@
-#include "data/normalize_pixels.h"
+#include "data/pixels/normalize_pixels.h"
 
 #include <ATen/ATen.h>
 

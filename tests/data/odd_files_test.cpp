@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 
-#include "data/jpeg.h"
+#include "data/jpeg/jpeg.h"
 #include "tests/data/make_jpeg.h"
 #include "tests/data/pillow.h"
 

@@ -1,4 +1,4 @@
-#include "data/orient.h"
+#include "data/pixels/orient.h"
 
 #include <catch2/catch.hpp>
 

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "composer/error.h"
-#include "data/decode.h"
+#include "data/formats/decode.h"
 #include "data/source.h"
 #include "tests/data/helpers.h"
 

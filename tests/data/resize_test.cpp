@@ -1,4 +1,4 @@
-#include "data/resize.h"
+#include "data/pixels/resize.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -7,8 +7,8 @@
 
 #include "composer/error.h"
 #include "composer/random.h"
-#include "data/resize_plan.h"
-#include "data/simd.h"
+#include "data/pixels/copy.h"
+#include "data/pixels/simd.h"
 #include "tests/data/helpers.h"
 
 using namespace composer;
@@ -253,19 +253,6 @@ TEST_CASE("resize refuses what does not lie in the image", "[data]") {
   CHECK_THROWS_AS(make(ResizeFilter::triangle, {0, 0, 10, 20}, {0, 1, 5, 5}), RunError);
   CHECK_THROWS_AS(make(ResizeFilter::area, {0, 0.5, 10, 19}, all), RunError);
   CHECK_NOTHROW(make(ResizeFilter::triangle, {0, 0.5, 10, 19.5}, all));
-}
-
-TEST_CASE("resize_bilinear gives the window of the box's resize", "[data]") {
-  Image image;
-  image.resize(30, 40, 3);
-  Random random(3, "resize", 0, 0);
-  fill_noise(image, false, random);
-  Case whole{image, {5, 6, 20, 30}, {50, 17}};
-  const std::string expected = resized(ResizeFilter::triangle, whole);
-  const Box window{10, 3, 21, 9};
-  std::vector<uint8_t> out(static_cast<size_t>(window.height * window.width * 3));
-  resize_bilinear(image.view(), {5, 6, 20, 30}, whole.size, window, true, out.data());
-  CHECK((bytes_of(out) == part_of(expected, whole.size, 3, window, true)));
 }
 
 TEST_CASE("copy_window pads, mirrors and cuts", "[data]") {

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "composer/error.h"
-#include "data/beton.h"
-#include "data/decode.h"
-#include "data/jpeg.h"
-#include "data/jpeg_decoder.h"
-#include "data/jpeg_header.h"
-#include "data/jpeg_transcode.h"
+#include "data/beton/beton.h"
+#include "data/formats/decode.h"
+#include "data/jpeg/decoder.h"
+#include "data/jpeg/header.h"
+#include "data/jpeg/jpeg.h"
+#include "data/jpeg/transcode.h"
 #include "tests/fuzz/memory_file.h"
 
 namespace composer::test {

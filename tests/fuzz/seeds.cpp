@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "data/index_store.h"
-#include "data/jpeg_decoder.h"
+#include "data/jpeg/decoder.h"
 #include "tests/data/beton_bytes.h"
 #include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"

@@ -1,0 +1,221 @@
+#include "data/beton/beton.h"
+
+#include <bit>
+#include <cstring>
+
+#include "composer/error.h"
+#include "composer/storage/mapped_file.h"
+#include "data/beton/fields.h"
+#include "data/beton/regions.h"
+
+namespace composer {
+namespace {
+
+struct Header {
+  uint16_t version = 0, fields = 0;
+  uint32_t page_size = 0;
+  uint64_t samples = 0, table = 0;
+};
+
+template <class T>
+T load(const uint8_t* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof value);
+  return value;
+}
+
+Header read_header(std::span<const uint8_t> file) {
+  if (file.size() < kBetonHeaderBytes)
+    throw RunError("no .beton file: it has only " + std::to_string(file.size()) + " bytes");
+  const uint8_t* at = file.data();
+  const Header header{load<uint16_t>(at), load<uint16_t>(at + 2), load<uint32_t>(at + 4),
+                      load<uint64_t>(at + 8), load<uint64_t>(at + 16)};
+  if (header.version != 2)
+    throw RunError("no .beton file of version 2, as FFCV writes them: it begins with " +
+                   std::to_string(header.version));
+  if (!std::has_single_bit(header.page_size))
+    throw RunError("no .beton file: its page size, " + std::to_string(header.page_size) +
+                   ", is no power of two");
+  if (header.table == 0)
+    throw RunError("unfinished: the program that wrote it did not come to its end");
+  return header;
+}
+
+/// Throws RunError unless header, fields, rows and allocation table follow each other in the file.
+void check_extent(const Header& header, const BetonLayout& layout, uint64_t file_bytes) {
+  const uint64_t rows = kBetonHeaderBytes + header.fields * kBetonDescriptorBytes;
+  if (header.table > file_bytes)
+    throw RunError("cut off: its allocation table begins at byte " + std::to_string(header.table) +
+                   ", it has " + std::to_string(file_bytes));
+  if (header.table < rows || header.samples > (header.table - rows) / layout.row_bytes)
+    throw RunError("damaged: " + std::to_string(header.samples) + " rows of " +
+                   std::to_string(layout.row_bytes) +
+                   " bytes do not fit before its allocation table at byte " +
+                   std::to_string(header.table));
+  const uint64_t table_bytes = file_bytes - header.table;
+  const uint64_t wanted = header.samples * layout.regions * kBetonEntryBytes;
+  if (table_bytes % kBetonEntryBytes != 0 || table_bytes < wanted)
+    throw RunError("cut off or damaged: its allocation table has " + std::to_string(table_bytes) +
+                   " bytes, " + std::to_string(header.samples) + " samples with " +
+                   std::to_string(layout.regions) + " regions each need " + std::to_string(wanted));
+}
+
+std::string place(uint64_t begin, uint64_t size) {
+  return std::to_string(size) + " bytes at byte " + std::to_string(begin);
+}
+
+}  // namespace
+
+struct BetonFile::State {
+  explicit State(const std::filesystem::path& file_path) : path(file_path), file(file_path) {}
+
+  const uint8_t* value(int64_t row, size_t field) const {
+    if (row < 0 || row >= samples)
+      throw RunError("there is no row " + std::to_string(row) + ", only " +
+                     std::to_string(samples));
+    if (field >= layout.fields.size()) throw RunError("there is no field " + std::to_string(field));
+    return rows.data() + static_cast<uint64_t>(row) * layout.row_bytes +
+           layout.fields[field].offset;
+  }
+
+  const uint8_t* value(int64_t row, size_t field, BetonType type, const char* what) const {
+    const uint8_t* at = value(row, field);
+    if (layout.fields[field].type != type)
+      throw RunError("field '" + layout.fields[field].name + "' holds no " + what);
+    return at;
+  }
+
+  /// What lies there, which must be between rows and allocation table.
+  std::span<const uint8_t> region(uint64_t begin, uint64_t size) const {
+    if (size == 0) return {};
+    if (begin < data_begin || begin > data_end || size > data_end - begin)
+      throw RunError("its data, " + place(begin, size) + ", lie outside the pages, bytes " +
+                     std::to_string(data_begin) + " to " + std::to_string(data_end));
+    return file.bytes().subspan(begin, size);
+  }
+
+  std::filesystem::path path;
+  MappedFile file;
+  uint64_t page_size = 0;
+  unsigned page_shift = 0;
+  int64_t samples = 0, regions = 0;
+  uint64_t data_begin = 0, data_end = 0;
+  std::span<const uint8_t> rows;
+  BetonLayout layout;
+  std::optional<BetonRegions> sizes;
+};
+
+BetonFile::BetonFile(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {
+  State& s = *state_;
+  const auto bytes = s.file.bytes();
+  try {
+    const Header header = read_header(bytes);
+    const uint64_t rows = kBetonHeaderBytes + header.fields * kBetonDescriptorBytes;
+    if (header.fields == 0) throw RunError("damaged: it has no fields");
+    if (rows > bytes.size())
+      throw RunError("cut off or damaged: the descriptions of its " +
+                     std::to_string(header.fields) + " fields end at byte " + std::to_string(rows) +
+                     ", it has " + std::to_string(bytes.size()));
+    s.layout = read_beton_fields(bytes.subspan(kBetonHeaderBytes, rows - kBetonHeaderBytes));
+    check_extent(header, s.layout, bytes.size());
+    s.page_size = header.page_size;
+    s.page_shift = static_cast<unsigned>(std::countr_zero(header.page_size));
+    s.samples = static_cast<int64_t>(header.samples);
+    s.rows = bytes.subspan(rows, header.samples * s.layout.row_bytes);
+    s.data_begin = rows + s.rows.size();
+    s.data_end = header.table;
+    s.regions = static_cast<int64_t>((bytes.size() - header.table) / kBetonEntryBytes);
+    s.sizes.emplace(bytes.subspan(header.table), s.page_shift);
+  } catch (const RunError& error) {
+    throw UserError(path.string() + ": " + error.what());
+  }
+}
+
+BetonFile::~BetonFile() = default;
+
+const std::filesystem::path& BetonFile::path() const { return state_->path; }
+uint64_t BetonFile::file_bytes() const { return state_->file.bytes().size(); }
+uint64_t BetonFile::page_size() const { return state_->page_size; }
+int64_t BetonFile::samples() const { return state_->samples; }
+int64_t BetonFile::regions() const { return state_->regions; }
+const std::vector<BetonField>& BetonFile::fields() const { return state_->layout.fields; }
+
+std::optional<size_t> BetonFile::find_field(BetonType type, const std::string& name) const {
+  const auto& all = fields();
+  for (size_t i = 0; i < all.size(); ++i)
+    if (all[i].type == type && (name.empty() || all[i].name == name)) return i;
+  return std::nullopt;
+}
+
+BetonImage BetonFile::image(int64_t row, size_t field) const {
+  const uint8_t* at = state_->value(row, field, BetonType::image, "image");
+  const uint8_t mode = at[0];
+  BetonImage image;
+  image.size = {load<uint16_t>(at + 3), load<uint16_t>(at + 1)};
+  const auto begin = load<uint64_t>(at + 5);
+  if (mode > 1)
+    throw RunError("its mode is " + std::to_string(mode) + ", neither 0 (JPEG) nor 1 (pixels)");
+  const std::string size =
+      std::to_string(image.size.width) + " x " + std::to_string(image.size.height);
+  const int64_t pixels = image.size.height * image.size.width;
+  if (pixels == 0) throw RunError("its image has no pixels (" + size + ")");
+  if (pixels > kMaxPixels) throw RunError("its image is too large (" + size + ")");
+  image.jpeg = mode == 0;
+  uint64_t bytes = static_cast<uint64_t>(pixels) * 3;
+  if (image.jpeg) {
+    const auto listed = state_->sizes->size_at(begin);
+    if (!listed || *listed == 0)
+      throw RunError("the allocation table has no JPEG at byte " + std::to_string(begin));
+    bytes = *listed;
+  }
+  image.bytes = state_->region(begin, bytes);
+  return image;
+}
+
+int64_t BetonFile::integer(int64_t row, size_t field) const {
+  return load<int64_t>(state_->value(row, field, BetonType::integer, "integer"));
+}
+
+double BetonFile::real(int64_t row, size_t field) const {
+  return load<double>(state_->value(row, field, BetonType::real, "real number"));
+}
+
+std::span<const uint8_t> BetonFile::bytes(int64_t row, size_t field) const {
+  const uint8_t* at = state_->value(row, field);
+  const auto begin = load<uint64_t>(at);
+  switch (fields()[field].type) {
+    case BetonType::array:
+    case BetonType::tensor:
+      return state_->region(begin, state_->layout.array_bytes[field]);
+    case BetonType::bytes:
+      return state_->region(begin, load<uint64_t>(at + 8));
+    case BetonType::json: {
+      const auto text = state_->region(begin, load<uint64_t>(at + 8));
+      return !text.empty() && text.back() == 0 ? text.first(text.size() - 1) : text;
+    }
+    default:
+      throw RunError("field '" + fields()[field].name + "' holds no bytes");
+  }
+}
+
+uint64_t BetonFile::page(int64_t row, size_t field) const {
+  const uint8_t* at = state_->value(row, field);
+  uint64_t begin = 0;
+  switch (fields()[field].type) {
+    case BetonType::real:
+    case BetonType::integer:
+    case BetonType::custom:
+      begin = static_cast<uint64_t>(at - state_->file.bytes().data());
+      break;
+    case BetonType::image:
+      begin = load<uint64_t>(at + 5);
+      break;
+    default:
+      begin = load<uint64_t>(at);
+  }
+  if (begin > state_->data_end)
+    throw RunError("its data, at byte " + std::to_string(begin) + ", lie outside the file");
+  return begin >> state_->page_shift;
+}
+
+}  // namespace composer

@@ -1,0 +1,26 @@
+// The descriptors of a .beton file's fields, and where each field lies in a row.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/beton/beton.h"
+
+namespace composer {
+
+inline constexpr uint64_t kBetonHeaderBytes = 24;
+inline constexpr uint64_t kBetonDescriptorBytes = 1041;
+inline constexpr uint64_t kBetonEntryBytes = 24;  ///< of the allocation table
+
+struct BetonLayout {
+  std::vector<BetonField> fields;
+  std::vector<uint64_t> array_bytes;  ///< of an array or tensor field's values; else 0
+  uint64_t row_bytes = 0;
+  uint64_t regions = 0;  ///< that FFCV allocates for each row
+};
+
+/// descriptors: kBetonDescriptorBytes for each field. Throws RunError with the reason.
+BetonLayout read_beton_fields(std::span<const uint8_t> descriptors);
+
+}  // namespace composer

@@ -1,0 +1,111 @@
+#include "data/beton/source.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "composer/clock.h"
+#include "composer/error.h"
+#include "composer/logging/log.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+
+size_t field_of(const BetonFile& file, BetonType type, const char* what) {
+  const auto field = file.find_field(type);
+  if (field) return *field;
+  throw UserError(file.path().string() + ": has no " + what +
+                  " field; a set of images has one image and one integer field");
+}
+
+}  // namespace
+
+BetonSource::BetonSource(const std::string& path, int64_t channels)
+    : file_(path),
+      channels_(channels),
+      image_field_(field_of(file_, BetonType::image, "image")),
+      label_field_(field_of(file_, BetonType::integer, "integer")),
+      indices_(std::make_unique<IndexStore>(index_file_of(path), stamp_of(path), size())) {}
+
+std::string BetonSource::name(int64_t index) const {
+  return file_.path().string() + ", sample " + std::to_string(index);
+}
+
+StoredImage BetonSource::open(int64_t index, ReadScratch&) const {
+  const BetonImage stored = file_.image(index, image_field_);
+  StoredImage image{.jpeg = stored.jpeg, .bytes = stored.bytes, .size = stored.size};
+  if (!image.jpeg) return image;
+  image.sample = index;
+  image.key = static_cast<uint64_t>(index);
+  use_index(image, indices_.get());
+  return image;
+}
+
+int64_t BetonSource::page(int64_t index) const {
+  return static_cast<int64_t>(file_.page(index, image_field_));
+}
+
+void BetonSource::will_need(int64_t index) const {
+  std::span<const uint8_t> bytes;
+  try {
+    bytes = file_.image(index, image_field_).bytes;
+  } catch (const RunError&) {
+    return;  // read() will tell
+  }
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data()) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size();
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_WILLNEED);
+}
+
+std::string copy_to_folder(const std::string& path, const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  const fs::path to = fs::path(folder) / fs::path(path).filename();
+  if (!fs::is_regular_file(path, error)) throw UserError(path + ": there is no such file");
+  const uint64_t bytes = fs::file_size(path);
+  const auto time = fs::last_write_time(path);
+  if (fs::is_regular_file(to, error) && fs::file_size(to) == bytes &&
+      fs::last_write_time(to) == time) {
+    return to.string();
+  }
+  const std::string beside = to.string() + ".partial-" + std::to_string(::getpid());
+  std::ifstream in(path, std::ios::binary);
+  std::ofstream out(beside, std::ios::binary);
+  std::vector<char> block(size_t{8} << 20);
+  uint64_t done = 0;
+  double told = steady_seconds();
+  const double begin = told;
+  while (in && out && done < bytes) {
+    in.read(block.data(), static_cast<std::streamsize>(block.size()));
+    out.write(block.data(), in.gcount());
+    done += static_cast<uint64_t>(in.gcount());
+    const double now = steady_seconds();
+    if (now - told < 5 && done < bytes) continue;
+    told = now;
+    log::info(
+        "copying " + path + " to " + folder + ": " + std::to_string(done * 100 / bytes) + " %, " +
+        std::to_string(static_cast<int64_t>(static_cast<double>(done) / 1e6 / (now - begin))) +
+        " MB/s");
+  }
+  out.close();
+  if (done != bytes || out.fail()) {
+    fs::remove(beside, error);
+    throw UserError(folder + ": the copy of " + path + " could not be written; is there room for " +
+                    std::to_string(bytes / 1'000'000) + " MB?");
+  }
+  fs::last_write_time(beside, time);
+  fs::rename(beside, to);
+  const std::string index = index_file_of(path);
+  if (fs::is_regular_file(index, error)) {
+    fs::copy_file(index, index_file_of(to), fs::copy_options::overwrite_existing, error);
+  }
+  return to.string();
+}
+
+}  // namespace composer

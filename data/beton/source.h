@@ -1,0 +1,41 @@
+// The samples of a .beton file: its first image field and its first integer field.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "data/beton/beton.h"
+#include "data/source.h"
+
+namespace composer {
+
+class BetonSource final : public Source {
+ public:
+  /// channels: 3, or 1 to turn every image gray. Throws UserError when the file cannot be read, or
+  /// has no image field or no integer field.
+  BetonSource(const std::string& path, int64_t channels);
+
+  const BetonFile& file() const { return file_; }
+
+  int64_t size() const override { return file_.samples(); }
+  int64_t channels() const override { return channels_; }
+  int64_t label(int64_t index) const override { return file_.integer(index, label_field_); }
+  std::string name(int64_t index) const override;
+  StoredImage open(int64_t index, ReadScratch& scratch) const override;
+  int64_t page(int64_t index) const override;
+  void will_need(int64_t index) const override;
+  void epoch_done() override { indices_->save(); }
+
+ private:
+  BetonFile file_;
+  int64_t channels_;
+  size_t image_field_ = 0, label_field_ = 0;
+  std::unique_ptr<IndexStore> indices_;
+};
+
+/// Copies the file to the folder, with a progress line in the log, unless the same file (by size
+/// and time) is there already; returns the copy's path. For folders on a disk of the machine's own.
+/// Written beside and renamed. Throws UserError naming what is missing or full.
+std::string copy_to_folder(const std::string& path, const std::string& folder);
+
+}  // namespace composer

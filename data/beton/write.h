@@ -1,0 +1,54 @@
+// Writes a set of images as a .beton file, by several threads; the file's bytes do not depend on
+// how many.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/beton/pack_image.h"
+#include "data/source.h"
+
+namespace composer {
+
+/// What happens to a sample whose image cannot be read.
+enum class BadImage {
+  error,    ///< nothing is written
+  skip,     ///< the file has no row for it
+  replace,  ///< its row gets image and label of the nearest good sample before it (for the first
+            ///< ones: after them)
+};
+
+struct WriteOptions {
+  PackOptions pack;
+  BadImage on_bad_sample = BadImage::error;
+  uint64_t page_size = 0;     ///< bytes; 0: 8 MiB, and larger once an image needs it
+  int num_workers = 0;        ///< threads that read and encode; 0: as many as the machine has
+  std::vector<int64_t> rows;  ///< samples to write, in this order; empty: all
+
+  /// Called by the caller's thread. Throwing ends the writing; nothing is left.
+  std::function<void(int64_t done, int64_t total)> progress;
+  /// Gets the crop index (make_jpeg_index) of each row that is a JPEG stream, in ascending order;
+  /// empty for a stream that has none (or without pack.index). Called by the caller's thread.
+  std::function<void(int64_t row, const std::vector<uint8_t>& index)> index;
+};
+
+struct WriteReport {
+  int64_t rows = 0;
+  uint64_t bytes = 0;  ///< of the file
+  // Rows by what became of their images; those replaced count nowhere but in `bad`.
+  int64_t passed = 0, transcoded = 0, rotated = 0, encoded = 0, raw = 0;
+  int64_t resized = 0;                                   ///< of those encoded and raw
+  std::vector<std::pair<std::string, std::string>> bad;  ///< name and reason
+};
+
+/// An existing file is replaced at the end. Throws RunError naming the sample that cannot be read
+/// (BadImage::error), or when none can; UserError for options out of range and an output that
+/// cannot be written.
+WriteReport write_beton(const Source& source, const std::filesystem::path& path,
+                        const WriteOptions& options);
+
+}  // namespace composer

@@ -1,0 +1,198 @@
+#include "data/beton/writer.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+
+#include "composer/error.h"
+
+namespace composer {
+namespace {
+
+constexpr uint64_t kHeaderBytes = 24, kFieldBytes = 1041, kRowBytes = 24, kRegionBytes = 24;
+constexpr uint64_t kDefaultPage = 8 << 20, kLeastPage = 2 << 20, kLargestPage = uint64_t{2} << 30;
+constexpr uint8_t kInt = 1, kRgbImage = 2;
+constexpr size_t kBuffer = 1 << 20, kDirect = 64 << 10;
+
+/// Little-endian.
+template <class T>
+void put(std::vector<uint8_t>& out, size_t at, T value) {
+  for (size_t i = 0; i < sizeof(T); ++i) {
+    out[at + i] = static_cast<uint8_t>(static_cast<uint64_t>(value) >> 8 * i);
+  }
+}
+
+void put_field(std::vector<uint8_t>& out, size_t index, uint8_t type, const char* name) {
+  const size_t at = kHeaderBytes + index * kFieldBytes;
+  out[at] = type;
+  std::memcpy(&out[at + 1], name, std::strlen(name));
+}
+
+uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
+
+uint64_t data_begin(int64_t rows, uint64_t page_size) {
+  return round_up(kHeaderBytes + 2 * kFieldBytes + static_cast<uint64_t>(rows) * kRowBytes,
+                  page_size);
+}
+
+std::filesystem::path beside(const std::filesystem::path& path) {
+  return path.string() + ".partial-" + std::to_string(::getpid());
+}
+
+uint64_t checked_page_size(uint64_t page_size) {
+  if (page_size == 0) return kDefaultPage;
+  if (!std::has_single_bit(page_size) || page_size < kLeastPage || page_size > kLargestPage) {
+    throw UserError("page_size: " + std::to_string(page_size) +
+                    " is no power of two from 2097152 (2 MiB) to 2147483648 (2 GiB)");
+  }
+  return page_size;
+}
+
+}  // namespace
+
+BetonWriter::BetonWriter(std::filesystem::path path, int64_t most_rows, uint64_t page_size)
+    : path_(std::move(path)),
+      beside_(beside(path_)),
+      most_rows_(most_rows),
+      page_grows_(page_size == 0),
+      page_size_(checked_page_size(page_size)),
+      position_(data_begin(most_rows, page_size_)),
+      waiting_end_(position_) {
+  file_ = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file_ < 0) throw UserError(path_.string() + ": cannot be written: " + std::strerror(errno));
+  waiting_.reserve(kBuffer);
+}
+
+BetonWriter::~BetonWriter() {
+  if (file_ < 0) return;
+  ::close(file_);
+  ::unlink(beside_.c_str());
+}
+
+void BetonWriter::fail(const std::string& what) const {
+  throw RunError(path_.string() + ": " + what + ": " + std::strerror(errno));
+}
+
+std::string BetonWriter::refusal(ImageSize size, uint64_t bytes) const {
+  if (size.height < 1 || size.width < 1 || size.height > 65535 || size.width > 65535) {
+    return "an image of " + std::to_string(size.width) + " x " + std::to_string(size.height) +
+           " pixels; a .beton file holds 65535 a side";
+  }
+  if (bytes <= (page_grows_ ? kLargestPage : page_size_)) return {};
+  return "an image of " + std::to_string(bytes) + " bytes does not fit a page of " +
+         std::to_string(page_size_) + (page_grows_ ? "" : "; a larger --page_size does");
+}
+
+/// A page of twice the size holds the pages written so far as they are: pages begin at multiples of
+/// their size.
+uint64_t BetonWriter::place(uint64_t bytes) {
+  while (bytes > page_size_) page_size_ *= 2;
+  const uint64_t page_end = position_ / page_size_ * page_size_ + page_size_;
+  const uint64_t begin = position_ + bytes <= page_end ? position_ : page_end;
+  position_ = begin + bytes;
+  return begin;
+}
+
+void BetonWriter::flush() {
+  const uint64_t begin = waiting_end_ - waiting_.size();
+  write(begin, waiting_);
+  waiting_.clear();
+}
+
+void BetonWriter::write(uint64_t at, std::span<const uint8_t> bytes) {
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t got =
+        ::pwrite(file_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(at + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) fail("cannot be written");
+    done += static_cast<size_t>(got);
+  }
+}
+
+BetonRegion BetonWriter::add(bool jpeg, ImageSize size, std::span<const uint8_t> bytes,
+                             int64_t label) {
+  if (const auto reason = refusal(size, bytes.size()); !reason.empty()) throw RunError(reason);
+  if (rows() >= most_rows_) throw std::logic_error("BetonWriter: more rows than were announced");
+  const BetonRegion region{place(bytes.size()), bytes.size()};
+  const bool direct = bytes.size() > kDirect;
+  if (direct || region.begin != waiting_end_ || waiting_.size() + bytes.size() > kBuffer) flush();
+  if (direct) {
+    write(region.begin, bytes);
+  } else {
+    waiting_.insert(waiting_.end(), bytes.begin(), bytes.end());
+  }
+  waiting_end_ = position_;
+  rows_.push_back(
+      {region, label, static_cast<uint16_t>(size.width), static_cast<uint16_t>(size.height), jpeg});
+  return region;
+}
+
+void BetonWriter::repeat(int64_t row) {
+  if (rows() >= most_rows_) throw std::logic_error("BetonWriter: more rows than were announced");
+  rows_.push_back(rows_.at(static_cast<size_t>(row)));
+}
+
+/// Header, fields and rows. table: where the table of regions begins.
+std::vector<uint8_t> BetonWriter::head(uint64_t table) const {
+  std::vector<uint8_t> out(kHeaderBytes + 2 * kFieldBytes + rows_.size() * kRowBytes);
+  put<uint16_t>(out, 0, 2);
+  put<uint16_t>(out, 2, 2);
+  put(out, 4, static_cast<uint32_t>(page_size_));
+  put<uint64_t>(out, 8, rows_.size());
+  put(out, 16, table);
+  put_field(out, 0, kRgbImage, "image");
+  put_field(out, 1, kInt, "label");
+  size_t at = kHeaderBytes + 2 * kFieldBytes;
+  for (const Row& row : rows_) {
+    out[at] = row.jpeg ? 0 : 1;
+    put(out, at + 1, row.width);
+    put(out, at + 3, row.height);
+    put(out, at + 5, row.region.begin);
+    put(out, at + 16, row.label);
+    at += kRowBytes;
+  }
+  return out;
+}
+
+std::vector<uint8_t> BetonWriter::regions() const {
+  std::vector<uint8_t> out(rows_.size() * kRegionBytes);
+  std::vector<size_t> order(rows_.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+    return rows_[a].region.begin < rows_[b].region.begin;
+  });
+  size_t at = 0;
+  for (const size_t row : order) {
+    put<uint64_t>(out, at, row);
+    put(out, at + 8, rows_[row].region.begin);
+    put(out, at + 16, rows_[row].region.bytes);
+    at += kRegionBytes;
+  }
+  return out;
+}
+
+uint64_t BetonWriter::finish() {
+  flush();
+  const uint64_t table = round_up(position_, page_size_);
+  const auto table_bytes = regions();
+  write(table, table_bytes);
+  write(0, head(table));
+  if (::fsync(file_) != 0) fail("cannot be flushed to the disk");
+  if (::rename(beside_.c_str(), path_.c_str()) != 0) fail("cannot be given its name");
+  ::close(file_);
+  file_ = -1;
+  const int folder = ::open(path_.has_parent_path() ? path_.parent_path().c_str() : ".",
+                            O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder >= 0) {
+    ::fsync(folder);
+    ::close(folder);
+  }
+  return table + table_bytes.size();
+}
+
+}  // namespace composer

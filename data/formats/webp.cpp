@@ -1,0 +1,68 @@
+#include "data/formats/webp.h"
+
+#include <webp/decode.h>
+#include <webp/demux.h>
+
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "composer/error.h"
+
+namespace composer {
+namespace {
+
+[[noreturn]] void refuse(const std::string& reason) { throw RunError("broken WebP: " + reason); }
+
+struct DeleteDemuxer {
+  void operator()(WebPDemuxer* demuxer) const { WebPDemuxDelete(demuxer); }
+};
+
+struct Frame : WebPIterator {
+  explicit Frame(WebPDemuxer* demuxer) : WebPIterator{} {
+    if (WebPDemuxGetFrame(demuxer, 1, this) == 0) refuse("there is no frame in it");
+  }
+  ~Frame() { WebPDemuxReleaseIterator(this); }
+  Frame(const Frame&) = delete;
+  Frame& operator=(const Frame&) = delete;
+};
+
+}  // namespace
+
+void decode_webp(std::span<const uint8_t> bytes, Image& out) {
+  const WebPData data{bytes.data(), bytes.size()};
+  WebPDemuxState state = WEBP_DEMUX_PARSE_ERROR;
+  const std::unique_ptr<WebPDemuxer, DeleteDemuxer> demuxer(WebPDemuxPartial(&data, &state));
+  if (demuxer == nullptr || state != WEBP_DEMUX_DONE) {
+    refuse(state == WEBP_DEMUX_PARSE_ERROR ? "its chunks are damaged" : "the data end too early");
+  }
+  const int64_t height = WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_HEIGHT);
+  const int64_t width = WebPDemuxGetI(demuxer.get(), WEBP_FF_CANVAS_WIDTH);
+  if (height * width > kMaxPixels) {
+    refuse(std::to_string(width) + " x " + std::to_string(height) + " pixels are too many");
+  }
+  const Frame frame(demuxer.get());
+  if (frame.x_offset < 0 || frame.y_offset < 0 || frame.width <= 0 || frame.height <= 0 ||
+      int64_t{frame.x_offset} + frame.width > width ||
+      int64_t{frame.y_offset} + frame.height > height) {
+    refuse("a frame outside its canvas");
+  }
+  out.resize(height, width, 3);
+  const int64_t stride = width * 3;
+  if (frame.width != width || frame.height != height) {
+    std::memset(out.pixels.data(), 0, static_cast<size_t>(height * stride));
+  }
+  uint8_t* first = out.row(frame.y_offset) + int64_t{frame.x_offset} * 3;
+  const auto room = static_cast<size_t>((frame.height - 1) * stride + int64_t{frame.width} * 3);
+  // Checks that the frame is as large as its header says: otherwise it would not fit.
+  int actual_width = 0, actual_height = 0;
+  const bool fits =
+      WebPGetInfo(frame.fragment.bytes, frame.fragment.size, &actual_width, &actual_height) != 0 &&
+      actual_width == frame.width && actual_height == frame.height;
+  if (!fits || WebPDecodeRGBInto(frame.fragment.bytes, frame.fragment.size, first, room,
+                                 static_cast<int>(stride)) == nullptr) {
+    refuse("its pixels are damaged");
+  }
+}
+
+}  // namespace composer

@@ -1,0 +1,178 @@
+#include "data/jpeg/decoder.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/jpeg/codec.h"
+#include "data/jpeg/jpeg.h"
+#include "data/jpeg/rows.h"
+#include "data/jpeg/scan.h"
+
+namespace composer {
+namespace {
+
+/// The MCUs that hold a region, as an image of their own.
+struct McuBox {
+  JpegMcus mcus;
+  ImageSize size;   ///< in pixels at full size; ends where the image ends
+  ImageSize first;  ///< its first pixel in the image at 1/scale
+
+  McuBox(const JpegScan& scan, const JpegRegion& region, int scale) {
+    const int64_t height = scan.mcu_height / scale, width = scan.mcu_width / scale;
+    const Box& box = region.around;
+    mcus.top = box.top / height, mcus.left = box.left / width;
+    mcus.bottom = (box.top + box.height + height - 1) / height;
+    mcus.right = (box.left + box.width + width - 1) / width;
+    size = {std::min(scan.size.height, mcus.bottom * scan.mcu_height) - mcus.top * scan.mcu_height,
+            std::min(scan.size.width, mcus.right * scan.mcu_width) - mcus.left * scan.mcu_width};
+    first = {mcus.top * height, mcus.left * width};
+  }
+};
+
+/// All but the choice of the way.
+struct Ways {
+  JpegScan scan;
+  HuffmanTables tables;
+  McuLayout layout;
+  IndexedRows indexed;
+  WalkedRows walked;
+  Image pixels;
+
+  bool parse(std::span<const uint8_t> bytes);
+  std::optional<ImagePart> feed(const JpegRequest& request, const JpegRegion& region,
+                                const McuBox& box, JpegCoefficients& rows, std::string* warnings);
+  std::optional<ImagePart> by_index(std::span<const uint8_t> bytes, const JpegRequest& request,
+                                    std::span<const uint8_t> index, std::string* warnings);
+  std::optional<ImagePart> by_walk(std::span<const uint8_t> bytes, const JpegRequest& request,
+                                   std::vector<uint8_t>* recorded, std::string* warnings);
+};
+
+bool Ways::parse(std::span<const uint8_t> bytes) {
+  if (!scan.parse(bytes)) return false;
+  layout.blocks = scan.blocks;
+  for (size_t i = 0; i < static_cast<size_t>(scan.blocks); ++i) {
+    const JpegBlock& block = scan.block[i];
+    const HuffmanTable* dc = tables.dc(block.dc_table, scan.dc_tables[block.dc_table]);
+    const HuffmanTable* ac = tables.ac(block.ac_table, scan.ac_tables[block.ac_table]);
+    if (dc == nullptr || ac == nullptr) return false;
+    layout.block[i] = {dc, ac, block.component};
+  }
+  return true;
+}
+
+std::optional<ImagePart> Ways::feed(const JpegRequest& request, const JpegRegion& region,
+                                    const McuBox& box, JpegCoefficients& rows,
+                                    std::string* warnings) {
+  scan.set_size(box.size.height, box.size.width);
+  const Box& wanted = region.wanted;
+  const int64_t above = wanted.top - box.first.height, before = wanted.left - box.first.width;
+  const JpegFeed source{scan.header, box.mcus.right - box.mcus.left, scan.blocks, &rows};
+  if (!decode_jpeg_feed(source, request.scale, request.dct, above + wanted.height, pixels,
+                        warnings)) {
+    return {};
+  }
+  return ImagePart{pixels.view().crop(above, before, wanted.height, wanted.width), wanted,
+                   region.whole};
+}
+
+std::optional<ImagePart> Ways::by_index(std::span<const uint8_t> bytes, const JpegRequest& request,
+                                        std::span<const uint8_t> index, std::string* warnings) {
+  const auto reader = JpegIndexReader::open(scan, bytes.size(), index);
+  if (!reader) return {};
+  const JpegRegion region(scan.size, request);
+  const McuBox box(scan, region, request.scale);
+  indexed.start(scan, layout, *reader, box.mcus);
+  return feed(request, region, box, indexed, warnings);
+}
+
+std::optional<ImagePart> Ways::by_walk(std::span<const uint8_t> bytes, const JpegRequest& request,
+                                       std::vector<uint8_t>* recorded, std::string* warnings) {
+  const JpegRegion region(scan.size, request);
+  const McuBox box(scan, region, request.scale);
+  std::optional<JpegIndexWriter> writer;
+  if (recorded != nullptr) writer.emplace(scan, bytes.size(), *recorded);
+  walked.start(scan, layout, box.mcus, writer ? &*writer : nullptr);
+  auto part = feed(request, region, box, walked, warnings);
+  const bool good = part && walked.finish();
+  if (recorded != nullptr && !(good && walked.recorded())) recorded->clear();
+  return good ? part : std::nullopt;
+}
+
+/// Noise, which leaves no coefficient out.
+std::vector<uint8_t> noise_jpeg(int64_t height, int64_t width) {
+  Image image;
+  image.resize(height, width, 3);
+  uint32_t state = 1;
+  for (uint8_t& value : image.pixels) {
+    state = state * 1664525 + 1013904223;
+    value = static_cast<uint8_t>(state >> 24);
+  }
+  return encode_jpeg(image.view(), 90);
+}
+
+bool equal(const ImagePart& part, const Image& whole) {
+  for (int64_t y = 0; y < part.box.height; ++y) {
+    const uint8_t* expected = whole.view().row(part.box.top + y) + 3 * part.box.left;
+    if (!std::equal(expected, expected + 3 * part.box.width, part.pixels.row(y))) return false;
+  }
+  return true;
+}
+
+bool prove() {
+  if (!jpeg_feed_possible()) return false;
+  const auto bytes = noise_jpeg(75, 91);
+  Image whole;
+  decode_jpeg(bytes, whole);
+  Ways ways;
+  if (!ways.parse(bytes)) return false;
+  const auto index = make_jpeg_index(bytes);
+  for (const Box& box : {Box{0, 0, 75, 91}, Box{20, 25, 30, 33}, Box{33, 50, 42, 41}}) {
+    const auto part = ways.by_index(bytes, {box}, index, nullptr);
+    if (!part || part->box != box || !equal(*part, whole)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+struct JpegDecoder::State : Ways {};
+
+JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {}
+JpegDecoder::~JpegDecoder() = default;
+JpegDecoder::JpegDecoder(JpegDecoder&&) noexcept = default;
+JpegDecoder& JpegDecoder::operator=(JpegDecoder&&) noexcept = default;
+
+ImagePart JpegDecoder::decode(std::span<const uint8_t> bytes, const JpegRequest& request,
+                              std::span<const uint8_t> index, std::vector<uint8_t>* recorded,
+                              std::string* warnings) {
+  if (!index.empty()) recorded = nullptr;
+  if (recorded != nullptr) recorded->clear();
+  if (jpeg_index_works() && state_->parse(bytes)) {
+    std::string said;
+    std::optional<ImagePart> part;
+    if (!index.empty()) part = state_->by_index(bytes, request, index, &said);
+    if (!part) part = state_->by_walk(bytes, request, recorded, &(said = ""));
+    if (part && warnings != nullptr) *warnings += said;
+    if (part) return *part;
+  }
+  return decode_jpeg_region(bytes, &request, state_->pixels, warnings);
+}
+
+std::vector<uint8_t> make_jpeg_index(std::span<const uint8_t> bytes) {
+  Ways ways;
+  std::vector<uint8_t> index;
+  if (!ways.parse(bytes)) return index;
+  JpegIndexWriter writer(ways.scan, bytes.size(), index);
+  ways.walked.start(ways.scan, ways.layout, {}, &writer);
+  if (!ways.walked.finish() || !ways.walked.recorded()) index.clear();
+  return index;
+}
+
+bool jpeg_index_works() {
+  static const bool proven = prove();
+  return proven;
+}
+
+}  // namespace composer

@@ -1,0 +1,149 @@
+#include "data/jpeg/header.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "composer/error.h"
+#include "data/image.h"
+
+namespace composer {
+namespace {
+
+using Bytes = std::span<const uint8_t>;
+
+enum Marker : uint8_t {
+  kTem = 0x01,
+  kSof0 = 0xC0,
+  kSof1 = 0xC1,
+  kDht = 0xC4,
+  kJpg = 0xC8,
+  kDac = 0xCC,
+  kSof15 = 0xCF,
+  kRst0 = 0xD0,
+  kRst7 = 0xD7,
+  kSoi = 0xD8,
+  kEoi = 0xD9,
+  kSos = 0xDA,
+  kApp1 = 0xE1,
+};
+
+[[noreturn]] void refuse(const std::string& reason) { throw RunError("broken JPEG: " + reason); }
+
+[[noreturn]] void too_short() {
+  throw RunError("the JPEG data end too early (in the headers before the image)");
+}
+
+/// Moves behind the next marker and gives its code, or 0 at the end. As libjpeg: bytes that belong
+/// to no marker are skipped, and any number of 0xFF may stand before the code.
+uint8_t next_marker(Bytes bytes, size_t& at) {
+  while (at < bytes.size()) {
+    const void* found = std::memchr(bytes.data() + at, 0xFF, bytes.size() - at);
+    if (found == nullptr) break;
+    at = static_cast<size_t>(static_cast<const uint8_t*>(found) - bytes.data());
+    while (at < bytes.size() && bytes[at] == 0xFF) ++at;
+    if (at < bytes.size() && bytes[at++] != 0) return bytes[at - 1];
+  }
+  at = bytes.size();
+  return 0;
+}
+
+/// Numbers of a TIFF block, in its byte order; 0 beyond the end.
+struct Tiff {
+  Bytes bytes;
+  bool little = false;
+
+  uint32_t number(size_t at, int size) const {
+    if (at > bytes.size() || bytes.size() - at < static_cast<size_t>(size)) return 0;
+    uint32_t value = 0;
+    for (int i = 0; i < size; ++i) {
+      value |= uint32_t{bytes[at + static_cast<size_t>(i)]} << 8 * (little ? i : size - 1 - i);
+    }
+    return value;
+  }
+};
+
+/// The orientation that an APP1 segment gives; 0 if none or a senseless one.
+int exif_orientation(Bytes segment) {
+  static constexpr char kName[] = "Exif\0";  // and the literal's own 0: six bytes
+  if (segment.size() < 14 || std::memcmp(segment.data(), kName, 6) != 0) return 0;
+  Tiff tiff{segment.subspan(6)};
+  tiff.little = tiff.bytes[0] == 'I';
+  if (tiff.bytes[0] != tiff.bytes[1] || (!tiff.little && tiff.bytes[0] != 'M')) return 0;
+  if (tiff.number(2, 2) != 42) return 0;
+  const size_t directory = tiff.number(4, 4);
+  const size_t entries = tiff.number(directory, 2);
+  for (size_t i = 0; i < entries; ++i) {
+    const size_t entry = directory + 2 + 12 * i;
+    if (entry > tiff.bytes.size()) break;
+    constexpr uint32_t kOrientation = 0x0112, kShort = 3;
+    if (tiff.number(entry, 2) != kOrientation || tiff.number(entry + 2, 2) != kShort) continue;
+    const uint32_t value = tiff.number(entry + 8, 2);
+    return value >= 1 && value <= 8 ? static_cast<int>(value) : 0;
+  }
+  return 0;
+}
+
+void read_frame(uint8_t marker, Bytes segment, JpegHeader& header) {
+  if (segment.size() < 6) refuse("its frame header is too short");
+  header.precision = segment[0];
+  header.size = {segment[1] << 8 | segment[2], segment[3] << 8 | segment[4]};
+  header.components = segment[5];
+  header.baseline = (marker == kSof0 || marker == kSof1) && header.precision == 8;
+  const auto [height, width] = header.size;
+  if (height == 0 || width == 0) {
+    refuse("an image of " + std::to_string(width) + " x " + std::to_string(height) + " pixels");
+  }
+  if (height * width > kMaxPixels) {
+    refuse(std::to_string(width) + " x " + std::to_string(height) + " pixels are too many");
+  }
+  if (header.components != 1 && header.components != 3 && header.components != 4) {
+    refuse(std::to_string(header.components) +
+           " colour components, where 1, 3 or 4 have a meaning");
+  }
+  if (segment.size() != 6 + 3 * static_cast<size_t>(header.components)) {
+    refuse("the length of its frame header does not fit its components");
+  }
+}
+
+bool is_frame(uint8_t marker) {
+  return marker >= kSof0 && marker <= kSof15 && marker != kDht && marker != kJpg && marker != kDac;
+}
+
+}  // namespace
+
+JpegHeader read_jpeg_header(std::span<const uint8_t> bytes) {
+  if (bytes.size() < 2 || bytes[0] != 0xFF || bytes[1] != kSoi) refuse("it begins as no JPEG does");
+  JpegHeader header;
+  bool found = false, rotated = false;
+  size_t at = 2;
+  while (const uint8_t marker = next_marker(bytes, at)) {
+    if (marker == kTem || (marker >= kRst0 && marker <= kRst7)) continue;
+    if (marker == kSoi) refuse("a second start marker");
+    if (marker == kEoi || marker == kSos) break;
+    if (bytes.size() - at < 2) {
+      at = bytes.size();
+      break;
+    }
+    const size_t length = std::max(2, bytes[at] << 8 | bytes[at + 1]);
+    const bool whole = length <= bytes.size() - at;
+    if (!whole && found) break;
+    if (!whole) too_short();
+    if (is_frame(marker)) {
+      if (found) refuse("a second frame header");
+      read_frame(marker, bytes.subspan(at + 2, length - 2), header);
+      found = true;
+    }
+    if (marker == kApp1 && !rotated) {
+      const int orientation = exif_orientation(bytes.subspan(at + 2, length - 2));
+      rotated = orientation != 0;
+      if (rotated) header.orientation = orientation;
+    }
+    at += length;
+  }
+  if (found) return header;
+  if (at >= bytes.size()) too_short();
+  refuse("no frame header before the image's data");
+}
+
+}  // namespace composer

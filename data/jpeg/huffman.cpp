@@ -1,0 +1,159 @@
+#include "data/jpeg/huffman.h"
+
+#include <algorithm>
+
+namespace composer {
+namespace {
+
+// Annex K of the standard (ITU-T T.81): counts of the lengths, then symbols.
+constexpr uint8_t kDcLuma[] = {0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0,  0,
+                               0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+constexpr uint8_t kDcChroma[] = {0, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0,  0,
+                                 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+constexpr uint8_t kAcLuma[] = {
+    0,   2,   1,   3,   3,   2,   4,   3,   5,   5,   4,   4,   0,   0,   1,   125, 1,   2,
+    3,   0,   4,   17,  5,   18,  33,  49,  65,  6,   19,  81,  97,  7,   34,  113, 20,  50,
+    129, 145, 161, 8,   35,  66,  177, 193, 21,  82,  209, 240, 36,  51,  98,  114, 130, 9,
+    10,  22,  23,  24,  25,  26,  37,  38,  39,  40,  41,  42,  52,  53,  54,  55,  56,  57,
+    58,  67,  68,  69,  70,  71,  72,  73,  74,  83,  84,  85,  86,  87,  88,  89,  90,  99,
+    100, 101, 102, 103, 104, 105, 106, 115, 116, 117, 118, 119, 120, 121, 122, 131, 132, 133,
+    134, 135, 136, 137, 138, 146, 147, 148, 149, 150, 151, 152, 153, 154, 162, 163, 164, 165,
+    166, 167, 168, 169, 170, 178, 179, 180, 181, 182, 183, 184, 185, 186, 194, 195, 196, 197,
+    198, 199, 200, 201, 202, 210, 211, 212, 213, 214, 215, 216, 217, 218, 225, 226, 227, 228,
+    229, 230, 231, 232, 233, 234, 241, 242, 243, 244, 245, 246, 247, 248, 249, 250};
+constexpr uint8_t kAcChroma[] = {
+    0,   2,   1,   2,   4,   4,   3,   4,   7,   5,   4,   4,   0,   1,   2,   119, 0,   1,
+    2,   3,   17,  4,   5,   33,  49,  6,   18,  65,  81,  7,   97,  113, 19,  34,  50,  129,
+    8,   20,  66,  145, 161, 177, 193, 9,   35,  51,  82,  240, 21,  98,  114, 209, 10,  22,
+    36,  52,  225, 37,  241, 23,  24,  25,  26,  38,  39,  40,  41,  42,  53,  54,  55,  56,
+    57,  58,  67,  68,  69,  70,  71,  72,  73,  74,  83,  84,  85,  86,  87,  88,  89,  90,
+    99,  100, 101, 102, 103, 104, 105, 106, 115, 116, 117, 118, 119, 120, 121, 122, 130, 131,
+    132, 133, 134, 135, 136, 137, 138, 146, 147, 148, 149, 150, 151, 152, 153, 154, 162, 163,
+    164, 165, 166, 167, 168, 169, 170, 178, 179, 180, 181, 182, 183, 184, 185, 186, 194, 195,
+    196, 197, 198, 199, 200, 201, 202, 210, 211, 212, 213, 214, 215, 216, 217, 218, 226, 227,
+    228, 229, 230, 231, 232, 233, 234, 242, 243, 244, 245, 246, 247, 248, 249, 250};
+
+HuffmanEntry entry(uint8_t symbol, int length, bool ac) {
+  const uint64_t size = ac ? symbol & 15u : symbol;
+  uint64_t move = ac ? (symbol >> 4) + 1u : 0;
+  if (ac && size == 0 && move != 16) move = HuffmanTable::kEndMove;
+  const auto code = static_cast<uint64_t>(length), all = code + size;
+  return all | HuffmanTable::kValueMissing | move << 8 | all << 16 | code << 32 | size << 40;
+}
+
+template <size_t n>
+bool equal(std::span<const uint8_t> table, const uint8_t (&standard)[n]) {
+  return std::ranges::equal(table, standard);
+}
+
+struct Standard {
+  HuffmanTable dc_luma, dc_chroma, ac_luma, ac_chroma;
+
+  Standard() {
+    dc_luma.make_dc(kDcLuma), dc_chroma.make_dc(kDcChroma);
+    ac_luma.make_ac(kAcLuma), ac_chroma.make_ac(kAcChroma);
+  }
+};
+
+const Standard& standard() {
+  static const Standard tables;
+  return tables;
+}
+
+}  // namespace
+
+bool HuffmanTable::make(std::span<const uint8_t> table, bool ac) {
+  const auto symbols = table.subspan(16);
+  fast.fill(kCodeMissing), limit.fill(0), offset.fill(0), slow.fill(0);
+  uint32_t code = 0;
+  size_t next = 0;
+  for (int length = 1; length <= 16; ++length, code <<= 1) {
+    const auto l = static_cast<size_t>(length);
+    const size_t count = table[l - 1];
+    if (count != 0 && code + count >= (1u << length)) return false;  // all ones is no code
+    offset[l] = static_cast<int32_t>(next) - static_cast<int32_t>(code);
+    for (size_t i = 0; i < count; ++i, ++next, ++code) {
+      const uint8_t symbol = symbols[next];
+      if (ac ? (symbol & 15) > 10 : symbol > 11) return false;
+      slow[next] = entry(symbol, length, ac);
+      if (length > kLookahead) continue;
+      put(code << (kLookahead - length), slow[next], ac);
+    }
+    limit[l] = code << (16 - length);
+  }
+  if (ac) add_second_codes();
+  return next != 0;
+}
+
+/// The entries that begin with a code, and if asked with which value of it.
+void HuffmanTable::put(size_t first, HuffmanEntry e, bool with_values) {
+  const size_t all = e & 63, code = e >> 32 & 0xFF, size = e >> 40 & 0xFF;
+  HuffmanEntry* const to = fast.data() + first;
+  if (!with_values || all > kLookahead) {
+    std::fill_n(to, size_t{1} << (kLookahead - code), e);
+    return;
+  }
+  const size_t repeated = size_t{1} << (kLookahead - all);
+  const int32_t values = 1 << size;
+  for (int32_t raw = 0; raw < values; ++raw) {  // F.2.2.1 EXTEND
+    const auto value = static_cast<uint16_t>(2 * raw < values ? raw - values + 1 : raw);
+    const HuffmanEntry known = all | (e & 0xFFFF00) | uint64_t{value} << 48;
+    std::fill_n(to + static_cast<size_t>(raw) * repeated, repeated, known);
+  }
+}
+
+/// Where the lookahead holds another code and its value, entries tell of both.
+void HuffmanTable::add_second_codes() {
+  constexpr size_t kEntries = size_t{1} << kLookahead;
+  // By the bits of the first code, and what follows it.
+  std::array<std::array<HuffmanEntry, kEntries / 2>, kLookahead> second;
+  for (size_t used = 1; used < kLookahead; ++used) {
+    for (size_t rest = 0; rest < kEntries >> used; ++rest) {
+      const HuffmanEntry e = fast[rest << used];
+      const bool known = (e & (kCodeMissing | kValueMissing)) == 0 && (e & 63) + used <= kLookahead;
+      second[used][rest] = known ? (e & 63) | (e >> 8 & 0xFF) << 24 | e >> 48 << 32 : 0;
+    }
+  }
+  for (size_t i = 0; i < kEntries;) {
+    const HuffmanEntry e = fast[i];
+    const size_t used = e & 0xFF;  // too much where something is missing
+    const size_t same = used <= kLookahead ? kEntries >> used : 1;
+    if (used < kLookahead && (e >> 8 & 0xFF) != kEndMove) {
+      for (size_t rest = 0; rest < same; ++rest) fast[i + rest] += second[used][rest];
+    }
+    i += same;
+  }
+}
+
+HuffmanEntry HuffmanTable::find(uint64_t bits) const {
+  const auto code = static_cast<uint32_t>(bits >> 48);
+  for (size_t length = kLookahead + 1; length <= 16; ++length) {
+    if (code >= limit[length]) continue;
+    const auto place = static_cast<int32_t>(code >> (16 - length)) + offset[length];
+    return slow[static_cast<size_t>(place) & 255];
+  }
+  return 1 | kValueMissing | kBadMove << 8 | 1 << 16 | uint64_t{1} << 32;
+}
+
+const HuffmanTable* HuffmanTables::dc(size_t slot, std::span<const uint8_t> table) {
+  if (equal(table, kDcLuma)) return &standard().dc_luma;
+  if (equal(table, kDcChroma)) return &standard().dc_chroma;
+  return own(dc_[slot], table, false);
+}
+
+const HuffmanTable* HuffmanTables::ac(size_t slot, std::span<const uint8_t> table) {
+  if (equal(table, kAcLuma)) return &standard().ac_luma;
+  if (equal(table, kAcChroma)) return &standard().ac_chroma;
+  return own(ac_[slot], table, true);
+}
+
+const HuffmanTable* HuffmanTables::own(Own& slot, std::span<const uint8_t> table, bool ac) {
+  if (!slot.source.empty() && std::ranges::equal(table, slot.source)) return slot.table.get();
+  if (!slot.table) slot.table = std::make_unique<HuffmanTable>();
+  slot.source.clear();
+  if (!(ac ? slot.table->make_ac(table) : slot.table->make_dc(table))) return nullptr;
+  slot.source.assign(table.begin(), table.end());
+  return slot.table.get();
+}
+
+}  // namespace composer

@@ -1,0 +1,78 @@
+#include "data/jpeg/index.h"
+
+#include <algorithm>
+#include <array>
+
+namespace composer {
+namespace {
+
+constexpr size_t kHead = 16, kEntry = 8;
+constexpr int kPositionBits = 28, kPredictorBits = 12;
+
+template <class Bytes>
+void put(Bytes& bytes, uint64_t value, size_t count, size_t at) {
+  for (size_t i = 0; i < count; ++i) bytes[at + i] = static_cast<uint8_t>(value >> 8 * i);
+}
+
+/// What an index of this stream begins with.
+std::array<uint8_t, kHead> head_of(const JpegScan& scan, size_t stream_bytes) {
+  std::array<uint8_t, kHead> head{'J', 'I', 1, static_cast<uint8_t>(scan.blocks)};
+  put(head, static_cast<uint64_t>(scan.mcu_rows), 2, 4);
+  put(head, static_cast<uint64_t>(scan.mcus_across), 2, 6);
+  put(head, stream_bytes, 4, 8);
+  put(head, scan.codes.size(), 4, 12);
+  return head;
+}
+
+}  // namespace
+
+JpegIndexWriter::JpegIndexWriter(const JpegScan& scan, size_t stream_bytes,
+                                 std::vector<uint8_t>& out)
+    : out_(out) {
+  const auto head = head_of(scan, stream_bytes);
+  out_.reserve(kHead + kEntry * (static_cast<size_t>(scan.mcu_rows) + 1));
+  out_.assign(head.begin(), head.end());
+}
+
+bool JpegIndexWriter::add(const JpegRowStart& row) {
+  if (row.bit >> kPositionBits != 0) return false;
+  uint64_t entry = row.bit;
+  int shift = kPositionBits;
+  for (const uint32_t predictor : row.predictors) {
+    constexpr uint32_t kHalf = 1 << (kPredictorBits - 1);
+    const uint32_t shifted = predictor + kHalf;
+    if (shifted >> kPredictorBits != 0) return false;
+    entry |= static_cast<uint64_t>(predictor & (2 * kHalf - 1)) << shift;
+    shift += kPredictorBits;
+  }
+  std::array<uint8_t, kEntry> bytes{};
+  put(bytes, entry, kEntry, 0);
+  out_.insert(out_.end(), bytes.begin(), bytes.end());
+  return true;
+}
+
+std::optional<JpegIndexReader> JpegIndexReader::open(const JpegScan& scan, size_t stream_bytes,
+                                                     std::span<const uint8_t> index) {
+  const auto rows = static_cast<size_t>(scan.mcu_rows) + 1;
+  if (index.size() != kHead + kEntry * rows) return {};
+  if (!std::ranges::equal(index.first(kHead), head_of(scan, stream_bytes))) return {};
+  JpegIndexReader reader;
+  reader.rows_ = index.subspan(kHead);
+  return reader;
+}
+
+JpegRowStart JpegIndexReader::row(int64_t row) const {
+  const auto bytes = rows_.subspan(static_cast<size_t>(row) * kEntry, kEntry);
+  uint64_t entry = 0;
+  for (size_t i = 0; i < kEntry; ++i) entry |= uint64_t{bytes[i]} << 8 * i;
+  JpegRowStart start;
+  start.bit = entry & ((1u << kPositionBits) - 1);
+  for (size_t i = 0; i < start.predictors.size(); ++i) {
+    const auto high = static_cast<uint32_t>(entry >> (kPositionBits + kPredictorBits * i));
+    constexpr int kUnused = 32 - kPredictorBits;
+    start.predictors[i] = static_cast<uint32_t>(static_cast<int32_t>(high << kUnused) >> kUnused);
+  }
+  return start;
+}
+
+}  // namespace composer

@@ -1,0 +1,131 @@
+#include "data/jpeg/rows.h"
+
+#include <algorithm>
+
+#include "data/jpeg/unstuff.h"
+
+namespace composer {
+namespace {
+
+constexpr size_t kUnstuffMargin = 32;
+constexpr uint8_t kEndMarker = 0xD9;
+
+/// Room for the bytes without stuffing and for what a walk may read behind them.
+void make_room(std::vector<uint8_t>& bits, size_t stuffed) {
+  const size_t wanted = stuffed + kUnstuffMargin + JpegWalker::kOvershoot;
+  if (bits.size() < wanted) bits.resize(wanted + wanted / 4);
+}
+
+int16_t* zeros(std::vector<int16_t>& blocks, size_t count) {
+  if (blocks.size() < count) blocks.resize(count);
+  std::fill_n(blocks.begin(), count, int16_t{0});
+  return blocks.data();
+}
+
+}  // namespace
+
+void IndexedRows::start(const JpegScan& scan, const McuLayout& layout, const JpegIndexReader& index,
+                        const JpegMcus& mcus) {
+  scan_ = &scan, layout_ = &layout, index_ = &index, mcus_ = mcus;
+  row_ = mcus.top;
+  second_ready_ = false;
+  row_blocks_ = static_cast<size_t>((mcus.right - mcus.left) * layout.blocks * 64);
+  zeros(blocks_, 2 * row_blocks_);
+  uint64_t most = 0;
+  for (int64_t row = mcus.top; row < mcus.bottom; ++row) {
+    const uint64_t begin = index.row(row).bit / 8, end = (index.row(row + 1).bit + 7) / 8;
+    if (begin <= end && end <= scan.codes.size()) most = std::max(most, end - begin);
+  }
+  for (auto& bits : bits_) make_room(bits, most);
+}
+
+bool IndexedRows::seek(int64_t row, int lane) {
+  const JpegRowStart from = index_->row(row), to = index_->row(row + 1);
+  const uint64_t begin = from.bit / 8, end = (to.bit + 7) / 8;
+  if (begin > end || end > scan_->codes.size()) return false;
+  // A 0xFF that the row ends with is followed by its stuffing.
+  const uint64_t stuffing = end < scan_->codes.size() && end > begin ? 1 : 0;
+  auto& bits = bits_[static_cast<size_t>(lane)];
+  const auto got =
+      unstuff(scan_->codes.subspan(begin, end - begin + stuffing), bits.data(), nullptr);
+  auto& walker = walkers_[static_cast<size_t>(lane)];
+  walker.start(bits.data(), got.written, static_cast<int>(from.bit % 8), from.predictors);
+  return true;
+}
+
+int16_t* IndexedRows::next_row() noexcept {
+  if (second_ready_) {
+    second_ready_ = false;
+    return blocks_.data() + row_blocks_;
+  }
+  if (row_ >= mcus_.bottom || !seek(row_, 0)) return nullptr;
+  auto& [first, second] = walkers_;
+  const int64_t wanted = mcus_.right - mcus_.left;
+  if (row_ + 1 == mcus_.bottom) {
+    first.skip(*layout_, mcus_.left);
+    first.decode(*layout_, wanted, blocks_.data());
+    ++row_;
+    return first.good() ? blocks_.data() : nullptr;
+  }
+  if (!seek(row_ + 1, 1)) return nullptr;
+  JpegWalker::skip(*layout_, mcus_.left, first, second);
+  JpegWalker::decode(*layout_, wanted, first, blocks_.data(), second, blocks_.data() + row_blocks_);
+  row_ += 2;
+  second_ready_ = true;
+  return first.good() && second.good() ? blocks_.data() : nullptr;
+}
+
+void WalkedRows::start(const JpegScan& scan, const McuLayout& layout, const JpegMcus& mcus,
+                       JpegIndexWriter* writer) {
+  scan_ = &scan, layout_ = &layout, writer_ = writer, mcus_ = mcus;
+  row_ = 0;
+  removed_.clear();
+  removed_before_ = 0;
+  make_room(bits_, scan.codes.size());
+  const auto got = unstuff(scan.codes, bits_.data(), writer != nullptr ? &removed_ : nullptr);
+  const bool complete = got.read + 1 < scan.codes.size() && scan.codes[got.read + 1] == kEndMarker;
+  to_the_end_ = writer != nullptr || !complete;
+  walker_.start(bits_.data(), got.written, 0, {});
+  const int64_t mcu_count = mcus.right - mcus.left;
+  zeros(blocks_, static_cast<size_t>(mcu_count * layout.blocks * 64));
+}
+
+/// Where the walker stands, in the codes as they are stored.
+uint64_t WalkedRows::stuffed_bit() {
+  const uint64_t bit = walker_.position();
+  while (removed_before_ < removed_.size() && removed_[removed_before_] <= bit / 8) {
+    ++removed_before_;
+  }
+  return bit + 8 * removed_before_;
+}
+
+void WalkedRows::begin_row() {
+  if (writer_ != nullptr && !writer_->add({stuffed_bit(), walker_.predictors()})) {
+    writer_ = nullptr;
+  }
+}
+
+int16_t* WalkedRows::next_row() noexcept {
+  if (row_ >= mcus_.bottom) return nullptr;
+  for (; row_ < mcus_.top && walker_.good(); ++row_) {
+    begin_row();
+    walker_.skip(*layout_, scan_->mcus_across);
+  }
+  begin_row();
+  walker_.skip(*layout_, mcus_.left);
+  walker_.decode(*layout_, mcus_.right - mcus_.left, blocks_.data());
+  walker_.skip(*layout_, scan_->mcus_across - mcus_.right);
+  ++row_;
+  return walker_.good() ? blocks_.data() : nullptr;
+}
+
+bool WalkedRows::finish() {
+  for (; to_the_end_ && row_ < scan_->mcu_rows && walker_.good(); ++row_) {
+    begin_row();
+    walker_.skip(*layout_, scan_->mcus_across);
+  }
+  if (walker_.good()) begin_row();
+  return walker_.good();
+}
+
+}  // namespace composer

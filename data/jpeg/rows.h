@@ -1,0 +1,72 @@
+// The coefficients of a part of a JPEG scan, one row of MCUs after the other: gone to directly by
+// an index, or found by walking there.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/jpeg/codec.h"
+#include "data/jpeg/index.h"
+#include "data/jpeg/scan.h"
+#include "data/jpeg/walk.h"
+
+namespace composer {
+
+/// The MCUs of rows top..bottom - 1 and columns left..right - 1.
+struct JpegMcus {
+  int64_t top = 0, left = 0, bottom = 0, right = 0;
+};
+
+/// Decodes two rows at a time. Keeps its memory from image to image.
+class IndexedRows final : public JpegCoefficients {
+ public:
+  void start(const JpegScan& scan, const McuLayout& layout, const JpegIndexReader& index,
+             const JpegMcus& mcus);
+  int16_t* next_row() noexcept override;
+
+ private:
+  bool seek(int64_t row, int lane);
+
+  const JpegScan* scan_ = nullptr;
+  const McuLayout* layout_ = nullptr;
+  const JpegIndexReader* index_ = nullptr;
+  JpegMcus mcus_;
+  int64_t row_ = 0;
+  size_t row_blocks_ = 0;  ///< coefficients of a row
+  bool second_ready_ = false;
+  std::array<JpegWalker, 2> walkers_;
+  std::array<std::vector<uint8_t>, 2> bits_;  ///< without stuffing
+  std::vector<int16_t> blocks_;
+};
+
+/// Walks along the whole scan and keeps the coefficients of a part.
+class WalkedRows final : public JpegCoefficients {
+ public:
+  /// writer: if any, gets where each row begins.
+  void start(const JpegScan& scan, const McuLayout& layout, const JpegMcus& mcus,
+             JpegIndexWriter* writer);
+  int16_t* next_row() noexcept override;
+  /// Once the rows wanted are there: walks to the end if an index is recorded, or if no end
+  /// marker follows, so that a cut is noticed. False when codes are damaged or missing.
+  bool finish();
+  /// Whether the index is whole.
+  bool recorded() const { return writer_ != nullptr; }
+
+ private:
+  void begin_row();
+  uint64_t stuffed_bit();
+
+  const JpegScan* scan_ = nullptr;
+  const McuLayout* layout_ = nullptr;
+  JpegIndexWriter* writer_ = nullptr;
+  JpegMcus mcus_;
+  int64_t row_ = 0;
+  bool to_the_end_ = false;
+  JpegWalker walker_;
+  std::vector<uint8_t> bits_;
+  std::vector<uint32_t> removed_;  ///< see unstuff()
+  size_t removed_before_ = 0;
+  std::vector<int16_t> blocks_;
+};
+
+}  // namespace composer

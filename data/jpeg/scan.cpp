@@ -1,0 +1,154 @@
+#include "data/jpeg/scan.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace composer {
+namespace {
+
+enum Marker : uint8_t {
+  kSof0 = 0xC0,
+  kSof1 = 0xC1,
+  kDht = 0xC4,
+  kSoi = 0xD8,
+  kSos = 0xDA,
+  kDqt = 0xDB,
+  kDri = 0xDD,
+  kApp0 = 0xE0,
+  kApp14 = 0xEE,
+  kApp15 = 0xEF,
+  kCom = 0xFE,
+};
+
+/// libjpeg looks at no more of an APP0 or APP14 segment.
+constexpr size_t kLookedAt = 14;
+
+}  // namespace
+
+void JpegScan::set_size(int64_t height, int64_t width) {
+  uint8_t* at = header.data() + size_at_;
+  at[0] = static_cast<uint8_t>(height >> 8), at[1] = static_cast<uint8_t>(height);
+  at[2] = static_cast<uint8_t>(width >> 8), at[3] = static_cast<uint8_t>(width);
+}
+
+bool JpegScan::parse(std::span<const uint8_t> bytes) {
+  if (bytes.size() < 4 || bytes[0] != 0xFF || bytes[1] != kSoi) return false;
+  components = 0;
+  dc_tables.fill({}), ac_tables.fill({});
+  header.assign({0xFF, kSoi});
+  for (size_t at = 2;;) {
+    // Junk between segments is libjpeg's to complain about.
+    if (bytes.size() - at < 4 || bytes[at] != 0xFF) return false;
+    const uint8_t marker = bytes[at + 1];
+    if (marker == 0xFF) {
+      ++at;
+      continue;
+    }
+    const size_t length = static_cast<size_t>(bytes[at + 2]) << 8 | bytes[at + 3];
+    if (length < 2 || length > bytes.size() - at - 2) return false;
+    const auto segment = bytes.subspan(at + 4, length - 2);
+    at += 2 + length;
+    if (marker == kSos) {
+      codes = bytes.subspan(at);
+      return take_scan(segment);
+    }
+    if (!take(marker, segment)) return false;
+  }
+}
+
+bool JpegScan::take(uint8_t marker, std::span<const uint8_t> segment) {
+  switch (marker) {
+    case kSof0:
+    case kSof1:
+      return take_frame(segment);
+    case kDht:
+      return take_tables(segment);
+    case kDqt:
+      keep(marker, segment);
+      return true;
+    case kDri:
+      return segment.size() == 2 && segment[0] == 0 && segment[1] == 0;
+    case kApp0:
+    case kApp14:
+      keep(marker, segment.first(std::min(segment.size(), kLookedAt)));
+      return true;
+    default:
+      return marker == kCom || (marker > kApp0 && marker <= kApp15);
+  }
+}
+
+void JpegScan::keep(uint8_t marker, std::span<const uint8_t> segment) {
+  const size_t length = segment.size() + 2;
+  header.insert(header.end(),
+                {0xFF, marker, static_cast<uint8_t>(length >> 8), static_cast<uint8_t>(length)});
+  header.insert(header.end(), segment.begin(), segment.end());
+}
+
+bool JpegScan::take_frame(std::span<const uint8_t> segment) {
+  if (components != 0 || segment.size() < 6 || segment[0] != 8) return false;
+  size = {segment[1] << 8 | segment[2], segment[3] << 8 | segment[4]};
+  components = segment[5];
+  if (components != 1 && components != 3) return false;
+  if (segment.size() != 6 + 3 * static_cast<size_t>(components)) return false;
+  if (size.height == 0 || size.width == 0 || size.height * size.width > kMaxPixels) return false;
+  size_at_ = header.size() + 5;
+  keep(kSof0, segment);
+  int across = 1, down = 1;
+  blocks = 0;
+  for (int i = 0; i < components; ++i) {
+    const uint8_t* at = segment.data() + 6 + 3 * i;
+    Component& c = component_[static_cast<size_t>(i)];
+    c = {at[0], static_cast<uint8_t>(at[1] >> 4), static_cast<uint8_t>(at[1] & 15)};
+    if (c.horizontal < 1 || c.horizontal > 4 || c.vertical < 1 || c.vertical > 4) return false;
+    for (int j = 0; j < i; ++j) {
+      if (component_[static_cast<size_t>(j)].id == c.id) return false;
+    }
+    // In a scan of one component an MCU is one block, whatever the sampling factors.
+    if (components == 1) c.horizontal = c.vertical = 1;
+    across = std::max<int>(across, c.horizontal), down = std::max<int>(down, c.vertical);
+    blocks += c.horizontal * c.vertical;
+  }
+  if (components == 1) header[header.size() - 2] = 0x11;
+  if (blocks > static_cast<int>(block.size())) return false;
+  mcu_width = 8 * across, mcu_height = 8 * down;
+  mcus_across = (size.width + mcu_width - 1) / mcu_width;
+  mcu_rows = (size.height + mcu_height - 1) / mcu_height;
+  return true;
+}
+
+bool JpegScan::take_tables(std::span<const uint8_t> segment) {
+  while (!segment.empty()) {
+    if (segment.size() < 17) return false;
+    const uint8_t kind = segment[0];
+    size_t symbols = 0;
+    for (size_t i = 1; i <= 16; ++i) symbols += segment[i];
+    if (kind >> 4 > 1 || (kind & 15) > 3 || symbols > 256 || segment.size() < 17 + symbols) {
+      return false;
+    }
+    (kind >> 4 == 0 ? dc_tables : ac_tables)[kind & 15] = segment.subspan(1, 16 + symbols);
+    segment = segment.subspan(17 + symbols);
+  }
+  return true;
+}
+
+bool JpegScan::take_scan(std::span<const uint8_t> segment) {
+  const auto count = static_cast<size_t>(components);
+  if (count == 0 || segment.size() != 4 + 2 * count || segment[0] != count) return false;
+  const uint8_t* spectral = segment.data() + 1 + 2 * count;
+  if (spectral[0] != 0 || spectral[1] != 63 || spectral[2] != 0) return false;
+  keep(kSos, segment);
+  uint8_t* kept = header.data() + header.size() - segment.size();
+  size_t next = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const uint8_t* at = segment.data() + 1 + 2 * i;
+    const auto dc = static_cast<uint8_t>(at[1] >> 4), ac = static_cast<uint8_t>(at[1] & 15);
+    if (at[0] != component_[i].id || dc > 3 || ac > 3) return false;
+    if (dc_tables[dc].empty() || ac_tables[ac].empty()) return false;
+    const int here = component_[i].horizontal * component_[i].vertical;
+    for (int j = 0; j < here; ++j) block[next++] = {static_cast<uint8_t>(i), dc, ac};
+    kept[2 + 2 * i] = 0;  // libjpeg's own tables, never used
+  }
+  return true;
+}
+
+}  // namespace composer

@@ -1,0 +1,58 @@
+// Where the parts of a JPEG stream lie that data/jpeg/walk.h can read on its own: one interleaved
+// scan of baseline Huffman codes without restart intervals, of one or three components.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/image.h"
+
+namespace composer {
+
+/// A block of the MCU, in the order of the stream.
+struct JpegBlock {
+  uint8_t component = 0;
+  uint8_t dc_table = 0;
+  uint8_t ac_table = 0;
+};
+
+/// Keeps its memory from stream to stream. The spans point into the stream.
+struct JpegScan {
+  ImageSize size;
+  int64_t mcu_height = 0;  ///< in pixels
+  int64_t mcu_width = 0;
+  int64_t mcu_rows = 0;
+  int64_t mcus_across = 0;
+  int components = 0;
+  int blocks = 0;  ///< an MCU
+  std::array<JpegBlock, 10> block;
+  std::array<std::span<const uint8_t>, 4> dc_tables;  ///< as in the DHT segment; empty = none
+  std::array<std::span<const uint8_t>, 4> ac_tables;
+  std::span<const uint8_t> codes;  ///< from behind the scan's header to the end of the data
+
+  /// What libjpeg needs to decode coefficients: the stream up to its codes without Huffman tables
+  /// and without segments that have no influence on pixels.
+  std::vector<uint8_t> header;
+  /// Writes a size into `header`.
+  void set_size(int64_t height, int64_t width);
+
+  /// False for every other stream: progressive, damaged, with restart intervals, ...
+  bool parse(std::span<const uint8_t> bytes);
+
+ private:
+  bool take(uint8_t marker, std::span<const uint8_t> segment);
+  bool take_frame(std::span<const uint8_t> segment);
+  bool take_tables(std::span<const uint8_t> segment);
+  bool take_scan(std::span<const uint8_t> segment);
+  void keep(uint8_t marker, std::span<const uint8_t> segment);
+
+  struct Component {
+    uint8_t id, horizontal, vertical;
+  };
+  std::array<Component, 3> component_{};
+  size_t size_at_ = 0;
+};
+
+}  // namespace composer

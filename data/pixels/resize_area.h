@@ -1,0 +1,87 @@
+// The passes of OpenCV's INTER_AREA: two taps where an axis enlarges, the mean of what a pixel
+// covers where both shrink.
+#pragma once
+
+#include <cstdint>
+
+#include "data/image.h"
+#include "data/pixels/resize_axis.h"
+#include "data/pixels/resize_lanes.h"
+#include "data/pixels/simd.h"
+
+namespace composer {
+
+/// Two taps along the rows, to fixed point with 7 bits after the point.
+class LinearAcross {
+ public:
+  using Value = int16_t;
+
+  /// The axis must outlive the use of run.
+  void prepare(const ResizeAxis& axis, int64_t channels, bool flip);
+  /// How many bytes run may read from where a row begins.
+  int64_t bytes_read() const { return bytes_read_; }
+  /// in: a row, from the axis's first position on. out: room for outputs * channels values, rounded
+  /// up to a multiple of 64.
+  void run(const uint8_t* in, int16_t* out) const;
+
+ private:
+  bool prepare_lanes(Simd level);
+
+  const ResizeAxis* axis_ = nullptr;
+  int64_t channels_ = 0, bytes_read_ = 0;
+  bool flip_ = false;
+  Simd level_ = Simd::scalar;
+  Lanes lanes_;
+};
+
+/// Two taps across the rows.
+class LinearDown {
+ public:
+  /// The axis must outlive the use of run.
+  void prepare(const ResizeAxis& axis);
+  /// Output row y. rows: the axis's taps from position first[y] on; n: values of each; there is
+  /// room for a multiple of 64.
+  void run(const int16_t* const* rows, int64_t y, int64_t n, uint8_t* out) const;
+
+ private:
+  const ResizeAxis* axis_ = nullptr;
+  Simd level_ = Simd::scalar;
+};
+
+/// Weighted sums along the rows.
+class BoxAcross {
+ public:
+  using Value = float;
+
+  /// The axis must outlive the use of run.
+  void prepare(const ResizeAxis& axis, int64_t channels, bool flip);
+  int64_t bytes_read() const { return bytes_read_; }
+  void run(const uint8_t* in, float* out) const;
+
+ private:
+  bool prepare_lanes(Simd level);
+
+  const ResizeAxis* axis_ = nullptr;
+  int64_t channels_ = 0, bytes_read_ = 0;
+  bool flip_ = false;
+  Simd level_ = Simd::scalar;
+  Lanes lanes_;
+};
+
+/// Weighted sums across the rows.
+class BoxDown {
+ public:
+  /// The axis must outlive the use of run.
+  void prepare(const ResizeAxis& axis);
+  void run(const float* const* rows, int64_t y, int64_t n, uint8_t* out) const;
+
+ private:
+  const ResizeAxis* axis_ = nullptr;
+  Simd level_ = Simd::scalar;
+};
+
+/// The mean of each `down` by `across` pixels of the image, which is `window` times as large.
+void shrink_by_whole_factors(const ImageView& image, ImageSize window, int64_t down, int64_t across,
+                             bool flip, uint8_t* out);
+
+}  // namespace composer

@@ -1,0 +1,46 @@
+// How vector kernels along the rows find their pixels. Each run of `lanes` output values reads one
+// window of bytes of the row, and an index says which of its bytes goes to which lane.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/pixels/aligned.h"
+#include "data/pixels/resize_axis.h"
+
+namespace composer {
+
+/// Which bytes a lane takes at a time: its own value at one, two or four taps.
+enum class LaneBytes {
+  one,   ///< as 32 bits
+  two,   ///< as 16 bits each
+  four,  ///< as 8 bits each
+};
+
+/// Output values are counted as they are written: pixel by pixel, mirrored when flipped.
+struct Lanes {
+  int64_t values = 0;  ///< rounded up to a multiple of 64; the surplus reads what the last one does
+  int64_t steps = 0;   ///< of 1, 2 or 4 taps
+  int64_t step_bytes = 0;           ///< by which a window moves from one step to the next
+  int64_t bytes_read = 0;           ///< from the beginning of a row
+  std::vector<int32_t> base;        ///< [windows]: where each begins
+  AlignedVector<uint32_t> index;    ///< [values]: four byte positions; 0x80 for a zero
+  AlignedVector<uint32_t> weights;  ///< [steps][levels][values], by spread
+  std::vector<uint32_t> by_pixel;   ///< scratch for spread's argument
+
+  /// False where a window of that many bytes does not hold all that its lanes want.
+  bool make(const ResizeAxis& axis, int64_t channels, bool flip, LaneBytes bytes, int64_t lanes,
+            int64_t window_bytes);
+
+  /// Repeats each pixel's number for its channels, mirrored when flipped; the surplus gets 0.
+  void spread(const uint32_t* by_pixel, int64_t pixels, int64_t channels, bool flip,
+              uint32_t* by_value) const;
+};
+
+/// Weights of four taps (4 * step ...) as signed bytes: level 0, 1, 2 count 1, 256, 65536.
+void pack_quads(const ResizeAxis& axis, int64_t step, int level, uint32_t* by_position);
+
+/// Weights of two taps (2 * step ...) as 16 bits: bits [shift, shift + width) of each.
+void pack_pairs(const ResizeAxis& axis, int64_t step, int shift, int width, uint32_t* by_position);
+
+}  // namespace composer

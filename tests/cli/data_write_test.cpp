@@ -1,0 +1,113 @@
+// composer data write.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "../composer/temporary_folder.h"
+#include "../data/make_jpeg.h"
+#include "data/beton/beton.h"
+#include "program.h"
+
+using namespace composer;
+using namespace composer::test;
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+/// Two classes of three photographs; the last is cut if wanted.
+void make_photos(const fs::path& folder, bool cut) {
+  for (int i = 0; i < 6; ++i) {
+    auto bytes = make_jpeg(make_picture(40 + i, 64));
+    if (cut && i == 5) bytes.resize(bytes.size() / 2);
+    const fs::path file = folder / ("class" + std::to_string(i / 3)) / (std::to_string(i) + ".jpg");
+    fs::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+}
+
+Words write_words(Words more) {
+  Words words{"data",     "write",  "--format", "image_folder",
+              "--source", "photos", "--output", "f.beton"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("data write says what became of the images", "[cli]") {
+  const TemporaryFolder folder;
+  make_photos(folder.path() / "photos", false);
+  const auto done = Process(folder.path(), write_words({"--json", "--num_workers", "2"})).wait();
+  INFO(done.errors);
+  REQUIRE(done.status == 0);
+  const auto json = nlohmann::json::parse(done.output);
+  CHECK(json["items"] == 6);
+  CHECK(json["passed_through"] == 6);
+  CHECK(json["bytes"] == fs::file_size(folder.path() / "f.beton"));
+  CHECK(fs::exists(folder.path() / "f.beton.index"));
+
+  const auto again = Process(folder.path(), write_words({})).wait();
+  CHECK(again.status == 2);
+  CHECK_THAT(again.errors, Contains("--overwrite"));
+
+  const auto names =
+      Process(folder.path(), {"data", "write", "--dataset", "imagenet", "--datadir", "photos",
+                              "--write_path", "g.beton", "--chunk_size", "100", "--write_mode",
+                              "raw", "--subset", "4", "--max_resolution", "32"})
+          .wait();
+  INFO(names.errors);
+  REQUIRE(names.status == 0);
+  CHECK_THAT(names.output, Contains("4 rows") && Contains("4 raw") && Contains("4 resized"));
+  CHECK_FALSE(fs::exists(folder.path() / "g.beton.index"));
+  const BetonFile file(folder.path() / "g.beton");
+  CHECK(file.image(0, 0).size == ImageSize{20, 32});
+  CHECK(file.integer(3, 1) == 1);
+
+  const auto rows = Process(folder.path(), {"data", "write", "--format", "beton", "--source",
+                                            "g.beton", "--output", "h.beton", "--rows", "3,0-1"})
+                        .wait();
+  INFO(rows.errors);
+  REQUIRE(rows.status == 0);
+  CHECK(BetonFile(folder.path() / "h.beton").integer(0, 1) == 1);
+}
+
+TEST_CASE("data write names a bad sample, and what it did about it", "[cli]") {
+  const TemporaryFolder folder;
+  make_photos(folder.path() / "photos", true);
+  const auto failed = Process(folder.path(), write_words({})).wait();
+  CHECK(failed.status == 1);
+  CHECK_THAT(failed.errors, Contains("photos/class1/5.jpg") && Contains("end too early"));
+  CHECK_FALSE(fs::exists(folder.path() / "f.beton"));
+  const auto skipped = Process(folder.path(), write_words({"--on_bad_sample", "skip"})).wait();
+  CHECK(skipped.status == 0);
+  CHECK_THAT(skipped.errors, Contains("skipped: photos/class1/5.jpg"));
+  CHECK_THAT(skipped.output, Contains("5 rows") && Contains("1 skipped"));
+}
+
+TEST_CASE("data write refuses what cannot be before it writes", "[cli]") {
+  const TemporaryFolder folder;
+  make_photos(folder.path() / "photos", false);
+  const std::vector<std::pair<Words, std::string>> wrong{
+      {{"--output", "none/f.beton"}, "--output"},
+      {{"--write_mode", "png"}, "--write_mode"},
+      {{"--write_mode", "smart"}, "--smart_threshold"},
+      {{"--page_size", "3"}, "page_size"},
+      {{"--rows", "6"}, "rows"},
+      {{"--jpeg_quality", "0"}, "--jpeg_quality"},
+      {{"--max_resolution", "0"}, "--max_resolution"},
+      {{"--split", "test"}, "--split"}};
+  for (const auto& [more, named] : wrong) {
+    Words words = write_words({});
+    if (more[0] == "--output") words.resize(words.size() - 2);
+    words.insert(words.end(), more.begin(), more.end());
+    const auto refused = Process(folder.path(), words).wait();
+    INFO(named << ": " << refused.errors);
+    CHECK(refused.status == 2);
+    CHECK_THAT(refused.errors, Contains(named));
+  }
+  CHECK_FALSE(fs::exists(folder.path() / "f.beton"));
+}
