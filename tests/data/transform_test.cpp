@@ -4,6 +4,9 @@
 #include <cstring>
 #include <set>
 
+#include "data/datasets/shapes.h"
+#include "data/jpeg/jpeg.h"
+#include "data/pixels/orient.h"
 #include "tests/data/helpers.h"
 
 using namespace composer;
@@ -169,4 +172,93 @@ TEST_CASE("a shorter side is resized before the random crop", "[data]") {
   plan.make(ResizeFilter::triangle, {15, 12}, {0, 0, 15, 12}, {10, 8}, {0, 0, 10, 8});
   plan.run(image.view(), false, small.pixels.data());
   CHECK(applied(after, image, {6, 6}) == applied(direct, small, {6, 6}));
+}
+
+namespace {
+
+/// A drawing with smooth parts and edges, as a JPEG stream and as the pixels that it decodes to.
+struct Drawing {
+  std::vector<uint8_t> stream;
+  Image pixels;
+
+  explicit Drawing(int64_t size) : stream(encode_jpeg(draw_shape(true, 3, size).view(), 95)) {
+    decode_jpeg(stream, pixels);
+  }
+  StoredImage stored() const {
+    return {.jpeg = true, .bytes = stream, .size = {pixels.height, pixels.width}};
+  }
+};
+
+std::vector<uint8_t> run(const Transform& t, const StoredImage& image, ImageSize size,
+                         uint64_t sample) {
+  std::vector<uint8_t> out(static_cast<size_t>(size.height * size.width * 3));
+  Pipeline(t, 3).run(image, size, {17, 0, sample}, out.data());
+  return out;
+}
+
+double mean_difference(const std::vector<uint8_t>& a, const std::vector<uint8_t>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += std::abs(a[i] - b[i]);
+  return sum / static_cast<double>(a.size());
+}
+
+}  // namespace
+
+TEST_CASE("decoding the crop alone gives the pixels of decoding all", "[data]") {
+  const Drawing drawing(150);
+  for (const auto kind :
+       {Kind::random_resized_crop, Kind::center_crop, Kind::pad_and_crop, Kind::whole}) {
+    Transform t{.kind = kind, .size = {64, 64}};
+    if (kind == Kind::center_crop) t.resize_size = 80;
+    for (uint64_t sample = 0; sample < 20; ++sample) {
+      const StoredImage pixels{.bytes = drawing.pixels.pixels, .size = {150, 150}, .channels = 3};
+      CHECK(run(t, drawing.stored(), t.size, sample) == run(t, pixels, t.size, sample));
+    }
+  }
+}
+
+TEST_CASE("decoding at a fraction changes large crops little", "[data]") {
+  const Drawing drawing(512);
+  Transform exact{.kind = Kind::random_resized_crop, .size = {48, 48}}, scaled = exact;
+  scaled.scaled_decode = true;
+  int different = 0;
+  for (uint64_t sample = 0; sample < 20; ++sample) {
+    const auto a = run(exact, drawing.stored(), exact.size, sample);
+    const auto b = run(scaled, drawing.stored(), exact.size, sample);
+    CHECK(mean_difference(a, b) < 2.5);
+    different += a != b;
+  }
+  CHECK(different > 10);
+}
+
+TEST_CASE("a smaller size of the plan is near the full size made smaller", "[data]") {
+  const Drawing drawing(300);
+  for (const bool scaled : {false, true}) {
+    const Transform t{
+        .kind = Kind::random_resized_crop, .size = {128, 128}, .scaled_decode = scaled};
+    for (uint64_t sample = 0; sample < 20; ++sample) {
+      const auto full = run(t, drawing.stored(), {128, 128}, sample);
+      const auto small = run(t, drawing.stored(), {64, 64}, sample);
+      std::vector<uint8_t> later(64 * 64 * 3);
+      ResizePlan plan;
+      plan.make(ResizeFilter::triangle, {128, 128}, {0, 0, 128, 128}, {64, 64}, {0, 0, 64, 64});
+      plan.run({full.data(), 128, 128, 3, 128 * 3}, false, later.data());
+      CHECK(mean_difference(small, later) < 3);
+    }
+  }
+}
+
+TEST_CASE("a stream that lies on its side is cropped as if it stood upright", "[data]") {
+  const Drawing drawing(150);
+  for (int orientation = 2; orientation <= 8; ++orientation) {
+    Image upright;
+    orient(drawing.pixels.view(), orientation, upright);
+    StoredImage turned_stream = drawing.stored();
+    turned_stream.orientation = orientation;
+    const StoredImage pixels{.bytes = upright.pixels, .size = {150, 150}, .channels = 3};
+    const Transform t{.kind = Kind::random_resized_crop, .size = {32, 32}};
+    for (uint64_t sample = 0; sample < 5; ++sample) {
+      CHECK(run(t, turned_stream, t.size, sample) == run(t, pixels, t.size, sample));
+    }
+  }
 }
