@@ -11,47 +11,33 @@ decoded images (tests/data/resize_test.cpp). ratio: composer's images/s over the
 """
 import argparse
 import json
-import os
-import statistics
-import subprocess
 import sys
 
-here = os.path.dirname(os.path.abspath(__file__))
-parser = argparse.ArgumentParser()
+from side_by_side import add_composer, alternate, last_json, median, options, ratio_of, script
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument('--source', required=True)
-parser.add_argument('--images', default='100')
-parser.add_argument('--resolution', default='224')
-parser.add_argument('--repeats', default='3')
+parser.add_argument('--images', type=int, default=100)
+parser.add_argument('--resolution', type=int, default=224)
+parser.add_argument('--repeats', type=int, default=3)
 parser.add_argument('--pairs', type=int, default=5)
 parser.add_argument('--python', default=sys.executable)
-parser.add_argument('--composer', default=os.path.join(here, '../build/release/bin/composer'))
+add_composer(parser)
 args = parser.parse_args()
+settings = options(args, 'source', 'images', 'resolution', 'repeats')
 
-
-def run(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
-common = []
-for name in ('source', 'images', 'resolution', 'repeats'):
-    common += ['--' + name, getattr(args, name)]
-ours, theirs = [], []
-for _ in range(args.pairs):
-    theirs.append(run([args.python, os.path.join(here, 'pillow_image_ops.py')] + common))
-    ours.append(run([args.composer, 'bench', 'image', '--json'] + common))
+theirs, ours = alternate(args.pairs,
+                         lambda: last_json([args.python, script('pillow_image_ops.py')] + settings),
+                         lambda: last_json([args.composer, 'bench', 'image', '--json'] + settings))
 
 
 def per_op(value):
-    return {op: value(op) for op in ours[0]['images_per_s']}
-
-
-def median(results, op):
-    return round(statistics.median(result['images_per_s'][op] for result in results), 1)
+    """value: of the figure that picks one operation's rate from a result."""
+    return {op: value(lambda result, op=op: result['images_per_s'][op]) for op in ours[0]['images_per_s']}
 
 
 print(json.dumps(dict(
-    peer=theirs[0]['peer'], images=ours[0]['images'], resolution=int(args.resolution), pairs=args.pairs,
-    images_per_s=per_op(lambda op: median(ours, op)), peer_images_per_s=per_op(lambda op: median(theirs, op)),
-    ratio=per_op(lambda op: round(statistics.median(
-        a['images_per_s'][op] / b['images_per_s'][op] for a, b in zip(ours, theirs)), 2)))))
+    peer=theirs[0]['peer'], images=ours[0]['images'], resolution=args.resolution, pairs=args.pairs,
+    images_per_s=per_op(lambda rate: round(median(ours, rate), 1)),
+    peer_images_per_s=per_op(lambda rate: round(median(theirs, rate), 1)),
+    ratio=per_op(lambda rate: ratio_of(ours, theirs, rate)))))

@@ -8,52 +8,29 @@ peak memory over PyTorch's (resident set, on the CPU). --compile: the peer uses 
 """
 import argparse
 import json
-import os
-import statistics
-import subprocess
 import sys
 
-here = os.path.dirname(os.path.abspath(__file__))
+from side_by_side import add_composer, alternate, comparison, last_json, median, options, script
 
-
-def run(command):
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
-parser = argparse.ArgumentParser()
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument('--model', default='resnet50')
-parser.add_argument('--batch_size', default='16')
-parser.add_argument('--resolution', default='224')
+parser.add_argument('--batch_size', type=int, default=16)
+parser.add_argument('--resolution', type=int, default=224)
 parser.add_argument('--precision', default='amp_bf16')
-parser.add_argument('--steps', default='5')
-parser.add_argument('--repeats', default='1')
+parser.add_argument('--steps', type=int, default=5)
+parser.add_argument('--repeats', type=int, default=1)
 parser.add_argument('--pairs', type=int, default=5)
 parser.add_argument('--compile', action='store_true')
-parser.add_argument('--composer', default=os.path.join(here, '../build/release/bin/composer'))
+add_composer(parser)
 args = parser.parse_args()
+settings = options(args, 'model', 'batch_size', 'resolution', 'precision', 'steps', 'repeats')
 
-common = []
-for name in ('model', 'batch_size', 'resolution', 'precision', 'steps', 'repeats'):
-    common += ['--' + name, getattr(args, name)]
-ours, theirs = [], []
-for _ in range(args.pairs):
-    theirs.append(run([sys.executable, os.path.join(here, 'torch_step.py')] + common + ['--compile'] * args.compile))
-    ours.append(run([args.composer, 'bench', 'step', '--json'] + common))
-
-
-def rates(results):
-    return [result['images_per_s'] for result in results]
-
-
-def memory(results):
-    return statistics.median(result['max_rss_mb'] for result in results)
-
-
+theirs, ours = alternate(
+    args.pairs,
+    lambda: last_json([sys.executable, script('torch_step.py')] + settings + ['--compile'] * args.compile),
+    lambda: last_json([args.composer, 'bench', 'step', '--json'] + settings))
 print(json.dumps(dict(
-    model=args.model, batch_size=int(args.batch_size), resolution=int(args.resolution), precision=args.precision,
+    model=args.model, batch_size=args.batch_size, resolution=args.resolution, precision=args.precision,
     device=ours[0]['device'], peer=theirs[0]['peer'] + (' compile' if args.compile else ' eager'), pairs=args.pairs,
-    images_per_s=statistics.median(rates(ours)), peer_images_per_s=statistics.median(rates(theirs)),
-    memory_ratio=round(memory(ours) / memory(theirs), 3),
-    ratio_best=round(max(rates(ours)) / max(rates(theirs)), 3),
-    ratio=round(statistics.median(a / b for a, b in zip(rates(ours), rates(theirs))), 3))))
+    memory_ratio=round(median(ours, 'max_rss_mb') / median(theirs, 'max_rss_mb'), 3),
+    **comparison(ours, theirs, 'images_per_s'))))

@@ -50,7 +50,7 @@ class TiledSource final : public Source {
   }
   int64_t page(int64_t index) const override { return source_->page(inner(index)); }
   void will_need(int64_t index) const override { source_->will_need(inner(index)); }
-  void epoch_done() override { source_->epoch_done(); }
+  void save_indices() override { source_->save_indices(); }
 
  private:
   int64_t inner(int64_t index) const { return index % source_->size(); }
@@ -59,10 +59,18 @@ class TiledSource final : public Source {
   int64_t times_;
 };
 
-ImageLoaderOptions pipeline_of(const LoaderSetting& setting, const Source& source) {
+bool is_small(const Source& source) {
   ReadScratch scratch;
+  try {
+    return source.size() > 0 && source.open(0, scratch).size == ImageSize{32, 32};
+  } catch (const RunError&) {
+    return false;  // the loader will tell
+  }
+}
+
+ImageLoaderOptions pipeline_of(const LoaderSetting& setting, const Source& source) {
   const bool train = setting.pipeline == "train";
-  const bool small = source.size() > 0 && source.open(0, scratch).size == ImageSize{32, 32};
+  const bool small = is_small(source);
   Transform transform{
       .kind = train   ? small ? Transform::Kind::pad_and_crop : Transform::Kind::random_resized_crop
               : small ? Transform::Kind::whole

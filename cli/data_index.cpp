@@ -43,8 +43,15 @@ void make_indices(Source& source, int threads, Counts& counts) {
       return {};
     };
   };
-  in_order(source.size(), threads, make_worker);
-  source.epoch_done();
+  in_order(source.size(), thread_count(threads), make_worker);
+  source.save_indices();
+}
+
+/// Nothing when there is no such file.
+std::optional<FileStamp> change_of(const std::string& file) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error)) return std::nullopt;
+  return stamp_of(file);
 }
 
 /// The folders whose side files a training on `path` looks at.
@@ -85,11 +92,11 @@ int data_index_command(const Words& words) {
     } else {
       source = std::make_shared<BetonSource>(part, 3);
     }
+    const std::string file = index_file_of(part);
+    const auto before = change_of(file);
     Counts counts;
     make_indices(*source, threads, counts);
-    const std::string file = index_file_of(part);
-    if (counts.made > 0 && !fs::is_regular_file(file, error))
-      throw RunError(file + ": cannot be written");
+    if (counts.made > 0 && change_of(file) == before) throw RunError(file + ": cannot be written");
     if (json) {
       std::cout << nlohmann::ordered_json{{"file", file},
                                           {"made", counts.made.load()},

@@ -1,7 +1,6 @@
 // The subcommands `data hash` and `data verify`: they decode every sample.
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -11,10 +10,12 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/in_order.h"
+#include "cli/sources.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/storage/mapped_file.h"
 #include "data/beton/decode_whole.h"
+#include "data/beton/source.h"
 #include "data/formats/decode.h"
 #include "data/sha256.h"
 
@@ -24,51 +25,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-/// Whether a file is to be read as .beton: by its name, else by its first bytes.
-bool is_beton(const fs::path& path) {
-  const auto ending = path.extension();
-  if (ending == ".beton" || ending == ".ffcv") return true;
-  char head[2] = {};
-  std::ifstream(path, std::ios::binary).read(head, 2);
-  return head[0] == 2 && head[1] == 0;
-}
-
 void add_threads(CLI::App& app, int& threads) {
   app.add_option("--num_workers", threads, "threads; 0 = one for each processor")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-}
-
-/// Whether following this link to a folder would lead in circles.
-bool leads_back(const fs::path& link) {
-  std::error_code error;
-  const auto target = fs::canonical(link, error);
-  const auto here = fs::canonical(link.parent_path(), error);
-  return error || std::mismatch(target.begin(), target.end(), here.begin(), here.end()).first ==
-                      target.end();
-}
-
-/// All files below the folder in the order of their paths; hidden ones (such as an index of ours)
-/// are left out, and what is no file (a pipe).
-std::vector<std::string> files_below(const fs::path& folder) {
-  std::vector<std::string> files;
-  std::error_code error, unknown;
-  const auto follow = fs::directory_options::follow_directory_symlink;
-  for (fs::recursive_directory_iterator at(folder, follow, error), end; !error && at != end;
-       at.increment(error)) {
-    const auto type = at->status(unknown).type();
-    const bool hidden = at->path().filename().string().starts_with('.');
-    if (type == fs::file_type::directory) {
-      if (hidden || (at->is_symlink(unknown) && leads_back(at->path())))
-        at.disable_recursion_pending();
-    } else if (!hidden && (type == fs::file_type::regular || type == fs::file_type::not_found)) {
-      files.push_back(at->path().string());
-    }
-  }
-  if (error) throw UserError(folder.string() + ": cannot be read: " + error.message());
-  if (files.empty()) throw UserError(folder.string() + ": has no files");
-  std::sort(files.begin(), files.end());
-  return files;
 }
 
 /// The files that a path means which is no .beton file.

@@ -221,7 +221,11 @@ class SideFile {
     writer_->add(static_cast<uint64_t>(row), index);
   }
   void finish() {
-    if (writer_) writer_->finish(stamp_of(output_));
+    std::error_code error;
+    if (writer_)
+      writer_->finish(stamp_of(output_));
+    else
+      fs::remove(index_file_of(output_), error);  // of a file that was replaced
   }
 
  private:
@@ -289,6 +293,20 @@ WriteReport write(const Source& source, Setting& s, double& seconds) {
   return report;
 }
 
+void warn_of_options_without_effect(const CLI::App& app, const Setting& s) {
+  const WriteMode mode = s.write.pack.mode;
+  const auto warn = [&](const char* option, bool useful, const char* why) {
+    if (app.count(option) > 0 && !useful) log::warn(std::string(option) + " has no effect" + why);
+  };
+  warn("--chunk_size", false, "");
+  warn("--split", s.format != "beton", ": a .beton file is one part");
+  warn("--smart_threshold", mode == WriteMode::smart, " without --write_mode smart");
+  warn("--compress_probability", mode == WriteMode::proportion, " without --write_mode proportion");
+  warn("--seed", mode == WriteMode::proportion, " without --write_mode proportion");
+  warn("--jpeg_quality", mode != WriteMode::raw, " with --write_mode raw");
+  warn("--passthrough", mode != WriteMode::raw, " with --write_mode raw");
+}
+
 }  // namespace
 
 int data_write_command(const Words& words) {
@@ -309,7 +327,7 @@ int data_write_command(const Words& words) {
   check_output(s);
   const auto source = open(s);
   s.write.rows = chosen_rows(s, source->size());
-  if (s.chunk_size != 0) log::info("--chunk_size has no effect");
+  warn_of_options_without_effect(app, s);
   double seconds = 0;
   try {
     const auto report = write(*source, s, seconds);

@@ -7,9 +7,12 @@
 #include "cli/arguments.h"
 #include "cli/assemble.h"
 #include "cli/commands.h"
+#include "cli/sources.h"
 #include "composer/error.h"
 #include "composer/interrupt.h"
 #include "composer/logging/log.h"
+#include "data/beton/source.h"
+#include "data/datasets/image_folder.h"
 
 namespace composer {
 namespace {
@@ -29,35 +32,17 @@ Recipe resolve_for_use(const std::string& file, const Words& overrides) {
   return recipe;
 }
 
-bool looks_like_image(const fs::path& path) {
-  auto extension = path.extension().string();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
-  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
-}
-
+/// The images that --source means; a .beton file stays one.
 std::vector<std::string> files_of(const fs::path& source) {
-  if (!fs::exists(source)) throw UserError("--source: " + source.string() + " does not exist");
-  if (source.extension() == ".beton")
-    throw UserError(
-        "--source: .beton files come with a later version; give an image or a folder of images");
-  if (!fs::is_directory(source)) return {source.string()};
-  std::vector<std::string> files;
-  size_t others = 0;
-  for (const auto& entry :
-       fs::recursive_directory_iterator(source, fs::directory_options::follow_directory_symlink)) {
-    if (!entry.is_regular_file()) continue;
-    if (looks_like_image(entry.path()))
-      files.push_back(entry.path().string());
-    else
-      ++others;
-  }
-  if (files.empty())
-    throw UserError("--source: no .jpg, .jpeg or .png files in " + source.string());
+  std::error_code error;
+  if (!fs::exists(source, error))
+    throw UserError("--source: " + source.string() + " does not exist");
+  if (!fs::is_directory(source, error)) return {source.string()};
+  auto files = files_below(source);
+  const auto others = std::erase_if(files, [](const auto& file) { return !has_image_name(file); });
+  if (files.empty()) throw UserError("--source: no image files in " + source.string());
   if (others > 0)
-    log::warn("--source: left out " + std::to_string(others) +
-              " files that are no .jpg, .jpeg or .png");
-  std::sort(files.begin(), files.end());
+    log::warn("--source: left out " + std::to_string(others) + " files that are no images");
   return files;
 }
 
@@ -88,15 +73,17 @@ int eval_command(const Words& words) {
 }
 
 int predict_command(const Words& words) {
-  CLI::App app("Classifies images: one JSON object a line with source, classes and probabilities.",
-               "predict");
+  CLI::App app(
+      "Classifies images: one JSON object a line with source (or index), classes "
+      "and\nprobabilities.",
+      "predict");
   std::string file = "quickstart", source;
   int64_t top_k = 5;
   bool logits_too = false;
   app.add_option(
       "-f,--file", file,
       "recipe: a path, or a name from `composer list recipes` (default: the quickstart)");
-  app.add_option("--source", source, "an image, or a folder of images")->required();
+  app.add_option("--source", source, "an image, a folder of images, or a .beton file")->required();
   app.add_option("--top_k", top_k, "classes to show, the likeliest first")
       ->check(CLI::PositiveNumber);
   app.add_flag("--logits", logits_too, "all logits too");
@@ -109,13 +96,23 @@ int predict_command(const Words& words) {
   const auto files = files_of(source);
   auto options = loader_options(recipe, false);
   options.subset_num_batches.reset();
+  if (options.on_bad_sample == OnBadSample::replace) {
+    log::warn("dataloader.on_bad_sample: replace: bad images are left out, as with skip");
+    options.on_bad_sample = OnBadSample::skip;
+  }
   const auto loader = recipe.val_dataset->build()->open_files(files, options);
   Trainer trainer(assemble_model(recipe));
-  size_t index = 0;
-  trainer.predict(*loader, [&](const at::Tensor& logits) {
+  const bool rows = files.size() == 1 && is_beton(files[0]);
+  trainer.predict(*loader, [&](const at::Tensor& logits, const at::Tensor& samples) {
     const auto [values, classes] = at::softmax(logits, 1).topk(std::min(top_k, logits.size(1)), 1);
     for (int64_t i = 0; i < logits.size(0); ++i) {
-      ordered_json line{{"source", files.at(index++)}, {"classes", ordered_json::array()}};
+      const auto sample = samples.const_data_ptr<int64_t>()[i];
+      ordered_json line;
+      if (rows)
+        line["index"] = sample;
+      else
+        line["source"] = files.at(static_cast<size_t>(sample));
+      line["classes"] = ordered_json::array();
       for (const double c : numbers(classes[i])) line["classes"].push_back(static_cast<int64_t>(c));
       line["probabilities"] = numbers(values[i]);
       if (logits_too) line["logits"] = numbers(logits[i]);

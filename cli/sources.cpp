@@ -12,16 +12,42 @@ namespace composer {
 
 namespace fs = std::filesystem;
 
-std::shared_ptr<FileSource> open_folder_files(const std::string& folder) {
-  std::vector<std::string> files;
+namespace {
+
+/// Whether following this link to a folder would lead in circles.
+bool leads_back(const fs::path& link) {
   std::error_code error;
-  const auto options = fs::directory_options::follow_directory_symlink;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, options)) {
-    if (entry.is_regular_file(error) && !entry.path().filename().string().starts_with('.'))
-      files.push_back(entry.path().string());
+  const auto target = fs::canonical(link, error);
+  const auto here = fs::canonical(link.parent_path(), error);
+  return error || std::mismatch(target.begin(), target.end(), here.begin(), here.end()).first ==
+                      target.end();
+}
+
+}  // namespace
+
+std::vector<std::string> files_below(const fs::path& folder) {
+  std::vector<std::string> files;
+  std::error_code error, unknown;
+  const auto follow = fs::directory_options::follow_directory_symlink;
+  for (fs::recursive_directory_iterator at(folder, follow, error), end; !error && at != end;
+       at.increment(error)) {
+    const auto type = at->status(unknown).type();
+    const bool hidden = at->path().filename().string().starts_with('.');
+    if (type == fs::file_type::directory) {
+      if (hidden || (at->is_symlink(unknown) && leads_back(at->path())))
+        at.disable_recursion_pending();
+    } else if (!hidden && (type == fs::file_type::regular || type == fs::file_type::not_found)) {
+      files.push_back(at->path().string());
+    }
   }
-  if (files.empty()) throw UserError(folder + ": has no files");
+  if (error) throw UserError(folder.string() + ": cannot be read: " + error.message());
+  if (files.empty()) throw UserError(folder.string() + ": has no files");
   std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::shared_ptr<FileSource> open_folder_files(const std::string& folder) {
+  const auto files = files_below(folder);
   auto source = std::make_shared<FileSource>(3);
   for (const auto& file : files) source->add(file, 0);
   source->index_below(folder);

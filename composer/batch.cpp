@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "composer/device.h"
+
 namespace composer {
 
 at::Tensor Target::dense(int64_t num_classes) const {
@@ -20,9 +22,7 @@ Target Target::slice(int64_t begin, int64_t end) const {
 }
 
 Target Target::to(at::Device device) const {
-  const auto moved = [&](const at::Tensor& t) {
-    return t.defined() ? t.to(device, t.scalar_type(), /*non_blocking=*/true) : t;
-  };
+  const auto moved = [&](const at::Tensor& t) { return t.defined() ? copy_to(device, t) : t; };
   return {moved(classes), moved(other_classes), moved(other_weight), smoothing};
 }
 

@@ -5,6 +5,9 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 #include <sys/resource.h>
 
@@ -64,6 +67,24 @@ std::string describe(at::Device device) {
 
 void synchronize(at::Device device) {
   if (!device.is_cpu()) at::accelerator::synchronizeDevice(device.index());
+}
+
+at::Tensor copy_to(at::Device device, const at::Tensor& tensor) {
+  const auto copy = [&] { return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true); };
+  if (device.is_cpu() || !tensor.is_pinned()) return copy();
+  const c10::impl::VirtualGuardImpl streams(device.type());
+  static const c10::Stream copying = streams.getStreamFromGlobalPool(device);
+  const c10::Stream computing = streams.getStream(device);
+  at::Tensor copied;
+  {
+    const c10::StreamGuard guard(copying);
+    copied = copy();
+  }
+  c10::Event done(device.type());
+  done.record(copying);
+  done.block(computing);
+  copied.record_stream(computing);
+  return copied;
 }
 
 int64_t peak_memory_bytes(at::Device device) {

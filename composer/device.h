@@ -19,6 +19,10 @@ std::string describe(at::Device device);
 
 void synchronize(at::Device device);
 
+/// A copy on the device. From pinned memory it runs beside what the device computes, on a stream of
+/// its own, which only later work waits for.
+at::Tensor copy_to(at::Device device, const at::Tensor& tensor);
+
 /// Most memory held so far: of the process on the CPU (resident set), of the allocator on a GPU.
 int64_t peak_memory_bytes(at::Device device);
 

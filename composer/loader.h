@@ -82,8 +82,9 @@ class Dataset {
   /// yet.
   virtual std::unique_ptr<Loader> open(const LoaderOptions& options) const = 0;
 
-  /// The given image files through this set's evaluation transforms, in the given order, classes
-  /// all 0.
+  /// The given image files, or the samples of one .beton file, through this set's evaluation
+  /// transforms, in order. Class i is the i-th file or sample: bad ones may be left out. Throws
+  /// UserError naming files that are missing or of the wrong kind.
   virtual std::unique_ptr<Loader> open_files(std::vector<std::string> files,
                                              const LoaderOptions& options) const = 0;
 

@@ -227,7 +227,12 @@ void Trainer::start_loader() {
                       " both decide the size of images; use one of them");
     plan = std::move(sizes), planner = algorithm.name;
   }
-  train_loader_->start(state_.time.epoch, state_.time.batch_in_epoch, std::move(plan));
+  const auto& time = state_.time;
+  // The loader counts batches by its own epochs; a run that once had others is elsewhere.
+  const int64_t ahead =
+      time.batch - (time.epoch * schedule_.batches_per_epoch + time.batch_in_epoch);
+  if (plan && ahead != 0) plan = [plan, ahead](int64_t batch) { return plan(batch + ahead); };
+  train_loader_->start(time.epoch, time.batch_in_epoch, std::move(plan));
 }
 
 bool Trainer::stopping() {
@@ -396,7 +401,7 @@ Trainer::Metrics Trainer::evaluate() {
   return run_evaluation();
 }
 
-void Trainer::predict(Loader& loader, const std::function<void(const at::Tensor&)>& receive) {
+void Trainer::predict(Loader& loader, const Receive& receive) {
   prepare();
   const at::NoGradGuard no_grad;
   state_.model->eval();
@@ -408,7 +413,7 @@ void Trainer::predict(Loader& loader, const std::function<void(const at::Tensor&
     engine_.run(Event::predict_before_forward, state_);
     forward();
     engine_.run(Event::predict_after_forward, state_);
-    receive(state_.outputs.to(at::kCPU, at::kFloat));
+    receive(state_.outputs.to(at::kCPU, at::kFloat), batch->target.classes);
     engine_.run(Event::predict_batch_end, state_);
   }
   engine_.run(Event::predict_end, state_);
@@ -428,9 +433,9 @@ void Trainer::count_hits(const Batch& microbatch) {
 void Trainer::log_accuracy() { logger_.log("metrics/train/Accuracy", hits_[0] / hits_[1]); }
 
 Batch Trainer::to_device(const Batch& batch, const Loader& loader) {
-  const auto images = batch.input.to(state_.device, at::kByte, /*non_blocking=*/true);
-  return {normalize(images, loader.normalization(), state_.memory_format),
-          batch.target.to(state_.device)};
+  return {
+      normalize(copy_to(state_.device, batch.input), loader.normalization(), state_.memory_format),
+      batch.target.to(state_.device)};
 }
 
 double Trainer::seconds() const { return steady_seconds() - clock_start_; }

@@ -61,8 +61,10 @@ class Trainer {
   /// The metrics of the whole evaluation set. load_path's weights, if given.
   Metrics evaluate();
 
-  /// Logits [N, num_classes] float32 on the CPU of each batch of `loader`, in order.
-  void predict(Loader& loader, const std::function<void(const at::Tensor& logits)>& receive);
+  /// Logits [N, num_classes] float32 on the CPU of each batch of `loader`, in order, and the
+  /// batch's classes (of Dataset::open_files: which sample each row is).
+  using Receive = std::function<void(const at::Tensor& logits, const at::Tensor& classes)>;
+  void predict(Loader& loader, const Receive& receive);
 
   const State& state() const { return state_; }
   Engine& engine() { return engine_; }

@@ -224,6 +224,7 @@ ImageLoader::~ImageLoader() {
   }
   work_there_.notify_all();
   for (auto& worker : workers_) worker.join();
+  source_->save_indices();
 }
 
 void ImageLoader::start(int64_t epoch, int64_t batch, SizePlan plan) {
@@ -253,12 +254,11 @@ std::optional<Batch> ImageLoader::next() {
   if (!started_) start(0, 0, {});
   if (batch_ == batches_) {
     ++epoch_, batch_ = 0;
-    source_->epoch_done();
     if (!options_.training) pool_.clear();
     return std::nullopt;
   }
   const auto slot = common_.num_workers == 0 ? made_here() : made_by_workers();
-  ++batch_;
+  if (++batch_ == batches_) source_->save_indices();
   return batch_of(*slot);
 }
 

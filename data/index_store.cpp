@@ -43,6 +43,7 @@ static_assert(sizeof(Row) == 40);
 uint32_t checksum(uint64_t key, const FileStamp& stamp, std::span<const uint8_t> index) {
   std::array<uint64_t, 3> head{key, stamp.bytes, static_cast<uint64_t>(stamp.time)};
   const uLong begin = crc32(0, reinterpret_cast<const Bytef*>(head.data()), sizeof head);
+  if (index.empty()) return static_cast<uint32_t>(begin);  // zlib takes no null pointer
   return static_cast<uint32_t>(crc32(begin, index.data(), static_cast<uInt>(index.size())));
 }
 
@@ -256,15 +257,23 @@ bool IndexStore::save() {
     IndexWriter writer(file_);
     const uint64_t old_rows = old.table ? old.table->header.entries : 0;
     size_t next = 0;
+    std::optional<uint64_t> before;
     for (uint64_t i = 0; i < old_rows || next < fresh.size();) {
       const Row row = i < old_rows ? old.table->row(i) : Row{};
+      const auto kept = i < old_rows ? old.table->index_of(row) : std::nullopt;
+      if (i < old_rows && (!kept || (before && row.key <= *before))) {  // damaged
+        ++i;
+        continue;
+      }
       if (next < fresh.size() && (i == old_rows || fresh[next]->key <= row.key)) {
         const Entry* entry = fresh[next];
         if (i < old_rows && entry->key == row.key) ++i;
         while (next < fresh.size() && fresh[next]->key == entry->key) ++next;
         writer.add(entry->key, entry->index(), entry->stamp);
+        before = entry->key;
       } else {
-        if (const auto index = old.table->index_of(row)) writer.add(row.key, *index, row.stamp);
+        writer.add(row.key, *kept, row.stamp);
+        before = row.key;
         ++i;
       }
     }

@@ -17,6 +17,8 @@
 namespace composer {
 namespace {
 
+constexpr int64_t kMostFileBytes = int64_t{1} << 31;
+
 struct Descriptor {
   int number;
   ~Descriptor() {
@@ -50,9 +52,16 @@ void copy_to(const ImageView& from, Image& image) {
   copy_pixels(from, false, image.pixels.data());
 }
 
-ImagePart decode_part(const StoredImage& image, const JpegRequest& request, ReadScratch& scratch) {
+/// stored: the size that the stream should have.
+ImagePart decode_part(const StoredImage& image, ImageSize stored, const JpegRequest& request,
+                      ReadScratch& scratch) {
   std::vector<uint8_t>* recorded = image.record != nullptr ? &scratch.index : nullptr;
   const auto part = scratch.decoder.decode(image.bytes, request, image.index.bytes, recorded);
+  const auto up = [&](int64_t side) { return (side + request.scale - 1) / request.scale; };
+  if (part.whole != ImageSize{up(stored.height), up(stored.width)}) {
+    throw RunError("the JPEG is not " + std::to_string(stored.width) + " x " +
+                   std::to_string(stored.height) + ", as the file says");
+  }
   if (recorded != nullptr) {
     image.record->record(image.sample, image.key, scratch.index, image.stamp);
   }
@@ -65,7 +74,7 @@ ImagePart decode_turned(const StoredImage& image, const JpegRequest& request,
   const bool lying = image.orientation >= 5;
   const ImageSize stored = lying ? ImageSize{image.size.width, image.size.height} : image.size;
   const Box box = stored_box(request.region, stored, image.orientation);
-  const auto part = decode_part(image, {.region = box, .dct = request.dct}, scratch);
+  const auto part = decode_part(image, stored, {.region = box, .dct = request.dct}, scratch);
   orient(part.pixels, image.orientation, scratch.upright);
   return {scratch.upright.view(), request.region, image.size};
 }
@@ -93,22 +102,27 @@ ImagePart read_part(const StoredImage& image, const JpegRequest& request, int64_
   } else if (image.orientation != 1) {
     part = decode_turned(image, request, scratch);
   } else {
-    part = decode_part(image, request, scratch);
+    part = decode_part(image, image.size, request, scratch);
   }
   if (channels == 1 && part.pixels.channels == 3) {
-    copy_to(part.pixels, scratch.image);
-    to_gray(scratch.image);
-    part.pixels = scratch.image.view();
+    Image& gray = image.jpeg ? scratch.image : scratch.upright;  // not where the pixels lie
+    copy_to(part.pixels, gray);
+    to_gray(gray);
+    part.pixels = gray.view();
   }
   return part;
 }
 
 FileStamp read_file(const char* path, std::vector<uint8_t>& bytes) {
-  const Descriptor file{::open(path, O_RDONLY | O_CLOEXEC)};
+  // Without O_NONBLOCK a pipe would be waited for.
+  const Descriptor file{::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.number < 0) fail("cannot open the file");
   struct stat status {};
   if (::fstat(file.number, &status) != 0) fail("cannot read the file");
   if (!S_ISREG(status.st_mode)) throw RunError("not a regular file");
+  if (status.st_size > kMostFileBytes) {
+    throw RunError("the file is too large: " + std::to_string(status.st_size) + " bytes");
+  }
   bytes.resize(static_cast<size_t>(status.st_size));
   size_t done = 0;
   while (done < bytes.size()) {
@@ -159,7 +173,7 @@ StoredImage FileSource::open(int64_t index, ReadScratch& scratch) const {
   return image;
 }
 
-void FileSource::epoch_done() {
+void FileSource::save_indices() {
   if (indices_) indices_->save();
 }
 
@@ -174,7 +188,7 @@ std::shared_ptr<Source> open_image_files(const std::vector<std::string>& files, 
     } else if (!std::filesystem::is_regular_file(status)) {
       problems.push_back(file + ": not a file; expected an image");
     } else {
-      source->add(file, 0);
+      source->add(file, source->size());
     }
   }
   if (!problems.empty()) throw UserError(std::move(problems));

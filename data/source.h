@@ -55,8 +55,8 @@ class Source {
   virtual int64_t page(int64_t) const { return 0; }
   /// Asks the system to read the sample ahead.
   virtual void will_need(int64_t) const {}
-  /// Called between epochs: keeps what was learnt about the files.
-  virtual void epoch_done() {}
+  /// Called at the end of epochs, and at the loader's: keeps the crop indices that were recorded.
+  virtual void save_indices() {}
 };
 
 /// Looks up the stream's index, and asks for its recording where it was never looked at.
@@ -82,7 +82,7 @@ class FileSource : public Source {
   int64_t label(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
   std::string name(int64_t index) const override { return path(index); }
   StoredImage open(int64_t index, ReadScratch& scratch) const override;
-  void epoch_done() override;
+  void save_indices() override;
 
  private:
   const char* path(int64_t index) const {
@@ -100,7 +100,8 @@ class FileSource : public Source {
   std::unique_ptr<IndexStore> indices_;
 };
 
-/// The given files with class 0. Throws UserError that names those that are missing or no files.
+/// The given files; the class of each is its place. Throws UserError that names those that are
+/// missing or no files.
 std::shared_ptr<Source> open_image_files(const std::vector<std::string>& files, int64_t channels);
 
 /// The whole file. Throws RunError with the reason, without the name.

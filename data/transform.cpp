@@ -59,7 +59,8 @@ void Pipeline::resize(const StoredImage& image, const Box& box, ImageSize size, 
     request.region = {box.top + window.top, box.left + window.left, window.height, window.width};
     return copy_pixels(read_part(image, request, channels_, scratch_).pixels, flip, out);
   }
-  if (transform_.scaled_decode && image.jpeg && image.orientation == 1) {
+  const bool triangle = transform_.filter == ResizeFilter::triangle;
+  if (transform_.scaled_decode && triangle && image.jpeg && image.orientation == 1) {
     request.scale = decode_scale(box, size);
   }
   if (request.scale == 1) {

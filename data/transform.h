@@ -31,7 +31,8 @@ struct Transform {
   Border border{};           ///< of pad_and_crop
   ResizeFilter filter = ResizeFilter::triangle;
   Dct dct = Dct::accurate;
-  /// Decode JPEG at 1/2, 1/4 or 1/8 where a crop is at least twice, four or eight times the result.
+  /// With the triangle filter: decode JPEG at 1/2, 1/4 or 1/8 where a crop is at least twice, four
+  /// or eight times the result.
   bool scaled_decode = false;
   /// center_crop as FFCV: the middle square of size/resize_size of the shorter side, then the size.
   bool ffcv_center = false;

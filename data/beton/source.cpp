@@ -47,7 +47,11 @@ StoredImage BetonSource::open(int64_t index, ReadScratch&) const {
 }
 
 int64_t BetonSource::page(int64_t index) const {
-  return static_cast<int64_t>(file_.page(index, image_field_));
+  try {
+    return static_cast<int64_t>(file_.page(index, image_field_));
+  } catch (const RunError&) {
+    return 0;  // open() will tell
+  }
 }
 
 void BetonSource::will_need(int64_t index) const {
@@ -55,12 +59,22 @@ void BetonSource::will_need(int64_t index) const {
   try {
     bytes = file_.image(index, image_field_).bytes;
   } catch (const RunError&) {
-    return;  // read() will tell
+    return;  // open() will tell
   }
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(bytes.data()) / page * page;
   const auto end = reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size();
   ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_WILLNEED);
+}
+
+bool is_beton(const fs::path& path) {
+  const auto ending = path.extension();
+  if (ending == ".beton" || ending == ".ffcv") return true;
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return false;
+  char head[2] = {};
+  std::ifstream(path, std::ios::binary).read(head, 2);
+  return head[0] == 2 && head[1] == 0;
 }
 
 std::string copy_to_folder(const std::string& path, const std::string& folder) {

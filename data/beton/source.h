@@ -1,6 +1,7 @@
 // The samples of a .beton file: its first image field and its first integer field.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -9,7 +10,7 @@
 
 namespace composer {
 
-class BetonSource final : public Source {
+class BetonSource : public Source {
  public:
   /// channels: 3, or 1 to turn every image gray. Throws UserError when the file cannot be read, or
   /// has no image field or no integer field.
@@ -24,7 +25,7 @@ class BetonSource final : public Source {
   StoredImage open(int64_t index, ReadScratch& scratch) const override;
   int64_t page(int64_t index) const override;
   void will_need(int64_t index) const override;
-  void epoch_done() override { indices_->save(); }
+  void save_indices() override { indices_->save(); }
 
  private:
   BetonFile file_;
@@ -32,6 +33,9 @@ class BetonSource final : public Source {
   size_t image_field_ = 0, label_field_ = 0;
   std::unique_ptr<IndexStore> indices_;
 };
+
+/// Whether a file is to be read as .beton: by its name (.beton, .ffcv), else by its first bytes.
+bool is_beton(const std::filesystem::path& path);
 
 /// Copies the file to the folder, with a progress line in the log, unless the same file (by size
 /// and time) is there already; returns the copy's path. For folders on a disk of the machine's own.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "composer/clock.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "data/beton/source.h"
@@ -23,21 +24,65 @@ OrderKind order_of(const DatasetParams& params) {
   return OrderKind::random;
 }
 
-void write(const Source& source, const std::string& path) {
+/// Lines in the log, each a quarter of a minute after the last.
+class Progress {
+ public:
+  void operator()(int64_t done, int64_t total) {
+    const double now = steady_seconds();
+    if (now - told_ < 15) return;
+    told_ = now;
+    const double left =
+        (now - begin_) * static_cast<double>(total - done) / static_cast<double>(done);
+    log::info(std::to_string(done) + " of " + std::to_string(total) + " images, " +
+              std::to_string(static_cast<int64_t>(left) / 60 + 1) + " min left");
+  }
+
+ private:
+  double begin_ = steady_seconds(), told_ = begin_;
+};
+
+void write(const Source& source, const std::string& path, OnBadSample on_bad_sample) {
+  const fs::path folder = fs::absolute(path).parent_path();
+  std::error_code error;
+  if (!fs::is_directory(folder, error))
+    throw UserError("ffcv_dir: there is no folder '" + folder.string() + "' to write into");
   log::info("writing " + path);
   WriteOptions options;
+  options.progress = Progress();
+  if (on_bad_sample == OnBadSample::skip) options.on_bad_sample = BadImage::skip;
+  if (on_bad_sample == OnBadSample::replace) options.on_bad_sample = BadImage::replace;
   // Files of images become JPEG, as small as Composer's own writing makes them; pixels stay pixels.
   const bool files = dynamic_cast<const FileSource*>(&source) != nullptr;
   options.pack.mode = files ? WriteMode::jpg : WriteMode::keep;
   if (files) options.pack.max_resolution = 500;
-  IndexWriter index(index_file_of(path));
+  std::optional<IndexWriter> index;
   options.index = [&](int64_t row, const std::vector<uint8_t>& bytes) {
-    index.add(static_cast<uint64_t>(row), bytes);
+    if (!index) index.emplace(index_file_of(path));
+    index->add(static_cast<uint64_t>(row), bytes);
   };
   const auto report = write_beton(source, path, options);
-  index.finish(stamp_of(path));
+  if (index) index->finish(stamp_of(path));
+  for (const auto& [name, reason] : report.bad) {
+    log::warn((on_bad_sample == OnBadSample::skip ? "skipped: " : "replaced by another: ") + name +
+              ": " + reason);
+  }
   log::info(path + ": " + std::to_string(report.rows) + " images, " +
             std::to_string(report.bytes / 1'000'000) + " MB");
+}
+
+/// A .beton file whose samples have their places as classes.
+class NumberedBeton final : public BetonSource {
+ public:
+  using BetonSource::BetonSource;
+  int64_t label(int64_t index) const override { return index; }
+};
+
+/// How JPEG is decoded and images are resized.
+void set_pixels(Transform& transform, const LoaderOptions& options) {
+  const bool area = options.resize_filter == "area" || options.ffcv_exact;
+  transform.filter = area ? ResizeFilter::area : ResizeFilter::triangle;
+  transform.dct = options.ffcv_exact ? Dct::fast : Dct::accurate;
+  transform.ffcv_center = options.ffcv_exact;
 }
 
 /// Whether the file takes up more than half of the memory.
@@ -51,8 +96,9 @@ bool larger_than_memory(uint64_t bytes) {
 
 std::string FfcvParams::path() const { return (fs::path(ffcv_dir) / ffcv_dest).string(); }
 
-std::shared_ptr<Source> FfcvParams::open(
-    int64_t channels, const std::function<std::shared_ptr<Source>()>& original) const {
+std::shared_ptr<Source> FfcvParams::open(int64_t channels,
+                                         const std::function<std::shared_ptr<Source>()>& original,
+                                         OnBadSample on_bad_sample) const {
   std::error_code error;
   if (ffcv_dest.empty()) throw UserError("ffcv_dest: missing; it must name the .beton file");
   if (!fs::exists(path(), error)) {
@@ -60,7 +106,7 @@ std::shared_ptr<Source> FfcvParams::open(
       throw UserError("ffcv_dest: there is no file '" + path() +
                       "'; make it with `composer data write`, or set ffcv_write_dataset: true");
     }
-    write(*original(), path());
+    write(*original(), path(), on_bad_sample);
   }
   const std::string file = ffcv_local_dir.empty() ? path() : copy_to_folder(path(), ffcv_local_dir);
   return std::make_shared<BetonSource>(file, channels);
@@ -71,7 +117,14 @@ std::optional<int64_t> FfcvParams::num_classes() const {
   if (!fs::is_regular_file(path(), error)) return std::nullopt;
   const BetonSource source(path(), 3);
   int64_t largest = -1;
-  for (int64_t i = 0; i < source.size(); ++i) largest = std::max(largest, source.label(i));
+  for (int64_t i = 0; i < source.size(); ++i) {
+    const int64_t label = source.label(i);
+    if (label < 0) {
+      throw UserError("ffcv_dest: " + source.name(i) + ": has the class " + std::to_string(label) +
+                      "; classes are numbered from 0");
+    }
+    largest = std::max(largest, label);
+  }
   return largest < 0 ? std::nullopt : std::optional(largest + 1);
 }
 
@@ -93,13 +146,17 @@ Transform padded_transform(const PaddedTransformParams& params, ImageSize size, 
   return transform;
 }
 
-std::vector<SampleTransform> augmentations(const TransformParams& params) {
+void warn_of_transforms(bool is_train, bool set) {
+  if (set && !is_train) log::warn("transforms: have no effect with is_train: false");
+}
+
+std::vector<SampleTransform> augmentations(const TransformParams& params, ImageSize size) {
   std::vector<SampleTransform> all;
   if (params.brightness > 0) all.push_back(random_brightness(params.brightness));
   if (params.contrast > 0) all.push_back(random_contrast(params.contrast));
   if (params.saturation > 0) all.push_back(random_saturation(params.saturation));
   if (params.grayscale > 0) all.push_back(random_grayscale(params.grayscale));
-  if (params.cutout > 0) all.push_back(random_cutout(params.cutout, {}));
+  if (params.cutout > 0) all.push_back(random_cutout(params.cutout, {}, 1, size.width));
   if (params.random_erasing > 0) all.push_back(random_erasing({}, params.random_erasing));
   return all;
 }
@@ -108,11 +165,9 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform tr
                                     const TransformParams& transforms, Normalization normalization,
                                     const DatasetParams& params, const LoaderOptions& options) {
   if (params.is_train) transform.flip = transforms.flip;
-  transform.filter = options.resize_filter == "area" || options.ffcv_exact ? ResizeFilter::area
-                                                                           : ResizeFilter::triangle;
-  transform.dct = options.ffcv_exact ? Dct::fast : Dct::accurate;
-  transform.ffcv_center = options.ffcv_exact;
+  set_pixels(transform, options);
   transform.scaled_decode = params.is_train && !options.ffcv_exact;
+  const ImageSize size = transform.size;
   ImageLoaderOptions loader{.transform = std::move(transform),
                             .augmentations = {},
                             .normalization = std::move(normalization),
@@ -120,20 +175,30 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform tr
                             .rows = params.rows,
                             .drop_last = params.drop_last,
                             .training = params.is_train};
-  if (params.is_train) loader.augmentations = augmentations(transforms);
+  if (params.is_train) loader.augmentations = augmentations(transforms, size);
   if (const auto* beton = dynamic_cast<const BetonSource*>(source.get())) {
     loader.read_ahead = larger_than_memory(beton->file().file_bytes());
+  } else if (loader.order == OrderKind::quasi_random) {
+    log::warn("order: quasi_random is random here: only .beton files have pages");
   }
   return make_image_loader(std::move(source), std::move(loader), options);
 }
 
 std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files, int64_t channels,
-                                         const Transform& transform, Normalization normalization,
+                                         Transform transform, Normalization normalization,
                                          const LoaderOptions& options) {
-  return make_image_loader(
-      open_image_files(files, channels),
-      {.transform = transform, .augmentations = {}, .normalization = std::move(normalization)},
-      options);
+  std::shared_ptr<Source> source;
+  if (files.size() == 1 && is_beton(files[0])) {
+    source = std::make_shared<NumberedBeton>(files[0], channels);
+  } else {
+    source = open_image_files(files, channels);
+  }
+  set_pixels(transform, options);
+  return make_image_loader(std::move(source),
+                           {.transform = std::move(transform),
+                            .augmentations = {},
+                            .normalization = std::move(normalization)},
+                           options);
 }
 
 Transform fitted(ImageSize size) {

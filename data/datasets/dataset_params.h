@@ -37,6 +37,8 @@ struct TransformParams {
 
 /// TransformParams of small images, which are padded and cropped.
 struct PaddedTransformParams : TransformParams {
+  bool operator==(const PaddedTransformParams&) const = default;
+
   int64_t padding = 4;
   std::string border = "fill";
   std::vector<int64_t> fill{0, 0, 0};
@@ -102,11 +104,13 @@ struct FfcvParams {
   }
 
   std::string path() const;
-  /// The .beton file, written first by `original` where that is asked for. channels: 1 or 3.
+  /// The .beton file, written first from `original` where that is asked for. channels: 1 or 3.
   /// Throws UserError.
   std::shared_ptr<Source> open(int64_t channels,
-                               const std::function<std::shared_ptr<Source>()>& original) const;
-  /// One more than the largest class; nothing when the file cannot be read.
+                               const std::function<std::shared_ptr<Source>()>& original,
+                               OnBadSample on_bad_sample) const;
+  /// One more than the largest class; nothing when there is no such file. Throws UserError for a
+  /// negative class.
   std::optional<int64_t> num_classes() const;
 };
 
@@ -134,17 +138,21 @@ Normalization imagenet_normalization();
 /// Training images flipped, padded and cropped as the parameters say.
 Transform padded_transform(const PaddedTransformParams& params, ImageSize size, bool is_train);
 
-/// What the parameters ask for beyond the crop.
-std::vector<SampleTransform> augmentations(const TransformParams& params);
+/// What the parameters ask for beyond the crop. size: of the images; lengths in pixels shrink with
+/// smaller ones.
+std::vector<SampleTransform> augmentations(const TransformParams& params, ImageSize size);
+
+/// Says so in the log where transforms are set for a part that is not for training.
+void warn_of_transforms(bool is_train, bool set);
 
 /// A loader as the parameters want it; training images follow a size plan.
 std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform transform,
                                     const TransformParams& transforms, Normalization normalization,
                                     const DatasetParams& params, const LoaderOptions& options);
 
-/// Image files in the given order. transform: for evaluation.
+/// Image files in the given order, or the samples of one .beton file. transform: for evaluation.
 std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files, int64_t channels,
-                                         const Transform& transform, Normalization normalization,
+                                         Transform transform, Normalization normalization,
                                          const LoaderOptions& options);
 
 /// Evaluation of a set whose images all have `size`: files of another size are resized and cropped.

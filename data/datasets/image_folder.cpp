@@ -44,6 +44,12 @@ FileKind kind_of(const fs::path& file) {
   return FileKind::other;
 }
 
+}  // namespace
+
+bool has_image_name(const fs::path& file) { return kind_of(file) == FileKind::image; }
+
+namespace {
+
 /// The files of a class, deeper folders included.
 class Collector {
  public:
@@ -111,6 +117,13 @@ std::optional<int64_t> folder_class_count(const std::string& datadir) {
   return count > 0 ? std::optional(static_cast<int64_t>(count)) : std::nullopt;
 }
 
+std::optional<int64_t> class_count(const FolderParams& params) {
+  if (!params.ffcv.use_ffcv) return folder_class_count(params.datadir);
+  const auto count = params.ffcv.num_classes();
+  // Where the file is yet to be written, the folders tell.
+  return count || !params.ffcv.ffcv_write_dataset ? count : folder_class_count(params.datadir);
+}
+
 std::shared_ptr<Source> open_class_folders(const FolderParams& params) {
   const fs::path folder = part_of(params);
   const auto names = folder_classes(params.datadir);
@@ -154,7 +167,9 @@ Transform folder_transform(const FolderParams& params, bool is_train) {
 
 std::unique_ptr<Loader> ImageFolderDataset::open(const LoaderOptions& options) const {
   const auto original = [&] { return open_class_folders(params_); };
-  const auto source = params_.ffcv.use_ffcv ? params_.ffcv.open(3, original) : original();
+  const auto source =
+      params_.ffcv.use_ffcv ? params_.ffcv.open(3, original, options.on_bad_sample) : original();
+  warn_of_transforms(params_.is_train, params_.transforms != TransformParams{});
   return open_loader(source, folder_transform(params_, params_.is_train), params_.transforms,
                      imagenet_normalization(), params_, options);
 }

@@ -1,6 +1,8 @@
 // Photographs as image files, each class in a folder of its own.
 #pragma once
 
+#include <filesystem>
+
 #include "data/datasets/dataset_params.h"
 
 namespace composer {
@@ -28,11 +30,17 @@ struct FolderParams : DatasetParams {
 /// class without images, files of unreadable formats.
 std::shared_ptr<Source> open_class_folders(const FolderParams& params);
 
+/// Whether a file's name ends like those of the images that can be read (.jpg, .png, ...).
+bool has_image_name(const std::filesystem::path& file);
+
 /// Names of the classes, in order; empty when there is no such folder.
 std::vector<std::string> folder_classes(const std::string& datadir);
 
 /// How many there are; nothing when there is none.
 std::optional<int64_t> folder_class_count(const std::string& datadir);
+
+/// How many classes the .beton file or the folders have; nothing when there are none.
+std::optional<int64_t> class_count(const FolderParams& params);
 
 /// Training: a random resized crop and flip. Evaluation: the middle.
 Transform folder_transform(const FolderParams& params, bool is_train);
@@ -48,9 +56,7 @@ class ImageFolderDataset final : public Dataset {
                                      const LoaderOptions& options) const override;
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
-  std::optional<int64_t> num_classes() const override {
-    return params_.ffcv.use_ffcv ? params_.ffcv.num_classes() : folder_class_count(params_.datadir);
-  }
+  std::optional<int64_t> num_classes() const override { return class_count(params_); }
   std::vector<std::string> class_names() const override { return folder_classes(params_.datadir); }
 
  private:

@@ -11,8 +11,10 @@ std::unique_ptr<Loader> ImagenetDataset::open(const LoaderOptions& options) cons
                             .channels = 3,
                             .num_classes = kSyntheticClasses,
                             .samples = *published_samples()};
-  const auto source =
-      open_published(params_.ffcv, params_, noise, [&] { return open_class_folders(params_); });
+  const auto source = open_published(
+      params_.ffcv, params_, noise, [&] { return open_class_folders(params_); },
+      options.on_bad_sample);
+  warn_of_transforms(params_.is_train, params_.transforms != TransformParams{});
   const Transform transform = params_.use_synthetic ? Transform{.size = image_size()}
                                                     : folder_transform(params_, params_.is_train);
   return open_loader(source, transform, params_.transforms, imagenet_normalization(), params_,
@@ -27,7 +29,7 @@ std::unique_ptr<Loader> ImagenetDataset::open_files(std::vector<std::string> fil
 
 std::optional<int64_t> ImagenetDataset::num_classes() const {
   if (params_.use_synthetic) return kSyntheticClasses;
-  return params_.ffcv.use_ffcv ? params_.ffcv.num_classes() : folder_class_count(params_.datadir);
+  return class_count(params_);
 }
 
 std::vector<std::string> ImagenetDataset::class_names() const {

@@ -32,7 +32,9 @@ class MnistDataset final : public Dataset {
   }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {28, 28}; }
-  std::optional<int64_t> num_classes() const override { return 10; }
+  std::optional<int64_t> num_classes() const override {
+    return params_.ffcv.use_ffcv ? params_.ffcv.num_classes().value_or(10) : 10;
+  }
   std::vector<std::string> class_names() const override;
 
  private:

@@ -19,7 +19,8 @@ std::shared_ptr<Source> make_synthetic(const SyntheticSpec& spec);
 /// The original files, a .beton file or noise, as the parameters say.
 std::shared_ptr<Source> open_published(const FfcvParams& ffcv, const StandInParams& stand_in,
                                        SyntheticSpec noise,
-                                       const std::function<std::shared_ptr<Source>()>& original);
+                                       const std::function<std::shared_ptr<Source>()>& original,
+                                       OnBadSample on_bad_sample);
 
 class SyntheticDataset final : public Dataset {
  public:

@@ -181,9 +181,10 @@ std::optional<Box> draw_erasing(ImageSize image, const ErasingLaw& law, Random& 
   return std::nullopt;
 }
 
-SampleTransform random_cutout(int64_t side, const Rgb& fill, double p) {
+SampleTransform random_cutout(int64_t side, const Rgb& fill, double p, int64_t width) {
   return sometimes("data.cutout", p, [=](const MutableImage& image, Random& random) {
-    fill_box(image, draw_cutout(size_of(image), side, random), fill);
+    const int64_t here = width > 0 ? (side * image.width + width / 2) / width : side;
+    fill_box(image, draw_cutout(size_of(image), std::max<int64_t>(here, 1), random), fill);
   });
 }
 

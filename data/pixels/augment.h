@@ -47,7 +47,9 @@ struct ErasingLaw {
 std::optional<Box> draw_erasing(ImageSize image, const ErasingLaw& law, Random& random);
 
 // Transforms; p: how often. The draws depend on the sample's place only.
-SampleTransform random_cutout(int64_t side, const Rgb& fill, double p = 1);
+/// width: of the images that `side` was chosen for; smaller images get a smaller square. 0 = the
+/// side is the same for all.
+SampleTransform random_cutout(int64_t side, const Rgb& fill, double p = 1, int64_t width = 0);
 SampleTransform random_brightness(double magnitude, double p = 0.5);
 SampleTransform random_contrast(double magnitude, double p = 0.5);
 SampleTransform random_saturation(double magnitude, double p = 0.5);

@@ -146,6 +146,30 @@ TEST_CASE("train, evaluate, predict, look at the checkpoint", "[cli]") {
                                "runs/run/checkpoints/latest/model-00001-of-00001.safetensors"));
   CHECK(by_weights.output == evaluated.output);
 
+  // Pictures whose second is none: the others keep their names, or places in a .beton file.
+  const fs::path photos = folder.path() / "photos/a";
+  fs::create_directories(photos);
+  for (const char* name : {"1.ppm", "3.ppm"})
+    std::ofstream(photos / name) << "P6 1 1 255\n" << (name[0] == '1' ? "\x10\x20\x30" : "abc");
+  std::ofstream(photos / "2.ppm") << "no image";
+  const std::string predict = "predict -f tiny.yaml --load_path runs/run/checkpoints/latest ";
+  const auto sources = [&](const std::string& words, const char* key) {
+    const auto predicted = run(folder.path(), split(predict + words));
+    INFO(predicted.errors);
+    CHECK(predicted.status == 0);
+    std::string all;
+    std::istringstream lines(predicted.output);
+    for (std::string line; std::getline(lines, line);)
+      all += nlohmann::json::parse(line).at(key).dump() + ' ';
+    return all;
+  };
+  CHECK(sources("--source photos --on_bad_sample skip", "source") ==
+        "\"photos/a/1.ppm\" \"photos/a/3.ppm\" ");
+  REQUIRE(run(folder.path(), split("data write --format image_folder --source photos --output "
+                                   "f.beton --on_bad_sample skip"))
+              .status == 0);
+  CHECK(sources("--source f.beton", "index") == "0 1 ");
+
   const auto info = run(folder.path(), split("checkpoint info runs/run/checkpoints/latest"));
   CHECK(info.status == 0);
   CHECK(info.output.find("conv1.weight [16,3,3,3]") != std::string::npos);

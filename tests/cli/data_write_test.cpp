@@ -75,6 +75,44 @@ TEST_CASE("data write says what became of the images", "[cli]") {
   CHECK(BetonFile(folder.path() / "h.beton").integer(0, 1) == 1);
 }
 
+TEST_CASE("data write tells of options without effect, and leaves no stale side file", "[cli]") {
+  const TemporaryFolder folder;
+  make_photos(folder.path() / "photos", false);
+  REQUIRE(Process(folder.path(), write_words({})).wait().status == 0);
+  const auto done =
+      Process(folder.path(), write_words({"--overwrite", "--write_mode", "raw", "--smart_threshold",
+                                          "9", "--seed", "3", "--compress_probability", "0.3"}))
+          .wait();
+  REQUIRE(done.status == 0);
+  for (const char* option : {"--smart_threshold", "--seed", "--compress_probability"}) {
+    CHECK_THAT(done.errors, Contains(std::string(option) + " has no effect"));
+  }
+  CHECK_FALSE(fs::exists(folder.path() / "f.beton.index"));
+}
+
+TEST_CASE("data index makes a folder's side file, links in circles or not", "[cli]") {
+  const TemporaryFolder folder;
+  make_photos(folder.path() / "photos", true);
+  fs::create_directory_symlink("..", folder.path() / "photos/class0/up");
+  const auto made = Process(folder.path(), {"data", "index", "photos"}).wait();
+  INFO(made.errors);
+  CHECK(made.status == 0);
+  CHECK_THAT(made.output, Contains("6 indices made, 0 kept") || Contains("5 indices made, 0 kept"));
+  const auto again = Process(folder.path(), {"data", "index", "photos", "--json"}).wait();
+  CHECK(nlohmann::json::parse(again.output)["made"] == 0);
+}
+
+TEST_CASE("bench loader names a bad first sample", "[cli]") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder.path() / "photos/a");
+  std::ofstream(folder.path() / "photos/a/1.jpg") << "no image";
+  const auto failed = Process(folder.path(), {"bench", "loader", "--source", "photos",
+                                              "--batch_size", "1", "--epochs", "1"})
+                          .wait();
+  CHECK(failed.status == 1);
+  CHECK_THAT(failed.errors, Contains("photos/a/1.jpg"));
+}
+
 TEST_CASE("data write names a bad sample, and what it did about it", "[cli]") {
   const TemporaryFolder folder;
   make_photos(folder.path() / "photos", true);

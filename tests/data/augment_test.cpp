@@ -202,4 +202,9 @@ TEST_CASE("transforms depend on the sample's place and change as many as they sa
   CHECK((noise.bytes == before));
   random_cutout(8, {4, 4, 4})(noise.image, kPlace);
   CHECK(std::count(noise.bytes.begin(), noise.bytes.end(), 4) >= 8 * 8 * 3);
+  // Chosen for images three times as wide.
+  MutableImage small = noise.image;
+  std::fill(noise.bytes.begin(), noise.bytes.end(), 0);
+  random_cutout(9, {7, 7, 7}, 1, small.width * 3)(small, kPlace);
+  CHECK(std::count(noise.bytes.begin(), noise.bytes.end(), 7) == 3 * 3 * small.channels);
 }

@@ -44,6 +44,23 @@ TEST_CASE("pixels come back as they were written", "[data]") {
   CHECK(names_in(folder.path) == std::vector<std::string>{"f.beton"});
 }
 
+TEST_CASE("a stream of another size than its row says is refused", "[data]") {
+  const TempFolder folder;
+  {
+    BetonWriter writer(folder / "f.beton", 2);
+    const auto stream = make_jpeg(make_picture(48, 64));
+    writer.add(true, {40, 64}, stream, 1);
+    writer.add(true, {48, 64}, stream, 1);
+    writer.finish();
+  }
+  const BetonSource source(folder / "f.beton", 3);
+  ReadScratch scratch;
+  const JpegRequest request{{0, 0, 8, 8}};
+  CHECK_THROWS_WITH(read_part(source.open(0, scratch), request, 3, scratch),
+                    Catch::Matchers::Contains("64 x 40"));
+  CHECK(read_part(source.open(1, scratch), request, 3, scratch).box == request.region);
+}
+
 TEST_CASE("gray pixels become RGB", "[data]") {
   const TempFolder folder;
   const Image gray = make_picture(28, 28, 1);

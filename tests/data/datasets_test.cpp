@@ -1,3 +1,4 @@
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <catch2/catch.hpp>
@@ -12,6 +13,7 @@
 #include "data/datasets/shapes.h"
 #include "data/datasets/synthetic.h"
 #include "data/jpeg/jpeg.h"
+#include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
 
 using namespace composer;
@@ -229,7 +231,7 @@ TEST_CASE("given files go through the evaluation transforms in order", "[data]")
     const auto batches = rest_of_epoch(*loader);
     REQUIRE(batches.size() == 1);
     CHECK(batches[0].shape == shape);
-    CHECK(batches[0].classes == std::vector<int64_t>{0, 0});
+    CHECK(batches[0].classes == std::vector<int64_t>{0, 1});
     CHECK(static_cast<uint8_t>(batches[0].pixels[batches[0].pixels.size() / 4]) == 200);
     CHECK(static_cast<uint8_t>(batches[0].pixels[batches[0].pixels.size() * 3 / 4]) == 100);
   };
@@ -292,6 +294,58 @@ TEST_CASE("use_ffcv says what to do when there is no file", "[data]") {
   CHECK_THROWS_WITH(ImagenetDataset(params).open({}),
                     Contains("composer data write") && Contains("/no/such/imagenet_train.ffcv"));
   CHECK_THROWS_AS(ImagenetDataset(params).open({}), UserError);
+}
+
+TEST_CASE("use_ffcv: a missing folder, bad images and too many classes are told of", "[data]") {
+  const TempFolder folder;
+  write_file(folder / "images/a/1.jpg", gray_jpeg(90));
+  write_file(folder / "images/b/2.jpg", gray_jpeg(160));
+  write_file(folder / "images/c/3.jpg", "no image");
+  FolderParams params = folder_at(folder / "images", false);
+  params.ffcv = {.use_ffcv = true,
+                 .ffcv_dir = folder / "none",
+                 .ffcv_dest = "x.beton",
+                 .ffcv_write_dataset = true};
+  CHECK_THROWS_WITH(ImageFolderDataset(params).open({}), Contains("ffcv_dir: there is no folder"));
+  CHECK(ImageFolderDataset(params).num_classes() == 3);  // of the folders, before it is written
+  params.ffcv.ffcv_dir = folder.path.string();
+  CHECK_THROWS_WITH(ImageFolderDataset(params).open({}), Contains("c/3.jpg"));
+  CHECK(
+      ImageFolderDataset(params).open({.on_bad_sample = OnBadSample::skip})->samples_per_epoch() ==
+      2);
+  CHECK(ImageFolderDataset(params).num_classes() == 2);
+
+  FakePixels other(pictures(3));  // classes 0, -1, -2
+  write_beton(other, folder / "other.beton", options_of(WriteMode::raw));
+  MnistDataset::Params mnist;
+  mnist.ffcv = {.use_ffcv = true, .ffcv_dir = folder.path.string(), .ffcv_dest = "other.beton"};
+  CHECK_THROWS_WITH(MnistDataset(mnist).num_classes(), Contains("sample 1: has the class -1"));
+  mnist.ffcv.ffcv_dest = "x.beton";
+  CHECK(MnistDataset(mnist).num_classes() == 2);
+}
+
+TEST_CASE("a .beton file goes through the evaluation transforms, numbered", "[data]") {
+  const TempFolder folder;
+  FakePixels source(pictures(3));
+  write_beton(source, folder / "x.beton", options_of(WriteMode::raw));
+  for (const char* filter : {"triangle", "area"}) {
+    const auto loader =
+        ImageFolderDataset(folder_at("", true))
+            .open_files({folder / "x.beton"}, {.batch_size = 8, .resize_filter = filter});
+    const auto batches = rest_of_epoch(*loader);
+    REQUIRE(batches.size() == 1);
+    CHECK(batches[0].classes == std::vector<int64_t>{0, 1, 2});
+    CHECK(batches[0].shape == std::vector<int64_t>{3, 16, 16, 3});
+  }
+  CHECK(MnistDataset({}).open_files({folder / "x.beton"}, {.batch_size = 8})->next()->samples() ==
+        3);
+}
+
+TEST_CASE("a pipe among images is refused, not waited for", "[data]") {
+  const TempFolder folder;
+  REQUIRE(mkfifo((folder / "x.jpg").c_str(), 0600) == 0);
+  std::vector<uint8_t> bytes;
+  CHECK_THROWS_WITH(read_file((folder / "x.jpg").c_str(), bytes), "not a regular file");
 }
 
 TEST_CASE("sets are written as .beton where asked, and read from there with the same images",

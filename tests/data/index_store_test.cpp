@@ -102,6 +102,26 @@ TEST_CASE("a damaged side file gives no wrong index", "[data]") {
   }
 }
 
+TEST_CASE("a side file with damaged rows is mended", "[data]") {
+  const TempFolder folder;
+  const std::string file = folder / "index";
+  {
+    IndexWriter writer(file);
+    for (uint64_t key = 0; key < 50; ++key) writer.add(key, bytes_for(key));
+    writer.finish(kSource);
+  }
+  std::string bytes = read_bytes(file);
+  bytes[bytes.size() - 40 * 30 + 7] = 1;  // the key of row 20, now very large
+  write_file(file, bytes);
+  IndexStore store(file, kSource, 50);
+  CHECK_FALSE(store.find(20, 20));
+  store.record(10, 10, bytes_for(10));
+  store.record(20, 20, bytes_for(20));
+  REQUIRE(store.save());
+  const IndexStore again(file, kSource, 50);
+  for (int64_t key = 0; key < 50; ++key) CHECK(has(again, key, static_cast<uint64_t>(key)));
+}
+
 TEST_CASE("a folder that cannot be written keeps the indices in memory", "[data]") {
   const TempFolder folder;
   IndexStore store(folder / "missing/index", {}, 10);

@@ -373,6 +373,7 @@ TEST_CASE("batches are pinned where asked and there is a GPU", "[data]") {
   const auto reference = make({.workers = 0}), loader = make({.pin = true});
   const Batch batch = *loader->next();
   CHECK(batch.input.is_pinned() == cuda);
+  CHECK(at::equal(copy_to(resolve_device("auto"), batch.input).cpu(), batch.input));
   CHECK(batch.target.classes.is_pinned() == cuda);
   CHECK((plain(batch) == plain(*reference->next())));
 }

@@ -1,0 +1,99 @@
+"""What the benchmarks share: programs run in alternation, and the comparison of their figures.
+
+A program under test prints one JSON object as the last line of its standard output.
+"""
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+here = os.path.dirname(os.path.abspath(__file__))
+
+
+def script(name):
+    """The path of another file of this folder."""
+    return os.path.join(here, name)
+
+
+def add_composer(parser):
+    parser.add_argument('--composer', default=os.path.join(here, '../build/release/bin/composer'), help='the program')
+
+
+def add_ffcv(parser):
+    """--ffcv_python; FFCV 1.0.2 needs Python 3.11 or older, a compiler, and the headers of OpenCV and TurboJPEG."""
+    parser.add_argument('--ffcv_python', default=os.environ.get('COMPOSER_FFCV_PYTHON'),
+                        help='interpreter of an environment with FFCV; default: the variable COMPOSER_FFCV_PYTHON')
+
+
+def require_ffcv(parser, args):
+    if not args.ffcv_python:
+        parser.error('--ffcv_python, or the variable COMPOSER_FFCV_PYTHON, must name a Python with FFCV')
+
+
+def options(args, *names):
+    """The named arguments as command-line words; those that are None are left out."""
+    words = []
+    for name in names:
+        value = getattr(args, name)
+        if value is not None:
+            words += ['--' + name, str(value)]
+    return words
+
+
+def last_json(command):
+    """Runs the command; ends this program with the command's last words where it fails."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f'{" ".join(command)}\nended with status {done.returncode}:\n{done.stderr[-2000:]}')
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def alternate(rounds, *runs):
+    """Calls each function once a round, in their order. Gives one list of results a function."""
+    results = [[] for _ in runs]
+    for _ in range(rounds):
+        for run, found in zip(runs, results):
+            found.append(run())
+    return results
+
+
+def median(results, figure):
+    """figure: a key of the results, or a function of one."""
+    return statistics.median(figures(results, figure))
+
+
+def figures(results, figure):
+    return [figure(result) if callable(figure) else result[figure] for result in results]
+
+
+def ratio_of(ours, theirs, figure, peer_figure=None):
+    """Median over the pairs of our figure over the peer's."""
+    pairs = zip(figures(ours, figure), figures(theirs, peer_figure or figure))
+    return round(statistics.median(a / b for a, b in pairs), 3)
+
+
+def comparison(ours, theirs, key, figure=None, peer_figure=None):
+    """Medians and best of a rate, called key, of both; then best over best and the ratio of the pairs.
+
+    figure, peer_figure: where the rate is in the results, as in median(); default: under key.
+    """
+    figure = figure or key
+    peer_figure = peer_figure or figure
+    best, peer_best = max(figures(ours, figure)), max(figures(theirs, peer_figure))
+    return {key: round(median(ours, figure), 1), 'peer_' + key: round(median(theirs, peer_figure), 1),
+            'best': round(best, 1), 'peer_best': round(peer_best, 1), 'ratio_best': round(best / peer_best, 3),
+            'ratio': ratio_of(ours, theirs, figure, peer_figure)}
+
+
+def tile(source, folder, repeat):
+    """Links every file of the class folders in source into folder, `repeat` times under different names."""
+    for name in sorted(os.listdir(source)):
+        inner = os.path.join(source, name)
+        if name.startswith('.') or not os.path.isdir(inner):
+            continue
+        os.makedirs(os.path.join(folder, name))
+        for file in sorted(os.listdir(inner)):
+            for k in range(repeat):
+                os.symlink(os.path.abspath(os.path.join(inner, file)), os.path.join(folder, name, f'{k}_{file}'))
+    return folder
