@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kClasses = 10;
 constexpr int kJpegQuality = 90;
+constexpr int kDrawing = 1;  // counted up when the images change: files of older ones may lie about
 
 // Each function says whether a point lies in the shape, which fills about the circle of radius 1. y
 // points down.
@@ -120,8 +121,9 @@ std::string drawn_file(const ShapesDataset::Params& params) {
                                                         ("composer-" + std::to_string(::getuid()))
                                                   : fs::path(params.ffcv_dir);
   const std::string part = params.is_train ? "train" : "val";
-  const fs::path file = folder / ("shapes_" + part + "_" + std::to_string(samples) + "_" +
-                                  std::to_string(params.size) + ".beton");
+  const fs::path file =
+      folder / ("shapes" + std::to_string(kDrawing) + "_" + part + "_" + std::to_string(samples) +
+                "_" + std::to_string(params.size) + ".beton");
   std::error_code error;
   if (fs::is_regular_file(file, error)) return file.string();
   fs::create_directories(folder, error);
