@@ -50,6 +50,20 @@ class Random {
     return static_cast<int64_t>(product >> 32);
   }
 
+  /// Standard normal (Marsaglia's polar method).
+  double normal() {
+    for (;;) {
+      const double x = uniform(-1, 1), y = uniform(-1, 1), square = x * x + y * y;
+      if (square > 0 && square < 1) return x * std::sqrt(-2 * std::log(square) / square);
+    }
+  }
+
+  /// From the Beta distribution, a, b > 0; in [0, 1], however small or large they are.
+  double beta(double a, double b) {
+    const double x = log_gamma_draw(a), y = log_gamma_draw(b);
+    return 1 / (1 + std::exp(y - x));
+  }
+
   static std::array<uint32_t, 4> philox(std::array<uint32_t, 4> c, std::array<uint32_t, 2> k) {
     for (int round = 0; round < 10; ++round) {
       const uint64_t a = 0xD2511F53ULL * c[0], b = 0xCD9E8D57ULL * c[2];
@@ -62,6 +76,18 @@ class Random {
   }
 
  private:
+  /// Logarithm of a draw from the Gamma distribution (Marsaglia and Tsang 2000), which for a small
+  /// shape does not underflow as the draw would.
+  double log_gamma_draw(double shape) {
+    const double boost = shape < 1 ? std::log(1 - uniform()) / shape : 0;
+    const double d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+    for (;;) {
+      const double x = normal(), root = 1 + c * x, v = root * root * root;
+      if (v > 0 && std::log(1 - uniform()) < x * x / 2 + d * (1 - v + std::log(v)))
+        return std::log(d * v) + boost;
+    }
+  }
+
   static constexpr uint32_t hash(std::string_view text) {  // FNV-1a
     uint32_t value = 2166136261u;
     for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 16777619u;

@@ -49,7 +49,7 @@ class BatchNorm2d : public Layer {
 
   at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
- private:
+ protected:
   int64_t channels_;
   double eps_, momentum_;
 };

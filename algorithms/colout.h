@@ -1,0 +1,38 @@
+// colout: drops a share of the rows and columns of the images, which makes them smaller and steps
+// quicker, and regularises (MosaicML Composer's own method; no paper).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "composer/algorithm.h"
+#include "composer/random.h"
+#include "composer/recipe/params.h"
+
+namespace composer {
+
+/// Images [N, C, H, W] without random rows and columns, the same ones for all:
+/// [N, C, floor((1 - p_row) * H), floor((1 - p_col) * W)], of which at least 1 stays. The order and
+/// the memory format stay.
+at::Tensor colout(const at::Tensor& images, double p_row, double p_col, Random random);
+
+class ColOut : public Algorithm {
+ public:
+  struct Params {
+    double p_row = 0.15;
+    double p_col = 0.15;
+
+    void fields(auto&& f) {
+      f("p_row", p_row, "share of rows to drop", in(0.0, 1.0));
+      f("p_col", p_col, "share of columns to drop", in(0.0, 1.0));
+    }
+  };
+
+  explicit ColOut(Params params) : params_(params) {}
+
+  void after_dataloader(State& state) override;
+
+ private:
+  Params params_;
+};
+
+}  // namespace composer

@@ -1,0 +1,43 @@
+// cutout: blanks random squares of the images, so that the network learns to look at all of an
+// object (DeVries and Taylor 2017, arXiv:1708.04552).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <vector>
+
+#include "algorithms/whole_batch.h"
+#include "composer/algorithm.h"
+#include "composer/recipe/params.h"
+
+namespace composer {
+
+/// Images [N, C, H, W] with zeros in the boxes.
+at::Tensor cutout(const at::Tensor& images, const std::vector<ImageBox>& holes);
+
+/// The same squares for the whole batch, at another place each batch. Zero is the mean colour, as
+/// images are normalised.
+class Cutout : public Algorithm {
+ public:
+  struct Params {
+    int64_t num_holes = 1;
+    double length = 0.5;
+    bool uniform_sampling = false;
+
+    void fields(auto&& f) {
+      f("num_holes", num_holes, "squares in each image; they may overlap", at_least(1));
+      f("length", length, "side of a square, as a share of the image's shorter side", in(0.0, 1.0));
+      f("uniform_sampling", uniform_sampling,
+        "all pixels are equally often in a square, whose centre may lie outside");
+    }
+  };
+
+  explicit Cutout(Params params) : params_(params) {}
+
+  void after_dataloader(State& state) override;
+
+ private:
+  Params params_;
+};
+
+}  // namespace composer

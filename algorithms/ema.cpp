@@ -1,0 +1,71 @@
+#include "algorithms/ema.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+
+#include "composer/state.h"
+
+namespace composer {
+
+double ema_decay(double half_life, double interval) { return std::exp2(-interval / half_life); }
+
+void compute_ema(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
+                 double decay) {
+  const at::NoGradGuard no_grad;
+  struct {
+    std::vector<at::Tensor> averages, values;
+  } floating, other;
+  for (size_t i = 0; i < values.size(); ++i) {
+    auto& kind = values[i].is_floating_point() ? floating : other;
+    kind.averages.push_back(averages[i]), kind.values.push_back(values[i]);
+  }
+  if (!floating.values.empty()) at::_foreach_lerp_(floating.averages, floating.values, 1 - decay);
+  if (!other.values.empty()) at::_foreach_copy_(other.averages, other.values);
+}
+
+std::string Ema::Params::check() const {
+  const bool counted = half_life.unit == TimeUnit::epoch || half_life.unit == TimeUnit::batch;
+  const char* half = counted ? "" : "half_life: must be in ep or ba\n";
+  const char* interval = counted && update_interval && update_interval->unit != half_life.unit
+                             ? "update_interval: must be in the unit of half_life\n"
+                             : "";
+  const char* start = ema_start.unit == TimeUnit::second
+                          ? "ema_start: must be in ep, ba, sp or dur\n"
+                      : ema_start.unit == TimeUnit::duration && ema_start.value > 1
+                          ? "ema_start: must be at most 1dur\n"
+                          : "";
+  return std::string(half) + interval + start;
+}
+
+Ema::Ema(const Params& params)
+    : params_(params),
+      interval_(params.update_interval.value_or(Time{1, params.half_life.unit})),
+      decay_(ema_decay(params.half_life.value, interval_.value)) {}
+
+void Ema::update(State& state, bool epoch_end) {
+  if (!state.schedule.due(interval_, state.time, epoch_end)) return;
+  if (shadow_.ready(*state.model))
+    compute_ema(shadow_.copies(), shadow_.weights(), decay_);
+  else if (reached(state, params_.ema_start))
+    shadow_.start(*state.model);
+}
+
+void Ema::swap_in(State& state) {
+  if (swapped_ || !shadow_.ready(*state.model)) return;
+  shadow_.swap();
+  swapped_ = true;
+}
+
+void Ema::swap_out() {
+  if (swapped_) shadow_.swap();
+  swapped_ = false;
+}
+
+StateDict Ema::state_dict() const {
+  StateDict state;
+  shadow_.save(state);
+  return state;
+}
+
+}  // namespace composer

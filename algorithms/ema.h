@@ -1,0 +1,73 @@
+// ema: keeps an exponential moving average of the weights and evaluates with it, which generalises
+// better than the weights of any one step (Polyak and Juditsky 1992; Izmailov et al. 2018,
+// arXiv:1803.05407).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <optional>
+#include <vector>
+
+#include "algorithms/weight_copy.h"
+#include "composer/recipe/params.h"
+
+namespace composer {
+
+/// What a past value still weighs after `interval`, when it weighs one half after `half_life`:
+/// 2^(-interval / half_life).
+double ema_decay(double half_life, double interval);
+
+/// averages <- decay * averages + (1 - decay) * values, in place. Tensors that are not floating
+/// point are copied.
+void compute_ema(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
+                 double decay);
+
+/// Training itself never sees the average; evaluation and prediction see nothing else, from the
+/// first update on.
+class Ema : public Algorithm {
+ public:
+  struct Params {
+    Time half_life{100, TimeUnit::batch};
+    std::optional<Time> update_interval = std::nullopt;
+    Time ema_start{0, TimeUnit::duration};
+
+    void fields(auto&& f) {
+      f("half_life", half_life, "after this long a step's weights count one half; in ep or ba",
+        above(0));
+      f("update_interval", update_interval,
+        "how often the average takes in the weights, in the unit of half_life; none: 1 of it",
+        above(0));
+      f("ema_start", ema_start, "when the average begins, as a copy of the weights", at_least(0));
+    }
+    std::string check() const;
+  };
+
+  explicit Ema(const Params& params);
+
+  /// After all that changes weights on batch_end and epoch_end.
+  Order order() const override { return Order::first; }
+
+  void batch_end(State& state) override { update(state, false); }
+  void epoch_end(State& state) override { update(state, true); }
+  void eval_start(State& state) override { swap_in(state); }
+  void eval_end(State&) override { swap_out(); }
+  void predict_start(State& state) override { swap_in(state); }
+  void predict_end(State&) override { swap_out(); }
+
+  /// "shadow.<parameter or buffer>"; nothing before the first update.
+  StateDict state_dict() const override;
+  void load_state_dict(const StateDict& state) override { shadow_.load(state); }
+
+ private:
+  void update(State& state, bool epoch_end);
+  void swap_in(State& state);
+  void swap_out();
+
+  Params params_;
+  Time interval_;
+  double decay_;
+  WeightCopy shadow_{"shadow.", true};
+  bool swapped_ = false;
+};
+
+}  // namespace composer

@@ -1,0 +1,63 @@
+#include "algorithms/ghost_batchnorm.h"
+
+#include <ATen/Context.h>
+
+#include <algorithm>
+
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/logging/logger.h"
+#include "composer/state.h"
+
+namespace composer {
+
+int64_t ghost_batches(int64_t samples, int64_t ghost_batch_size) {
+  const int64_t wanted = (samples + ghost_batch_size - 1) / ghost_batch_size;
+  return std::max<int64_t>(std::min(wanted, samples / 2), 1);
+}
+
+at::Tensor GhostBatchNorm2d::forward(const at::Tensor& input) {
+  const int64_t pieces = ghost_batches(input.size(0), ghost_batch_size_);
+  if (!is_training() || pieces == 1) return BatchNorm2d::forward(input);
+  num_batches_tracked.add_(1);
+  std::vector<at::Tensor> normalized;
+  for (const auto& piece : input.tensor_split(pieces))
+    normalized.push_back(at::batch_norm(piece, weight, bias, running_mean, running_var,
+                                        /*training=*/true, momentum_ / static_cast<double>(pieces),
+                                        eps_, at::globalContext().userEnabledCuDNN()));
+  return at::cat(normalized);
+}
+
+std::string GhostBatchNorm2d::describe() const {
+  return "GhostBatchNorm2d(" + std::to_string(channels_) + ", " +
+         std::to_string(ghost_batch_size_) + " samples)";
+}
+
+std::vector<Replacement> apply_ghost_batchnorm(Block& model, int64_t ghost_batch_size) {
+  auto replacements =
+      replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
+        const auto* norm = dynamic_cast<BatchNorm2d*>(&layer);
+        if (norm == nullptr || dynamic_cast<GhostBatchNorm2d*>(&layer) != nullptr) return nullptr;
+        return std::make_shared<GhostBatchNorm2d>(*norm, ghost_batch_size);
+      });
+  if (replacements.empty())
+    throw UserError(
+        "algorithms.ghost_batchnorm: the model has no batch normalisation, so ghost_batchnorm "
+        "would change nothing; remove it");
+  return replacements;
+}
+
+void GhostBatchNorm::init(State& state) {
+  replacements_ = apply_ghost_batchnorm(*state.model, params_.ghost_batch_size);
+  log::info("ghost_batchnorm: replaced " + std::to_string(replacements_.size()) + " layers");
+  state.logger->log("ghost_batchnorm/num_new_layers", static_cast<double>(replacements_.size()));
+}
+
+std::vector<std::string> GhostBatchNorm::report() const {
+  std::vector<std::string> lines;
+  for (const auto& [path, before, after] : replacements_)
+    lines.push_back(path + ": " + before + " -> " + after);
+  return lines;
+}
+
+}  // namespace composer

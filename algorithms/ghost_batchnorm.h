@@ -1,0 +1,62 @@
+// ghost_batchnorm: batch normalisation over pieces of the batch, whose noisier statistics
+// generalise like those of small batches (Hoffer et al. 2017, "Train longer, generalize better",
+// arXiv:1705.08741).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <vector>
+
+#include "composer/algorithm.h"
+#include "composer/network/layers.h"
+#include "composer/network/surgery.h"
+#include "composer/recipe/params.h"
+
+namespace composer {
+
+/// In how many pieces, as even as can be, `samples` are normalised: ceil(samples /
+/// ghost_batch_size), but never so many that one has a single sample.
+int64_t ghost_batches(int64_t samples, int64_t ghost_batch_size);
+
+/// Normalises each piece by its own mean and variance in training. The running statistics take all
+/// pieces up, each with the momentum divided by their number. In evaluation an ordinary
+/// BatchNorm2d. Shares the original's tensors.
+class GhostBatchNorm2d : public BatchNorm2d {
+ public:
+  GhostBatchNorm2d(const BatchNorm2d& original, int64_t ghost_batch_size)
+      : BatchNorm2d(original), ghost_batch_size_(ghost_batch_size) {}
+
+  at::Tensor forward(const at::Tensor& input) override;
+  std::string describe() const override;
+
+ private:
+  int64_t ghost_batch_size_;
+};
+
+class GhostBatchNorm : public Algorithm {
+ public:
+  struct Params {
+    int64_t ghost_batch_size = 32;
+
+    void fields(auto&& f) {
+      f("ghost_batch_size", ghost_batch_size, "samples that are normalised together at most",
+        at_least(2));
+    }
+  };
+
+  explicit GhostBatchNorm(Params params) : params_(params) {}
+
+  void init(State& state) override;
+  std::vector<std::string> report() const override;
+
+ private:
+  Params params_;
+  std::vector<Replacement> replacements_;
+};
+
+/// Puts a GhostBatchNorm2d in place of every BatchNorm2d. Weights, buffers and their names stay.
+/// Throws UserError when there is none.
+std::vector<Replacement> apply_ghost_batchnorm(Block& model, int64_t ghost_batch_size);
+
+}  // namespace composer

@@ -1,0 +1,57 @@
+// layer_freezing: stops training the first layers, more and more of them towards the end, which
+// saves their share of the backward pass (Brock et al. 2017, "FreezeOut: accelerate training by
+// progressively freezing layers", arXiv:1706.04983).
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "composer/algorithm.h"
+#include "composer/recipe/params.h"
+
+namespace composer {
+
+/// The modules under `model`, itself included, that have parameters of their own, in order of
+/// registration, which is that of the forward pass.
+std::vector<torch::nn::Module*> layers_with_parameters(torch::nn::Module& model);
+
+/// Freezes the first `count` of layers_with_parameters: their parameters no longer require
+/// gradients, and have none. Optimizers leave such parameters alone.
+void freeze_layers(torch::nn::Module& model, int64_t count);
+
+/// Grows at the end of each epoch. What is frozen follows from the time alone.
+class LayerFreezing : public Algorithm {
+ public:
+  struct Params {
+    double freeze_start = 0.5;
+    double freeze_level = 1.0;
+
+    void fields(auto&& f) {
+      f("freeze_start", freeze_start, "share of training after which the first layers freeze",
+        in(0.0, 1.0));
+      f("freeze_level", freeze_level,
+        "share of the layers that is frozen at the end of training; the last one never is",
+        in(0.0, 1.0));
+    }
+  };
+
+  explicit LayerFreezing(Params params) : params_(params) {}
+
+  void fit_start(State& state) override;
+  void epoch_end(State& state) override;
+  std::vector<std::pair<std::string, double>> planned(const State& state) const override;
+
+  /// How many of `layers` layers are frozen when the share `elapsed` of training is done.
+  static int64_t frozen(double elapsed, int64_t layers, const Params& params);
+
+ private:
+  int64_t frozen(const State& state) const;
+
+  Params params_;
+};
+
+}  // namespace composer

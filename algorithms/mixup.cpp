@@ -1,0 +1,37 @@
+#include "algorithms/mixup.h"
+
+#include <algorithm>
+
+#include "algorithms/whole_batch.h"
+#include "composer/device.h"
+#include "composer/state.h"
+
+namespace composer {
+
+at::Tensor mixup(const at::Tensor& images, const at::Tensor& partners, const at::Tensor& weight) {
+  return images.lerp(pick(images, 0, partners),
+                     weight.to(images.scalar_type()).view({-1, 1, 1, 1}));
+}
+
+at::Tensor mixup_weight(int64_t n, double alpha, bool per_sample, Random& random) {
+  auto weight = at::empty({n}, at::kFloat);
+  const auto draw = [&] {
+    const double lambda = random.beta(alpha, alpha);
+    return static_cast<float>(std::min(lambda, 1 - lambda));
+  };
+  if (!per_sample) return weight.fill_(draw());
+  std::generate_n(weight.mutable_data_ptr<float>(), n, draw);
+  return weight;
+}
+
+void Mixup::after_dataloader(State& state) {
+  auto& [images, target] = state.batch;
+  Random random(state.seed, "mixup.batch", 0, static_cast<uint64_t>(state.time.batch));
+  const auto partners = random_partners(images.size(0), random, images.device());
+  const auto weight = copy_to(
+      images.device(), mixup_weight(images.size(0), params_.alpha, params_.per_sample, random));
+  target = mix_labels(target, partners, weight, "mixup");
+  images = mixup(images, partners, weight);
+}
+
+}  // namespace composer

@@ -1,0 +1,44 @@
+// mixup: trains on blends of two images with their labels in the same shares, which makes the
+// network behave linearly between examples (Zhang et al. 2018, arXiv:1710.09412).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "composer/algorithm.h"
+#include "composer/random.h"
+#include "composer/recipe/params.h"
+
+namespace composer {
+
+/// (1 - weight) * image + weight * images[partner] for every image of [N, C, H, W].
+/// partners: int64 [N]; weight: float32 [N].
+at::Tensor mixup(const at::Tensor& images, const at::Tensor& partners, const at::Tensor& weight);
+
+/// The partner's weights, float32 [n] in [0, 0.5]: min(l, 1 - l) with l of Beta(alpha, alpha), one
+/// for all images or, with `per_sample`, one for each.
+at::Tensor mixup_weight(int64_t n, double alpha, bool per_sample, Random& random);
+
+/// Blends the whole batch before it is split into microbatches. The loss gets both classes and
+/// needs no dense target.
+class Mixup : public Algorithm {
+ public:
+  struct Params {
+    double alpha = 0.2;
+    bool per_sample = false;
+
+    void fields(auto&& f) {
+      f("alpha", alpha, "both parameters of the Beta distribution of weights; larger mixes more",
+        above(0.0));
+      f("per_sample", per_sample, "a weight for each image, instead of one for the batch");
+    }
+  };
+
+  explicit Mixup(Params params) : params_(params) {}
+
+  void after_dataloader(State& state) override;
+
+ private:
+  Params params_;
+};
+
+}  // namespace composer

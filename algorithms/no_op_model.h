@@ -1,0 +1,36 @@
+// no_op_model: trains a single number in place of the model, to measure how fast everything around
+// a network is: loading, augmentation, the loop itself. No paper.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "composer/algorithm.h"
+#include "composer/network/model.h"
+
+namespace composer {
+
+/// Says `weight`, its one parameter, a scalar, of every class of every image.
+class NoOp : public Model {
+ public:
+  explicit NoOp(int64_t num_classes);
+
+  at::Tensor forward(const at::Tensor& input) override;
+  int64_t num_classes() const override { return num_classes_; }
+
+  at::Tensor weight;
+
+ private:
+  int64_t num_classes_;
+};
+
+/// Runs last at init: other surgery finds the model it expects.
+class NoOpModel : public Algorithm {
+ public:
+  Order order() const override { return Order::last; }
+  void init(State& state) override;
+  std::vector<std::string> report() const override;
+};
+
+}  // namespace composer

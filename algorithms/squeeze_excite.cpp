@@ -1,0 +1,95 @@
+#include "algorithms/squeeze_excite.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/logging/logger.h"
+#include "composer/random.h"
+#include "composer/state.h"
+
+namespace composer {
+namespace {
+
+at::Tensor uniform_by_fan_in(int64_t rows, int64_t columns, Random random) {
+  const double bound = 1 / std::sqrt(static_cast<double>(columns));
+  auto weight = at::empty({rows, columns}, at::kFloat);
+  std::generate_n(weight.data_ptr<float>(), weight.numel(),
+                  [&] { return static_cast<float>(random.uniform(-bound, bound)); });
+  return weight;
+}
+
+int64_t latent(const Conv2d& conv, double latent_channels) {
+  const auto channels = static_cast<double>(conv.options().out_channels);
+  const double wanted = latent_channels >= 1 ? latent_channels : latent_channels * channels;
+  return std::max<int64_t>(static_cast<int64_t>(wanted), 1);
+}
+
+}  // namespace
+
+at::Tensor squeeze_excite(const at::Tensor& input, const at::Tensor& squeeze,
+                          const at::Tensor& excite) {
+  const auto hidden = at::linear(input.mean({2, 3}), squeeze).relu_();
+  const auto gates = at::linear(hidden, excite).sigmoid_();
+  return input * gates.unsqueeze(2).unsqueeze(3);
+}
+
+SqueezeExciteConv::SqueezeExciteConv(std::shared_ptr<Conv2d> conv, int64_t latent_channels,
+                                     uint64_t seed, uint64_t index)
+    : conv_(std::move(conv)) {
+  for (const auto& parameter : conv_->named_parameters())
+    register_parameter(parameter.key(), parameter.value());
+  const int64_t channels = conv_->options().out_channels;
+  squeeze = register_parameter("squeeze",
+                               uniform_by_fan_in(latent_channels, channels,
+                                                 Random(seed, "squeeze_excite.squeeze", 0, index)));
+  excite = register_parameter("excite",
+                              uniform_by_fan_in(channels, latent_channels,
+                                                Random(seed, "squeeze_excite.excite", 0, index)));
+}
+
+at::Tensor SqueezeExciteConv::forward(const at::Tensor& input) {
+  return squeeze_excite(conv_->forward(input), squeeze, excite);
+}
+
+std::string SqueezeExciteConv::describe() const {
+  return "SqueezeExciteConv: " + conv_->describe() + ", gates by " +
+         std::to_string(squeeze.size(0)) + " channels";
+}
+
+std::vector<Replacement> apply_squeeze_excite(Block& model, const SqueezeExcite::Params& params,
+                                              uint64_t seed) {
+  uint64_t index = 0;
+  auto replacements =
+      replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
+        const auto conv = std::dynamic_pointer_cast<Conv2d>(layer.shared_from_this());
+        if (conv == nullptr || std::min(conv->options().in_channels, conv->options().out_channels) <
+                                   params.min_channels)
+          return nullptr;
+        return std::make_shared<SqueezeExciteConv>(conv, latent(*conv, params.latent_channels),
+                                                   seed, index++);
+      });
+  if (replacements.empty())
+    throw UserError("algorithms.squeeze_excite: the model has no convolution with at least " +
+                    std::to_string(params.min_channels) +
+                    " input and output channels, so squeeze_excite would change nothing; remove "
+                    "it, or lower algorithms.squeeze_excite.min_channels");
+  return replacements;
+}
+
+void SqueezeExcite::init(State& state) {
+  replacements_ = apply_squeeze_excite(*state.model, params_, state.seed);
+  log::info("squeeze_excite: gated " + std::to_string(replacements_.size()) + " convolutions");
+  state.logger->log("squeeze_excite/num_squeeze_excite_layers",
+                    static_cast<double>(replacements_.size()));
+}
+
+std::vector<std::string> SqueezeExcite::report() const {
+  std::vector<std::string> lines;
+  for (const auto& [path, before, after] : replacements_)
+    lines.push_back(path + ": " + before + " -> " + after);
+  return lines;
+}
+
+}  // namespace composer

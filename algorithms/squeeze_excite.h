@@ -1,0 +1,73 @@
+// squeeze_excite: lets a network weigh its channels, each by a gate that is computed from the mean
+// of all of them (Hu et al. 2018, "Squeeze-and-excitation networks", arXiv:1709.01507).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "composer/algorithm.h"
+#include "composer/network/layers.h"
+#include "composer/network/surgery.h"
+#include "composer/recipe/params.h"
+
+namespace composer {
+
+/// input * sigmoid(excite * relu(squeeze * mean(input))), the mean over height and width.
+/// input [N, C, H, W], squeeze [latent, C], excite [C, latent].
+at::Tensor squeeze_excite(const at::Tensor& input, const at::Tensor& squeeze,
+                          const at::Tensor& excite);
+
+/// A convolution and the gates of its output. Holds the convolution's parameters under their names,
+/// and "squeeze" and "excite".
+class SqueezeExciteConv : public Layer {
+ public:
+  /// The new weights are drawn uniformly by fan-in from `seed` and `index`.
+  SqueezeExciteConv(std::shared_ptr<Conv2d> conv, int64_t latent_channels, uint64_t seed,
+                    uint64_t index);
+
+  at::Tensor forward(const at::Tensor& input) override;
+  std::string describe() const override;
+
+  at::Tensor squeeze, excite;
+
+ private:
+  std::shared_ptr<Conv2d> conv_;
+};
+
+class SqueezeExcite : public Algorithm {
+ public:
+  struct Params {
+    double latent_channels = 64;
+    int64_t min_channels = 128;
+
+    void fields(auto&& f) {
+      f("latent_channels", latent_channels,
+        "width of the gates' hidden layer; below 1 a share of the convolution's output channels",
+        above(0));
+      f("min_channels", min_channels,
+        "convolutions with fewer input or output channels are left alone", at_least(1));
+    }
+  };
+
+  explicit SqueezeExcite(Params params) : params_(params) {}
+
+  /// So that it gates the convolutions that others put in place.
+  Order order() const override { return Order::last; }
+
+  void init(State& state) override;
+  std::vector<std::string> report() const override;
+
+ private:
+  Params params_;
+  std::vector<Replacement> replacements_;
+};
+
+/// Puts a SqueezeExciteConv in place of every convolution with enough channels. Names of weights
+/// stay, new ones are drawn from `seed`. Throws UserError when nothing fits.
+std::vector<Replacement> apply_squeeze_excite(Block& model, const SqueezeExcite::Params& params,
+                                              uint64_t seed);
+
+}  // namespace composer

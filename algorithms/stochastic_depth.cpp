@@ -1,0 +1,170 @@
+#include "algorithms/stochastic_depth.h"
+
+#include <algorithm>
+
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/logging/logger.h"
+#include "composer/random.h"
+#include "composer/state.h"
+
+namespace composer {
+namespace {
+
+Random random_of(const DepthDraws& draws, int64_t index) {
+  return Random(draws.seed, "stochastic_depth.drop", static_cast<uint64_t>(index),
+                static_cast<uint64_t>(draws.batch));
+}
+
+std::string rounded(double rate) {
+  auto text = std::to_string(rate);
+  text.resize(text.find('.') + 4);
+  return text;
+}
+
+}  // namespace
+
+StochasticBlock::StochasticBlock(std::shared_ptr<ResidualBlock> original, Draw draw, double rate,
+                                 int64_t index, std::shared_ptr<const DepthDraws> draws)
+    : original_(std::move(original)),
+      draw_(draw),
+      rate_(rate),
+      index_(index),
+      draws_(std::move(draws)) {
+  for (const auto& parameter : original_->named_parameters(/*recurse=*/false))
+    register_parameter(parameter.key(), parameter.value());
+  for (const auto& buffer : original_->named_buffers(/*recurse=*/false))
+    register_buffer(buffer.key(), buffer.value());
+  for (const auto& slot : original_->slots()) add(slot.name(), slot.layer());
+}
+
+void StochasticBlock::train(bool on) {
+  ResidualBlock::train(on);
+  original_->train(on);
+}
+
+std::string StochasticBlock::describe() const {
+  return "StochasticBlock: " + original_->describe() + ", drop rate " + rounded(rate_) +
+         (draw_ == Draw::block ? "" : " a sample");
+}
+
+// Surgery sees the slots of this block; the original calls its own.
+void StochasticBlock::hand_on_replaced_layers() {
+  for (size_t i = 0; i < slots().size(); ++i)
+    if (original_->slots()[i].layer() != slots()[i].layer())
+      original_->slots()[i].set(slots()[i].layer());
+}
+
+at::Tensor StochasticBlock::without_residual(const at::Tensor& input) {
+  auto skipped = shortcut(input);
+  return skipped.is_alias_of(input) ? skipped : skipped.relu_();
+}
+
+at::Tensor StochasticBlock::joined(at::Tensor branch, const at::Tensor& input) {
+  return branch.add_(shortcut(input)).relu_();
+}
+
+at::Tensor StochasticBlock::kept_samples(int64_t samples, double rate) const {
+  auto random = random_of(*draws_, index_);
+  for (int64_t i = 0; i < draws_->first_sample; ++i) random.uniform();
+  auto kept = at::empty({samples, 1, 1, 1}, at::kFloat);
+  for (auto* value = kept.data_ptr<float>(); samples > 0; --samples)
+    *value++ = random.uniform() < rate ? 0.0f : 1.0f;
+  return kept;
+}
+
+at::Tensor StochasticBlock::forward(const at::Tensor& input) {
+  hand_on_replaced_layers();
+  const double rate = rate_ * draws_->ramp;
+  if (rate == 0) return ResidualBlock::forward(input);
+  if (!is_training()) return joined(residual(input).mul(1 - rate), input);
+  if (draw_ == Draw::sample) {
+    const auto branch = residual(input);
+    const auto kept = kept_samples(input.size(0), rate).to(branch.options(), /*non_blocking=*/true);
+    return joined(branch.mul(kept), input);
+  }
+  const bool dropped = random_of(*draws_, index_).uniform() < rate;
+  return dropped ? without_residual(input) : ResidualBlock::forward(input);
+}
+
+double StochasticDepth::rate(int64_t index, int64_t blocks, const Params& params) {
+  if (params.drop_distribution == "uniform") return params.drop_rate;
+  return static_cast<double>(index + 1) / static_cast<double>(blocks) * params.drop_rate;
+}
+
+double StochasticDepth::ramp(const State& state, const Time& warmup) {
+  if (warmup.value == 0) return 1;
+  const double done = warmup.unit == TimeUnit::duration
+                          ? state.elapsed() / warmup.value
+                          : static_cast<double>(state.time.batch) / state.schedule.batches(warmup);
+  return std::min(done, 1.0);
+}
+
+std::vector<Replacement> apply_stochastic_depth(Block& model, const StochasticDepth::Params& params,
+                                                std::shared_ptr<const DepthDraws> draws) {
+  const auto block_of = [](Layer& layer) {
+    auto block = std::dynamic_pointer_cast<ResidualBlock>(layer.shared_from_this());
+    return dynamic_cast<StochasticBlock*>(&layer) == nullptr ? block : nullptr;
+  };
+  int64_t blocks = 0, index = 0;
+  replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
+    if (block_of(layer) != nullptr) ++blocks;
+    return nullptr;
+  });
+  if (blocks == 0)
+    throw UserError(
+        "algorithms.stochastic_depth: the model has no residual block to drop; remove it, or take "
+        "a residual network");
+  const auto draw = params.stochastic_method == "sample" ? StochasticBlock::Draw::sample
+                                                         : StochasticBlock::Draw::block;
+  return replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
+    auto block = block_of(layer);
+    if (block == nullptr) return nullptr;
+    const double rate = StochasticDepth::rate(index, blocks, params);
+    return std::make_shared<StochasticBlock>(std::move(block), draw, rate, index++, draws);
+  });
+}
+
+void StochasticDepth::init(State& state) {
+  draws_ = std::make_shared<DepthDraws>(DepthDraws{.seed = state.seed});
+  replacements_ = apply_stochastic_depth(*state.model, params_, draws_);
+  log::info("stochastic_depth: " + std::to_string(replacements_.size()) +
+            " residual blocks may be dropped");
+  state.logger->log("stochastic_depth/num_stochastic_layers",
+                    static_cast<double>(replacements_.size()));
+}
+
+void StochasticDepth::after_dataloader(State& state) {
+  draws_->batch = state.time.batch;
+  draws_->first_sample = 0;
+  draws_->ramp = ramp(state, params_.drop_warmup);
+  state.logger->log("stochastic_depth/drop_rate", params_.drop_rate * draws_->ramp);
+}
+
+void StochasticDepth::before_train_batch(State& state) {
+  batch_samples_ = std::max<int64_t>(state.batch.samples(), 1);
+  next_sample_ = 0;
+}
+
+// A method may send all microbatches through the network more than once.
+void StochasticDepth::before_forward(State& state) {
+  draws_->first_sample = next_sample_ % batch_samples_;
+  next_sample_ += state.batch.samples();
+}
+
+void StochasticDepth::eval_start(State& state) { draws_->ramp = ramp(state, params_.drop_warmup); }
+
+void StochasticDepth::predict_start(State& state) { eval_start(state); }
+
+std::vector<std::string> StochasticDepth::report() const {
+  std::vector<std::string> lines;
+  for (const auto& [path, before, after] : replacements_)
+    lines.push_back(path + ": " + before + " -> " + after);
+  return lines;
+}
+
+std::vector<std::pair<std::string, double>> StochasticDepth::planned(const State& state) const {
+  return {{"stochastic_depth/drop_rate", params_.drop_rate * ramp(state, params_.drop_warmup)}};
+}
+
+}  // namespace composer

@@ -1,0 +1,115 @@
+// stochastic_depth: leaves out residual branches at random while training, so that the network is
+// shallower on average and every block learns to do without the others (Huang et al. 2016, "Deep
+// networks with stochastic depth", arXiv:1603.09382).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "composer/algorithm.h"
+#include "composer/network/layer.h"
+#include "composer/network/surgery.h"
+#include "composer/recipe/params.h"
+
+namespace composer {
+
+/// What all blocks of a network draw by, to be set before each forward pass.
+struct DepthDraws {
+  uint64_t seed = 0;
+  int64_t batch = 0;         ///< since the start of training
+  int64_t first_sample = 0;  ///< of the microbatch within its batch
+  double ramp = 1;           ///< every block's drop rate is multiplied by it
+};
+
+/// A residual block that drops its residual branch, and has the layers and parameter names of the
+/// block it takes the place of. With p the block's rate times the ramp:
+///   training: relu(shortcut(x)) with probability p (x itself where the shortcut is the identity,
+///     as x comes from a ReLU), else relu(residual(x) + shortcut(x)); one draw for the batch, or
+///     one for each sample;
+///   evaluation: relu((1 - p) * residual(x) + shortcut(x)).
+class StochasticBlock : public ResidualBlock {
+ public:
+  enum class Draw { block, sample };
+
+  /// index: of the block in the network; no two blocks share draws.
+  StochasticBlock(std::shared_ptr<ResidualBlock> original, Draw draw, double rate, int64_t index,
+                  std::shared_ptr<const DepthDraws> draws);
+
+  at::Tensor forward(const at::Tensor& input) override;
+  at::Tensor residual(const at::Tensor& input) override { return original_->residual(input); }
+  at::Tensor shortcut(const at::Tensor& input) override { return original_->shortcut(input); }
+  void train(bool on = true) override;
+  std::string describe() const override;
+
+ private:
+  void hand_on_replaced_layers();
+  at::Tensor without_residual(const at::Tensor& input);
+  at::Tensor joined(at::Tensor branch, const at::Tensor& input);
+  at::Tensor kept_samples(int64_t samples, double rate) const;
+
+  std::shared_ptr<ResidualBlock> original_;
+  Draw draw_;
+  double rate_;
+  int64_t index_;
+  std::shared_ptr<const DepthDraws> draws_;
+};
+
+class StochasticDepth : public Algorithm {
+ public:
+  struct Params {
+    std::string stochastic_method = "block";
+    double drop_rate = 0.2;
+    std::string drop_distribution = "linear";
+    Time drop_warmup{0, TimeUnit::duration};
+
+    void fields(auto&& f) {
+      f("stochastic_method", stochastic_method,
+        "block: a whole batch goes without the branch, which saves its arithmetic; sample: each "
+        "sample by itself",
+        one_of("block", "sample"));
+      f("drop_rate", drop_rate, "probability of dropping the last block's branch", in(0.0, 1.0));
+      f("drop_distribution", drop_distribution,
+        "linear: the rate grows with depth up to drop_rate; uniform: drop_rate everywhere",
+        one_of("linear", "uniform"));
+      f("drop_warmup", drop_warmup, "how long the rates take to grow from 0 to their values",
+        at_least(0));
+    }
+  };
+
+  explicit StochasticDepth(Params params) : params_(std::move(params)) {}
+
+  /// So that a forward pass another algorithm makes on a new batch has that batch's draws.
+  Order order() const override { return Order::first; }
+
+  void init(State& state) override;
+  void after_dataloader(State& state) override;
+  void before_train_batch(State& state) override;
+  void before_forward(State& state) override;
+  void eval_start(State& state) override;
+  void predict_start(State& state) override;
+
+  std::vector<std::string> report() const override;
+  std::vector<std::pair<std::string, double>> planned(const State& state) const override;
+
+  /// Share of their rates that the blocks have at state.time: above 0 and below 1 in the warmup.
+  static double ramp(const State& state, const Time& warmup);
+  /// Probability of dropping block `index` of `blocks`, counted from 0.
+  static double rate(int64_t index, int64_t blocks, const Params& params);
+
+ private:
+  Params params_;
+  std::shared_ptr<DepthDraws> draws_;
+  std::vector<Replacement> replacements_;
+  int64_t batch_samples_ = 0, next_sample_ = 0;
+};
+
+/// Puts a StochasticBlock in place of every ResidualBlock in a slot, all of them reading `draws`.
+/// Weights and their names stay. Throws UserError when there is no such block.
+std::vector<Replacement> apply_stochastic_depth(Block& model, const StochasticDepth::Params& params,
+                                                std::shared_ptr<const DepthDraws> draws);
+
+}  // namespace composer

@@ -1,0 +1,64 @@
+// swa: averages the weights of the last part of training and ends with the average, which lies in a
+// flatter place than any of them (Izmailov et al. 2018, arXiv:1803.05407).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <vector>
+
+#include "algorithms/weight_copy.h"
+#include "composer/recipe/params.h"
+
+namespace composer {
+
+/// averages <- the mean of `count` sets of weights and `values`, in place, where averages is the
+/// mean of the `count`.
+void add_to_average(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
+                    int64_t count);
+
+/// At swa_end the parameters become the average; training goes on, and with it the refreshing of
+/// batch-norm statistics, which are not averaged.
+class Swa : public Algorithm {
+ public:
+  struct Params {
+    Time swa_start{0.7, TimeUnit::duration};
+    Time swa_end{0.97, TimeUnit::duration};
+    Time update_interval{1, TimeUnit::epoch};
+    bool schedule_swa_lr = false;
+
+    void fields(auto&& f) {
+      f("swa_start", swa_start, "when averaging begins; in dur, ep or ba", at_least(0));
+      f("swa_end", swa_end,
+        "when the parameters become the average, in the unit of swa_start; what training is left "
+        "refreshes batch-norm statistics",
+        above(0));
+      f("update_interval", update_interval,
+        "how often the average takes in the parameters; in ep or ba", above(0));
+      f("schedule_swa_lr", schedule_swa_lr,
+        "false: learning rates are the business of the schedulers");
+    }
+    std::string check() const;
+  };
+
+  explicit Swa(const Params& params) : params_(params) {}
+
+  void fit_start(State& state) override;
+  void batch_end(State& state) override;
+  void epoch_end(State& state) override;
+
+  /// "average.<parameter>" between the first update and swa_end, and how far it is.
+  StateDict state_dict() const override;
+  void load_state_dict(const StateDict& state) override;
+
+ private:
+  void update(State& state);
+  void finish_if_due(State& state);
+
+  Params params_;
+  WeightCopy average_{"average.", false};
+  int64_t events_ = 0;  ///< epochs or batches that ended since swa_start
+  int64_t count_ = 0;   ///< sets of weights in the average
+  bool finished_ = false;
+};
+
+}  // namespace composer

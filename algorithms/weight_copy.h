@@ -1,0 +1,55 @@
+// A second set of a model's tensors that follows training from one side: what methods that average
+// weights (ema, swa) share.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "composer/algorithm.h"
+#include "composer/time.h"
+
+namespace composer {
+
+/// Whether the run has come as far as `time`, which is no number of seconds.
+bool reached(const State& state, const Time& time);
+
+/// A copy of the tensors of a model, on their device and with their strides. Outlives no surgery:
+/// start it after init.
+class WeightCopy {
+ public:
+  /// prefix: of the names in a StateDict, for instance "shadow.". buffers: whether they belong to
+  /// it, beside the parameters.
+  WeightCopy(std::string prefix, bool buffers) : prefix_(std::move(prefix)), buffers_(buffers) {}
+
+  /// Whether there is one: since start() or load(). Puts what was loaded beside `model`'s tensors;
+  /// throws UserError naming the tensors that do not fit.
+  bool ready(const torch::nn::Module& model);
+  /// Copies `model`.
+  void start(const torch::nn::Module& model);
+  void drop();
+
+  /// The model's tensors, and their copies in the same order. Both empty before ready() or start().
+  const std::vector<at::Tensor>& weights() const { return weights_; }
+  const std::vector<at::Tensor>& copies() const { return copies_; }
+
+  /// Exchanges values with the model. No tensor changes its storage.
+  void swap();
+
+  /// The copies, not copies of them, under prefix + the model's name.
+  void save(StateDict& state) const;
+  void load(const StateDict& state);
+
+ private:
+  void follow(const torch::nn::Module& model);
+
+  std::string prefix_;
+  bool buffers_;
+  std::vector<std::string> names_;
+  std::vector<at::Tensor> weights_, copies_;
+  std::map<std::string, at::Tensor> loaded_;  ///< by prefixed name, until ready()
+};
+
+}  // namespace composer

@@ -1,0 +1,96 @@
+#include "algorithms/weight_standardization.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/logging/logger.h"
+#include "composer/state.h"
+
+namespace composer {
+namespace {
+
+/// Gives `place` another value until the end of the scope.
+class Exchanged {
+ public:
+  Exchanged(at::Tensor& place, at::Tensor value)
+      : place_(place), before_(std::exchange(place, std::move(value))) {}
+  Exchanged(const Exchanged&) = delete;
+  Exchanged& operator=(const Exchanged&) = delete;
+  ~Exchanged() { place_ = std::move(before_); }
+
+ private:
+  at::Tensor& place_;
+  at::Tensor before_;
+};
+
+/// All convolutions under `block`, in the order of the forward pass.
+void collect(Block& block, std::vector<Layer*>& convolutions) {
+  for (Slot& slot : block.slots()) {
+    auto* layer = slot.layer().get();
+    if (dynamic_cast<Conv2d*>(layer) != nullptr && std::ranges::count(convolutions, layer) == 0)
+      convolutions.push_back(layer);
+    if (auto* inner = dynamic_cast<Block*>(layer)) collect(*inner, convolutions);
+  }
+}
+
+bool has_filters(const Conv2d& conv) { return conv.weight.numel() > conv.weight.size(0); }
+
+}  // namespace
+
+at::Tensor standardize_weight(const at::Tensor& weight) {
+  std::vector<int64_t> dims;
+  for (int64_t d = 1; d < weight.dim(); ++d) dims.push_back(d);
+  const auto [variance, mean] = at::var_mean(weight, dims, /*unbiased=*/false, /*keepdim=*/true);
+  return (weight - mean) * (variance + 1e-10).rsqrt();
+}
+
+at::Tensor StandardizedConv2d::forward(const at::Tensor& input) {
+  const Exchanged standardized(original_->weight, standardize_weight(weight));
+  return original_->forward(input);
+}
+
+std::string StandardizedConv2d::describe() const {
+  return "StandardizedConv2d: " + original_->describe();
+}
+
+std::vector<Replacement> apply_weight_standardization(Block& model, int64_t ignored) {
+  std::vector<Layer*> convolutions;
+  collect(model, convolutions);
+  const auto kept = std::max<int64_t>(std::ssize(convolutions) - ignored, 0);
+  const std::unordered_set<Layer*> chosen(convolutions.begin(), convolutions.begin() + kept);
+  const auto choose = [&](const std::string& path, Layer& layer) -> std::shared_ptr<Layer> {
+    if (!chosen.contains(&layer) || dynamic_cast<StandardizedConv2d*>(&layer) != nullptr)
+      return nullptr;
+    const auto conv = std::dynamic_pointer_cast<Conv2d>(layer.shared_from_this());
+    if (!has_filters(*conv)) {
+      log::warn("weight_standardization: leaves " + path +
+                " alone, whose filters are single numbers");
+      return nullptr;
+    }
+    return std::make_shared<StandardizedConv2d>(conv);
+  };
+  auto replacements = replace_layers(model, choose);
+  if (replacements.empty())
+    throw UserError("algorithms.weight_standardization: of the model's " +
+                    std::to_string(convolutions.size()) +
+                    " convolutions none is left to standardise, so it would change nothing; remove "
+                    "it, or lower algorithms.weight_standardization.n_last_layers_ignore");
+  return replacements;
+}
+
+void WeightStandardization::init(State& state) {
+  replacements_ = apply_weight_standardization(*state.model, params_.n_last_layers_ignore);
+  state.logger->log("weight_standardization/num_weights_standardized",
+                    static_cast<double>(replacements_.size()));
+}
+
+std::vector<std::string> WeightStandardization::report() const {
+  std::vector<std::string> lines;
+  for (const auto& [path, before, after] : replacements_)
+    lines.push_back(path + ": " + before + " -> " + after);
+  return lines;
+}
+
+}  // namespace composer

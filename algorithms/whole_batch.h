@@ -1,0 +1,45 @@
+// What the methods share that change a whole batch at once: boxes, partners, and labels in two
+// parts.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string_view>
+
+#include "composer/batch.h"
+#include "composer/image_size.h"
+#include "composer/random.h"
+
+namespace composer {
+
+/// A part of every image of a batch.
+struct ImageBox {
+  int64_t top = 0;
+  int64_t left = 0;
+  int64_t height = 0;
+  int64_t width = 0;
+
+  /// This box of images [N, C, H, W], a view.
+  at::Tensor of(const at::Tensor& images) const;
+};
+
+/// Height and width of images [N, C, H, W].
+ImageSize size_of(const at::Tensor& images);
+
+/// A box of twice half of `size` (rounded down) around a random pixel of `image`, clipped to the
+/// image. Pixels at the edges are in it less often; with `uniform_sampling`, where the centre may
+/// lie outside, all are equally often.
+ImageBox random_box(ImageSize image, ImageSize size, bool uniform_sampling, Random& random);
+
+/// A random permutation of 0..n-1, int64 [n] on the device.
+at::Tensor random_partners(int64_t n, Random& random, at::Device device);
+
+/// images.index_select(dim, index) that keeps channels-last strides, at the speed of whole rows.
+at::Tensor pick(const at::Tensor& images, int64_t dim, const at::Tensor& index);
+
+/// `target` with its partner's class as the other one, of weight `weight` (float32 [N] in [0, 1]).
+/// Throws UserError naming `method` where the targets have two classes already.
+Target mix_labels(const Target& target, const at::Tensor& partners, const at::Tensor& weight,
+                  std::string_view method);
+
+}  // namespace composer

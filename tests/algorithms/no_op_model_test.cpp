@@ -1,0 +1,26 @@
+#include "algorithms/no_op_model.h"
+
+#include <catch2/catch.hpp>
+
+#include "composer/network/loss.h"
+#include "tests/composer/tiny_run.h"
+
+using namespace composer;
+
+TEST_CASE("NoOp says its one number of every class", "[no_op_model]") {
+  NoOp model(5);
+  CHECK(model.parameters().size() == 1);
+  CHECK(model.weight.dim() == 0);
+  CHECK(at::equal(model.forward(at::randn({3, 3, 8, 8})), at::full({3, 5}, 1.5)));
+}
+
+TEST_CASE("no_op_model puts one number in the place of the model, and a run goes on",
+          "[no_op_model]") {
+  Trainer trainer(tiny_parts());
+  trainer.add<NoOpModel>("no_op_model");
+  const auto summary = trainer.fit();
+  CHECK(summary.status == "completed");
+  CHECK(summary.metrics.at("loss/train") == Approx(std::log(2.0)));
+  CHECK(trainer.state().model->num_classes() == 2);
+  CHECK(weights_of(trainer).item<float>() == 1.5f);
+}
