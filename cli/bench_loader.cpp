@@ -68,7 +68,8 @@ bool is_small(const Source& source) {
   }
 }
 
-ImageLoaderOptions pipeline_of(const LoaderSetting& setting, const Source& source) {
+ImageLoaderOptions pipeline_of(const LoaderSetting& setting, const Source& source,
+                               const LoaderOptions& common) {
   const bool train = setting.pipeline == "train";
   const bool small = is_small(source);
   Transform transform{
@@ -78,11 +79,7 @@ ImageLoaderOptions pipeline_of(const LoaderSetting& setting, const Source& sourc
       .size = {setting.resolution, setting.resolution}};
   if (small) transform.size = {32, 32};
   if (!train && !small) transform.resize_size = setting.resolution * 256 / 224;
-  const bool area = setting.resize_filter == "area" || setting.ffcv_exact;
-  transform.filter = area ? ResizeFilter::area : ResizeFilter::triangle;
-  transform.dct = setting.ffcv_exact ? Dct::fast : Dct::accurate;
-  transform.ffcv_center = setting.ffcv_exact;
-  transform.scaled_decode = train && !setting.ffcv_exact;
+  set_pixels(transform, common, train);
   ImageLoaderOptions options{.transform = transform,
                              .augmentations = {},
                              .normalization = imagenet_normalization(),
@@ -105,12 +102,13 @@ Rates measure(const LoaderSetting& setting) {
   const double begin = steady_seconds();
   auto source = open_source(setting.source, setting.pipeline == "train");
   if (setting.repeat > 1) source = std::make_shared<TiledSource>(source, setting.repeat);
-  const auto options = pipeline_of(setting, *source);
-  const auto loader = make_image_loader(source, options,
-                                        {.batch_size = setting.batch_size,
-                                         .seed = setting.seed,
-                                         .num_workers = setting.num_workers,
-                                         .prefetch_factor = setting.prefetch_factor});
+  const LoaderOptions common{.batch_size = setting.batch_size,
+                             .seed = setting.seed,
+                             .num_workers = setting.num_workers,
+                             .prefetch_factor = setting.prefetch_factor,
+                             .resize_filter = setting.resize_filter,
+                             .ffcv_exact = setting.ffcv_exact};
+  const auto loader = make_image_loader(source, pipeline_of(setting, *source, common), common);
   Rates rates;
   loader->start(0, 0);
   for (int64_t epoch = 0; epoch < setting.epochs; ++epoch) {

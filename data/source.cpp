@@ -71,8 +71,8 @@ ImagePart decode_part(const StoredImage& image, ImageSize stored, const JpegRequ
 /// Of a stream that is not upright. request.region: upright.
 ImagePart decode_turned(const StoredImage& image, const JpegRequest& request,
                         ReadScratch& scratch) {
-  const bool lying = image.orientation >= 5;
-  const ImageSize stored = lying ? ImageSize{image.size.width, image.size.height} : image.size;
+  const ImageSize stored =
+      turned(image.orientation) ? ImageSize{image.size.width, image.size.height} : image.size;
   const Box box = stored_box(request.region, stored, image.orientation);
   const auto part = decode_part(image, stored, {.region = box, .dct = request.dct}, scratch);
   orient(part.pixels, image.orientation, scratch.upright);

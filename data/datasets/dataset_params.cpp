@@ -77,14 +77,6 @@ class NumberedBeton final : public BetonSource {
   int64_t label(int64_t index) const override { return index; }
 };
 
-/// How JPEG is decoded and images are resized.
-void set_pixels(Transform& transform, const LoaderOptions& options) {
-  const bool area = options.resize_filter == "area" || options.ffcv_exact;
-  transform.filter = area ? ResizeFilter::area : ResizeFilter::triangle;
-  transform.dct = options.ffcv_exact ? Dct::fast : Dct::accurate;
-  transform.ffcv_center = options.ffcv_exact;
-}
-
 /// Whether the file takes up more than half of the memory.
 bool larger_than_memory(uint64_t bytes) {
   const auto pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
@@ -150,6 +142,14 @@ void warn_of_transforms(bool is_train, bool set) {
   if (set && !is_train) log::warn("transforms: have no effect with is_train: false");
 }
 
+void set_pixels(Transform& transform, const LoaderOptions& options, bool is_train) {
+  const bool area = options.resize_filter == "area" || options.ffcv_exact;
+  transform.filter = area ? ResizeFilter::area : ResizeFilter::triangle;
+  transform.dct = options.ffcv_exact ? Dct::fast : Dct::accurate;
+  transform.ffcv_center = options.ffcv_exact;
+  transform.scaled_decode = is_train && !options.ffcv_exact;
+}
+
 std::vector<SampleTransform> augmentations(const TransformParams& params, ImageSize size) {
   std::vector<SampleTransform> all;
   if (params.brightness > 0) all.push_back(random_brightness(params.brightness));
@@ -165,8 +165,7 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform tr
                                     const TransformParams& transforms, Normalization normalization,
                                     const DatasetParams& params, const LoaderOptions& options) {
   if (params.is_train) transform.flip = transforms.flip;
-  set_pixels(transform, options);
-  transform.scaled_decode = params.is_train && !options.ffcv_exact;
+  set_pixels(transform, options, params.is_train);
   const ImageSize size = transform.size;
   ImageLoaderOptions loader{.transform = std::move(transform),
                             .augmentations = {},
@@ -193,7 +192,7 @@ std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files, 
   } else {
     source = open_image_files(files, channels);
   }
-  set_pixels(transform, options);
+  set_pixels(transform, options, false);
   return make_image_loader(std::move(source),
                            {.transform = std::move(transform),
                             .augmentations = {},

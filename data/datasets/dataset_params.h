@@ -138,6 +138,9 @@ Normalization imagenet_normalization();
 /// Training images flipped, padded and cropped as the parameters say.
 Transform padded_transform(const PaddedTransformParams& params, ImageSize size, bool is_train);
 
+/// How JPEG is decoded and images are resized, as the options say.
+void set_pixels(Transform& transform, const LoaderOptions& options, bool is_train);
+
 /// What the parameters ask for beyond the crop. size: of the images; lengths in pixels shrink with
 /// smaller ones.
 std::vector<SampleTransform> augmentations(const TransformParams& params, ImageSize size);
