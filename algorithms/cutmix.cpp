@@ -1,7 +1,10 @@
 #include "algorithms/cutmix.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "algorithms/weight_copy.h"
+#include "composer/logging/log.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -20,13 +23,39 @@ ImageBox cutmix_box(ImageSize image, double lambda, bool uniform_sampling, Rando
   return random_box(image, {part(image.height), part(image.width)}, uniform_sampling, random);
 }
 
+CutMix::CutMix(Params params) : params_(params) {
+  if (params.num_classes)
+    log::warn(
+        "algorithms.cutmix.num_classes: has no effect: labels are mixed as indices, and how many "
+        "classes there are is the model's to know");
+}
+
+ImageBox fixed_box(ImageSize image, double length, Random& random) {
+  const auto part = [&](int64_t side) {
+    return std::max<int64_t>(static_cast<int64_t>(static_cast<double>(side) * length), 1);
+  };
+  const int64_t height = part(image.height), width = part(image.width);
+  const int64_t top = random.below(image.height - height + 1);
+  return {top, random.below(image.width - width + 1), height, width};
+}
+
+std::string CutMix::Params::check() const {
+  const bool outside = length && uniform_sampling;
+  return (outside
+              ? "uniform_sampling: must be false with length, whose boxes are within the image\n"
+              : "") +
+         check_start("start", start);
+}
+
 void CutMix::after_dataloader(State& state) {
+  if (!reached(state, params_.start)) return;
   auto& [images, target] = state.batch;
   Random random(state.seed, "cutmix.batch", 0, static_cast<uint64_t>(state.time.batch));
   const auto partners = random_partners(images.size(0), random, images.device());
   const auto size = size_of(images);
-  const double lambda = random.beta(params_.alpha, params_.alpha);
-  const auto box = cutmix_box(size, lambda, params_.uniform_sampling, random);
+  const auto box = params_.length ? fixed_box(size, *params_.length, random)
+                                  : cutmix_box(size, random.beta(params_.alpha, params_.alpha),
+                                               params_.uniform_sampling, random);
   const double pasted =
       static_cast<double>(box.height * box.width) / static_cast<double>(size.height * size.width);
   const auto weight = at::full({images.size(0)}, pasted, images.options().dtype(at::kFloat));

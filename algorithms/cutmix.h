@@ -4,6 +4,9 @@
 
 #include <ATen/ATen.h>
 
+#include <optional>
+#include <string>
+
 #include "algorithms/whole_batch.h"
 #include "composer/algorithm.h"
 #include "composer/recipe/params.h"
@@ -16,6 +19,10 @@ at::Tensor cutmix(const at::Tensor& images, const at::Tensor& partners, const Im
 /// A box that leaves the share `lambda` of the image, less what clipping takes away.
 ImageBox cutmix_box(ImageSize image, double lambda, bool uniform_sampling, Random& random);
 
+/// A box of `length` times height and width of the image, rounded down but at least one pixel,
+/// anywhere within it.
+ImageBox fixed_box(ImageSize image, double length, Random& random);
+
 /// One box for the whole batch. The partner's label weighs what the box, clipped, has of the area.
 /// The loss gets both classes and needs no dense target.
 class CutMix : public Algorithm {
@@ -23,6 +30,9 @@ class CutMix : public Algorithm {
   struct Params {
     double alpha = 1.0;
     bool uniform_sampling = false;
+    std::optional<double> length = std::nullopt;
+    Time start{0, TimeUnit::duration};
+    std::optional<int64_t> num_classes = std::nullopt;
 
     void fields(auto&& f) {
       f("alpha", alpha,
@@ -30,10 +40,17 @@ class CutMix : public Algorithm {
         above(0.0));
       f("uniform_sampling", uniform_sampling,
         "all pixels are equally often in the box, whose centre may lie outside");
+      f("length", length,
+        "side of every box, as a share of the image's; within the image. none: by alpha", above(0),
+        in(0.0, 1.0));
+      f("start", start, "the batch from which images are mixed", at_least(0));
+      f("num_classes", num_classes, "for old recipes: has no effect, as labels stay indices",
+        at_least(1));
     }
+    std::string check() const;
   };
 
-  explicit CutMix(Params params) : params_(params) {}
+  explicit CutMix(Params params);
 
   void after_dataloader(State& state) override;
 

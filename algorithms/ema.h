@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "algorithms/weight_copy.h"
+#include "composer/recipe/compatibility.h"
 #include "composer/recipe/params.h"
 
 namespace composer {
@@ -43,6 +44,10 @@ class Ema : public Algorithm {
   };
 
   explicit Ema(const Params& params);
+
+  static Compatibility compatibility() {
+    return {.excludes = {{"swa", "each ends with an average of its own to be evaluated"}}};
+  }
 
   /// After all that changes weights on batch_end and epoch_end.
   Order order() const override { return Order::first; }

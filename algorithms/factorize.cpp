@@ -14,20 +14,6 @@
 namespace composer {
 namespace {
 
-class Factorized : public Block {
- public:
-  Factorized(std::shared_ptr<Layer> first, std::shared_ptr<Layer> second)
-      : first_(add("0", std::move(first))), second_(add("1", std::move(second))) {}
-
-  at::Tensor forward(const at::Tensor& input) override { return second_(first_(input)); }
-  std::string describe() const override {
-    return "Factorized: " + first_.layer()->describe() + ", " + second_.layer()->describe();
-  }
-
- private:
-  Slot &first_, &second_;
-};
-
 int64_t rank_of(double latent, int64_t in, int64_t out) {
   const double wanted = latent >= 1 ? latent : latent * static_cast<double>(std::min(in, out));
   return std::max<int64_t>(static_cast<int64_t>(wanted), 1);
@@ -66,6 +52,13 @@ std::shared_ptr<Layer> split(const Linear& linear, const Factorize::Params& para
 }
 
 }  // namespace
+
+Factorized::Factorized(std::shared_ptr<Layer> first, std::shared_ptr<Layer> second)
+    : first_(add("0", std::move(first))), second_(add("1", std::move(second))) {}
+
+std::string Factorized::describe() const {
+  return "Factorized: " + first()->describe() + ", " + second()->describe();
+}
 
 std::pair<at::Tensor, at::Tensor> low_rank(const at::Tensor& matrix, int64_t rank) {
   const auto [u, s, vh] = at::linalg_svd(matrix, /*full_matrices=*/false);

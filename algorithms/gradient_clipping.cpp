@@ -44,7 +44,9 @@ void clip_units(const Tensors& parameters, double threshold) {
   // A unit without any gradient stays that, whatever it is multiplied with, unless that is nan.
   const auto norms =
       unit_norms(matrix_gradients, vector_gradients).clamp_min_(std::numeric_limits<float>::min());
-  const auto shares = unit_norms(matrices, vectors).mul_(threshold).div_(norms).clamp_max_(1.0);
+  constexpr double smallest_weight = 1e-3;  // so that units that start at zero can leave it
+  const auto weights = unit_norms(matrices, vectors).clamp_min_(smallest_weight);
+  const auto shares = weights.mul_(threshold).div_(norms).clamp_max_(1.0);
 
   units.resize(units.size() + vectors.size(), 1);
   auto factors = shares.split_with_sizes(units);

@@ -19,9 +19,9 @@ namespace composer {
 /// a gradient are passed over.
 /// type "norm": g * min(1, threshold / |all g|), L2.
 /// type "value": every element into [-threshold, threshold].
-/// type "adaptive": g * min(1, threshold * |w| / |g|) for each unit, with its own L2 norms: a unit
-/// is a slice along the first dimension, or a whole parameter of at most one dimension. Throws
-/// UserError for another type.
+/// type "adaptive": g * min(1, threshold * max(|w|, 1e-3) / |g|) for each unit, with its own L2
+/// norms: a unit is a slice along the first dimension, or a whole parameter of at most one
+/// dimension. Throws UserError for another type.
 void clip_gradients(const std::vector<at::Tensor>& parameters, std::string_view type,
                     double threshold);
 

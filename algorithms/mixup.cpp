@@ -4,6 +4,7 @@
 
 #include "algorithms/whole_batch.h"
 #include "composer/device.h"
+#include "composer/logging/log.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -22,6 +23,13 @@ at::Tensor mixup_weight(int64_t n, double alpha, bool per_sample, Random& random
   if (!per_sample) return weight.fill_(draw());
   std::generate_n(weight.mutable_data_ptr<float>(), n, draw);
   return weight;
+}
+
+Mixup::Mixup(Params params) : params_(params) {
+  if (params.interpolate_loss)
+    log::warn(
+        "algorithms.mixup.interpolate_loss: true has no effect: the loss is that of both labels in "
+        "their shares, which for these losses is the same as that of mixed labels");
 }
 
 void Mixup::after_dataloader(State& state) {

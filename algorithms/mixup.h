@@ -6,6 +6,7 @@
 
 #include "composer/algorithm.h"
 #include "composer/random.h"
+#include "composer/recipe/compatibility.h"
 #include "composer/recipe/params.h"
 
 namespace composer {
@@ -25,15 +26,22 @@ class Mixup : public Algorithm {
   struct Params {
     double alpha = 0.2;
     bool per_sample = false;
+    bool interpolate_loss = false;
 
     void fields(auto&& f) {
       f("alpha", alpha, "both parameters of the Beta distribution of weights; larger mixes more",
         above(0.0));
       f("per_sample", per_sample, "a weight for each image, instead of one for the batch");
+      f("interpolate_loss", interpolate_loss,
+        "for old recipes: has no effect, as the loss is interpolated either way");
     }
   };
 
-  explicit Mixup(Params params) : params_(params) {}
+  explicit Mixup(Params params);
+
+  static Compatibility compatibility() {
+    return {.excludes = {{"cutmix", "both give each image a second label"}}};
+  }
 
   void after_dataloader(State& state) override;
 

@@ -12,6 +12,15 @@ at::Tensor NoOp::forward(const at::Tensor& input) {
   return weight.expand({input.size(0), num_classes_});
 }
 
+Compatibility NoOpModel::compatibility() {
+  Compatibility compatibility;
+  for (const char* other :
+       {"blurpool", "dirac_init", "factorize", "ghost_batchnorm", "layer_freezing",
+        "low_precision_norm", "squeeze_excite", "stochastic_depth", "weight_standardization"})
+    compatibility.excludes.push_back({other, "the one number has no layers for it to work on"});
+  return compatibility;
+}
+
 void NoOpModel::init(State& state) {
   state.model = std::make_shared<NoOp>(state.model->num_classes());
 }

@@ -8,6 +8,7 @@
 
 #include "composer/algorithm.h"
 #include "composer/network/model.h"
+#include "composer/recipe/compatibility.h"
 
 namespace composer {
 
@@ -28,6 +29,9 @@ class NoOp : public Model {
 /// Runs last at init: other surgery finds the model it expects.
 class NoOpModel : public Algorithm {
  public:
+  /// What changes or freezes layers finds none.
+  static Compatibility compatibility();
+
   Order order() const override { return Order::last; }
   void init(State& state) override;
   std::vector<std::string> report() const override;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
+#include "algorithms/factorize.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/logger.h"
@@ -38,15 +40,24 @@ at::Tensor squeeze_excite(const at::Tensor& input, const at::Tensor& squeeze,
 SqueezeExciteConv::SqueezeExciteConv(std::shared_ptr<Conv2d> conv, int64_t latent_channels,
                                      uint64_t seed, uint64_t index)
     : conv_(std::move(conv)) {
+  const int64_t channels = conv_->options().out_channels;
+  squeeze = uniform_by_fan_in(latent_channels, channels,
+                              Random(seed, "squeeze_excite.squeeze", 0, index));
+  excite =
+      uniform_by_fan_in(channels, latent_channels, Random(seed, "squeeze_excite.excite", 0, index));
+  register_parameters();
+}
+
+SqueezeExciteConv::SqueezeExciteConv(std::shared_ptr<Conv2d> conv, const SqueezeExciteConv& gates)
+    : squeeze(gates.squeeze), excite(gates.excite), conv_(std::move(conv)) {
+  register_parameters();
+}
+
+void SqueezeExciteConv::register_parameters() {
   for (const auto& parameter : conv_->named_parameters())
     register_parameter(parameter.key(), parameter.value());
-  const int64_t channels = conv_->options().out_channels;
-  squeeze = register_parameter("squeeze",
-                               uniform_by_fan_in(latent_channels, channels,
-                                                 Random(seed, "squeeze_excite.squeeze", 0, index)));
-  excite = register_parameter("excite",
-                              uniform_by_fan_in(channels, latent_channels,
-                                                Random(seed, "squeeze_excite.excite", 0, index)));
+  squeeze = register_parameter("squeeze", squeeze);
+  excite = register_parameter("excite", excite);
 }
 
 at::Tensor SqueezeExciteConv::forward(const at::Tensor& input) {
@@ -61,12 +72,21 @@ std::string SqueezeExciteConv::describe() const {
 std::vector<Replacement> apply_squeeze_excite(Block& model, const SqueezeExcite::Params& params,
                                               uint64_t seed) {
   uint64_t index = 0;
+  // A convolution that was factorised gets its gates behind the second half.
+  std::map<const Layer*, int64_t> in_channels;
   auto replacements =
       replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
+        if (const auto* halves = dynamic_cast<Factorized*>(&layer)) {
+          const auto* first = dynamic_cast<Conv2d*>(halves->first().get());
+          if (first == nullptr) return nullptr;
+          in_channels[halves->second().get()] = first->options().in_channels;
+          in_channels[first] = 0;
+        }
         const auto conv = std::dynamic_pointer_cast<Conv2d>(layer.shared_from_this());
-        if (conv == nullptr || std::min(conv->options().in_channels, conv->options().out_channels) <
-                                   params.min_channels)
-          return nullptr;
+        if (conv == nullptr) return nullptr;
+        const int64_t in =
+            in_channels.try_emplace(&layer, conv->options().in_channels).first->second;
+        if (std::min(in, conv->options().out_channels) < params.min_channels) return nullptr;
         return std::make_shared<SqueezeExciteConv>(conv, latent(*conv, params.latent_channels),
                                                    seed, index++);
       });

@@ -28,12 +28,18 @@ class SqueezeExciteConv : public Layer {
   SqueezeExciteConv(std::shared_ptr<Conv2d> conv, int64_t latent_channels, uint64_t seed,
                     uint64_t index);
 
+  /// The gates of `gates` around another convolution with as many output channels.
+  SqueezeExciteConv(std::shared_ptr<Conv2d> conv, const SqueezeExciteConv& gates);
+
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
 
+  const std::shared_ptr<Conv2d>& conv() const { return conv_; }
   at::Tensor squeeze, excite;
 
  private:
+  void register_parameters();
+
   std::shared_ptr<Conv2d> conv_;
 };
 

@@ -12,8 +12,8 @@ namespace composer {
 namespace {
 
 Random random_of(const DepthDraws& draws, int64_t index) {
-  return Random(draws.seed, "stochastic_depth.drop", static_cast<uint64_t>(index),
-                static_cast<uint64_t>(draws.batch));
+  return Random(draws.state->seed, "stochastic_depth.drop", static_cast<uint64_t>(index),
+                static_cast<uint64_t>(draws.state->time.batch));
 }
 
 std::string rounded(double rate) {
@@ -66,7 +66,7 @@ at::Tensor StochasticBlock::joined(at::Tensor branch, const at::Tensor& input) {
 
 at::Tensor StochasticBlock::kept_samples(int64_t samples, double rate) const {
   auto random = random_of(*draws_, index_);
-  for (int64_t i = 0; i < draws_->first_sample; ++i) random.uniform();
+  for (int64_t i = 0; i < draws_->state->first_sample; ++i) random.uniform();
   auto kept = at::empty({samples, 1, 1, 1}, at::kFloat);
   for (auto* value = kept.data_ptr<float>(); samples > 0; --samples)
     *value++ = random.uniform() < rate ? 0.0f : 1.0f;
@@ -75,7 +75,7 @@ at::Tensor StochasticBlock::kept_samples(int64_t samples, double rate) const {
 
 at::Tensor StochasticBlock::forward(const at::Tensor& input) {
   hand_on_replaced_layers();
-  const double rate = rate_ * draws_->ramp;
+  const double rate = rate_ * StochasticDepth::ramp(*draws_->state, draws_->warmup);
   if (rate == 0) return ResidualBlock::forward(input);
   if (!is_training()) return joined(residual(input).mul(1 - rate), input);
   if (draw_ == Draw::sample) {
@@ -125,9 +125,20 @@ std::vector<Replacement> apply_stochastic_depth(Block& model, const StochasticDe
   });
 }
 
+StochasticDepth::StochasticDepth(Params params) : params_(std::move(params)) {
+  if (!params_.target_layer_name.empty())
+    log::warn("algorithms.stochastic_depth.target_layer_name: '" + params_.target_layer_name +
+              "' has no effect: every residual block of the model is taken");
+  if (params_.use_same_gpu_seed)
+    log::warn(
+        "algorithms.stochastic_depth.use_same_gpu_seed: has no effect: draws follow from the "
+        "recipe's seed, the batch, the block and the sample");
+}
+
 void StochasticDepth::init(State& state) {
-  draws_ = std::make_shared<DepthDraws>(DepthDraws{.seed = state.seed});
-  replacements_ = apply_stochastic_depth(*state.model, params_, draws_);
+  const DepthDraws draws{.state = &state, .warmup = params_.drop_warmup};
+  replacements_ =
+      apply_stochastic_depth(*state.model, params_, std::make_shared<DepthDraws>(draws));
   log::info("stochastic_depth: " + std::to_string(replacements_.size()) +
             " residual blocks may be dropped");
   state.logger->log("stochastic_depth/num_stochastic_layers",
@@ -135,26 +146,9 @@ void StochasticDepth::init(State& state) {
 }
 
 void StochasticDepth::after_dataloader(State& state) {
-  draws_->batch = state.time.batch;
-  draws_->first_sample = 0;
-  draws_->ramp = ramp(state, params_.drop_warmup);
-  state.logger->log("stochastic_depth/drop_rate", params_.drop_rate * draws_->ramp);
+  state.logger->log("stochastic_depth/drop_rate",
+                    params_.drop_rate * ramp(state, params_.drop_warmup));
 }
-
-void StochasticDepth::before_train_batch(State& state) {
-  batch_samples_ = std::max<int64_t>(state.batch.samples(), 1);
-  next_sample_ = 0;
-}
-
-// A method may send all microbatches through the network more than once.
-void StochasticDepth::before_forward(State& state) {
-  draws_->first_sample = next_sample_ % batch_samples_;
-  next_sample_ += state.batch.samples();
-}
-
-void StochasticDepth::eval_start(State& state) { draws_->ramp = ramp(state, params_.drop_warmup); }
-
-void StochasticDepth::predict_start(State& state) { eval_start(state); }
 
 std::vector<std::string> StochasticDepth::report() const {
   std::vector<std::string> lines;

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,16 +18,14 @@
 
 namespace composer {
 
-/// What all blocks of a network draw by, to be set before each forward pass.
+/// What all blocks of a network draw by.
 struct DepthDraws {
-  uint64_t seed = 0;
-  int64_t batch = 0;         ///< since the start of training
-  int64_t first_sample = 0;  ///< of the microbatch within its batch
-  double ramp = 1;           ///< every block's drop rate is multiplied by it
+  const State* state;                  ///< whose seed, time.batch and first_sample key the draws
+  Time warmup{0, TimeUnit::duration};  ///< in which the rates grow to their values
 };
 
 /// A residual block that drops its residual branch, and has the layers and parameter names of the
-/// block it takes the place of. With p the block's rate times the ramp:
+/// block it takes the place of. With p the block's rate times StochasticDepth::ramp:
 ///   training: relu(shortcut(x)) with probability p (x itself where the shortcut is the identity,
 ///     as x comes from a ReLU), else relu(residual(x) + shortcut(x)); one draw for the batch, or
 ///     one for each sample;
@@ -65,6 +64,8 @@ class StochasticDepth : public Algorithm {
     double drop_rate = 0.2;
     std::string drop_distribution = "linear";
     Time drop_warmup{0, TimeUnit::duration};
+    std::string target_layer_name{};
+    std::optional<bool> use_same_gpu_seed = std::nullopt;
 
     void fields(auto&& f) {
       f("stochastic_method", stochastic_method,
@@ -77,20 +78,17 @@ class StochasticDepth : public Algorithm {
         one_of("linear", "uniform"));
       f("drop_warmup", drop_warmup, "how long the rates take to grow from 0 to their values",
         at_least(0));
+      f("target_layer_name", target_layer_name,
+        "for old recipes: has no effect, as every residual block is taken");
+      f("use_same_gpu_seed", use_same_gpu_seed,
+        "for old recipes: has no effect, as draws follow from the recipe's seed");
     }
   };
 
-  explicit StochasticDepth(Params params) : params_(std::move(params)) {}
-
-  /// So that a forward pass another algorithm makes on a new batch has that batch's draws.
-  Order order() const override { return Order::first; }
+  explicit StochasticDepth(Params params);
 
   void init(State& state) override;
   void after_dataloader(State& state) override;
-  void before_train_batch(State& state) override;
-  void before_forward(State& state) override;
-  void eval_start(State& state) override;
-  void predict_start(State& state) override;
 
   std::vector<std::string> report() const override;
   std::vector<std::pair<std::string, double>> planned(const State& state) const override;
@@ -102,9 +100,7 @@ class StochasticDepth : public Algorithm {
 
  private:
   Params params_;
-  std::shared_ptr<DepthDraws> draws_;
   std::vector<Replacement> replacements_;
-  int64_t batch_samples_ = 0, next_sample_ = 0;
 };
 
 /// Puts a StochasticBlock in place of every ResidualBlock in a slot, all of them reading `draws`.

@@ -12,6 +12,13 @@ bool reached(const State& state, const Time& time) {
   return static_cast<double>(state.time.batch) >= state.schedule.batches(time);
 }
 
+std::string check_start(const std::string& key, const Time& time) {
+  const bool too_late = time.unit == TimeUnit::duration && time.value > 1;
+  return time.unit == TimeUnit::second ? key + ": must be in ep, ba, sp or dur\n"
+         : too_late                    ? key + ": must be at most 1dur\n"
+                                       : "";
+}
+
 bool WeightCopy::ready(const torch::nn::Module& model) {
   if (loaded_.empty()) return !copies_.empty();
   const at::NoGradGuard no_grad;

@@ -16,6 +16,9 @@ namespace composer {
 /// Whether the run has come as far as `time`, which is no number of seconds.
 bool reached(const State& state, const Time& time);
 
+/// A line for Params::check() where reached() cannot tell `time`, the value of `key`; else "".
+std::string check_start(const std::string& key, const Time& time);
+
 /// A copy of the tensors of a model, on their device and with their strides. Outlives no surgery:
 /// start it after init.
 class WeightCopy {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "algorithms/squeeze_excite.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/logger.h"
@@ -25,11 +26,17 @@ class Exchanged {
   at::Tensor before_;
 };
 
+/// The convolution that `layer` is or puts gates on, or null.
+std::shared_ptr<Conv2d> conv_of(Layer& layer) {
+  if (const auto* gated = dynamic_cast<SqueezeExciteConv*>(&layer)) return gated->conv();
+  return std::dynamic_pointer_cast<Conv2d>(layer.shared_from_this());
+}
+
 /// All convolutions under `block`, in the order of the forward pass.
 void collect(Block& block, std::vector<Layer*>& convolutions) {
   for (Slot& slot : block.slots()) {
     auto* layer = slot.layer().get();
-    if (dynamic_cast<Conv2d*>(layer) != nullptr && std::ranges::count(convolutions, layer) == 0)
+    if (conv_of(*layer) != nullptr && std::ranges::count(convolutions, layer) == 0)
       convolutions.push_back(layer);
     if (auto* inner = dynamic_cast<Block*>(layer)) collect(*inner, convolutions);
   }
@@ -61,15 +68,18 @@ std::vector<Replacement> apply_weight_standardization(Block& model, int64_t igno
   const auto kept = std::max<int64_t>(std::ssize(convolutions) - ignored, 0);
   const std::unordered_set<Layer*> chosen(convolutions.begin(), convolutions.begin() + kept);
   const auto choose = [&](const std::string& path, Layer& layer) -> std::shared_ptr<Layer> {
-    if (!chosen.contains(&layer) || dynamic_cast<StandardizedConv2d*>(&layer) != nullptr)
+    const auto conv = conv_of(layer);
+    if (!chosen.contains(&layer) || dynamic_cast<StandardizedConv2d*>(conv.get()) != nullptr)
       return nullptr;
-    const auto conv = std::dynamic_pointer_cast<Conv2d>(layer.shared_from_this());
     if (!has_filters(*conv)) {
       log::warn("weight_standardization: leaves " + path +
                 " alone, whose filters are single numbers");
       return nullptr;
     }
-    return std::make_shared<StandardizedConv2d>(conv);
+    auto standardized = std::make_shared<StandardizedConv2d>(conv);
+    if (const auto* gated = dynamic_cast<SqueezeExciteConv*>(&layer))
+      return std::make_shared<SqueezeExciteConv>(std::move(standardized), *gated);
+    return standardized;
   };
   auto replacements = replace_layers(model, choose);
   if (replacements.empty())

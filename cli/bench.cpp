@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "cli/arguments.h"
 #include "cli/assemble.h"
+#include "cli/hook_timer.h"
 #include "composer/clock.h"
 #include "composer/device.h"
 #include "composer/error.h"
@@ -42,7 +44,8 @@ class FixedBatchLoader : public Loader {
 /// only.
 class StepTimer : public Callback {
  public:
-  StepTimer(int64_t warmup, int64_t steps) : warmup_(warmup), steps_(steps) {}
+  StepTimer(int64_t warmup, int64_t steps, const Words& algorithms)
+      : warmup_(warmup), steps_(steps), hooks_(algorithms) {}
 
   void batch_end(const State& state, Logger&, RunControl&) override {
     const int64_t done = state.time.batch - warmup_;
@@ -50,12 +53,21 @@ class StepTimer : public Callback {
     synchronize(state.device);
     const double time = steady_seconds();
     if (done > 0) seconds_.push_back(time - begin_);
+    if (done == 0) hooks_.reset();
     begin_ = steady_seconds();
   }
   const std::vector<double>& seconds() const { return seconds_; }
+  /// What part of the steps algorithms spent in their hooks.
+  std::map<std::string, double> hook_fractions() const {
+    const double all = std::accumulate(seconds_.begin(), seconds_.end(), 0.0);
+    auto fractions = hooks_.seconds();
+    for (auto& [name, seconds] : fractions) seconds /= all;
+    return fractions;
+  }
 
  private:
   int64_t warmup_, steps_;
+  HookTimer hooks_;
   double begin_ = 0;
   std::vector<double> seconds_;
 };
@@ -77,7 +89,7 @@ class StubModel : public Model {
     register_buffer("logits", logits_);
   }
   at::Tensor forward(const at::Tensor&) override { return named_buffers()["logits"]; }
-  at::Tensor loss(const at::Tensor&, const Target&) override { return weight_.clone(); }
+  at::Tensor loss(const at::Tensor&, const Target&, Over) override { return weight_.clone(); }
   int64_t num_classes() const override { return classes_; }
 
  private:
@@ -101,6 +113,7 @@ struct StepSetting {
   std::string model = "resnet50", precision = "amp_bf16", device = "auto";
   int64_t batch_size = 16, resolution = 224, steps = 5, repeats = 3;
   Words algorithms;
+  bool time_hooks = false;
 };
 
 std::string yaml(const StepSetting& setting) {
@@ -119,9 +132,13 @@ std::string yaml(const StepSetting& setting) {
          "\nmax_duration: " + std::to_string(3 + setting.steps * setting.repeats) + "ba\n";
 }
 
-/// Seconds of each repeat's steps.
-std::vector<double> time_steps(TrainerParts parts, int64_t warmup, const StepSetting& setting,
-                               std::string* device) {
+struct StepTimes {
+  std::vector<double> seconds;  ///< of each repeat's steps
+  std::map<std::string, double> hook_fractions;
+  std::string device;
+};
+
+StepTimes time_steps(TrainerParts parts, int64_t warmup, const StepSetting& setting) {
   parts.options.max_duration = {static_cast<double>(warmup + setting.steps * setting.repeats),
                                 TimeUnit::batch};
   parts.options.log_interval = {10, TimeUnit::batch};
@@ -129,14 +146,16 @@ std::vector<double> time_steps(TrainerParts parts, int64_t warmup, const StepSet
   parts.train_loader = std::make_shared<FixedBatchLoader>(setting.batch_size, setting.resolution,
                                                           parts.model->num_classes(),
                                                           resolve_device(setting.device));
-  const auto timer = std::make_shared<StepTimer>(warmup, setting.steps);
+  Words names;
+  for (const auto& algorithm : parts.algorithms)
+    if (setting.time_hooks) names.push_back(algorithm.name);
+  const auto timer = std::make_shared<StepTimer>(warmup, setting.steps, names);
   parts.callbacks.push_back(
       {"timer", timer, subscriptions<StepTimer>(static_cast<const StepTimer*>(nullptr))});
   Trainer trainer(std::move(parts));
   const auto summary = trainer.fit();
   if (summary.signal != 0) throw Interrupted{summary.signal};
-  if (device != nullptr) *device = summary.device;
-  return timer->seconds();
+  return {timer->seconds(), timer->hook_fractions(), summary.device};
 }
 
 TrainerParts step_parts(const StepSetting& setting) {
@@ -151,7 +170,7 @@ int step_command(const Words& words) {
       "A training step on one batch in memory: SGD with Nesterov momentum, channels_last, label "
       "smoothing 0.1.",
       "bench step");
-  StepSetting setting;
+  StepSetting setting{.algorithms = {}, .time_hooks = true};
   bool json = false;
   app.add_option(
          "--model", setting.model,
@@ -176,8 +195,7 @@ int step_command(const Words& words) {
   app.add_flag("--json", json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;
 
-  std::string device;
-  const auto seconds = time_steps(step_parts(setting), 3, setting, &device);
+  const auto [seconds, hook_fractions, device] = time_steps(step_parts(setting), 3, setting);
   std::vector<double> rates;
   for (const double time : seconds)
     rates.push_back(static_cast<double>(setting.batch_size * setting.steps) / time);
@@ -191,6 +209,7 @@ int step_command(const Words& words) {
                               {"algorithms", setting.algorithms},
                               {"images_per_s", median(rates)},
                               {"all", rates},
+                              {"hook_fractions", hook_fractions},
                               {"max_rss_mb", static_cast<int64_t>(memory)}}
               << '\n';
   } else {
@@ -213,7 +232,7 @@ double bare_loop(const StepSetting& real, int64_t count) {
     parts.algorithms.push_back(
         {"nothing" + std::to_string(i), std::make_shared<NothingAlgorithm>(),
          subscriptions<NothingAlgorithm>(static_cast<const NothingAlgorithm*>(nullptr))});
-  return median(time_steps(std::move(parts), 20, setting, nullptr)) /
+  return median(time_steps(std::move(parts), 20, setting).seconds) /
          static_cast<double>(setting.steps);
 }
 
@@ -231,7 +250,7 @@ int overhead_command(const Words& words) {
   app.add_flag("--json", json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;
 
-  const double step = median(time_steps(step_parts(setting), 3, setting, nullptr)) /
+  const double step = median(time_steps(step_parts(setting), 3, setting).seconds) /
                       static_cast<double>(setting.steps);
   const double none = bare_loop(setting, 0), ten = bare_loop(setting, 10);
   if (json) {
@@ -268,17 +287,18 @@ int bench_command(const Words& words) {
     if (what == "overhead") return overhead_command(rest);
     if (what == "loader") return bench_loader_command(rest);
     if (what == "image") return bench_image_command(rest);
+    if (what == "augment") return bench_augment_command(rest);
   } catch (const Interrupted& interrupted) {
     return 128 + interrupted.signal;
   }
   if (what == "--help" || what == "-h") {
     std::cout
-        << "composer bench loader | image | step | overhead: `composer bench loader --help` says "
-           "more\n";
+        << "composer bench loader | image | augment | step | overhead: `composer bench loader "
+           "--help` says more\n";
     return 0;
   }
   throw UserError("composer bench: unknown benchmark '" + what +
-                  "'; there are: loader, image, step, overhead");
+                  "'; there are: loader, image, augment, step, overhead");
 }
 
 }  // namespace composer

@@ -1,4 +1,4 @@
-// The subcommands list, describe and checkpoint: what there is.
+// The subcommands list and describe: what there is.
 #include <algorithm>
 #include <iomanip>
 #include <iostream>
@@ -8,21 +8,21 @@
 #include "composer/error.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/registry.h"
-#include "composer/storage/checkpoint.h"
 
 namespace composer {
 namespace {
 
 using Line = std::pair<std::string, std::string>;
 
-void print(const std::vector<Line>& lines) {
+void print(const std::vector<Line>& lines, const char* indent = "") {
   size_t width = 0;
   for (const auto& [name, doc] : lines) width = std::max(width, name.size());
   for (const auto& [name, doc] : lines) {
     if (doc.empty())
-      std::cout << name << '\n';
+      std::cout << indent << name << '\n';
     else
-      std::cout << std::left << std::setw(static_cast<int>(width)) << name << "  " << doc << '\n';
+      std::cout << indent << std::left << std::setw(static_cast<int>(width)) << name << "  " << doc
+                << '\n';
   }
 }
 
@@ -48,6 +48,23 @@ std::vector<std::string> kinds(const std::string& ending) {
   std::vector<std::string> words;
   for (const auto* catalog : registry().catalogs()) words.push_back(catalog->kind() + ending);
   return words;
+}
+
+/// What an algorithm does not go with, by its own word or by the other's, and what it needs.
+std::vector<Line> compatibility_lines(const std::string& name) {
+  const auto& algorithms = registry().algorithms;
+  std::vector<Line> lines;
+  const auto own = algorithms.make(name)->compatibility();
+  for (const auto& [other, reason] : own.excludes) lines.emplace_back("not with " + other, reason);
+  for (const auto& other : algorithms.names())
+    for (const auto& [excluded, reason] : algorithms.make(other)->compatibility().excludes)
+      if (excluded == name) lines.emplace_back("not with " + other, reason);
+  for (const auto& [key, values, reason] : own.needs) {
+    std::string wanted;
+    for (const auto& value : values) wanted += (wanted.empty() ? "" : " or ") + value;
+    lines.emplace_back("needs " + key + ": " + wanted, reason);
+  }
+  return lines;
 }
 
 }  // namespace
@@ -99,18 +116,11 @@ int describe_command(const Words& words) {
   const auto component = catalog->find(name);
   const auto help = help_text(component->fields());
   std::cout << (help.empty() ? "It has no hyperparameters.\n" : "hyperparameters:\n" + help);
-  return 0;
-}
-
-int checkpoint_command(const Words& words) {
-  CLI::App app("Shows what a checkpoint holds.", "checkpoint");
-  std::string action, path;
-  app.add_option("action", action, "info")->required();
-  app.add_option("path", path, "a checkpoint folder")->required();
-  if (!parse(app, words)) return 0;
-  if (action != "info")
-    throw UserError("composer checkpoint: unknown action '" + action + "'; there is: info");
-  std::cout << describe_checkpoint(path);
+  if (catalog == &registry().algorithms) {
+    const auto lines = compatibility_lines(name);
+    if (!lines.empty()) std::cout << "in a recipe:\n";
+    print(lines, "  ");
+  }
   return 0;
 }
 

@@ -33,6 +33,8 @@ constexpr const char* help =
   composer describe algorithm NAME            (or model, dataset, ...) its hyperparameters
   composer bench loader|step|overhead ...     measures
   composer checkpoint info PATH               what a checkpoint holds
+  composer checkpoint export PATH --output F.safetensors [--weights model|ema|swa]
+                                              its weights, or their average, as a file
   composer data write|index|info|hash|verify ...
                                               makes .beton files and indices; shows and checks image data
   composer [-n N] [--node_rank R --world_size W --master_addr A --master_port P] [train | PATH/TO/TRAINER] ...

@@ -67,7 +67,8 @@ using Row = std::vector<std::pair<std::string, double>>;
 /// What changes in steps (sizes) decides where a row stands; what moves all the time (learning
 /// rate, scale) is shown.
 bool steps(const std::string& name) {
-  return name.ends_with("/height") || name.ends_with("/width");
+  return name.ends_with("/height") || name.ends_with("/width") || name.ends_with("/batch_size") ||
+         name.ends_with("/keep");
 }
 
 bool same_step(const Row& a, const Row& b) {

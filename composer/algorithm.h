@@ -80,6 +80,11 @@ class Algorithm : public Hooks<State&> {
   /// What the loader shall do to each training image, on its threads.
   virtual SampleTransform sample_transform(const State&) { return {}; }
 
+  /// What shall be done to each training batch on the run's device before it is normalised: gets
+  /// and returns uint8 [N, H, W, C], in listed order. state.time is the batch's; called before
+  /// after_dataloader.
+  virtual at::Tensor augment(const State&, at::Tensor images) { return images; }
+
   /// What it changed in the model at init, for `--plan`: one line a change.
   virtual std::vector<std::string> report() const { return {}; }
 

@@ -1,6 +1,7 @@
 #include "composer/builtin.h"
 
 #include "composer/callbacks.h"
+#include "composer/optimization/muon.h"
 #include "composer/optimization/optimizers.h"
 #include "composer/optimization/schedulers.h"
 
@@ -14,6 +15,7 @@ void add_builtin_core(Registry& registry) {
   optimizers.add<AdamW>("adamw", "Adam with decoupled weight decay, as PyTorch has it");
   optimizers.add<DecoupledAdamW>(
       "decoupled_adamw", "AdamW whose weight decay does not depend on the learning rate's size");
+  optimizers.add<Muon>("muon", "orthogonal steps for convolution weights, SGD for all else");
 
   auto& schedulers = registry.schedulers;
   schedulers.add<ScheduledBy<Constant>>("constant", "a fixed multiplier");
@@ -25,6 +27,8 @@ void add_builtin_core(Registry& registry) {
   schedulers.add<ScheduledBy<CosineDecay>>("cosine_decay", "half a cosine");
   schedulers.add<ScheduledBy<CosineWarmRestart>>("cosine_warmrestart",
                                                  "cosines with restarts (SGDR)");
+  schedulers.add<ScheduledBy<Triangular>>("triangular",
+                                          "a straight line up to the peak, another down");
   schedulers.add<ScheduledBy<Polynomial>>("polynomial", "a power of the remaining share");
   schedulers.add<ScheduledBy<ConstantWithWarmup>>("constant_with_warmup",
                                                   "linear warm-up, then a fixed multiplier");

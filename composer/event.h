@@ -10,7 +10,7 @@
 //       (the batch goes to the device and is normalised)
 //       after_dataloader
 //       batch_start
-//         before_train_batch
+//         before_train_batch            (again for each part of the batch, if State::updates > 1)
 //           for microbatch in batch:
 //             before_forward          state.batch is the microbatch from here
 //               outputs = model(input)

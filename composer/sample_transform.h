@@ -16,11 +16,12 @@ struct MutableImage {
   int64_t channels = 3;  ///< 1 or 3
 };
 
-/// Where the draws for an image come from: Random(seed, "a.purpose", epoch, sample).
+/// Where an image stands. Draws for it come from Random(seed, "a.purpose", epoch, sample).
 struct SamplePlace {
   uint64_t seed = 0;
   uint64_t epoch = 0;
   uint64_t sample = 0;
+  bool mirrored = false;  ///< left-right, by the set's own transforms
 };
 
 /// Called by several threads at once, each with an image of its own.

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -21,8 +22,9 @@ struct State {
   std::shared_ptr<Optimizer> optimizer;  ///< null at init
 
   Batch batch;  ///< the microbatch from before_forward to after_backward, else the whole batch
-  ImageSize image_size;  ///< of a training image as the loader hands it out without a plan
-  at::Tensor outputs;    ///< of the last forward pass
+  int64_t first_sample = 0;  ///< of `batch` within the whole batch
+  ImageSize image_size;      ///< of a training image as the loader hands it out without a plan
+  at::Tensor outputs;        ///< of the last forward pass
   at::Tensor loss;  ///< of the last microbatch, weighted by its share of the batch; writable at
                     ///< before_backward
 
@@ -34,9 +36,16 @@ struct State {
   at::MemoryFormat memory_format =
       at::MemoryFormat::Contiguous;  ///< of the model's weights and of batch.input
   int64_t grad_accum = 1;
+  int64_t updates = 1;  ///< of the weights in a batch, each from an equal part of its samples;
+                        ///< writable until batch_start
   uint64_t seed = 0;
 
   Logger* logger = nullptr;  ///< never null inside a hook
+
+  /// Computes the gradients of the whole batch anew at the weights as they are now, from the inputs
+  /// and targets that the forward passes and losses had, unscaled and clipped as the first ones.
+  /// Fires no event and leaves outputs and loss alone. May be called in after_train_batch.
+  std::function<void()> recompute_gradients;
 
   /// Share of the run that is done, in [0, 1], counted in batches.
   double elapsed() const { return schedule.elapsed(time); }

@@ -66,6 +66,7 @@ Trainer::Trainer(TrainerParts parts)
   state_.seed = static_cast<uint64_t>(options_.seed);
   state_.grad_accum = options_.grad_accum;
   state_.logger = &logger_;
+  state_.recompute_gradients = [this] { recompute_gradients(); };
   for (auto& algorithm : parts.algorithms) engine_.add(std::move(algorithm));
   for (auto& callback : parts.callbacks) engine_.add(std::move(callback));
   logger_.add(summary_sink_);
@@ -107,6 +108,10 @@ void Trainer::restore() {
   if (!fs::exists(path)) throw UserError("load_path: " + path.string() + " does not exist");
   if (!everything) {
     load_weights(*state_.model, path);
+    if (state_.optimizer || !fs::is_directory(path)) return;
+    auto checkpoint = load_checkpoint(path);
+    state_.time = checkpoint.time;
+    hand_out(checkpoint.parts);
     return;
   }
 
@@ -121,13 +126,7 @@ void Trainer::restore() {
               ": the run goes on with other random draws");
   check_epochs(path, checkpoint);
   auto& parts = checkpoint.parts;
-  const auto hand_out = [&](const auto& members, const std::string& kind) {
-    for (const auto& member : members)
-      if (auto found = parts.extract(kind + "." + member.name))
-        member.component->load_state_dict(found.mapped());
-  };
-  hand_out(engine_.algorithms(), "algorithms");
-  hand_out(engine_.callbacks(), "callbacks");
+  hand_out(parts);
   const auto tensor = [&](const StateDict& state, const char* name) {
     const auto found = state.tensors.find(name);
     if (found == state.tensors.end())
@@ -141,6 +140,17 @@ void Trainer::restore() {
     log::warn(path.string() + ": holds the state of " + name + ", which this run does not have");
   log::info("resumed from " + path.string());
   if (path.parent_path() == folder_.checkpoints()) saved_batch_ = state_.time.batch;
+}
+
+/// Gives each component what it kept, which leaves `parts`.
+void Trainer::hand_out(std::map<std::string, StateDict>& parts) {
+  const auto to = [&](const auto& members, const std::string& kind) {
+    for (const auto& member : members)
+      if (auto found = parts.extract(kind + "." + member.name))
+        member.component->load_state_dict(found.mapped());
+  };
+  to(engine_.algorithms(), "algorithms");
+  to(engine_.callbacks(), "callbacks");
 }
 
 void Trainer::check_epochs(const std::filesystem::path& path, const Checkpoint& checkpoint) const {
@@ -268,17 +278,23 @@ void Trainer::train_epoch() {
 
 void Trainer::train_batch(Batch batch) {
   const int64_t samples = batch.samples();
+  batch.input = copy_to(state_.device, batch.input);
+  for (const auto& algorithm : engine_.algorithms())
+    batch.input = algorithm.component->augment(state_, std::move(batch.input));
   state_.batch = to_device(batch, *train_loader_);
   batch = {};
   engine_.run(Event::after_dataloader, state_);
   engine_.run(Event::batch_start, state_);
 
   const Batch whole = state_.batch;
-  engine_.run(Event::before_train_batch, state_);
-  state_.optimizer->zero_grad();
-  const auto loss = forward_backward(state_.batch.split(state_.grad_accum));
+  at::Tensor loss;
+  for (const auto& part : whole.split(state_.updates)) {
+    const auto share = static_cast<double>(part.samples()) / static_cast<double>(whole.samples());
+    const auto part_loss = train_part(part);
+    loss = loss.defined() ? loss + part_loss * share : part_loss * share;
+  }
   state_.batch = whole;
-  update_weights();
+  state_.first_sample = 0;
 
   logger_.log("loss/train", loss);
   state_.time.seconds = seconds();
@@ -292,6 +308,23 @@ void Trainer::train_batch(Batch batch) {
   if (write) logger_.write();
 }
 
+/// One update of the weights; returns the mean loss over the part.
+at::Tensor Trainer::train_part(const Batch& part) {
+  const int64_t first_sample = state_.first_sample;
+  state_.batch = part;
+  engine_.run(Event::before_train_batch, state_);
+  state_.optimizer->zero_grad();
+  const auto whole = state_.batch;
+  const auto parts = (state_.grad_accum + state_.updates - 1) / state_.updates;
+  const auto loss = forward_backward(state_.batch.split(parts));
+  state_.batch = whole;
+  state_.first_sample = first_sample;
+  update_weights();
+  passes_.clear();
+  state_.first_sample += part.samples();
+  return loss;
+}
+
 void Trainer::forward() {
   RECORD_FUNCTION("forward", std::vector<c10::IValue>());
   const Autocast autocast(state_.precision, state_.device);
@@ -302,38 +335,68 @@ at::Tensor Trainer::forward_backward(const std::vector<Batch>& microbatches) {
   const auto total = static_cast<double>(state_.batch.samples());
   at::Tensor total_loss;
   for (const auto& microbatch : microbatches) {
+    const double share = static_cast<double>(microbatch.samples()) / total;
     state_.batch = microbatch;
     engine_.run(Event::before_forward, state_);
+    const auto input = state_.batch.input;
     forward();
     engine_.run(Event::after_forward, state_);
     engine_.run(Event::before_loss, state_);
-    {
-      const Autocast autocast(state_.precision, state_.device);
-      state_.loss = state_.model->loss(state_.outputs, state_.batch.target);
-    }
-    if (microbatches.size() > 1)
-      state_.loss = state_.loss * (static_cast<double>(microbatch.samples()) / total);
+    passes_.push_back({input, state_.batch.target, state_.first_sample, share});
+    state_.loss = loss_of(state_.outputs, state_.batch.target, share);
     engine_.run(Event::after_loss, state_);
     count_hits(state_.batch);
     engine_.run(Event::before_backward, state_);
     const auto loss = state_.loss.detach();
     total_loss = total_loss.defined() ? total_loss + loss : loss;
-    {
-      RECORD_FUNCTION("backward", std::vector<c10::IValue>());
-      (scaler_.enabled() ? scaler_.scale(state_.loss) : state_.loss).backward();
-    }
+    backward(state_.loss);
     engine_.run(Event::after_backward, state_);
+    state_.first_sample += microbatch.samples();
   }
   return total_loss;
 }
 
+at::Tensor Trainer::loss_of(const at::Tensor& outputs, const Target& target, double share) {
+  const Autocast autocast(state_.precision, state_.device);
+  const auto loss = state_.model->loss(outputs, target);
+  return share == 1 ? loss : loss * share;
+}
+
+void Trainer::backward(const at::Tensor& loss) {
+  RECORD_FUNCTION("backward", std::vector<c10::IValue>());
+  (scaler_.enabled() ? scaler_.scale(loss) : loss).backward();
+}
+
+void Trainer::recompute_gradients() {
+  const at::AutoGradMode with_grad(true);
+  const auto batch = std::exchange(state_.batch, {});
+  const auto outputs = state_.outputs;
+  const int64_t first_sample = state_.first_sample;
+  state_.optimizer->zero_grad();
+  for (const auto& [input, target, first, share] : passes_) {
+    state_.batch = {input, target};
+    state_.first_sample = first;
+    forward();
+    backward(loss_of(state_.outputs, target, share));
+  }
+  state_.batch = batch;
+  state_.first_sample = first_sample;
+  state_.outputs = outputs;
+  const at::NoGradGuard no_grad;
+  finish_gradients();
+}
+
+/// Unscales the gradients and clips them.
+void Trainer::finish_gradients() {
+  if (!scaler_.enabled() && options_.grad_clip_norm <= 0) return;
+  auto gradients = state_.optimizer->gradients();
+  if (scaler_.enabled()) scaler_.unscale(gradients);
+  if (options_.grad_clip_norm > 0) clip_gradients(gradients, options_.grad_clip_norm);
+}
+
 void Trainer::update_weights() {
   const at::NoGradGuard no_grad;
-  if (scaler_.enabled() || options_.grad_clip_norm > 0) {
-    auto gradients = state_.optimizer->gradients();
-    if (scaler_.enabled()) scaler_.unscale(gradients);
-    if (options_.grad_clip_norm > 0) clip_gradients(gradients, options_.grad_clip_norm);
-  }
+  finish_gradients();
   engine_.run(Event::after_train_batch, state_);
   RECORD_FUNCTION("optimizer", std::vector<c10::IValue>());
   state_.optimizer->step(scaler_.found_inf());

@@ -72,13 +72,19 @@ class Trainer {
 
  private:
   void restore();
+  void hand_out(std::map<std::string, StateDict>& parts);
   void train();
   void train_epoch();
   void train_batch(Batch batch);
+  at::Tensor train_part(const Batch& part);
   /// The model on state_.batch under the run's precision; the same for training, evaluation and
   /// prediction.
   void forward();
   at::Tensor forward_backward(const std::vector<Batch>& microbatches);
+  at::Tensor loss_of(const at::Tensor& outputs, const Target& target, double share);
+  void backward(const at::Tensor& loss);
+  void recompute_gradients();
+  void finish_gradients();
   void update_weights();
   void end_epoch();
   Metrics run_evaluation();
@@ -114,6 +120,14 @@ class Trainer {
   GradScaler scaler_;
   at::Tensor hits_;  ///< float64 [2] on the device: right answers and samples of this epoch's
                      ///< training batches
+  /// What each microbatch of the batch went through the network as, for recompute_gradients.
+  struct Pass {
+    at::Tensor input;
+    Target target;
+    int64_t first_sample;
+    double share;  ///< of the batch's samples
+  };
+  std::vector<Pass> passes_;
   bool prepared_ = false;
   int64_t evaluated_batch_ = -1, saved_batch_ = -1;
 

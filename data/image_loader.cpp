@@ -405,8 +405,8 @@ void ImageLoader::make(const Slot& slot, int64_t place, int64_t position, Worker
   const int64_t numbers = slot.size.height * slot.size.width * source_->channels();
   // A class-balanced epoch may have a sample twice, which then shall not look the same.
   const int64_t drawn_by = options_.order == OrderKind::class_balanced ? position : sample;
-  const SamplePlace where{common_.seed, static_cast<uint64_t>(slot.epoch),
-                          static_cast<uint64_t>(drawn_by)};
+  SamplePlace where{common_.seed, static_cast<uint64_t>(slot.epoch),
+                    static_cast<uint64_t>(drawn_by)};
   const bool bytes = options_.output == at::kByte;
   uint8_t* pixels = nullptr;
   if (bytes) {
@@ -418,7 +418,7 @@ void ImageLoader::make(const Slot& slot, int64_t place, int64_t position, Worker
   try {
     const StoredImage image = source_->open(sample, worker.pipeline.scratch());
     slot.classes.mutable_data_ptr<int64_t>()[place] = source_->label(sample);
-    worker.pipeline.run(image, slot.size, where, pixels);
+    where.mirrored = worker.pipeline.run(image, slot.size, where, pixels);
   } catch (const RunError& error) {
     throw BadSample(source_->name(sample) + ": " + error.what());
   }

@@ -30,7 +30,7 @@ int decode_scale(const Box& crop, ImageSize size) {
 Pipeline::Pipeline(const Transform& transform, int64_t channels)
     : transform_(transform), channels_(channels) {}
 
-void Pipeline::run(const StoredImage& image, ImageSize size, const SamplePlace& place,
+bool Pipeline::run(const StoredImage& image, ImageSize size, const SamplePlace& place,
                    uint8_t* out) {
   const Transform& t = transform_;
   const bool resized_first = t.resize_size > 0 && t.kind != Transform::Kind::center_crop;
@@ -38,17 +38,16 @@ void Pipeline::run(const StoredImage& image, ImageSize size, const SamplePlace& 
   switch (t.kind) {
     case Transform::Kind::whole:
       whole(current, size, out);
-      break;
+      return false;
     case Transform::Kind::pad_and_crop:
-      pad_and_crop(current, size, place, out);
-      break;
+      return pad_and_crop(current, size, place, out);
     case Transform::Kind::random_resized_crop:
-      random_resized_crop(current, size, place, out);
-      break;
+      return random_resized_crop(current, size, place, out);
     case Transform::Kind::center_crop:
       center_crop(current, size, out);
-      break;
+      return false;
   }
+  return false;
 }
 
 /// Box to size, of which the window is written.
@@ -103,7 +102,7 @@ bool Pipeline::draw_flip(const SamplePlace& place) const {
          Random(place.seed, "data.flip", place.epoch, place.sample).uniform() < transform_.flip;
 }
 
-void Pipeline::pad_and_crop(const StoredImage& image, ImageSize size, const SamplePlace& place,
+bool Pipeline::pad_and_crop(const StoredImage& image, ImageSize size, const SamplePlace& place,
                             uint8_t* out) {
   const Transform& t = transform_;
   Random random(place.seed, "data.crop", place.epoch, place.sample);
@@ -116,17 +115,24 @@ void Pipeline::pad_and_crop(const StoredImage& image, ImageSize size, const Samp
   const ImageView all = read_part(image, {.region = whole_of(image.size), .scale = 1, .dct = t.dct},
                                   channels_, scratch_)
                             .pixels;
-  if (size == t.size) return copy_window(all, window, t.border, draw_flip(place), out);
+  const bool flip = draw_flip(place);
+  if (size == t.size) {
+    copy_window(all, window, t.border, flip, out);
+    return flip;
+  }
   cropped_.resize(static_cast<size_t>(window.height * window.width * channels_));
   copy_window(all, window, t.border, false, cropped_.data());
   const StoredImage crop{.bytes = cropped_, .size = t.size, .channels = channels_};
-  resize(crop, whole_of(t.size), size, draw_flip(place), out);
+  resize(crop, whole_of(t.size), size, flip, out);
+  return flip;
 }
 
-void Pipeline::random_resized_crop(const StoredImage& image, ImageSize size,
+bool Pipeline::random_resized_crop(const StoredImage& image, ImageSize size,
                                    const SamplePlace& place, uint8_t* out) {
   Random random(place.seed, "data.crop", place.epoch, place.sample);
-  resize(image, draw_crop(image.size, random), size, draw_flip(place), out);
+  const bool flip = draw_flip(place);
+  resize(image, draw_crop(image.size, random), size, flip, out);
+  return flip;
 }
 
 void Pipeline::center_crop(const StoredImage& image, ImageSize size, uint8_t* out) {

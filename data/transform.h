@@ -45,17 +45,18 @@ class Pipeline {
   Pipeline(const Transform& transform, int64_t channels);
 
   /// Writes `size` pixels to out. A size other than transform.size resizes the random crop, or what
-  /// the transform would have given, to that. Throws RunError with the reason.
-  void run(const StoredImage& image, ImageSize size, const SamplePlace& place, uint8_t* out);
+  /// the transform would have given, to that. Returns whether it mirrored the image. Throws
+  /// RunError with the reason.
+  bool run(const StoredImage& image, ImageSize size, const SamplePlace& place, uint8_t* out);
 
   /// What the image given to run() is read into.
   ReadScratch& scratch() { return scratch_; }
 
  private:
   void whole(const StoredImage& image, ImageSize size, uint8_t* out);
-  void pad_and_crop(const StoredImage& image, ImageSize size, const SamplePlace& place,
+  bool pad_and_crop(const StoredImage& image, ImageSize size, const SamplePlace& place,
                     uint8_t* out);
-  void random_resized_crop(const StoredImage& image, ImageSize size, const SamplePlace& place,
+  bool random_resized_crop(const StoredImage& image, ImageSize size, const SamplePlace& place,
                            uint8_t* out);
   void center_crop(const StoredImage& image, ImageSize size, uint8_t* out);
   void resize(const StoredImage& image, const Box& box, ImageSize size, const Box& window,

@@ -1,5 +1,7 @@
 #include "models/residual_blocks.h"
 
+#include "composer/network/norm_layers.h"
+
 namespace composer {
 
 std::shared_ptr<Layer> conv(int64_t in_channels, int64_t out_channels, int64_t kernel,
@@ -13,6 +15,11 @@ std::shared_ptr<Layer> conv(int64_t in_channels, int64_t out_channels, int64_t k
                                                 .bias = false});
 }
 
+std::shared_ptr<Layer> make_norm(Norm norm, int64_t channels) {
+  if (norm == Norm::batch) return std::make_shared<BatchNorm2d>(channels);
+  return std::make_shared<GroupNorm>(norm_groups, channels);
+}
+
 // The projection is made before the block's own layers, as torchvision does, so that one seed gives
 // the same weights.
 ProjectedBlock::ProjectedBlock(std::string kind, const ResidualOptions& options,
@@ -21,7 +28,7 @@ ProjectedBlock::ProjectedBlock(std::string kind, const ResidualOptions& options,
   if (options.stride == 1 && options.in_channels == out_channels) return;
   projection_ = std::make_shared<Sequential>(std::vector<std::shared_ptr<Layer>>{
       conv(options.in_channels, out_channels, 1, options.stride),
-      std::make_shared<BatchNorm2d>(out_channels)});
+      make_norm(options.norm, out_channels)});
 }
 
 void ProjectedBlock::add_downsample() {
@@ -40,9 +47,9 @@ std::string ProjectedBlock::describe() const {
 BasicBlock::BasicBlock(const ResidualOptions& options)
     : ProjectedBlock("BasicBlock", options, options.width),
       conv1_(add("conv1", conv(options.in_channels, options.width, 3, options.stride))),
-      bn1_(add<BatchNorm2d>("bn1", options.width)),
+      bn1_(add("bn1", make_norm(options.norm, options.width))),
       conv2_(add("conv2", conv(options.width, options.width, 3))),
-      bn2_(add<BatchNorm2d>("bn2", options.width)) {
+      bn2_(add("bn2", make_norm(options.norm, options.width))) {
   add_downsample();
 }
 
@@ -54,11 +61,11 @@ Bottleneck::Bottleneck(const ResidualOptions& options, int64_t groups, int64_t w
     : ProjectedBlock("Bottleneck", options, options.width * expansion),
       inner_(options.width * width_per_group / 64 * groups),
       conv1_(add("conv1", conv(options.in_channels, inner_, 1))),
-      bn1_(add<BatchNorm2d>("bn1", inner_)),
+      bn1_(add("bn1", make_norm(options.norm, inner_))),
       conv2_(add("conv2", conv(inner_, inner_, 3, options.stride, groups))),
-      bn2_(add<BatchNorm2d>("bn2", inner_)),
+      bn2_(add("bn2", make_norm(options.norm, inner_))),
       conv3_(add("conv3", conv(inner_, options.width * expansion, 1))),
-      bn3_(add<BatchNorm2d>("bn3", options.width * expansion)) {
+      bn3_(add("bn3", make_norm(options.norm, options.width * expansion))) {
   add_downsample();
 }
 

@@ -10,13 +10,22 @@ namespace composer {
 std::shared_ptr<Layer> conv(int64_t in_channels, int64_t out_channels, int64_t kernel,
                             int64_t stride = 1, int64_t groups = 1);
 
+/// What normalises after each convolution.
+enum class Norm {
+  batch,  ///< BatchNorm2d
+  group,  ///< GroupNorm of 32 groups
+};
+inline constexpr int64_t norm_groups = 32;
+std::shared_ptr<Layer> make_norm(Norm norm, int64_t channels);
+
 struct ResidualOptions {
   int64_t in_channels;
   int64_t width;       ///< channels of the inner convolutions
   int64_t stride = 1;  ///< of the first 3x3 convolution
+  Norm norm = Norm::batch;
 };
 
-/// Common part: the shortcut is the identity, or "downsample" (a 1x1 convolution and BatchNorm2d)
+/// Common part: the shortcut is the identity, or "downsample" (a 1x1 convolution and a norm)
 /// where the number of channels or the size changes.
 class ProjectedBlock : public ResidualBlock {
  public:

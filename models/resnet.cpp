@@ -46,6 +46,9 @@ std::string ResNet::Params::check() const {
                                                     !depth->second.bottleneck &&
                                                     (groups != 1 || width_per_group != 64))
     return "groups, width_per_group: " + model_name + " has only 1 and 64; take resnet50 or deeper";
+  if (norm == "group_norm" && groups * width_per_group % norm_groups != 0)
+    return "norm: group_norm needs groups * width_per_group to be a multiple of " +
+           std::to_string(norm_groups);
   return "";
 }
 
@@ -56,8 +59,9 @@ ResNet::ResNet(const Params& params) : params_(params) {
     throw UserError("model_name: no network '" + params.model_name + "'");
   const auto& [bottleneck, blocks] = depth->second;
 
+  const auto norm = params.norm == "group_norm" ? Norm::group : Norm::batch;
   add("conv1", conv(3, 64, 7, 2));
-  add<BatchNorm2d>("bn1", 64);
+  add("bn1", make_norm(norm, 64));
   add<ReLU>("relu", /*in_place=*/true);
   add<MaxPool2d>("maxpool", Pool2dOptions{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
   int64_t channels = 64;
@@ -66,7 +70,7 @@ ResNet::ResNet(const Params& params) : params_(params) {
     std::vector<std::shared_ptr<Layer>> layers;
     for (int64_t i = 0; i < blocks[stage]; ++i) {
       layers.push_back(
-          make_block({channels, width, stage > 0 && i == 0 ? 2 : 1}, bottleneck, params));
+          make_block({channels, width, stage > 0 && i == 0 ? 2 : 1, norm}, bottleneck, params));
       channels = width * (bottleneck ? Bottleneck::expansion : BasicBlock::expansion);
     }
     add<Sequential>("layer" + std::to_string(stage + 1), std::move(layers));
@@ -81,10 +85,10 @@ ResNet::ResNet(const Params& params) : params_(params) {
   apply_initializers(*this, params.initializers);
 }
 
-at::Tensor ResNet::loss(const at::Tensor& logits, const Target& target) {
+at::Tensor ResNet::loss(const at::Tensor& logits, const Target& target, Over over) {
   return params_.loss_name == "soft_cross_entropy"
-             ? soft_cross_entropy(logits, target)
-             : binary_cross_entropy_with_logits(logits, target);
+             ? soft_cross_entropy(logits, target, over)
+             : binary_cross_entropy_with_logits(logits, target, over);
 }
 
 }  // namespace composer

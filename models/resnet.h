@@ -18,6 +18,7 @@ class ResNet final : public Model {
     std::string loss_name = "soft_cross_entropy";
     int64_t groups = 1;
     int64_t width_per_group = 64;
+    std::string norm = "batch_norm";
     bool pretrained = false;
 
     void fields(auto&& f) {
@@ -29,6 +30,8 @@ class ResNet final : public Model {
         one_of("soft_cross_entropy", "binary_cross_entropy_with_logits"));
       f("groups", groups, "groups of the 3x3 convolutions (ResNeXt)", at_least(1));
       f("width_per_group", width_per_group, "channels of a group in the first stage", at_least(1));
+      f("norm", norm, "normalisation after each convolution; group_norm has 32 groups",
+        one_of("batch_norm", "group_norm"));
       f("pretrained", pretrained, "not offered: give load_path a file of weights instead");
     }
     std::string check() const;
@@ -37,7 +40,7 @@ class ResNet final : public Model {
   explicit ResNet(const Params& params);
 
   at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
-  at::Tensor loss(const at::Tensor& logits, const Target& target) override;
+  at::Tensor loss(const at::Tensor& logits, const Target& target, Over over = Over::batch) override;
   int64_t num_classes() const override { return params_.num_classes; }
   std::string describe() const override { return params_.model_name; }
 

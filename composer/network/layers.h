@@ -102,6 +102,13 @@ class ReLU : public Layer {
   bool in_place_;
 };
 
+/// x * Phi(x), Phi the standard normal distribution (Hendrycks and Gimpel 2016, arXiv:1606.08415).
+class Gelu : public Layer {
+ public:
+  at::Tensor forward(const at::Tensor& input) override { return at::gelu(input); }
+  std::string describe() const override { return "GELU"; }
+};
+
 /// [N, C, H, W] -> [N, C * size * size], each cell the mean over its share of the image.
 class AdaptiveAvgPool2d : public Layer {
  public:

@@ -3,6 +3,7 @@
 
 #include "composer/batch.h"
 #include "composer/network/layer.h"
+#include "composer/network/loss.h"
 
 namespace composer {
 
@@ -12,8 +13,8 @@ class Model : public Block {
   /// Normalised images [N, C, H, W] -> logits [N, num_classes].
   at::Tensor forward(const at::Tensor& input) override = 0;
 
-  /// Mean loss over the samples, a scalar. Default: soft_cross_entropy.
-  virtual at::Tensor loss(const at::Tensor& logits, const Target& target);
+  /// Default: soft_cross_entropy.
+  virtual at::Tensor loss(const at::Tensor& logits, const Target& target, Over over = Over::batch);
 
   virtual int64_t num_classes() const = 0;
 };

@@ -27,6 +27,16 @@ at::Tensor aligned(const at::Tensor& tensor, const at::Tensor& parameter) {
   return at::empty_strided(parameter.sizes(), parameter.strides(), tensor.options()).copy_(tensor);
 }
 
+/// The parameters that require gradients, each once.
+std::vector<std::pair<std::string, at::Tensor>> trained(torch::nn::Module& model) {
+  std::vector<std::pair<std::string, at::Tensor>> parameters;
+  std::set<at::TensorImpl*> seen;
+  for (const auto& item : model.named_parameters())
+    if (item.value().requires_grad() && seen.insert(item.value().unsafeGetTensorImpl()).second)
+      parameters.emplace_back(item.key(), item.value());
+  return parameters;
+}
+
 std::string shape(const at::Tensor& tensor) {
   std::string text;
   for (const int64_t size : tensor.sizes())
@@ -39,14 +49,14 @@ std::string shape(const at::Tensor& tensor) {
 void Optimizer::attach(torch::nn::Module& model) {
   states_.clear();
   groups_.clear();
-  regroup(model);
+  regroup(trained(model));
 }
 
 void Optimizer::follow(torch::nn::Module& model) {
   std::map<std::string, at::Tensor> before;
   for (const auto& group : groups_)
     for (size_t i = 0; i < group.names.size(); ++i) before[group.names[i]] = group.parameters[i];
-  regroup(model);
+  regroup(trained(model));
   States kept;
   for (const auto& group : groups_)
     for (size_t i = 0; i < group.names.size(); ++i) {
@@ -57,30 +67,41 @@ void Optimizer::follow(torch::nn::Module& model) {
   states_ = std::move(kept);
 }
 
-void Optimizer::regroup(torch::nn::Module& model) {
-  ParameterGroup decayed, exempt;
-  decayed.initial_lr = exempt.initial_lr = options_.lr;
-  decayed.weight_decay = options_.weight_decay;
-  const bool exempting = options_.no_decay_norm_bias && options_.weight_decay != 0;
-  std::set<at::TensorImpl*> seen;
-  for (const auto& item : model.named_parameters()) {
-    const at::Tensor& parameter = item.value();
-    if (!parameter.requires_grad() || !seen.insert(parameter.unsafeGetTensorImpl()).second)
-      continue;
-    auto& group = exempting && parameter.dim() <= 1 ? exempt : decayed;
-    group.names.push_back(item.key());
-    group.parameters.push_back(parameter);
-  }
+void Optimizer::scale_lr(std::map<std::string, double> factors) {
+  lr_factors_ = std::move(factors);
+  Named parameters;
+  for (const auto& group : groups_)
+    for (size_t i = 0; i < group.names.size(); ++i)
+      parameters.emplace_back(group.names[i], group.parameters[i]);
+  if (!parameters.empty()) regroup(parameters);
+}
+
+ParameterSettings Optimizer::settings(const std::string&, const at::Tensor& parameter) const {
+  const bool exempt = options_.no_decay_norm_bias && parameter.dim() <= 1;
+  return {.initial_lr = options_.lr, .weight_decay = exempt ? 0 : options_.weight_decay};
+}
+
+void Optimizer::regroup(const Named& parameters) {
   std::vector<ParameterGroup> groups;
-  for (auto* group : {&decayed, &exempt}) {
-    if (group->names.empty()) continue;
-    const auto old = std::find_if(groups_.begin(), groups_.end(), [&](const ParameterGroup& g) {
-      return g.weight_decay == group->weight_decay;
-    });
-    const auto options = at::TensorOptions(group->parameters[0].device()).dtype(at::kFloat);
-    group->lr =
-        old != groups_.end() ? old->lr : at::full({}, multiplier_ * group->initial_lr, options);
-    groups.push_back(std::move(*group));
+  for (const auto& [name, parameter] : parameters) {
+    auto wanted = settings(name, parameter);
+    if (const auto factor = lr_factors_.find(name); factor != lr_factors_.end()) {
+      wanted.initial_lr *= factor->second;
+      if (decay_follows_lr() && factor->second != 0) wanted.weight_decay /= factor->second;
+    }
+    const auto same = [&](const ParameterGroup& group) {
+      return static_cast<const ParameterSettings&>(group) == wanted;
+    };
+    auto group = std::ranges::find_if(groups, same);
+    if (group == groups.end()) {
+      const auto options = at::TensorOptions(parameter.device()).dtype(at::kFloat);
+      const auto old = std::ranges::find_if(groups_, same);
+      group = groups.insert(groups.end(), ParameterGroup{wanted, {}, {}, {}});
+      group->lr =
+          old != groups_.end() ? old->lr : at::full({}, multiplier_ * wanted.initial_lr, options);
+    }
+    group->names.push_back(name);
+    group->parameters.push_back(parameter);
   }
   if (groups.empty()) throw RunError("the model has no parameters that require gradients");
   groups_ = std::move(groups);

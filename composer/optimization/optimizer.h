@@ -12,14 +12,21 @@
 
 namespace composer {
 
-/// Parameters that share hyperparameters. initial_lr is the recipe's learning rate; lr what the
-/// schedulers made of it.
-struct ParameterGroup {
+/// What a parameter is trained with.
+struct ParameterSettings {
+  double initial_lr = 0;  ///< before schedulers
+  double weight_decay = 0;
+  int64_t rule = 0;  ///< which of the optimizer's formulas, where it has several
+
+  bool operator==(const ParameterSettings&) const = default;
+};
+
+/// The parameters that share their settings.
+struct ParameterGroup : ParameterSettings {
   std::vector<std::string> names;
   std::vector<at::Tensor> parameters;
-  double initial_lr = 0;
-  double weight_decay = 0;
-  at::Tensor lr;  ///< float32 scalar on the parameters' device; its address stays
+  at::Tensor lr;  ///< as schedulers made it, float32 scalar on the parameters' device; its address
+                  ///< stays
 };
 
 class Optimizer {
@@ -33,6 +40,10 @@ class Optimizer {
   /// new ones.
   void follow(torch::nn::Module& model);
 
+  /// Multiplies the learning rates of single parameters, by name, from now on; each keeps the share
+  /// that weight decay takes of it in a step. Names that the model does not have do no harm.
+  void scale_lr(std::map<std::string, double> factors);
+
   /// One update from the parameters' gradients. found_inf: a float32 scalar on the device; where it
   /// is 1 nothing changes. May be undefined. Parameters without a gradient are left alone.
   void step(const at::Tensor& found_inf = {});
@@ -40,7 +51,7 @@ class Optimizer {
 
   /// Sets every group's lr to multiplier * initial_lr, without waiting for the device.
   void set_lr_multiplier(double multiplier);
-  double lr() const;  ///< of the first group, as last set
+  double lr() const;  ///< the recipe's, as last set
 
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   std::vector<at::Tensor> gradients() const;
@@ -72,10 +83,16 @@ class Optimizer {
     at::Tensor found_inf;                        ///< may be undefined
   };
 
+  const Options& options() const { return options_; }
+
   Optimizer(const Options& options, std::vector<StateKind> kinds)
       : options_(options), kinds_(std::move(kinds)) {}
 
   virtual void update(Update& update) = 0;
+  /// What the recipe gives a parameter, lr factors apart.
+  virtual ParameterSettings settings(const std::string& name, const at::Tensor& parameter) const;
+  /// Whether a step's weight decay is a share of the learning rate.
+  virtual bool decay_follows_lr() const { return true; }
   /// Whether a first update is another formula, not the usual one on zeros. While there are such
   /// parameters, a step that is given found_inf waits for it.
   virtual bool first_update_differs() const { return false; }
@@ -84,13 +101,16 @@ class Optimizer {
   using States =
       std::map<std::string, std::vector<at::Tensor>>;  // by parameter, in order of kinds_
 
-  void regroup(torch::nn::Module& model);
+  using Named = std::vector<std::pair<std::string, at::Tensor>>;
+
+  void regroup(const Named& parameters);
   bool awaits_first_update(const ParameterGroup& group) const;
   Update collect(const ParameterGroup& group, bool first, const at::Tensor& found_inf);
   std::vector<at::Tensor> new_state(const at::Tensor& parameter) const;
 
   Options options_;
   std::vector<StateKind> kinds_;
+  std::map<std::string, double> lr_factors_;
   std::vector<ParameterGroup> groups_;
   States states_;
   double multiplier_ = 1;

@@ -76,6 +76,7 @@ class DecoupledSgdw : public Sgd {
 
  protected:
   void update(Update& update) override;
+  bool decay_follows_lr() const override { return false; }
 };
 
 /// Loshchilov and Hutter 2019: w *= 1 - lr * weight_decay, then Adam. State: exp_avg, exp_avg_sq,
@@ -99,6 +100,7 @@ class DecoupledAdamW : public AdamW {
 
  protected:
   void update(Update& update) override;
+  bool decay_follows_lr() const override { return false; }
 };
 
 }  // namespace composer

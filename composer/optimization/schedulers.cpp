@@ -79,6 +79,12 @@ double CosineWarmRestart::alpha(const TimeAxis& axis) const {
   return cosine(1, alpha_f, (axis.now() - start) / cycle);
 }
 
+double Triangular::alpha(const TimeAxis& axis) const {
+  const double peak = axis.length(t_peak);
+  return axis.now() < peak ? between(alpha_i, 1, axis.now() / peak)
+                           : between(1, alpha_f, progress_after(peak, axis, t_max));
+}
+
 double Polynomial::alpha(const TimeAxis& axis) const {
   return polynomial(alpha_f, progress(axis.now(), axis.length(t_max)), power);
 }

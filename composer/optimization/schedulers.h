@@ -175,6 +175,24 @@ struct CosineDecay : IntervalParams {
   double alpha(const TimeAxis& axis) const;
 };
 
+/// t < P: alpha_i + (1 - alpha_i) * t / P; else 1 + (alpha_f - 1) * min(1, (t - P) / (T - P)), with
+/// P = t_peak: the one-cycle schedule in straight lines (Smith 2018, arXiv:1803.09820).
+struct Triangular : IntervalParams {
+  Time t_peak;
+  double alpha_i = 0, alpha_f = 0;
+  Time t_max = whole_run;
+
+  void fields(auto&& f) {
+    f("t_peak", t_peak, "when the peak is reached", required, at_least(0.0));
+    f("alpha_i", alpha_i, "multiplier at the start", at_least(0.0));
+    f("alpha_f", alpha_f, "multiplier at the end", at_least(0.0));
+    f("t_max", t_max, "when the end is reached", above(0.0));
+    interval_field(f);
+  }
+  std::vector<Time> times() const { return {t_peak, t_max}; }
+  double alpha(const TimeAxis& axis) const;
+};
+
 /// The cosine again and again, each cycle t_mult times as long as the one before, in whole batches.
 struct CosineWarmRestart : IntervalParams {
   Time t_0 = whole_run;

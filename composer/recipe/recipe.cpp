@@ -46,6 +46,42 @@ std::vector<Slot> make_slots(const Registry& known) {
   return slots;
 }
 
+Value dump_component(Component& component) {
+  Value map = Value::map();
+  map.set(component.name(), write_fields(component.fields()));
+  return map;
+}
+
+template <class Base>
+Value dump_components(const std::vector<std::shared_ptr<ComponentOf<Base>>>& components) {
+  if (components.empty()) return Value::list();
+  Value map = Value::map();
+  for (const auto& component : components)
+    map.set(component->name(), write_fields(component->fields()));
+  return map;
+}
+
+/// The recipe with every key.
+Value tree(const Recipe& recipe) {
+  Value root = Value::map();
+  const auto one = [&](const char* key, Component* component) {
+    if (component) root.set(key, dump_component(*component));
+  };
+  one("model", recipe.model.get());
+  one("train_dataset", recipe.train_dataset.get());
+  one("val_dataset", recipe.val_dataset.get());
+  one("optimizer", recipe.optimizer.get());
+  root.set("schedulers", dump_components(recipe.schedulers));
+  root.set("algorithms", dump_components(recipe.algorithms));
+  root.set("callbacks", dump_components(recipe.callbacks));
+  root.set("loggers", dump_components(recipe.loggers));
+  TrainerOptions options = recipe.options;
+  Value written = write_fields(collect(options));
+  for (auto& [key, origin, value] : written.entries)
+    if (key != "run_name" || !options.run_name.empty()) root.set(key, std::move(value));
+  return root;
+}
+
 /// Resolves one recipe: reads which components are chosen, applies overrides, then reads all
 /// parameters.
 class Resolver {
@@ -80,6 +116,7 @@ class Resolver {
     check_presence();
     if (!problems_.empty()) throw UserError(lines(std::move(problems_)));
     take_components();
+    check_compatibility();
     return std::move(recipe_);
   }
 
@@ -317,6 +354,14 @@ class Resolver {
     take_all("loggers", recipe_.loggers);
   }
 
+  void check_compatibility() {
+    std::vector<Declared> algorithms;
+    for (const Pick& pick : find_slot("algorithms")->picks)
+      algorithms.push_back({pick.name, pick.params.origin, pick.component->compatibility()});
+    check(algorithms, tree(recipe_), problems_);
+    if (!problems_.empty()) throw UserError(lines(std::move(problems_)));
+  }
+
   template <class Base>
   void take_one(const char* key, std::shared_ptr<ComponentOf<Base>>& out) {
     for (Pick& pick : find_slot(key)->picks)
@@ -342,21 +387,6 @@ class Resolver {
   std::set<std::string> given_;                    // paths that an override has set
 };
 
-Value dump_component(Component& component) {
-  Value map = Value::map();
-  map.set(component.name(), write_fields(component.fields()));
-  return map;
-}
-
-template <class Base>
-Value dump_components(const std::vector<std::shared_ptr<ComponentOf<Base>>>& components) {
-  if (components.empty()) return Value::list();
-  Value map = Value::map();
-  for (const auto& component : components)
-    map.set(component->name(), write_fields(component->fields()));
-  return map;
-}
-
 }  // namespace
 
 Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides,
@@ -364,24 +394,6 @@ Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides
   return Resolver(file, overrides, known).resolve();
 }
 
-std::string dump(const Recipe& recipe) {
-  Value root = Value::map();
-  const auto one = [&](const char* key, Component* component) {
-    if (component) root.set(key, dump_component(*component));
-  };
-  one("model", recipe.model.get());
-  one("train_dataset", recipe.train_dataset.get());
-  one("val_dataset", recipe.val_dataset.get());
-  one("optimizer", recipe.optimizer.get());
-  root.set("schedulers", dump_components(recipe.schedulers));
-  root.set("algorithms", dump_components(recipe.algorithms));
-  root.set("callbacks", dump_components(recipe.callbacks));
-  root.set("loggers", dump_components(recipe.loggers));
-  TrainerOptions options = recipe.options;
-  Value written = write_fields(collect(options));
-  for (auto& [key, origin, value] : written.entries)
-    if (key != "run_name" || !options.run_name.empty()) root.set(key, std::move(value));
-  return to_yaml(root);
-}
+std::string dump(const Recipe& recipe) { return to_yaml(tree(recipe)); }
 
 }  // namespace composer

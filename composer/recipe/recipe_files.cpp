@@ -33,7 +33,7 @@ RecipeFile read_file(const std::string& path) {
 
 /// What a user may write before and after a recipe's name, taken off.
 std::string_view bare_name(std::string_view text) {
-  for (const std::string_view prefix : {"./", "composer/", "yamls/", "models/"})
+  for (const std::string_view prefix : {"./", "composer/", "yamls/"})
     if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
   for (const std::string_view ending : {".yaml", ".yml"})
     if (text.ends_with(ending)) text.remove_suffix(ending.size());
@@ -45,9 +45,16 @@ bool looks_like_path(std::string_view text) {
          text.ends_with(".yml");
 }
 
+/// Whether `name` is the path, or what follows one of its slashes.
+bool ends_in(std::string_view path, std::string_view name) {
+  if (!path.ends_with(name)) return false;
+  path.remove_suffix(name.size());
+  return path.empty() || path.ends_with('/');
+}
+
 std::optional<RecipeFile> find_embedded(std::string_view name) {
   for (const EmbeddedRecipe& recipe : embedded_recipes())
-    if (name_of(recipe) == name)
+    if (ends_in(recipe.path, name))
       return RecipeFile{"yamls/" + std::string(recipe.path) + ".yaml", std::string(recipe.text)};
   return std::nullopt;
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "composer/algorithm.h"
+#include "composer/recipe/compatibility.h"
 #include "composer/recipe/params.h"
 
 namespace composer {
@@ -33,6 +34,8 @@ class Component {
   virtual FieldSet fields() = 0;
   /// The events whose functions it overrides, for an algorithm or a callback.
   virtual EventSet subscriptions() const { return {}; }
+  /// Of an algorithm.
+  virtual Compatibility compatibility() const { return {}; }
 
  protected:
   explicit Component(std::string name) : name_(std::move(name)) {}
@@ -74,6 +77,13 @@ class ComponentFor final : public ComponentOf<Base> {
   EventSet subscriptions() const override {
     if constexpr (std::is_same_v<Base, Algorithm> || std::is_same_v<Base, Callback>)
       return composer::subscriptions<T>(static_cast<const T*>(nullptr));
+    else
+      return {};
+  }
+
+  Compatibility compatibility() const override {
+    if constexpr (requires { T::compatibility(); })
+      return T::compatibility();
     else
       return {};
   }

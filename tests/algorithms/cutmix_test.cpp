@@ -65,6 +65,38 @@ TEST_CASE("cutmix changes the step, by the batch alone", "[cutmix]") {
   CHECK_FALSE(at::equal(first.input, later.input));
 }
 
+TEST_CASE("a box of fixed length lies anywhere within the image", "[cutmix]") {
+  Random random(1, "test", 0, 0);
+  int64_t top = 0, left = 0;
+  for (int i = 0; i < 500; ++i) {
+    const auto box = fixed_box({32, 20}, 0.1, random);
+    REQUIRE((box.height == 3 && box.width == 2));
+    REQUIRE((box.top >= 0 && box.top <= 29 && box.left >= 0 && box.left <= 18));
+    top = std::max(top, box.top), left = std::max(left, box.left);
+  }
+  CHECK((top == 29 && left == 18));
+  const auto least = fixed_box({8, 8}, 0.01, random), most = fixed_box({8, 8}, 1, random);
+  CHECK((least.height == 1 && least.width == 1));
+  CHECK((most.top == 0 && most.height == 8));
+}
+
+TEST_CASE("cutmix of a fixed length starts when it should", "[cutmix]") {
+  Fixture f(10);
+  CutMix cutmix({.length = 0.1, .start = {0.5, TimeUnit::duration}});
+  f.state.time.batch = 4;
+  cutmix.after_dataloader(f.state);
+  CHECK_FALSE(f.state.batch.target.other_classes.defined());
+  f.state.time.batch = 5;
+  const auto before = f.state.batch.input;
+  cutmix.after_dataloader(f.state);
+  CHECK(at::allclose(f.state.batch.target.other_weight, at::full({4}, 9.f / 1024)));
+  CHECK((f.state.batch.input != before).any(1).sum().item<int64_t>() <= 4 * 9);
+
+  CHECK(CutMix::Params{}.check().empty());
+  CHECK_FALSE(CutMix::Params{.uniform_sampling = true, .length = 0.1}.check().empty());
+  CHECK_FALSE(CutMix::Params{.start = {5, TimeUnit::second}}.check().empty());
+}
+
 TEST_CASE("mixup and cutmix exclude each other", "[cutmix][mixup]") {
   Fixture f;
   Mixup({}).after_dataloader(f.state);

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "algorithms/colout.h"
+#include "composer/engine.h"
 #include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
 
@@ -146,4 +148,19 @@ TEST_CASE("progressive resizing changes the step", "[progressive_resizing]") {
   const double baseline = f.loss();
   ProgressiveResizing({}).after_dataloader(f.state);
   CHECK(f.loss() != Approx(baseline));
+}
+
+TEST_CASE("what other methods cut away is not put back, however they are listed",
+          "[progressive_resizing]") {
+  const std::string mode = GENERATE("resize", "crop");
+  Fixture f;
+  f.state.time.batch = 99;
+  Engine engine;
+  engine.add(Member<Algorithm>{"colout", std::make_shared<ColOut>(ColOut::Params{}),
+                               subscriptions<ColOut>(static_cast<const ColOut*>(nullptr))});
+  engine.add(Member<Algorithm>{
+      "progressive_resizing", std::make_shared<ProgressiveResizing>(Params{.mode = mode}),
+      subscriptions<ProgressiveResizing>(static_cast<const ProgressiveResizing*>(nullptr))});
+  engine.run(Event::after_dataloader, f.state);
+  CHECK(f.state.batch.input.sizes() == at::IntArrayRef{4, 3, 27, 27});
 }

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "algorithms/blurpool.h"
+#include "algorithms/factorize.h"
 #include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
 
@@ -69,6 +70,15 @@ TEST_CASE("blurring convolutions are gated too", "[squeeze_excite]") {
   const auto replaced = apply_squeeze_excite(model, {.min_channels = 24}, 1);
   REQUIRE(replaced.size() == 1);
   CHECK_THAT(replaced[0].after, Catch::Contains("BlurConv2d"));
+}
+
+TEST_CASE("a factorised convolution is gated once, by its own channels", "[squeeze_excite]") {
+  TinyModel model;
+  apply_factorization(model, {.min_channels = 16, .latent_channels = 4, .min_features = 1000});
+  const auto replaced = apply_squeeze_excite(model, {.min_channels = 16}, 1);
+  std::vector<std::string> paths;
+  for (const auto& replacement : replaced) paths.push_back(replacement.path);
+  CHECK(paths == std::vector<std::string>{"conv2.1", "conv3.1"});
 }
 
 TEST_CASE("squeeze-excite changes the step, logs and reports", "[squeeze_excite]") {

@@ -51,7 +51,8 @@ struct OneBlock {
     return {output.data_ptr<float>(), output.data_ptr<float>() + samples};
   }
 
-  std::shared_ptr<DepthDraws> draws = std::make_shared<DepthDraws>(DepthDraws{.seed = 3});
+  State state;
+  std::shared_ptr<DepthDraws> draws = std::make_shared<DepthDraws>(DepthDraws{.state = &state});
   StochasticBlock block;
 };
 
@@ -75,7 +76,8 @@ TEST_CASE("a dropped block is its shortcut, a kept one the sum", "[stochastic_de
   OneBlock quarter(draw, 0.25, projected);
   quarter.block.eval();
   CHECK(quarter(1) == std::vector{7.5f + shortcut});
-  quarter.draws->ramp = 0.4;
+  quarter.draws->warmup = {5, TimeUnit::batch};
+  quarter.state.time.batch = 2;
   CHECK(quarter(1)[0] == Approx(9 + shortcut));
 }
 
@@ -83,7 +85,7 @@ TEST_CASE("batches are dropped at the rate, and by the batch alone", "[stochasti
   OneBlock block(Draw::block, 0.3);
   int dropped = 0;
   for (int64_t batch = 0; batch < 1000; ++batch) {
-    block.draws->batch = batch;
+    block.state.time.batch = batch;
     const auto values = block(3);
     REQUIRE(values == block(3));
     REQUIRE((values == std::vector<float>(3, 1) || values == std::vector<float>(3, 11)));
@@ -97,10 +99,10 @@ TEST_CASE("samples are dropped at the rate, alike in microbatches", "[stochastic
   const auto whole = block(1000);
   CHECK(std::ranges::count(whole, 1.0f) == Approx(300).margin(50));
   CHECK(std::ranges::count(whole, 1.0f) + std::ranges::count(whole, 11.0f) == 1000);
-  block.draws->first_sample = 400;
+  block.state.first_sample = 400;
   CHECK(block(600) == std::vector(whole.begin() + 400, whole.end()));
-  block.draws->first_sample = 0;
-  block.draws->batch = 1;
+  block.state.first_sample = 0;
+  block.state.time.batch = 1;
   CHECK(block(1000) != whole);
 }
 
@@ -114,14 +116,11 @@ TEST_CASE("the algorithm gives microbatches their place in the batch", "[stochas
       if (dynamic_cast<BatchNorm2d*>(module.get()) != nullptr) module->eval();
     f.state.time.batch = 5;
     depth.after_dataloader(f.state);
-    depth.before_train_batch(f.state);
     std::vector<at::Tensor> all;
     for (int pass = 0; pass < 2; ++pass)
       for (const auto& microbatch : Batch(f.state.batch).split(parts)) {
-        auto state = f.state;
-        state.batch = microbatch;
-        depth.before_forward(state);
-        all.push_back(state.model->forward(microbatch.input));
+        all.push_back(f.state.model->forward(microbatch.input));
+        f.state.first_sample = (f.state.first_sample + microbatch.samples()) % 4;
       }
     return at::cat(all);
   };
@@ -206,8 +205,6 @@ TEST_CASE("draws depend on nothing but the time", "[stochastic_depth]") {
     for (int64_t batch = from_the_start ? 0 : 7; batch <= 7; ++batch) {
       f.state.time.batch = batch;
       depth.after_dataloader(f.state);
-      depth.before_train_batch(f.state);
-      depth.before_forward(f.state);
     }
     return f.loss();
   };

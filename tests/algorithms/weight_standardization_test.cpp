@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "algorithms/blurpool.h"
+#include "algorithms/squeeze_excite.h"
 #include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
 
@@ -90,4 +91,20 @@ TEST_CASE("weight_standardization standardises convolutions that blurpool put in
   CHECK(standardization.report()[1] ==
         "conv2: BlurConv2d: blur, then Conv2d(16, 24, 3x3, stride 2) -> StandardizedConv2d: "
         "BlurConv2d: blur, then Conv2d(16, 24, 3x3, stride 2)");
+}
+
+TEST_CASE("gates and standardised weights are the same in either order",
+          "[weight_standardization]") {
+  const auto outputs = [](bool gates_first) {
+    Fixture f;
+    const auto gate = [&] { apply_squeeze_excite(*f.state.model, {.min_channels = 24}, 1); };
+    if (gates_first) gate();
+    const auto replaced = apply_weight_standardization(*f.state.model);
+    if (!gates_first) gate();
+    CHECK(paths(replaced) == std::vector<std::string>{"conv1", "conv2", "conv3"});
+    CHECK(f.state.model->named_parameters().contains("conv3.squeeze"));
+    CHECK_THROWS_AS(apply_weight_standardization(*f.state.model), UserError);
+    return f.state.model->forward(f.state.batch.input);
+  };
+  CHECK(at::equal(outputs(true), outputs(false)));
 }

@@ -229,3 +229,25 @@ TEST_CASE("help and list are quick", "[cli]") {
     CHECK(best < 0.5);
   }
 }
+
+TEST_CASE("bench augment times an algorithm on batches and in the loader", "[cli]") {
+  const TemporaryFolder folder;
+  for (const std::string algorithm : {"augmix", "random_erasing", "randaugment"})
+    for (const std::string where : {"device", "loader"}) {
+      INFO(algorithm << " " << where);
+      const auto done =
+          Process(folder.path(), split("bench augment --batch_size 16 --resolution 32 "
+                                       "--batches 1 --repeats 1 --json --algorithm " +
+                                       algorithm + " --where " + where))
+              .wait();
+      REQUIRE(done.status == 0);
+      const auto result = nlohmann::json::parse(done.output);
+      CHECK(result["images_per_s"] > 0);
+      CHECK(result["where"] == where);
+    }
+  const auto idle = Process(folder.path(), split("bench augment --batch_size 2 --resolution 32 "
+                                                 "--algorithm random_erasing --probability 0"))
+                        .wait();
+  CHECK(idle.status == 2);
+  CHECK(idle.errors.find("changed no image") != std::string::npos);
+}

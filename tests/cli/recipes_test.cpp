@@ -1,12 +1,10 @@
 // The recipes that come with the program, resolved with all of its components.
+#include <array>
 #include <catch2/catch.hpp>
 
-#include "algorithms/all.h"
-#include "composer/builtin.h"
 #include "composer/error.h"
 #include "composer/recipe/recipe.h"
-#include "data/all.h"
-#include "models/all.h"
+#include "everything.h"
 
 using namespace composer;
 using Words = std::vector<std::string>;
@@ -16,10 +14,7 @@ namespace {
 const Registry& everything() {
   static Registry registry;
   static const bool filled = [] {
-    add_builtin_core(registry);
-    add_builtin_algorithms(registry);
-    add_builtin_models(registry);
-    add_builtin_datasets(registry);
+    add_everything(registry);
     return true;
   }();
   (void)filled;
@@ -60,6 +55,28 @@ TEST_CASE("ResNet-50 has Composer's values") {
        {"lr: 2.048", "momentum: 0.875", "weight_decay: 5.0e-04", "t_warmup: 8ep", "crop_size: 224",
         "resize_size: 256", "initializers: [kaiming_normal, bn_uniform]"})
     CHECK(text.find(line) != std::string::npos);
+}
+
+TEST_CASE("recipes of published results have their sources' values") {
+  const auto has = [](const std::string& name, const Words& lines) {
+    const std::string text = dump(resolved(name));
+    for (const auto& line : lines) {
+      INFO(name << ": " << line);
+      CHECK(text.find(line) != std::string::npos);
+    }
+  };
+  has("mild", {"max_duration: 36ep", "smoothing: 0.08", "initial_scale: 0.5", "half_life: 100ba"});
+  has("resnet50/medium", {"max_duration: 135ep", "interval: 10", "rho: 0.5", "alpha: 0.2"});
+  has("hot", {"max_duration: 270ep", "interval: 5", "alpha: 0.25", "depth: 1", "p_row: 0.05",
+              "stochastic_method: sample", "loss_name: binary_cross_entropy_with_logits"});
+  for (const std::string epochs : {"16", "24", "32", "40", "56", "88"}) {
+    const std::string end = "_" + epochs + "_epochs", duration = "max_duration: " + epochs + "ep";
+    has("ffcv/rn50" + end, {duration, "lr: 1.7", "train_batch_size: 4096", "t_peak: 2ep"});
+    has("rn18" + end, {duration, "lr: 0.5", "train_batch_size: 1024", "crop_size: 256"});
+  }
+  has("airbench94", {"max_duration: 476ba", "lr: 1.5", "t_peak: 0.23dur", "scale: 64.0"});
+  has("speedruns/airbench94_muon.yaml", {"max_duration: 200ba", "train_batch_size: 2000"});
+  has("hlb_cifar10", {"widths: [64, 256, 512]", "max_duration: 581ba", "start: 2ep"});
 }
 
 TEST_CASE("the published commands run as printed") {
@@ -117,4 +134,17 @@ TEST_CASE("every hyperparameter is documented and its default obeys its own rule
         CHECK(lines(problems) == Words{});
       }
     }
+}
+
+TEST_CASE("keys of old recipes that have no effect are taken") {
+  for (const auto& [name, key, value] :
+       {std::array{"mixup", "interpolate_loss", "true"},
+        {"cutmix", "num_classes", "1000"},
+        {"stochastic_depth", "target_layer_name", "ResNetBottleneck"},
+        {"stochastic_depth", "use_same_gpu_seed", "true"}}) {
+    INFO(name << ' ' << key);
+    const std::string option = std::string("--algorithms.") + name + "." + key;
+    const auto recipe = resolved("resnet50", {"--algorithms", name, option, value});
+    CHECK(recipe.algorithms.at(0)->build() != nullptr);
+  }
 }

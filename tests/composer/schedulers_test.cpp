@@ -37,6 +37,27 @@ CosineDecayWithWarmup cosine_after(const char* warmup) {
 
 }  // namespace
 
+TEST_CASE("triangular rises to the peak and falls, as airbench and FFCV have it", "[schedulers]") {
+  Triangular airbench;
+  airbench.t_peak = time("0.23dur"), airbench.alpha_i = 0.2, airbench.alpha_f = 0.07;
+  const auto run = cifar("476ba");
+  CHECK(alpha(airbench, run, 0) == Approx(0.2));
+  CHECK(alpha(airbench, run, 54) == Approx(0.2 + 0.8 * 54 / 109));
+  CHECK(alpha(airbench, run, 109) == Approx(1));
+  CHECK(alpha(airbench, run, 292) == Approx(1 - 0.93 * 183 / 367));
+  CHECK(alpha(airbench, run, 476) == Approx(0.07));
+  CHECK(alpha(airbench, run, 900) == Approx(0.07));
+  Triangular ffcv;
+  ffcv.t_peak = time("2ep"), ffcv.alpha_i = 1e-4;
+  const auto rn50 = imagenet("16ep");
+  CHECK(alpha(ffcv, rn50, 0) == Approx(1e-4));
+  CHECK(alpha(ffcv, rn50, 1250) == Approx(1));
+  CHECK(alpha(ffcv, rn50, 5625) == Approx(0.5));
+  CHECK(alpha(ffcv, rn50, 10000) == Approx(0).margin(1e-12));
+  airbench.t_peak = time("0ba");
+  CHECK(alpha(airbench, run, 0) == Approx(1));
+}
+
 TEST_CASE("ResNet-50's cosine with warm-up, also shortened", "[schedulers]") {
   const auto params = cosine_after("8ep");
   const auto full = imagenet("90ep");
@@ -266,8 +287,8 @@ TEST_CASE("all optimizers and schedulers are registered", "[schedulers]") {
   Registry registry;
   add_builtin_core(registry);
   CHECK(registry.optimizers.names() ==
-        std::vector<std::string>{"adamw", "decoupled_adamw", "decoupled_sgdw", "sgd"});
-  CHECK(registry.schedulers.names().size() == 13);
+        std::vector<std::string>{"adamw", "decoupled_adamw", "decoupled_sgdw", "muon", "sgd"});
+  CHECK(registry.schedulers.names().size() == 14);
 
   const auto problems_of = [&](const char* name,
                                std::vector<std::pair<std::string, std::string>> given) {

@@ -43,7 +43,7 @@ inline std::string read_bytes(const std::string& path) {
 
 inline fs::path shared_data() { return fs::path(SOURCE_DIR) / ".." / "shared" / "data"; }
 
-inline std::string python() { return std::string(SOURCE_DIR) + "/.deps/venv/bin/python"; }
+inline std::string python() { return SOURCE_DIR "/.deps/venv/bin/python"; }
 
 /// Runs the script in the folder; false when it fails.
 inline bool run_python(const std::string& script, const TempFolder& folder) {

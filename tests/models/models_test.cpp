@@ -5,6 +5,7 @@
 #include "composer/network/layers.h"
 #include "composer/network/surgery.h"
 #include "composer/storage/weights.h"
+#include "models/airbench.h"
 #include "models/all.h"
 #include "models/mnist_classifier.h"
 #include "models/residual_blocks.h"
@@ -52,6 +53,29 @@ TEST_CASE("CIFAR networks map images to logits and learn", "[models]") {
   if (name == "resnet_20") CHECK(parameter_count(model) == 272'279);
 }
 
+TEST_CASE("airbench's network has its source's parameters and trains all but two kinds",
+          "[models]") {
+  Airbench model({});
+  CHECK(parameter_count(model) == 1'972'792);
+  const auto logits = model.forward(at::randn({4, 3, 32, 32}));
+  CHECK(logits.sizes() == at::IntArrayRef{4, 10});
+  model.loss(logits, {.classes = at::arange(4), .other_classes = {}, .other_weight = {}})
+      .backward();
+  for (const auto& item : model.named_parameters()) {
+    INFO(item.key());
+    const bool norm_weight =
+        item.key().find("norm") != std::string::npos && item.key().ends_with("weight");
+    CHECK(item.value().requires_grad() == !norm_weight);
+    CHECK(item.value().grad().defined() == !norm_weight);
+  }
+  CHECK(model.named_parameters()["whiten.bias"].abs().max().item<double>() == 0);
+
+  Airbench small({.widths = {8}, .whitening_bias = false, .unit_head = true, .num_classes = 3});
+  CHECK(small.forward(at::randn({2, 3, 17, 20})).sizes() == at::IntArrayRef{2, 3});
+  CHECK(small.named_parameters()["head.weight"].std().item<double>() == Approx(1));
+  CHECK(small.named_parameters().find("whiten.bias") == nullptr);
+}
+
 TEST_CASE("the MNIST classifier maps images to logits", "[models]") {
   MnistClassifier model({.initializers = {"linear_log_constant_bias"}});
   CHECK(model.forward(at::rand({2, 1, 28, 28})).sizes() == at::IntArrayRef{2, 10});
@@ -92,11 +116,31 @@ TEST_CASE("ResNeXt is a ResNet with groups", "[models]") {
   CHECK_THROWS_WITH(ResNet({.initializers = {}, .pretrained = true}), Contains("load_path"));
 }
 
+TEST_CASE("ResNet with group norm has the same parameters, and no statistics", "[models]") {
+  const auto group_norm = [](const std::string& model_name, int64_t width_per_group) {
+    return ResNet({.model_name = model_name,
+                   .num_classes = 4,
+                   .initializers = {},
+                   .width_per_group = width_per_group,
+                   .norm = "group_norm"});
+  };
+  const ResNet batch({.model_name = "resnet18", .num_classes = 4, .initializers = {}});
+  auto group = group_norm("resnet18", 64);
+  CHECK(group.named_parameters().keys() == batch.named_parameters().keys());
+  CHECK(parameter_count(group) == parameter_count(batch));
+  CHECK(group.buffers().empty());
+  const Target target{.classes = at::tensor({1L, 2L}), .other_classes = {}, .other_weight = {}};
+  group.loss(group.forward(at::randn({2, 3, 32, 32})), target, Over::batch).backward();
+  for (const auto& parameter : group.parameters())
+    CHECK(parameter.grad().abs().sum().item<double>() > 0);
+  CHECK_THROWS_WITH(group_norm("resnet50", 4), Contains("multiple of 32"));
+}
+
 TEST_CASE("every layer of every network sits in a slot", "[models]") {
   Registry registry;
   add_builtin_models(registry);
   CHECK(registry.models.names() ==
-        std::vector<std::string>{"mnist_classifier", "resnet", "resnet_cifar"});
+        std::vector<std::string>{"airbench", "mnist_classifier", "resnet", "resnet_cifar"});
   for (const auto& name : registry.models.names()) {
     INFO(name);
     const auto model = registry.models.make(name)->build();

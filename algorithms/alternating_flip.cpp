@@ -1,0 +1,36 @@
+#include "algorithms/alternating_flip.h"
+
+#include <algorithm>
+
+#include "composer/random.h"
+
+namespace composer {
+
+bool alternating_flip(const SamplePlace& place) {
+  const auto first = Random(place.seed, "alternating_flip.first", 0, place.sample).bits() % 2;
+  return place.epoch % 2 == first;
+}
+
+void mirror(const MutableImage& image) {
+  const auto [pixels, height, width, channels] = image;
+  for (int64_t y = 0; y < height; ++y) {
+    uint8_t* left = pixels + y * width * channels;
+    uint8_t* right = left + (width - 1) * channels;
+    for (; left < right; left += channels, right -= channels)
+      std::swap_ranges(left, left + channels, right);
+  }
+}
+
+Compatibility AlternatingFlip::compatibility() {
+  return {.needs = {{"train_dataset.*.order",
+                     {"auto", "random", "quasi_random"},
+                     "only a set whose epochs have each image once knows an image's turn"}}};
+}
+
+SampleTransform AlternatingFlip::sample_transform(const State&) {
+  return [](const MutableImage& image, const SamplePlace& place) {
+    if (alternating_flip(place) != place.mirrored) mirror(image);
+  };
+}
+
+}  // namespace composer

@@ -1,0 +1,59 @@
+// Changes drawn for each image by itself, carried out on whole batches or on the loader's threads:
+// what randaugment, trivialaugment, autoaugment and augmix share.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "algorithms/augmentation/image_op.h"
+#include "composer/algorithm.h"
+#include "composer/image_size.h"
+#include "composer/random.h"
+#include "composer/state.h"
+
+namespace composer {
+
+/// images: uint8 [N, H, W, C], C is 1 or 3, on any device; they stay as they are. Gives image i as
+/// draw(i) says. draw is called by several threads at once, for every i in [0, N).
+at::Tensor augment_batch(const at::Tensor& images, const std::function<Steps(int64_t)>& draw);
+at::Tensor augment_batch(const at::Tensor& images, const std::function<AugMixDraw(int64_t)>& draw);
+
+/// An algorithm that changes each training image as drawn for it. Draw: Steps or AugMixDraw.
+template <class Draw>
+class DrawnPerImage : public Algorithm {
+ public:
+  SampleTransform sample_transform(const State&) override {
+    if (where_ != "loader") return {};
+    return [purpose = purpose_, draw = draw_](const MutableImage& image, const SamplePlace& place) {
+      Random random(place.seed, purpose, place.epoch, place.sample);
+      apply_draw(draw(random, {image.height, image.width}), image);
+    };
+  }
+
+  /// Draws by the batch and the image's position in it.
+  at::Tensor augment(const State& state, at::Tensor images) override {
+    if (where_ != "device") return images;
+    const ImageSize size{images.size(1), images.size(2)};
+    const auto batch = static_cast<uint64_t>(state.time.batch);
+    return augment_batch(images, std::function<Draw(int64_t)>([&](int64_t index) {
+                           Random random(state.seed, purpose_, batch, static_cast<uint64_t>(index));
+                           return draw_(random, size);
+                         }));
+  }
+
+ protected:
+  using Drawing = std::function<Draw(Random&, ImageSize)>;
+
+  /// where: "device" or "loader".
+  DrawnPerImage(std::string purpose, std::string where, Drawing draw)
+      : purpose_(std::move(purpose)), where_(std::move(where)), draw_(std::move(draw)) {}
+
+ private:
+  std::string purpose_, where_;
+  Drawing draw_;
+};
+
+}  // namespace composer

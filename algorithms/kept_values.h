@@ -1,0 +1,27 @@
+// Tensors as they were before something that shall leave no trace in them: what methods that send a
+// batch through the network once more (sam, selective_backprop) share.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <vector>
+
+namespace composer {
+
+/// A copy of the values of `tensors`, on their devices.
+class KeptValues {
+ public:
+  explicit KeptValues(const std::vector<at::Tensor>& tensors);
+
+  /// Puts the values back, bit by bit. No tensor changes its storage.
+  void restore();
+
+ private:
+  struct Kept {
+    std::vector<at::Tensor> tensors, values;
+  };
+  std::map<at::ScalarType, Kept> by_type_;  ///< multi-tensor operations take one type a call
+};
+
+}  // namespace composer

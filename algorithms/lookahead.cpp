@@ -1,0 +1,77 @@
+#include "algorithms/lookahead.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+
+#include "composer/state.h"
+
+namespace composer {
+
+void look_back(const std::vector<at::Tensor>& slow, const std::vector<at::Tensor>& fast,
+               double share) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> slow_numbers, fast_numbers;
+  for (size_t i = 0; i < fast.size(); ++i) {
+    if (fast[i].is_floating_point())
+      slow_numbers.push_back(slow[i]), fast_numbers.push_back(fast[i]);
+    else
+      slow[i].copy_(fast[i]);
+  }
+  if (slow_numbers.empty()) return;
+  at::_foreach_lerp_(slow_numbers, fast_numbers, share);
+  at::_foreach_copy_(fast_numbers, slow_numbers);
+}
+
+std::string Lookahead::Params::check() const {
+  const bool counted = interval.unit == TimeUnit::batch || interval.unit == TimeUnit::epoch;
+  return (counted ? "" : "interval: must be in ba or ep\n") + check_start("start", start);
+}
+
+Lookahead::Lookahead(const Params& params)
+    : params_(params), slow_("slow.", params.buffers.value_or(params.schedule == "cubic")) {}
+
+Compatibility Lookahead::compatibility() {
+  return {.excludes = {
+              {"swa", "the slow weights would draw the network away from the average it becomes"}}};
+}
+
+double Lookahead::kept(const State& state) const {
+  if (params_.schedule == "constant") return 1 - params_.alpha;
+  return std::pow(params_.decay, state.schedule.batches(params_.interval)) *
+         std::pow(state.elapsed(), 3);
+}
+
+void Lookahead::fit_start(State& state) {
+  if (!slow_.ready(*state.model) && reached(state, params_.start)) slow_.start(*state.model);
+}
+
+void Lookahead::update(State& state, bool epoch_end) {
+  if (!slow_.ready(*state.model)) {
+    if (reached(state, params_.start)) slow_.start(*state.model);
+    return;
+  }
+  const bool due = state.schedule.due(params_.interval, state.time, epoch_end);
+  if (due || (params_.schedule == "cubic" && ends(state, epoch_end)))
+    look_back(slow_.copies(), slow_.weights(), due ? 1 - kept(state) : 0);
+}
+
+// An interval in epochs may end after the last batch.
+bool Lookahead::ends(const State& state, bool epoch_end) const {
+  const bool in_epoch = state.time.batch_in_epoch < state.schedule.batches_per_epoch;
+  const bool by_epochs = params_.interval.unit == TimeUnit::epoch;
+  return state.elapsed() >= 1 && (!by_epochs || epoch_end || in_epoch);
+}
+
+std::vector<std::pair<std::string, double>> Lookahead::planned(const State& state) const {
+  if (!reached(state, params_.start)) return {{"lookahead/kept", 0}};
+  return {{"lookahead/kept", kept(state)}};
+}
+
+StateDict Lookahead::state_dict() const {
+  StateDict state;
+  slow_.save(state);
+  return state;
+}
+
+}  // namespace composer

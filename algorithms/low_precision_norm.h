@@ -1,0 +1,55 @@
+// low_precision_norm: layer and group normalisation in autocast's 16-bit type instead of float32,
+// which halves the memory they read and write. Statistics are still summed up in float32.
+// Composer's low_precision_layernorm and low_precision_groupnorm; no paper.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <vector>
+
+#include "composer/algorithm.h"
+#include "composer/network/norm_layers.h"
+#include "composer/network/surgery.h"
+#include "composer/recipe/compatibility.h"
+
+namespace composer {
+
+/// Under autocast reads and writes autocast's type; without it an ordinary LayerNorm. Shares the
+/// original's tensors.
+class LowPrecisionLayerNorm : public LayerNorm {
+ public:
+  explicit LowPrecisionLayerNorm(const LayerNorm& original) : LayerNorm(original) {}
+
+  at::Tensor forward(const at::Tensor& input) override;
+  std::string describe() const override;
+};
+
+/// The same for GroupNorm.
+class LowPrecisionGroupNorm : public GroupNorm {
+ public:
+  explicit LowPrecisionGroupNorm(const GroupNorm& original) : GroupNorm(original) {}
+
+  at::Tensor forward(const at::Tensor& input) override;
+  std::string describe() const override;
+};
+
+/// Batch normalisation reads and writes 16 bits anyhow: where a model has nothing else, a warning
+/// says that nothing changes.
+class LowPrecisionNorm : public Algorithm {
+ public:
+  static Compatibility compatibility();
+
+  void init(State& state) override;
+  std::vector<std::string> report() const override;
+
+ private:
+  std::vector<Replacement> replacements_;
+};
+
+/// Puts a LowPrecisionLayerNorm or LowPrecisionGroupNorm in place of every LayerNorm or GroupNorm.
+/// Weights and their names stay. Throws UserError when the model has neither them nor batch
+/// normalisation.
+std::vector<Replacement> apply_low_precision_norm(Block& model);
+
+}  // namespace composer

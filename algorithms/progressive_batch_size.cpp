@@ -1,0 +1,74 @@
+#include "algorithms/progressive_batch_size.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "algorithms/progressive_resizing.h"
+#include "composer/error.h"
+#include "composer/logging/logger.h"
+#include "composer/optimization/optimizer.h"
+#include "composer/state.h"
+
+namespace composer {
+namespace {
+
+int64_t largest_divisor(int64_t number, int64_t limit) {
+  int64_t divisor = std::clamp<int64_t>(limit, 1, std::max<int64_t>(number, 1));
+  while (number % divisor != 0) --divisor;
+  return divisor;
+}
+
+double scale(double elapsed, const ProgressiveBatchSize::Params& params) {
+  return ProgressiveResizing::scale(elapsed, {.initial_scale = params.initial_scale,
+                                              .finetune_fraction = params.finetune_fraction,
+                                              .delay_fraction = params.delay_fraction});
+}
+
+}  // namespace
+
+int64_t batch_size_at(double elapsed, int64_t batch_size,
+                      const ProgressiveBatchSize::Params& params) {
+  const double parts = std::min(std::round(1 / scale(elapsed, params)), 1e9);
+  return batch_size / largest_divisor(batch_size, static_cast<int64_t>(parts));
+}
+
+int64_t updates_of(int64_t samples, int64_t batch_size) {
+  return largest_divisor(samples, samples / batch_size);
+}
+
+std::string ProgressiveBatchSize::Params::check() const {
+  constexpr double rounding = 1e-9;
+  return delay_fraction + finetune_fraction <= 1 + rounding
+             ? ""
+             : "delay_fraction + finetune_fraction must be at most 1\n";
+}
+
+void ProgressiveBatchSize::fit_start(State& state) {
+  const int64_t full = state.schedule.batch_size;
+  if (batch_size_at(0, full, params_) < full) return;
+  throw UserError(
+      "algorithms.progressive_batch_size: no whole number from 2 to " +
+      std::to_string(std::llround(1 / params_.initial_scale)) + " divides train_batch_size " +
+      std::to_string(full) +
+      ", so no batch would be divided; take a train_batch_size that is a multiple of 2, "
+      "or a smaller initial_scale");
+}
+
+void ProgressiveBatchSize::batch_start(State& state) {
+  const int64_t samples = state.batch.samples();
+  state.updates =
+      updates_of(samples, batch_size_at(state.elapsed(), state.schedule.batch_size, params_));
+  const auto part = static_cast<double>(samples / state.updates);
+  state.logger->log("progressive_batch_size/batch_size", part);
+  if (!params_.scale_lr) return;
+  for (const auto& group : state.optimizer->groups())
+    at::Tensor(group.lr).div_(static_cast<double>(state.updates));
+}
+
+std::vector<std::pair<std::string, double>> ProgressiveBatchSize::planned(
+    const State& state) const {
+  const int64_t size = batch_size_at(state.elapsed(), state.schedule.batch_size, params_);
+  return {{"progressive_batch_size/batch_size", static_cast<double>(size)}};
+}
+
+}  // namespace composer

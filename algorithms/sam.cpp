@@ -1,0 +1,50 @@
+#include "algorithms/sam.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "algorithms/kept_values.h"
+#include "composer/optimization/optimizer.h"
+#include "composer/state.h"
+
+namespace composer {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+// A gradient that is not finite makes weights that are not, so that the gradients there are not
+// either and loss scaling skips the step.
+void climb(const Tensors& parameters, const Tensors& gradients, double rho, double epsilon) {
+  const at::NoGradGuard no_grad;
+  const auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
+  at::_foreach_add_(parameters, at::_foreach_mul(gradients, rho / (norm + epsilon)));
+}
+
+}  // namespace
+
+void sam_gradients(const Tensors& parameters, const Tensors& buffers, double rho, double epsilon,
+                   const std::function<void()>& recompute) {
+  Tensors moved, gradients;
+  for (const auto& parameter : parameters) {
+    if (!parameter.grad().defined()) continue;
+    moved.push_back(parameter);
+    gradients.push_back(parameter.grad());
+  }
+  if (moved.empty()) return;
+  KeptValues weights(moved), others(buffers);
+  climb(moved, gradients, rho, epsilon);
+  gradients.clear();
+  recompute();
+  weights.restore();
+  others.restore();
+}
+
+void Sam::after_train_batch(State& state) {
+  if ((state.time.batch + 1) % params_.interval != 0) return;
+  Tensors parameters;
+  for (const auto& group : state.optimizer->groups())
+    parameters.insert(parameters.end(), group.parameters.begin(), group.parameters.end());
+  sam_gradients(parameters, state.model->buffers(), params_.rho, params_.epsilon,
+                state.recompute_gradients);
+}
+
+}  // namespace composer

@@ -1,0 +1,55 @@
+// sam: steps by the gradients at the worst point near the weights instead of those at the weights,
+// which leads to flat minima that generalise better (Foret et al. 2020, "Sharpness-aware
+// minimization for efficiently improving generalization", arXiv:2010.01412).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <vector>
+
+#include "composer/algorithm.h"
+#include "composer/recipe/params.h"
+
+namespace composer {
+
+/// Puts in place of the gradients of `parameters` those at w + rho * g / (|g| + epsilon), with the
+/// L2 norm of all gradients together, without waiting for the device. recompute: clears the
+/// gradients and computes them anew. Parameters have their values back afterwards, bit by bit, and
+/// so have `buffers`, whatever recompute did to them. Parameters without a gradient stay where they
+/// are; no parameter may be named twice.
+void sam_gradients(const std::vector<at::Tensor>& parameters,
+                   const std::vector<at::Tensor>& buffers, double rho, double epsilon,
+                   const std::function<void()>& recompute);
+
+/// Every interval-th batch, counted from the start of training, goes through the network twice. No
+/// event fires a second time; what was drawn for the batch is the same in both passes.
+class Sam : public Algorithm {
+ public:
+  struct Params {
+    double rho = 0.05;
+    double epsilon = 1e-12;
+    int64_t interval = 1;
+
+    void fields(auto&& f) {
+      f("rho", rho, "how far from the weights the gradients are taken: L2 norm of the distance",
+        above(0.0));
+      f("epsilon", epsilon, "added to the norm that the gradients are divided by", above(0.0));
+      f("interval", interval, "every so many batches one is taken twice; the others cost nothing",
+        at_least(1));
+    }
+  };
+
+  explicit Sam(Params params) : params_(params) {}
+
+  /// On after_train_batch, which runs in reverse order, this is before all that shall see the new
+  /// gradients, such as gradient_clipping.
+  Order order() const override { return Order::last; }
+
+  void after_train_batch(State& state) override;
+
+ private:
+  Params params_;
+};
+
+}  // namespace composer

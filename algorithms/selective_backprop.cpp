@@ -1,0 +1,105 @@
+#include "algorithms/selective_backprop.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "algorithms/kept_values.h"
+#include "algorithms/whole_batch.h"
+#include "composer/device.h"
+#include "composer/state.h"
+
+namespace composer {
+namespace {
+
+at::Tensor reduced(const at::Tensor& images, double scale) {
+  if (scale == 1) return images;
+  const auto side = [&](int64_t full) {
+    return std::max<int64_t>(static_cast<int64_t>(static_cast<double>(full) * scale), 1);
+  };
+  return at::upsample_bilinear2d(images, {side(images.size(2)), side(images.size(3))},
+                                 /*align_corners=*/false, scale, scale);
+}
+
+at::Tensor losses_of(State& state, double scale_factor) {
+  const Autocast autocast(state.precision, state.device);
+  std::vector<at::Tensor> losses;
+  for (const auto& piece : state.batch.split(state.grad_accum)) {
+    losses.push_back(sample_losses(*state.model, piece, scale_factor));
+    state.first_sample += piece.samples();
+  }
+  state.first_sample = 0;
+  return at::cat(losses);
+}
+
+}  // namespace
+
+at::Tensor sample_losses(Model& model, const Batch& batch, double scale_factor) {
+  const at::NoGradGuard no_grad;
+  KeptValues buffers(model.buffers());
+  const auto logits = model.forward(reduced(batch.input, scale_factor));
+  auto losses = model.loss(logits, batch.target, Over::sample);
+  buffers.restore();
+  return losses;
+}
+
+// The largest of log(weight) + Gumbel noise are a draw without replacement. Only ranks are drawn,
+// so no loss has to leave its device.
+at::Tensor drawn_ranks(int64_t n, double keep, Random& random) {
+  std::vector<double> keys(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    const double percentile = (static_cast<double>(i) + 0.5) / static_cast<double>(n);
+    keys[static_cast<size_t>(i)] =
+        (1 / keep - 1) * std::log(percentile) - std::log(-std::log(random.uniform()));
+  }
+  constexpr double rounding = 1e-9;
+  const auto kept =
+      std::max<int64_t>(static_cast<int64_t>(static_cast<double>(n) * keep + rounding), 1);
+  std::vector<int64_t> ranks(keys.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::ranges::stable_sort(ranks, std::greater{},
+                           [&](int64_t rank) { return keys[static_cast<size_t>(rank)]; });
+  ranks.resize(static_cast<size_t>(std::min(kept, n)));
+  std::ranges::sort(ranks);
+  return at::tensor(ranks);
+}
+
+Batch select_by_loss(const Batch& batch, const at::Tensor& losses, const at::Tensor& ranks) {
+  const auto by_loss = losses.argsort(/*stable=*/true, 0, /*descending=*/false);
+  const auto ranked = by_loss.index_select(0, copy_to(losses.device(), ranks));
+  const auto samples = std::get<0>(ranked.sort());
+  const auto chosen = [&](const at::Tensor& t) {
+    return t.defined() ? t.index_select(0, samples) : t;
+  };
+  const auto& target = batch.target;
+  return {pick(batch.input, 0, samples),
+          {chosen(target.classes), chosen(target.other_classes), chosen(target.other_weight),
+           target.smoothing}};
+}
+
+std::string SelectiveBackprop::Params::check() const {
+  return start < end ? "" : "end: must be above start\n";
+}
+
+bool SelectiveBackprop::active(double elapsed, int64_t batch_in_epoch, const Params& params) {
+  const bool whole = params.interrupt > 0 && (batch_in_epoch + 1) % params.interrupt == 0;
+  return elapsed >= params.start && elapsed < params.end && params.keep < 1 && !whole;
+}
+
+void SelectiveBackprop::after_dataloader(State& state) {
+  if (!active(state.elapsed(), state.time.batch_in_epoch, params_)) return;
+  Random random(state.seed, "selective_backprop.ranks", 0, static_cast<uint64_t>(state.time.batch));
+  const auto ranks = drawn_ranks(state.batch.samples(), params_.keep, random);
+  state.batch = select_by_loss(state.batch, losses_of(state, params_.scale_factor), ranks);
+}
+
+std::vector<std::pair<std::string, double>> SelectiveBackprop::planned(const State& state) const {
+  auto uninterrupted = params_;
+  uninterrupted.interrupt = 0;
+  const bool selecting = active(state.elapsed(), state.time.batch_in_epoch, uninterrupted);
+  return {{"selective_backprop/keep", selecting ? params_.keep : 1}};
+}
+
+}  // namespace composer

@@ -1,0 +1,71 @@
+// selective_backprop: trains on the samples of each batch whose loss is large and leaves most
+// others out, at the price of one more forward pass (Jiang et al. 2019, "Accelerating deep learning
+// by focusing on the biggest losers", arXiv:1910.00762).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <utility>
+#include <vector>
+
+#include "composer/algorithm.h"
+#include "composer/network/model.h"
+#include "composer/random.h"
+#include "composer/recipe/params.h"
+
+namespace composer {
+
+/// The loss of each sample of `batch`, float32 [N], on images reduced bilinearly to `scale_factor`,
+/// in (0, 1], of their sides. Without gradients; the model's buffers have their values back
+/// afterwards, bit by bit.
+at::Tensor sample_losses(Model& model, const Batch& batch, double scale_factor = 1);
+
+/// int64 [floor(keep * n)], at least one, ascending: ranks in 0..n-1, drawn without replacement
+/// with weights ((rank + 0.5) / n)^(1 / keep - 1). keep: in (0, 1].
+at::Tensor drawn_ranks(int64_t n, double keep, Random& random);
+
+/// The samples of `batch` that have these ranks by their `losses` (float32 [N], the smallest
+/// first), in the batch's order. ranks: as drawn_ranks gives them, on any device.
+Batch select_by_loss(const Batch& batch, const at::Tensor& losses, const at::Tensor& ranks);
+
+/// Selects before anything else happens to a batch: methods that mix samples mix those that are
+/// left. The extra pass is the model's in training, without gradients, in as many pieces as there
+/// are microbatches.
+class SelectiveBackprop : public Algorithm {
+ public:
+  struct Params {
+    double start = 0.5;
+    double end = 0.9;
+    double keep = 0.5;
+    double scale_factor = 1;
+    int64_t interrupt = 2;
+
+    void fields(auto&& f) {
+      f("start", start, "share of training after which samples are left out", in(0.0, 1.0));
+      f("end", end, "share of training from which on all samples count again", in(0.0, 1.0));
+      f("keep", keep, "share of each batch that is trained on", in(0.0, 1.0), above(0.0));
+      f("scale_factor", scale_factor,
+        "side of the images of the extra forward pass, as a share of the full one", in(0.0, 1.0),
+        above(0.0));
+      f("interrupt", interrupt, "every so many batches of an epoch one is left whole; 0: none",
+        at_least(0));
+    }
+    std::string check() const;
+  };
+
+  explicit SelectiveBackprop(Params params) : params_(params) {}
+
+  /// Whether samples are left out when the share `elapsed` of training is done.
+  static bool active(double elapsed, int64_t batch_in_epoch, const Params& params);
+
+  Order order() const override { return Order::first; }
+
+  void after_dataloader(State& state) override;
+  /// The share of a batch that is trained on, unless it is one that is left whole.
+  std::vector<std::pair<std::string, double>> planned(const State& state) const override;
+
+ private:
+  Params params_;
+};
+
+}  // namespace composer

@@ -1,0 +1,92 @@
+#include "algorithms/whitening.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "composer/error.h"
+#include "composer/state.h"
+
+namespace composer {
+namespace {
+
+/// Patches of so many images are held at once.
+constexpr int64_t images_at_once = 64;
+
+/// The first convolution in the order of the forward pass, and its path.
+std::pair<Conv2d*, std::string> first_conv(Block& block, const std::string& prefix) {
+  for (Slot& slot : block.slots()) {
+    auto* layer = slot.layer().get();
+    if (auto* conv = dynamic_cast<Conv2d*>(layer)) return {conv, prefix + slot.name()};
+    if (auto* inner = dynamic_cast<Block*>(layer))
+      if (auto found = first_conv(*inner, prefix + slot.name() + "."); found.first) return found;
+  }
+  return {nullptr, ""};
+}
+
+}  // namespace
+
+at::Tensor whitening_filters(const at::Tensor& images, std::array<int64_t, 2> kernel,
+                             std::array<int64_t, 2> stride, double eps) {
+  const at::NoGradGuard no_grad;
+  const int64_t channels = images.size(1), values = channels * kernel[0] * kernel[1];
+  auto moments = at::zeros({values, values}, images.options().dtype(at::kDouble));
+  double count = 0;
+  for (int64_t begin = 0; begin < images.size(0); begin += images_at_once) {
+    const auto some = images.slice(0, begin, begin + images_at_once).to(at::kFloat);
+    const auto patches = at::im2col(some.contiguous(), kernel, {1, 1}, {0, 0}, stride);
+    const auto columns = patches.transpose(0, 1).reshape({values, -1});
+    moments += at::mm(columns, columns.t());
+    count += static_cast<double>(columns.size(1));
+  }
+  const auto [eigenvalues, eigenvectors] = at::linalg_eigh(moments / count);
+  const auto scaled = eigenvectors.t() / (eigenvalues.clamp_min(0) + eps).sqrt().unsqueeze(1);
+  return scaled.flip(0).to(at::kFloat).reshape({values, channels, kernel[0], kernel[1]});
+}
+
+void whiten(Conv2d& conv, const at::Tensor& images, double eps) {
+  const auto& o = conv.options();
+  if (o.groups != 1)
+    throw UserError("algorithms.whitening: the first convolution has groups; it must have one");
+  const auto filters = whitening_filters(images, o.kernel, o.stride, eps);
+  const at::NoGradGuard no_grad;
+  const int64_t count = std::min(filters.size(0), std::max<int64_t>(o.out_channels / 2, 1));
+  conv.weight.narrow(0, 0, count).copy_(filters.narrow(0, 0, count));
+  const int64_t negatives = std::min(count, o.out_channels - count);
+  conv.weight.narrow(0, count, negatives).copy_(-filters.narrow(0, 0, negatives));
+}
+
+Compatibility Whitening::compatibility() {
+  return {.excludes = {{"no_op_model", "its model has no convolution to fill"},
+                       {"weight_standardization",
+                        "standardised filters no longer whiten what they are given"}}};
+}
+
+void Whitening::init(State& state) {
+  std::tie(conv_, path_) = first_conv(*state.model, "");
+  if (conv_ == nullptr)
+    throw UserError("algorithms.whitening: the model has no convolution; remove it");
+  conv_->weight.requires_grad_(false);
+}
+
+void Whitening::fit_start(State& state) {
+  // Surgery after this one's init may have put another layer there.
+  std::tie(conv_, path_) = first_conv(*state.model, "");
+  conv_->weight.requires_grad_(false);
+}
+
+void Whitening::after_dataloader(State& state) {
+  if (state.time.batch == 0)
+    whiten(*conv_, state.batch.input.slice(0, 0, params_.samples), params_.eps);
+  if (!conv_->bias.defined() || !conv_->bias.requires_grad()) return;
+  if (static_cast<double>(state.time.batch) < state.schedule.batches(params_.train_bias)) return;
+  conv_->bias.requires_grad_(false);
+  conv_->bias.mutable_grad().reset();
+}
+
+std::vector<std::string> Whitening::report() const {
+  return {path_ + ": " + conv_->describe() + " is filled from the first batch and not trained"};
+}
+
+}  // namespace composer

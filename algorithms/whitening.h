@@ -1,0 +1,62 @@
+// whitening: the first convolution is computed from the data and then fixed: its outputs are
+// uncorrelated and of equal variance, so that the network need not learn them (Page 2018, "How to
+// train your ResNet", part 8; tysam-code 2023; Jordan 2024, arXiv:2404.00498).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <array>
+
+#include "composer/algorithm.h"
+#include "composer/network/layers.h"
+#include "composer/recipe/compatibility.h"
+#include "composer/recipe/params.h"
+
+namespace composer {
+
+/// The eigenvectors of the second moments of the patches of `images` [N, C, H, W], each over the
+/// square root of its eigenvalue + eps, largest first: float32 [C * kh * kw, C, kh, kw]. The mean
+/// is not taken off. stride: of the patches.
+at::Tensor whitening_filters(const at::Tensor& images, std::array<int64_t, 2> kernel,
+                             std::array<int64_t, 2> stride, double eps);
+
+/// Puts the first filters and then their negatives into `conv`, half of its output channels each,
+/// or as many as there are. Throws UserError for a convolution with groups.
+void whiten(Conv2d& conv, const at::Tensor& images, double eps);
+
+/// Fills the network's first convolution from the images of the run's first batch, before any other
+/// method changes them, and never trains its weight.
+class Whitening : public Algorithm {
+ public:
+  struct Params {
+    double eps = 5e-4;
+    int64_t samples = 5000;
+    Time train_bias{3, TimeUnit::epoch};
+
+    void fields(auto&& f) {
+      f("eps", eps, "added to the eigenvalues: directions of less variance count less", above(0.0));
+      f("samples", samples, "images of the first batch that take part, at most", at_least(1));
+      f("train_bias", train_bias, "how long the layer's bias is trained, if it has one",
+        at_least(0));
+    }
+  };
+
+  static Compatibility compatibility();
+
+  explicit Whitening(const Params& params) : params_(params) {}
+
+  /// Sees the images as the loader made them.
+  Order order() const override { return Order::first; }
+
+  void init(State& state) override;
+  void fit_start(State& state) override;
+  void after_dataloader(State& state) override;
+  std::vector<std::string> report() const override;
+
+ private:
+  Params params_;
+  std::string path_;
+  Conv2d* conv_ = nullptr;  ///< of the run's model
+};
+
+}  // namespace composer

@@ -1,0 +1,44 @@
+#include "composer/network/norm_layers.h"
+
+#include <ATen/autocast_mode.h>
+
+#include "composer/error.h"
+
+namespace composer {
+namespace {
+
+at::Tensor full_precision(const at::Tensor& input) {
+  return at::autocast::is_autocast_enabled(input.device().type()) ? input.to(at::kFloat) : input;
+}
+
+}  // namespace
+
+LayerNorm::LayerNorm(int64_t features, double eps) : features_(features), eps_(eps) {
+  weight = register_parameter("weight", at::ones({features}));
+  bias = register_parameter("bias", at::zeros({features}));
+}
+
+at::Tensor LayerNorm::forward(const at::Tensor& input) {
+  return at::layer_norm(full_precision(input), {features_}, weight, bias, eps_);
+}
+
+std::string LayerNorm::describe() const { return "LayerNorm(" + std::to_string(features_) + ")"; }
+
+GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps)
+    : groups_(groups), channels_(channels), eps_(eps) {
+  if (groups < 1 || channels % groups != 0)
+    throw UserError("group norm: " + std::to_string(channels) + " channels do not make " +
+                    std::to_string(groups) + " groups of the same size");
+  weight = register_parameter("weight", at::ones({channels}));
+  bias = register_parameter("bias", at::zeros({channels}));
+}
+
+at::Tensor GroupNorm::forward(const at::Tensor& input) {
+  return at::group_norm(full_precision(input), groups_, weight, bias, eps_);
+}
+
+std::string GroupNorm::describe() const {
+  return "GroupNorm(" + std::to_string(groups_) + ", " + std::to_string(channels_) + ")";
+}
+
+}  // namespace composer

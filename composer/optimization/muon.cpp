@@ -1,0 +1,131 @@
+#include "composer/optimization/muon.h"
+
+#include <array>
+#include <cmath>
+#include <map>
+#include <utility>
+
+namespace composer {
+namespace {
+
+enum Rule : int64_t { sgd, muon };
+
+constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
+constexpr double tiny = 1e-7;
+
+/// [out, the rest], a view where the strides allow. The order of columns, which is that of the
+/// strides, does not matter to orthogonalize().
+at::Tensor rows_of(const at::Tensor& weight) {
+  const bool channels_last = weight.is_contiguous(at::MemoryFormat::ChannelsLast);
+  return (channels_last ? weight.permute({0, 2, 3, 1}) : weight).reshape({weight.size(0), -1});
+}
+
+/// `rows` of `weight`'s shape, reversing rows_of(weight).
+at::Tensor shaped(const at::Tensor& rows, const at::Tensor& weight) {
+  if (!weight.is_contiguous(at::MemoryFormat::ChannelsLast)) return rows.view(weight.sizes());
+  return rows.view({weight.size(0), weight.size(2), weight.size(3), weight.size(1)})
+      .permute({0, 3, 1, 2});
+}
+
+/// orthogonalize() of each, those of one shape together.
+std::vector<at::Tensor> orthogonal(const std::vector<at::Tensor>& directions, int64_t steps) {
+  std::map<std::pair<int64_t, int64_t>, std::vector<size_t>> by_shape;
+  std::vector<at::Tensor> rows;
+  for (size_t i = 0; i < directions.size(); ++i) {
+    rows.push_back(rows_of(directions[i]));
+    by_shape[{rows[i].size(0), rows[i].size(1)}].push_back(i);
+  }
+  const auto type = directions[0].is_cuda() ? at::kBFloat16 : at::kFloat;
+  std::vector<at::Tensor> results(directions.size());
+  for (const auto& [shape, members] : by_shape) {
+    std::vector<at::Tensor> matrices;
+    for (const size_t i : members) matrices.push_back(rows[i]);
+    const auto done = orthogonalize(at::stack(matrices).to(type), steps);
+    for (size_t k = 0; k < members.size(); ++k)
+      results[members[k]] = shaped(done[static_cast<int64_t>(k)], directions[members[k]]);
+  }
+  return results;
+}
+
+/// sqrt(output channels) / norm of each weight, float32 scalars; 1 where found_inf is 1.
+std::vector<at::Tensor> rescaling(const std::vector<at::Tensor>& weights,
+                                  const at::Tensor& found_inf) {
+  auto factors = at::_foreach_norm(weights, 2);
+  at::_foreach_clamp_min_(factors, tiny);
+  at::_foreach_reciprocal_(factors);
+  std::vector<at::Scalar> roots;
+  for (const auto& weight : weights)
+    roots.emplace_back(std::sqrt(static_cast<double>(weight.size(0))));
+  at::_foreach_mul_(factors, roots);
+  if (found_inf.defined())
+    for (auto& factor : factors) factor = at::where(found_inf != 0, 1.0, factor);
+  return factors;
+}
+
+}  // namespace
+
+at::Tensor orthogonalize(const at::Tensor& matrices, int64_t steps) {
+  const bool tall = matrices.size(-2) > matrices.size(-1);
+  at::Tensor x = tall ? matrices.mT() : matrices;
+  x = x / (at::linalg_vector_norm(x, 2, at::IntArrayRef{-2, -1}, /*keepdim=*/true) + tiny);
+  for (int64_t step = 0; step < steps; ++step) {
+    const auto gram = x.matmul(x.mT());
+    x = a * x + (b * gram + c * gram.matmul(gram)).matmul(x);
+  }
+  return tall ? x.mT() : x;
+}
+
+Muon::Muon(const Params& params)
+    : Optimizer({.lr = params.lr}, {{"momentum_buffer"}}), params_(params) {}
+
+ParameterSettings Muon::settings(const std::string&, const at::Tensor& parameter) const {
+  if (parameter.dim() == 4) return {.initial_lr = params_.lr, .weight_decay = 0, .rule = muon};
+  const double lr =
+      parameter.dim() == 2 ? params_.head_lr.value_or(params_.sgd_lr) : params_.sgd_lr;
+  const double decay = lr > 0 ? params_.sgd_weight_decay * params_.sgd_lr / lr : 0;
+  return {.initial_lr = lr, .weight_decay = decay, .rule = sgd};
+}
+
+void Muon::update(Update& update) {
+  if (update.group.rule == muon)
+    update_by_muon(update);
+  else
+    update_by_sgd(update);
+}
+
+void Muon::update_by_sgd(Update& update) const {
+  const bool keeps = params_.sgd_momentum != 0;
+  at::_fused_sgd_(
+      update.parameters, update.gradients, keeps ? update.state[0] : std::vector<at::Tensor>{},
+      update.group.weight_decay, params_.sgd_momentum, update.group.lr, /*dampening=*/0,
+      /*nesterov=*/keeps, /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/{},
+      update.found_inf.defined() ? std::optional(update.found_inf) : std::nullopt);
+}
+
+std::vector<at::Tensor> Muon::directions(const Update& update) const {
+  auto gradients = update.gradients;
+  const auto& buffers = update.state[0];
+  if (update.found_inf.defined()) {
+    const auto skip = update.found_inf != 0;
+    for (auto& gradient : gradients) gradient = at::where(skip, 0.0, gradient);
+    at::_foreach_mul_(buffers, at::where(skip, 1.0, params_.momentum).to(at::kFloat));
+  } else {
+    at::_foreach_mul_(buffers, params_.momentum);
+  }
+  at::_foreach_add_(buffers, gradients);
+  return params_.nesterov ? at::_foreach_add(gradients, buffers, params_.momentum) : buffers;
+}
+
+void Muon::update_by_muon(Update& update) const {
+  const at::Tensor& found_inf = update.found_inf;
+  if (found_inf.defined() && found_inf.is_cpu() && found_inf.item<float>() != 0) return;
+  const auto steps = orthogonal(directions(update), params_.steps);
+  const at::Tensor lr = found_inf.defined() ? update.group.lr * (1 - found_inf) : update.group.lr;
+  if (params_.rescale_weights)
+    at::_foreach_mul_(update.parameters, rescaling(update.parameters, found_inf));
+  std::vector<at::Tensor> moves;
+  for (const auto& step : steps) moves.push_back(step.to(at::kFloat) * lr);
+  at::_foreach_sub_(update.parameters, moves);
+}
+
+}  // namespace composer

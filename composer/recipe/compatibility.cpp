@@ -1,0 +1,65 @@
+#include "composer/recipe/compatibility.h"
+
+#include <algorithm>
+#include <charconv>
+#include <functional>
+#include <optional>
+
+namespace composer {
+namespace {
+
+using Visit = std::function<void(const std::string& path, const Value& value)>;
+
+/// Calls `visit` for every key below `map` that `key` means.
+void find_all(const Value& map, const std::string& path, const std::string& key,
+              const Visit& visit) {
+  const size_t dot = key.find('.');
+  const std::string name = key.substr(0, dot);
+  for (const auto& [entry, origin, value] : map.entries) {
+    if (name != "*" && name != entry) continue;
+    const std::string here = path.empty() ? entry : path + "." + entry;
+    if (dot == std::string::npos)
+      visit(here, value);
+    else
+      find_all(value, here, key.substr(dot + 1), visit);
+  }
+}
+
+std::optional<double> number(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// 0 and 0.0 are the same.
+bool same(const std::string& a, const std::string& b) {
+  return a == b || (number(a) && number(a) == number(b));
+}
+
+std::string either(const std::vector<std::string>& values) {
+  std::string text;
+  for (const auto& value : values) text += (text.empty() ? "" : " or ") + value;
+  return text;
+}
+
+}  // namespace
+
+void check(const std::vector<Declared>& algorithms, const Value& recipe, Problems& problems) {
+  for (const auto& [name, origin, compatibility] : algorithms) {
+    const auto problem = [&, &name = name, &origin = origin](const std::string& message) {
+      problems.push_back({origin, "algorithms." + name, message});
+    };
+    for (const auto& [other, reason] : compatibility.excludes)
+      if (std::ranges::find(algorithms, other, &Declared::name) != algorithms.end())
+        problem("does not go with " + other + ": " + reason + "; remove one of them");
+    for (const auto& [key, values, reason] : compatibility.needs)
+      find_all(recipe, "", key, [&](const std::string& path, const Value& value) {
+        const auto text = one_line(value);
+        if (std::ranges::none_of(values, [&](const auto& one) { return same(one, text); }))
+          problem("needs " + path + ": " + either(values) + ", not " + text + ": " + reason);
+      });
+  }
+}
+
+}  // namespace composer

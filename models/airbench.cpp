@@ -1,0 +1,77 @@
+#include "models/airbench.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include "composer/network/layers.h"
+
+namespace composer {
+namespace {
+
+constexpr int64_t whitened_channels = 24;
+
+std::shared_ptr<Layer> conv_3x3(int64_t in_channels, int64_t out_channels) {
+  return std::make_shared<Conv2d>(Conv2dOptions{.in_channels = in_channels,
+                                                .out_channels = out_channels,
+                                                .kernel = {3, 3},
+                                                .padding = {1, 1},
+                                                .bias = false});
+}
+
+std::shared_ptr<Layer> norm(int64_t channels) {
+  auto layer = std::make_shared<BatchNorm2d>(channels, /*eps=*/1e-12, /*momentum=*/0.4);
+  layer->weight.requires_grad_(false);
+  return layer;
+}
+
+class ConvGroup final : public Block {
+ public:
+  ConvGroup(int64_t in_channels, int64_t out_channels) {
+    add("conv1", conv_3x3(in_channels, out_channels));
+    add<MaxPool2d>("pool", Pool2dOptions{.kernel = {2, 2}, .stride = {2, 2}});
+    add("norm1", norm(out_channels));
+    add<Gelu>("gelu1");
+    add("conv2", conv_3x3(out_channels, out_channels));
+    add("norm2", norm(out_channels));
+    add<Gelu>("gelu2");
+  }
+
+  at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
+};
+
+/// The largest value of each channel.
+class GlobalMaxPool2d final : public Layer {
+ public:
+  at::Tensor forward(const at::Tensor& input) override {
+    const auto size = input.sizes().slice(2);
+    return at::max_pool2d(input, size).flatten(1);
+  }
+  std::string describe() const override { return "GlobalMaxPool2d"; }
+};
+
+}  // namespace
+
+Airbench::Airbench(const Params& params) : params_(params) {
+  const at::NoGradGuard no_grad;
+  auto whiten = std::make_shared<Conv2d>(Conv2dOptions{.in_channels = 3,
+                                                       .out_channels = whitened_channels,
+                                                       .kernel = {2, 2},
+                                                       .bias = params.whitening_bias});
+  if (whiten->bias.defined()) whiten->bias.zero_();
+  add("whiten", std::static_pointer_cast<Layer>(whiten));
+  add<Gelu>("gelu");
+  int64_t channels = whitened_channels;
+  for (size_t i = 0; i < params.widths.size(); ++i) {
+    add<ConvGroup>("layer" + std::to_string(i + 1), channels, params.widths[i]);
+    channels = params.widths[i];
+  }
+  add<GlobalMaxPool2d>("pool");
+  auto head = std::make_shared<Linear>(channels, params.num_classes, /*bias=*/false);
+  if (params.unit_head) head->weight.div_(head->weight.std());
+  add("head", std::static_pointer_cast<Layer>(head));
+}
+
+at::Tensor Airbench::forward(const at::Tensor& input) {
+  return through_slots(input) * params_.logit_scale;
+}
+
+}  // namespace composer

@@ -1,0 +1,46 @@
+// The network of the CIFAR-10 speedruns: hlb-CIFAR10 (tysam-code 2023) and airbench (Jordan 2024,
+// "94% on CIFAR-10 in 3.29 seconds on a single GPU", arXiv:2404.00498).
+#pragma once
+
+#include "composer/network/model.h"
+#include "composer/recipe/params.h"
+
+namespace composer {
+
+/// whiten (2x2, 3 -> 24), GELU, then for each width a group of conv, pool by 2, norm, GELU, conv,
+/// norm, GELU; pooling of what is left, and a linear head. Weights of normalisation layers are
+/// fixed at 1, their biases trained. Input [N, 3, H, W] of 17 x 17 or more, made for 32 x 32.
+/// Parameter names: whiten, layer1.conv1, layer1.norm1, layer1.conv2, ..., head. The layer `whiten`
+/// is an ordinary one until the algorithm `whitening` fills it, which the speedruns do.
+class Airbench final : public Model {
+ public:
+  struct Params {
+    std::vector<int64_t> widths{64, 256, 256};
+    bool whitening_bias = true;
+    double logit_scale = 1.0 / 9;
+    bool unit_head = false;
+    int64_t num_classes = 10;
+
+    void fields(auto&& f) {
+      f("widths", widths, "channels of each group", at_least(1));
+      f("whitening_bias", whitening_bias, "the first layer has a bias");
+      f("logit_scale", logit_scale, "the logits are multiplied by it", above(0.0));
+      f("unit_head", unit_head, "the head's weights start with a standard deviation of 1");
+      f("num_classes", num_classes, "outputs", at_least(1));
+    }
+    std::string check() const {
+      return widths.empty() || widths.size() > 4 ? "widths: must be one to four numbers" : "";
+    }
+  };
+
+  explicit Airbench(const Params& params);
+
+  at::Tensor forward(const at::Tensor& input) override;
+  int64_t num_classes() const override { return params_.num_classes; }
+  std::string describe() const override { return "airbench"; }
+
+ private:
+  Params params_;
+};
+
+}  // namespace composer

@@ -1,0 +1,112 @@
+// What averages of the weights are for: evaluation, prediction and export take them by name.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "../composer/temporary_folder.h"
+#include "composer/storage/safetensors.h"
+#include "program.h"
+
+using namespace composer;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string recipe = R"(model: {resnet_cifar: {model_name: resnet_20}}
+train_dataset: {shapes: {samples: 64}}
+val_dataset: {shapes: {is_train: false, shuffle: false, drop_last: false, samples: 40}}
+optimizer: {sgd: {lr: 0.1, momentum: 0.9}}
+algorithms:
+  channels_last:
+  ema: {half_life: 2ba}
+train_batch_size: 16
+eval_batch_size: 16
+max_duration: 1ep
+device: cpu
+dataloader: {num_workers: 1}
+)";
+
+const std::string latest = "runs/run/checkpoints/latest";
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST_CASE("eval, predict and export take the average that ema kept", "[cli][averages]") {
+  const TemporaryFolder folder;
+  folder.write("r.yaml", recipe);
+  REQUIRE(run(folder.path(), split("train -f r.yaml --run_name run")).status == 0);
+  const auto output = [&](const std::string& words) {
+    const auto outcome = run(folder.path(), split(words));
+    INFO(words << "\n" << outcome.errors);
+    CHECK(outcome.status == 0);
+    return outcome.output;
+  };
+
+  const auto averaged = output("eval -f r.yaml --load_path " + latest);
+  const auto plain = output("eval -f r.yaml --algorithms channels_last --load_path " + latest);
+  const auto summary = nlohmann::json::parse(bytes_of(folder / "runs/run/summary.json"));
+  const auto loss = [](const std::string& line) {
+    return nlohmann::json::parse(line).at("metrics/eval/CrossEntropy").get<double>();
+  };
+  const auto at_the_end = summary.at("metrics").at("metrics/eval/CrossEntropy").get<double>();
+  CHECK(loss(averaged) == Approx(at_the_end).epsilon(1e-5));
+  CHECK(loss(plain) != Approx(at_the_end).epsilon(1e-3));
+
+  output("checkpoint export " + latest + " --output ema.safetensors --weights ema");
+  const auto alone = "-f r.yaml --algorithms channels_last --load_path ema.safetensors ";
+  CHECK(output(std::string("eval ") + alone) == averaged);
+  std::ofstream(folder / "image.ppm") << "P6 1 1 255\nabc";
+  CHECK(output(std::string("predict --logits --source image.ppm ") + alone) ==
+        output("predict --logits --source image.ppm -f r.yaml --load_path " + latest));
+
+  output("checkpoint export " + latest + " --output model.safetensors");
+  CHECK(bytes_of(folder / "model.safetensors") ==
+        bytes_of(folder / (latest + "/model-00001-of-00001.safetensors")));
+
+  const auto swa = run(folder.path(), split("checkpoint export " + latest +
+                                            " --output s.safetensors --weights swa"));
+  CHECK(swa.status == 2);
+  CHECK(swa.errors.find("has no weights of swa") != std::string::npos);
+  CHECK_FALSE(fs::exists(folder / "s.safetensors"));
+}
+
+TEST_CASE("swa's average is exported with the model's buffers, until it is the model",
+          "[cli][averages]") {
+  const TemporaryFolder folder;
+  folder.write("r.yaml", recipe);
+  REQUIRE(run(folder.path(),
+              split("train -f r.yaml --run_name run --algorithms swa --val_dataset none "
+                    "--swa_start 1ba --swa_end 3ba --swa.update_interval 1ba --save_interval 2ba"))
+              .status == 0);
+  const auto exported = [&](const std::string& checkpoint) {
+    return run(folder.path(), split("checkpoint export runs/run/checkpoints/" + checkpoint +
+                                    " --output swa.safetensors --weights swa"));
+  };
+  const auto finished = exported("latest");
+  CHECK(finished.status == 2);
+  CHECK(finished.errors.find("--weights model") != std::string::npos);
+  const auto going = exported("ep0-ba2");
+  INFO(going.errors);
+  REQUIRE(going.status == 0);
+  const auto average = read_safetensors(folder / "swa.safetensors"),
+             model = read_safetensors(folder /
+                                      "runs/run/checkpoints/ep0-ba2/"
+                                      "model-00001-of-00001.safetensors");
+  CHECK(average.size() == model.size());
+  CHECK(at::equal(average.at("bn1.running_mean"), model.at("bn1.running_mean")));
+  CHECK_FALSE(at::equal(average.at("conv1.weight"), model.at("conv1.weight")));
+}
+
+TEST_CASE("describe says what an algorithm does not go with", "[cli][averages]") {
+  const TemporaryFolder folder;
+  for (const auto& [name, other] : {std::pair{"swa", "ema"}, std::pair{"ema", "swa"}}) {
+    const auto described = run(folder.path(), {"describe", "algorithm", name});
+    CHECK(described.status == 0);
+    CHECK(described.output.find(std::string("not with ") + other) != std::string::npos);
+  }
+  CHECK(run(folder.path(), {"describe", "algorithm", "channels_last"}).output.find("in a recipe") ==
+        std::string::npos);
+}

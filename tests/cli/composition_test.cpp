@@ -1,0 +1,392 @@
+// Algorithms compose: alone, in pairs and by fives they train in microbatches and bf16, and a run
+// that was killed in mid-epoch and resumed ends in the same bytes as one that was left alone.
+//   test_cli "[composition]~[long]"    each alone, a ring of pairs, a few fives: seconds
+//   test_cli "[composition][long]"     all pairs and fifty fives; every algorithm on ResNet-50
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "../composer/temporary_folder.h"
+#include "cli/assemble.h"
+#include "composer/error.h"
+#include "composer/network/norm_layers.h"
+#include "composer/random.h"
+#include "everything.h"
+#include "models/residual_blocks.h"
+#include "program.h"
+
+using namespace composer;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+/// Two residual blocks, and every kind of layer that surgery looks for.
+class TinyResidual : public Model {
+ public:
+  TinyResidual() {
+    add("conv1", conv(3, 8, 3));
+    add<BatchNorm2d>("bn1", 8);
+    add<ReLU>("relu");
+    add<MaxPool2d>("maxpool", Pool2dOptions{{3, 3}, {2, 2}, {1, 1}});
+    add<BasicBlock>("layer1", ResidualOptions{.in_channels = 8, .width = 8});
+    add<BasicBlock>("layer2", ResidualOptions{.in_channels = 8, .width = 16, .stride = 2});
+    add<GroupNorm>("norm", 4, 16);
+    add<AdaptiveAvgPool2d>("avgpool");
+    add<Linear>("fc", 16, 10);
+  }
+  at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
+  int64_t num_classes() const override { return 10; }
+};
+
+/// Six batches in two epochs, saved after the fourth.
+const std::string recipe = R"(model: tiny_residual
+train_dataset: {cifar10: {use_synthetic: true, synthetic_num_unique_samples: 24}}
+val_dataset: {cifar10: {use_synthetic: true, is_train: false, shuffle: false}}
+optimizer: {sgd: {lr: 0.05, momentum: 0.9, weight_decay: 5.0e-4}}
+schedulers: {cosine_decay_with_warmup: {t_warmup: 2ba}}
+train_batch_size: 8
+eval_batch_size: 8
+train_subset_num_batches: 3
+eval_subset_num_batches: 1
+max_duration: 2ep
+save_interval: 4ba
+grad_accum: 2
+precision: amp_bf16
+device: cpu
+progress_bar: false
+)";
+constexpr int64_t killed_after = 4;
+
+/// What an algorithm needs to act within this run.
+const std::map<std::string, std::string> settings{
+    {"alternating_flip", ""},
+    {"augmix", ""},
+    {"autoaugment", "--algorithms.autoaugment.policy cifar10"},
+    {"bias_lr_scale", "--algorithms.bias_lr_scale.scale 4"},
+    {"blurpool", "--algorithms.blurpool.min_channels 4"},
+    {"channels_last", ""},
+    {"colout", ""},
+    {"cutmix", ""},
+    {"cutout", ""},
+    {"dirac_init", ""},
+    {"ema", "--algorithms.ema.half_life 2ba"},
+    {"factorize",
+     "--algorithms.factorize.min_channels 8 --algorithms.factorize.min_features 8 "
+     "--algorithms.factorize.latent_features 4"},
+    {"ghost_batchnorm", "--algorithms.ghost_batchnorm.ghost_batch_size 2"},
+    {"gradient_clipping",
+     "--algorithms.gradient_clipping.clipping_type adaptive "
+     "--algorithms.gradient_clipping.clipping_threshold 0.01"},
+    {"label_smoothing", ""},
+    {"layer_freezing", "--algorithms.layer_freezing.freeze_start 0.2"},
+    {"lookahead", "--algorithms.lookahead.interval 3ba"},
+    {"low_precision_norm", ""},
+    {"mixup", ""},
+    {"no_op_model", ""},
+    {"progressive_batch_size",
+     "--algorithms.progressive_batch_size.initial_scale 0.25 "
+     "--algorithms.progressive_batch_size.delay_fraction 0.3"},
+    {"progressive_resizing",
+     "--algorithms.progressive_resizing.delay_fraction 0.3 --algorithms.progressive_resizing.mode "
+     "crop"},
+    {"randaugment", "--algorithms.randaugment.where loader"},
+    {"random_erasing",
+     "--algorithms.random_erasing.probability 1 --algorithms.random_erasing.mode pixel"},
+    {"sam", ""},
+    {"selective_backprop",
+     "--algorithms.selective_backprop.start 0.1 --algorithms.selective_backprop.interrupt 0"},
+    {"squeeze_excite",
+     "--algorithms.squeeze_excite.min_channels 8 --algorithms.squeeze_excite.latent_channels 4"},
+    {"stochastic_depth",
+     "--algorithms.stochastic_depth.drop_rate 0.9 --algorithms.stochastic_depth.drop_warmup 5ba "
+     "--algorithms.stochastic_depth.stochastic_method sample"},
+    {"swa",
+     "--algorithms.swa.swa_start 1ba --algorithms.swa.swa_end 5ba --algorithms.swa.update_interval "
+     "1ba"},
+    {"test_time_augmentation", "--algorithms.test_time_augmentation.level 2"},
+    {"trivialaugment", ""},
+    {"weight_standardization", ""},
+    {"whitening", ""},
+};
+
+/// Changes how a run computes, but none of its values.
+const std::string without_trace = "channels_last";
+
+/// Takes no notice of what is done to images, labels and layers.
+const std::string without_notice = "no_op_model";
+
+const Registry& known() {
+  static Registry registry;
+  static const bool filled = [] {
+    add_everything(registry);
+    registry.models.add<TinyResidual>("tiny_residual");
+    return true;
+  }();
+  (void)filled;
+  return registry;
+}
+
+Names words_of(const Names& algorithms) {
+  Names words{"--algorithms"};
+  for (const auto& name : algorithms) words.push_back(name);
+  if (algorithms.empty()) words.push_back("none");
+  std::set<Names> given;
+  for (const auto& name : algorithms) {
+    const auto more = split(settings.at(name));
+    if (given.insert(more).second) words = words + more;
+  }
+  return words;
+}
+
+std::string joined(const Names& names) {
+  std::string text;
+  for (const auto& name : names) text += (text.empty() ? "" : " ") + name;
+  return text;
+}
+
+/// Whether the catalog lets the algorithms stand together.
+bool compatible(const Names& algorithms) {
+  try {
+    resolve({"recipe", recipe}, words_of(algorithms), known());
+    return true;
+  } catch (const UserError& error) {
+    for (const auto& problem : error.problems()) {
+      INFO(joined(algorithms) << ": " << problem);
+      CHECK(problem.starts_with("--algorithms: algorithms."));
+    }
+    return false;
+  }
+}
+
+/// Nothing that is written to standard error appears while this lives.
+class Muted {
+ public:
+  Muted() : kept_(dup(STDERR_FILENO)) {
+    const int nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, STDERR_FILENO);
+    close(nowhere);
+  }
+  ~Muted() {
+    dup2(kept_, STDERR_FILENO);
+    close(kept_);
+  }
+  Muted(const Muted&) = delete;
+  Muted& operator=(const Muted&) = delete;
+
+ private:
+  int kept_;
+};
+
+/// Threads would only wait for each other on images this small.
+class OneThread {
+ public:
+  OneThread() : before_(at::get_num_threads()) { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+struct Killed {};
+
+class Killer : public Callback {
+ public:
+  void batch_start(const State& state, Logger&, RunControl&) override {
+    if (state.time.batch == killed_after) throw Killed();
+  }
+};
+
+Summary train(const Names& words, bool killed) {
+  const Muted muted;
+  const OneThread one_thread;
+  Trainer trainer(assemble_training(resolve({"recipe", recipe}, words, known())));
+  if (killed) trainer.add<Killer>("killer");
+  return trainer.fit();
+}
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// What a run ends with, by name: the bytes of tensors, values, metrics.
+using Ending = std::map<std::string, std::string>;
+
+Ending ending(const fs::path& run, const Summary& summary) {
+  Ending all;
+  const auto checkpoint = run / "checkpoints/latest";
+  for (const char* part : {"model", "optimizer", "state"})
+    all[part] = bytes_of(checkpoint / (std::string(part) + "-00001-of-00001.safetensors"));
+  const auto manifest = nlohmann::json::parse(bytes_of(checkpoint / "manifest.json"));
+  all["values"] = manifest.at("parts").dump() + manifest.at("optimizer").dump();
+  for (const auto& [name, value] : summary.metrics) {
+    INFO(name);
+    CHECK(std::isfinite(value));
+    all[name] = std::to_string(value);
+  }
+  return all;
+}
+
+Ending uninterrupted(const Names& algorithms, const Names& more = {}) {
+  const TemporaryFolder folder;
+  const auto words =
+      words_of(algorithms) + more + Names{"--run_dir", folder.path(), "--run_name", "run"};
+  const auto summary = train(words + Names{"--num_workers", "2"}, false);
+  return ending(folder / "run", summary);
+}
+
+Ending resumed(const Names& algorithms, const Names& more = {}) {
+  const TemporaryFolder folder;
+  const auto words =
+      words_of(algorithms) + more + Names{"--run_dir",    folder.path(), "--run_name",    "run",
+                                          "--autoresume", "true",        "--num_workers", "0"};
+  CHECK_THROWS_AS(train(words, true), Killed);
+  CHECK(fs::exists(folder / "run/checkpoints/ep1-ba4/manifest.json"));
+  const auto summary = train(words, false);
+  CHECK(summary.time.batch == 6);
+  return ending(folder / "run", summary);
+}
+
+/// Returns what the run ends with.
+Ending check(const Names& algorithms, const Names& more = {}) {
+  INFO("--algorithms " << joined(algorithms) << " " << joined(more));
+  try {
+    auto whole = uninterrupted(algorithms, more);
+    const auto again = resumed(algorithms, more);
+    for (const auto& [name, value] : whole) {
+      INFO(name);
+      CHECK(again.contains(name));
+      if (again.contains(name)) CHECK((value == again.at(name)));
+    }
+    return whole;
+  } catch (const std::exception& error) {
+    FAIL_CHECK(error.what());
+    return {};
+  }
+}
+
+void check_alone(const Names& more = {}) {
+  const auto plain = check({}, more);
+  for (const auto& name : known().algorithms.names()) {
+    const auto ending = check({name}, more);
+    INFO(name << " leaves no trace: its settings here do not make it act");
+    if (name != without_trace) CHECK((ending != plain));
+  }
+}
+
+/// What a run with one algorithm ends with.
+const Ending& ending_alone(const std::string& name) {
+  static std::map<std::string, Ending> known;
+  if (!known.contains(name)) known[name] = uninterrupted({name});
+  return known[name];
+}
+
+void check_pair(const Names& pair) {
+  if (!compatible(pair)) return;
+  const auto both = check(pair);
+  if (std::ranges::count(pair, without_notice) > 0) return;
+  for (size_t i = 0; i < 2; ++i) {
+    INFO(pair[i] << " leaves no trace beside " << pair[1 - i]);
+    if (pair[i] != without_trace) CHECK((both != ending_alone(pair[1 - i])));
+  }
+}
+
+Names shuffled(Random random) {
+  auto names = known().algorithms.names();
+  for (auto left = names.size(); left > 1; --left)
+    std::swap(names[left - 1],
+              names[static_cast<size_t>(random.below(static_cast<int64_t>(left)))]);
+  return names;
+}
+
+void check_fives(uint64_t count) {
+  for (uint64_t drawn = 0, index = 0; drawn < count; ++index) {
+    REQUIRE(index < 10 * count);
+    auto names = shuffled(Random(5, "composition.fives", 0, index));
+    names.resize(5);
+    if (!compatible(names)) continue;
+    check(names);
+    ++drawn;
+  }
+}
+
+/// What `composer train -f resnet50` takes for one algorithm at its defaults.
+Names on_resnet50(const std::string& algorithm) {
+  const auto required = algorithm == "gradient_clipping"
+                            ? "--algorithms.gradient_clipping.clipping_type norm "
+                              "--algorithms.gradient_clipping.clipping_threshold 1"
+                            : "";
+  return Names{"--algorithms", algorithm} + split(required);
+}
+
+}  // namespace
+
+TEST_CASE("the composition tests cover every algorithm", "[cli][composition]") {
+  Names covered;
+  for (const auto& [name, words] : settings) covered.push_back(name);
+  CHECK(covered == known().algorithms.names());
+}
+
+TEST_CASE("each algorithm acts and resumes to the bit", "[cli][composition]") { check_alone(); }
+
+TEST_CASE("each algorithm resumes to the bit on the GPU", "[cli][composition]") {
+  if (at::hasCUDA())
+    check_alone({"--device", "gpu", "--deterministic_mode", "true"});
+  else
+    WARN("skipped: there is no GPU");
+}
+
+TEST_CASE("some pairs and fives of algorithms resume to the bit", "[cli][composition]") {
+  const auto ring = shuffled(Random(2, "composition.ring", 0, 0));
+  for (size_t i = 0; i < ring.size(); ++i) check_pair({ring[i], ring[(i + 1) % ring.size()]});
+  check_fives(5);
+}
+
+TEST_CASE("algorithms resume to the bit with every optimizer", "[cli][composition]") {
+  for (const auto& name : known().optimizers.names())
+    check({"bias_lr_scale", "layer_freezing", "lookahead", "sam"},
+          {"--optimizer", name, "--optimizer." + name + ".lr", "0.01"});
+}
+
+TEST_CASE("all pairs and fifty fives of algorithms resume to the bit",
+          "[cli][composition][.long]") {
+  const auto names = known().algorithms.names();
+  for (size_t i = 0; i < names.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      check_pair((i + j) % 2 == 0 ? Names{names[i], names[j]} : Names{names[j], names[i]});
+  check_fives(50);
+}
+
+TEST_CASE("ResNet-50's recipe takes each algorithm with its defaults", "[cli][composition]") {
+  for (const auto& name : known().algorithms.names()) {
+    INFO(name);
+    const auto dumped = dump(resolve(find_recipe("resnet50"), on_resnet50(name), known()));
+    CHECK(dumped.find("algorithms:\n  " + name) != std::string::npos);
+    CHECK(dump(resolve({"dump", dumped}, {}, known())) == dumped);
+  }
+}
+
+TEST_CASE("ResNet-50 trains with each algorithm at its defaults", "[cli][composition][.long]") {
+  const TemporaryFolder folder;
+  const auto common = split(
+      "train -f resnet50 --use_synthetic true --train_dataset.imagenet.crop_size 64 "
+      "--val_dataset none --train_batch_size 8 --grad_accum 2 --precision bf16 --device cpu "
+      "--max_duration 2ba --run_dir none --num_workers 1");
+  for (const auto& name : known().algorithms.names()) {
+    const auto trained = run(folder.path(), common + on_resnet50(name));
+    INFO(name << "\n" << trained.errors);
+    CHECK(trained.status == 0);
+    CHECK(trained.errors.find("completed after 0 epochs, 2 batches") != std::string::npos);
+  }
+}

@@ -1,0 +1,19 @@
+// All components of the program, registered as composer::main does.
+#pragma once
+
+#include "algorithms/all.h"
+#include "composer/builtin.h"
+#include "composer/recipe/registry.h"
+#include "data/all.h"
+#include "models/all.h"
+
+namespace composer {
+
+inline void add_everything(Registry& registry) {
+  add_builtin_core(registry);
+  add_builtin_algorithms(registry);
+  add_builtin_models(registry);
+  add_builtin_datasets(registry);
+}
+
+}  // namespace composer
