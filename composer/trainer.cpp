@@ -4,8 +4,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 
-#include <filesystem>
-
 #include "composer/callbacks.h"
 #include "composer/clock.h"
 #include "composer/device.h"
@@ -13,7 +11,6 @@
 #include "composer/interrupt.h"
 #include "composer/logging/log.h"
 #include "composer/normalize.h"
-#include "composer/storage/weights.h"
 
 namespace composer {
 namespace {
@@ -23,11 +20,6 @@ constexpr int64_t most_unwritten_batches = 1000;
 
 /// Batches at the start of a process that its measured speed leaves out.
 constexpr int64_t warmup_batches = 10;
-
-std::optional<Batch> next_batch(Loader& loader) {
-  RECORD_FUNCTION("dataloader", std::vector<c10::IValue>());
-  return loader.next();
-}
 
 /// Scales the gradients so that their global L2 norm is at most `limit`, without waiting for the
 /// device.
@@ -92,84 +84,6 @@ void Trainer::prepare() {
   state_.optimizer = std::move(optimizer);
   if (state_.optimizer) state_.optimizer->attach(*state_.model);
   restore();
-}
-
-void Trainer::restore() {
-  namespace fs = std::filesystem;
-  fs::path path = options_.load_path;
-  bool everything = !options_.load_weights_only && state_.optimizer && fs::is_directory(path);
-  if (options_.autoresume && state_.optimizer) {
-    if (auto newest = newest_checkpoint(folder_.checkpoints())) {
-      path = *newest;
-      everything = true;
-    }
-  }
-  if (path.empty()) return;
-  if (!fs::exists(path)) throw UserError("load_path: " + path.string() + " does not exist");
-  if (!everything) {
-    load_weights(*state_.model, path);
-    if (state_.optimizer || !fs::is_directory(path)) return;
-    auto checkpoint = load_checkpoint(path);
-    state_.time = checkpoint.time;
-    hand_out(checkpoint.parts);
-    return;
-  }
-
-  auto checkpoint = load_checkpoint(path);
-  load_weights(*state_.model, path);
-  state_.optimizer->load_state_dict(checkpoint.optimizer);
-  state_.time = checkpoint.time;
-  evaluated_batch_ = checkpoint.evaluated_batch;
-  if (checkpoint.seed != state_.seed)
-    log::warn("seed: the checkpoint's was " + std::to_string(checkpoint.seed) +
-              ", the recipe's is " + std::to_string(state_.seed) +
-              ": the run goes on with other random draws");
-  check_epochs(path, checkpoint);
-  auto& parts = checkpoint.parts;
-  hand_out(parts);
-  const auto tensor = [&](const StateDict& state, const char* name) {
-    const auto found = state.tensors.find(name);
-    if (found == state.tensors.end())
-      throw UserError(path.string() + ": has no tensor '" + name + "'");
-    return found->second;
-  };
-  if (auto scaler = parts.extract("scaler"); scaler && scaler_.enabled())
-    scaler_.load(tensor(scaler.mapped(), "scale"), tensor(scaler.mapped(), "growth_tracker"));
-  if (auto metrics = parts.extract("train_metrics")) hits_.copy_(tensor(metrics.mapped(), "hits"));
-  for (const auto& [name, state] : parts)
-    log::warn(path.string() + ": holds the state of " + name + ", which this run does not have");
-  log::info("resumed from " + path.string());
-  if (path.parent_path() == folder_.checkpoints()) saved_batch_ = state_.time.batch;
-}
-
-/// Gives each component what it kept, which leaves `parts`.
-void Trainer::hand_out(std::map<std::string, StateDict>& parts) {
-  const auto to = [&](const auto& members, const std::string& kind) {
-    for (const auto& member : members)
-      if (auto found = parts.extract(kind + "." + member.name))
-        member.component->load_state_dict(found.mapped());
-  };
-  to(engine_.algorithms(), "algorithms");
-  to(engine_.callbacks(), "callbacks");
-}
-
-void Trainer::check_epochs(const std::filesystem::path& path, const Checkpoint& checkpoint) const {
-  if (checkpoint.train_batch_size == schedule_.batch_size &&
-      checkpoint.batches_per_epoch == schedule_.batches_per_epoch &&
-      checkpoint.samples_per_epoch == schedule_.samples_per_epoch)
-    return;
-  const auto text = [](int64_t size, int64_t batches) {
-    return std::to_string(batches) + " batches of " + std::to_string(size) + " an epoch";
-  };
-  const auto problem = path.string() + ": was made with " +
-                       text(checkpoint.train_batch_size, checkpoint.batches_per_epoch) +
-                       ", this run has " + text(schedule_.batch_size, schedule_.batches_per_epoch);
-  if (checkpoint.time.batch_in_epoch > 0)
-    throw UserError(
-        problem +
-        ": it can only go on from an epoch's end like this; keep the data and train_batch_size, or "
-        "set load_weights_only");
-  log::warn(problem);
 }
 
 Summary Trainer::fit() {
@@ -245,6 +159,11 @@ void Trainer::start_loader() {
   train_loader_->start(time.epoch, time.batch_in_epoch, std::move(plan));
 }
 
+std::optional<Batch> Trainer::next_batch(Loader& loader) {
+  RECORD_FUNCTION("dataloader", std::vector<c10::IValue>());
+  return loader.next();
+}
+
 bool Trainer::stopping() {
   return received_signal() != 0 || state_.schedule.finished(state_.time) ||
          !engine_.control().stop_reason().empty();
@@ -279,8 +198,10 @@ void Trainer::train_epoch() {
 void Trainer::train_batch(Batch batch) {
   const int64_t samples = batch.samples();
   batch.input = copy_to(state_.device, batch.input);
-  for (const auto& algorithm : engine_.algorithms())
+  for (const auto& algorithm : engine_.algorithms()) {
+    RECORD_FUNCTION(algorithm.name, std::vector<c10::IValue>());
     batch.input = algorithm.component->augment(state_, std::move(batch.input));
+  }
   state_.batch = to_device(batch, *train_loader_);
   batch = {};
   engine_.run(Event::after_dataloader, state_);
@@ -415,73 +336,6 @@ void Trainer::end_epoch() {
   save_if_asked();
 }
 
-void Trainer::evaluate_if_due(bool epoch_end) {
-  if (!eval_loader_ || evaluated_batch_ == state_.time.batch || options_.eval_interval.value == 0)
-    return;
-  const bool in_epoch = state_.time.batch_in_epoch < state_.schedule.batches_per_epoch;
-  const bool last = received_signal() == 0 && stopping() && (epoch_end || in_epoch);
-  if (last || state_.schedule.due(options_.eval_interval, state_.time, epoch_end)) run_evaluation();
-}
-
-Trainer::Metrics Trainer::run_evaluation() {
-  if (!eval_loader_) return {};
-  const at::NoGradGuard no_grad;
-  wait_for_device();
-  const bool training = state_.model->is_training();
-  const auto batch_before = std::exchange(state_.batch, {});
-  state_.model->eval();
-  engine_.run(Event::eval_start, state_);
-  ClassificationMetrics metrics(state_.model->num_classes());
-  eval_loader_->start(0, 0);
-  while (received_signal() == 0) {
-    const auto batch = next_batch(*eval_loader_);
-    if (!batch) break;
-    state_.batch = to_device(*batch, *eval_loader_);
-    engine_.run(Event::eval_batch_start, state_);
-    engine_.run(Event::eval_before_forward, state_);
-    forward();
-    engine_.run(Event::eval_after_forward, state_);
-    metrics.update(state_.outputs, state_.batch.target);
-    engine_.run(Event::eval_batch_end, state_);
-  }
-  Metrics values;
-  if (received_signal() == 0) {
-    values = metrics.compute();
-    for (const auto& [name, value] : values) logger_.log("metrics/eval/" + name, value);
-    evaluated_batch_ = state_.time.batch;
-  }
-  engine_.run(Event::eval_end, state_);
-  state_.time.seconds = prepared_ && train_loader_ ? seconds() : 0;
-  logger_.commit("eval", state_.time);
-  state_.batch = batch_before;
-  state_.model->train(training);
-  return values;
-}
-
-Trainer::Metrics Trainer::evaluate() {
-  prepare();
-  const InterruptGuard guard;
-  return run_evaluation();
-}
-
-void Trainer::predict(Loader& loader, const Receive& receive) {
-  prepare();
-  const at::NoGradGuard no_grad;
-  state_.model->eval();
-  engine_.run(Event::predict_start, state_);
-  loader.start(0, 0);
-  while (const auto batch = next_batch(loader)) {
-    state_.batch = to_device(*batch, loader);
-    engine_.run(Event::predict_batch_start, state_);
-    engine_.run(Event::predict_before_forward, state_);
-    forward();
-    engine_.run(Event::predict_after_forward, state_);
-    receive(state_.outputs.to(at::kCPU, at::kFloat), batch->target.classes);
-    engine_.run(Event::predict_batch_end, state_);
-  }
-  engine_.run(Event::predict_end, state_);
-}
-
 void Trainer::schedule_learning_rate() {
   state_.optimizer->set_lr_multiplier(
       multiplier(schedulers_, state_.time, schedule_, options_.scale_schedule_ratio));
@@ -503,53 +357,11 @@ Batch Trainer::to_device(const Batch& batch, const Loader& loader) {
 
 double Trainer::seconds() const { return steady_seconds() - clock_start_; }
 
-Checkpoint Trainer::snapshot() const {
-  Checkpoint checkpoint;
-  checkpoint.time = state_.time;
-  checkpoint.evaluated_batch = evaluated_batch_;
-  checkpoint.seed = state_.seed;
-  checkpoint.grad_accum = state_.grad_accum;
-  checkpoint.train_batch_size = schedule_.batch_size;
-  checkpoint.batches_per_epoch = schedule_.batches_per_epoch;
-  checkpoint.samples_per_epoch = schedule_.samples_per_epoch;
-  checkpoint.recipe = recipe_;
-  checkpoint.model = model_tensors(*state_.model);
-  checkpoint.optimizer = state_.optimizer->state_dict();
-  const auto collect = [&](const auto& members, const std::string& kind) {
-    for (const auto& member : members) {
-      auto state = member.component->state_dict();
-      if (!state.tensors.empty() || !state.values.empty())
-        checkpoint.parts[kind + "." + member.name] = std::move(state);
-    }
-  };
-  collect(engine_.algorithms(), "algorithms");
-  collect(engine_.callbacks(), "callbacks");
-  if (scaler_.enabled())
-    checkpoint.parts["scaler"].tensors = {{"scale", scaler_.scale_tensor()},
-                                          {"growth_tracker", scaler_.growth_tracker()}};
-  checkpoint.parts["train_metrics"].tensors = {{"hits", hits_}};
-  return checkpoint;
-}
-
 void Trainer::wait_for_device() {
   if (state_.device.is_cpu()) return;
   const double begin = steady_seconds();
   synchronize(state_.device);
   measured_.seconds += steady_seconds() - begin;
-}
-
-void Trainer::save_if_asked() {
-  if (engine_.control().take_checkpoint_request()) save();
-}
-
-void Trainer::save() {
-  if (saved_batch_ == state_.time.batch || !folder_.kept()) return;
-  wait_for_device();
-  logger_.flush();
-  state_.time.seconds = seconds();
-  save_checkpoint(folder_.checkpoints(), snapshot());
-  keep_newest_checkpoints(folder_.checkpoints(), options_.save_num_checkpoints_to_keep);
-  saved_batch_ = state_.time.batch;
 }
 
 Summary Trainer::summarize(const std::string& status) {

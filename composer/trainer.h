@@ -94,6 +94,7 @@ class Trainer {
   void log_accuracy();
   Batch to_device(const Batch& batch, const Loader& loader);
   void start_loader();
+  static std::optional<Batch> next_batch(Loader& loader);
   bool stopping();
 
   Checkpoint snapshot() const;
