@@ -5,6 +5,7 @@
 
 #include "composer/algorithm.h"
 #include "composer/network/layers.h"
+#include "composer/recipe/compatibility.h"
 #include "composer/recipe/params.h"
 
 namespace composer {
@@ -27,6 +28,10 @@ class DiracInit : public Algorithm {
   };
 
   explicit DiracInit(Params params) : params_(params) {}
+
+  static Compatibility compatibility() {
+    return {.excludes = {{"factorize", "the identity would take the place of half a weight"}}};
+  }
 
   void init(State& state) override;
   std::vector<std::string> report() const override { return changes_; }

@@ -30,12 +30,7 @@ std::string Ema::Params::check() const {
   const char* interval = counted && update_interval && update_interval->unit != half_life.unit
                              ? "update_interval: must be in the unit of half_life\n"
                              : "";
-  const char* start = ema_start.unit == TimeUnit::second
-                          ? "ema_start: must be in ep, ba, sp or dur\n"
-                      : ema_start.unit == TimeUnit::duration && ema_start.value > 1
-                          ? "ema_start: must be at most 1dur\n"
-                          : "";
-  return std::string(half) + interval + start;
+  return std::string(half) + interval + check_start("ema_start", ema_start);
 }
 
 Ema::Ema(const Params& params)

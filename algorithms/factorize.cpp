@@ -53,13 +53,6 @@ std::shared_ptr<Layer> split(const Linear& linear, const Factorize::Params& para
 
 }  // namespace
 
-Factorized::Factorized(std::shared_ptr<Layer> first, std::shared_ptr<Layer> second)
-    : first_(add("0", std::move(first))), second_(add("1", std::move(second))) {}
-
-std::string Factorized::describe() const {
-  return "Factorized: " + first()->describe() + ", " + second()->describe();
-}
-
 std::pair<at::Tensor, at::Tensor> low_rank(const at::Tensor& matrix, int64_t rank) {
   const auto [u, s, vh] = at::linalg_svd(matrix, /*full_matrices=*/false);
   const auto root = s.narrow(0, 0, rank).sqrt();
@@ -102,7 +95,7 @@ std::vector<Replacement> apply_factorization(Block& model, const Factorize::Para
                     std::to_string(params.min_channels) + " channels or " +
                     std::to_string(params.min_features) +
                     " features) and that gets cheaper by it; remove it, or lower "
-                    "algorithms.factorize.min_channels or min_features");
+                    "min_channels or min_features, or latent_channels or latent_features");
   return replacements;
 }
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/replaced_layers.h"
 #include "composer/algorithm.h"
-#include "composer/network/layers.h"
 #include "composer/network/surgery.h"
 #include "composer/recipe/params.h"
 
@@ -23,21 +23,6 @@ std::pair<at::Tensor, at::Tensor> low_rank(const at::Tensor& matrix, int64_t ran
 
 /// The largest rank at which two factors take less arithmetic than an [out, in] matrix.
 int64_t largest_useful_rank(int64_t in, int64_t out);
-
-/// Two thin layers in place of a wide one, in slots "0" and "1".
-class Factorized : public Block {
- public:
-  Factorized(std::shared_ptr<Layer> first, std::shared_ptr<Layer> second);
-
-  at::Tensor forward(const at::Tensor& input) override { return second_(first_(input)); }
-  std::string describe() const override;
-
-  const std::shared_ptr<Layer>& first() const { return first_.layer(); }
-  const std::shared_ptr<Layer>& second() const { return second_.layer(); }
-
- private:
-  Slot &first_, &second_;
-};
 
 /// "0": k x k convolution to `rank` channels, without bias; "1": 1x1 to the original's channels,
 /// with its bias.

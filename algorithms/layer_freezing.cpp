@@ -55,7 +55,7 @@ void LayerFreezing::epoch_end(State& state) {
 }
 
 std::vector<std::pair<std::string, double>> LayerFreezing::planned(const State& state) const {
-  return {{"layers_frozen", static_cast<double>(frozen(state))}};
+  return {{"layer_freezing/layers_frozen", static_cast<double>(frozen(state))}};
 }
 
 }  // namespace composer

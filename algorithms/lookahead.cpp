@@ -42,7 +42,7 @@ double Lookahead::kept(const State& state) const {
          std::pow(state.elapsed(), 3);
 }
 
-void Lookahead::fit_start(State& state) {
+void Lookahead::batch_start(State& state) {
   if (!slow_.ready(*state.model) && reached(state, params_.start)) slow_.start(*state.model);
 }
 

@@ -52,7 +52,8 @@ class Lookahead : public Algorithm {
   /// On batch_end and epoch_end before all that looks at the weights.
   Order order() const override { return Order::last; }
 
-  void fit_start(State& state) override;
+  /// Not before: a method may still have filled weights from the first batch (whitening).
+  void batch_start(State& state) override;
   void batch_end(State& state) override { update(state, false); }
   void epoch_end(State& state) override { update(state, true); }
   std::vector<std::pair<std::string, double>> planned(const State& state) const override;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "algorithms/progressive_resizing.h"
+#include "algorithms/growth.h"
 #include "composer/error.h"
 #include "composer/logging/logger.h"
 #include "composer/optimization/optimizer.h"
@@ -19,9 +19,8 @@ int64_t largest_divisor(int64_t number, int64_t limit) {
 }
 
 double scale(double elapsed, const ProgressiveBatchSize::Params& params) {
-  return ProgressiveResizing::scale(elapsed, {.initial_scale = params.initial_scale,
-                                              .finetune_fraction = params.finetune_fraction,
-                                              .delay_fraction = params.delay_fraction});
+  return grown_scale(elapsed, params.initial_scale, params.delay_fraction,
+                     params.finetune_fraction);
 }
 
 }  // namespace
@@ -38,6 +37,7 @@ int64_t updates_of(int64_t samples, int64_t batch_size) {
 
 std::string ProgressiveBatchSize::Params::check() const {
   constexpr double rounding = 1e-9;
+  if (finetune_fraction == 1) return "finetune_fraction: must be below 1, to divide any batch\n";
   return delay_fraction + finetune_fraction <= 1 + rounding
              ? ""
              : "delay_fraction + finetune_fraction must be at most 1\n";

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "algorithms/growth.h"
+#include "algorithms/whole_batch.h"
 #include "composer/error.h"
 #include "composer/logging/logger.h"
 #include "composer/state.h"
 
 namespace composer {
 namespace {
-
-ImageSize size_of(const at::Tensor& images) { return {images.size(2), images.size(3)}; }
 
 at::Tensor crop(const at::Tensor& images, ImageSize size, Random random) {
   const auto full = size_of(images);
@@ -47,11 +47,8 @@ std::string ProgressiveResizing::Params::check() const {
 }
 
 double ProgressiveResizing::scale(double elapsed, const Params& params) {
-  if (elapsed < params.delay_fraction) return params.initial_scale;
-  const double past_delay = elapsed - params.delay_fraction;
-  const double growing = 1 - params.finetune_fraction - params.delay_fraction;
-  if (past_delay >= growing) return 1;
-  return params.initial_scale + (1 - params.initial_scale) * past_delay / growing;
+  return grown_scale(elapsed, params.initial_scale, params.delay_fraction,
+                     params.finetune_fraction);
 }
 
 ImageSize ProgressiveResizing::size(ImageSize full, double scale, const Params& params) {

@@ -72,7 +72,7 @@ class RandomErasing : public Algorithm {
       f("min_aspect", law.min_aspect, "the rectangles' height : width is from this to its inverse",
         in(0.001, 1.0));
       f("max_count", law.max_count, "an image has 1 to so many rectangles, which share the area",
-        at_least(1));
+        in(1, 100));
       f("mode", mode,
         "const: the mean colour; channel: one random colour a rectangle; pixel: noise",
         one_of("const", "channel", "pixel"));

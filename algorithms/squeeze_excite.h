@@ -8,40 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/replaced_layers.h"
 #include "composer/algorithm.h"
-#include "composer/network/layers.h"
 #include "composer/network/surgery.h"
 #include "composer/recipe/params.h"
 
 namespace composer {
-
-/// input * sigmoid(excite * relu(squeeze * mean(input))), the mean over height and width.
-/// input [N, C, H, W], squeeze [latent, C], excite [C, latent].
-at::Tensor squeeze_excite(const at::Tensor& input, const at::Tensor& squeeze,
-                          const at::Tensor& excite);
-
-/// A convolution and the gates of its output. Holds the convolution's parameters under their names,
-/// and "squeeze" and "excite".
-class SqueezeExciteConv : public Layer {
- public:
-  /// The new weights are drawn uniformly by fan-in from `seed` and `index`.
-  SqueezeExciteConv(std::shared_ptr<Conv2d> conv, int64_t latent_channels, uint64_t seed,
-                    uint64_t index);
-
-  /// The gates of `gates` around another convolution with as many output channels.
-  SqueezeExciteConv(std::shared_ptr<Conv2d> conv, const SqueezeExciteConv& gates);
-
-  at::Tensor forward(const at::Tensor& input) override;
-  std::string describe() const override;
-
-  const std::shared_ptr<Conv2d>& conv() const { return conv_; }
-  at::Tensor squeeze, excite;
-
- private:
-  void register_parameters();
-
-  std::shared_ptr<Conv2d> conv_;
-};
 
 class SqueezeExcite : public Algorithm {
  public:

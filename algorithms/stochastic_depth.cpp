@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "algorithms/weight_copy.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/logger.h"
@@ -14,6 +15,13 @@ namespace {
 Random random_of(const DepthDraws& draws, int64_t index) {
   return Random(draws.state->seed, "stochastic_depth.drop", static_cast<uint64_t>(index),
                 static_cast<uint64_t>(draws.state->time.batch));
+}
+
+/// The share of their rates that blocks have in evaluation. Weights from a file, which do not say
+/// how long they were trained, are taken as those of the end.
+double ramp_of_evaluation(const DepthDraws& draws) {
+  const bool from_file = draws.state->optimizer == nullptr && draws.state->time.batch == 0;
+  return from_file ? 1 : StochasticDepth::ramp(*draws.state, draws.warmup);
 }
 
 std::string rounded(double rate) {
@@ -75,7 +83,8 @@ at::Tensor StochasticBlock::kept_samples(int64_t samples, double rate) const {
 
 at::Tensor StochasticBlock::forward(const at::Tensor& input) {
   hand_on_replaced_layers();
-  const double rate = rate_ * StochasticDepth::ramp(*draws_->state, draws_->warmup);
+  const double rate = rate_ * (is_training() ? StochasticDepth::ramp(*draws_->state, draws_->warmup)
+                                             : ramp_of_evaluation(*draws_));
   if (rate == 0) return ResidualBlock::forward(input);
   if (!is_training()) return joined(residual(input).mul(1 - rate), input);
   if (draw_ == Draw::sample) {
@@ -85,6 +94,10 @@ at::Tensor StochasticBlock::forward(const at::Tensor& input) {
   }
   const bool dropped = random_of(*draws_, index_).uniform() < rate;
   return dropped ? without_residual(input) : ResidualBlock::forward(input);
+}
+
+std::string StochasticDepth::Params::check() const {
+  return check_start("drop_warmup", drop_warmup);
 }
 
 double StochasticDepth::rate(int64_t index, int64_t blocks, const Params& params) {

@@ -83,6 +83,7 @@ class StochasticDepth : public Algorithm {
       f("use_same_gpu_seed", use_same_gpu_seed,
         "for old recipes: has no effect, as draws follow from the recipe's seed");
     }
+    std::string check() const;
   };
 
   explicit StochasticDepth(Params params);

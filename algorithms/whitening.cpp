@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "algorithms/replaced_layers.h"
 #include "composer/error.h"
 #include "composer/state.h"
 
@@ -14,15 +15,26 @@ namespace {
 /// Patches of so many images are held at once.
 constexpr int64_t images_at_once = 64;
 
-/// The first convolution in the order of the forward pass, and its path.
+/// The first convolution in the order of the forward pass, and its path. Null where there is none.
 std::pair<Conv2d*, std::string> first_conv(Block& block, const std::string& prefix) {
   for (Slot& slot : block.slots()) {
     auto* layer = slot.layer().get();
     if (auto* conv = dynamic_cast<Conv2d*>(layer)) return {conv, prefix + slot.name()};
+    if (const auto* gated = dynamic_cast<SqueezeExciteConv*>(layer))
+      return {gated->conv().get(), prefix + slot.name()};
     if (auto* inner = dynamic_cast<Block*>(layer))
       if (auto found = first_conv(*inner, prefix + slot.name() + "."); found.first) return found;
   }
   return {nullptr, ""};
+}
+
+/// The same, its weight no longer trained.
+std::pair<Conv2d*, std::string> frozen_first_conv(Block& model) {
+  auto found = first_conv(model, "");
+  if (found.first == nullptr)
+    throw UserError("algorithms.whitening: the model has no convolution; remove it");
+  found.first->weight.requires_grad_(false);
+  return found;
 }
 
 }  // namespace
@@ -63,24 +75,18 @@ Compatibility Whitening::compatibility() {
                         "standardised filters no longer whiten what they are given"}}};
 }
 
-void Whitening::init(State& state) {
-  std::tie(conv_, path_) = first_conv(*state.model, "");
-  if (conv_ == nullptr)
-    throw UserError("algorithms.whitening: the model has no convolution; remove it");
-  conv_->weight.requires_grad_(false);
-}
+void Whitening::init(State& state) { std::tie(conv_, path_) = frozen_first_conv(*state.model); }
 
 void Whitening::fit_start(State& state) {
   // Surgery after this one's init may have put another layer there.
-  std::tie(conv_, path_) = first_conv(*state.model, "");
-  conv_->weight.requires_grad_(false);
+  std::tie(conv_, path_) = frozen_first_conv(*state.model);
 }
 
 void Whitening::after_dataloader(State& state) {
   if (state.time.batch == 0)
     whiten(*conv_, state.batch.input.slice(0, 0, params_.samples), params_.eps);
   if (!conv_->bias.defined() || !conv_->bias.requires_grad()) return;
-  if (static_cast<double>(state.time.batch) < state.schedule.batches(params_.train_bias)) return;
+  if (!reached(state, params_.train_bias)) return;
   conv_->bias.requires_grad_(false);
   conv_->bias.mutable_grad().reset();
 }

@@ -6,7 +6,10 @@
 #include <ATen/ATen.h>
 
 #include <array>
+#include <string>
+#include <vector>
 
+#include "algorithms/weight_copy.h"
 #include "composer/algorithm.h"
 #include "composer/network/layers.h"
 #include "composer/recipe/compatibility.h"
@@ -24,8 +27,8 @@ at::Tensor whitening_filters(const at::Tensor& images, std::array<int64_t, 2> ke
 /// or as many as there are. Throws UserError for a convolution with groups.
 void whiten(Conv2d& conv, const at::Tensor& images, double eps);
 
-/// Fills the network's first convolution from the images of the run's first batch, before any other
-/// method changes them, and never trains its weight.
+/// Fills the network's first convolution from the images of the run's first batch, before methods
+/// that mix or cut whole batches change them, and never trains its weight.
 class Whitening : public Algorithm {
  public:
   struct Params {
@@ -39,13 +42,14 @@ class Whitening : public Algorithm {
       f("train_bias", train_bias, "how long the layer's bias is trained, if it has one",
         at_least(0));
     }
+    std::string check() const { return check_start("train_bias", train_bias); }
   };
 
   static Compatibility compatibility();
 
   explicit Whitening(const Params& params) : params_(params) {}
 
-  /// Sees the images as the loader made them.
+  /// Before what else changes the images of a batch that is on the device.
   Order order() const override { return Order::first; }
 
   void init(State& state) override;

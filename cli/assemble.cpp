@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include "composer/device.h"
 #include "composer/error.h"
@@ -29,6 +30,13 @@ std::vector<std::shared_ptr<T>> build_all(
   return built;
 }
 
+/// Of the images that the model's first convolution takes; nothing for a model without one.
+std::optional<int64_t> channels_of(const Model& model) {
+  for (const auto& parameter : model.parameters())
+    if (parameter.dim() == 4) return parameter.size(1);
+  return std::nullopt;
+}
+
 std::shared_ptr<Loader> open(const Recipe& recipe, const Model& model, bool training) {
   const std::string key = training ? "train_dataset" : "val_dataset";
   const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
@@ -42,7 +50,12 @@ std::shared_ptr<Loader> open(const Recipe& recipe, const Model& model, bool trai
     auto options = loader_options(recipe, training);
     options.pin_memory =
         recipe.options.dataloader.pin_memory && !resolve_device(recipe.options.device).is_cpu();
-    return dataset->open(options);
+    auto loader = dataset->open(options);
+    const auto channels = std::ssize(loader->normalization().mean);
+    if (const auto taken = channels_of(model); taken && *taken != channels)
+      throw UserError("the images have " + std::to_string(channels) + " channels, model." +
+                      recipe.model->name() + " takes " + std::to_string(*taken));
+    return loader;
   } catch (const UserError& error) {
     std::vector<std::string> problems;
     for (const auto& problem : error.problems())

@@ -51,8 +51,29 @@ Length length_of(const Recipe& recipe) {
   }
 }
 
-void print_events(std::ostream& out, Engine& engine) {
+int64_t number_of_weights(const Model& model) {
+  int64_t weights = 0;
+  for (const auto& parameter : model.parameters()) weights += parameter.numel();
+  return weights;
+}
+
+/// Those that change images before the first event of a batch.
+void print_image_changes(std::ostream& out, const Engine& engine, const State& state) {
+  const auto image = at::zeros({1, 8, 8, 3}, at::kByte);
+  std::string loader, batch;
+  for (const auto& [name, component, events] : engine.algorithms()) {
+    if (component->sample_transform(state)) loader += ' ' + name;
+    if (component->image_sizes(state)) loader.insert(0, ' ' + name);  // decoded to its size
+    // Who changes nothing gives back what it got.
+    if (!component->augment(state, image).is_same(image)) batch += ' ' + name;
+  }
+  if (!loader.empty()) out << "  in the loader, each image:" << loader << '\n';
+  if (!batch.empty()) out << "  before a batch is normalised:" << batch << '\n';
+}
+
+void print_events(std::ostream& out, Engine& engine, const State& state) {
   out << "\nevents (who runs, in order):\n";
+  print_image_changes(out, engine, state);
   for (size_t i = 0; i < event_count; ++i) {
     const auto names = engine.order(static_cast<Event>(i));
     if (names.empty()) continue;
@@ -143,8 +164,7 @@ std::string plan(const Recipe& recipe) {
   for (auto& algorithm : parts.algorithms) engine.add(std::move(algorithm));
   for (auto& callback : parts.callbacks) engine.add(std::move(callback));
 
-  int64_t weights = 0;
-  for (const auto& parameter : state.model->parameters()) weights += parameter.numel();
+  const int64_t weights = number_of_weights(*state.model);
   out << "model: " << recipe.model->name() << ", " << weights << " parameters\n"
       << "train_dataset: " << recipe.train_dataset->name() << ", " << length.samples
       << " samples an epoch, " << length.image.height << " x " << length.image.width << length.note
@@ -158,11 +178,15 @@ std::string plan(const Recipe& recipe) {
   for (const auto& algorithm : engine.algorithms()) {
     const auto changes = algorithm.component->report();
     if (changes.empty()) continue;
-    out << '\n' << algorithm.name << " replaces " << changes.size() << " layers:\n";
+    out << '\n'
+        << algorithm.name << " changes " << changes.size()
+        << (changes.size() == 1 ? " layer" : " layers") << ":\n";
     for (const auto& change : changes) out << "  " << change << '\n';
   }
-  print_events(out, engine);
+  if (const auto left = number_of_weights(*state.model); left != weights)
+    out << "\nthe model then has " << left << " parameters\n";
   state.image_size = length.image;
+  print_events(out, engine, state);
   print_schedule(out, recipe, engine, state);
   return out.str();
 }

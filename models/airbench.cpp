@@ -2,6 +2,10 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <string>
+
+#include "composer/error.h"
 #include "composer/network/layers.h"
 
 namespace composer {
@@ -71,6 +75,12 @@ Airbench::Airbench(const Params& params) : params_(params) {
 }
 
 at::Tensor Airbench::forward(const at::Tensor& input) {
+  const int64_t least = (int64_t{1} << params_.widths.size()) + 1;
+  if (input.size(1) != 3 || std::min(input.size(2), input.size(3)) < least)
+    throw UserError("model.airbench: takes images of 3 channels and at least " +
+                    std::to_string(least) + " x " + std::to_string(least) + " pixels, not of " +
+                    std::to_string(input.size(1)) + " and " + std::to_string(input.size(2)) +
+                    " x " + std::to_string(input.size(3)));
   return through_slots(input) * params_.logit_scale;
 }
 

@@ -9,7 +9,8 @@ namespace composer {
 
 /// whiten (2x2, 3 -> 24), GELU, then for each width a group of conv, pool by 2, norm, GELU, conv,
 /// norm, GELU; pooling of what is left, and a linear head. Weights of normalisation layers are
-/// fixed at 1, their biases trained. Input [N, 3, H, W] of 17 x 17 or more, made for 32 x 32.
+/// fixed at 1, their biases trained. Input [N, 3, H, W] of at least 2^groups + 1 pixels a side (9
+/// for three groups), made for 32 x 32; UserError for another.
 /// Parameter names: whiten, layer1.conv1, layer1.norm1, layer1.conv2, ..., head. The layer `whiten`
 /// is an ordinary one until the algorithm `whitening` fills it, which the speedruns do.
 class Airbench final : public Model {

@@ -41,10 +41,14 @@ std::vector<std::string> check_warmup(const WarmupParams& params, const TimeAxis
   if (warmup <= 0)
     return {"t_warmup: " + params.t_warmup.str() +
             " is no warm-up; training starts at the full learning rate"};
-  if (warmup > axis.run())
-    return {"t_warmup: " + params.t_warmup.str() + " is longer than the run (" +
-            schedule.max_duration.str() + "), which never reaches the full learning rate"};
-  return {};
+  return check_rise("t_warmup", params.t_warmup, warmup, axis, schedule);
+}
+
+std::vector<std::string> check_rise(const std::string& key, const Time& time, double length,
+                                    const TimeAxis& axis, const Schedule& schedule) {
+  if (length <= axis.run()) return {};
+  return {key + ": " + time.str() + " is longer than the run (" + schedule.max_duration.str() +
+          "), which never reaches the full learning rate"};
 }
 
 double Constant::alpha(const TimeAxis& axis) const {

@@ -60,6 +60,11 @@ void check_times(P params, const TimeAxis& axis) {
 std::vector<std::string> check_warmup(const WarmupParams& params, const TimeAxis& axis,
                                       const Schedule& schedule);
 
+/// A warning "key: ..." about a rise of `length` batches or seconds, given as `time`, that is
+/// longer than the run; else nothing.
+std::vector<std::string> check_rise(const std::string& key, const Time& time, double length,
+                                    const TimeAxis& axis, const Schedule& schedule);
+
 /// The Scheduler of a schedule P, which has fields(), times() and alpha(axis).
 template <class P>
 class ScheduledBy final : public Scheduler {
@@ -77,6 +82,8 @@ class ScheduledBy final : public Scheduler {
     const TimeAxis start = axis({}, schedule, scale_schedule_ratio);
     check_times(params_, start);
     if constexpr (std::derived_from<P, WarmupParams>) return check_warmup(params_, start, schedule);
+    if constexpr (requires { params_.t_peak; })
+      return check_rise("t_peak", params_.t_peak, start.length(params_.t_peak), start, schedule);
     return {};
   }
 

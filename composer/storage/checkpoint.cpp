@@ -227,16 +227,18 @@ void write_files(const fs::path& path, const Checkpoint& checkpoint) {
   flush_to_disk(path, O_DIRECTORY);
 }
 
-void warn_of_other_machine(const fs::path& path, const ordered_json& manifest) {
+/// What of the machine and build is not as it was when the checkpoint was made, one line each.
+std::vector<std::string> differences(const ordered_json& manifest) {
+  std::vector<std::string> lines;
   const auto differs = [&](const char* key, const ordered_json& here, const char* what) {
     if (manifest.at(key) == here) return;
-    log::warn(path.string() + ": was written with " + what + " " + manifest.at(key).dump() +
-              ", this is " + here.dump() +
-              ": the run goes on, but not bit by bit as it would have there");
+    lines.push_back("was written with " + std::string(what) + " " + manifest.at(key).dump() +
+                    ", this is " + here.dump());
   };
   differs("compute_threads", at::get_num_threads(), "compute threads");
   differs("instruction_set", at::get_cpu_capability(), "instruction set");
   differs("build", build_description(), "build");
+  return lines;
 }
 
 }  // namespace
@@ -277,9 +279,9 @@ void keep_newest_checkpoints(const fs::path& folder, int64_t count) {
 Checkpoint load_checkpoint(const fs::path& path) try {
   const auto manifest = read_manifest(path);
   verify_files(path, manifest);
-  warn_of_other_machine(path, manifest);
 
   Checkpoint checkpoint;
+  checkpoint.differences = differences(manifest);
   checkpoint.time = time_from(manifest.at("time"));
   checkpoint.evaluated_batch = manifest.at("evaluated_batch");
   checkpoint.seed = manifest.at("seed");

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "composer/algorithm.h"
 #include "composer/time.h"
@@ -26,6 +27,9 @@ struct Checkpoint {
   StateDict optimizer;
   std::map<std::string, StateDict>
       parts;  ///< "algorithms.<name>", "callbacks.<name>", "scaler", "train_metrics"
+  /// Of a loaded one: what of compute threads, instruction set and build is not as it was, one line
+  /// each. A run goes on from it, but not bit by bit as it would have there.
+  std::vector<std::string> differences;
 };
 
 /// "ep3-ba144".
@@ -41,8 +45,7 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& folder,
 void keep_newest_checkpoints(const std::filesystem::path& folder, int64_t count);
 
 /// UserError naming the file when something is missing, of another format version, or fails its
-/// checksum. Warns when it was written with another number of compute threads, instruction set or
-/// build.
+/// checksum.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
 /// The newest whole checkpoint in `folder`. Damaged ones that are newer are renamed to

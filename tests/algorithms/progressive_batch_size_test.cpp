@@ -68,6 +68,7 @@ TEST_CASE("a batch is divided equally, in parts no smaller than wanted",
 
 TEST_CASE("hyperparameters that contradict each other are refused", "[progressive_batch_size]") {
   CHECK(Params{}.check().empty());
+  CHECK_FALSE(Params{.delay_fraction = 0, .finetune_fraction = 1}.check().empty());
   CHECK_THAT((Params{.delay_fraction = 0.6, .finetune_fraction = 0.6}.check()),
              Contains("at most 1"));
 }

@@ -229,7 +229,7 @@ TEST_CASE("methods that mix mix what was selected; a resumed run selects the sam
   CHECK(at::equal(run("stopped", 12), whole));
 }
 
-TEST_CASE("--plan sees the share of samples", "[selective_backprop]") {
+TEST_CASE("a plan sees the share of samples", "[selective_backprop]") {
   Fixture f;
   const SelectiveBackprop algorithm({});
   CHECK(algorithm.planned(f.state)[0].second == 1);

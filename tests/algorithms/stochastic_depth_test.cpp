@@ -79,6 +79,8 @@ TEST_CASE("a dropped block is its shortcut, a kept one the sum", "[stochastic_de
   quarter.draws->warmup = {5, TimeUnit::batch};
   quarter.state.time.batch = 2;
   CHECK(quarter(1)[0] == Approx(9 + shortcut));
+  quarter.state.time.batch = 0;  // weights of a file, which are those of a run's end
+  CHECK(quarter(1)[0] == Approx(7.5 + shortcut));
 }
 
 TEST_CASE("batches are dropped at the rate, and by the batch alone", "[stochastic_depth]") {
@@ -209,6 +211,11 @@ TEST_CASE("draws depend on nothing but the time", "[stochastic_depth]") {
     return f.loss();
   };
   CHECK(loss_at_batch_7(true) == loss_at_batch_7(false));
+}
+
+TEST_CASE("a warmup in seconds is refused", "[stochastic_depth]") {
+  CHECK(Params{}.check().empty());
+  CHECK_FALSE(Params{.drop_warmup = {5, TimeUnit::second}}.check().empty());
 }
 
 TEST_CASE("stochastic depth needs a residual network", "[stochastic_depth]") {

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "algorithms/squeeze_excite.h"
 #include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
 
@@ -109,4 +110,24 @@ TEST_CASE("whitening uses at most `samples` images", "[whitening]") {
   }
   CHECK(at::equal(f.state.model->named_parameters()["conv1.weight"],
                   one.state.model->named_parameters()["conv1.weight"]));
+}
+
+TEST_CASE("whitening fills a first convolution that has gates", "[whitening]") {
+  Fixture f, plain;
+  Whitening whitening({}), alone({});
+  whitening.init(f.state);
+  apply_squeeze_excite(*f.state.model, {.latent_channels = 2, .min_channels = 1}, 17);
+  alone.init(plain.state);
+  for (auto [algorithm, state] : {std::pair{&whitening, &f.state}, {&alone, &plain.state}}) {
+    algorithm->fit_start(*state);
+    algorithm->after_dataloader(*state);
+  }
+  const auto weight = f.state.model->named_parameters()["conv1.weight"];
+  CHECK_FALSE(weight.requires_grad());
+  CHECK(at::equal(weight, plain.state.model->named_parameters()["conv1.weight"]));
+}
+
+TEST_CASE("whitening's times of other units are refused", "[whitening]") {
+  CHECK(Whitening::Params{}.check().empty());
+  CHECK_FALSE(Whitening::Params{.train_bias = {5, TimeUnit::second}}.check().empty());
 }

@@ -139,6 +139,8 @@ const std::vector<Bad> cases{
      "bad.yaml:9:43: algorithms.label_smoothing.smoothing"},
     {train, good + "algorithms: [label_smoothing, label_smoothing]\n", "label_smoothing"},
     {train, good + "algorithms: 3\n", "algorithms"},
+    {train, with("model", "model: {resnet_cifar: {model_name: resnet_20}}"),
+     "the images have 1 channels, model.resnet_cifar takes 3"},
     {train, with("model", "model: {resnet: {model_name: resnet51}}"), "model_name"},
     {train, with("model", "model: {resnet: , mnist_classifier: }"), "model"},
     {train, with("model", "modle: {mnist_classifier: }"), "did you mean 'model'?"},
@@ -188,9 +190,10 @@ const std::vector<Bad> cases{
      "batch"},
     // What only the run can find.
     {train,
-     with("train_dataset",
-          "train_dataset: {image_folder: {datadir: broken_images, crop_size: 28}}") +
-         "dataloader: {num_workers: 2}\n",
+     "model: {resnet_cifar: {model_name: resnet_20}}\n"
+     "train_dataset: {image_folder: {datadir: broken_images, crop_size: 28}}\n"
+     "optimizer: {sgd: {lr: 0.1}}\ntrain_batch_size: 32\nmax_duration: 1ep\ndevice: cpu\n"
+     "dataloader: {num_workers: 2}\n",
      "broken.jpg", 1},
 };
 

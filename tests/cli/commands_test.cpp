@@ -94,9 +94,26 @@ TEST_CASE("the plan of the article's command shows surgery, order, sizes and lea
   const auto plan = run(folder.path(), article + Words{"--plan"});
   INFO(plan.errors);
   REQUIRE(plan.status == 0);
-  for (const char* text : {"1281167", "published", "blurpool replaces 7 layers", "layer2.0.conv2",
+  for (const char* text : {"1281167", "published", "blurpool changes 7 layers", "layer2.0.conv2",
                            "before_loss: label_smoothing", "after_dataloader: progressive_resizing",
                            "/width 192", "/width 224"}) {
+    INFO(text);
+    CHECK(plan.output.find(text) != std::string::npos);
+  }
+}
+
+TEST_CASE("the plan names who changes images outside of events, and what surgery makes of the size",
+          "[cli]") {
+  const TemporaryFolder folder;
+  const auto plan = run(
+      folder.path(), split("train -f resnet20_cifar10 --train_dataset.cifar10.use_synthetic "
+                           "true --plan --algorithms randaugment alternating_flip trivialaugment "
+                           "no_op_model --algorithms.trivialaugment.where loader"));
+  INFO(plan.errors);
+  REQUIRE(plan.status == 0);
+  for (const char* text : {"in the loader, each image: alternating_flip trivialaugment",
+                           "before a batch is normalised: randaugment\n",
+                           "no_op_model changes 1 layer:", "the model then has 1 parameters"}) {
     INFO(text);
     CHECK(plan.output.find(text) != std::string::npos);
   }

@@ -54,6 +54,8 @@ TEST_CASE("triangular rises to the peak and falls, as airbench and FFCV have it"
   CHECK(alpha(ffcv, rn50, 1250) == Approx(1));
   CHECK(alpha(ffcv, rn50, 5625) == Approx(0.5));
   CHECK(alpha(ffcv, rn50, 10000) == Approx(0).margin(1e-12));
+  CHECK(ScheduledBy(ffcv).check(rn50, 1).empty());
+  CHECK_THAT(ScheduledBy(ffcv).check(imagenet("1ep"), 1).at(0), Catch::StartsWith("t_peak: 2ep"));
   airbench.t_peak = time("0ba");
   CHECK(alpha(airbench, run, 0) == Approx(1));
 }

@@ -76,6 +76,13 @@ TEST_CASE("airbench's network has its source's parameters and trains all but two
   CHECK(small.named_parameters().find("whiten.bias") == nullptr);
 }
 
+TEST_CASE("airbench's network takes colour images that its pools leave something of", "[models]") {
+  Airbench model({});
+  CHECK(model.forward(at::randn({2, 3, 9, 9})).sizes() == at::IntArrayRef{2, 10});
+  CHECK_THROWS_AS(model.forward(at::randn({2, 3, 8, 32})), UserError);
+  CHECK_THROWS_AS(model.forward(at::randn({2, 1, 28, 28})), UserError);
+}
+
 TEST_CASE("the MNIST classifier maps images to logits", "[models]") {
   MnistClassifier model({.initializers = {"linear_log_constant_bias"}});
   CHECK(model.forward(at::rand({2, 1, 28, 28})).sizes() == at::IntArrayRef{2, 10});

@@ -1,0 +1,12 @@
+#include "algorithms/growth.h"
+
+namespace composer {
+
+double grown_scale(double elapsed, double initial, double delay, double finetune) {
+  if (elapsed < delay) return initial;
+  const double past_delay = elapsed - delay, growing = 1 - finetune - delay;
+  if (past_delay >= growing) return 1;
+  return initial + (1 - initial) * past_delay / growing;
+}
+
+}  // namespace composer

@@ -1,0 +1,67 @@
+#include "algorithms/replaced_layers.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "composer/random.h"
+
+namespace composer {
+namespace {
+
+at::Tensor uniform_by_fan_in(int64_t rows, int64_t columns, Random random) {
+  const double bound = 1 / std::sqrt(static_cast<double>(columns));
+  auto weight = at::empty({rows, columns}, at::kFloat);
+  std::generate_n(weight.data_ptr<float>(), weight.numel(),
+                  [&] { return static_cast<float>(random.uniform(-bound, bound)); });
+  return weight;
+}
+
+}  // namespace
+
+at::Tensor squeeze_excite(const at::Tensor& input, const at::Tensor& squeeze,
+                          const at::Tensor& excite) {
+  const auto hidden = at::linear(input.mean({2, 3}), squeeze).relu_();
+  const auto gates = at::linear(hidden, excite).sigmoid_();
+  return input * gates.unsqueeze(2).unsqueeze(3);
+}
+
+SqueezeExciteConv::SqueezeExciteConv(std::shared_ptr<Conv2d> conv, int64_t latent_channels,
+                                     uint64_t seed, uint64_t index)
+    : conv_(std::move(conv)) {
+  const int64_t channels = conv_->options().out_channels;
+  squeeze = uniform_by_fan_in(latent_channels, channels,
+                              Random(seed, "squeeze_excite.squeeze", 0, index));
+  excite =
+      uniform_by_fan_in(channels, latent_channels, Random(seed, "squeeze_excite.excite", 0, index));
+  register_parameters();
+}
+
+SqueezeExciteConv::SqueezeExciteConv(std::shared_ptr<Conv2d> conv, const SqueezeExciteConv& gates)
+    : squeeze(gates.squeeze), excite(gates.excite), conv_(std::move(conv)) {
+  register_parameters();
+}
+
+void SqueezeExciteConv::register_parameters() {
+  for (const auto& parameter : conv_->named_parameters())
+    register_parameter(parameter.key(), parameter.value());
+  squeeze = register_parameter("squeeze", squeeze);
+  excite = register_parameter("excite", excite);
+}
+
+at::Tensor SqueezeExciteConv::forward(const at::Tensor& input) {
+  return squeeze_excite(conv_->forward(input), squeeze, excite);
+}
+
+std::string SqueezeExciteConv::describe() const {
+  return "SqueezeExciteConv: " + conv_->describe() + ", gates by " +
+         std::to_string(squeeze.size(0)) + " channels";
+}
+
+Factorized::Factorized(std::shared_ptr<Layer> first, std::shared_ptr<Layer> second)
+    : first_(add("0", std::move(first))), second_(add("1", std::move(second))) {}
+
+std::string Factorized::describe() const {
+  return "Factorized: " + first()->describe() + ", " + second()->describe();
+}
+
+}  // namespace composer
