@@ -164,11 +164,6 @@ void BlurPool::init(State& state) {
   state.logger->log("blurpool/num_blurconv_layers", static_cast<double>(convs));
 }
 
-std::vector<std::string> BlurPool::report() const {
-  std::vector<std::string> lines;
-  for (const auto& [path, before, after] : replacements_)
-    lines.push_back(path + ": " + before + " -> " + after);
-  return lines;
-}
+std::vector<std::string> BlurPool::report() const { return lines(replacements_); }
 
 }  // namespace composer

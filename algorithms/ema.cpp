@@ -1,9 +1,8 @@
 #include "algorithms/ema.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include <cmath>
 
+#include "algorithms/start_time.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -12,16 +11,7 @@ double ema_decay(double half_life, double interval) { return std::exp2(-interval
 
 void compute_ema(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
                  double decay) {
-  const at::NoGradGuard no_grad;
-  struct {
-    std::vector<at::Tensor> averages, values;
-  } floating, other;
-  for (size_t i = 0; i < values.size(); ++i) {
-    auto& kind = values[i].is_floating_point() ? floating : other;
-    kind.averages.push_back(averages[i]), kind.values.push_back(values[i]);
-  }
-  if (!floating.values.empty()) at::_foreach_lerp_(floating.averages, floating.values, 1 - decay);
-  if (!other.values.empty()) at::_foreach_copy_(other.averages, other.values);
+  move_averages(averages, values, 1 - decay);
 }
 
 std::string Ema::Params::check() const {

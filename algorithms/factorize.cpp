@@ -105,11 +105,6 @@ void Factorize::init(State& state) {
   state.logger->log("factorize/num_factorized_layers", static_cast<double>(replacements_.size()));
 }
 
-std::vector<std::string> Factorize::report() const {
-  std::vector<std::string> lines;
-  for (const auto& [path, before, after] : replacements_)
-    lines.push_back(path + ": " + before + " -> " + after);
-  return lines;
-}
+std::vector<std::string> Factorize::report() const { return lines(replacements_); }
 
 }  // namespace composer

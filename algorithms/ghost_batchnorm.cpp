@@ -53,11 +53,6 @@ void GhostBatchNorm::init(State& state) {
   state.logger->log("ghost_batchnorm/num_new_layers", static_cast<double>(replacements_.size()));
 }
 
-std::vector<std::string> GhostBatchNorm::report() const {
-  std::vector<std::string> lines;
-  for (const auto& [path, before, after] : replacements_)
-    lines.push_back(path + ": " + before + " -> " + after);
-  return lines;
-}
+std::vector<std::string> GhostBatchNorm::report() const { return lines(replacements_); }
 
 }  // namespace composer

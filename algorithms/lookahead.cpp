@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "algorithms/start_time.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -11,16 +12,8 @@ namespace composer {
 void look_back(const std::vector<at::Tensor>& slow, const std::vector<at::Tensor>& fast,
                double share) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> slow_numbers, fast_numbers;
-  for (size_t i = 0; i < fast.size(); ++i) {
-    if (fast[i].is_floating_point())
-      slow_numbers.push_back(slow[i]), fast_numbers.push_back(fast[i]);
-    else
-      slow[i].copy_(fast[i]);
-  }
-  if (slow_numbers.empty()) return;
-  at::_foreach_lerp_(slow_numbers, fast_numbers, share);
-  at::_foreach_copy_(fast_numbers, slow_numbers);
+  move_averages(slow, fast, share);
+  if (!fast.empty()) at::_foreach_copy_(fast, slow);
 }
 
 std::string Lookahead::Params::check() const {

@@ -87,11 +87,6 @@ void LowPrecisionNorm::init(State& state) {
   state.logger->log("low_precision_norm/num_new_layers", static_cast<double>(replacements_.size()));
 }
 
-std::vector<std::string> LowPrecisionNorm::report() const {
-  std::vector<std::string> lines;
-  for (const auto& [path, before, after] : replacements_)
-    lines.push_back(path + ": " + before + " -> " + after);
-  return lines;
-}
+std::vector<std::string> LowPrecisionNorm::report() const { return lines(replacements_); }
 
 }  // namespace composer

@@ -57,6 +57,11 @@ std::string SqueezeExciteConv::describe() const {
          std::to_string(squeeze.size(0)) + " channels";
 }
 
+std::shared_ptr<Conv2d> conv_of(Layer& layer) {
+  if (const auto* gated = dynamic_cast<SqueezeExciteConv*>(&layer)) return gated->conv();
+  return std::dynamic_pointer_cast<Conv2d>(layer.shared_from_this());
+}
+
 Factorized::Factorized(std::shared_ptr<Layer> first, std::shared_ptr<Layer> second)
     : first_(add("0", std::move(first))), second_(add("1", std::move(second))) {}
 

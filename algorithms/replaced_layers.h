@@ -39,6 +39,9 @@ class SqueezeExciteConv : public Layer {
   std::shared_ptr<Conv2d> conv_;
 };
 
+/// The convolution that `layer` is or puts gates on, or null.
+std::shared_ptr<Conv2d> conv_of(Layer& layer);
+
 /// Two thin layers in place of a wide one, in slots "0" and "1".
 class Factorized : public Block {
  public:

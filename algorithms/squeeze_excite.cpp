@@ -55,11 +55,6 @@ void SqueezeExcite::init(State& state) {
                     static_cast<double>(replacements_.size()));
 }
 
-std::vector<std::string> SqueezeExcite::report() const {
-  std::vector<std::string> lines;
-  for (const auto& [path, before, after] : replacements_)
-    lines.push_back(path + ": " + before + " -> " + after);
-  return lines;
-}
+std::vector<std::string> SqueezeExcite::report() const { return lines(replacements_); }
 
 }  // namespace composer

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "algorithms/weight_copy.h"
+#include "algorithms/start_time.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/logger.h"
@@ -163,12 +163,7 @@ void StochasticDepth::after_dataloader(State& state) {
                     params_.drop_rate * ramp(state, params_.drop_warmup));
 }
 
-std::vector<std::string> StochasticDepth::report() const {
-  std::vector<std::string> lines;
-  for (const auto& [path, before, after] : replacements_)
-    lines.push_back(path + ": " + before + " -> " + after);
-  return lines;
-}
+std::vector<std::string> StochasticDepth::report() const { return lines(replacements_); }
 
 std::vector<std::pair<std::string, double>> StochasticDepth::planned(const State& state) const {
   return {{"stochastic_depth/drop_rate", params_.drop_rate * ramp(state, params_.drop_warmup)}};

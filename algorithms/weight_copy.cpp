@@ -3,20 +3,21 @@
 #include <ATen/core/grad_mode.h>
 
 #include "composer/error.h"
-#include "composer/state.h"
 
 namespace composer {
 
-bool reached(const State& state, const Time& time) {
-  if (time.unit == TimeUnit::duration) return state.elapsed() >= time.value;
-  return static_cast<double>(state.time.batch) >= state.schedule.batches(time);
-}
-
-std::string check_start(const std::string& key, const Time& time) {
-  const bool too_late = time.unit == TimeUnit::duration && time.value > 1;
-  return time.unit == TimeUnit::second ? key + ": must be in ep, ba, sp or dur\n"
-         : too_late                    ? key + ": must be at most 1dur\n"
-                                       : "";
+void move_averages(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
+                   double share) {
+  const at::NoGradGuard no_grad;
+  struct {
+    std::vector<at::Tensor> averages, values;
+  } floating, other;
+  for (size_t i = 0; i < values.size(); ++i) {
+    auto& kind = values[i].is_floating_point() ? floating : other;
+    kind.averages.push_back(averages[i]), kind.values.push_back(values[i]);
+  }
+  if (!floating.values.empty()) at::_foreach_lerp_(floating.averages, floating.values, share);
+  if (!other.values.empty()) at::_foreach_copy_(other.averages, other.values);
 }
 
 bool WeightCopy::ready(const torch::nn::Module& model) {

@@ -9,15 +9,13 @@
 #include <vector>
 
 #include "composer/algorithm.h"
-#include "composer/time.h"
 
 namespace composer {
 
-/// Whether the run has come as far as `time`, which is no number of seconds.
-bool reached(const State& state, const Time& time);
-
-/// A line for Params::check() where reached() cannot tell `time`, the value of `key`; else "".
-std::string check_start(const std::string& key, const Time& time);
+/// averages <- averages + share * (values - averages), in place. Tensors that are not floating
+/// point are copied. The lists run in parallel.
+void move_averages(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
+                   double share);
 
 /// A copy of the tensors of a model, on their device and with their strides. Outlives no surgery:
 /// start it after init.

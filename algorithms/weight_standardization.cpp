@@ -26,12 +26,6 @@ class Exchanged {
   at::Tensor before_;
 };
 
-/// The convolution that `layer` is or puts gates on, or null.
-std::shared_ptr<Conv2d> conv_of(Layer& layer) {
-  if (const auto* gated = dynamic_cast<SqueezeExciteConv*>(&layer)) return gated->conv();
-  return std::dynamic_pointer_cast<Conv2d>(layer.shared_from_this());
-}
-
 /// All convolutions under `block`, in the order of the forward pass.
 void collect(Block& block, std::vector<Layer*>& convolutions) {
   for (Slot& slot : block.slots()) {
@@ -96,11 +90,6 @@ void WeightStandardization::init(State& state) {
                     static_cast<double>(replacements_.size()));
 }
 
-std::vector<std::string> WeightStandardization::report() const {
-  std::vector<std::string> lines;
-  for (const auto& [path, before, after] : replacements_)
-    lines.push_back(path + ": " + before + " -> " + after);
-  return lines;
-}
+std::vector<std::string> WeightStandardization::report() const { return lines(replacements_); }
 
 }  // namespace composer

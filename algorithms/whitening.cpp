@@ -19,9 +19,7 @@ constexpr int64_t images_at_once = 64;
 std::pair<Conv2d*, std::string> first_conv(Block& block, const std::string& prefix) {
   for (Slot& slot : block.slots()) {
     auto* layer = slot.layer().get();
-    if (auto* conv = dynamic_cast<Conv2d*>(layer)) return {conv, prefix + slot.name()};
-    if (const auto* gated = dynamic_cast<SqueezeExciteConv*>(layer))
-      return {gated->conv().get(), prefix + slot.name()};
+    if (const auto conv = conv_of(*layer)) return {conv.get(), prefix + slot.name()};
     if (auto* inner = dynamic_cast<Block*>(layer))
       if (auto found = first_conv(*inner, prefix + slot.name() + "."); found.first) return found;
   }

@@ -20,23 +20,21 @@ void Trainer::restore() {
   }
   if (path.empty()) return;
   if (!fs::exists(path)) throw UserError("load_path: " + path.string() + " does not exist");
+  if (!everything && (state_.optimizer || !fs::is_directory(path)))
+    return load_weights(*state_.model, path);
+
+  auto checkpoint = load_checkpoint(path);
+  assign_weights(*state_.model, checkpoint.model, path.string());
   if (!everything) {
-    load_weights(*state_.model, path);
-    if (state_.optimizer || !fs::is_directory(path)) return;
-    auto checkpoint = load_checkpoint(path);
     state_.time = checkpoint.time;
     state_.schedule.batches_per_epoch = checkpoint.batches_per_epoch;
     state_.schedule.samples_per_epoch = checkpoint.samples_per_epoch;
     state_.schedule.batch_size = checkpoint.train_batch_size;
-    hand_out(checkpoint.parts);
-    return;
+    return hand_out(checkpoint.parts);
   }
-
-  auto checkpoint = load_checkpoint(path);
   for (const auto& difference : checkpoint.differences)
     log::warn(path.string() + ": " + difference +
               ": the run goes on, but not bit by bit as it would have there");
-  load_weights(*state_.model, path);
   state_.optimizer->load_state_dict(checkpoint.optimizer);
   state_.time = checkpoint.time;
   evaluated_batch_ = checkpoint.evaluated_batch;

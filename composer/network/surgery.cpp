@@ -44,4 +44,11 @@ std::vector<Replacement> replace_layers(
   return replacements;
 }
 
+std::vector<std::string> lines(const std::vector<Replacement>& replacements) {
+  std::vector<std::string> lines;
+  for (const auto& [path, before, after] : replacements)
+    lines.push_back(path + ": " + before + " -> " + after);
+  return lines;
+}
+
 }  // namespace composer

@@ -15,6 +15,9 @@ struct Replacement {
   std::string after;
 };
 
+/// "layer2.0.conv2: Conv2d(...) -> BlurConv2d: ...", one line each.
+std::vector<std::string> lines(const std::vector<Replacement>& replacements);
+
 /// Visits every slot under `root`, breadth first, slots in order; `replace` returns the new layer,
 /// or null to keep the old one. A replacement is not visited again. It should hold the parameters
 /// of its original under their old names. An optimizer that exists already must be told:

@@ -5,6 +5,7 @@
 #include "composer/error.h"
 #include "composer/storage/weights.h"
 #include "tests/algorithms/tiny_model.h"
+#include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"
 
 using namespace composer;
@@ -43,14 +44,6 @@ TrainerParts parts_of(const std::string& run_dir) {
   return parts;
 }
 
-struct StopAt : Callback {
-  explicit StopAt(int64_t batch) : batch(batch) {}
-  void batch_end(const State& state, Logger&, RunControl& control) override {
-    if (state.time.batch == batch) control.request_stop("the test says so");
-  }
-  int64_t batch;
-};
-
 Checkpoint train(const std::string& run_dir, std::vector<int64_t> stops, bool with_ema = true) {
   stops.push_back(-1);
   for (const int64_t stop : stops) {
@@ -60,14 +53,6 @@ Checkpoint train(const std::string& run_dir, std::vector<int64_t> stops, bool wi
     trainer.fit();
   }
   return load_checkpoint(*newest_checkpoint(std::filesystem::path(run_dir) / "run/checkpoints"));
-}
-
-void check_equal(const TensorMap& a, const TensorMap& b) {
-  REQUIRE(a.size() == b.size());
-  for (const auto& [name, tensor] : a) {
-    CAPTURE(name);
-    CHECK(at::equal(tensor, b.at(name)));
-  }
 }
 
 }  // namespace

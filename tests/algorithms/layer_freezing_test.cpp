@@ -4,6 +4,7 @@
 
 #include "composer/optimization/optimizers.h"
 #include "tests/algorithms/tiny_model.h"
+#include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"
 
 using namespace composer;
@@ -97,13 +98,6 @@ TEST_CASE("layer_freezing freezes at epoch ends, logs, and resumes in mid-epoch"
 }
 
 TEST_CASE("a run with layer_freezing resumes to the same weights", "[layer_freezing]") {
-  struct StopAt : Callback {
-    explicit StopAt(int64_t batch) : at(batch) {}
-    void batch_end(const State& state, Logger&, RunControl& control) override {
-      if (state.time.batch == at) control.request_stop("the test says so");
-    }
-    int64_t at;
-  };
   const TemporaryFolder folder;
   const auto run = [&](const std::string& name, int64_t stop_at) {
     auto parts = tiny_parts();

@@ -8,6 +8,7 @@
 #include "composer/error.h"
 #include "composer/storage/weights.h"
 #include "tests/algorithms/tiny_model.h"
+#include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"
 
 using namespace composer;
@@ -36,14 +37,6 @@ double step(Lookahead& lookahead, State& state, int64_t batch, double value) {
   return weight(state);
 }
 
-struct StopAt : Callback {
-  explicit StopAt(int64_t batch) : batch(batch) {}
-  void batch_end(const State& state, Logger&, RunControl& control) override {
-    if (state.time.batch == batch) control.request_stop("the test says so");
-  }
-  int64_t batch;
-};
-
 Checkpoint train(const std::string& run_dir, std::vector<int64_t> stops, const Params& params) {
   stops.push_back(-1);
   for (const int64_t stop : stops) {
@@ -59,14 +52,6 @@ Checkpoint train(const std::string& run_dir, std::vector<int64_t> stops, const P
     trainer.fit();
   }
   return load_checkpoint(*newest_checkpoint(std::filesystem::path(run_dir) / "run/checkpoints"));
-}
-
-void check_equal(const TensorMap& a, const TensorMap& b) {
-  REQUIRE(a.size() == b.size());
-  for (const auto& [name, tensor] : a) {
-    CAPTURE(name);
-    CHECK(at::equal(tensor, b.at(name)));
-  }
 }
 
 }  // namespace
