@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "composer/error.h"
+#include "composer/optimization/gradient_norm.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/state.h"
 
@@ -12,11 +13,6 @@ namespace composer {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-
-void clip_norm(const Tensors& gradients, double threshold) {
-  const auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
-  at::_foreach_mul_(gradients, at::clamp_max(threshold / (norm + 1e-6), 1.0));
-}
 
 void clip_values(const Tensors& gradients, double threshold) {
   at::_foreach_clamp_min_(gradients, -threshold);
@@ -76,16 +72,13 @@ void clip_gradients(const std::vector<at::Tensor>& parameters, std::string_view 
     throw UserError("clip_gradients: type must be norm, value or adaptive, not '" +
                     std::string(type) + "'");
   if (gradients.empty()) return;
-  if (type == "norm") clip_norm(gradients, threshold);
+  if (type == "norm") clip_global_norm(gradients, threshold);
   if (type == "value") clip_values(gradients, threshold);
   if (type == "adaptive") clip_units(clipped, threshold);
 }
 
 void GradientClipping::after_train_batch(State& state) {
-  Tensors parameters;
-  for (const auto& group : state.optimizer->groups())
-    parameters.insert(parameters.end(), group.parameters.begin(), group.parameters.end());
-  clip_gradients(parameters, params_.clipping_type, params_.clipping_threshold);
+  clip_gradients(state.optimizer->parameters(), params_.clipping_type, params_.clipping_threshold);
 }
 
 }  // namespace composer

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "algorithms/kept_values.h"
+#include "composer/optimization/gradient_norm.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/state.h"
 
@@ -15,8 +16,8 @@ using Tensors = std::vector<at::Tensor>;
 // either and loss scaling skips the step.
 void climb(const Tensors& parameters, const Tensors& gradients, double rho, double epsilon) {
   const at::NoGradGuard no_grad;
-  const auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
-  at::_foreach_add_(parameters, at::_foreach_mul(gradients, rho / (norm + epsilon)));
+  at::_foreach_add_(parameters,
+                    at::_foreach_mul(gradients, rho / (global_norm(gradients) + epsilon)));
 }
 
 }  // namespace
@@ -40,10 +41,7 @@ void sam_gradients(const Tensors& parameters, const Tensors& buffers, double rho
 
 void Sam::after_train_batch(State& state) {
   if ((state.time.batch + 1) % params_.interval != 0) return;
-  Tensors parameters;
-  for (const auto& group : state.optimizer->groups())
-    parameters.insert(parameters.end(), group.parameters.begin(), group.parameters.end());
-  sam_gradients(parameters, state.model->buffers(), params_.rho, params_.epsilon,
+  sam_gradients(state.optimizer->parameters(), state.model->buffers(), params_.rho, params_.epsilon,
                 state.recompute_gradients);
 }
 

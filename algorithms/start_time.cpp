@@ -1,6 +1,5 @@
 #include "algorithms/start_time.h"
 
-#include "composer/loader.h"
 #include "composer/state.h"
 
 namespace composer {

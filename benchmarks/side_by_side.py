@@ -41,6 +41,22 @@ def options(args, *names):
     return words
 
 
+def add_step(parser):
+    """What `composer bench step` measures, and how many pairs."""
+    parser.add_argument('--model', default='resnet50')
+    parser.add_argument('--batch_size', type=int, default=16)
+    parser.add_argument('--resolution', type=int, default=224)
+    parser.add_argument('--precision', default='amp_bf16')
+    parser.add_argument('--steps', type=int, default=5)
+    parser.add_argument('--repeats', type=int, default=1)
+    parser.add_argument('--pairs', type=int, default=5)
+
+
+def step_options(args):
+    """The command-line words of add_step's arguments for `composer bench step`."""
+    return options(args, 'model', 'batch_size', 'resolution', 'precision', 'steps', 'repeats')
+
+
 def last_json(command):
     """Runs the command; ends this program with the command's last words where it fails."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

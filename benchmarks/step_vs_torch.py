@@ -10,20 +10,14 @@ import argparse
 import json
 import sys
 
-from side_by_side import add_composer, alternate, comparison, last_json, median, options, script
+from side_by_side import add_composer, add_step, alternate, comparison, last_json, median, script, step_options
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument('--model', default='resnet50')
-parser.add_argument('--batch_size', type=int, default=16)
-parser.add_argument('--resolution', type=int, default=224)
-parser.add_argument('--precision', default='amp_bf16')
-parser.add_argument('--steps', type=int, default=5)
-parser.add_argument('--repeats', type=int, default=1)
-parser.add_argument('--pairs', type=int, default=5)
+add_step(parser)
 parser.add_argument('--compile', action='store_true')
 add_composer(parser)
 args = parser.parse_args()
-settings = options(args, 'model', 'batch_size', 'resolution', 'precision', 'steps', 'repeats')
+settings = step_options(args)
 
 theirs, ours = alternate(
     args.pairs,

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "composer/batch.h"
+#include "composer/image_size.h"
 #include "composer/network/model.h"
 #include "composer/optimization/precision.h"
 #include "composer/time.h"

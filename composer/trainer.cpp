@@ -11,6 +11,7 @@
 #include "composer/interrupt.h"
 #include "composer/logging/log.h"
 #include "composer/normalize.h"
+#include "composer/optimization/gradient_norm.h"
 
 namespace composer {
 namespace {
@@ -20,14 +21,6 @@ constexpr int64_t most_unwritten_batches = 1000;
 
 /// Batches at the start of a process that its measured speed leaves out.
 constexpr int64_t warmup_batches = 10;
-
-/// Scales the gradients so that their global L2 norm is at most `limit`, without waiting for the
-/// device.
-void clip_gradients(std::vector<at::Tensor>& gradients, double limit) {
-  if (gradients.empty()) return;
-  const auto norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2)), 2);
-  at::_foreach_mul_(gradients, at::clamp_max(limit / (norm + 1e-6), 1.0));
-}
 
 Schedule schedule_of(const TrainerOptions& options, const Loader* loader) {
   Schedule schedule;
@@ -312,7 +305,7 @@ void Trainer::finish_gradients() {
   if (!scaler_.enabled() && options_.grad_clip_norm <= 0) return;
   auto gradients = state_.optimizer->gradients();
   if (scaler_.enabled()) scaler_.unscale(gradients);
-  if (options_.grad_clip_norm > 0) clip_gradients(gradients, options_.grad_clip_norm);
+  if (options_.grad_clip_norm > 0) clip_global_norm(gradients, options_.grad_clip_norm);
 }
 
 void Trainer::update_weights() {

@@ -16,6 +16,10 @@
 
 namespace composer {
 
+/// Of the hyperparameter `where`.
+inline constexpr const char* where_doc =
+    "device: whole batches before they are normalised; loader: single images on its threads";
+
 /// images: uint8 [N, H, W, C], C is 1 or 3, on any device; they stay as they are. Gives image i as
 /// draw(i) says. draw is called by several threads at once, for every i in [0, N).
 at::Tensor augment_batch(const at::Tensor& images, const std::function<Steps(int64_t)>& draw);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "algorithms/augmentation/augment_batch.h"
+#include "algorithms/augmentation/primitives.h"
 #include "composer/recipe/params.h"
 
 namespace composer {
@@ -29,13 +30,9 @@ class AugMix : public DrawnPerImage<AugMixDraw> {
         "of the Beta distribution of the share of the chains in the result, and of the Dirichlet "
         "distribution of their weights",
         above(0));
-      f("augmentation_set", augmentation_set,
-        "safe: without color, contrast, brightness and sharpness, which ImageNet-C tests with; "
-        "original: with those four as AutoAugment has them",
+      f("augmentation_set", augmentation_set, augmentation_set_doc,
         one_of("all", "safe", "original"));
-      f("where", where,
-        "device: whole batches before they are normalised; loader: single images on its threads",
-        one_of("device", "loader"));
+      f("where", where, where_doc, one_of("device", "loader"));
     }
   };
 

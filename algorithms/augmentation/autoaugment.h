@@ -19,9 +19,7 @@ class AutoAugment : public DrawnPerImage<Steps> {
     void fields(auto&& f) {
       f("policy", policy, "the data set for which the operations were searched",
         one_of("imagenet", "cifar10", "svhn"));
-      f("where", where,
-        "device: whole batches before they are normalised; loader: single images on its threads",
-        one_of("device", "loader"));
+      f("where", where, where_doc, one_of("device", "loader"));
     }
   };
 

@@ -9,6 +9,11 @@
 
 namespace composer {
 
+/// Of the hyperparameter `augmentation_set`.
+inline constexpr const char* augmentation_set_doc =
+    "safe: without color, contrast, brightness and sharpness, which ImageNet-C tests with; "
+    "original: with those four as AutoAugment has them";
+
 /// One of the set, each as likely.
 /// severity: in [0, 10]; the strength is drawn from 0.1 to it.
 /// set: "all"; "safe" leaves out color, contrast, brightness and sharpness, which ImageNet-C tests

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "algorithms/augmentation/augment_batch.h"
+#include "algorithms/augmentation/primitives.h"
 #include "composer/recipe/params.h"
 
 namespace composer {
@@ -21,13 +22,9 @@ class RandAugment : public DrawnPerImage<Steps> {
       f("severity", severity, "largest strength of an operation; strengths are drawn up to it",
         in(0, 10));
       f("depth", depth, "operations an image", at_least(1));
-      f("augmentation_set", augmentation_set,
-        "safe: without color, contrast, brightness and sharpness, which ImageNet-C tests with; "
-        "original: with those four as AutoAugment has them",
+      f("augmentation_set", augmentation_set, augmentation_set_doc,
         one_of("all", "safe", "original"));
-      f("where", where,
-        "device: whole batches before they are normalised; loader: single images on its threads",
-        one_of("device", "loader"));
+      f("where", where, where_doc, one_of("device", "loader"));
     }
   };
 

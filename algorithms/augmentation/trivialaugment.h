@@ -18,9 +18,7 @@ class TrivialAugment : public DrawnPerImage<Steps> {
     void fields(auto&& f) {
       f("num_magnitude_bins", num_magnitude_bins, "strengths to draw from, the same for all",
         at_least(2));
-      f("where", where,
-        "device: whole batches before they are normalised; loader: single images on its threads",
-        one_of("device", "loader"));
+      f("where", where, where_doc, one_of("device", "loader"));
     }
   };
 

@@ -172,11 +172,17 @@ void Optimizer::set_lr_multiplier(double multiplier) {
 
 double Optimizer::lr() const { return multiplier_ * options_.lr; }
 
+std::vector<at::Tensor> Optimizer::parameters() const {
+  std::vector<at::Tensor> parameters;
+  for (const auto& group : groups_)
+    parameters.insert(parameters.end(), group.parameters.begin(), group.parameters.end());
+  return parameters;
+}
+
 std::vector<at::Tensor> Optimizer::gradients() const {
   std::vector<at::Tensor> gradients;
-  for (const auto& group : groups_)
-    for (const auto& parameter : group.parameters)
-      if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  for (const auto& parameter : parameters())
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
   return gradients;
 }
 

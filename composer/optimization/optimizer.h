@@ -54,7 +54,8 @@ class Optimizer {
   double lr() const;  ///< the recipe's, as last set
 
   const std::vector<ParameterGroup>& groups() const { return groups_; }
-  std::vector<at::Tensor> gradients() const;
+  std::vector<at::Tensor> parameters() const;  ///< of all groups
+  std::vector<at::Tensor> gradients() const;   ///< those that are there
 
   /// State tensors named "<kind>.<parameter>", for instance "momentum_buffer.conv1.weight": the
   /// optimizer's own, not copies.

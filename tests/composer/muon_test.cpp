@@ -8,15 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "composer/network/layer.h"
+#include "tests/composer/wave.h"
 
 using namespace composer;
 
 namespace {
-
-at::Tensor wave(at::IntArrayRef shape, double phase, double frequency) {
-  const int64_t count = c10::multiply_integers(shape);
-  return (at::arange(count, at::kDouble) * frequency + phase).sin().to(at::kFloat).reshape(shape);
-}
 
 class Net : public torch::nn::Module {
  public:
