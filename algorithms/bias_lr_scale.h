@@ -6,6 +6,7 @@
 #include <torch/nn/module.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "composer/algorithm.h"

@@ -139,9 +139,8 @@ std::vector<Replacement> apply_blurpool(Block& model, const BlurPool::Params& pa
         dynamic_cast<BlurMaxPool2d*>(&layer) != nullptr)
       return nullptr;
     if (const auto* conv = dynamic_cast<Conv2d*>(&layer); conv != nullptr && params.replace_convs) {
-      const auto& [in_channels, stride] =
-          std::tie(conv->options().in_channels, conv->options().stride);
-      if (std::ranges::max(stride) > 1 && in_channels >= params.min_channels)
+      const auto& options = conv->options();
+      if (std::ranges::max(options.stride) > 1 && options.in_channels >= params.min_channels)
         return std::make_shared<BlurConv2d>(*conv, params.blur_first);
     }
     if (const auto* pool = dynamic_cast<MaxPool2d*>(&layer);
@@ -163,7 +162,5 @@ void BlurPool::init(State& state) {
   state.logger->log("blurpool/num_blurpool_layers", static_cast<double>(pools));
   state.logger->log("blurpool/num_blurconv_layers", static_cast<double>(convs));
 }
-
-std::vector<std::string> BlurPool::report() const { return lines(replacements_); }
 
 }  // namespace composer

@@ -5,12 +5,11 @@
 
 #include <ATen/ATen.h>
 
-#include <optional>
+#include <array>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "composer/algorithm.h"
+#include "algorithms/surgery.h"
 #include "composer/network/layers.h"
 #include "composer/network/surgery.h"
 #include "composer/recipe/params.h"
@@ -63,7 +62,7 @@ class BlurMaxPool2d : public MaxPool2d {
   BlurFilter filter_;
 };
 
-class BlurPool : public Algorithm {
+class BlurPool : public Surgery {
  public:
   struct Params {
     bool replace_convs = true;
@@ -87,11 +86,9 @@ class BlurPool : public Algorithm {
   explicit BlurPool(Params params) : params_(params) {}
 
   void init(State& state) override;
-  std::vector<std::string> report() const override;
 
  private:
   Params params_;
-  std::vector<Replacement> replacements_;
 };
 
 /// Puts blurring layers in place of max pooling and strided convolutions. Weights and their names

@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include <string>
+
 #include "composer/algorithm.h"
 #include "composer/random.h"
 #include "composer/recipe/params.h"
@@ -20,10 +22,19 @@ class ColOut : public Algorithm {
   struct Params {
     double p_row = 0.15;
     double p_col = 0.15;
+    bool batch = true;
+    std::string resize_target = "auto";
 
     void fields(auto&& f) {
       f("p_row", p_row, "share of rows to drop", in(0.0, 1.0));
       f("p_col", p_col, "share of columns to drop", in(0.0, 1.0));
+      f("batch", batch, "for old recipes: must be true, as a batch loses the same lines");
+      f("resize_target", resize_target,
+        "for old recipes: has no effect, as targets are classes, not images",
+        one_of("auto", "true", "false"));
+    }
+    std::string check() const {
+      return batch ? "" : "batch: must be true: all images of a batch lose the same lines\n";
     }
   };
 

@@ -9,13 +9,13 @@
 
 namespace composer {
 
-at::Tensor cutmix(const at::Tensor& images, const at::Tensor& partners, const ImageBox& box) {
+at::Tensor cutmix(const at::Tensor& images, const at::Tensor& partners, const Box& box) {
   auto mixed = images.clone();
-  box.of(mixed).copy_(pick(box.of(images), 0, partners));
+  part_of(mixed, box).copy_(pick(part_of(images, box), 0, partners));
   return mixed;
 }
 
-ImageBox cutmix_box(ImageSize image, double lambda, bool uniform_sampling, Random& random) {
+Box cutmix_box(ImageSize image, double lambda, bool uniform_sampling, Random& random) {
   const double share = std::sqrt(1 - lambda);
   const auto part = [&](int64_t side) {
     return static_cast<int64_t>(static_cast<double>(side) * share);
@@ -30,13 +30,11 @@ CutMix::CutMix(Params params) : params_(params) {
         "classes there are is the model's to know");
 }
 
-ImageBox fixed_box(ImageSize image, double length, Random& random) {
+Box fixed_box(ImageSize image, double length, Random& random) {
   const auto part = [&](int64_t side) {
     return std::max<int64_t>(static_cast<int64_t>(static_cast<double>(side) * length), 1);
   };
-  const int64_t height = part(image.height), width = part(image.width);
-  const int64_t top = random.below(image.height - height + 1);
-  return {top, random.below(image.width - width + 1), height, width};
+  return box_within(image, {part(image.height), part(image.width)}, random);
 }
 
 std::string CutMix::Params::check() const {
@@ -45,6 +43,10 @@ std::string CutMix::Params::check() const {
               ? "uniform_sampling: must be false with length, whose boxes are within the image\n"
               : "") +
          check_start("start", start);
+}
+
+void CutMix::fit_start(State& state) {
+  warn_if_never(state, "algorithms.cutmix.start", params_.start);
 }
 
 void CutMix::after_dataloader(State& state) {

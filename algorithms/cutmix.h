@@ -14,14 +14,14 @@
 namespace composer {
 
 /// Images [N, C, H, W] with `box` taken from images[partner]. partners: int64 [N].
-at::Tensor cutmix(const at::Tensor& images, const at::Tensor& partners, const ImageBox& box);
+at::Tensor cutmix(const at::Tensor& images, const at::Tensor& partners, const Box& box);
 
 /// A box that leaves the share `lambda` of the image, less what clipping takes away.
-ImageBox cutmix_box(ImageSize image, double lambda, bool uniform_sampling, Random& random);
+Box cutmix_box(ImageSize image, double lambda, bool uniform_sampling, Random& random);
 
 /// A box of `length` times height and width of the image, rounded down but at least one pixel,
 /// anywhere within it.
-ImageBox fixed_box(ImageSize image, double length, Random& random);
+Box fixed_box(ImageSize image, double length, Random& random);
 
 /// One box for the whole batch. The partner's label weighs what the box, clipped, has of the area.
 /// The loss gets both classes and needs no dense target.
@@ -52,6 +52,7 @@ class CutMix : public Algorithm {
 
   explicit CutMix(Params params);
 
+  void fit_start(State& state) override;
   void after_dataloader(State& state) override;
 
  private:

@@ -6,9 +6,9 @@
 
 namespace composer {
 
-at::Tensor cutout(const at::Tensor& images, const std::vector<ImageBox>& holes) {
+at::Tensor cutout(const at::Tensor& images, const std::vector<Box>& holes) {
   auto cut = images.clone();
-  for (const auto& hole : holes) hole.of(cut).zero_();
+  for (const auto& hole : holes) part_of(cut, hole).zero_();
   return cut;
 }
 
@@ -18,7 +18,7 @@ void Cutout::after_dataloader(State& state) {
   const auto size = size_of(images);
   const auto side =
       static_cast<int64_t>(static_cast<double>(std::min(size.height, size.width)) * params_.length);
-  std::vector<ImageBox> holes(static_cast<size_t>(params_.num_holes));
+  std::vector<Box> holes(static_cast<size_t>(params_.num_holes));
   for (auto& hole : holes) hole = random_box(size, {side, side}, params_.uniform_sampling, random);
   images = cutout(images, holes);
 }

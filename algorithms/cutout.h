@@ -13,7 +13,7 @@
 namespace composer {
 
 /// Images [N, C, H, W] with zeros in the boxes.
-at::Tensor cutout(const at::Tensor& images, const std::vector<ImageBox>& holes);
+at::Tensor cutout(const at::Tensor& images, const std::vector<Box>& holes);
 
 /// The same squares for the whole batch, at another place each batch. Zero is the mean colour, as
 /// images are normalised.
@@ -25,8 +25,9 @@ class Cutout : public Algorithm {
     bool uniform_sampling = false;
 
     void fields(auto&& f) {
-      f("num_holes", num_holes, "squares in each image; they may overlap", at_least(1));
-      f("length", length, "side of a square, as a share of the image's shorter side", in(0.0, 1.0));
+      f("num_holes", num_holes, "squares in each image; they may overlap", in(1, 1000));
+      f("length", length, "side of a square, as a share of the image's shorter side", above(0.0),
+        in(0.0, 1.0));
       f("uniform_sampling", uniform_sampling,
         "all pixels are equally often in a square, whose centre may lie outside");
     }

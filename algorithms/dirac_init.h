@@ -3,6 +3,9 @@
 // arXiv:1706.00388; partial as in Jordan 2024, arXiv:2404.00498).
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "composer/algorithm.h"
 #include "composer/network/layers.h"
 #include "composer/recipe/compatibility.h"

@@ -15,18 +15,25 @@ void compute_ema(const std::vector<at::Tensor>& averages, const std::vector<at::
 }
 
 std::string Ema::Params::check() const {
-  const bool counted = half_life.unit == TimeUnit::epoch || half_life.unit == TimeUnit::batch;
-  const char* half = counted ? "" : "half_life: must be in ep or ba\n";
-  const char* interval = counted && update_interval && update_interval->unit != half_life.unit
-                             ? "update_interval: must be in the unit of half_life\n"
-                             : "";
-  return std::string(half) + interval + check_start("ema_start", ema_start);
+  auto problems = check_ep_or_ba("half_life", half_life);
+  if (problems.empty() && update_interval && update_interval->unit != half_life.unit)
+    problems = "update_interval: must be in the unit of half_life\n";
+  if (train_with_ema_weights)
+    problems +=
+        "train_with_ema_weights: must be false: training goes on from its own weights; lookahead "
+        "goes on from an average\n";
+  return problems + check_start("ema_start", ema_start);
 }
 
 Ema::Ema(const Params& params)
     : params_(params),
       interval_(params.update_interval.value_or(Time{1, params.half_life.unit})),
       decay_(ema_decay(params.half_life.value, interval_.value)) {}
+
+void Ema::fit_start(State& state) {
+  warn_if_never(state, "algorithms.ema.ema_start", params_.ema_start);
+  warn_if_longer(state, "algorithms.ema.update_interval", interval_);
+}
 
 void Ema::update(State& state, bool epoch_end) {
   if (!state.schedule.due(interval_, state.time, epoch_end)) return;

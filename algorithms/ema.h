@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "algorithms/weight_copy.h"
@@ -31,6 +32,7 @@ class Ema : public Algorithm {
     Time half_life{100, TimeUnit::batch};
     std::optional<Time> update_interval = std::nullopt;
     Time ema_start{0, TimeUnit::duration};
+    bool train_with_ema_weights = false;
 
     void fields(auto&& f) {
       f("half_life", half_life, "after this long a step's weights count one half; in ep or ba",
@@ -39,6 +41,8 @@ class Ema : public Algorithm {
         "how often the average takes in the weights, in the unit of half_life; none: 1 of it",
         above(0));
       f("ema_start", ema_start, "when the average begins, as a copy of the weights", at_least(0));
+      f("train_with_ema_weights", train_with_ema_weights,
+        "for old recipes: must be false, as training goes on from its own weights");
     }
     std::string check() const;
   };
@@ -52,6 +56,7 @@ class Ema : public Algorithm {
   /// After all that changes weights on batch_end and epoch_end.
   Order order() const override { return Order::first; }
 
+  void fit_start(State& state) override;
   void batch_end(State& state) override { update(state, false); }
   void epoch_end(State& state) override { update(state, true); }
   void eval_start(State& state) override { swap_in(state); }

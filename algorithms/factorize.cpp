@@ -7,17 +7,10 @@
 #include <typeinfo>
 
 #include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/logging/logger.h"
 #include "composer/state.h"
 
 namespace composer {
 namespace {
-
-int64_t rank_of(double latent, int64_t in, int64_t out) {
-  const double wanted = latent >= 1 ? latent : latent * static_cast<double>(std::min(in, out));
-  return std::max<int64_t>(static_cast<int64_t>(wanted), 1);
-}
 
 /// The weights' share of both factors, and the bias, if there is one.
 template <class T>
@@ -35,7 +28,7 @@ std::shared_ptr<Layer> filled(std::shared_ptr<T> first, std::shared_ptr<T> secon
 
 std::shared_ptr<Layer> split(const Conv2d& conv, const Factorize::Params& params) {
   const auto& o = conv.options();
-  const int64_t rank = rank_of(params.latent_channels, o.in_channels, o.out_channels);
+  const int64_t rank = inner_width(params.latent_channels, std::min(o.in_channels, o.out_channels));
   const int64_t fan_in = o.in_channels * o.kernel[0] * o.kernel[1];
   const bool fits = params.factorize_convs && o.groups == 1 &&
                     std::min(o.in_channels, o.out_channels) >= params.min_channels &&
@@ -45,7 +38,7 @@ std::shared_ptr<Layer> split(const Conv2d& conv, const Factorize::Params& params
 
 std::shared_ptr<Layer> split(const Linear& linear, const Factorize::Params& params) {
   const int64_t out = linear.weight.size(0), in = linear.weight.size(1);
-  const int64_t rank = rank_of(params.latent_features, in, out);
+  const int64_t rank = inner_width(params.latent_features, std::min(in, out));
   const bool fits = params.factorize_linears && std::min(in, out) >= params.min_features &&
                     rank <= largest_useful_rank(in, out);
   return fits ? factorized(linear, rank) : nullptr;
@@ -101,10 +94,7 @@ std::vector<Replacement> apply_factorization(Block& model, const Factorize::Para
 
 void Factorize::init(State& state) {
   replacements_ = apply_factorization(*state.model, params_);
-  log::info("factorize: split " + std::to_string(replacements_.size()) + " layers");
-  state.logger->log("factorize/num_factorized_layers", static_cast<double>(replacements_.size()));
+  log_count(state, "factorize/num_factorized_layers", "factorize: split", "layers");
 }
-
-std::vector<std::string> Factorize::report() const { return lines(replacements_); }
 
 }  // namespace composer

@@ -6,12 +6,11 @@
 #include <ATen/ATen.h>
 
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "algorithms/replaced_layers.h"
-#include "composer/algorithm.h"
+#include "algorithms/surgery.h"
 #include "composer/network/surgery.h"
 #include "composer/recipe/params.h"
 
@@ -30,7 +29,7 @@ std::shared_ptr<Layer> factorized(const Conv2d& conv, int64_t rank);
 /// "0": to `rank` features, without bias; "1": to the original's features, with its bias.
 std::shared_ptr<Layer> factorized(const Linear& linear, int64_t rank);
 
-class Factorize : public Algorithm {
+class Factorize : public Surgery {
  public:
   struct Params {
     bool factorize_convs = true;
@@ -55,6 +54,10 @@ class Factorize : public Algorithm {
         "outputs",
         above(0));
     }
+    std::string check() const {
+      return check_width("latent_channels", latent_channels) +
+             check_width("latent_features", latent_features);
+    }
   };
 
   explicit Factorize(Params params) : params_(params) {}
@@ -63,11 +66,9 @@ class Factorize : public Algorithm {
   Order order() const override { return Order::first; }
 
   void init(State& state) override;
-  std::vector<std::string> report() const override;
 
  private:
   Params params_;
-  std::vector<Replacement> replacements_;
 };
 
 /// Splits every layer that is wide enough and gets cheaper by it; not convolutions in groups.

@@ -6,7 +6,6 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
-#include "composer/logging/logger.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -49,10 +48,17 @@ std::vector<Replacement> apply_ghost_batchnorm(Block& model, int64_t ghost_batch
 
 void GhostBatchNorm::init(State& state) {
   replacements_ = apply_ghost_batchnorm(*state.model, params_.ghost_batch_size);
-  log::info("ghost_batchnorm: replaced " + std::to_string(replacements_.size()) + " layers");
-  state.logger->log("ghost_batchnorm/num_new_layers", static_cast<double>(replacements_.size()));
+  log_count(state, "ghost_batchnorm/num_new_layers", "ghost_batchnorm: replaced", "layers");
 }
 
-std::vector<std::string> GhostBatchNorm::report() const { return lines(replacements_); }
+void GhostBatchNorm::fit_start(State& state) {
+  const int64_t microbatches = std::max(state.grad_accum, state.updates);
+  const int64_t samples = (state.schedule.batch_size + microbatches - 1) / microbatches;
+  if (ghost_batches(samples, params_.ghost_batch_size) == 1)
+    log::warn(
+        "algorithms.ghost_batchnorm.ghost_batch_size: " + std::to_string(params_.ghost_batch_size) +
+        " has no effect: the network gets no more samples than " + std::to_string(samples) +
+        " at once");
+}
 
 }  // namespace composer

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/algorithm.h"
+#include "algorithms/surgery.h"
 #include "composer/network/layers.h"
 #include "composer/network/surgery.h"
 #include "composer/recipe/params.h"
@@ -34,7 +34,7 @@ class GhostBatchNorm2d : public BatchNorm2d {
   int64_t ghost_batch_size_;
 };
 
-class GhostBatchNorm : public Algorithm {
+class GhostBatchNorm : public Surgery {
  public:
   struct Params {
     int64_t ghost_batch_size = 32;
@@ -48,11 +48,10 @@ class GhostBatchNorm : public Algorithm {
   explicit GhostBatchNorm(Params params) : params_(params) {}
 
   void init(State& state) override;
-  std::vector<std::string> report() const override;
+  void fit_start(State& state) override;
 
  private:
   Params params_;
-  std::vector<Replacement> replacements_;
 };
 
 /// Puts a GhostBatchNorm2d in place of every BatchNorm2d. Weights, buffers and their names stay.

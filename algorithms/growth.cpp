@@ -9,4 +9,11 @@ double grown_scale(double elapsed, double initial, double delay, double finetune
   return initial + (1 - initial) * past_delay / growing;
 }
 
+std::string check_shares(double delay_fraction, double finetune_fraction) {
+  constexpr double rounding = 1e-9;
+  return delay_fraction + finetune_fraction <= 1 + rounding
+             ? ""
+             : "delay_fraction + finetune_fraction must be at most 1\n";
+}
+
 }  // namespace composer

@@ -35,7 +35,10 @@ class LayerFreezing : public Algorithm {
         in(0.0, 1.0));
       f("freeze_level", freeze_level,
         "share of the layers that is frozen at the end of training; the last one never is",
-        in(0.0, 1.0));
+        above(0.0), in(0.0, 1.0));
+    }
+    std::string check() const {
+      return freeze_start < 1 ? "" : "freeze_start: must be below 1: no layer would ever freeze\n";
     }
   };
 

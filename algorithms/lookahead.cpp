@@ -17,8 +17,7 @@ void look_back(const std::vector<at::Tensor>& slow, const std::vector<at::Tensor
 }
 
 std::string Lookahead::Params::check() const {
-  const bool counted = interval.unit == TimeUnit::batch || interval.unit == TimeUnit::epoch;
-  return (counted ? "" : "interval: must be in ba or ep\n") + check_start("start", start);
+  return check_ep_or_ba("interval", interval) + check_start("start", start);
 }
 
 Lookahead::Lookahead(const Params& params)
@@ -33,6 +32,11 @@ double Lookahead::kept(const State& state) const {
   if (params_.schedule == "constant") return 1 - params_.alpha;
   return std::pow(params_.decay, state.schedule.batches(params_.interval)) *
          std::pow(state.elapsed(), 3);
+}
+
+void Lookahead::fit_start(State& state) {
+  warn_if_never(state, "algorithms.lookahead.start", params_.start);
+  warn_if_longer(state, "algorithms.lookahead.interval", params_.interval);
 }
 
 void Lookahead::batch_start(State& state) {

@@ -5,6 +5,8 @@
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "algorithms/weight_copy.h"
 #include "composer/recipe/compatibility.h"
@@ -36,7 +38,8 @@ class Lookahead : public Algorithm {
         "constant: slow weights move by alpha; cubic: by 1 - decay^(batches in interval) * (share "
         "of the run that is done)^3, and at the end the network becomes the slow weights",
         one_of("constant", "cubic"));
-      f("alpha", alpha, "share of the way that slow weights move, with constant", in(0.0, 1.0));
+      f("alpha", alpha, "share of the way that slow weights move, with constant", above(0.0),
+        in(0.0, 1.0));
       f("decay", decay, "what slow weights keep a batch at the end of the run, with cubic",
         in(0.0, 1.0));
       f("buffers", buffers,
@@ -53,6 +56,7 @@ class Lookahead : public Algorithm {
   Order order() const override { return Order::last; }
 
   /// Not before: a method may still have filled weights from the first batch (whitening).
+  void fit_start(State& state) override;
   void batch_start(State& state) override;
   void batch_end(State& state) override { update(state, false); }
   void epoch_end(State& state) override { update(state, true); }

@@ -78,15 +78,13 @@ std::vector<Replacement> apply_low_precision_norm(Block& model) {
 
 void LowPrecisionNorm::init(State& state) {
   replacements_ = apply_low_precision_norm(*state.model);
-  if (replacements_.empty())
-    log::warn(
-        "low_precision_norm changes nothing: the model has batch normalisation only, which takes "
-        "16-bit images as they are");
-  else
-    log::info("low_precision_norm: replaced " + std::to_string(replacements_.size()) + " layers");
-  state.logger->log("low_precision_norm/num_new_layers", static_cast<double>(replacements_.size()));
+  const auto* metric = "low_precision_norm/num_new_layers";
+  if (!replacements_.empty())
+    return log_count(state, metric, "low_precision_norm: replaced", "layers");
+  log::warn(
+      "low_precision_norm changes nothing: the model has batch normalisation only, which takes "
+      "16-bit images as they are");
+  state.logger->log(metric, 0.0);
 }
-
-std::vector<std::string> LowPrecisionNorm::report() const { return lines(replacements_); }
 
 }  // namespace composer

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/algorithm.h"
+#include "algorithms/surgery.h"
 #include "composer/network/norm_layers.h"
 #include "composer/network/surgery.h"
 #include "composer/recipe/compatibility.h"
@@ -36,15 +36,11 @@ class LowPrecisionGroupNorm : public GroupNorm {
 
 /// Batch normalisation reads and writes 16 bits anyhow: where a model has nothing else, a warning
 /// says that nothing changes.
-class LowPrecisionNorm : public Algorithm {
+class LowPrecisionNorm : public Surgery {
  public:
   static Compatibility compatibility();
 
   void init(State& state) override;
-  std::vector<std::string> report() const override;
-
- private:
-  std::vector<Replacement> replacements_;
 };
 
 /// Puts a LowPrecisionLayerNorm or LowPrecisionGroupNorm in place of every LayerNorm or GroupNorm.

@@ -4,11 +4,11 @@
 
 namespace composer {
 
-NoOp::NoOp(int64_t num_classes) : num_classes_(num_classes) {
+ScalarModel::ScalarModel(int64_t num_classes) : num_classes_(num_classes) {
   weight = register_parameter("weight", at::full({}, 1.5));
 }
 
-at::Tensor NoOp::forward(const at::Tensor& input) {
+at::Tensor ScalarModel::forward(const at::Tensor& input) {
   return weight.expand({input.size(0), num_classes_});
 }
 
@@ -22,7 +22,7 @@ Compatibility NoOpModel::compatibility() {
 }
 
 void NoOpModel::init(State& state) {
-  state.model = std::make_shared<NoOp>(state.model->num_classes());
+  state.model = std::make_shared<ScalarModel>(state.model->num_classes());
 }
 
 std::vector<std::string> NoOpModel::report() const { return {"the whole model -> one number"}; }

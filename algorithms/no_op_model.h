@@ -2,7 +2,6 @@
 // a network is: loading, augmentation, the loop itself. No paper.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -13,9 +12,9 @@
 namespace composer {
 
 /// Says `weight`, its one parameter, a scalar, of every class of every image.
-class NoOp : public Model {
+class ScalarModel : public Model {
  public:
-  explicit NoOp(int64_t num_classes);
+  explicit ScalarModel(int64_t num_classes);
 
   at::Tensor forward(const at::Tensor& input) override;
   int64_t num_classes() const override { return num_classes_; }

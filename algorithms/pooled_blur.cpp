@@ -8,11 +8,7 @@
 #include <limits>
 #include <vector>
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define COMPOSER_CLONES __attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
-#else
-#define COMPOSER_CLONES
-#endif
+#include "composer/simd.h"
 
 namespace composer {
 namespace {
@@ -25,18 +21,18 @@ constexpr float lowest = -std::numeric_limits<float>::infinity();
 
 void widen(const float* from, float* to, int64_t n) { std::copy_n(from, n, to); }
 
-COMPOSER_CLONES void widen(const at::BFloat16* from, float* to, int64_t n) {
+COMPOSER_CLONES_AVX512 void widen(const at::BFloat16* from, float* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i)
     to[i] = std::bit_cast<float>(static_cast<uint32_t>(from[i].x) << 16);
 }
 
-COMPOSER_CLONES void widen(const uint8_t* from, int32_t* to, int64_t n) {
+COMPOSER_CLONES_AVX512 void widen(const uint8_t* from, int32_t* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = from[i];
 }
 
 void narrow(const float* from, float* to, int64_t n) { std::copy_n(from, n, to); }
 
-COMPOSER_CLONES void narrow(const float* from, at::BFloat16* to, int64_t n) {
+COMPOSER_CLONES_AVX512 void narrow(const float* from, at::BFloat16* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const auto bits = std::bit_cast<uint32_t>(from[i]);
     const uint32_t rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16;
@@ -44,13 +40,13 @@ COMPOSER_CLONES void narrow(const float* from, at::BFloat16* to, int64_t n) {
   }
 }
 
-COMPOSER_CLONES void narrow(const int32_t* from, uint8_t* to, int64_t n) {
+COMPOSER_CLONES_AVX512 void narrow(const int32_t* from, uint8_t* to, int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint8_t>(from[i]);
 }
 
 /// The largest of a, b, c, the first of equals; nan counts as largest. which: 0, 1 or 2.
-COMPOSER_CLONES void largest(const float* a, const float* b, const float* c, float* value,
-                             int32_t* which, int64_t n) {
+COMPOSER_CLONES_AVX512 void largest(const float* a, const float* b, const float* c, float* value,
+                                    int32_t* which, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const int32_t take_b = (b[i] > a[i]) | (b[i] != b[i]);
     const float ab = take_b != 0 ? b[i] : a[i];
@@ -61,21 +57,21 @@ COMPOSER_CLONES void largest(const float* a, const float* b, const float* c, flo
 }
 
 /// choice = 3 * row + (columns of that row).
-COMPOSER_CLONES void join_choice(int32_t* row, const int32_t* a, const int32_t* b, const int32_t* c,
-                                 int64_t n) {
+COMPOSER_CLONES_AVX512 void join_choice(int32_t* row, const int32_t* a, const int32_t* b,
+                                        const int32_t* c, int64_t n) {
   for (int64_t i = 0; i < n; ++i)
     row[i] = row[i] * 3 + (row[i] == 0 ? a[i] : row[i] == 1 ? b[i] : c[i]);
 }
 
-COMPOSER_CLONES void blur_three(const float* a, const float* b, const float* c, float* to,
-                                int64_t n) {
+COMPOSER_CLONES_AVX512 void blur_three(const float* a, const float* b, const float* c, float* to,
+                                       int64_t n) {
   for (int64_t i = 0; i < n; ++i) to[i] = 0.25f * (a[i] + c[i]) + 0.5f * b[i];
 }
 
 /// to += the gradients of the three pixels whose windows hold this one, where they chose it; first:
 /// the code of the window's first column. Padded rows.
-COMPOSER_CLONES void add_chosen(const float* gradient, const int32_t* choice, int32_t first,
-                                int64_t channels, float* to, int64_t n) {
+COMPOSER_CLONES_AVX512 void add_chosen(const float* gradient, const int32_t* choice, int32_t first,
+                                       int64_t channels, float* to, int64_t n) {
   const float *g1 = gradient + channels, *g2 = g1 + channels;
   const int32_t *c1 = choice + channels, *c2 = c1 + channels;
   for (int64_t i = 0; i < n; ++i) {

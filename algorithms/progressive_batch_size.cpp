@@ -36,11 +36,8 @@ int64_t updates_of(int64_t samples, int64_t batch_size) {
 }
 
 std::string ProgressiveBatchSize::Params::check() const {
-  constexpr double rounding = 1e-9;
   if (finetune_fraction == 1) return "finetune_fraction: must be below 1, to divide any batch\n";
-  return delay_fraction + finetune_fraction <= 1 + rounding
-             ? ""
-             : "delay_fraction + finetune_fraction must be at most 1\n";
+  return check_shares(delay_fraction, finetune_fraction);
 }
 
 void ProgressiveBatchSize::fit_start(State& state) {

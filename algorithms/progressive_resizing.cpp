@@ -33,17 +33,13 @@ at::Tensor resize_batch(const at::Tensor& images, ImageSize size, std::string_vi
 }
 
 std::string ProgressiveResizing::Params::check() const {
-  constexpr double rounding = 1e-9;
-  const char* sum = delay_fraction + finetune_fraction <= 1 + rounding
-                        ? ""
-                        : "delay_fraction + finetune_fraction must be at most 1\n";
   const char* targets =
       resize_targets ? "resize_targets: must be false: the target of a classification has no size"
                      : "";
   const char* loader = where == "loader" && mode == "crop"
                            ? "where: the loader does not crop; use mode: resize or where: device\n"
                            : "";
-  return std::string(sum) + loader + targets;
+  return check_shares(delay_fraction, finetune_fraction) + loader + targets;
 }
 
 double ProgressiveResizing::scale(double elapsed, const Params& params) {

@@ -6,6 +6,8 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "composer/algorithm.h"
 #include "composer/loader.h"
@@ -54,7 +56,7 @@ class ProgressiveResizing : public Algorithm {
   explicit ProgressiveResizing(Params params) : params_(std::move(params)) {}
 
   /// So that what others cut away or paste in is neither scaled back nor cropped out again.
-  Order order() const override { return Order::first; }
+  Order order() const override { return Order::early; }
 
   /// Share of the full side, in [initial_scale, 1], when the share `elapsed` of training is done.
   static double scale(double elapsed, const Params& params);

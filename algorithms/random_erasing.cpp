@@ -87,7 +87,7 @@ float erasure_noise(uint64_t key, uint64_t counter) {
 
 std::vector<Erasure> draw_erasures(const ErasureLaw& law, ImageSize image, int64_t sample,
                                    Random& random) {
-  const auto draw = [&](double area) -> ImageBox {
+  const auto draw = [&](double area) -> Box {
     const double widest = -std::log(law.min_aspect);
     for (int attempt = 0; attempt < 10; ++attempt) {
       const double erased = area * random.uniform(law.min_area, law.max_area);
@@ -95,8 +95,7 @@ std::vector<Erasure> draw_erasures(const ErasureLaw& law, ImageSize image, int64
       const auto height = static_cast<int64_t>(std::nearbyint(std::sqrt(erased * aspect)));
       const auto width = static_cast<int64_t>(std::nearbyint(std::sqrt(erased / aspect)));
       if (height >= image.height || width >= image.width) continue;
-      const int64_t top = random.below(image.height - height + 1);
-      return {top, random.below(image.width - width + 1), height, width};
+      return box_within(image, {height, width}, random);
     }
     return {};
   };

@@ -25,7 +25,7 @@ enum class Eraser {
 /// A rectangle of one image of a batch.
 struct Erasure {
   int64_t sample = 0;
-  ImageBox box;
+  Box box;
   uint64_t key = 0;  ///< the noise is a function of this, the place in the box and the channel
 };
 
@@ -81,7 +81,8 @@ class RandomErasing : public Algorithm {
         one_of("device", "loader"));
     }
     std::string check() const {
-      return law.min_area <= law.max_area ? "" : "min_area: must be at most max_area\n";
+      if (law.min_area > law.max_area) return "min_area: must be at most max_area\n";
+      return law.min_area < 1 ? "" : "min_area: must be below 1: no rectangle would fit\n";
     }
   };
 

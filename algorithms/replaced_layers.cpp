@@ -57,6 +57,17 @@ std::string SqueezeExciteConv::describe() const {
          std::to_string(squeeze.size(0)) + " channels";
 }
 
+std::string check_width(const std::string& key, double wanted) {
+  const bool whole = wanted == std::floor(wanted) && wanted <= 1e6;
+  return wanted < 1 || whole ? ""
+                             : key + ": must be a share below 1 or a whole number up to 1000000\n";
+}
+
+int64_t inner_width(double wanted, int64_t full) {
+  if (wanted < 1) wanted *= static_cast<double>(full);
+  return std::max<int64_t>(static_cast<int64_t>(wanted), 1);
+}
+
 std::shared_ptr<Conv2d> conv_of(Layer& layer) {
   if (const auto* gated = dynamic_cast<SqueezeExciteConv*>(&layer)) return gated->conv();
   return std::dynamic_pointer_cast<Conv2d>(layer.shared_from_this());

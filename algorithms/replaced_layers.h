@@ -39,6 +39,13 @@ class SqueezeExciteConv : public Layer {
   std::shared_ptr<Conv2d> conv_;
 };
 
+/// A line for Params::check() where `wanted`, the value of `key`, is no share below 1 and no whole
+/// number up to a million; else "".
+std::string check_width(const std::string& key, double wanted);
+
+/// `wanted` channels or features, below 1 a share of `full`; rounded down but at least one.
+int64_t inner_width(double wanted, int64_t full);
+
 /// The convolution that `layer` is or puts gates on, or null.
 std::shared_ptr<Conv2d> conv_of(Layer& layer);
 

@@ -80,7 +80,10 @@ Batch select_by_loss(const Batch& batch, const at::Tensor& losses, const at::Ten
 }
 
 std::string SelectiveBackprop::Params::check() const {
-  return start < end ? "" : "end: must be above start\n";
+  std::string problems = start < end ? "" : "end: must be above start\n";
+  problems += keep < 1 ? "" : "keep: must be below 1: nothing would be left out\n";
+  problems += interrupt != 1 ? "" : "interrupt: must not be 1: every batch would be left whole\n";
+  return problems;
 }
 
 bool SelectiveBackprop::active(double elapsed, int64_t batch_in_epoch, const Params& params) {

@@ -5,6 +5,7 @@
 
 #include <ATen/ATen.h>
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -43,7 +44,7 @@ class SelectiveBackprop : public Algorithm {
     void fields(auto&& f) {
       f("start", start, "share of training after which samples are left out", in(0.0, 1.0));
       f("end", end, "share of training from which on all samples count again", in(0.0, 1.0));
-      f("keep", keep, "share of each batch that is trained on", in(0.0, 1.0), above(0.0));
+      f("keep", keep, "share of each batch that is trained on; below 1", in(0.0, 1.0), above(0.0));
       f("scale_factor", scale_factor,
         "side of the images of the extra forward pass, as a share of the full one", in(0.0, 1.0),
         above(0.0));
@@ -58,7 +59,7 @@ class SelectiveBackprop : public Algorithm {
   /// Whether samples are left out when the share `elapsed` of training is done.
   static bool active(double elapsed, int64_t batch_in_epoch, const Params& params);
 
-  Order order() const override { return Order::first; }
+  Order order() const override { return Order::early; }
 
   void after_dataloader(State& state) override;
   /// The share of a batch that is trained on, unless it is one that is left whole.

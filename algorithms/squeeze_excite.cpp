@@ -4,20 +4,9 @@
 #include <map>
 
 #include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/logging/logger.h"
 #include "composer/state.h"
 
 namespace composer {
-namespace {
-
-int64_t latent(const Conv2d& conv, double latent_channels) {
-  const auto channels = static_cast<double>(conv.options().out_channels);
-  const double wanted = latent_channels >= 1 ? latent_channels : latent_channels * channels;
-  return std::max<int64_t>(static_cast<int64_t>(wanted), 1);
-}
-
-}  // namespace
 
 std::vector<Replacement> apply_squeeze_excite(Block& model, const SqueezeExcite::Params& params,
                                               uint64_t seed) {
@@ -36,8 +25,9 @@ std::vector<Replacement> apply_squeeze_excite(Block& model, const SqueezeExcite:
         if (conv == nullptr) return nullptr;
         const int64_t in =
             in_channels.try_emplace(&layer, conv->options().in_channels).first->second;
-        if (std::min(in, conv->options().out_channels) < params.min_channels) return nullptr;
-        return std::make_shared<SqueezeExciteConv>(conv, latent(*conv, params.latent_channels),
+        const int64_t out = conv->options().out_channels;
+        if (std::min(in, out) < params.min_channels) return nullptr;
+        return std::make_shared<SqueezeExciteConv>(conv, inner_width(params.latent_channels, out),
                                                    seed, index++);
       });
   if (replacements.empty())
@@ -50,11 +40,8 @@ std::vector<Replacement> apply_squeeze_excite(Block& model, const SqueezeExcite:
 
 void SqueezeExcite::init(State& state) {
   replacements_ = apply_squeeze_excite(*state.model, params_, state.seed);
-  log::info("squeeze_excite: gated " + std::to_string(replacements_.size()) + " convolutions");
-  state.logger->log("squeeze_excite/num_squeeze_excite_layers",
-                    static_cast<double>(replacements_.size()));
+  log_count(state, "squeeze_excite/num_squeeze_excite_layers", "squeeze_excite: gated",
+            "convolutions");
 }
-
-std::vector<std::string> SqueezeExcite::report() const { return lines(replacements_); }
 
 }  // namespace composer

@@ -4,18 +4,16 @@
 
 #include <ATen/ATen.h>
 
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "algorithms/replaced_layers.h"
-#include "composer/algorithm.h"
+#include "algorithms/surgery.h"
 #include "composer/network/surgery.h"
 #include "composer/recipe/params.h"
 
 namespace composer {
 
-class SqueezeExcite : public Algorithm {
+class SqueezeExcite : public Surgery {
  public:
   struct Params {
     double latent_channels = 64;
@@ -28,6 +26,7 @@ class SqueezeExcite : public Algorithm {
       f("min_channels", min_channels,
         "convolutions with fewer input or output channels are left alone", at_least(1));
     }
+    std::string check() const { return check_width("latent_channels", latent_channels); }
   };
 
   explicit SqueezeExcite(Params params) : params_(params) {}
@@ -36,11 +35,9 @@ class SqueezeExcite : public Algorithm {
   Order order() const override { return Order::last; }
 
   void init(State& state) override;
-  std::vector<std::string> report() const override;
 
  private:
   Params params_;
-  std::vector<Replacement> replacements_;
 };
 
 /// Puts a SqueezeExciteConv in place of every convolution with enough channels. Names of weights

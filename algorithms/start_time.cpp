@@ -1,12 +1,32 @@
 #include "algorithms/start_time.h"
 
+#include "composer/logging/log.h"
 #include "composer/state.h"
 
 namespace composer {
+namespace {
+
+/// 0 in a run whose length is not known in batches.
+double share_of_run(const State& state, const Time& time) {
+  if (time.unit == TimeUnit::duration) return time.value;
+  const auto total = state.schedule.total_batches();
+  return total ? state.schedule.batches(time) / static_cast<double>(*total) : 0;
+}
+
+}  // namespace
 
 bool reached(const State& state, const Time& time) {
   if (time.unit == TimeUnit::duration) return state.elapsed() >= time.value;
   return static_cast<double>(state.time.batch) >= state.schedule.batches(time);
+}
+
+void warn_if_never(const State& state, const std::string& key, const Time& time) {
+  if (share_of_run(state, time) >= 1)
+    log::warn(key + ": " + time.str() + " is not before the end of the run: it has no effect");
+}
+
+void warn_if_longer(const State& state, const std::string& key, const Time& time) {
+  if (share_of_run(state, time) > 1) log::warn(key + ": " + time.str() + " is longer than the run");
 }
 
 std::string check_start(const std::string& key, const Time& time) {
@@ -14,6 +34,11 @@ std::string check_start(const std::string& key, const Time& time) {
   return time.unit == TimeUnit::second ? key + ": must be in ep, ba, sp or dur\n"
          : too_late                    ? key + ": must be at most 1dur\n"
                                        : "";
+}
+
+std::string check_ep_or_ba(const std::string& key, const Time& time) {
+  const bool counted = time.unit == TimeUnit::epoch || time.unit == TimeUnit::batch;
+  return counted ? "" : key + ": must be in ep or ba\n";
 }
 
 }  // namespace composer

@@ -17,11 +17,13 @@ Random random_of(const DepthDraws& draws, int64_t index) {
                 static_cast<uint64_t>(draws.state->time.batch));
 }
 
-/// The share of their rates that blocks have in evaluation. Weights from a file, which do not say
-/// how long they were trained, are taken as those of the end.
-double ramp_of_evaluation(const DepthDraws& draws) {
-  const bool from_file = draws.state->optimizer == nullptr && draws.state->time.batch == 0;
-  return from_file ? 1 : StochasticDepth::ramp(*draws.state, draws.warmup);
+/// The share of their rates that blocks have. Weights of which no run says how long they were
+/// trained, as those from a file, are taken as those of the end.
+double ramp_of(const DepthDraws* draws, bool training) {
+  if (draws == nullptr) return 1;
+  const State& state = *draws->state;
+  const bool from_file = !training && state.optimizer == nullptr && state.time.batch == 0;
+  return from_file ? 1 : StochasticDepth::ramp(state, draws->warmup);
 }
 
 std::string rounded(double rate) {
@@ -30,10 +32,19 @@ std::string rounded(double rate) {
   return text;
 }
 
+/// float32 [samples, 1, 1, 1]: 0 where the branch is dropped, else 1.
+at::Tensor kept_samples(Random random, int64_t first_sample, int64_t samples, double rate) {
+  for (int64_t i = 0; i < first_sample; ++i) random.uniform();
+  auto kept = at::empty({samples, 1, 1, 1}, at::kFloat);
+  for (auto* value = kept.data_ptr<float>(); samples > 0; --samples)
+    *value++ = random.uniform() < rate ? 0.0f : 1.0f;
+  return kept;
+}
+
 }  // namespace
 
 StochasticBlock::StochasticBlock(std::shared_ptr<ResidualBlock> original, Draw draw, double rate,
-                                 int64_t index, std::shared_ptr<const DepthDraws> draws)
+                                 int64_t index, std::weak_ptr<const DepthDraws> draws)
     : original_(std::move(original)),
       draw_(draw),
       rate_(rate),
@@ -72,27 +83,19 @@ at::Tensor StochasticBlock::joined(at::Tensor branch, const at::Tensor& input) {
   return branch.add_(shortcut(input)).relu_();
 }
 
-at::Tensor StochasticBlock::kept_samples(int64_t samples, double rate) const {
-  auto random = random_of(*draws_, index_);
-  for (int64_t i = 0; i < draws_->state->first_sample; ++i) random.uniform();
-  auto kept = at::empty({samples, 1, 1, 1}, at::kFloat);
-  for (auto* value = kept.data_ptr<float>(); samples > 0; --samples)
-    *value++ = random.uniform() < rate ? 0.0f : 1.0f;
-  return kept;
-}
-
 at::Tensor StochasticBlock::forward(const at::Tensor& input) {
   hand_on_replaced_layers();
-  const double rate = rate_ * (is_training() ? StochasticDepth::ramp(*draws_->state, draws_->warmup)
-                                             : ramp_of_evaluation(*draws_));
+  const auto draws = draws_.lock();
+  const double rate = rate_ * ramp_of(draws.get(), is_training());
   if (rate == 0) return ResidualBlock::forward(input);
-  if (!is_training()) return joined(residual(input).mul(1 - rate), input);
+  if (!is_training() || draws == nullptr) return joined(residual(input).mul(1 - rate), input);
+  auto random = random_of(*draws, index_);
   if (draw_ == Draw::sample) {
     const auto branch = residual(input);
-    const auto kept = kept_samples(input.size(0), rate).to(branch.options(), /*non_blocking=*/true);
-    return joined(branch.mul(kept), input);
+    const auto kept = kept_samples(random, draws->state->first_sample, input.size(0), rate);
+    return joined(branch.mul(kept.to(branch.options(), /*non_blocking=*/true)), input);
   }
-  const bool dropped = random_of(*draws_, index_).uniform() < rate;
+  const bool dropped = random.uniform() < rate;
   return dropped ? without_residual(input) : ResidualBlock::forward(input);
 }
 
@@ -114,7 +117,7 @@ double StochasticDepth::ramp(const State& state, const Time& warmup) {
 }
 
 std::vector<Replacement> apply_stochastic_depth(Block& model, const StochasticDepth::Params& params,
-                                                std::shared_ptr<const DepthDraws> draws) {
+                                                const std::weak_ptr<const DepthDraws>& draws) {
   const auto block_of = [](Layer& layer) {
     auto block = std::dynamic_pointer_cast<ResidualBlock>(layer.shared_from_this());
     return dynamic_cast<StochasticBlock*>(&layer) == nullptr ? block : nullptr;
@@ -149,21 +152,20 @@ StochasticDepth::StochasticDepth(Params params) : params_(std::move(params)) {
 }
 
 void StochasticDepth::init(State& state) {
-  const DepthDraws draws{.state = &state, .warmup = params_.drop_warmup};
-  replacements_ =
-      apply_stochastic_depth(*state.model, params_, std::make_shared<DepthDraws>(draws));
-  log::info("stochastic_depth: " + std::to_string(replacements_.size()) +
-            " residual blocks may be dropped");
-  state.logger->log("stochastic_depth/num_stochastic_layers",
-                    static_cast<double>(replacements_.size()));
+  draws_ = std::make_shared<DepthDraws>(DepthDraws{.state = &state, .warmup = params_.drop_warmup});
+  replacements_ = apply_stochastic_depth(*state.model, params_, draws_);
+  log_count(state, "stochastic_depth/num_stochastic_layers",
+            "stochastic_depth:", "residual blocks may be dropped");
+}
+
+void StochasticDepth::fit_start(State& state) {
+  warn_if_longer(state, "algorithms.stochastic_depth.drop_warmup", params_.drop_warmup);
 }
 
 void StochasticDepth::after_dataloader(State& state) {
   state.logger->log("stochastic_depth/drop_rate",
                     params_.drop_rate * ramp(state, params_.drop_warmup));
 }
-
-std::vector<std::string> StochasticDepth::report() const { return lines(replacements_); }
 
 std::vector<std::pair<std::string, double>> StochasticDepth::planned(const State& state) const {
   return {{"stochastic_depth/drop_rate", params_.drop_rate * ramp(state, params_.drop_warmup)}};

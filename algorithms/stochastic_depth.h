@@ -8,17 +8,18 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
-#include "composer/algorithm.h"
+#include "algorithms/surgery.h"
 #include "composer/network/layer.h"
 #include "composer/network/surgery.h"
 #include "composer/recipe/params.h"
 
 namespace composer {
 
-/// What all blocks of a network draw by.
+/// What all blocks of a network draw by, for as long as somebody keeps it; that must not be longer
+/// than the State.
 struct DepthDraws {
   const State* state;                  ///< whose seed, time.batch and first_sample key the draws
   Time warmup{0, TimeUnit::duration};  ///< in which the rates grow to their values
@@ -29,14 +30,15 @@ struct DepthDraws {
 ///   training: relu(shortcut(x)) with probability p (x itself where the shortcut is the identity,
 ///     as x comes from a ReLU), else relu(residual(x) + shortcut(x)); one draw for the batch, or
 ///     one for each sample;
-///   evaluation: relu((1 - p) * residual(x) + shortcut(x)).
+///   evaluation, and training without DepthDraws: relu((1 - p) * residual(x) + shortcut(x)).
+/// Without DepthDraws p is the whole rate.
 class StochasticBlock : public ResidualBlock {
  public:
   enum class Draw { block, sample };
 
   /// index: of the block in the network; no two blocks share draws.
   StochasticBlock(std::shared_ptr<ResidualBlock> original, Draw draw, double rate, int64_t index,
-                  std::shared_ptr<const DepthDraws> draws);
+                  std::weak_ptr<const DepthDraws> draws);
 
   at::Tensor forward(const at::Tensor& input) override;
   at::Tensor residual(const at::Tensor& input) override { return original_->residual(input); }
@@ -48,16 +50,16 @@ class StochasticBlock : public ResidualBlock {
   void hand_on_replaced_layers();
   at::Tensor without_residual(const at::Tensor& input);
   at::Tensor joined(at::Tensor branch, const at::Tensor& input);
-  at::Tensor kept_samples(int64_t samples, double rate) const;
 
   std::shared_ptr<ResidualBlock> original_;
   Draw draw_;
   double rate_;
   int64_t index_;
-  std::shared_ptr<const DepthDraws> draws_;
+  std::weak_ptr<const DepthDraws> draws_;
 };
 
-class StochasticDepth : public Algorithm {
+/// The blocks draw until it is destroyed, which must be before the State that it got at init.
+class StochasticDepth : public Surgery {
  public:
   struct Params {
     std::string stochastic_method = "block";
@@ -89,9 +91,9 @@ class StochasticDepth : public Algorithm {
   explicit StochasticDepth(Params params);
 
   void init(State& state) override;
+  void fit_start(State& state) override;
   void after_dataloader(State& state) override;
 
-  std::vector<std::string> report() const override;
   std::vector<std::pair<std::string, double>> planned(const State& state) const override;
 
   /// Share of their rates that the blocks have at state.time: above 0 and below 1 in the warmup.
@@ -101,12 +103,12 @@ class StochasticDepth : public Algorithm {
 
  private:
   Params params_;
-  std::vector<Replacement> replacements_;
+  std::shared_ptr<const DepthDraws> draws_;
 };
 
 /// Puts a StochasticBlock in place of every ResidualBlock in a slot, all of them reading `draws`.
 /// Weights and their names stay. Throws UserError when there is no such block.
 std::vector<Replacement> apply_stochastic_depth(Block& model, const StochasticDepth::Params& params,
-                                                std::shared_ptr<const DepthDraws> draws);
+                                                const std::weak_ptr<const DepthDraws>& draws);
 
 }  // namespace composer

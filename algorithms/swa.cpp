@@ -28,10 +28,7 @@ void add_to_average(const std::vector<at::Tensor>& averages, const std::vector<a
 
 std::string Swa::Params::check() const {
   std::string problems;
-  const auto counts = [](const Time& time) {
-    return time.unit == TimeUnit::epoch || time.unit == TimeUnit::batch;
-  };
-  if (!counts(swa_start) && swa_start.unit != TimeUnit::duration)
+  if (swa_start.unit == TimeUnit::sample || swa_start.unit == TimeUnit::second)
     problems += "swa_start: must be in dur, ep or ba\n";
   if (swa_end.unit != swa_start.unit)
     problems += "swa_end: must be in the unit of swa_start\n";
@@ -39,7 +36,7 @@ std::string Swa::Params::check() const {
     problems += "swa_end: must be after swa_start\n";
   if (swa_end.unit == TimeUnit::duration && swa_end.value > 1)
     problems += "swa_end: must be at most 1dur\n";
-  if (!counts(update_interval)) problems += "update_interval: must be in ep or ba\n";
+  problems += check_ep_or_ba("update_interval", update_interval);
   if (schedule_swa_lr)
     problems +=
         "schedule_swa_lr: must be false: give the learning rate after swa_start by a scheduler\n";
@@ -107,17 +104,15 @@ StateDict Swa::state_dict() const {
 
 void Swa::load_state_dict(const StateDict& state) {
   const auto number = [&](const char* name) {
-    const auto found = state.values.find(name);
-    const auto* value =
-        found == state.values.end() ? nullptr : std::get_if<int64_t>(&found->second);
+    const auto* value = state.find<int64_t>(name);
     if (value == nullptr)
       throw UserError(std::string("algorithms.swa: the checkpoint has no number '") + name + "'");
     return *value;
   };
   average_.load(state);
   events_ = number("events"), count_ = number("count");
-  const auto finished = state.values.find("finished");
-  finished_ = finished != state.values.end() && finished->second == StateDict::Value(true);
+  const auto* finished = state.find<bool>("finished");
+  finished_ = finished != nullptr && *finished;
 }
 
 }  // namespace composer

@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include <string>
 #include <vector>
 
 #include "algorithms/weight_copy.h"
@@ -25,6 +26,9 @@ class Swa : public Algorithm {
     Time swa_end{0.97, TimeUnit::duration};
     Time update_interval{1, TimeUnit::epoch};
     bool schedule_swa_lr = false;
+    std::string anneal_strategy = "linear";
+    int64_t anneal_steps = 10;
+    std::optional<double> swa_lr = std::nullopt;
 
     void fields(auto&& f) {
       f("swa_start", swa_start, "when averaging begins; in dur, ep or ba", at_least(0));
@@ -36,6 +40,10 @@ class Swa : public Algorithm {
         "how often the average takes in the parameters; in ep or ba", above(0));
       f("schedule_swa_lr", schedule_swa_lr,
         "false: learning rates are the business of the schedulers");
+      f("anneal_strategy", anneal_strategy, "for old recipes: of schedule_swa_lr only",
+        one_of("linear", "cos"));
+      f("anneal_steps", anneal_steps, "for old recipes: of schedule_swa_lr only", at_least(0));
+      f("swa_lr", swa_lr, "for old recipes: of schedule_swa_lr only", at_least(0));
     }
     std::string check() const;
   };

@@ -33,8 +33,8 @@ at::Tensor mean_over_views(const Classify& classify, const at::Tensor& images,
   const auto padded = at::reflection_pad2d(images, {shift, shift, shift, shift});
   at::Tensor shifted;
   for (const int64_t offset : {int64_t{0}, 2 * shift}) {
-    const auto window = ImageBox{offset, offset, height, width}.of(padded).contiguous(
-        images.suggest_memory_format());
+    const auto window =
+        part_of(padded, {offset, offset, height, width}).contiguous(images.suggest_memory_format());
     const auto mean = with_mirror(classify, window, classify(window));
     shifted = shifted.defined() ? (shifted + mean) * 0.5 : mean;
   }

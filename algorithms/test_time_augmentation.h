@@ -39,7 +39,7 @@ class TestTimeAugmentation : public Algorithm {
       f("shift", shift, "how far the windows of level 2 are shifted both ways, in pixels",
         at_least(1));
       f("share", share, "of each batch only the least confident share has more views than one",
-        in(0.0, 1.0));
+        above(0.0), in(0.0, 1.0));
     }
   };
 

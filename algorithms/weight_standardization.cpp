@@ -6,7 +6,6 @@
 #include "algorithms/replaced_layers.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
-#include "composer/logging/logger.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -86,10 +85,8 @@ std::vector<Replacement> apply_weight_standardization(Block& model, int64_t igno
 
 void WeightStandardization::init(State& state) {
   replacements_ = apply_weight_standardization(*state.model, params_.n_last_layers_ignore);
-  state.logger->log("weight_standardization/num_weights_standardized",
-                    static_cast<double>(replacements_.size()));
+  log_count(state, "weight_standardization/num_weights_standardized",
+            "weight_standardization: standardised", "convolutions");
 }
-
-std::vector<std::string> WeightStandardization::report() const { return lines(replacements_); }
 
 }  // namespace composer

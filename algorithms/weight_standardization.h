@@ -8,9 +8,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "composer/algorithm.h"
+#include "algorithms/surgery.h"
 #include "composer/network/layers.h"
 #include "composer/network/surgery.h"
 #include "composer/recipe/params.h"
@@ -36,7 +37,7 @@ class StandardizedConv2d : public Conv2d {
 };
 
 /// Runs last at init, so that it sees the convolutions that surgery put in place.
-class WeightStandardization : public Algorithm {
+class WeightStandardization : public Surgery {
  public:
   struct Params {
     int64_t n_last_layers_ignore = 0;
@@ -51,11 +52,9 @@ class WeightStandardization : public Algorithm {
 
   Order order() const override { return Order::last; }
   void init(State& state) override;
-  std::vector<std::string> report() const override;
 
  private:
   Params params_;
-  std::vector<Replacement> replacements_;
 };
 
 /// Standardises the weights of all convolutions but the last `ignored` ones, and but those whose

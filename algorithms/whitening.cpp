@@ -3,10 +3,10 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "algorithms/replaced_layers.h"
 #include "composer/error.h"
+#include "composer/logging/log.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -26,11 +26,17 @@ std::pair<Conv2d*, std::string> first_conv(Block& block, const std::string& pref
   return {nullptr, ""};
 }
 
+void refuse_groups(const Conv2d& conv) {
+  if (conv.options().groups != 1)
+    throw UserError("algorithms.whitening: the first convolution has groups; it must have one");
+}
+
 /// The same, its weight no longer trained.
 std::pair<Conv2d*, std::string> frozen_first_conv(Block& model) {
   auto found = first_conv(model, "");
   if (found.first == nullptr)
     throw UserError("algorithms.whitening: the model has no convolution; remove it");
+  refuse_groups(*found.first);
   found.first->weight.requires_grad_(false);
   return found;
 }
@@ -56,9 +62,8 @@ at::Tensor whitening_filters(const at::Tensor& images, std::array<int64_t, 2> ke
 }
 
 void whiten(Conv2d& conv, const at::Tensor& images, double eps) {
+  refuse_groups(conv);
   const auto& o = conv.options();
-  if (o.groups != 1)
-    throw UserError("algorithms.whitening: the first convolution has groups; it must have one");
   const auto filters = whitening_filters(images, o.kernel, o.stride, eps);
   const at::NoGradGuard no_grad;
   const int64_t count = std::min(filters.size(0), std::max<int64_t>(o.out_channels / 2, 1));
@@ -73,16 +78,29 @@ Compatibility Whitening::compatibility() {
                         "standardised filters no longer whiten what they are given"}}};
 }
 
-void Whitening::init(State& state) { std::tie(conv_, path_) = frozen_first_conv(*state.model); }
+void Whitening::init(State& state) {
+  std::tie(conv_, path_) = frozen_first_conv(*state.model);
+  start_ = conv_->weight.detach().to(at::kCPU, at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+}
 
 void Whitening::fit_start(State& state) {
   // Surgery after this one's init may have put another layer there.
   std::tie(conv_, path_) = frozen_first_conv(*state.model);
 }
 
+/// Of a layer that surgery put there since, nothing is known.
+bool Whitening::was_loaded() const {
+  const auto now = conv_->weight.detach().to(at::kCPU, at::kFloat);
+  return now.sizes() == start_.sizes() && !at::equal(now, start_);
+}
+
 void Whitening::after_dataloader(State& state) {
-  if (state.time.batch == 0)
-    whiten(*conv_, state.batch.input.slice(0, 0, params_.samples), params_.eps);
+  if (state.time.batch == 0) {
+    if (was_loaded())
+      log::warn("algorithms.whitening: " + path_ + " was loaded and stays as it is");
+    else
+      whiten(*conv_, state.batch.input.slice(0, 0, params_.samples), params_.eps);
+  }
   if (!conv_->bias.defined() || !conv_->bias.requires_grad()) return;
   if (!reached(state, params_.train_bias)) return;
   conv_->bias.requires_grad_(false);

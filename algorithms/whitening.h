@@ -28,7 +28,8 @@ at::Tensor whitening_filters(const at::Tensor& images, std::array<int64_t, 2> ke
 void whiten(Conv2d& conv, const at::Tensor& images, double eps);
 
 /// Fills the network's first convolution from the images of the run's first batch, before methods
-/// that mix or cut whole batches change them, and never trains its weight.
+/// that mix or cut whole batches change them, and never trains its weight. One that was loaded from
+/// a file stays as it is.
 class Whitening : public Algorithm {
  public:
   struct Params {
@@ -58,9 +59,12 @@ class Whitening : public Algorithm {
   std::vector<std::string> report() const override;
 
  private:
+  bool was_loaded() const;
+
   Params params_;
   std::string path_;
   Conv2d* conv_ = nullptr;  ///< of the run's model
+  at::Tensor start_;        ///< its weight at init
 };
 
 }  // namespace composer

@@ -28,16 +28,21 @@ Span random_span(int64_t full, int64_t length, bool uniform_sampling, Random& ra
 
 }  // namespace
 
-at::Tensor ImageBox::of(const at::Tensor& images) const {
-  return images.narrow(2, top, height).narrow(3, left, width);
-}
-
 ImageSize size_of(const at::Tensor& images) { return {images.size(2), images.size(3)}; }
 
-ImageBox random_box(ImageSize image, ImageSize size, bool uniform_sampling, Random& random) {
+at::Tensor part_of(const at::Tensor& images, const Box& box) {
+  return images.narrow(2, box.top, box.height).narrow(3, box.left, box.width);
+}
+
+Box random_box(ImageSize image, ImageSize size, bool uniform_sampling, Random& random) {
   const auto rows = random_span(image.height, size.height, uniform_sampling, random);
   const auto columns = random_span(image.width, size.width, uniform_sampling, random);
   return {rows.begin, columns.begin, rows.length, columns.length};
+}
+
+Box box_within(ImageSize image, ImageSize size, Random& random) {
+  const int64_t top = random.below(image.height - size.height + 1);
+  return {top, random.below(image.width - size.width + 1), size.height, size.width};
 }
 
 at::Tensor random_partners(int64_t n, Random& random, at::Device device) {

@@ -12,24 +12,19 @@
 
 namespace composer {
 
-/// A part of every image of a batch.
-struct ImageBox {
-  int64_t top = 0;
-  int64_t left = 0;
-  int64_t height = 0;
-  int64_t width = 0;
-
-  /// This box of images [N, C, H, W], a view.
-  at::Tensor of(const at::Tensor& images) const;
-};
-
 /// Height and width of images [N, C, H, W].
 ImageSize size_of(const at::Tensor& images);
+
+/// The box of images [N, C, H, W], a view.
+at::Tensor part_of(const at::Tensor& images, const Box& box);
 
 /// A box of twice half of `size` (rounded down) around a random pixel of `image`, clipped to the
 /// image. Pixels at the edges are in it less often; with `uniform_sampling`, where the centre may
 /// lie outside, all are equally often.
-ImageBox random_box(ImageSize image, ImageSize size, bool uniform_sampling, Random& random);
+Box random_box(ImageSize image, ImageSize size, bool uniform_sampling, Random& random);
+
+/// A box of `size`, at most the image's, anywhere within it.
+Box box_within(ImageSize image, ImageSize size, Random& random);
 
 /// A random permutation of 0..n-1, int64 [n] on the device.
 at::Tensor random_partners(int64_t n, Random& random, at::Device device);

@@ -3,12 +3,13 @@
 #include <iostream>
 
 #include "composer/error.h"
+#include "composer/recipe/value.h"
 
 namespace composer {
 
-bool parse(CLI::App& app, const std::vector<std::string>& words) {
+bool parse(CLI::App& app, const Words& words) {
   try {
-    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+    app.parse(Words(words.rbegin(), words.rend()));
     return true;
   } catch (const CLI::CallForHelp&) {
     std::cout << app.help();
@@ -16,6 +17,26 @@ bool parse(CLI::App& app, const std::vector<std::string>& words) {
   } catch (const CLI::ParseError& problem) {
     throw UserError("composer " + app.get_name() + ": " + problem.what());
   }
+}
+
+int dispatch(const std::string& command, const CommandTable& table, const Words& words) {
+  const std::string word = words.empty() ? "" : words[0];
+  if (const auto chosen = table.find(word); chosen != table.end())
+    return chosen->second(Words(words.begin() + 1, words.end()));
+  Words names;
+  std::string all;
+  for (const auto& [name, action] : table) {
+    names.push_back(name);
+    all += (all.empty() ? "" : ", ") + name;
+  }
+  if (word == "--help" || word == "-h") {
+    std::cout << "composer " << command << " ACTION: one of " << all << "; `composer " << command
+              << " ACTION --help` says more\n";
+    return 0;
+  }
+  if (word.empty()) throw UserError("composer " + command + ": which action? There are: " + all);
+  throw UserError("composer " + command + ": unknown action '" + word + "'" +
+                  suggestion(word, names));
 }
 
 }  // namespace composer

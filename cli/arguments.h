@@ -5,12 +5,17 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <string>
-#include <vector>
+
+#include "cli/commands.h"
 
 namespace composer {
 
 /// Parses `words`. Returns false when help was asked for and printed. UserError on what CLI11
 /// refuses. Words it does not know are left in app.remaining() where the app allows extras.
-bool parse(CLI::App& app, const std::vector<std::string>& words);
+bool parse(CLI::App& app, const Words& words);
+
+/// Calls the entry of `table` that words[0] names with the words after it. Asked for help, it names
+/// them all. UserError for any other word. command: whose table it is, for the messages.
+int dispatch(const std::string& command, const CommandTable& table, const Words& words);
 
 }  // namespace composer

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "cli/sources.h"
 #include "composer/device.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
@@ -65,7 +66,7 @@ std::shared_ptr<Loader> open(const Recipe& recipe, const Model& model, bool trai
 }
 
 /// Gathers what is wrong, so that the user hears of everything at once.
-class Findings {
+class Complaints {
  public:
   void add(const std::string& problem) { lines_.push_back(problem); }
   template <class Step>
@@ -132,10 +133,7 @@ LoaderOptions loader_options(const Recipe& recipe, bool training) {
   loader.seed = static_cast<uint64_t>(options.seed);
   loader.num_workers = options.dataloader.num_workers;
   loader.prefetch_factor = options.dataloader.prefetch_factor;
-  const auto& bad = options.dataloader.on_bad_sample;
-  loader.on_bad_sample = bad == "skip"      ? OnBadSample::skip
-                         : bad == "replace" ? OnBadSample::replace
-                                            : OnBadSample::error;
+  loader.on_bad_sample = on_bad_sample_words.at(options.dataloader.on_bad_sample);
   loader.resize_filter = options.dataloader.resize_filter;
   loader.ffcv_exact = options.dataloader.ffcv_exact;
   const auto subset = training ? options.train_subset_num_batches : options.eval_subset_num_batches;
@@ -154,14 +152,14 @@ TrainerParts assemble_model(const Recipe& recipe) {
 }
 
 TrainerParts assemble_evaluation(const Recipe& recipe) {
-  Findings findings;
-  findings.collect([&] { check_load_path(recipe.options.load_path); });
-  if (!recipe.val_dataset) findings.add("val_dataset: missing: there is nothing to evaluate on");
+  Complaints complaints;
+  complaints.collect([&] { check_load_path(recipe.options.load_path); });
+  if (!recipe.val_dataset) complaints.add("val_dataset: missing: there is nothing to evaluate on");
   TrainerParts parts;
-  findings.collect([&] { parts = assemble_model(recipe); });
+  complaints.collect([&] { parts = assemble_model(recipe); });
   if (recipe.val_dataset && parts.model)
-    findings.collect([&] { parts.eval_loader = open(recipe, *parts.model, false); });
-  findings.raise();
+    complaints.collect([&] { parts.eval_loader = open(recipe, *parts.model, false); });
+  complaints.raise();
   return parts;
 }
 
@@ -169,14 +167,14 @@ TrainerParts assemble_training(const Recipe& recipe) {
   refuse_several_ranks();
   warn_of_options_without_effect(recipe.options.dataloader);
   const auto& options = recipe.options;
-  Findings findings;
-  findings.collect([&] { check_load_path(options.load_path); });
-  findings.collect([&] { RunFolder(options.run_dir, options.run_name, options.autoresume); });
+  Complaints complaints;
+  complaints.collect([&] { check_load_path(options.load_path); });
+  complaints.collect([&] { RunFolder(options.run_dir, options.run_name, options.autoresume); });
   auto parts = assemble_model(recipe);
-  findings.collect([&] { parts.train_loader = open(recipe, *parts.model, true); });
+  complaints.collect([&] { parts.train_loader = open(recipe, *parts.model, true); });
   if (recipe.val_dataset)
-    findings.collect([&] { parts.eval_loader = open(recipe, *parts.model, false); });
-  findings.raise();
+    complaints.collect([&] { parts.eval_loader = open(recipe, *parts.model, false); });
+  complaints.raise();
   parts.optimizer = recipe.optimizer->build();
   parts.schedulers = build_schedulers(recipe);
   parts.loggers = build_all(recipe.loggers);

@@ -11,7 +11,6 @@
 #include "cli/hook_timer.h"
 #include "composer/clock.h"
 #include "composer/device.h"
-#include "composer/error.h"
 
 namespace composer {
 namespace {
@@ -105,10 +104,6 @@ class StubOptimizer : public Optimizer {
   void update(Update&) override {}
 };
 
-struct Interrupted {
-  int signal;
-};
-
 struct StepSetting {
   std::string model = "resnet50", precision = "amp_bf16", device = "auto";
   int64_t batch_size = 16, resolution = 224, steps = 5, repeats = 3;
@@ -116,20 +111,22 @@ struct StepSetting {
   bool time_hooks = false;
 };
 
-std::string yaml(const StepSetting& setting) {
+Recipe recipe_of(const StepSetting& setting) {
   const bool cifar =
       setting.model == "resnet9" || setting.model == "resnet20" || setting.model == "resnet56";
-  std::string algorithms = "channels_last, label_smoothing";
+  Words algorithms = {"--algorithms", "channels_last", "label_smoothing"};
   for (const auto& name : setting.algorithms)
-    if (name != "channels_last" && name != "label_smoothing") algorithms += ", " + name;
-  return "model: {" + std::string(cifar ? "resnet_cifar" : "resnet") +
-         ": {model_name: " + setting.model + "}}\n" +
-         "train_dataset: {synthetic: {}}\n"
-         "optimizer: {sgd: {lr: 0.01, momentum: 0.9, weight_decay: 5e-5, nesterov: true}}\n"
-         "algorithms: [" +
-         algorithms + "]\n" + "precision: " + setting.precision + "\ndevice: " + setting.device +
-         "\nrun_dir: none\n" + "train_batch_size: " + std::to_string(setting.batch_size) +
-         "\nmax_duration: " + std::to_string(3 + setting.steps * setting.repeats) + "ba\n";
+    if (name != "channels_last" && name != "label_smoothing") algorithms.push_back(name);
+  const auto yaml =
+      "model: {" + std::string(cifar ? "resnet_cifar" : "resnet") +
+      ": {model_name: " + setting.model + "}}\n" +
+      "train_dataset: {synthetic: {}}\n"
+      "optimizer: {sgd: {lr: 0.01, momentum: 0.9, weight_decay: 5e-5, nesterov: true}}\n"
+      "precision: " +
+      setting.precision + "\ndevice: " + setting.device + "\nrun_dir: none\n" +
+      "train_batch_size: " + std::to_string(setting.batch_size) +
+      "\nmax_duration: " + std::to_string(3 + setting.steps * setting.repeats) + "ba\n";
+  return resolve({"bench", yaml}, algorithms);
 }
 
 struct StepTimes {
@@ -150,8 +147,7 @@ StepTimes time_steps(TrainerParts parts, int64_t warmup, const StepSetting& sett
   for (const auto& algorithm : parts.algorithms)
     if (setting.time_hooks) names.push_back(algorithm.name);
   const auto timer = std::make_shared<StepTimer>(warmup, setting.steps, names);
-  parts.callbacks.push_back(
-      {"timer", timer, subscriptions<StepTimer>(static_cast<const StepTimer*>(nullptr))});
+  parts.callbacks.push_back({"timer", timer, subscriptions<StepTimer>()});
   Trainer trainer(std::move(parts));
   const auto summary = trainer.fit();
   if (summary.signal != 0) throw Interrupted{summary.signal};
@@ -159,7 +155,7 @@ StepTimes time_steps(TrainerParts parts, int64_t warmup, const StepSetting& sett
 }
 
 TrainerParts step_parts(const StepSetting& setting) {
-  const auto recipe = resolve({"bench", yaml(setting)});
+  const auto recipe = recipe_of(setting);
   auto parts = assemble_model(recipe);
   parts.optimizer = recipe.optimizer->build();
   return parts;
@@ -225,13 +221,12 @@ double bare_loop(const StepSetting& real, int64_t count) {
   StepSetting setting = real;
   setting.steps = 100, setting.repeats = 9;
   TrainerParts parts;
-  parts.options = resolve({"bench", yaml(setting)}).options;
+  parts.options = recipe_of(setting).options;
   parts.model = std::make_shared<StubModel>(setting.batch_size, 10);
   parts.optimizer = std::make_shared<StubOptimizer>();
   for (int64_t i = 0; i < count; ++i)
-    parts.algorithms.push_back(
-        {"nothing" + std::to_string(i), std::make_shared<NothingAlgorithm>(),
-         subscriptions<NothingAlgorithm>(static_cast<const NothingAlgorithm*>(nullptr))});
+    parts.algorithms.push_back({"nothing" + std::to_string(i), std::make_shared<NothingAlgorithm>(),
+                                subscriptions<NothingAlgorithm>()});
   return median(time_steps(std::move(parts), 20, setting).seconds) /
          static_cast<double>(setting.steps);
 }
@@ -271,6 +266,12 @@ int overhead_command(const Words& words) {
   return 0;
 }
 
+const CommandTable benchmarks{{"step", step_command},
+                              {"overhead", overhead_command},
+                              {"loader", bench_loader_command},
+                              {"image", bench_image_command},
+                              {"augment", bench_augment_command}};
+
 }  // namespace
 
 double median(std::vector<double> values) {
@@ -279,26 +280,6 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-int bench_command(const Words& words) {
-  const std::string what = words.empty() ? "" : words[0];
-  const Words rest(words.begin() + (words.empty() ? 0 : 1), words.end());
-  try {
-    if (what == "step") return step_command(rest);
-    if (what == "overhead") return overhead_command(rest);
-    if (what == "loader") return bench_loader_command(rest);
-    if (what == "image") return bench_image_command(rest);
-    if (what == "augment") return bench_augment_command(rest);
-  } catch (const Interrupted& interrupted) {
-    return 128 + interrupted.signal;
-  }
-  if (what == "--help" || what == "-h") {
-    std::cout
-        << "composer bench loader | image | augment | step | overhead: `composer bench loader "
-           "--help` says more\n";
-    return 0;
-  }
-  throw UserError("composer bench: unknown benchmark '" + what +
-                  "'; there are: loader, image, augment, step, overhead");
-}
+int bench_command(const Words& words) { return dispatch("bench", benchmarks, words); }
 
 }  // namespace composer

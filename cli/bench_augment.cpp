@@ -30,9 +30,11 @@ struct AugmentSetting {
 std::shared_ptr<Algorithm> build_algorithm(const AugmentSetting& setting, const Words& overrides) {
   const std::string yaml =
       "{model: {resnet: {}}, train_dataset: {synthetic: {}}, optimizer: {sgd: {lr: 1}}, "
-      "train_batch_size: 1, max_duration: 1ep, run_dir: none, algorithms: {" +
-      setting.algorithm + ": {where: " + setting.where + "}}}";
-  const auto recipe = resolve({"bench", yaml}, overrides);
+      "train_batch_size: 1, max_duration: 1ep, run_dir: none}";
+  Words words = {"--algorithms", setting.algorithm, "--algorithms." + setting.algorithm + ".where",
+                 setting.where};
+  words.insert(words.end(), overrides.begin(), overrides.end());
+  const auto recipe = resolve({"bench", yaml}, words);
   return recipe.algorithms.at(0)->build();
 }
 

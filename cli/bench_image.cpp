@@ -32,7 +32,7 @@ struct BenchImages {
   std::vector<Image> decoded;
 };
 
-struct ImageOp {
+struct Operation {
   const char* name;
   const char* what;
   std::function<void(size_t image)> run;
@@ -90,7 +90,7 @@ Area area_of(ImageSize size) {
   return {0, 0, static_cast<double>(size.height), static_cast<double>(size.width)};
 }
 
-std::vector<ImageOp> make_ops(const ImageSetting& setting, const BenchImages& images) {
+std::vector<Operation> make_ops(const ImageSetting& setting, const BenchImages& images) {
   struct Workplace {
     Image image;
     JpegDecoder decoder;
@@ -133,7 +133,7 @@ std::vector<ImageOp> make_ops(const ImageSetting& setting, const BenchImages& im
   };
 }
 
-double images_per_second(const ImageOp& op, size_t count, int64_t repeats) {
+double images_per_second(const Operation& op, size_t count, int64_t repeats) {
   std::vector<double> rates;
   for (int64_t r = 0; r <= repeats; ++r) {  // the first is the warm-up
     const double begin = steady_seconds();
@@ -166,7 +166,7 @@ int bench_image_command(const Words& words) {
                       {"images", images.files.size()},
                       {"resolution", setting.resolution},
                       {"filter", setting.filter}};
-  for (const ImageOp& op : make_ops(setting, images)) {
+  for (const Operation& op : make_ops(setting, images)) {
     const double rate = images_per_second(op, images.files.size(), setting.repeats);
     result["images_per_s"][op.name] = rate;
     if (!setting.json) {

@@ -1,5 +1,5 @@
 // The subcommand bench loader: how many images a second come out of a set.
-#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>

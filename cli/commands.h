@@ -1,13 +1,20 @@
 // The subcommands. Each takes the words after its name, and returns the exit status or throws
-// (composer/error.h).
+// (composer/error.h, Interrupted).
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 namespace composer {
 
 using Words = std::vector<std::string>;
+using CommandTable = std::map<std::string, int (*)(const Words&)>;
+
+/// Thrown when a signal ends the work: the exit status is 128 + signal.
+struct Interrupted {
+  int signal;
+};
 
 int train_command(const Words& words);
 int eval_command(const Words& words);

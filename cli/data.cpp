@@ -10,7 +10,6 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "composer/error.h"
-#include "composer/recipe/value.h"
 #include "data/beton/beton.h"
 
 namespace composer {
@@ -18,11 +17,11 @@ namespace {
 
 using nlohmann::ordered_json;
 
-const std::map<std::string, int (*)(const Words&)> actions{{"index", data_index_command},
-                                                           {"info", data_info_command},
-                                                           {"hash", data_hash_command},
-                                                           {"verify", data_verify_command},
-                                                           {"write", data_write_command}};
+const CommandTable actions{{"index", data_index_command},
+                           {"info", data_info_command},
+                           {"hash", data_hash_command},
+                           {"verify", data_verify_command},
+                           {"write", data_write_command}};
 
 /// As FFCV names its field classes.
 const char* type_name(BetonType type) {
@@ -136,14 +135,14 @@ void print_field(const ordered_json& field) {
 }
 
 void print_labels(const ordered_json& labels) {
-  constexpr size_t kMostLines = 100;
+  constexpr size_t max_lines = 100;
   const auto& histogram = labels["histogram"];
   std::cout << "labels (" << labels["field"].get<std::string>()
             << "): " << labels["distinct"].get<size_t>() << " values\n";
   size_t lines = 0;
   for (const auto& [label, count] : histogram.items()) {
-    if (lines++ == kMostLines) {
-      std::cout << "  ... and " << histogram.size() - kMostLines << " more: --json has all\n";
+    if (lines++ == max_lines) {
+      std::cout << "  ... and " << histogram.size() - max_lines << " more: --json has all\n";
       break;
     }
     std::cout << "  " << std::right << std::setw(8) << label << "  " << count << '\n';
@@ -172,22 +171,6 @@ int data_info_command(const Words& words) {
   return 0;
 }
 
-int data_command(const Words& words) {
-  const std::string what = words.empty() ? "" : words[0];
-  std::vector<std::string> names;
-  for (const auto& [name, action] : actions) names.push_back(name);
-  std::string there;
-  for (const auto& name : names) there += (there.empty() ? "" : ", ") + name;
-  if (what == "--help" || what == "-h") {
-    std::cout << "composer data ACTION: one of " << there
-              << "; `composer data ACTION --help` says more\n";
-    return 0;
-  }
-  const auto action = actions.find(what);
-  if (action != actions.end()) return action->second(Words(words.begin() + 1, words.end()));
-  throw UserError(
-      "composer data: " + (what.empty() ? "which action?" : "unknown action '" + what + "'") +
-      suggestion(what, names) + "; there are: " + there);
-}
+int data_command(const Words& words) { return dispatch("data", actions, words); }
 
 }  // namespace composer

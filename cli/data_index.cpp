@@ -10,6 +10,7 @@
 #include "cli/sources.h"
 #include "composer/error.h"
 #include "data/beton/source.h"
+#include "data/thread_count.h"
 
 namespace composer {
 namespace {
@@ -24,7 +25,7 @@ struct Counts {
 void make_indices(Source& source, int threads, Counts& counts) {
   const auto make_worker = [&] {
     auto scratch = std::make_shared<ReadScratch>();
-    return [&source, &counts, scratch](int64_t index) -> Report {
+    return [&source, &counts, scratch](int64_t index) -> SampleReport {
       try {
         const StoredImage image = source.open(index, *scratch);
         if (!image.jpeg) {

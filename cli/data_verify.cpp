@@ -1,5 +1,4 @@
 // The subcommands `data hash` and `data verify`: they decode every sample.
-#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -18,6 +17,7 @@
 #include "data/beton/source.h"
 #include "data/formats/decode.h"
 #include "data/sha256.h"
+#include "data/thread_count.h"
 
 namespace composer {
 namespace {
@@ -51,8 +51,8 @@ std::string size_and_hash(const ImageView& image) {
 int64_t print_hashes(int64_t count, int threads,
                      const std::function<std::function<std::string(int64_t)>()>& make_line) {
   int64_t bad = 0;
-  in_order(count, threads, [&]() -> Worker {
-    return [&bad, line = make_line()](int64_t index) -> Report {
+  in_order(count, threads, [&]() -> SampleWorker {
+    return [&bad, line = make_line()](int64_t index) -> SampleReport {
       try {
         return [text = line(index)] { std::cout << text << '\n'; };
       } catch (const std::runtime_error& error) {
@@ -178,9 +178,9 @@ Finding verify_row(const BetonFile& file, int64_t row, JpegDecoder& decoder) {
 }
 
 void verify_beton(const BetonFile& file, int threads, Findings& findings) {
-  in_order(file.samples(), threads, [&]() -> Worker {
+  in_order(file.samples(), threads, [&]() -> SampleWorker {
     const auto decoder = std::make_shared<JpegDecoder>();
-    return [&, decoder](int64_t row) -> Report {
+    return [&, decoder](int64_t row) -> SampleReport {
       return [&findings, row, finding = verify_row(file, row, *decoder)] {
         findings.add(std::to_string(row), finding);
       };
@@ -201,9 +201,9 @@ Finding verify_file(const std::string& path, Image& image) {
 }
 
 void verify_files(const std::vector<std::string>& files, int threads, Findings& findings) {
-  in_order(static_cast<int64_t>(files.size()), threads, [&]() -> Worker {
+  in_order(static_cast<int64_t>(files.size()), threads, [&]() -> SampleWorker {
     const auto image = std::make_shared<Image>();
-    return [&, image](int64_t index) -> Report {
+    return [&, image](int64_t index) -> SampleReport {
       const auto& path = files[static_cast<size_t>(index)];
       return [&, finding = verify_file(path, *image)] { findings.add(path, finding); };
     };

@@ -9,6 +9,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/sources.h"
 #include "composer/clock.h"
 #include "composer/error.h"
 #include "composer/interrupt.h"
@@ -31,8 +32,6 @@ const std::map<std::string, WriteMode> modes{{"keep", WriteMode::keep},
                                              {"jpg", WriteMode::jpg},
                                              {"proportion", WriteMode::proportion},
                                              {"smart", WriteMode::smart}};
-const std::map<std::string, BadImage> bad_images{
-    {"error", BadImage::error}, {"skip", BadImage::skip}, {"replace", BadImage::replace}};
 
 struct Setting {
   std::string format, source, output, split = "train", rows, mode, page_size = "auto",
@@ -93,7 +92,7 @@ void add_options(CLI::App& app, Setting& s) {
   app.add_option("--on_bad_sample", s.on_bad_sample,
                  "error; skip: no row; replace: a row with image and label of the nearest good "
                  "sample before it (for the first ones: after)")
-      ->check(CLI::IsMember({"error", "skip", "replace"}))
+      ->check(CLI::IsMember(on_bad_sample_words))
       ->capture_default_str();
   app.add_option("--chunk_size", s.chunk_size, "accepted, without effect");
   app.add_flag("--overwrite", s.overwrite, "replaces an existing file");
@@ -207,10 +206,6 @@ class Progress {
   double begin_ = steady_seconds(), next_ = terminal_ ? 0 : begin_ + 5;
 };
 
-struct Interrupted {
-  int signal;
-};
-
 /// The side file of crop indices; none for a file without JPEG streams.
 class SideFile {
  public:
@@ -234,12 +229,12 @@ class SideFile {
 };
 
 void log_bad(const WriteReport& report, const std::string& what) {
-  constexpr size_t kMostLines = 20;
-  for (size_t i = 0; i < std::min(report.bad.size(), kMostLines); ++i) {
+  constexpr size_t max_lines = 20;
+  for (size_t i = 0; i < std::min(report.bad.size(), max_lines); ++i) {
     log::warn(what + ": " + report.bad[i].first + ": " + report.bad[i].second);
   }
-  if (report.bad.size() > kMostLines) {
-    log::warn("... and " + std::to_string(report.bad.size() - kMostLines) + " more");
+  if (report.bad.size() > max_lines) {
+    log::warn("... and " + std::to_string(report.bad.size() - max_lines) + " more");
   }
 }
 
@@ -323,7 +318,7 @@ int data_write_command(const Words& words) {
   }
   s.write.pack.index = s.index;
   s.write.page_size = page_size_of(s.page_size);
-  s.write.on_bad_sample = bad_images.at(s.on_bad_sample);
+  s.write.on_bad_sample = on_bad_sample_words.at(s.on_bad_sample);
   check_output(s);
   const auto source = open(s);
   s.write.rows = chosen_rows(s, source->size());
@@ -333,9 +328,9 @@ int data_write_command(const Words& words) {
     const auto report = write(*source, s, seconds);
     log_bad(report, s.on_bad_sample == "skip" ? "skipped" : "replaced");
     print(s, report, seconds);
-  } catch (const Interrupted& interrupted) {
+  } catch (const Interrupted&) {
     log::warn("interrupted; " + s.output + " was not written");
-    return 128 + interrupted.signal;
+    throw;
   }
   return 0;
 }

@@ -11,17 +11,17 @@
 namespace composer {
 namespace {
 
-constexpr int64_t kWindowPerThread = 64;
+constexpr int64_t window_per_thread = 64;
 
 /// Results between the workers and the one who reports them.
 class Window {
  public:
   Window(int64_t count, int threads)
-      : count_(count), slots_(static_cast<size_t>(threads * kWindowPerThread)) {}
+      : count_(count), slots_(static_cast<size_t>(threads * window_per_thread)) {}
 
-  void work(const std::function<Worker()>& make_worker) {
+  void work(const std::function<SampleWorker()>& make_worker) {
     std::exception_ptr broken;
-    Worker worker;
+    SampleWorker worker;
     try {
       worker = make_worker();
     } catch (...) {
@@ -64,7 +64,7 @@ class Window {
 
  private:
   struct Slot {
-    Report report;
+    SampleReport report;
     std::exception_ptr error;
     bool ready = false;
   };
@@ -90,7 +90,7 @@ class Window {
 
 }  // namespace
 
-void in_order(int64_t count, int threads, const std::function<Worker()>& make_worker) {
+void in_order(int64_t count, int threads, const std::function<SampleWorker()>& make_worker) {
   Window window(count, threads);
   std::vector<std::jthread> workers;
   struct Stop {  // before the threads are joined, however the report ends
@@ -99,11 +99,6 @@ void in_order(int64_t count, int threads, const std::function<Worker()>& make_wo
   } stop{window};
   for (int i = 0; i < threads; ++i) workers.emplace_back([&] { window.work(make_worker); });
   window.report_all();
-}
-
-int thread_count(int threads) {
-  if (threads > 0) return threads;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 }  // namespace composer

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <filesystem>
 #include <map>
+#include <optional>
 
 #include "composer/error.h"
 #include "composer/recipe/value.h"
@@ -25,6 +26,23 @@ int64_t whole_number(const std::string& option, const std::string& text, int64_t
   return value;
 }
 
+/// Of each option: the least whole number that it takes; nothing where it takes any word.
+const std::map<std::string, std::optional<int64_t>> options{
+    {"-n", 1},           {"--nproc", 1},        {"--node_rank", 0},
+    {"--world_size", 1}, {"--master_addr", {}}, {"--master_port", 1}};
+
+/// Makes -n8 and --nproc=8 in front the two words -n 8 and --nproc 8.
+void split_first(Words& words) {
+  const std::string word = words[0];
+  size_t name_end = word.find('='), value = name_end + 1;
+  if (word.starts_with("-n") && word.size() > 2 &&
+      std::isdigit(static_cast<unsigned char>(word[2])))
+    name_end = value = 2;
+  if (name_end == std::string::npos || !options.contains(word.substr(0, name_end))) return;
+  words[0].resize(name_end);
+  words.insert(words.begin() + 1, word.substr(value));
+}
+
 fs::path find_program(const std::string& name) {
   const auto here = fs::read_symlink("/proc/self/exe").parent_path();
   for (const auto& path : {fs::path(name), here / name, here / fs::path(name).filename()})
@@ -37,40 +55,22 @@ fs::path find_program(const std::string& name) {
 }  // namespace
 
 Launch take_launch_options(Words& words) {
-  static const std::map<std::string, int64_t> least{
-      {"-n", 1}, {"--nproc", 1}, {"--node_rank", 0}, {"--world_size", 1}, {"--master_port", 1}};
-  // -n8 and --nproc=8 are -n 8.
-  for (size_t i = 0; i < words.size() && words[i].starts_with("-"); ++i) {
-    const auto& word = words[i];
-    const auto equals = word.find('=');
-    if (word.starts_with("-n") && word.size() > 2 &&
-        std::isdigit(static_cast<unsigned char>(word[2]))) {
-      const auto number = word.substr(2);
-      words[i] = "-n";
-      words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, number);
-    } else if (equals != std::string::npos && least.contains(word.substr(0, equals))) {
-      const auto value = word.substr(equals + 1);
-      words[i].resize(equals);
-      words.insert(words.begin() + static_cast<std::ptrdiff_t>(i) + 1, value);
-    } else if (!least.contains(word)) {
-      break;
-    }
-    ++i;
-  }
   Launch launch;
   bool world_size_given = false;
   int64_t node_rank = 0;
-  while (!words.empty() && (least.contains(words[0]) || words[0] == "--master_addr")) {
-    if (words.size() < 2) throw UserError(words[0] + ": needs a value");
-    if (words[0] != "--master_addr") {
-      const auto value = whole_number(words[0], words[1], least.at(words[0]));
-      if (words[0] == "-n" || words[0] == "--nproc") launch.ranks = value;
-      if (words[0] == "--node_rank") node_rank = value;
-      if (words[0] == "--master_port") launch.master_port = words[1];
-      if (words[0] == "--world_size") launch.world_size = value, world_size_given = true;
-    }
-    if (words[0] == "--master_addr") launch.master_addr = words[1];
-    words.erase(words.begin(), words.begin() + 2);
+  for (; !words.empty(); words.erase(words.begin(), words.begin() + 2)) {
+    split_first(words);
+    const std::string name = words[0];
+    const auto option = options.find(name);
+    if (option == options.end()) break;
+    if (words.size() < 2) throw UserError(name + ": needs a value");
+    const auto& least = option->second;
+    const int64_t number = least ? whole_number(name, words[1], *least) : 0;
+    if (name == "-n" || name == "--nproc") launch.ranks = number;
+    if (name == "--node_rank") node_rank = number;
+    if (name == "--world_size") launch.world_size = number, world_size_given = true;
+    if (name == "--master_addr") launch.master_addr = words[1];
+    if (name == "--master_port") launch.master_port = words[1];
   }
   if (!world_size_given) launch.world_size = launch.ranks;
   if (node_rank > 0 && launch.world_size <= launch.ranks)

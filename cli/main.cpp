@@ -3,7 +3,6 @@
 #include <c10/util/Exception.h>
 
 #include <iostream>
-#include <map>
 #include <utility>
 
 #include "algorithms/all.h"
@@ -28,10 +27,11 @@ constexpr const char* help =
   composer train -f RECIPE [--key VALUE ...]  trains; any key of the recipe can be overridden
   composer train -f RECIPE --plan | --dump    what would run | the resolved recipe as YAML
   composer eval -f RECIPE --load_path P       evaluates weights
-  composer predict -f RECIPE --load_path P --source FILE|FOLDER [--top_k 5] [--logits]
+  composer predict -f RECIPE --load_path P --source FILE|FOLDER|F.beton [--top_k 5] [--logits]
   composer list [algorithms|models|datasets|optimizers|schedulers|callbacks|loggers|recipes]
   composer describe algorithm NAME            (or model, dataset, ...) its hyperparameters
-  composer bench loader|step|overhead ...     measures
+  composer bench loader|image|augment|step|overhead ...
+                                              measures
   composer checkpoint info PATH               what a checkpoint holds
   composer checkpoint export PATH --output F.safetensors [--weights model|ema|swa]
                                               its weights, or their average, as a file
@@ -43,11 +43,10 @@ constexpr const char* help =
 `composer SUBCOMMAND --help` says more. Exit status: 0 done, 1 the run failed, 2 the input is wrong, 130/143 interrupted.
 )";
 
-const std::map<std::string, int (*)(const Words&)> commands{
-    {"train", train_command},           {"eval", eval_command},
-    {"predict", predict_command},       {"list", list_command},
-    {"describe", describe_command},     {"bench", bench_command},
-    {"checkpoint", checkpoint_command}, {"data", data_command}};
+const CommandTable commands{{"train", train_command},           {"eval", eval_command},
+                            {"predict", predict_command},       {"list", list_command},
+                            {"describe", describe_command},     {"bench", bench_command},
+                            {"checkpoint", checkpoint_command}, {"data", data_command}};
 
 int run(Words words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
@@ -96,6 +95,8 @@ int main(int argc, char** argv) {
   } catch (const UserError& error) {
     for (const auto& problem : error.problems()) log::error(problem);
     return 2;
+  } catch (const Interrupted& interrupted) {
+    return 128 + interrupted.signal;
   } catch (const c10::Error& error) {
     log::error(std::string("failed: ") + error.what_without_backtrace());
   } catch (const std::exception& error) {

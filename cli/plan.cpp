@@ -124,10 +124,7 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
         << ", however many batches these are\n";
     return;
   }
-  double lr = 0;
-  for (const auto& field : recipe.optimizer->fields().fields)
-    if (field.name == "lr") lr = std::stod(field.write().text);
-
+  const double lr = recipe.optimizer->build()->lr();
   std::vector<std::pair<Timestamp, Row>> rows;
   Row last;
   const int64_t step = *total / most_looks + 1;
@@ -155,6 +152,7 @@ std::string plan(const Recipe& recipe) {
   State state;
   Logger logger;
   state.logger = &logger;
+  state.image_size = length.image;
   state.seed = static_cast<uint64_t>(options.seed);
   state.schedule = {length.batches, length.samples, options.train_batch_size,
                     scale_duration(options.max_duration, options.scale_schedule_ratio)};
@@ -185,7 +183,6 @@ std::string plan(const Recipe& recipe) {
   }
   if (const auto left = number_of_weights(*state.model); left != weights)
     out << "\nthe model then has " << left << " parameters\n";
-  state.image_size = length.image;
   print_events(out, engine, state);
   print_schedule(out, recipe, engine, state);
   return out.str();

@@ -47,7 +47,9 @@ std::vector<std::string> files_below(const fs::path& folder) {
 }
 
 std::shared_ptr<FileSource> open_folder_files(const std::string& folder) {
-  const auto files = files_below(folder);
+  auto files = files_below(folder);
+  std::erase_if(files, [](const auto& file) { return !has_image_name(file); });
+  if (files.empty()) throw UserError(folder + ": has no image files");
   auto source = std::make_shared<FileSource>(3);
   for (const auto& file : files) source->add(file, 0);
   source->index_below(folder);

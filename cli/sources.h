@@ -1,11 +1,13 @@
-// Paths that users give to commands -> the samples there.
+// What users tell commands about data: paths -> the samples there, and what to do about bad ones.
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "composer/loader.h"
 #include "data/source.h"
 
 namespace composer {
@@ -19,8 +21,12 @@ std::shared_ptr<Source> open_source(const std::string& path, bool is_train);
 /// when there are none.
 std::vector<std::string> files_below(const std::filesystem::path& folder);
 
-/// All image files below a folder, in sorted order, with class 0. Throws UserError when there are
-/// none.
+/// All files below a folder that have an image's name, in sorted order, with class 0. Throws
+/// UserError when there are none.
 std::shared_ptr<FileSource> open_folder_files(const std::string& folder);
+
+/// The words for OnBadSample.
+inline const std::map<std::string, OnBadSample> on_bad_sample_words{
+    {"error", OnBadSample::error}, {"skip", OnBadSample::skip}, {"replace", OnBadSample::replace}};
 
 }  // namespace composer

@@ -24,6 +24,13 @@ struct StateDict {
   using Value = std::variant<bool, int64_t, double, std::string>;
   std::map<std::string, at::Tensor> tensors;
   std::map<std::string, Value> values;
+
+  /// The value of that name if there is one of that type, or null.
+  template <class T>
+  const T* find(const std::string& name) const {
+    const auto found = values.find(name);
+    return found == values.end() ? nullptr : std::get_if<T>(&found->second);
+  }
 };
 
 /// One empty virtual function per event. Overriding a function is what subscribes to its event.
@@ -52,9 +59,8 @@ class Hooks {
   }
 };
 
-/// The events whose functions T overrides. They must be public.
 template <class T, class... Args>
-EventSet subscriptions(const Hooks<Args...>*) {
+EventSet overridden(const Hooks<Args...>*) {
   EventSet events;
 #define X(name, kind)                                                         \
   if (!std::is_same_v<decltype(&T::name), void (Hooks<Args...>::*)(Args...)>) \
@@ -64,13 +70,19 @@ EventSet subscriptions(const Hooks<Args...>*) {
   return events;
 }
 
+/// The events whose functions T overrides. They must be public.
+template <class T>
+EventSet subscriptions() {
+  return overridden<T>(static_cast<const T*>(nullptr));
+}
+
 /// A method that changes training. It may write to every part of the State it is given, and undoes
 /// on the closing event of a pair what it did on the opening one.
 class Algorithm : public Hooks<State&> {
  public:
   /// Where it wants to stand among the algorithms of an event, before the reversal on closing
   /// events.
-  enum class Order { first, listed, last };
+  enum class Order { first, early, listed, last };
   virtual Order order() const { return Order::listed; }
 
   /// The sizes that the loader shall give to images, if this algorithm decides them, from FIT_START

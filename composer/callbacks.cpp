@@ -41,8 +41,7 @@ void SpeedMonitor::eval_end(const State&, Logger&, RunControl&) {
 }
 
 void SpeedMonitor::load_state_dict(const StateDict& state) {
-  if (const auto found = state.values.find("training_seconds"); found != state.values.end())
-    if (const auto* seconds = std::get_if<double>(&found->second)) training_ = *seconds;
+  if (const auto* seconds = state.find<double>("training_seconds")) training_ = *seconds;
 }
 
 void LrMonitor::after_train_batch(const State& state, Logger& logger, RunControl&) {
@@ -50,9 +49,7 @@ void LrMonitor::after_train_batch(const State& state, Logger& logger, RunControl
 }
 
 std::string CheckpointSaver::Params::check() const {
-  if (save_interval.unit == TimeUnit::second || save_interval.unit == TimeUnit::duration)
-    return "save_interval: must be in ep, ba or sp, not " + save_interval.str();
-  return "";
+  return check_interval("save_interval", save_interval);
 }
 
 void CheckpointSaver::batch_checkpoint(const State& state, Logger&, RunControl& control) {

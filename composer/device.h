@@ -14,7 +14,7 @@ namespace composer {
 /// Throws UserError for gpu where none can be used, saying why.
 at::Device resolve_device(std::string_view word);
 
-/// "cpu (Intel ..., 2 threads, AVX512)" or "cuda:0 (NVIDIA ...)".
+/// "cpu (Intel ..., 2 threads, AVX512)" or "cuda:0".
 std::string describe(at::Device device);
 
 void synchronize(at::Device device);

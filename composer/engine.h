@@ -22,6 +22,10 @@ struct Member {
 /// events; callbacks after them in the listed order, except at init, where callbacks come first.
 class Engine {
  public:
+  Engine() = default;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
   void add(Member<Algorithm> algorithm) {
     algorithms_.push_back(std::move(algorithm)), arranged_ = false;
   }

@@ -36,6 +36,7 @@
 //                                     eval_end
 //
 // Prediction fires predict_start ... predict_end in the places of eval_start ... eval_end.
+// After an epoch's last batch, evaluation waits for epoch_end.
 // On events that close a pair, marked `closing`, algorithms run in reverse order.
 // clang-format on
 #pragma once

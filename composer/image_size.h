@@ -1,4 +1,4 @@
-// Height and width of an image.
+// Height and width of an image, and a part of one.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,15 @@ struct ImageSize {
   int64_t height = 0;
   int64_t width = 0;
   bool operator==(const ImageSize&) const = default;
+};
+
+/// A part of an image, in pixels.
+struct Box {
+  int64_t top = 0;
+  int64_t left = 0;
+  int64_t height = 0;
+  int64_t width = 0;
+  bool operator==(const Box&) const = default;
 };
 
 }  // namespace composer

@@ -110,13 +110,12 @@ struct TrainerOptions {
 
   std::string check() const {
     std::string problems;
-    const auto is_interval = [&](const char* key, const Time& time) {
-      if (time.unit == TimeUnit::second || time.unit == TimeUnit::duration)
-        problems += std::string(key) + ": must be in ep, ba or sp, not " + time.str() + "\n";
+    const auto need = [&](const std::string& problem) {
+      if (!problem.empty()) problems += problem + "\n";
     };
-    is_interval("eval_interval", eval_interval);
-    is_interval("log_interval", log_interval);
-    is_interval("save_interval", save_interval);
+    need(check_interval("eval_interval", eval_interval));
+    need(check_interval("log_interval", log_interval));
+    need(check_interval("save_interval", save_interval));
     if (max_duration.unit == TimeUnit::duration)
       problems += "max_duration: must be in ep, ba, sp or sec, not " + max_duration.str() + "\n";
     if (autoresume && run_name.empty())

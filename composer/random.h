@@ -3,6 +3,7 @@
 // advances.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -79,6 +80,7 @@ class Random {
   /// Logarithm of a draw from the Gamma distribution (Marsaglia and Tsang 2000), which for a small
   /// shape does not underflow as the draw would.
   double log_gamma_draw(double shape) {
+    shape = std::max(shape, 1e-300);  // the logarithm of a draw stays finite
     const double boost = shape < 1 ? std::log(1 - uniform()) / shape : 0;
     const double d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3, c = 1 / std::sqrt(9 * d);
     for (;;) {

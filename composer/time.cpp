@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "composer/error.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -78,11 +79,8 @@ double batches_of_samples(const Schedule& schedule, double samples) {
 }  // namespace
 
 std::optional<Time> Time::parse(std::string_view text, std::string* problem) {
-  std::string lower(text);
-  for (char& c : lower)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   Time time;
-  const std::string why = parse_lower(lower, time);
+  const std::string why = parse_lower(lower_case(std::string(text)), time);
   if (why.empty()) return time;
   if (problem) *problem = why;
   return std::nullopt;
@@ -92,6 +90,12 @@ std::string Time::str() const {
   char digits[512];  // the largest double has 309
   const auto end = std::to_chars(digits, std::end(digits), value, std::chars_format::fixed).ptr;
   return std::string(digits, end) + std::string(unit_names[static_cast<size_t>(unit)]);
+}
+
+std::string check_interval(const std::string& key, const Time& time) {
+  if (time.unit == TimeUnit::second || time.unit == TimeUnit::duration)
+    return key + ": must be in ep, ba or sp, not " + time.str();
+  return "";
 }
 
 double Schedule::batches(const Time& time) const {

@@ -22,6 +22,10 @@ struct Time {
   bool operator==(const Time&) const = default;
 };
 
+/// What is wrong with a time that something happens every so often, or "": it must be in ep, ba or
+/// sp.
+std::string check_interval(const std::string& key, const Time& time);
+
 /// Where a run stands: how much is done. Counts are over all ranks.
 struct Timestamp {
   int64_t epoch = 0, batch = 0, sample = 0;

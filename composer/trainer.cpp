@@ -95,13 +95,16 @@ Summary Trainer::fit() {
     if (measured_.batches > 0 || !folder_.has_summary()) folder_.write_summary(summary);
     return summary;
   } catch (...) {
-    try {
-      logger_.flush();
-      folder_.write_summary(summarize("failed"));
-    } catch (const std::exception& second) {
-      log::warn(std::string("the failure below could not be noted in the run folder: ") +
-                second.what());
-    }
+    const auto note = [](auto&& what) {
+      try {
+        what();
+      } catch (const std::exception& second) {
+        log::warn(std::string("the failure below could not be noted in the run folder: ") +
+                  second.what());
+      }
+    };
+    note([&] { logger_.flush(); });
+    note([&] { folder_.write_summary(summarize("failed")); });
     throw;
   }
 }
@@ -175,6 +178,9 @@ void Trainer::train_epoch() {
     const double begin = steady_seconds();
     auto batch = next_batch(*train_loader_);
     if (!batch) batch = next_batch(*train_loader_);  // the end of the epoch before
+    if (!batch)
+      throw RunError("the training loader gave no batch where its epochs have " +
+                     std::to_string(state_.schedule.batches_per_epoch));
     const int64_t samples = batch->samples();
     train_batch(std::move(*batch));
     if (measured_.batches++ == warmup_batches) measured_.samples = 0, measured_.seconds = 0;
@@ -242,7 +248,14 @@ at::Tensor Trainer::train_part(const Batch& part) {
 void Trainer::forward() {
   RECORD_FUNCTION("forward", std::vector<c10::IValue>());
   const Autocast autocast(state_.precision, state_.device);
-  state_.outputs = state_.model->forward(state_.batch.input);
+  try {
+    state_.outputs = state_.model->forward(state_.batch.input);
+  } catch (const c10::OutOfMemoryError&) {
+    throw;
+  } catch (const c10::Error& error) {
+    throw RunError("the model fails on a batch of shape " + c10::str(state_.batch.input.sizes()) +
+                   ": " + error.what_without_backtrace());
+  }
 }
 
 at::Tensor Trainer::forward_backward(const std::vector<Batch>& microbatches) {

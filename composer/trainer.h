@@ -1,8 +1,11 @@
 // The training loop. The only one: see event.h for its picture.
 #pragma once
 
+#include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,13 +44,15 @@ class Trainer {
 
   /// Touches neither files nor devices.
   explicit Trainer(TrainerParts parts);
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
 
-  /// Adds an algorithm before the run starts.
+  /// Adds an algorithm or a callback before the run starts.
   template <class T, class... Args>
   void add(std::string name, Args&&... args) {
     using Base = std::conditional_t<std::is_base_of_v<Algorithm, T>, Algorithm, Callback>;
     engine_.add(Member<Base>{std::move(name), std::make_shared<T>(std::forward<Args>(args)...),
-                             subscriptions<T>(static_cast<const T*>(nullptr))});
+                             subscriptions<T>()});
   }
 
   /// Surgery (event init), move to the device, optimizer, checkpoint. The first call does it, later
@@ -72,6 +77,7 @@ class Trainer {
 
  private:
   void restore();
+  void resume(const std::filesystem::path& path, Checkpoint checkpoint);
   void hand_out(std::map<std::string, StateDict>& parts);
   void train();
   void train_epoch();

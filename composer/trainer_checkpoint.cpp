@@ -25,13 +25,16 @@ void Trainer::restore() {
 
   auto checkpoint = load_checkpoint(path);
   assign_weights(*state_.model, checkpoint.model, path.string());
-  if (!everything) {
-    state_.time = checkpoint.time;
-    state_.schedule.batches_per_epoch = checkpoint.batches_per_epoch;
-    state_.schedule.samples_per_epoch = checkpoint.samples_per_epoch;
-    state_.schedule.batch_size = checkpoint.train_batch_size;
-    return hand_out(checkpoint.parts);
-  }
+  if (everything) return resume(path, std::move(checkpoint));
+  state_.time = checkpoint.time;
+  state_.schedule.batches_per_epoch = checkpoint.batches_per_epoch;
+  state_.schedule.samples_per_epoch = checkpoint.samples_per_epoch;
+  state_.schedule.batch_size = checkpoint.train_batch_size;
+  hand_out(checkpoint.parts);
+}
+
+/// Takes up the run where the checkpoint left it; the weights are in the model already.
+void Trainer::resume(const std::filesystem::path& path, Checkpoint checkpoint) {
   for (const auto& difference : checkpoint.differences)
     log::warn(path.string() + ": " + difference +
               ": the run goes on, but not bit by bit as it would have there");
@@ -42,6 +45,10 @@ void Trainer::restore() {
     log::warn("seed: the checkpoint's was " + std::to_string(checkpoint.seed) +
               ", the recipe's is " + std::to_string(state_.seed) +
               ": the run goes on with other random draws");
+  if (checkpoint.grad_accum != state_.grad_accum)
+    log::warn("grad_accum: the checkpoint's was " + std::to_string(checkpoint.grad_accum) +
+              ", the recipe's is " + std::to_string(state_.grad_accum) +
+              ": the run goes on, but not bit by bit as it would have");
   check_epochs(path, checkpoint);
   auto& parts = checkpoint.parts;
   hand_out(parts);

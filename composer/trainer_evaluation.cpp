@@ -9,9 +9,20 @@ namespace composer {
 void Trainer::evaluate_if_due(bool epoch_end) {
   if (!eval_loader_ || evaluated_batch_ == state_.time.batch || options_.eval_interval.value == 0)
     return;
-  const bool in_epoch = state_.time.batch_in_epoch < state_.schedule.batches_per_epoch;
-  const bool last = received_signal() == 0 && stopping() && (epoch_end || in_epoch);
-  if (last || state_.schedule.due(options_.eval_interval, state_.time, epoch_end)) run_evaluation();
+  const auto& schedule = state_.schedule;
+  // After an epoch's last batch: what epoch_end does to the weights is to be evaluated too.
+  if (!epoch_end && state_.time.batch_in_epoch == schedule.batches_per_epoch) return;
+  const auto due = [&](const Timestamp& time, bool at_epoch_end) {
+    return schedule.due(options_.eval_interval, time, at_epoch_end);
+  };
+  auto last_batch = state_.time;
+  if (epoch_end) {
+    --last_batch.epoch;
+    last_batch.batch_in_epoch = schedule.batches_per_epoch;
+    last_batch.sample_in_epoch = schedule.samples_per_epoch;
+  }
+  const bool last = received_signal() == 0 && stopping();
+  if (last || due(last_batch, false) || (epoch_end && due(state_.time, true))) run_evaluation();
 }
 
 Trainer::Metrics Trainer::run_evaluation() {
@@ -42,7 +53,7 @@ Trainer::Metrics Trainer::run_evaluation() {
     evaluated_batch_ = state_.time.batch;
   }
   engine_.run(Event::eval_end, state_);
-  state_.time.seconds = prepared_ && train_loader_ ? seconds() : 0;
+  if (clock_start_ != 0) state_.time.seconds = seconds();
   logger_.commit("eval", state_.time);
   state_.batch = batch_before;
   state_.model->train(training);

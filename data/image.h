@@ -10,15 +10,6 @@
 
 namespace composer {
 
-/// A part of an image, in pixels.
-struct Box {
-  int64_t top = 0;
-  int64_t left = 0;
-  int64_t height = 0;
-  int64_t width = 0;
-  bool operator==(const Box&) const = default;
-};
-
 /// Pixels that somebody else owns. `stride` is the number of bytes from a row to the next.
 struct ImageView {
   const uint8_t* pixels = nullptr;

@@ -76,7 +76,7 @@ class TensorPool {
 
 /// A batch in the making, or a rank's slice of it. Only `taken`, `done`, the failure and the bad
 /// ones change while workers fill it; these under the lock.
-struct Slot {
+struct Draft {
   int64_t epoch = 0;
   int64_t first = 0;  ///< position of its first sample in the epoch
   int64_t samples = 0;
@@ -91,9 +91,9 @@ struct Slot {
   std::atomic<bool> dropped{false};
 };
 
-/// Some consecutive images of a slot: a worker's unit of work.
+/// Some consecutive images of a draft: a worker's unit of work.
 struct Task {
-  std::shared_ptr<Slot> slot;
+  std::shared_ptr<Draft> draft;
   int64_t begin = 0;
   int64_t end = 0;
   int64_t failed_at = std::numeric_limits<int64_t>::max();
@@ -136,14 +136,14 @@ class ImageLoader final : public Loader {
   void work();
   bool take(Task& task);
   void fill(Task& task, Worker& worker);
-  void make(const Slot& slot, int64_t place, int64_t position, Worker& worker) const;
-  bool replace(const Slot& slot, int64_t place, int64_t position, Worker& worker);
+  void make(const Draft& draft, int64_t place, int64_t position, Worker& worker) const;
+  bool replace(const Draft& draft, int64_t place, int64_t position, Worker& worker);
   void report(const BadSample& bad);
   void finish(const Task& task);
-  void open_slot();
-  std::shared_ptr<Slot> made_here();
-  std::shared_ptr<Slot> made_by_workers();
-  Batch batch_of(Slot& slot) const;
+  void open_draft();
+  std::shared_ptr<Draft> made_here();
+  std::shared_ptr<Draft> made_by_workers();
+  Batch batch_of(Draft& draft) const;
 
   const std::shared_ptr<Source> source_;
   ImageLoaderOptions options_;
@@ -158,12 +158,12 @@ class ImageLoader final : public Loader {
   int64_t epoch_ = 0, batch_ = 0;
   std::unique_ptr<Worker> worker_here_;
 
-  // Under the lock. The front slot is the next to hand out; only the back one has images that
+  // Under the lock. The front draft is the next to hand out; only the back one has images that
   // nobody has taken.
   std::mutex lock_;
   std::condition_variable work_there_, batch_there_;
-  std::deque<std::shared_ptr<Slot>> slots_;
-  int64_t open_epoch_ = 0, open_batch_ = 0;  ///< of the next slot
+  std::deque<std::shared_ptr<Draft>> drafts_;
+  int64_t open_epoch_ = 0, open_batch_ = 0;  ///< of the next draft
   int64_t asked_epoch_ = 0;                  ///< the last one that the consumer wants a batch of
   SizePlan plan_;
   EpochOrder order_;
@@ -220,7 +220,7 @@ ImageLoader::~ImageLoader() {
   {
     const std::lock_guard guard(lock_);
     stopping_ = true;
-    for (const auto& slot : slots_) slot->dropped = true;
+    for (const auto& draft : drafts_) draft->dropped = true;
   }
   work_there_.notify_all();
   for (auto& worker : workers_) worker.join();
@@ -235,8 +235,8 @@ void ImageLoader::start(int64_t epoch, int64_t batch, SizePlan plan) {
   }
   {
     const std::lock_guard guard(lock_);
-    for (const auto& slot : slots_) slot->dropped = true;
-    slots_.clear();
+    for (const auto& draft : drafts_) draft->dropped = true;
+    drafts_.clear();
     cannot_open_ = nullptr;
     plan_ = options_.training ? std::move(plan) : SizePlan();
     open_epoch_ = batch == batches_ ? epoch + 1 : epoch;
@@ -257,23 +257,23 @@ std::optional<Batch> ImageLoader::next() {
     if (!options_.training) pool_.clear();
     return std::nullopt;
   }
-  const auto slot = common_.num_workers == 0 ? made_here() : made_by_workers();
+  const auto draft = common_.num_workers == 0 ? made_here() : made_by_workers();
   if (++batch_ == batches_) source_->save_indices();
-  return batch_of(*slot);
+  return batch_of(*draft);
 }
 
-Batch ImageLoader::batch_of(Slot& slot) const {
+Batch ImageLoader::batch_of(Draft& draft) const {
   Batch batch;
-  batch.input = std::move(slot.input);
-  batch.target.classes = std::move(slot.classes);
-  if (slot.bad.empty()) return batch;
+  batch.input = std::move(draft.input);
+  batch.target.classes = std::move(draft.classes);
+  if (draft.bad.empty()) return batch;
   std::vector<int64_t> good;
-  for (int64_t i = 0; i < slot.samples; ++i) {
-    if (!slot.bad.contains(i)) good.push_back(i);
+  for (int64_t i = 0; i < draft.samples; ++i) {
+    if (!draft.bad.contains(i)) good.push_back(i);
   }
   if (good.empty()) {
-    throw RunError("not one sample of batch " + std::to_string(slot.first / common_.batch_size) +
-                   " of epoch " + std::to_string(slot.epoch) + " can be read");
+    throw RunError("not one sample of batch " + std::to_string(draft.first / common_.batch_size) +
+                   " of epoch " + std::to_string(draft.epoch) + " can be read");
   }
   const auto places = at::tensor(good, at::kLong);
   batch.input = batch.input.index_select(0, places);
@@ -281,61 +281,62 @@ Batch ImageLoader::batch_of(Slot& slot) const {
   return batch;
 }
 
-std::shared_ptr<Slot> ImageLoader::made_here() {
-  if (slots_.empty()) open_slot();
+std::shared_ptr<Draft> ImageLoader::made_here() {
+  if (drafts_.empty()) open_draft();
   if (!worker_here_) {
     worker_here_ = std::make_unique<Worker>(options_.transform, source_->channels());
   }
-  const auto slot = slots_.front();
-  Task task{.slot = slot, .begin = 0, .end = slot->samples};
+  const auto draft = drafts_.front();
+  Task task{.draft = draft, .begin = 0, .end = draft->samples};
   fill(task, *worker_here_);
   if (task.failure) std::rethrow_exception(task.failure);
-  slot->bad.insert(task.bad.begin(), task.bad.end());
-  slots_.pop_front();
-  return slot;
+  draft->bad.insert(task.bad.begin(), task.bad.end());
+  drafts_.pop_front();
+  return draft;
 }
 
-std::shared_ptr<Slot> ImageLoader::made_by_workers() {
+std::shared_ptr<Draft> ImageLoader::made_by_workers() {
   std::unique_lock guard(lock_);
   if (std::exchange(asked_epoch_, epoch_) != epoch_) work_there_.notify_all();
   const auto complete = [&] {
-    return !slots_.empty() && slots_.front()->done == slots_.front()->samples;
+    return !drafts_.empty() && drafts_.front()->done == drafts_.front()->samples;
   };
-  batch_there_.wait(guard, [&] { return complete() || (slots_.empty() && cannot_open_); });
-  if (slots_.empty()) std::rethrow_exception(cannot_open_);
-  const auto slot = slots_.front();
-  if (slot->failure) std::rethrow_exception(slot->failure);
-  slots_.pop_front();
+  batch_there_.wait(guard, [&] { return complete() || (drafts_.empty() && cannot_open_); });
+  if (drafts_.empty()) std::rethrow_exception(cannot_open_);
+  const auto draft = drafts_.front();
+  if (draft->failure) std::rethrow_exception(draft->failure);
+  drafts_.pop_front();
   guard.unlock();
   work_there_.notify_all();
-  return slot;
+  return draft;
 }
 
-void ImageLoader::open_slot() {
-  auto slot = std::make_shared<Slot>();
-  slot->epoch = open_epoch_;
+void ImageLoader::open_draft() {
+  auto draft = std::make_shared<Draft>();
+  draft->epoch = open_epoch_;
   const int64_t begin = open_batch_ * common_.batch_size;
   int64_t samples = std::min(common_.batch_size, sampler_.size() - begin);
   const int64_t ranks = common_.world_size;
   const bool whole = samples == common_.batch_size;
   if (options_.training && !whole) samples = (samples + ranks - 1) / ranks * ranks;
-  slot->first = begin + samples * common_.rank / ranks;
-  slot->samples = begin + samples * (common_.rank + 1) / ranks - slot->first;
-  slot->size = plan_ ? plan_(open_epoch_ * batches_ + open_batch_) : options_.transform.size;
+  draft->first = begin + samples * common_.rank / ranks;
+  draft->samples = begin + samples * (common_.rank + 1) / ranks - draft->first;
+  draft->size = plan_ ? plan_(open_epoch_ * batches_ + open_batch_) : options_.transform.size;
   if (order_epoch_ != open_epoch_) {
     order_ = sampler_.epoch(open_epoch_);
     order_epoch_ = open_epoch_;
   }
-  slot->order = order_;
-  slot->input = pool_.images(
-      {slot->samples, slot->size.height, slot->size.width, source_->channels()}, options_.output);
-  slot->classes = pool_.fresh({slot->samples}, at::kLong);
+  draft->order = order_;
+  draft->input =
+      pool_.images({draft->samples, draft->size.height, draft->size.width, source_->channels()},
+                   options_.output);
+  draft->classes = pool_.fresh({draft->samples}, at::kLong);
   if (options_.read_ahead) {
-    for (int64_t i = 0; i < slot->samples; ++i) {
-      source_->will_need(order_((slot->first + i) % sampler_.size()));
+    for (int64_t i = 0; i < draft->samples; ++i) {
+      source_->will_need(order_((draft->first + i) % sampler_.size()));
     }
   }
-  slots_.push_back(std::move(slot));
+  drafts_.push_back(std::move(draft));
   if (++open_batch_ == batches_) ++open_epoch_, open_batch_ = 0;
 }
 
@@ -343,19 +344,19 @@ bool ImageLoader::take(Task& task) {
   std::unique_lock guard(lock_);
   const auto most = static_cast<size_t>(std::max<int64_t>(common_.prefetch_factor, 0)) + 1;
   while (!stopping_) {
-    if (!slots_.empty() && slots_.back()->taken < slots_.back()->samples) {
-      const auto& slot = slots_.back();
-      task = {.slot = slot,
-              .begin = slot->taken,
-              .end = std::min(slot->taken + images_a_task_, slot->samples)};
-      slot->taken = task.end;
+    if (!drafts_.empty() && drafts_.back()->taken < drafts_.back()->samples) {
+      const auto& draft = drafts_.back();
+      task = {.draft = draft,
+              .begin = draft->taken,
+              .end = std::min(draft->taken + images_a_task_, draft->samples)};
+      draft->taken = task.end;
       return true;
     }
     const bool wanted = options_.training || open_epoch_ <= asked_epoch_;
-    if (wanted && slots_.size() < most && !cannot_open_) {
+    if (wanted && drafts_.size() < most && !cannot_open_) {
       try {
-        open_slot();
-        if (slots_.back()->samples == 0) batch_there_.notify_all();
+        open_draft();
+        if (drafts_.back()->samples == 0) batch_there_.notify_all();
         work_there_.notify_all();
       } catch (...) {
         cannot_open_ = std::current_exception();
@@ -374,21 +375,21 @@ void ImageLoader::work() {
   while (take(task)) {
     fill(task, worker);
     finish(task);
-    task.slot.reset();
+    task.draft.reset();
   }
 }
 
 void ImageLoader::fill(Task& task, Worker& worker) {
-  const Slot& slot = *task.slot;
-  for (int64_t i = task.begin; i < task.end && !slot.dropped; ++i) {
+  const Draft& draft = *task.draft;
+  for (int64_t i = task.begin; i < task.end && !draft.dropped; ++i) {
     try {
       try {
-        make(slot, i, slot.first + i, worker);
+        make(draft, i, draft.first + i, worker);
       } catch (const BadSample& bad) {
         if (common_.on_bad_sample == OnBadSample::error) throw RunError(bad.what());
         report(bad);
         const bool replaced = common_.on_bad_sample == OnBadSample::replace &&
-                              replace(slot, i, slot.first + i, worker);
+                              replace(draft, i, draft.first + i, worker);
         if (!replaced) task.bad.push_back(i);
       }
     } catch (...) {
@@ -399,47 +400,47 @@ void ImageLoader::fill(Task& task, Worker& worker) {
   }
 }
 
-/// Puts the sample at `position` of the epoch into the slot.
-void ImageLoader::make(const Slot& slot, int64_t place, int64_t position, Worker& worker) const {
-  const int64_t sample = slot.order(position % sampler_.size());
-  const int64_t numbers = slot.size.height * slot.size.width * source_->channels();
+/// Puts the sample at `position` of the epoch into the draft.
+void ImageLoader::make(const Draft& draft, int64_t place, int64_t position, Worker& worker) const {
+  const int64_t sample = draft.order(position % sampler_.size());
+  const int64_t numbers = draft.size.height * draft.size.width * source_->channels();
   // A class-balanced epoch may have a sample twice, which then shall not look the same.
   const int64_t drawn_by = options_.order == OrderKind::class_balanced ? position : sample;
-  SamplePlace where{common_.seed, static_cast<uint64_t>(slot.epoch),
+  SamplePlace where{common_.seed, static_cast<uint64_t>(draft.epoch),
                     static_cast<uint64_t>(drawn_by)};
   const bool bytes = options_.output == at::kByte;
   uint8_t* pixels = nullptr;
   if (bytes) {
-    pixels = slot.input.mutable_data_ptr<uint8_t>() + place * numbers;
+    pixels = draft.input.mutable_data_ptr<uint8_t>() + place * numbers;
   } else {
     worker.pixels.resize(static_cast<size_t>(numbers));
     pixels = worker.pixels.data();
   }
   try {
     const StoredImage image = source_->open(sample, worker.pipeline.scratch());
-    slot.classes.mutable_data_ptr<int64_t>()[place] = source_->label(sample);
-    where.mirrored = worker.pipeline.run(image, slot.size, where, pixels);
+    draft.classes.mutable_data_ptr<int64_t>()[place] = source_->label(sample);
+    where.mirrored = worker.pipeline.run(image, draft.size, where, pixels);
   } catch (const RunError& error) {
     throw BadSample(source_->name(sample) + ": " + error.what());
   }
   for (const auto& augment : options_.augmentations) {
-    augment({pixels, slot.size.height, slot.size.width, source_->channels()}, where);
+    augment({pixels, draft.size.height, draft.size.width, source_->channels()}, where);
   }
   if (bytes) return;
   if (options_.output == at::kFloat) {
-    normalizer_.run(pixels, numbers, slot.input.mutable_data_ptr<float>() + place * numbers);
+    normalizer_.run(pixels, numbers, draft.input.mutable_data_ptr<float>() + place * numbers);
   } else {
-    auto* out = slot.input.mutable_data_ptr<at::BFloat16>() + place * numbers;
+    auto* out = draft.input.mutable_data_ptr<at::BFloat16>() + place * numbers;
     normalizer_.run_bf16(pixels, numbers, reinterpret_cast<uint16_t*>(out));
   }
 }
 
 /// Takes the next sample of the epoch that can be read; false when a hundred in a row cannot.
-bool ImageLoader::replace(const Slot& slot, int64_t place, int64_t position, Worker& worker) {
+bool ImageLoader::replace(const Draft& draft, int64_t place, int64_t position, Worker& worker) {
   constexpr int64_t kMost = 100;
   for (int64_t next = 1; next <= kMost; ++next) {
     try {
-      make(slot, place, position + next, worker);
+      make(draft, place, position + next, worker);
       return true;
     } catch (const BadSample& bad) {
       report(bad);
@@ -461,14 +462,14 @@ void ImageLoader::report(const BadSample& bad) {
 
 void ImageLoader::finish(const Task& task) {
   const std::lock_guard guard(lock_);
-  Slot& slot = *task.slot;
-  slot.done += task.end - task.begin;
-  slot.bad.insert(task.bad.begin(), task.bad.end());
-  if (task.failed_at < slot.failed_at) {
-    slot.failed_at = task.failed_at;
-    slot.failure = task.failure;
+  Draft& draft = *task.draft;
+  draft.done += task.end - task.begin;
+  draft.bad.insert(task.bad.begin(), task.bad.end());
+  if (task.failed_at < draft.failed_at) {
+    draft.failed_at = task.failed_at;
+    draft.failure = task.failure;
   }
-  if (slot.done == slot.samples) batch_there_.notify_all();
+  if (draft.done == draft.samples) batch_there_.notify_all();
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "data/transform.h"
 
 #include <cmath>
-#include <cstring>
 
 #include "composer/error.h"
 #include "data/ffcv_crop.h"

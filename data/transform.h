@@ -2,7 +2,6 @@
 // on nothing but (seed, epoch, sample).
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "composer/image_size.h"

@@ -7,19 +7,12 @@
 
 #include "composer/error.h"
 #include "composer/network/layers.h"
+#include "models/residual_blocks.h"
 
 namespace composer {
 namespace {
 
 constexpr int64_t whitened_channels = 24;
-
-std::shared_ptr<Layer> conv_3x3(int64_t in_channels, int64_t out_channels) {
-  return std::make_shared<Conv2d>(Conv2dOptions{.in_channels = in_channels,
-                                                .out_channels = out_channels,
-                                                .kernel = {3, 3},
-                                                .padding = {1, 1},
-                                                .bias = false});
-}
 
 std::shared_ptr<Layer> norm(int64_t channels) {
   auto layer = std::make_shared<BatchNorm2d>(channels, /*eps=*/1e-12, /*momentum=*/0.4);
@@ -30,11 +23,11 @@ std::shared_ptr<Layer> norm(int64_t channels) {
 class ConvGroup final : public Block {
  public:
   ConvGroup(int64_t in_channels, int64_t out_channels) {
-    add("conv1", conv_3x3(in_channels, out_channels));
+    add("conv1", conv(in_channels, out_channels, 3));
     add<MaxPool2d>("pool", Pool2dOptions{.kernel = {2, 2}, .stride = {2, 2}});
     add("norm1", norm(out_channels));
     add<Gelu>("gelu1");
-    add("conv2", conv_3x3(out_channels, out_channels));
+    add("conv2", conv(out_channels, out_channels, 3));
     add("norm2", norm(out_channels));
     add<Gelu>("gelu2");
   }

@@ -2,6 +2,9 @@
 // "94% on CIFAR-10 in 3.29 seconds on a single GPU", arXiv:2404.00498).
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "composer/network/model.h"
 #include "composer/recipe/params.h"
 

@@ -1,6 +1,9 @@
 // A small convolutional network for MNIST.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "composer/network/model.h"
 #include "composer/recipe/params.h"
 #include "models/initializers.h"

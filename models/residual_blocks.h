@@ -2,6 +2,9 @@
 // names.
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "composer/network/layers.h"
 
 namespace composer {

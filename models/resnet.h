@@ -1,6 +1,9 @@
 // The ImageNet residual networks as torchvision has them (v1.5: stride in the 3x3 convolutions).
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "composer/network/model.h"
 #include "composer/recipe/params.h"
 #include "models/initializers.h"

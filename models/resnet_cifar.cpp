@@ -6,17 +6,17 @@
 namespace composer {
 
 ResNetCifar::ResNetCifar(const Params& params) : params_(params) {
-  std::erase(params_.model_name, '_');
-  if (params_.model_name == "resnet9")
+  auto name = params.model_name;
+  std::erase(name, '_');
+  if (name == "resnet9")
     add_resnet_9();
-  else if (params_.model_name == "resnet20")
+  else if (name == "resnet20")
     add_stages(3);
-  else if (params_.model_name == "resnet56")
+  else if (name == "resnet56")
     add_stages(9);
   else
     throw UserError("model_name: no network '" + params.model_name +
                     "'; there are resnet_9, resnet_20 and resnet_56");
-  params_.model_name = params.model_name;
   apply_initializers(*this, params.initializers);
 }
 

@@ -1,6 +1,9 @@
 // Residual networks for small images.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "composer/network/model.h"
 #include "composer/recipe/params.h"
 #include "models/initializers.h"

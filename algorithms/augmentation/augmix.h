@@ -24,8 +24,8 @@ class AugMix : public DrawnPerImage<AugMixDraw> {
       f("severity", severity, "largest strength of an operation; strengths are drawn up to it",
         in(0, 10));
       f("depth", depth, "operations a chain; -1: one to three, drawn for each chain",
-        at_least(1).or_exactly(-1));
-      f("width", width, "chains of operations an image", at_least(1));
+        in(1, 100).or_exactly(-1));
+      f("width", width, "chains of operations an image", in(1, 100));
       f("alpha", alpha,
         "of the Beta distribution of the share of the chains in the result, and of the Dirichlet "
         "distribution of their weights",

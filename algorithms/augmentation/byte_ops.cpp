@@ -3,13 +3,7 @@
 #include <algorithm>
 
 #include "algorithms/augmentation/byte_ops_x86.h"
-
-// The choice between clones runs before ThreadSanitizer has started, which would crash.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__SANITIZE_THREAD__)
-#define COMPOSER_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define COMPOSER_CLONES
-#endif
+#include "composer/simd.h"
 
 namespace composer::bytes {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "algorithms/augmentation/byte_ops.h"
 #include "algorithms/augmentation/warp.h"

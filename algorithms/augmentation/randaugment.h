@@ -21,7 +21,7 @@ class RandAugment : public DrawnPerImage<Steps> {
     void fields(auto&& f) {
       f("severity", severity, "largest strength of an operation; strengths are drawn up to it",
         in(0, 10));
-      f("depth", depth, "operations an image", at_least(1));
+      f("depth", depth, "operations an image", in(1, 100));
       f("augmentation_set", augmentation_set, augmentation_set_doc,
         one_of("all", "safe", "original"));
       f("where", where, where_doc, one_of("device", "loader"));

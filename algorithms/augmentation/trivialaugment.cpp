@@ -35,7 +35,7 @@ double largest(ImageOp op) {
 
 }  // namespace
 
-Steps draw_trivialaugment(Random& random, ImageSize, const TrivialAugment::Params& params) {
+Steps draw_trivialaugment(Random& random, const TrivialAugment::Params& params) {
   const auto op = ops[static_cast<size_t>(random.below(ops.size()))];
   const int64_t bins = params.num_magnitude_bins, bin = random.below(bins);
   if (op == ImageOp::posterize) return {{op, posterize_bits(6, bins, bin)}};
@@ -45,8 +45,8 @@ Steps draw_trivialaugment(Random& random, ImageSize, const TrivialAugment::Param
 }
 
 TrivialAugment::TrivialAugment(const Params& params)
-    : DrawnPerImage("trivialaugment.image", params.where, [params](Random& random, ImageSize size) {
-        return draw_trivialaugment(random, size, params);
+    : DrawnPerImage("trivialaugment.image", params.where, [params](Random& random, ImageSize) {
+        return draw_trivialaugment(random, params);
       }) {}
 
 }  // namespace composer

@@ -25,7 +25,7 @@ class TrivialAugment : public DrawnPerImage<Steps> {
   explicit TrivialAugment(const Params& params);
 };
 
-/// What to do to an image: one step; which does not depend on the size.
-Steps draw_trivialaugment(Random& random, ImageSize size, const TrivialAugment::Params& params);
+/// What to do to an image of any size: one step.
+Steps draw_trivialaugment(Random& random, const TrivialAugment::Params& params);
 
 }  // namespace composer

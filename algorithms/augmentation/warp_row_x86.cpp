@@ -1,6 +1,8 @@
 #include "algorithms/augmentation/warp_row_x86.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#include "composer/simd.h"
+
+#ifdef COMPOSER_X86
 
 // False alarms of GCC 12 within its own header (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"

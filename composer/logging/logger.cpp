@@ -11,20 +11,22 @@ void Logger::open(const RunInfo& info) {
   for (auto& sink : sinks_) sink->open(info);
 }
 
-void Logger::log(std::string name, double value) {
+void Logger::put(std::string name, Value value) {
   const auto same = [&](const auto& entry) { return entry.first == name; };
   const auto found = std::find_if(open_.values.begin(), open_.values.end(), same);
   if (found != open_.values.end())
-    found->second = value;
+    found->second = std::move(value);
   else
-    open_.values.emplace_back(std::move(name), value);
+    open_.values.emplace_back(std::move(name), std::move(value));
 }
 
+void Logger::log(std::string name, double value) { put(std::move(name), value); }
+
 void Logger::log(std::string name, at::Tensor value) {
-  if (value.is_cpu()) return log(std::move(name), value.item<double>());
-  log(name, 0.0);
-  const auto same = [&](const auto& entry) { return entry.first == name; };
-  std::find_if(open_.values.begin(), open_.values.end(), same)->second = value.detach();
+  if (value.is_cpu())
+    put(std::move(name), value.item<double>());
+  else
+    put(std::move(name), value.detach());
 }
 
 void Logger::commit(std::string_view event, const Timestamp& time) {
@@ -55,7 +57,7 @@ Logger::Copy Logger::start_copy() {
   return copy;
 }
 
-void Logger::deliver(Copy& copy) {
+void Logger::deliver(Copy copy) {
   if (copy.done) static_cast<c10::Event*>(copy.done.get())->synchronize();
   const double* number = copy.numbers.defined() ? copy.numbers.const_data_ptr<double>() : nullptr;
   for (auto& pending : copy.records) {
@@ -68,18 +70,20 @@ void Logger::deliver(Copy& copy) {
   }
 }
 
+void Logger::deliver_first() {
+  Copy copy = std::move(in_flight_.front());
+  in_flight_.pop_front();
+  deliver(std::move(copy));
+}
+
 void Logger::write() {
   in_flight_.push_back(start_copy());
-  while (in_flight_.size() > 1) {
-    deliver(in_flight_.front());
-    in_flight_.pop_front();
-  }
+  while (in_flight_.size() > 1) deliver_first();
 }
 
 void Logger::flush() {
   in_flight_.push_back(start_copy());
-  for (auto& copy : in_flight_) deliver(copy);
-  in_flight_.clear();
+  while (!in_flight_.empty()) deliver_first();
   for (auto& sink : sinks_) sink->flush();
 }
 

@@ -76,8 +76,11 @@ class Logger {
     std::shared_ptr<void> done;  ///< a device event, or null
   };
 
+  void put(std::string name, Value value);
   Copy start_copy();
-  void deliver(Copy& copy);
+  void deliver(Copy copy);
+  /// What a sink throws on is not offered again.
+  void deliver_first();
 
   std::vector<std::shared_ptr<LogSink>> sinks_;
   Pending open_;

@@ -8,6 +8,7 @@
 
 #include "composer/clock.h"
 #include "composer/error.h"
+#include "composer/storage/run_folder.h"
 
 namespace composer {
 namespace {
@@ -50,12 +51,7 @@ void JsonlSink::open(const RunInfo& info) {
       const auto entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
       if (is_kept(entry, info)) kept += line + "\n";
     }
-    const auto beside = path_.string() + ".tmp";
-    std::ofstream rewritten(beside);
-    rewritten << kept;
-    rewritten.close();
-    if (!rewritten) throw RunError(beside + ": cannot be written (disk full?)");
-    std::filesystem::rename(beside, path_);
+    write_whole(path_, kept);
   }
   file_.open(path_, info.start.batch > 0 ? std::ios::app : std::ios::trunc);
   if (!file_) throw RunError(path_.string() + ": cannot be written");

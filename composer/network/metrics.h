@@ -27,13 +27,10 @@ class ClassificationMetrics {
   std::vector<std::pair<std::string, double>> compute() const;
   void reset();
 
-  /// float64 [4], additive over ranks: samples, hits, hits among the first five, summed
-  /// cross-entropy. On the device of the last update.
-  const at::Tensor& sums() const { return sums_; }
-  void set_sums(at::Tensor sums) { sums_ = std::move(sums); }
-
  private:
   int64_t num_classes_;
+  /// float64 [4], on the device of the last update: samples, hits, hits among the first five,
+  /// summed cross-entropy.
   at::Tensor sums_;
 };
 

@@ -1,6 +1,7 @@
 #include "composer/optimization/optimizer.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <set>
@@ -35,13 +36,6 @@ std::vector<std::pair<std::string, at::Tensor>> trained(torch::nn::Module& model
     if (item.value().requires_grad() && seen.insert(item.value().unsafeGetTensorImpl()).second)
       parameters.emplace_back(item.key(), item.value());
   return parameters;
-}
-
-std::string shape(const at::Tensor& tensor) {
-  std::string text;
-  for (const int64_t size : tensor.sizes())
-    text += (text.empty() ? "" : ", ") + std::to_string(size);
-  return "[" + text + "]";
 }
 
 }  // namespace
@@ -208,8 +202,9 @@ void Optimizer::load_state_dict(const StateDict& dict) {
       if (saved.mapped().sizes() == state[k].sizes())
         state[k].copy_(saved.mapped());
       else
-        problems.push_back("optimizer state '" + saved.key() + "': shape " + shape(saved.mapped()) +
-                           " where the model needs " + shape(state[k]));
+        problems.push_back("optimizer state '" + saved.key() + "': shape " +
+                           c10::str(saved.mapped().sizes()) + " where the model needs " +
+                           c10::str(state[k].sizes()));
     }
     if (found != 0 && found != kinds_.size())
       problems.push_back("optimizer state of '" + parameter + "' is incomplete");
@@ -223,10 +218,7 @@ void Optimizer::load_state_dict(const StateDict& dict) {
                        "': this optimizer and model have no such state");
   if (!problems.empty()) throw UserError(problems);
   states_ = std::move(states);
-  if (const auto value = dict.values.find("lr_multiplier"); value != dict.values.end()) {
-    const auto* whole = std::get_if<int64_t>(&value->second);
-    set_lr_multiplier(whole ? static_cast<double>(*whole) : std::get<double>(value->second));
-  }
+  if (const auto* multiplier = dict.find<double>("lr_multiplier")) set_lr_multiplier(*multiplier);
 }
 
 }  // namespace composer

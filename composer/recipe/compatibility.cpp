@@ -5,6 +5,9 @@
 #include <functional>
 #include <optional>
 
+#include "composer/recipe/params.h"
+#include "composer/text.h"
+
 namespace composer {
 namespace {
 
@@ -17,7 +20,7 @@ void find_all(const Value& map, const std::string& path, const std::string& key,
   const std::string name = key.substr(0, dot);
   for (const auto& [entry, origin, value] : map.entries) {
     if (name != "*" && name != entry) continue;
-    const std::string here = path.empty() ? entry : path + "." + entry;
+    const std::string here = join_path(path, entry);
     if (dot == std::string::npos)
       visit(here, value);
     else
@@ -37,12 +40,6 @@ bool same(const std::string& a, const std::string& b) {
   return a == b || (number(a) && number(a) == number(b));
 }
 
-std::string either(const std::vector<std::string>& values) {
-  std::string text;
-  for (const auto& value : values) text += (text.empty() ? "" : " or ") + value;
-  return text;
-}
-
 }  // namespace
 
 void check(const std::vector<Declared>& algorithms, const Value& recipe, Problems& problems) {
@@ -57,7 +54,8 @@ void check(const std::vector<Declared>& algorithms, const Value& recipe, Problem
       find_all(recipe, "", key, [&](const std::string& path, const Value& value) {
         const auto text = one_line(value);
         if (std::ranges::none_of(values, [&](const auto& one) { return same(one, text); }))
-          problem("needs " + path + ": " + either(values) + ", not " + text + ": " + reason);
+          problem("needs " + path + ": " + joined(values, " or ") + ", not " + text + ": " +
+                  reason);
       });
   }
 }

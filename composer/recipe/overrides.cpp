@@ -10,7 +10,7 @@ namespace composer {
 namespace {
 
 bool is_option(const std::string& word) {
-  if (!word.starts_with('-')) return false;
+  if (!word.starts_with('-') || word == "-inf" || word == "-nan") return false;
   return word.size() < 2 || !(std::isdigit(static_cast<unsigned char>(word[1])) || word[1] == '.');
 }
 

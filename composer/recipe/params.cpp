@@ -6,6 +6,8 @@
 #include <cmath>
 #include <ranges>
 
+#include "composer/text.h"
+
 namespace composer {
 namespace {
 
@@ -82,12 +84,6 @@ std::errc parse_number(const Value& value, T& out) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
   if (error == std::errc{} && end != text.data() + text.size()) return std::errc::invalid_argument;
   return error;
-}
-
-std::string lower(std::string text) {
-  for (char& c : text)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return text;
 }
 
 /// Whether `name` stands in `text` as a whole word.
@@ -198,7 +194,7 @@ void read_value(const Value& value, const Rules&, const std::string& path, bool&
                 Problems& problems) {
   static const std::vector<std::string> yes = {"true", "yes", "t", "y"},
                                         no = {"false", "no", "f", "n"};
-  const std::string word = lower(value.kind == Value::Kind::scalar ? value.text : "");
+  const std::string word = lower_case(value.kind == Value::Kind::scalar ? value.text : "");
   const bool in_file = value.origin.option.empty();
   if (std::ranges::find(yes, word) != yes.end() || (in_file && word == "1"))
     out = true;

@@ -22,7 +22,7 @@ struct Pick {
 };
 
 /// A top-level key that chooses components.
-struct Slot {
+struct Choice {
   std::string key;
   const CatalogBase* catalog;
   bool several;
@@ -30,10 +30,10 @@ struct Slot {
   bool faulty = false;     // something about it was reported
 };
 
-std::vector<Slot> make_slots(const Registry& known) {
-  std::vector<Slot> slots;
+std::vector<Choice> make_choices(const Registry& known) {
+  std::vector<Choice> choices;
   const auto add = [&](std::string key, const CatalogBase& catalog, bool several) {
-    slots.push_back({std::move(key), &catalog, several, {}});
+    choices.push_back({std::move(key), &catalog, several, {}});
   };
   add("model", known.models, false);
   add("train_dataset", known.datasets, false);
@@ -43,38 +43,43 @@ std::vector<Slot> make_slots(const Registry& known) {
   add("algorithms", known.algorithms, true);
   add("callbacks", known.callbacks, true);
   add("loggers", known.loggers, true);
-  return slots;
+  return choices;
 }
 
-Value dump_component(Component& component) {
-  Value map = Value::map();
-  map.set(component.name(), write_fields(component.fields()));
-  return map;
+/// f(key, the chosen component or components) for every choice of the recipe.
+template <class SomeRecipe, class F>
+void for_each_choice(SomeRecipe& recipe, F f) {
+  f("model", recipe.model);
+  f("train_dataset", recipe.train_dataset);
+  f("val_dataset", recipe.val_dataset);
+  f("optimizer", recipe.optimizer);
+  f("schedulers", recipe.schedulers);
+  f("algorithms", recipe.algorithms);
+  f("callbacks", recipe.callbacks);
+  f("loggers", recipe.loggers);
 }
 
 template <class Base>
-Value dump_components(const std::vector<std::shared_ptr<ComponentOf<Base>>>& components) {
-  if (components.empty()) return Value::list();
+void dump(Value& root, const char* key, const std::shared_ptr<ComponentOf<Base>>& component) {
+  if (!component) return;
   Value map = Value::map();
+  map.set(component->name(), write_fields(component->fields()));
+  root.set(key, std::move(map));
+}
+
+template <class Base>
+void dump(Value& root, const char* key,
+          const std::vector<std::shared_ptr<ComponentOf<Base>>>& components) {
+  Value map = components.empty() ? Value::list() : Value::map();
   for (const auto& component : components)
     map.set(component->name(), write_fields(component->fields()));
-  return map;
+  root.set(key, std::move(map));
 }
 
 /// The recipe with every key.
 Value tree(const Recipe& recipe) {
   Value root = Value::map();
-  const auto one = [&](const char* key, Component* component) {
-    if (component) root.set(key, dump_component(*component));
-  };
-  one("model", recipe.model.get());
-  one("train_dataset", recipe.train_dataset.get());
-  one("val_dataset", recipe.val_dataset.get());
-  one("optimizer", recipe.optimizer.get());
-  root.set("schedulers", dump_components(recipe.schedulers));
-  root.set("algorithms", dump_components(recipe.algorithms));
-  root.set("callbacks", dump_components(recipe.callbacks));
-  root.set("loggers", dump_components(recipe.loggers));
+  for_each_choice(recipe, [&](const char* key, const auto& chosen) { dump(root, key, chosen); });
   TrainerOptions options = recipe.options;
   Value written = write_fields(collect(options));
   for (auto& [key, origin, value] : written.entries)
@@ -87,32 +92,32 @@ Value tree(const Recipe& recipe) {
 class Resolver {
  public:
   Resolver(const RecipeFile& file, const std::vector<std::string>& words, const Registry& known)
-      : whole_{.file = file.name, .option = {}}, slots_(make_slots(known)) {
+      : whole_{.file = file.name, .option = {}}, choices_(make_choices(known)) {
     std::optional<Value> root = parse_yaml(file.text, file.name, problems_);
     if (!root) throw UserError(lines(std::move(problems_)));
     root_ = std::move(*root);
     overrides_ = parse_overrides(words, problems_);
     option_fields_ = collect(recipe_.options);
-    for (const Slot& slot : slots_) slot_keys_.push_back(slot.key);
+    for (const Choice& choice : choices_) choice_keys_.push_back(choice.key);
   }
 
   Recipe resolve() {
-    for (Slot& slot : slots_) read_slot(slot);
+    for (Choice& choice : choices_) read_choice(choice);
     for (const Override& given : overrides_)
-      if (Slot* slot = find_slot(given.key); slot && first_time(given, slot->key))
-        select(*slot, given);
+      if (Choice* choice = find_choice(given.key); choice && first_time(given, choice->key))
+        select(*choice, given);
     default_optimizer();
-    for (Slot& slot : slots_) make_components(slot);
-    for (Slot& slot : slots_)
-      for (Pick& pick : slot.picks)
-        list_keys(pick.fields, slot.key + "." + pick.name, pick.params, {});
+    for (Choice& choice : choices_) make_components(choice);
+    for (Choice& choice : choices_)
+      for (Pick& pick : choice.picks)
+        list_keys(pick.fields, choice.key + "." + pick.name, pick.params, {});
     list_keys(option_fields_, "", root_, {});
     for (const Override& given : overrides_)
-      if (!find_slot(given.key)) override_value(given);
+      if (!find_choice(given.key)) override_value(given);
     read_options();
-    for (Slot& slot : slots_)
-      for (Pick& pick : slot.picks)
-        read_fields(pick.params, pick.fields, slot.key + "." + pick.name, problems_);
+    for (Choice& choice : choices_)
+      for (Pick& pick : choice.picks)
+        read_fields(pick.params, pick.fields, choice.key + "." + pick.name, problems_);
     check_presence();
     if (!problems_.empty()) throw UserError(lines(std::move(problems_)));
     take_components();
@@ -125,43 +130,44 @@ class Resolver {
     problems_.push_back({place, std::move(path), std::move(message)});
   }
 
-  Slot* find_slot(const std::string& key) {
-    const auto found = std::ranges::find(slots_, key, &Slot::key);
-    return found == slots_.end() ? nullptr : &*found;
+  Choice* find_choice(const std::string& key) {
+    const auto found = std::ranges::find(choices_, key, &Choice::key);
+    return found == choices_.end() ? nullptr : &*found;
   }
 
   // --- which components ---
 
-  void read_slot(Slot& slot) {
-    const Value* value = root_.find(slot.key);
+  void read_choice(Choice& choice) {
+    const Value* value = root_.find(choice.key);
     if (!value || value->none()) return;
     if (value->kind == Value::Kind::scalar) {
-      add_pick(slot, value->text, Value::map(value->origin));
+      add_pick(choice, value->text, Value::map(value->origin));
     } else if (value->kind == Value::Kind::map) {
       for (const auto& [name, origin, params] : value->entries)
-        add_pick(slot, name, params_of(params, origin));
+        add_pick(choice, name, params_of(params, origin));
     } else {
-      for (const Value& item : value->items) read_item(slot, item);
+      for (const Value& item : value->items) read_item(choice, item);
     }
-    if (!slot.several && slot.picks.size() > 1) {
+    if (!choice.several && choice.picks.size() > 1) {
       std::string names;
-      for (const Pick& pick : slot.picks) names += (names.empty() ? "" : ", ") + pick.name;
-      problem(value->origin, slot.key,
-              "must be one " + slot.catalog->kind() + ", not " + std::to_string(slot.picks.size()) +
-                  " (" + names + ")");
-      slot.faulty = true;
+      for (const Pick& pick : choice.picks) names += (names.empty() ? "" : ", ") + pick.name;
+      problem(value->origin, choice.key,
+              "must be one " + choice.catalog->kind() + ", not " +
+                  std::to_string(choice.picks.size()) + " (" + names + ")");
+      choice.faulty = true;
     }
   }
 
-  void read_item(Slot& slot, const Value& item) {
-    if (item.kind == Value::Kind::scalar) return add_pick(slot, item.text, Value::map(item.origin));
+  void read_item(Choice& choice, const Value& item) {
+    if (item.kind == Value::Kind::scalar)
+      return add_pick(choice, item.text, Value::map(item.origin));
     if (item.kind == Value::Kind::map && item.entries.size() == 1) {
       const auto& [name, origin, params] = item.entries[0];
-      return add_pick(slot, name, params_of(params, origin));
+      return add_pick(choice, name, params_of(params, origin));
     }
-    problem(item.origin, slot.key,
+    problem(item.origin, choice.key,
             "each item must be a name, or a map of one name to its parameters");
-    slot.faulty = true;
+    choice.faulty = true;
   }
 
   static Value params_of(const Value& written, const Origin& name) {
@@ -170,52 +176,59 @@ class Resolver {
     return params;
   }
 
-  void add_pick(Slot& slot, const std::string& name, Value params) {
+  void add_pick(Choice& choice, const std::string& name, Value params) {
     const Origin place = params.origin;
-    if (!slot.catalog->contains(name)) {
-      problem(place, slot.key,
-              "unknown " + slot.catalog->kind() + " '" + name + "'" +
-                  suggestion(name, slot.catalog->names()));
-      slot.faulty = true;
-    } else if (std::ranges::find(slot.picks, name, &Pick::name) != slot.picks.end()) {
-      problem(place, slot.key, "'" + name + "' is named twice");
-      slot.faulty = true;
+    if (!choice.catalog->contains(name)) {
+      problem(place, choice.key, unknown_name(choice, name));
+      choice.faulty = true;
+    } else if (std::ranges::find(choice.picks, name, &Pick::name) != choice.picks.end()) {
+      problem(place, choice.key, "'" + name + "' is named twice");
+      choice.faulty = true;
     } else {
-      slot.picks.push_back({name, std::move(params), nullptr, {}});
+      choice.picks.push_back({name, std::move(params), nullptr, {}});
     }
   }
 
-  void select(Slot& slot, const Override& given) {
+  static std::string unknown_name(const Choice& choice, const std::string& name) {
+    const std::string kind = choice.catalog->kind(), text = "unknown " + kind + " '" + name + "'";
+    if (name.find(',') != std::string::npos)
+      return text + "; names are separated by spaces, or in a recipe items of a list";
+    const std::string hint = suggestion(name, choice.catalog->names());
+    return text + (hint.empty() ? "; 'composer list " + kind + "s' names them" : hint);
+  }
+
+  void select(Choice& choice, const Override& given) {
     if (given.words.empty())
-      return problem(given.origin, slot.key,
-                     slot.several ? "needs names; 'none' is an empty list" : "needs a name");
-    if (!slot.several && given.words.size() > 1)
-      return problem(given.origin, slot.key,
+      return problem(given.origin, choice.key,
+                     choice.several ? "needs names; 'none' is an empty list" : "needs a name");
+    if (!choice.several && given.words.size() > 1)
+      return problem(given.origin, choice.key,
                      "takes one name, not " + std::to_string(given.words.size()));
-    std::deque<Pick> before = std::exchange(slot.picks, {});
+    std::deque<Pick> before = std::exchange(choice.picks, {});
     if (given.value().none()) return;
     for (const std::string& name : given.words) {
       const auto old = std::ranges::find(before, name, &Pick::name);
       Value params = Value::map(given.origin);
-      const bool first = std::ranges::find(slot.picks, name, &Pick::name) == slot.picks.end();
+      const bool first = std::ranges::find(choice.picks, name, &Pick::name) == choice.picks.end();
       if (old != before.end() && first) params = std::move(old->params);
       if (!first) params.origin = given.origin;
-      add_pick(slot, name, std::move(params));
+      add_pick(choice, name, std::move(params));
     }
   }
 
   /// What Composer trains with when a recipe names none.
   void default_optimizer() {
-    Slot& slot = *find_slot("optimizer");
-    if (!slot.picks.empty() || slot.faulty || !slot.catalog->contains("decoupled_sgdw")) return;
+    Choice& choice = *find_choice("optimizer");
+    if (!choice.picks.empty() || choice.faulty || !choice.catalog->contains("decoupled_sgdw"))
+      return;
     Value params = Value::map(whole_);
     params.set("lr", Value::scalar("0.1", whole_), whole_);
-    add_pick(slot, "decoupled_sgdw", std::move(params));
+    add_pick(choice, "decoupled_sgdw", std::move(params));
   }
 
-  static void make_components(Slot& slot) {
-    for (Pick& pick : slot.picks) {
-      pick.component = slot.catalog->find(pick.name);
+  static void make_components(Choice& choice) {
+    for (Pick& pick : choice.picks) {
+      pick.component = choice.catalog->find(pick.name);
       pick.fields = pick.component->fields();
     }
   }
@@ -245,8 +258,10 @@ class Resolver {
   void override_value(const Override& given) {
     std::vector<const RecipeKey*> meant;
     for (const RecipeKey& key : keys_) {
-      if (key.path == given.key) meant.assign(1, &key);
-      if (key.path == given.key) break;
+      if (key.path == given.key) {
+        meant.assign(1, &key);
+        break;
+      }
       if (has_suffix(key.path, given.key)) meant.push_back(&key);
     }
     if (meant.empty()) return problem(given.origin, "", why_unknown(given.key));
@@ -261,14 +276,13 @@ class Resolver {
   /// Why no key of this recipe is called `word`.
   std::string why_unknown(const std::string& word) {
     const size_t dot = word.find('.');
-    Slot* slot = find_slot(word.substr(0, dot));
-    if (slot && dot != std::string::npos) {
+    Choice* choice = find_choice(word.substr(0, dot));
+    if (choice && dot != std::string::npos) {
       const size_t end = word.find('.', dot + 1);
       const std::string name = word.substr(dot + 1, end == std::string::npos ? end : end - dot - 1);
-      if (std::ranges::find(slot->picks, name, &Pick::name) == slot->picks.end())
-        return slot->catalog->contains(name) ? how_to_select(*slot, name)
-                                             : "unknown " + slot->catalog->kind() + " '" + name +
-                                                   "'" + suggestion(name, slot->catalog->names());
+      if (std::ranges::find(choice->picks, name, &Pick::name) == choice->picks.end())
+        return choice->catalog->contains(name) ? how_to_select(*choice, name)
+                                               : unknown_name(*choice, name);
     }
     if (const auto group = groups_.find(word); group != groups_.end())
       return "takes no value" + keys_of(*group->second);
@@ -280,7 +294,7 @@ class Resolver {
       return unknown_key(word.substr(last + 1), names);
     }
     if (const std::string elsewhere = not_selected(word); !elsewhere.empty()) return elsewhere;
-    std::vector<std::string> paths = slot_keys_;
+    std::vector<std::string> paths = choice_keys_;
     for (const RecipeKey& key : keys_) paths.push_back(key.path);
     return unknown_key(word, endings(paths, word));
   }
@@ -296,26 +310,26 @@ class Resolver {
     return all;
   }
 
-  static std::string how_to_select(const Slot& slot, const std::string& name) {
-    std::string command = "--" + slot.key, chosen;
-    for (const Pick& pick : slot.picks) {
-      if (slot.several) command += " " + pick.name;
+  static std::string how_to_select(const Choice& choice, const std::string& name) {
+    std::string command = "--" + choice.key, chosen;
+    for (const Pick& pick : choice.picks) {
+      if (choice.several) command += " " + pick.name;
       chosen = pick.name;
     }
-    const std::string instead = slot.several || chosen.empty() ? "" : " ('" + chosen + "' is)";
-    return "the " + slot.catalog->kind() + " '" + name + "' is not selected" + instead +
+    const std::string instead = choice.several || chosen.empty() ? "" : " ('" + chosen + "' is)";
+    return "the " + choice.catalog->kind() + " '" + name + "' is not selected" + instead +
            "; select it with '" + command + " " + name + "'";
   }
 
   /// Whether `word` is a key of a component that is registered but not selected; empty if not.
   std::string not_selected(const std::string& word) const {
-    for (const Slot& slot : slots_)
-      for (const std::string& name : slot.catalog->names()) {
-        if (std::ranges::find(slot.picks, name, &Pick::name) != slot.picks.end()) continue;
-        const auto component = slot.catalog->find(name);
+    for (const Choice& choice : choices_)
+      for (const std::string& name : choice.catalog->names()) {
+        if (std::ranges::find(choice.picks, name, &Pick::name) != choice.picks.end()) continue;
+        const auto component = choice.catalog->find(name);
         for (const FieldDoc& field : describe(component->fields()))
-          if (has_suffix(slot.key + "." + name + "." + field.name, word))
-            return how_to_select(slot, name);
+          if (has_suffix(choice.key + "." + name + "." + field.name, word))
+            return how_to_select(choice, name);
       }
     return {};
   }
@@ -324,53 +338,46 @@ class Resolver {
 
   void read_options() {
     FieldSet all = option_fields_;
-    for (const std::string& key : slot_keys_) {
-      Field slot;
-      slot.name = key;
-      slot.read = [](const Value&, const std::string&, Problems&) {};
-      all.fields.push_back(std::move(slot));
+    for (const std::string& key : choice_keys_) {
+      Field choice;
+      choice.name = key;
+      choice.read = [](const Value&, const std::string&, Problems&) {};
+      all.fields.push_back(std::move(choice));
     }
     read_fields(root_, all, "", problems_);
   }
 
   void check_presence() {
     for (const char* key : {"model", "train_dataset", "optimizer"})
-      if (const Slot& slot = *find_slot(key); slot.picks.empty() && !slot.faulty)
+      if (const Choice& choice = *find_choice(key); choice.picks.empty() && !choice.faulty)
         problem(whole_, key, "missing required key");
     const Value* eval_batch_size = root_.find("eval_batch_size");
-    if (!find_slot("val_dataset")->picks.empty() && (!eval_batch_size || eval_batch_size->none()))
+    if (!find_choice("val_dataset")->picks.empty() && (!eval_batch_size || eval_batch_size->none()))
       problem(eval_batch_size ? eval_batch_size->origin : whole_, "eval_batch_size",
               "missing required key: val_dataset needs it");
   }
 
   void take_components() {
-    take_one("model", recipe_.model);
-    take_one("train_dataset", recipe_.train_dataset);
-    take_one("val_dataset", recipe_.val_dataset);
-    take_one("optimizer", recipe_.optimizer);
-    take_all("schedulers", recipe_.schedulers);
-    take_all("algorithms", recipe_.algorithms);
-    take_all("callbacks", recipe_.callbacks);
-    take_all("loggers", recipe_.loggers);
+    for_each_choice(recipe_, [this](const char* key, auto& chosen) { take(key, chosen); });
   }
 
   void check_compatibility() {
     std::vector<Declared> algorithms;
-    for (const Pick& pick : find_slot("algorithms")->picks)
+    for (const Pick& pick : find_choice("algorithms")->picks)
       algorithms.push_back({pick.name, pick.params.origin, pick.component->compatibility()});
     check(algorithms, tree(recipe_), problems_);
     if (!problems_.empty()) throw UserError(lines(std::move(problems_)));
   }
 
   template <class Base>
-  void take_one(const char* key, std::shared_ptr<ComponentOf<Base>>& out) {
-    for (Pick& pick : find_slot(key)->picks)
+  void take(const char* key, std::shared_ptr<ComponentOf<Base>>& out) {
+    for (Pick& pick : find_choice(key)->picks)
       out = std::static_pointer_cast<ComponentOf<Base>>(pick.component);
   }
 
   template <class Base>
-  void take_all(const char* key, std::vector<std::shared_ptr<ComponentOf<Base>>>& out) {
-    for (Pick& pick : find_slot(key)->picks)
+  void take(const char* key, std::vector<std::shared_ptr<ComponentOf<Base>>>& out) {
+    for (Pick& pick : find_choice(key)->picks)
       out.push_back(std::static_pointer_cast<ComponentOf<Base>>(pick.component));
   }
 
@@ -380,8 +387,8 @@ class Resolver {
   FieldSet option_fields_;
   Value root_;
   std::vector<Override> overrides_;
-  std::vector<Slot> slots_;
-  std::vector<std::string> slot_keys_;
+  std::vector<Choice> choices_;
+  std::vector<std::string> choice_keys_;
   std::vector<RecipeKey> keys_;
   std::map<std::string, const FieldSet*> groups_;  // dotted path -> the keys below it
   std::set<std::string> given_;                    // paths that an override has set

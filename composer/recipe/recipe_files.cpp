@@ -9,6 +9,7 @@
 #include "composer/error.h"
 #include "composer/recipe/embedded_recipes.h"
 #include "composer/recipe/recipe.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -73,10 +74,9 @@ RecipeFile find_recipe(const std::string& text) {
   for (const EmbeddedRecipe& recipe : embedded_recipes()) names.push_back(name_of(recipe));
   const std::string word(name.substr(name.rfind('/') + 1));
   const std::string near = nearest(word, names);
-  std::string all;
-  for (const std::string& known : names) all += (all.empty() ? "" : ", ") + known;
-  throw UserError(text + ": no such file, and no recipe of that name" +
-                  (near.empty() ? "; the recipes are " + all : "; did you mean '" + near + "'?"));
+  throw UserError(
+      text + ": no such file, and no recipe of that name" +
+      (near.empty() ? "; the recipes are " + joined(names) : "; did you mean '" + near + "'?"));
 }
 
 std::vector<RecipeDoc> list_recipes() {

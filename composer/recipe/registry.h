@@ -76,7 +76,7 @@ class ComponentFor final : public ComponentOf<Base> {
 
   EventSet subscriptions() const override {
     if constexpr (std::is_same_v<Base, Algorithm> || std::is_same_v<Base, Callback>)
-      return composer::subscriptions<T>(static_cast<const T*>(nullptr));
+      return composer::subscriptions<T>();
     else
       return {};
   }

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "composer/recipe/utf8.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -386,8 +387,7 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
 std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
   if (const std::string near = nearest(word, known); !near.empty())
     return "; did you mean '" + near + "'?";
-  std::string all;
-  for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
+  const std::string all = joined(known);
   return all.empty() || all.size() > max_listed ? "" : "; one of: " + all;
 }
 

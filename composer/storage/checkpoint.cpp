@@ -7,7 +7,9 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -23,7 +25,6 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr int format_version = 1;
-constexpr const char* model_file = "model-00001-of-00001.safetensors";
 constexpr const char* optimizer_file = "optimizer-00001-of-00001.safetensors";
 constexpr const char* state_file = "state-00001-of-00001.safetensors";
 constexpr const char* tensor_files[] = {model_file, optimizer_file, state_file};
@@ -62,10 +63,27 @@ Timestamp time_from(const ordered_json& json) {
           json.at("batch_in_epoch"), json.at("sample_in_epoch"), json.at("seconds")};
 }
 
+/// JSON has no number for NaN and the infinities: {"double": "nan"}, "inf" or "-inf".
+ordered_json number(double value) {
+  if (std::isfinite(value)) return value;
+  return {{"double", std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"}};
+}
+
+double number_from(const ordered_json& json) {
+  const std::string text = json.at("double");
+  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  return text == "inf" ? infinity : -infinity;
+}
+
 ordered_json to_json(const std::map<std::string, StateDict::Value>& values) {
   auto json = ordered_json::object();
-  for (const auto& [name, value] : values)
-    std::visit([&, key = name](const auto& held) { json[key] = held; }, value);
+  for (const auto& [name, value] : values) {
+    if (const auto* real = std::get_if<double>(&value))
+      json[name] = number(*real);
+    else
+      std::visit([&, key = name](const auto& held) { json[key] = held; }, value);
+  }
   return json;
 }
 
@@ -78,6 +96,8 @@ std::map<std::string, StateDict::Value> values_from(const ordered_json& json) {
       values[name] = value.get<int64_t>();
     else if (value.is_number())
       values[name] = value.get<double>();
+    else if (value.is_object())
+      values[name] = number_from(value);
     else
       values[name] = value.get<std::string>();
   }
@@ -94,13 +114,6 @@ std::map<std::string, at::Tensor> joined_tensors(const std::map<std::string, Sta
   for (const auto& [part, state] : parts)
     for (const auto& [name, tensor] : state.tensors) all[part + "/" + name] = tensor;
   return all;
-}
-
-std::map<std::string, at::Tensor> on_cpu(const std::map<std::string, at::Tensor>& tensors) {
-  std::map<std::string, at::Tensor> copies;
-  for (const auto& [name, tensor] : tensors)
-    copies[name] = tensor.detach().to(at::kCPU).contiguous();
-  return copies;
 }
 
 ordered_json manifest_of(const Checkpoint& checkpoint) {
@@ -202,9 +215,9 @@ void point_latest_to(const fs::path& folder, const std::string& name) {
 }
 
 void write_files(const fs::path& path, const Checkpoint& checkpoint) {
-  write_safetensors(path / model_file, on_cpu(checkpoint.model));
-  write_safetensors(path / optimizer_file, on_cpu(checkpoint.optimizer.tensors));
-  write_safetensors(path / state_file, on_cpu(joined_tensors(checkpoint.parts)));
+  write_safetensors(path / model_file, checkpoint.model);
+  write_safetensors(path / optimizer_file, checkpoint.optimizer.tensors);
+  write_safetensors(path / state_file, joined_tensors(checkpoint.parts));
 
   auto manifest = manifest_of(checkpoint);
   for (const char* name : tensor_files)

@@ -15,6 +15,9 @@
 
 namespace composer {
 
+/// Parameters and buffers, in a checkpoint's folder.
+inline constexpr const char* model_file = "model-00001-of-00001.safetensors";
+
 /// Everything a run needs to go on as if it had never stopped.
 struct Checkpoint {
   Timestamp time;
@@ -52,7 +55,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& path);
 /// damaged-<name>, with a warning.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
 
-/// The manifest and the tensors (name, type, shape, bytes) as text for people, for `composer
+/// The manifest and the tensors (name, shape) as text for people, for `composer
 /// checkpoint info`.
 std::string describe_checkpoint(const std::filesystem::path& path);
 

@@ -25,15 +25,6 @@ std::string unique_name() {
   return std::string(text) + suffix;
 }
 
-void write_whole(const fs::path& path, const std::string& text) {
-  const auto beside = path.string() + ".tmp";
-  std::ofstream file(beside);
-  file << text;
-  file.close();
-  if (!file) throw RunError(beside + ": cannot be written (disk full?)");
-  fs::rename(beside, path);
-}
-
 nlohmann::ordered_json to_json(const std::map<std::string, double>& values) {
   auto json = nlohmann::ordered_json::object();
   for (const auto& [name, value] : values)
@@ -45,6 +36,15 @@ nlohmann::ordered_json to_json(const std::map<std::string, double>& values) {
 }
 
 }  // namespace
+
+void write_whole(const fs::path& path, const std::string& text) {
+  const auto beside = path.string() + ".tmp";
+  std::ofstream file(beside);
+  file << text;
+  file.close();
+  if (!file) throw RunError(beside + ": cannot be written (disk full?)");
+  fs::rename(beside, path);
+}
 
 RunFolder::RunFolder(const std::string& run_dir, std::string run_name, bool resume)
     : run_name_(run_name.empty() ? unique_name() : std::move(run_name)),

@@ -1,14 +1,14 @@
 #include "composer/storage/weights.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/util/StringUtil.h>
 
 #include "composer/error.h"
+#include "composer/storage/checkpoint.h"
 #include "composer/storage/torch_file.h"
 
 namespace composer {
 namespace {
-
-constexpr const char* checkpoint_file = "model-00001-of-00001.safetensors";
 
 bool starts_like_zip(const std::filesystem::path& path) {
   char magic[2] = {};
@@ -42,13 +42,6 @@ class NameList {
   std::string text_;
 };
 
-std::string shape(const at::Tensor& tensor) {
-  std::string text;
-  for (const int64_t length : tensor.sizes())
-    text += (text.empty() ? "" : ", ") + std::to_string(length);
-  return "[" + text + "]";
-}
-
 }  // namespace
 
 TensorMap model_tensors(const torch::nn::Module& model) {
@@ -61,9 +54,9 @@ TensorMap model_tensors(const torch::nn::Module& model) {
 TensorMap read_weights(const std::filesystem::path& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
-    const auto file = path / checkpoint_file;
+    const auto file = path / model_file;
     if (!std::filesystem::exists(file, error))
-      throw UserError(path.string() + ": not a checkpoint: it holds no " + checkpoint_file);
+      throw UserError(path.string() + ": not a checkpoint: it holds no " + model_file);
     return read_safetensors(file);
   }
   const auto kind = path.extension();
@@ -83,8 +76,8 @@ void assign_weights(Model& model, const TensorMap& tensors, const std::string& s
     if (found == tensors.end()) {
       if (!name.ends_with("num_batches_tracked")) missing.add(name);
     } else if (found->second.sizes() != target.sizes()) {
-      misshaped.add(name + ": " + shape(found->second) + " in the file, " + shape(target) +
-                    " in the model");
+      misshaped.add(name + ": " + c10::str(found->second.sizes()) + " in the file, " +
+                    c10::str(target.sizes()) + " in the model");
       if (target.dim() == 2 && found->second.dim() == 2 && target.size(0) == model.num_classes())
         hint = "; was it trained with num_classes " + std::to_string(found->second.size(0)) + "?";
     }

@@ -1,8 +1,6 @@
 #include "data/beton/write.h"
 
-#include <algorithm>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -10,6 +8,7 @@
 
 #include "composer/error.h"
 #include "data/beton/writer.h"
+#include "data/thread_count.h"
 
 namespace composer {
 namespace {
@@ -28,9 +27,7 @@ class Packers {
  public:
   Packers(const Source& source, const WriteOptions& options, int64_t samples)
       : source_(source), options_(options), samples_(samples) {
-    const int threads = options.num_workers > 0
-                            ? options.num_workers
-                            : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    const int threads = thread_count(options.num_workers);
     window_ = static_cast<int64_t>(threads) * 32;
     ring_.resize(static_cast<size_t>(window_));
     for (int i = 0; i < threads && i < samples; ++i) threads_.emplace_back([this] { work(); });
@@ -154,9 +151,9 @@ class Rows {
   }
 
   void bad(const std::string& name, const std::string& reason) {
-    if (options_.on_bad_sample == BadImage::error) throw RunError(name + ": " + reason);
+    if (options_.on_bad_sample == OnBadSample::error) throw RunError(name + ": " + reason);
     report_.bad.emplace_back(name, reason);
-    if (options_.on_bad_sample == BadImage::skip) return;
+    if (options_.on_bad_sample == OnBadSample::skip) return;
     if (writer_.rows() == 0) {
       ++missing_;
     } else {

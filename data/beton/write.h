@@ -9,22 +9,17 @@
 #include <utility>
 #include <vector>
 
+#include "composer/loader.h"
 #include "data/beton/pack_image.h"
 #include "data/source.h"
 
 namespace composer {
 
-/// What happens to a sample whose image cannot be read.
-enum class BadImage {
-  error,    ///< nothing is written
-  skip,     ///< the file has no row for it
-  replace,  ///< its row gets image and label of the nearest good sample before it (for the first
-            ///< ones: after them)
-};
-
 struct WriteOptions {
   PackOptions pack;
-  BadImage on_bad_sample = BadImage::error;
+  /// replace: its row gets image and label of the nearest good sample before it (for the first
+  /// ones: after them). skip: the file has no row for it. error: nothing is written.
+  OnBadSample on_bad_sample = OnBadSample::error;
   uint64_t page_size = 0;     ///< bytes; 0: 8 MiB, and larger once an image needs it
   int num_workers = 0;        ///< threads that read and encode; 0: as many as the machine has
   std::vector<int64_t> rows;  ///< samples to write, in this order; empty: all
@@ -46,7 +41,7 @@ struct WriteReport {
 };
 
 /// An existing file is replaced at the end. Throws RunError naming the sample that cannot be read
-/// (BadImage::error), or when none can; UserError for options out of range and an output that
+/// (OnBadSample::error), or when none can; UserError for options out of range and an output that
 /// cannot be written.
 WriteReport write_beton(const Source& source, const std::filesystem::path& path,
                         const WriteOptions& options);

@@ -9,13 +9,13 @@
 #include <cstring>
 
 #include "composer/error.h"
+#include "data/beton/fields.h"
 
 namespace composer {
 namespace {
 
-constexpr uint64_t kHeaderBytes = 24, kFieldBytes = 1041, kRowBytes = 24, kRegionBytes = 24;
+constexpr uint64_t kRowBytes = 24;
 constexpr uint64_t kDefaultPage = 8 << 20, kLeastPage = 2 << 20, kLargestPage = uint64_t{2} << 30;
-constexpr uint8_t kInt = 1, kRgbImage = 2;
 constexpr size_t kBuffer = 1 << 20, kDirect = 64 << 10;
 
 /// Little-endian.
@@ -26,17 +26,18 @@ void put(std::vector<uint8_t>& out, size_t at, T value) {
   }
 }
 
-void put_field(std::vector<uint8_t>& out, size_t index, uint8_t type, const char* name) {
-  const size_t at = kHeaderBytes + index * kFieldBytes;
-  out[at] = type;
+void put_field(std::vector<uint8_t>& out, size_t index, BetonType type, const char* name) {
+  const size_t at = kBetonHeaderBytes + index * kBetonDescriptorBytes;
+  out[at] = static_cast<uint8_t>(type);
   std::memcpy(&out[at + 1], name, std::strlen(name));
 }
 
 uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
 uint64_t data_begin(int64_t rows, uint64_t page_size) {
-  return round_up(kHeaderBytes + 2 * kFieldBytes + static_cast<uint64_t>(rows) * kRowBytes,
-                  page_size);
+  return round_up(
+      kBetonHeaderBytes + 2 * kBetonDescriptorBytes + static_cast<uint64_t>(rows) * kRowBytes,
+      page_size);
 }
 
 std::filesystem::path beside(const std::filesystem::path& path) {
@@ -139,15 +140,16 @@ void BetonWriter::repeat(int64_t row) {
 
 /// Header, fields and rows. table: where the table of regions begins.
 std::vector<uint8_t> BetonWriter::head(uint64_t table) const {
-  std::vector<uint8_t> out(kHeaderBytes + 2 * kFieldBytes + rows_.size() * kRowBytes);
+  std::vector<uint8_t> out(kBetonHeaderBytes + 2 * kBetonDescriptorBytes +
+                           rows_.size() * kRowBytes);
   put<uint16_t>(out, 0, 2);
   put<uint16_t>(out, 2, 2);
   put(out, 4, static_cast<uint32_t>(page_size_));
   put<uint64_t>(out, 8, rows_.size());
   put(out, 16, table);
-  put_field(out, 0, kRgbImage, "image");
-  put_field(out, 1, kInt, "label");
-  size_t at = kHeaderBytes + 2 * kFieldBytes;
+  put_field(out, 0, BetonType::image, "image");
+  put_field(out, 1, BetonType::integer, "label");
+  size_t at = kBetonHeaderBytes + 2 * kBetonDescriptorBytes;
   for (const Row& row : rows_) {
     out[at] = row.jpeg ? 0 : 1;
     put(out, at + 1, row.width);
@@ -160,7 +162,7 @@ std::vector<uint8_t> BetonWriter::head(uint64_t table) const {
 }
 
 std::vector<uint8_t> BetonWriter::regions() const {
-  std::vector<uint8_t> out(rows_.size() * kRegionBytes);
+  std::vector<uint8_t> out(rows_.size() * kBetonEntryBytes);
   std::vector<size_t> order(rows_.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
@@ -171,7 +173,7 @@ std::vector<uint8_t> BetonWriter::regions() const {
     put<uint64_t>(out, at, row);
     put(out, at + 8, rows_[row].region.begin);
     put(out, at + 16, rows_[row].region.bytes);
-    at += kRegionBytes;
+    at += kBetonEntryBytes;
   }
   return out;
 }

@@ -49,8 +49,7 @@ void write(const Source& source, const std::string& path, OnBadSample on_bad_sam
   log::info("writing " + path);
   WriteOptions options;
   options.progress = Progress();
-  if (on_bad_sample == OnBadSample::skip) options.on_bad_sample = BadImage::skip;
-  if (on_bad_sample == OnBadSample::replace) options.on_bad_sample = BadImage::replace;
+  options.on_bad_sample = on_bad_sample;
   // Files of images become JPEG, as small as Composer's own writing makes them; pixels stay pixels.
   const bool files = dynamic_cast<const FileSource*>(&source) != nullptr;
   options.pack.mode = files ? WriteMode::jpg : WriteMode::keep;

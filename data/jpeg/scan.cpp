@@ -1,7 +1,6 @@
 #include "data/jpeg/scan.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace composer {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "data/pixels/simd.h"
+#include "composer/simd.h"
 
 // Compiled without fused multiply-add (data/CMakeLists.txt): equal to composer/normalize.cpp.
 namespace composer {

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "composer/simd.h"
 #include "data/pixels/resize_lanes.h"
-#include "data/pixels/simd.h"
 
 #ifdef COMPOSER_X86
 

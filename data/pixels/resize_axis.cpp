@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "data/pixels/simd.h"
+#include "composer/simd.h"
 
 // Compiled without fused multiply-add (data/CMakeLists.txt): the weights follow Pillow's and
 // OpenCV's arithmetic to the last bit.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/pixels/simd.h"
+#include "composer/simd.h"
 
 namespace composer {
 namespace {

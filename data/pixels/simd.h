@@ -1,15 +1,7 @@
 // Which of the CPU's vector instructions the image kernels use.
 #pragma once
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define COMPOSER_X86
-#endif
-// The choice between clones runs before ThreadSanitizer has started, which would crash.
-#if defined(COMPOSER_X86) && !defined(__SANITIZE_THREAD__)
-#define COMPOSER_CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define COMPOSER_CLONES
-#endif
+#include "composer/simd.h"
 
 namespace composer {
 

@@ -37,7 +37,7 @@ TEST_CASE("mirroring exchanges pixels, not their channels", "[alternating_flip]"
 }
 
 TEST_CASE("the loader's transform mirrors by turn, whatever the set did", "[alternating_flip]") {
-  testing::Fixture f;
+  test::Fixture f;
   const auto transform = AlternatingFlip().sample_transform(f.state);
   REQUIRE(transform);
   for (uint64_t epoch = 0; epoch < 4; ++epoch)

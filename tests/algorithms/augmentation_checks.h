@@ -5,7 +5,6 @@
 #include <ATen/Parallel.h>
 
 #include <catch2/catch.hpp>
-#include <cstdlib>
 #include <span>
 #include <string>
 
@@ -14,19 +13,17 @@
 #include "composer/recipe/params.h"
 #include "tests/algorithms/tiny_model.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/python.h"
 
-namespace composer::testing {
+namespace composer::test {
 
 /// augmentation_reference.py WHAT FOLDER; false, with a warning, where there is no Python.
 inline bool run_reference(const std::string& what, const TemporaryFolder& folder) {
-  const std::string source = SOURCE_DIR, python = source + "/.deps/venv/bin/python";
-  if (!std::filesystem::exists(python)) {
-    WARN("skipped: no " << python);
+  if (!has_python()) {
+    WARN("skipped: no " << python());
     return false;
   }
-  REQUIRE(std::system((python + " " + source + "/tests/algorithms/augmentation_reference.py " +
-                       what + " " + folder.path().string())
-                          .c_str()) == 0);
+  output_of("tests/algorithms/augmentation_reference.py", what + " " + folder.path().string());
   return true;
 }
 
@@ -109,4 +106,4 @@ size_t problems(const std::string& key, const std::string& value) {
   return found.size();
 }
 
-}  // namespace composer::testing
+}  // namespace composer::test

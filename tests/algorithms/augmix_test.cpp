@@ -59,17 +59,17 @@ TEST_CASE("augmix's depth, width and alpha", "[augmix]") {
 }
 
 TEST_CASE("augmix on the device and on the loader", "[augmix]") {
-  testing::check_places<AugMix>({}, "augmix.image", [](Random& random, ImageSize size) {
+  test::check_places<AugMix>({}, "augmix.image", [](Random& random, ImageSize size) {
     return draw_augmix(random, size, {});
   });
 }
 
 TEST_CASE("augmix refuses values out of range", "[augmix]") {
-  CHECK(testing::problems<AugMix>("severity", "11") == 1);
-  CHECK(testing::problems<AugMix>("depth", "-1") == 0);
-  CHECK(testing::problems<AugMix>("depth", "0") == 1);
-  CHECK(testing::problems<AugMix>("width", "0") == 1);
-  CHECK(testing::problems<AugMix>("alpha", "0") == 1);
-  CHECK(testing::problems<AugMix>("augmentation_set", "some") == 1);
-  CHECK(testing::problems<AugMix>("where", "cpu") == 1);
+  CHECK(test::problems<AugMix>("severity", "11") == 1);
+  CHECK(test::problems<AugMix>("depth", "-1") == 0);
+  CHECK(test::problems<AugMix>("depth", "0") == 1);
+  CHECK(test::problems<AugMix>("width", "0") == 1);
+  CHECK(test::problems<AugMix>("alpha", "0") == 1);
+  CHECK(test::problems<AugMix>("augmentation_set", "some") == 1);
+  CHECK(test::problems<AugMix>("where", "cpu") == 1);
 }

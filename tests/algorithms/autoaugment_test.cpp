@@ -10,7 +10,7 @@ using namespace composer;
 
 TEST_CASE("autoaugment's policies and magnitudes are torchvision's", "[autoaugment][reference]") {
   const TemporaryFolder folder;
-  if (!testing::run_reference("tables", folder)) return;
+  if (!test::run_reference("tables", folder)) return;
   std::ifstream tables(folder / "tables.txt");
   std::map<std::string, size_t> parts;
   int magnitudes = 0;
@@ -70,13 +70,13 @@ TEST_CASE("autoaugment draws pairs equally often, their parts as often as they s
 
 TEST_CASE("autoaugment on the device and on the loader", "[autoaugment]") {
   const AutoAugment::Params params{.policy = "svhn"};
-  testing::check_places<AutoAugment>(
-      params, "autoaugment.image",
-      [&](Random& random, ImageSize size) { return draw_autoaugment(random, size, params); });
+  test::check_places<AutoAugment>(params, "autoaugment.image", [&](Random& random, ImageSize size) {
+    return draw_autoaugment(random, size, params);
+  });
 }
 
 TEST_CASE("autoaugment refuses values out of range", "[autoaugment]") {
-  CHECK(testing::problems<AutoAugment>("policy", "svhn") == 0);
-  CHECK(testing::problems<AutoAugment>("policy", "mnist") == 1);
-  CHECK(testing::problems<AutoAugment>("where", "auto") == 1);
+  CHECK(test::problems<AutoAugment>("policy", "svhn") == 0);
+  CHECK(test::problems<AutoAugment>("policy", "mnist") == 1);
+  CHECK(test::problems<AutoAugment>("where", "auto") == 1);
 }

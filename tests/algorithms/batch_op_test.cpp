@@ -94,7 +94,7 @@ std::string script_of(const std::vector<Case>& all) {
 /// What torchvision makes of images of 1 and of 3 channels: cases x the images' shape.
 std::array<at::Tensor, 2> references(const std::array<at::Tensor, 2>& images,
                                      const std::vector<Case>& all) {
-  const test::TempFolder folder;
+  const TemporaryFolder folder;
   for (const auto& batch : images) {
     const auto* bytes = reinterpret_cast<const char*>(batch.data_ptr<uint8_t>());
     test::write_file(folder / ("in" + std::to_string(batch.size(3))),

@@ -9,7 +9,7 @@ using namespace composer;
 namespace {
 
 std::vector<uint8_t> noise(int64_t n) {
-  const auto values = testing::noise({n});
+  const auto values = test::noise({n});
   return {values.data_ptr<uint8_t>(), values.data_ptr<uint8_t>() + n};
 }
 

@@ -5,7 +5,7 @@
 #include "tests/algorithms/tiny_model.h"
 
 using namespace composer;
-using testing::Fixture;
+using test::Fixture;
 
 TEST_CASE("channels_last converts 4-D weights in place and changes no value", "[channels_last]") {
   Fixture f;

@@ -5,7 +5,7 @@
 #include "tests/algorithms/tiny_model.h"
 
 using namespace composer;
-using testing::Fixture;
+using test::Fixture;
 
 TEST_CASE("colout keeps some rows and columns in order", "[colout]") {
   for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {

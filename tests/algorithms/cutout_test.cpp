@@ -5,7 +5,7 @@
 #include "tests/algorithms/tiny_model.h"
 
 using namespace composer;
-using testing::Fixture;
+using test::Fixture;
 
 TEST_CASE("cutout blanks the boxes", "[cutout]") {
   for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {

@@ -6,7 +6,7 @@
 #include "tests/algorithms/tiny_model.h"
 
 using namespace composer;
-using composer::testing::Fixture;
+using composer::test::Fixture;
 
 TEST_CASE("an initialised convolution hands its input on", "[dirac_init]") {
   Conv2d widening(

@@ -9,7 +9,7 @@
 #include "tests/composer/tiny_run.h"
 
 using namespace composer;
-using testing::Fixture;
+using test::Fixture;
 using Params = Ema::Params;
 
 namespace {

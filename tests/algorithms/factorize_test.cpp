@@ -6,8 +6,8 @@
 #include "tests/algorithms/tiny_model.h"
 
 using namespace composer;
-using testing::Fixture;
-using testing::TinyModel;
+using test::Fixture;
+using test::TinyModel;
 
 TEST_CASE("ranks end where nothing is saved", "[factorize]") {
   CHECK(largest_useful_rank(512 * 9, 512) == 460);

@@ -7,8 +7,8 @@
 #include "tests/algorithms/tiny_model.h"
 
 using namespace composer;
-using testing::Fixture;
-using testing::TinyModel;
+using test::Fixture;
+using test::TinyModel;
 
 TEST_CASE("batches are cut evenly, never to single samples", "[ghost_batchnorm]") {
   CHECK(ghost_batches(64, 32) == 2);

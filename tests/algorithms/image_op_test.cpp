@@ -6,7 +6,7 @@
 #include "tests/algorithms/augmentation_checks.h"
 
 using namespace composer;
-using testing::mutable_image;
+using test::mutable_image;
 
 namespace {
 
@@ -35,7 +35,7 @@ std::vector<uint8_t> read(std::ifstream& file, size_t n) {
 // processors' matrix products may take the other one than torchvision did here.
 TEST_CASE("image operations equal torchvision's", "[image_op][reference]") {
   const TemporaryFolder folder;
-  if (!testing::run_reference("pixels", folder)) return;
+  if (!test::run_reference("pixels", folder)) return;
   std::ifstream cases(folder / "cases.txt"), before(folder / "before.bin", std::ios::binary),
       after(folder / "after.bin", std::ios::binary);
   int op = 0, bilinear = 0;
@@ -85,7 +85,7 @@ TEST_CASE("image operations on values", "[image_op]") {
 }
 
 TEST_CASE("image operations that move pixels", "[image_op]") {
-  const auto image = testing::noise({9, 9, 3});
+  const auto image = test::noise({9, 9, 3});
   const auto zeros = [](int64_t h, int64_t w) { return at::zeros({h, w, 3}, at::kByte); };
   const auto how = GENERATE(Interpolation::nearest, Interpolation::bilinear);
   CHECK(at::equal(changed(image, {ImageOp::translate_x, 2.9, how}),
@@ -136,6 +136,6 @@ TEST_CASE("augment_batch refuses what is no batch of images", "[image_op]") {
                     Catch::Contains("uint8 images [N, H, W, 1 or 3], not Float [1, 3, 8, 8]"));
   CHECK_THROWS(augment_batch(at::zeros({1, 3, 8, 8}, at::kByte), none));
   CHECK(augment_batch(at::zeros({0, 8, 8, 3}, at::kByte), none).size(0) == 0);
-  const auto turned = testing::noise({2, 3, 8, 7}).permute({0, 2, 3, 1});
+  const auto turned = test::noise({2, 3, 8, 7}).permute({0, 2, 3, 1});
   CHECK(at::equal(augment_batch(turned, none), turned));
 }

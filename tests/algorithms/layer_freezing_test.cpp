@@ -8,7 +8,7 @@
 #include "tests/composer/tiny_run.h"
 
 using namespace composer;
-using testing::Fixture;
+using test::Fixture;
 
 namespace {
 
@@ -101,7 +101,7 @@ TEST_CASE("a run with layer_freezing resumes to the same weights", "[layer_freez
   const TemporaryFolder folder;
   const auto run = [&](const std::string& name, int64_t stop_at) {
     auto parts = tiny_parts();
-    parts.model = std::make_shared<testing::TinyModel>();
+    parts.model = std::make_shared<test::TinyModel>();
     parts.options.max_duration = {3, TimeUnit::epoch};
     parts.options.run_dir = folder.path().string();
     parts.options.run_name = name;

@@ -12,7 +12,7 @@
 #include "tests/composer/tiny_run.h"
 
 using namespace composer;
-using testing::Fixture;
+using test::Fixture;
 using Params = Lookahead::Params;
 
 namespace {

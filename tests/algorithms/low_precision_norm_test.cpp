@@ -11,8 +11,8 @@
 
 using namespace composer;
 using Catch::Matchers::Contains;
-using testing::Fixture;
-using testing::TinyModel;
+using test::Fixture;
+using test::TinyModel;
 
 namespace {
 

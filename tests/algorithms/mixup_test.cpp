@@ -6,7 +6,7 @@
 #include "tests/algorithms/tiny_model.h"
 
 using namespace composer;
-using testing::Fixture;
+using test::Fixture;
 
 TEST_CASE("mixup blends with the partner", "[mixup]") {
   const auto images = at::tensor({0.f, 10.f, 20.f}).view({3, 1, 1, 1});

@@ -7,8 +7,8 @@
 
 using namespace composer;
 
-TEST_CASE("NoOp says its one number of every class", "[no_op_model]") {
-  NoOp model(5);
+TEST_CASE("ScalarModel says its one number of every class", "[no_op_model]") {
+  ScalarModel model(5);
   CHECK(model.parameters().size() == 1);
   CHECK(model.weight.dim() == 0);
   CHECK(at::equal(model.forward(at::randn({3, 3, 8, 8})), at::full({3, 5}, 1.5)));

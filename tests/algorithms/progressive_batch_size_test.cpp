@@ -8,7 +8,7 @@
 #include "tests/composer/tiny_run.h"
 
 using namespace composer;
-using testing::Fixture;
+using test::Fixture;
 using Params = ProgressiveBatchSize::Params;
 using Catch::Matchers::Contains;
 

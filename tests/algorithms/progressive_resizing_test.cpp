@@ -8,7 +8,7 @@
 #include "tests/algorithms/tiny_model.h"
 
 using namespace composer;
-using testing::Fixture;
+using test::Fixture;
 using Params = ProgressiveResizing::Params;
 
 namespace {
@@ -157,10 +157,10 @@ TEST_CASE("what other methods cut away is not put back, however they are listed"
   f.state.time.batch = 99;
   Engine engine;
   engine.add(Member<Algorithm>{"colout", std::make_shared<ColOut>(ColOut::Params{}),
-                               subscriptions<ColOut>(static_cast<const ColOut*>(nullptr))});
-  engine.add(Member<Algorithm>{
-      "progressive_resizing", std::make_shared<ProgressiveResizing>(Params{.mode = mode}),
-      subscriptions<ProgressiveResizing>(static_cast<const ProgressiveResizing*>(nullptr))});
+                               subscriptions<ColOut>()});
+  engine.add(Member<Algorithm>{"progressive_resizing",
+                               std::make_shared<ProgressiveResizing>(Params{.mode = mode}),
+                               subscriptions<ProgressiveResizing>()});
   engine.run(Event::after_dataloader, f.state);
   CHECK(f.state.batch.input.sizes() == at::IntArrayRef{4, 3, 27, 27});
 }

@@ -80,16 +80,16 @@ TEST_CASE("randaugment's sets and severities", "[randaugment]") {
 
 TEST_CASE("randaugment on the device and on the loader", "[randaugment]") {
   const RandAugment::Params params{.severity = 8, .depth = 3};
-  testing::check_places<RandAugment>(
-      params, "randaugment.image",
-      [&](Random& random, ImageSize size) { return draw_randaugment(random, size, params); });
+  test::check_places<RandAugment>(params, "randaugment.image", [&](Random& random, ImageSize size) {
+    return draw_randaugment(random, size, params);
+  });
 }
 
 TEST_CASE("randaugment refuses values out of range", "[randaugment]") {
-  CHECK(testing::problems<RandAugment>("severity", "10") == 0);
-  CHECK(testing::problems<RandAugment>("severity", "11") == 1);
-  CHECK(testing::problems<RandAugment>("severity", "-1") == 1);
-  CHECK(testing::problems<RandAugment>("depth", "0") == 1);
-  CHECK(testing::problems<RandAugment>("augmentation_set", "none") == 1);
-  CHECK(testing::problems<RandAugment>("where", "auto") == 1);
+  CHECK(test::problems<RandAugment>("severity", "10") == 0);
+  CHECK(test::problems<RandAugment>("severity", "11") == 1);
+  CHECK(test::problems<RandAugment>("severity", "-1") == 1);
+  CHECK(test::problems<RandAugment>("depth", "0") == 1);
+  CHECK(test::problems<RandAugment>("augmentation_set", "none") == 1);
+  CHECK(test::problems<RandAugment>("where", "auto") == 1);
 }

@@ -8,8 +8,8 @@
 #include "tests/algorithms/tiny_model.h"
 
 using namespace composer;
-using testing::Fixture;
-using testing::TinyModel;
+using test::Fixture;
+using test::TinyModel;
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include "tests/algorithms/tiny_model.h"
 
 using namespace composer;
-using testing::Fixture;
-using testing::TinyModel;
+using test::Fixture;
+using test::TinyModel;
 using Params = StochasticDepth::Params;
 
 namespace {
@@ -81,6 +81,21 @@ TEST_CASE("a dropped block is its shortcut, a kept one the sum", "[stochastic_de
   CHECK(quarter(1)[0] == Approx(9 + shortcut));
   quarter.state.time.batch = 0;  // weights of a file, which are those of a run's end
   CHECK(quarter(1)[0] == Approx(7.5 + shortcut));
+}
+
+TEST_CASE("a network that outlives its run drops nothing", "[stochastic_depth]") {
+  OneBlock block(GENERATE(Draw::block, Draw::sample), 0.25);
+  block.draws.reset();
+  CHECK(block(2) == std::vector{8.5f, 8.5f});
+
+  auto f = residual_fixture();
+  const auto model = f.state.model;
+  auto depth = std::make_unique<StochasticDepth>(Params{.drop_rate = 0.9});
+  depth->init(f.state);
+  model->eval();
+  const auto outputs = model->forward(f.state.batch.input);
+  depth.reset();
+  CHECK(at::equal(model->forward(f.state.batch.input), outputs));
 }
 
 TEST_CASE("batches are dropped at the rate, and by the batch alone", "[stochastic_depth]") {

@@ -6,7 +6,7 @@
 #include "composer/network/model.h"
 #include "composer/state.h"
 
-namespace composer::testing {
+namespace composer::test {
 
 /// conv1 (strided, 3 input channels), pool, conv2 (3x3, strided), conv3 (1x1, strided), fc.
 class TinyModel : public Model {
@@ -68,4 +68,4 @@ struct Fixture {
   std::shared_ptr<Sink> sink = std::make_shared<Sink>();
 };
 
-}  // namespace composer::testing
+}  // namespace composer::test

@@ -18,7 +18,7 @@ Magnitudes drawn(int64_t bins, uint64_t draws) {
   Magnitudes seen;
   for (uint64_t i = 0; i < draws; ++i) {
     Random random(17, "test", 0, i);
-    const auto steps = draw_trivialaugment(random, {32, 32}, {.num_magnitude_bins = bins});
+    const auto steps = draw_trivialaugment(random, {.num_magnitude_bins = bins});
     REQUIRE(steps.size() == 1);
     CHECK(steps[0].interpolation == Interpolation::nearest);
     seen[steps[0].op].insert(steps[0].magnitude);
@@ -30,7 +30,7 @@ Magnitudes drawn(int64_t bins, uint64_t draws) {
 
 TEST_CASE("trivialaugment's space is torchvision's", "[trivialaugment][reference]") {
   const TemporaryFolder folder;
-  if (!testing::run_reference("tables", folder)) return;
+  if (!test::run_reference("tables", folder)) return;
   std::ifstream tables(folder / "tables.txt");
   std::map<int64_t, Magnitudes> expected;
   for (std::string line; std::getline(tables, line);) {
@@ -62,7 +62,7 @@ TEST_CASE("trivialaugment draws operations and signs equally often", "[trivialau
   int negative = 0, moved = 0;
   for (uint64_t i = 0; i < 14000; ++i) {
     Random random(17, "test", 0, i);
-    const auto step = draw_trivialaugment(random, {32, 32}, {}).at(0);
+    const auto step = draw_trivialaugment(random, {}).at(0);
     ++count[step.op];
     if (step.op >= ImageOp::shear_x && step.op <= ImageOp::sharpness && step.magnitude != 0)
       ++moved, negative += step.magnitude < 0;
@@ -88,13 +88,13 @@ TEST_CASE("magnitudes are spaced as at::linspace spaces them", "[trivialaugment]
 }
 
 TEST_CASE("trivialaugment on the device and on the loader", "[trivialaugment]") {
-  testing::check_places<TrivialAugment>(
-      {}, "trivialaugment.image",
-      [](Random& random, ImageSize size) { return draw_trivialaugment(random, size, {}); });
+  test::check_places<TrivialAugment>({}, "trivialaugment.image", [](Random& random, ImageSize) {
+    return draw_trivialaugment(random, {});
+  });
 }
 
 TEST_CASE("trivialaugment refuses values out of range", "[trivialaugment]") {
-  CHECK(testing::problems<TrivialAugment>("num_magnitude_bins", "2") == 0);
-  CHECK(testing::problems<TrivialAugment>("num_magnitude_bins", "1") == 1);
-  CHECK(testing::problems<TrivialAugment>("where", "gpu") == 1);
+  CHECK(test::problems<TrivialAugment>("num_magnitude_bins", "2") == 0);
+  CHECK(test::problems<TrivialAugment>("num_magnitude_bins", "1") == 1);
+  CHECK(test::problems<TrivialAugment>("where", "gpu") == 1);
 }

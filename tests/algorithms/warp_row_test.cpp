@@ -26,8 +26,8 @@ TEST_CASE("rows are read in vector instructions as in plain ones", "[warp_row]")
   const int64_t channels = GENERATE(1, 3);
   const auto read = GENERATE(nearest_row, bilinear_row);
   for (const ImageSize size : {ImageSize{1, 1}, {3, 8}, {20, 9}, {7, 10}, {33, 47}}) {
-    const auto pixels = testing::noise({size.height + 3, size.width + 3, channels});
-    const auto frame = at::cat({pixels.view(-1), testing::noise({16})});
+    const auto pixels = test::noise({size.height + 3, size.width + 3, channels});
+    const auto frame = at::cat({pixels.view(-1), test::noise({16})});
     const WarpFrame from{frame.data_ptr<uint8_t>(),
                          static_cast<int32_t>((size.width + 3) * channels),
                          static_cast<int32_t>(channels)};

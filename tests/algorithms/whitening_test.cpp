@@ -2,13 +2,15 @@
 
 #include <catch2/catch.hpp>
 
+#include "algorithms/progressive_resizing.h"
 #include "algorithms/squeeze_excite.h"
+#include "composer/engine.h"
 #include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
 
 using namespace composer;
-using composer::testing::Fixture;
-using composer::testing::TinyModel;
+using composer::test::Fixture;
+using composer::test::TinyModel;
 
 namespace {
 
@@ -125,6 +127,30 @@ TEST_CASE("whitening fills a first convolution that has gates", "[whitening]") {
   const auto weight = f.state.model->named_parameters()["conv1.weight"];
   CHECK_FALSE(weight.requires_grad());
   CHECK(at::equal(weight, plain.state.model->named_parameters()["conv1.weight"]));
+}
+
+TEST_CASE("a first convolution that was loaded stays as it is", "[whitening]") {
+  Fixture f;
+  Whitening whitening({});
+  whitening.init(f.state);
+  const auto weight = f.state.model->named_parameters()["conv1.weight"];
+  weight.detach().fill_(0.25);  // as load_path does, after init
+  whitening.fit_start(f.state);
+  whitening.after_dataloader(f.state);
+  CHECK((weight == 0.25).all().item<bool>());
+  CHECK_FALSE(weight.requires_grad());
+}
+
+TEST_CASE("whitening acts before what else changes the images, however they are listed",
+          "[whitening]") {
+  Engine engine;
+  engine.add(Member<Algorithm>{"progressive_resizing",
+                               std::make_shared<ProgressiveResizing>(ProgressiveResizing::Params{}),
+                               subscriptions<ProgressiveResizing>()});
+  engine.add(Member<Algorithm>{"whitening", std::make_shared<Whitening>(Whitening::Params{}),
+                               subscriptions<Whitening>()});
+  CHECK(engine.order(Event::after_dataloader) ==
+        std::vector<std::string>{"whitening", "progressive_resizing"});
 }
 
 TEST_CASE("whitening's times of other units are refused", "[whitening]") {

@@ -17,7 +17,7 @@ TEST_CASE("boxes stay in the image and cover it as promised", "[whole_batch]") {
     const auto box = random_box(image, size, uniform_sampling, random);
     REQUIRE(box.height <= 4);
     REQUIRE(box.width <= 4);
-    box.of(hits).add_(1);
+    part_of(hits, box).add_(1);
   }
   // Half of 5 is 2: a span of 4, which a pixel in the middle is in for 4 of the centres.
   const double middle = uniform_sampling ? 16.0 / (11 * 9) : 16.0 / (8 * 6);

@@ -2,8 +2,8 @@
 // nothing behind.
 #include <catch2/catch.hpp>
 
-#include "../composer/temporary_folder.h"
 #include "program.h"
+#include "tests/composer/temporary_folder.h"
 
 using namespace composer;
 namespace fs = std::filesystem;
@@ -88,6 +88,8 @@ const std::vector<Bad> cases{
     {"-n 8 train", "", "later version"},
     {"-n 4 --world_size 2 train", "", "--world_size"},
     {"-n", "", "-n"},
+    {"--master_addr", "", "--master_addr: needs a value"},
+    {"--master_addr=host --master_port=none train", "", "--master_port: 'none'"},
     {"train -n 8", "", "before the subcommand"},
     {"-n 1 --node_rank 3 train", "", "--node_rank"},
     {"eval --load_path runs", "", "load_path"},
@@ -95,7 +97,9 @@ const std::vector<Bad> cases{
     {"describe algorithm blurpol", "", "did you mean 'blurpool'?"},
     {"describe algorithm", "", "name"},
     {"describe thing blurpool", "", "thing"},
+    {"bench", "", "which action"},
     {"bench sped", "", "step"},
+    {"bench loadr", "", "did you mean 'loader'?"},
     {"bench step --model resnet51", "", "resnet51"},
     {"bench step --steps 0", "", "--steps"},
     {"bench image --source no_such_folder", "", "no_such_folder"},
@@ -157,6 +161,27 @@ const std::vector<Bad> cases{
     {train, with("algorithms", "algorithms: [blurpool]"), "blurpool"},
     {train, with("algorithms", "algorithms: [mixup, cutmix]"),
      "bad.yaml:9:14: algorithms.mixup: does not go with cutmix: both give"},
+    {train, with("algorithms", "algorithms: {augmix: {width: 1000000000000}}"),
+     "algorithms.augmix.width: must be in [1, 100]"},
+    {train, with("algorithms", "algorithms: {squeeze_excite: {latent_channels: 1e20}}"),
+     "latent_channels: must be a share below 1 or a whole number"},
+    {train, with("algorithms", "algorithms: {factorize: {latent_features: 1.5}}"),
+     "latent_features: must be a share below 1 or a whole number"},
+    {train, with("algorithms", "algorithms: {cutout: {length: 0}}"), "algorithms.cutout.length"},
+    {train, with("algorithms", "algorithms: {lookahead: {alpha: 0}}"),
+     "algorithms.lookahead.alpha"},
+    {train, with("algorithms", "algorithms: {selective_backprop: {interrupt: 1, keep: 1}}"),
+     "interrupt: must not be 1"},
+    {train, with("algorithms", "algorithms: {layer_freezing: {freeze_start: 1}}"),
+     "freeze_start: must be below 1"},
+    {train, with("algorithms", "algorithms: {random_erasing: {min_area: 1, max_area: 1}}"),
+     "min_area: must be below 1"},
+    {train, with("algorithms", "algorithms: {ema: {train_with_ema_weights: true}}"),
+     "train_with_ema_weights: must be false"},
+    {train, with("algorithms", "algorithms: {colout: {batch: false}}"), "batch: must be true"},
+    {train + " --algorithms mixup,ema", good, "names are separated by spaces"},
+    {train + " --algorithms agc", good, "'composer list algorithms' names them"},
+    {train + " --lr -inf", good, "must be a number, not '-inf'"},
     {train + " --algorithms ema swa", good, "--algorithms: algorithms.ema: does not go with swa"},
     {train, with("eval_batch_size", "precision: amp"), "eval_batch_size"},
     // The data.

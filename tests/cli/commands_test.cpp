@@ -3,9 +3,9 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "../composer/temporary_folder.h"
 #include "composer/recipe/recipe.h"
 #include "program.h"
+#include "tests/composer/temporary_folder.h"
 
 using namespace composer;
 namespace fs = std::filesystem;
@@ -116,6 +116,20 @@ TEST_CASE("the plan names who changes images outside of events, and what surgery
                            "no_op_model changes 1 layer:", "the model then has 1 parameters"}) {
     INFO(text);
     CHECK(plan.output.find(text) != std::string::npos);
+  }
+}
+
+TEST_CASE("the launcher's options are taken in any order, with = or a blank", "[cli]") {
+  const TemporaryFolder folder;
+  folder.write("show", "#!/bin/sh\necho $MASTER_ADDR:$MASTER_PORT $*\n");
+  fs::permissions(folder / "show", fs::perms::owner_exec, fs::perm_options::add);
+  for (const char* options : {"--master_addr=host --master_port=29501 -n1 --node_rank=0",
+                              "--master_addr host --node_rank=0 --nproc=1 --master_port 29501",
+                              "-n 1 --world_size=1 --master_port=29501 --master_addr host"}) {
+    const auto shown = run(folder.path(), split(options) + split("./show --master_addr=own"));
+    INFO(options << "\n" << shown.errors);
+    CHECK(shown.status == 0);
+    CHECK(shown.output == "host:29501 --master_addr=own\n");
   }
 }
 

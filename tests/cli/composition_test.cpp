@@ -13,7 +13,6 @@
 #include <numeric>
 #include <set>
 
-#include "../composer/temporary_folder.h"
 #include "cli/assemble.h"
 #include "composer/error.h"
 #include "composer/network/norm_layers.h"
@@ -21,6 +20,7 @@
 #include "everything.h"
 #include "models/residual_blocks.h"
 #include "program.h"
+#include "tests/composer/temporary_folder.h"
 
 using namespace composer;
 namespace fs = std::filesystem;

@@ -3,12 +3,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "../composer/temporary_folder.h"
 #include "../data/beton_bytes.h"
 #include "data/beton/decode_whole.h"
 #include "data/jpeg/jpeg.h"
 #include "data/sha256.h"
 #include "program.h"
+#include "tests/composer/temporary_folder.h"
 
 using namespace composer;
 using namespace composer::test;

@@ -2,10 +2,10 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "../composer/temporary_folder.h"
 #include "data/datasets/shapes.h"
 #include "data/jpeg/jpeg.h"
 #include "program.h"
+#include "tests/composer/temporary_folder.h"
 
 using namespace composer;
 namespace fs = std::filesystem;

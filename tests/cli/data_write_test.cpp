@@ -2,10 +2,10 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "../composer/temporary_folder.h"
 #include "../data/make_jpeg.h"
 #include "data/beton/beton.h"
 #include "program.h"
+#include "tests/composer/temporary_folder.h"
 
 using namespace composer;
 using namespace composer::test;
@@ -100,6 +100,20 @@ TEST_CASE("data index makes a folder's side file, links in circles or not", "[cl
   CHECK_THAT(made.output, Contains("6 indices made, 0 kept") || Contains("5 indices made, 0 kept"));
   const auto again = Process(folder.path(), {"data", "index", "photos", "--json"}).wait();
   CHECK(nlohmann::json::parse(again.output)["made"] == 0);
+}
+
+TEST_CASE("data index passes over files that are no images", "[cli]") {
+  const TemporaryFolder folder;
+  make_photos(folder.path() / "photos", false);
+  std::ofstream(folder.path() / "photos/README.md") << "six photos\n";
+  const auto made = Process(folder.path(), {"data", "index", "photos", "--json"}).wait();
+  REQUIRE(made.status == 0);
+  CHECK(nlohmann::json::parse(made.output)["bad"] == 0);
+  fs::create_directory(folder.path() / "texts");
+  std::ofstream(folder.path() / "texts/README.md") << "no photo\n";
+  const auto refused = Process(folder.path(), {"data", "index", "texts"}).wait();
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors, Contains("texts: has no image files"));
 }
 
 TEST_CASE("bench loader names a bad first sample", "[cli]") {

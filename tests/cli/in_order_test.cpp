@@ -12,8 +12,8 @@ namespace {
 /// What is reported for the indices 0 .. count-1; `bad` and what follows throw.
 std::vector<int64_t> reported(int64_t count, int threads, int64_t bad, std::string* error) {
   std::vector<int64_t> order;
-  const auto make_worker = [&]() -> Worker {
-    return [&](int64_t index) -> Report {
+  const auto make_worker = [&]() -> SampleWorker {
+    return [&](int64_t index) -> SampleReport {
       if (index % 5 == 0) std::this_thread::yield();
       if (index >= bad) throw std::runtime_error(std::to_string(index));
       return [&order, index] { order.push_back(index); };
@@ -52,6 +52,6 @@ TEST_CASE("the first bad sample's error ends the work", "[cli]") {
 }
 
 TEST_CASE("a worker that cannot be made ends the work", "[cli]") {
-  const auto broken = []() -> Worker { throw std::runtime_error("no worker"); };
+  const auto broken = []() -> SampleWorker { throw std::runtime_error("no worker"); };
   CHECK_THROWS_WITH(in_order(10, 3, broken), "no worker");
 }

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "../composer/temporary_folder.h"
 #include "program.h"
+#include "tests/composer/temporary_folder.h"
 
 using namespace composer;
 namespace fs = std::filesystem;

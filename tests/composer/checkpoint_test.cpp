@@ -1,10 +1,12 @@
 #include "composer/storage/checkpoint.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <fstream>
+#include <limits>
 
 #include "composer/error.h"
-#include "temporary_folder.h"
+#include "tests/composer/temporary_folder.h"
 
 using namespace composer;
 namespace fs = std::filesystem;
@@ -64,6 +66,21 @@ TEST_CASE("a checkpoint comes back as it was", "[checkpoint]") {
   CHECK(loaded.parts.at("algorithms.ema").tensors.contains("conv.weight"));
   CHECK(loaded.parts.contains("algorithms.none"));
   CHECK(describe_checkpoint(path).find("conv.weight [2,3,2,2]") != std::string::npos);
+}
+
+TEST_CASE("values that are no finite numbers come back too", "[checkpoint]") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const TemporaryFolder folder;
+  auto saved = example(2, 9);
+  saved.parts["algorithms.ema"].values = {
+      {"lost", std::nan("")}, {"most", infinity}, {"least", -infinity}};
+  const auto loaded = load_checkpoint(save_checkpoint(folder.path(), saved));
+  const auto& state = loaded.parts.at("algorithms.ema");
+  CHECK(std::isnan(*state.find<double>("lost")));
+  CHECK(*state.find<double>("most") == infinity);
+  CHECK(*state.find<double>("least") == -infinity);
+  CHECK(state.find<bool>("lost") == nullptr);
+  CHECK(state.find<double>("absent") == nullptr);
 }
 
 TEST_CASE("damage is found by checksum, and the newest whole checkpoint is taken", "[checkpoint]") {

@@ -15,7 +15,7 @@
 #include "composer/optimization/scheduler.h"
 #include "composer/recipe/recipe.h"
 
-namespace composer::testing {
+namespace composer::test {
 
 using Words = std::vector<std::string>;
 using Lines = std::vector<std::string>;
@@ -182,4 +182,4 @@ inline Lines problems_of(const std::string& text, const Words& words = {}) {
   return {};
 }
 
-}  // namespace composer::testing
+}  // namespace composer::test

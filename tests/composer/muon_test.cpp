@@ -2,13 +2,11 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstdio>
-#include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "composer/network/layer.h"
 #include "tests/composer/wave.h"
+#include "tests/python.h"
 
 using namespace composer;
 
@@ -62,14 +60,6 @@ MuonParams params_of(const std::string& name) {
   return params;
 }
 
-nlohmann::json reference() {
-  const std::string python = SOURCE_DIR "/.deps/venv/bin/python";
-  if (!std::filesystem::exists(python)) return {};
-  const std::string command = python + " " SOURCE_DIR "/tests/composer/muon_reference.py";
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
-  return nlohmann::json::parse(pipe.get());
-}
-
 /// The devices to test on.
 std::vector<at::Device> devices() {
   if (at::hasCUDA()) return {at::kCPU, at::kCUDA};
@@ -107,11 +97,12 @@ TEST_CASE("one step of the iteration on a diagonal matrix is its polynomial", "[
 }
 
 TEST_CASE("muon takes the reference's steps", "[muon]") {
-  static const auto expected = reference();
-  if (expected.is_null()) {
-    WARN("skipped: no .deps/venv/bin/python to compare with");
+  if (!test::has_python()) {
+    WARN("skipped: no " << test::python());
     return;
   }
+  static const auto expected =
+      nlohmann::json::parse(test::output_of("tests/composer/muon_reference.py"));
   const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);
   for (const auto device : devices())
     for (const char* name : {"plain", "no_nesterov", "no_rescaling", "head"}) {

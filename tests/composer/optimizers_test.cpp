@@ -2,11 +2,11 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "composer/error.h"
 #include "tests/composer/wave.h"
+#include "tests/python.h"
 
 using namespace composer;
 
@@ -124,22 +124,15 @@ double by_formula(const Case& which, double w, int k, int64_t element) {
   return w;
 }
 
-nlohmann::json reference() {
-  const std::string python = SOURCE_DIR "/.deps/venv/bin/python";
-  if (!std::filesystem::exists(python)) return {};
-  const std::string command = python + " " SOURCE_DIR "/tests/composer/optimizers_reference.py";
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
-  return nlohmann::json::parse(pipe.get());
-}
-
 }  // namespace
 
 TEST_CASE("sgd and adamw take PyTorch's steps", "[optimizers]") {
-  static const auto expected = reference();
-  if (expected.is_null()) {
-    WARN("skipped: no .deps/venv/bin/python to compare with");
+  if (!test::has_python()) {
+    WARN("skipped: no " << test::python());
     return;
   }
+  static const auto expected =
+      nlohmann::json::parse(test::output_of("tests/composer/optimizers_reference.py"));
   const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);
   for (const auto& [name, make] : all_cases) {
     if (name.starts_with("decoupled")) continue;

@@ -77,6 +77,8 @@ TEST_CASE("beta(1/2, 1/2) follows the arcsine law, tiny parameters a coin", "[ra
     const double coin = random.beta(1e-9, 1e-9);
     REQUIRE((coin < 1e-6 || coin > 1 - 1e-6));
     ones += coin > 0.5;
+    const double smallest = random.beta(1e-320, 1e-320);
+    REQUIRE((smallest == 0 || smallest == 1));
   }
   CHECK(below_tenth == Approx(n * 2 / 3.14159265 * std::asin(std::sqrt(0.1))).epsilon(0.03));
   CHECK(ones == Approx(n / 2.0).epsilon(0.03));

@@ -3,7 +3,7 @@
 #include "tests/composer/fake_components.h"
 
 using namespace composer;
-using namespace composer::testing;
+using namespace composer::test;
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include "tests/composer/temporary_folder.h"
 
 using namespace composer;
-using namespace composer::testing;
+using namespace composer::test;
 
 namespace {
 

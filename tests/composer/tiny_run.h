@@ -6,7 +6,7 @@
 #include "composer/optimization/optimizers.h"
 #include "composer/random.h"
 #include "composer/trainer.h"
-#include "temporary_folder.h"
+#include "tests/composer/temporary_folder.h"
 
 namespace composer {
 

@@ -154,6 +154,28 @@ TEST_CASE("events fire as often as there are epochs, batches, microbatches and e
     CHECK(count(log, event) == 4);
 }
 
+TEST_CASE("evaluation after an epoch's last batch sees what epoch_end did", "[trainer]") {
+  for (const Time interval : {Time{2, TimeUnit::batch}, Time{16, TimeUnit::sample}}) {
+    std::vector<std::string> log;
+    auto parts = tiny_parts();
+    parts.options.eval_interval = interval;
+    Trainer trainer(std::move(parts));
+    trainer.add<Recorder>("recorder", "", log);
+    trainer.fit();
+    std::vector<std::string> found;
+    for (const auto& event : log)
+      if (event == "batch_end" || event == "epoch_end" || event == "eval_start" ||
+          event == "epoch_checkpoint")
+        found.push_back(event);
+    const std::vector<std::string> epoch = {"batch_end",  "batch_end",       "eval_start",
+                                            "batch_end",  "batch_end",       "epoch_end",
+                                            "eval_start", "epoch_checkpoint"};
+    auto expected = epoch;
+    expected.insert(expected.end(), epoch.begin(), epoch.end());
+    CHECK(found == expected);
+  }
+}
+
 TEST_CASE(
     "algorithms run in the listed order, reversed on closing events; callbacks after, but first at "
     "init",
@@ -351,6 +373,52 @@ TEST_CASE("a failure is told by summary.json and leaves the last checkpoint", "[
   const auto path = folder.path() / "run";
   CHECK(json_of(path / "summary.json").at("status") == "failed");
   CHECK(fs::read_symlink(path / "checkpoints/latest") == "ep1-ba4");
+}
+
+TEST_CASE("what a sink fails on is written once, and the summary says so", "[trainer]") {
+  class FailingSink : public LogSink {
+   public:
+    void write(const Record& record) override {
+      names.push_back(record.values.at(0).first);
+      if (record.time.batch == 3) throw RunError("disk full");
+    }
+    std::vector<std::string> names;
+  };
+  const TemporaryFolder folder;
+  auto parts = tiny_parts();
+  parts.options.run_dir = folder.path().string();
+  parts.options.run_name = "run";
+  parts.options.log_interval = {1, TimeUnit::batch};
+  const auto sink = std::make_shared<FailingSink>();
+  parts.loggers = {sink};
+  CHECK_THROWS_WITH(Trainer(std::move(parts)).fit(), "disk full");
+  CHECK(json_of(folder.path() / "run/summary.json").at("status") == "failed");
+  for (const auto& name : sink->names) CHECK(name == "loss/train");
+  CHECK(sink->names.size() >= 3);
+}
+
+TEST_CASE("evaluating before training leaves the run's clock alone", "[trainer]") {
+  auto parts = tiny_parts();
+  parts.options.max_duration = {1000, TimeUnit::second};
+  Trainer trainer(std::move(parts));
+  trainer.evaluate();
+  CHECK(trainer.state().time.seconds == 0);
+  trainer.add<AtBatch>("stop", 2, [](RunControl& control) { control.request_stop("enough"); });
+  trainer.fit();
+  CHECK(trainer.state().time.batch == 2);
+  CHECK(trainer.state().time.seconds < 1000);
+}
+
+TEST_CASE("a loader without batches ends the run with an error", "[trainer]") {
+  class EmptyLoader : public TinyLoader {
+   public:
+    using TinyLoader::TinyLoader;
+    std::optional<Batch> next() override { return std::nullopt; }
+  };
+  auto parts = tiny_parts();
+  parts.train_loader = std::make_shared<EmptyLoader>(32, 8);
+  CHECK_THROWS_WITH(Trainer(std::move(parts)).fit(),
+                    "the training loader gave no batch where its epochs have 4");
 }
 
 TEST_CASE("callbacks may ask for a checkpoint", "[trainer]") {

@@ -1,5 +1,6 @@
 // Files that FFCV 1.0.2 wrote, against what FFCV itself reads from them.
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -172,9 +173,9 @@ TEST_CASE("what FFCV writes now, by several processes, is read as FFCV reads it"
     WARN("skipped: COMPOSER_FFCV_PYTHON does not name a Python that has FFCV");
     return;
   }
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file(folder / "script.py", kFfcvScript);
-  REQUIRE(std::system(("cd " + folder.path.string() + " && " + python + " script.py").c_str()) ==
+  REQUIRE(std::system(("cd " + folder.path().string() + " && " + python + " script.py").c_str()) ==
           0);
   const auto read = json::parse(read_bytes(folder / "read.json"));
   const BetonFile file(folder / "f.beton");

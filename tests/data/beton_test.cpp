@@ -39,7 +39,7 @@ TestBeton all_types() {
 }
 
 struct Written {
-  TempFolder folder;
+  TemporaryFolder folder;
   std::string path = folder / "f.beton";
   explicit Written(const std::string& bytes) { write_file(path, bytes); }
 };
@@ -246,14 +246,14 @@ TEST_CASE("files that are no whole .beton files are refused with the reason", "[
       CHECK_THAT(error.what(), Contains(one.reason) && Contains(written.path));
     }
   }
-  const TempFolder folder;
-  CHECK_THROWS_AS(BetonFile(folder.path), UserError);
+  const TemporaryFolder folder;
+  CHECK_THROWS_AS(BetonFile(folder.path()), UserError);
   CHECK_THROWS_WITH(BetonFile(folder / "none.beton"), Contains("none.beton: no such file"));
 }
 
 TEST_CASE("a .beton file cut off anywhere is refused", "[data]") {
   const auto made = beton_bytes(all_types());
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder / "f.beton";
   write_file(path, made.file);
   for (size_t length = made.file.size(); length-- > 0;) {
@@ -311,7 +311,7 @@ TEST_CASE("damaged rows of a .beton file are named", "[data]") {
 
 TEST_CASE("no changed byte of a .beton file does harm", "[data]") {
   const auto made = beton_bytes(all_types());
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder / "f.beton";
   write_file(path, made.file);
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -335,7 +335,7 @@ TEST_CASE("no changed byte of a .beton file does harm", "[data]") {
 
 TEST_CASE("no damage to a .beton file does harm", "[data][.long]") {
   const auto made = beton_bytes(all_types());
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder / "f.beton";
   std::mt19937_64 random(12);
   const uint64_t values[] = {
@@ -370,7 +370,7 @@ TEST_CASE("opening a million rows takes no time and little memory", "[data]") {
   const uint64_t rows = 24 + 2 * 1041, data = rounded_up(rows + samples * 24, page);
   const auto begin = [&](uint64_t i) { return data + i / in_page * page + i % in_page * region; };
   const uint64_t table = begin(samples - 1) / page * page + page;
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string path = folder / "f.beton";
   {
     std::string head, all_rows(static_cast<size_t>(samples) * 24, '\0'), entries(all_rows);

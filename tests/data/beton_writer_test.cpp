@@ -26,7 +26,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
 }  // namespace
 
 TEST_CASE("pixels come back as they were written", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto images = pictures(40);
   const auto report =
       write_beton(FakePixels(images), folder / "f.beton", options_of(WriteMode::raw));
@@ -41,11 +41,11 @@ TEST_CASE("pixels come back as they were written", "[data]") {
   CHECK(report.raw == 40);
   CHECK(report.rows == 40);
   CHECK(report.bytes == fs::file_size(folder / "f.beton"));
-  CHECK(names_in(folder.path) == std::vector<std::string>{"f.beton"});
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"f.beton"});
 }
 
 TEST_CASE("a stream of another size than its row says is refused", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   {
     BetonWriter writer(folder / "f.beton", 2);
     const auto stream = make_jpeg(make_picture(48, 64));
@@ -62,7 +62,7 @@ TEST_CASE("a stream of another size than its row says is refused", "[data]") {
 }
 
 TEST_CASE("gray pixels become RGB", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const Image gray = make_picture(28, 28, 1);
   write_beton(FakePixels({gray}), folder / "f.beton", options_of(WriteMode::raw));
   const auto rows = rows_of(folder / "f.beton");
@@ -71,7 +71,7 @@ TEST_CASE("gray pixels become RGB", "[data]") {
 }
 
 TEST_CASE("JPEG streams are taken over without loss where that can be", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const FakeFiles files = mixed_files();
   std::map<int64_t, Bytes> indices;
   WriteOptions options = options_of(WriteMode::jpg);
@@ -110,7 +110,7 @@ TEST_CASE("JPEG streams are taken over without loss where that can be", "[data]"
 }
 
 TEST_CASE("what follows an image goes, an end marker that lacks comes", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   FakeFiles files;
   const Bytes good = make_jpeg(make_picture(40, 40));
   files.add(good);
@@ -125,7 +125,7 @@ TEST_CASE("what follows an image goes, an end marker that lacks comes", "[data]"
 }
 
 TEST_CASE("any number of threads writes the same bytes", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   FakeFiles files;
   for (int i = 0; i < 12; ++i) {
     for (auto& file : mixed_files().files) files.add(std::move(file));
@@ -145,7 +145,7 @@ TEST_CASE("any number of threads writes the same bytes", "[data]") {
 }
 
 TEST_CASE("damaged, cut and foreign files are bad samples", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   FakeFiles files;
   const Bytes good = make_jpeg(make_picture(64, 48));
   const Bytes cut(good.begin(), good.begin() + static_cast<ptrdiff_t>(good.size() / 2));
@@ -158,9 +158,9 @@ TEST_CASE("damaged, cut and foreign files are bad samples", "[data]") {
   files.add(good);
   WriteOptions options = options_of(WriteMode::jpg);
   CHECK_THROWS_WITH(write_beton(files, folder / "f.beton", options), Contains("file0: "));
-  CHECK(names_in(folder.path).empty());
+  CHECK(names_in(folder.path()).empty());
 
-  options.on_bad_sample = BadImage::skip;
+  options.on_bad_sample = OnBadSample::skip;
   options.pack.index = false;
   CHECK(write_beton(files, folder / "f.beton", options).rows == 3);
   options.pack.index = true;
@@ -174,7 +174,7 @@ TEST_CASE("damaged, cut and foreign files are bad samples", "[data]") {
   CHECK((rows[1].bytes == files.files[3]));
   CHECK(rows[1].label == files.label(3));
 
-  options.on_bad_sample = BadImage::replace;
+  options.on_bad_sample = OnBadSample::replace;
   std::vector<int64_t> indexed;
   options.index = [&](int64_t row, const Bytes&) { indexed.push_back(row); };
   report = write_beton(files, folder / "f.beton", options);
@@ -191,11 +191,11 @@ TEST_CASE("damaged, cut and foreign files are bad samples", "[data]") {
   files.files.resize(2);
   CHECK_THROWS_WITH(write_beton(files, folder / "g.beton", options),
                     Contains("no image can be read") && Contains("file0"));
-  CHECK(names_in(folder.path) == std::vector<std::string>{"f.beton"});
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"f.beton"});
 }
 
 TEST_CASE("what ends the writing leaves nothing, and an older file as it was", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   FakeFiles files = mixed_files();
   write_file(folder / "f.beton", "older");
   write_file(folder / "f.beton.partial-1", "of a process that was killed");
@@ -208,7 +208,7 @@ TEST_CASE("what ends the writing leaves nothing, and an older file as it was", "
   files.add({1, 2, 3});
   CHECK_THROWS_WITH(write_beton(files, folder / "f.beton", options), "a fault");
   CHECK(read_bytes(folder / "f.beton") == "older");
-  CHECK(names_in(folder.path) == std::vector<std::string>{"f.beton", "f.beton.partial-1"});
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"f.beton", "f.beton.partial-1"});
   CHECK_THROWS_AS(write_beton(files, folder / "none/f.beton", options), UserError);
   files.files.pop_back();
   write_beton(files, folder / "f.beton", options);
@@ -216,7 +216,7 @@ TEST_CASE("what ends the writing leaves nothing, and an older file as it was", "
 }
 
 TEST_CASE("proportion and smart choose what is compressed", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const FakePixels images(pictures(400));
   WriteOptions options = options_of(WriteMode::proportion);
   options.pack.compress_probability = 0.25;
@@ -244,7 +244,7 @@ TEST_CASE("sizes follow FFCV's max_resolution", "[data]") {
   CHECK(packed_size({375, 500}, 600) == ImageSize{375, 500});
   CHECK(packed_size({1, 4000}, 500) == ImageSize{1, 500});
   CHECK(packed_size({10, 20}, std::nullopt) == ImageSize{10, 20});
-  const TempFolder folder;
+  const TemporaryFolder folder;
   WriteOptions options = options_of(WriteMode::jpg);
   options.pack.max_resolution = 24;
   FakeFiles files;
@@ -260,7 +260,7 @@ TEST_CASE("sizes follow FFCV's max_resolution", "[data]") {
 }
 
 TEST_CASE("an image lies in one page, and pages grow when they must", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   std::vector<Image> images;
   for (const int height : {700, 700, 700, 100}) images.push_back(make_picture(height, 700));
   WriteOptions options = options_of(WriteMode::raw);
@@ -289,7 +289,7 @@ TEST_CASE("an image lies in one page, and pages grow when they must", "[data]") 
 }
 
 TEST_CASE("rows are chosen, and a .beton becomes another", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const FakeFiles files = mixed_files();
   WriteOptions options = options_of(WriteMode::proportion);
   write_beton(files, folder / "a.beton", options);

@@ -93,24 +93,24 @@ std::vector<PlainBatch> first_epoch(const Dataset& set, int64_t batch_size = 4) 
 }  // namespace
 
 TEST_CASE("mnist reads idx files, compressed or not, from either folder", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_gz(folder / "MNIST/raw/train-images-idx3-ubyte.gz", idx_images(5));
   write_file(folder / "MNIST/raw/train-labels-idx1-ubyte", idx_labels({3, 1, 4, 1, 5}));
   write_file(folder / "t10k-images-idx3-ubyte", idx_images(2));
   write_gz(folder / "t10k-labels-idx1-ubyte.gz", idx_labels({9, 0}));
-  const auto train = first_epoch(MnistDataset(mnist_at(folder.path)));
+  const auto train = first_epoch(MnistDataset(mnist_at(folder.path())));
   REQUIRE(train.size() == 2);
   CHECK(train[0].shape == std::vector<int64_t>{4, 28, 28, 1});
   CHECK(train[0].classes == std::vector<int64_t>{3, 1, 4, 1});
   CHECK(train[1].classes == std::vector<int64_t>{5});
   CHECK(train[0].pixels + train[1].pixels == idx_images(5).substr(16));
-  CHECK(first_epoch(MnistDataset(mnist_at(folder.path, false)))[0].classes ==
+  CHECK(first_epoch(MnistDataset(mnist_at(folder.path(), false)))[0].classes ==
         std::vector<int64_t>{9, 0});
 }
 
 TEST_CASE("mnist refuses wrong files by name", "[data]") {
-  const TempFolder folder;
-  const auto open = [&] { first_epoch(MnistDataset(mnist_at(folder.path))); };
+  const TemporaryFolder folder;
+  const auto open = [&] { first_epoch(MnistDataset(mnist_at(folder.path()))); };
   const std::string images = folder / "train-images-idx3-ubyte",
                     labels = folder / "train-labels-idx1-ubyte";
   CHECK_THROWS_WITH(
@@ -141,10 +141,10 @@ TEST_CASE("mnist refuses wrong files by name", "[data]") {
 }
 
 TEST_CASE("cifar10 reads the binary version and interleaves its planes", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string test = folder / "cifar-10-batches-bin/test_batch.bin";
   write_file(test, cifar_record(7) + cifar_record(0));
-  const auto batches = first_epoch(Cifar10Dataset(cifar_at(folder.path, false)));
+  const auto batches = first_epoch(Cifar10Dataset(cifar_at(folder.path(), false)));
   REQUIRE(batches.size() == 1);
   CHECK(batches[0].shape == std::vector<int64_t>{2, 32, 32, 3});
   CHECK(batches[0].classes == std::vector<int64_t>{7, 0});
@@ -154,7 +154,7 @@ TEST_CASE("cifar10 reads the binary version and interleaves its planes", "[data]
     right &= batches[0].pixels[static_cast<size_t>(i)] == static_cast<char>(channel * pixel);
   }
   CHECK(right);
-  const Cifar10Dataset train(cifar_at(folder.path, true));
+  const Cifar10Dataset train(cifar_at(folder.path(), true));
   CHECK_THROWS_WITH(train.open({}), Contains("datadir") && Contains("data_batch_1.bin"));
   CHECK(train.class_names().at(9) == "truck");
   write_file(folder / "cifar-10-batches-bin/batches.meta.txt", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n\n");
@@ -166,23 +166,24 @@ TEST_CASE("cifar10 reads the binary version and interleaves its planes", "[data]
   CHECK(first_epoch(train, 5).at(0).classes == std::vector<int64_t>{1, 2, 3, 4, 5});
 
   write_file(test, cifar_record(7) + "x");
-  CHECK_THROWS_WITH(Cifar10Dataset(cifar_at(folder.path, false)).open({}),
+  CHECK_THROWS_WITH(Cifar10Dataset(cifar_at(folder.path(), false)).open({}),
                     Contains(test) && Contains("3073"));
   write_file(test, cifar_record(10));
-  CHECK_THROWS_WITH(Cifar10Dataset(cifar_at(folder.path, false)).open({}),
+  CHECK_THROWS_WITH(Cifar10Dataset(cifar_at(folder.path(), false)).open({}),
                     Contains(test) && Contains("label 10"));
 }
 
 TEST_CASE("image folders: parts, sorted classes, links, names of broken files", "[data]") {
-  const TempFolder folder, elsewhere;
+  const TemporaryFolder folder, elsewhere;
   write_file(folder / "train/cat/b.JPEG", gray_jpeg(10));
   write_file(folder / "train/cat/a.jpg", gray_jpeg(20));
   write_file(folder / "train/cat/notes.txt", "not an image");
   write_file(folder / "train/bird/deep/x.png", gray_jpeg(30));
   write_file(elsewhere / "dog/z.jpg", gray_jpeg(40));
-  fs::create_directory_symlink(elsewhere.path / "dog", folder.path / "train" / "dog");
+  fs::create_directory_symlink(elsewhere.path() / "dog", folder.path() / "train" / "dog");
   write_file(folder / "val/dog/v.jpg", gray_jpeg(50));
-  const ImageFolderDataset train(folder_at(folder.path, true)), val(folder_at(folder.path, false));
+  const ImageFolderDataset train(folder_at(folder.path(), true)),
+      val(folder_at(folder.path(), false));
 
   CHECK(train.class_names() == std::vector<std::string>{"bird", "cat", "dog"});
   CHECK(train.num_classes() == 3);
@@ -202,26 +203,26 @@ TEST_CASE("image folders: parts, sorted classes, links, names of broken files", 
   CHECK_THROWS_WITH(first_epoch(val), Contains("val/dog/w.jpg: ") && Contains("JPEG"));
   write_file(folder / "val/dog/w.tiff", "II*");
   CHECK_THROWS_WITH(val.open({}), Contains("val/dog/w.tiff") && Contains("WebP"));
-  fs::remove(folder.path / "val/dog/w.tiff");
+  fs::remove(folder.path() / "val/dog/w.tiff");
   write_file(folder / "val/fox/w.jpg", gray_jpeg(50));
   CHECK_THROWS_WITH(val.open({}), Contains("val/fox") && Contains("train/ has no class"));
-  fs::create_directories(folder.path / "train" / "empty");
+  fs::create_directories(folder.path() / "train" / "empty");
   CHECK_THROWS_WITH(train.open({}), Contains("train/empty") && Contains("without images"));
-  fs::remove_all(folder.path / "val");
+  fs::remove_all(folder.path() / "val");
   CHECK_THROWS_WITH(val.open({}), Contains("datadir") && Contains("no val/"));
   CHECK_THROWS_WITH(ImageFolderDataset(folder_at(folder / "train/cat", true)).open({}),
                     Contains("no class folders") && Contains("loose image files"));
 }
 
 TEST_CASE("a link to a folder above does not loop", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file(folder / "cat/a.jpg", gray_jpeg(20));
-  fs::create_directory_symlink(folder.path / "cat", folder.path / "cat" / "loop");
-  CHECK(first_epoch(ImageFolderDataset(folder_at(folder.path, true)))[0].classes.size() == 1);
+  fs::create_directory_symlink(folder.path() / "cat", folder.path() / "cat" / "loop");
+  CHECK(first_epoch(ImageFolderDataset(folder_at(folder.path(), true)))[0].classes.size() == 1);
 }
 
 TEST_CASE("given files go through the evaluation transforms in order", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file(folder / "b.jpg", gray_jpeg(200));
   write_file(folder / "a.jpg", gray_jpeg(100));
   const std::vector<std::string> files = {folder / "b.jpg", folder / "a.jpg"};
@@ -277,10 +278,10 @@ TEST_CASE("sets say how many class indices their data can have", "[data]") {
   imagenet.use_synthetic = true;
   CHECK(ImagenetDataset(imagenet).num_classes() == 1000);
 
-  const TempFolder folder;
-  for (const char* name : {"b", "a", "c"}) fs::create_directories(folder.path / "train" / name);
-  fs::create_directories(folder.path / "val" / "b");
-  imagenet.use_synthetic = false, imagenet.datadir = folder.path, imagenet.is_train = false;
+  const TemporaryFolder folder;
+  for (const char* name : {"b", "a", "c"}) fs::create_directories(folder.path() / "train" / name);
+  fs::create_directories(folder.path() / "val" / "b");
+  imagenet.use_synthetic = false, imagenet.datadir = folder.path(), imagenet.is_train = false;
   CHECK(ImagenetDataset(imagenet).num_classes() == 3);
   CHECK(ImageFolderDataset(folder_at(folder / "val", false)).num_classes() == 1);
   CHECK_FALSE(ImageFolderDataset(folder_at("", true)).num_classes());
@@ -297,7 +298,7 @@ TEST_CASE("use_ffcv says what to do when there is no file", "[data]") {
 }
 
 TEST_CASE("use_ffcv: a missing folder, bad images and too many classes are told of", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file(folder / "images/a/1.jpg", gray_jpeg(90));
   write_file(folder / "images/b/2.jpg", gray_jpeg(160));
   write_file(folder / "images/c/3.jpg", "no image");
@@ -308,7 +309,7 @@ TEST_CASE("use_ffcv: a missing folder, bad images and too many classes are told 
                  .ffcv_write_dataset = true};
   CHECK_THROWS_WITH(ImageFolderDataset(params).open({}), Contains("ffcv_dir: there is no folder"));
   CHECK(ImageFolderDataset(params).num_classes() == 3);  // of the folders, before it is written
-  params.ffcv.ffcv_dir = folder.path.string();
+  params.ffcv.ffcv_dir = folder.path().string();
   CHECK_THROWS_WITH(ImageFolderDataset(params).open({}), Contains("c/3.jpg"));
   CHECK(
       ImageFolderDataset(params).open({.on_bad_sample = OnBadSample::skip})->samples_per_epoch() ==
@@ -318,14 +319,14 @@ TEST_CASE("use_ffcv: a missing folder, bad images and too many classes are told 
   FakePixels other(pictures(3));  // classes 0, -1, -2
   write_beton(other, folder / "other.beton", options_of(WriteMode::raw));
   MnistDataset::Params mnist;
-  mnist.ffcv = {.use_ffcv = true, .ffcv_dir = folder.path.string(), .ffcv_dest = "other.beton"};
+  mnist.ffcv = {.use_ffcv = true, .ffcv_dir = folder.path().string(), .ffcv_dest = "other.beton"};
   CHECK_THROWS_WITH(MnistDataset(mnist).num_classes(), Contains("sample 1: has the class -1"));
   mnist.ffcv.ffcv_dest = "x.beton";
   CHECK(MnistDataset(mnist).num_classes() == 2);
 }
 
 TEST_CASE("a .beton file goes through the evaluation transforms, numbered", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   FakePixels source(pictures(3));
   write_beton(source, folder / "x.beton", options_of(WriteMode::raw));
   for (const char* filter : {"triangle", "area"}) {
@@ -342,7 +343,7 @@ TEST_CASE("a .beton file goes through the evaluation transforms, numbered", "[da
 }
 
 TEST_CASE("a pipe among images is refused, not waited for", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   REQUIRE(mkfifo((folder / "x.jpg").c_str(), 0600) == 0);
   std::vector<uint8_t> bytes;
   CHECK_THROWS_WITH(read_file((folder / "x.jpg").c_str(), bytes), "not a regular file");
@@ -350,12 +351,12 @@ TEST_CASE("a pipe among images is refused, not waited for", "[data]") {
 
 TEST_CASE("sets are written as .beton where asked, and read from there with the same images",
           "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file(folder / "test_batch.bin", cifar_record(3) + cifar_record(7) + cifar_record(0));
-  Cifar10Dataset::Params params = cifar_at(folder.path, false);
+  Cifar10Dataset::Params params = cifar_at(folder.path(), false);
   const auto original = first_epoch(Cifar10Dataset(params));
   params.ffcv = {.use_ffcv = true,
-                 .ffcv_dir = folder.path.string(),
+                 .ffcv_dir = folder.path().string(),
                  .ffcv_dest = "x.beton",
                  .ffcv_write_dataset = true,
                  .ffcv_local_dir = folder / "local"};
@@ -368,13 +369,13 @@ TEST_CASE("sets are written as .beton where asked, and read from there with the 
 
   for (const char* name : {"a/1.jpg", "b/2.jpg"}) write_file(folder / name, gray_jpeg(90));
   ImagenetDataset::Params jpegs;
-  static_cast<FolderParams&>(jpegs) = folder_at(folder.path, false);
-  const TempFolder images;
+  static_cast<FolderParams&>(jpegs) = folder_at(folder.path(), false);
+  const TemporaryFolder images;
   write_file(images / "a/1.jpg", gray_jpeg(90)), write_file(images / "b/2.jpg", gray_jpeg(160));
-  jpegs.datadir = images.path;
+  jpegs.datadir = images.path();
   const auto from_files = first_epoch(ImagenetDataset(jpegs));
   jpegs.ffcv = {.use_ffcv = true,
-                .ffcv_dir = folder.path.string(),
+                .ffcv_dir = folder.path().string(),
                 .ffcv_dest = "jpegs.beton",
                 .ffcv_write_dataset = true};
   CHECK((first_epoch(ImagenetDataset(jpegs)) == from_files));
@@ -383,12 +384,12 @@ TEST_CASE("sets are written as .beton where asked, and read from there with the 
 }
 
 TEST_CASE("transforms of the recipe change training images only", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   std::string records;
   for (int i = 0; i < 8; ++i) records += cifar_record(i);
   write_file(folder / "data_batch_1.bin", records), write_file(folder / "test_batch.bin", records);
   const auto images = [&](bool is_train, const auto& change) {
-    auto params = cifar_at(folder.path, is_train);
+    auto params = cifar_at(folder.path(), is_train);
     change(params.transforms);
     return first_epoch(Cifar10Dataset(params))[0].pixels;
   };
@@ -448,10 +449,10 @@ TEST_CASE("the real MNIST and CIFAR-10 files are read", "[data]") {
   mnist->start(0, 0);
   CHECK(mnist->samples_per_epoch() == 10000);
   CHECK(plain(*mnist->next()).classes == std::vector<int64_t>{7, 2, 1, 0, 4, 1, 4, 9, 5, 9});
-  const TempFolder folder;
+  const TemporaryFolder folder;
   write_file(folder / "test_batch.bin",
              read_bytes((data / "cifar10_exact" / "data_batch_1_first4000.bin").string()));
-  const auto cifar = Cifar10Dataset(cifar_at(folder.path, false)).open({.batch_size = 6});
+  const auto cifar = Cifar10Dataset(cifar_at(folder.path(), false)).open({.batch_size = 6});
   cifar->start(0, 0);
   CHECK(cifar->samples_per_epoch() == 4000);
   CHECK(plain(*cifar->next()).classes == std::vector<int64_t>{6, 9, 9, 4, 1, 1});

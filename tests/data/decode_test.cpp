@@ -88,7 +88,7 @@ TEST_CASE("other formats are named", "[data]") {
 
 TEST_CASE("photographs decode to Pillow's pixels", "[data]") {
   const fs::path photos = shared_data() / "photos" / "imagenet_sample";
-  if (!fs::exists(photos) || !fs::exists(python())) {
+  if (!fs::exists(photos) || !has_python()) {
     WARN("skipped: no ../shared/data/photos or no Python environment");
     return;
   }

@@ -15,12 +15,12 @@ TEST_CASE("FFCV reads every kind of file that is written", "[data]") {
     WARN("skipped: COMPOSER_FFCV_PYTHON names no Python with FFCV");
     return;
   }
-  const TempFolder folder;
+  const TemporaryFolder folder;
   FakeFiles files = mixed_files();
   files.add(Bytes{'b', 'a', 'd'});
   files.files.back().push_back('!');
   WriteOptions options = options_of(WriteMode::proportion);
-  options.on_bad_sample = BadImage::replace;
+  options.on_bad_sample = OnBadSample::replace;
   write_beton(files, folder / "mixed.beton", options);
   options.pack.mode = WriteMode::jpg;
   write_beton(files, folder / "jpg.beton", options);
@@ -58,7 +58,7 @@ for name in sys.argv[1:]:
     assert sums[0] == sums[1] and sum(len(y) for _, y in sums[0]) == r.num_samples
 )");
   const std::string command =
-      "cd " + folder.path.string() + " && " + python + " read.py mixed jpg large > read.log 2>&1";
+      "cd " + folder.path().string() + " && " + python + " read.py mixed jpg large > read.log 2>&1";
   REQUIRE(std::system(command.c_str()) == 0);
   for (const std::string name : {"mixed", "jpg", "large"}) {
     const BetonFile file(folder / (name + ".beton"));

@@ -18,14 +18,14 @@ std::string pixels_of(const std::string& bytes) {
 /// Compares all image files that the script leaves in its folder with Pillow. Where there is a file
 /// NAME.rgb, that is what NAME must decode to.
 void check_against_pillow(const std::string& script, size_t at_least) {
-  if (!fs::exists(python())) {
+  if (!has_python()) {
     WARN("skipped: no Python environment");
     return;
   }
-  const TempFolder folder;
+  const TemporaryFolder folder;
   REQUIRE(run_python(script, folder));
   std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder.path)) {
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
     const auto ending = entry.path().extension();
     if (ending != ".py" && ending != ".rgb") files.push_back(entry.path().string());
   }

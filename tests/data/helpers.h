@@ -1,10 +1,6 @@
-// For the tests of data/: a folder that goes away, Python as the reference, and loaders as plain
-// bytes.
+// For the tests of data/: files, and loaders as plain bytes.
 #pragma once
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <ostream>
@@ -12,24 +8,12 @@
 #include <vector>
 
 #include "composer/loader.h"
+#include "tests/composer/temporary_folder.h"
+#include "tests/python.h"
 
 namespace composer::test {
 
 namespace fs = std::filesystem;
-
-struct TempFolder {
-  fs::path path;
-
-  TempFolder() {
-    std::string pattern = (fs::temp_directory_path() / "composer_test_XXXXXX").string();
-    path = mkdtemp(pattern.data());
-  }
-  ~TempFolder() {
-    std::error_code error;
-    fs::remove_all(path, error);
-  }
-  std::string operator/(const std::string& name) const { return (path / name).string(); }
-};
 
 inline void write_file(const std::string& path, const std::string& bytes) {
   fs::create_directories(fs::path(path).parent_path());
@@ -42,15 +26,6 @@ inline std::string read_bytes(const std::string& path) {
 }
 
 inline fs::path shared_data() { return fs::path(SOURCE_DIR) / ".." / "shared" / "data"; }
-
-inline std::string python() { return SOURCE_DIR "/.deps/venv/bin/python"; }
-
-/// Runs the script in the folder; false when it fails.
-inline bool run_python(const std::string& script, const TempFolder& folder) {
-  write_file(folder / "script.py", script);
-  return std::system(("cd " + folder.path.string() + " && " + python() + " script.py").c_str()) ==
-         0;
-}
 
 struct PlainBatch {
   std::vector<int64_t> shape;

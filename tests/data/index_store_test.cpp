@@ -30,7 +30,7 @@ constexpr FileStamp kSource{1000, 2000};
 }  // namespace
 
 TEST_CASE("recorded indices are found at once, and again from the side file", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string file = folder / "a.beton.index";
   {
     IndexStore store(file, kSource, 100);
@@ -55,11 +55,11 @@ TEST_CASE("recorded indices are found at once, and again from the side file", "[
   }
   const IndexStore store(file, kSource, 100);
   for (const uint64_t key : {90u, 3u, 41u, 4u}) CHECK(has(store, static_cast<int64_t>(key), key));
-  CHECK(std::distance(fs::directory_iterator(folder.path), fs::directory_iterator()) == 1);
+  CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
 }
 
 TEST_CASE("an index counts only for the version of the file it was made of", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string file = folder / "index";
   IndexStore store(file, {}, 10);
   store.record(1, 77, bytes_for(77), {10, 20});
@@ -74,7 +74,7 @@ TEST_CASE("an index counts only for the version of the file it was made of", "[d
 }
 
 TEST_CASE("a damaged side file gives no wrong index", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string file = folder / "index";
   {
     IndexWriter writer(file);
@@ -103,7 +103,7 @@ TEST_CASE("a damaged side file gives no wrong index", "[data]") {
 }
 
 TEST_CASE("a side file with damaged rows is mended", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const std::string file = folder / "index";
   {
     IndexWriter writer(file);
@@ -123,7 +123,7 @@ TEST_CASE("a side file with damaged rows is mended", "[data]") {
 }
 
 TEST_CASE("a folder that cannot be written keeps the indices in memory", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   IndexStore store(folder / "missing/index", {}, 10);
   store.record(1, 1, bytes_for(1));
   CHECK_FALSE(store.save());
@@ -131,13 +131,13 @@ TEST_CASE("a folder that cannot be written keeps the indices in memory", "[data]
 }
 
 TEST_CASE("an unfinished side file leaves nothing", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   { IndexWriter(folder / "index").add(1, bytes_for(1)); }
-  CHECK(fs::is_empty(folder.path));
+  CHECK(fs::is_empty(folder.path()));
 }
 
 TEST_CASE("threads may look up and record while another saves", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   IndexStore store(folder / "index", {}, 2000);
   std::vector<std::thread> threads;
   std::atomic<int> wrong = 0;

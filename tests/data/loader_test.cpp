@@ -337,7 +337,7 @@ TEST_CASE("only training reads ahead over the end of an epoch", "[data]") {
 }
 
 TEST_CASE("a subset of more than an epoch is warned of once", "[data]") {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const int kept = dup(STDERR_FILENO);
   REQUIRE(std::freopen((folder / "log").c_str(), "w", stderr) != nullptr);
   make({.subset = 13});

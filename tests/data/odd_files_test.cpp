@@ -60,11 +60,11 @@ TEST_CASE("odd files decode as Pillow decodes them, or are refused with a reason
 }
 
 TEST_CASE("rare kinds of JPEG decode as Pillow decodes them", "[data]") {
-  if (!fs::exists(python())) {
+  if (!has_python()) {
     WARN("skipped: no Python environment");
     return;
   }
-  const TempFolder folder;
+  const TemporaryFolder folder;
   REQUIRE(run_python(R"(
 from PIL import Image
 gray = Image.linear_gradient("L").resize((77, 51)).rotate(30)
@@ -87,7 +87,7 @@ open("ycck.jpg", "wb").write(data)
 )",
                      folder));
   std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder.path)) {
+  for (const auto& entry : fs::directory_iterator(folder.path())) {
     if (entry.path().extension() != ".py") files.push_back(entry.path().string());
   }
   CHECK(files.size() == 15);

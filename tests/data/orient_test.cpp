@@ -87,11 +87,11 @@ TEST_CASE("a part of the stored image turns into the part of the upright one", "
 }
 
 TEST_CASE("orientations are Pillow's", "[data]") {
-  if (!fs::exists(python())) {
+  if (!has_python()) {
     WARN("skipped: no Python environment");
     return;
   }
-  const TempFolder folder;
+  const TemporaryFolder folder;
   REQUIRE(run_python(R"(
 from PIL import Image
 image = Image.linear_gradient("L").resize((61, 37)).rotate(30)

@@ -37,8 +37,8 @@ inline std::string decoded(const std::string& path) {
 /// What Pillow makes of the files, upright and as RGB, in the form of decoded(); empty without
 /// Python.
 inline std::map<std::string, std::string> pillow(const std::vector<std::string>& files) {
-  if (!fs::exists(python())) return {};
-  const TempFolder folder;
+  if (!has_python()) return {};
+  const TemporaryFolder folder;
   std::string list;
   for (const auto& file : files) list += file + "\n";
   write_file(folder / "list", list);

@@ -110,7 +110,7 @@ std::string part_of(const std::string& bytes, ImageSize size, int64_t channels, 
 }
 
 /// Writes the cases as the files "spec" and "pixels".
-void write_cases(const std::vector<Case>& cases, const TempFolder& folder) {
+void write_cases(const std::vector<Case>& cases, const TemporaryFolder& folder) {
   std::ostringstream spec;
   spec << std::setprecision(17);
   std::string pixels;
@@ -138,11 +138,11 @@ def cases():
 }  // namespace
 
 TEST_CASE("resize equals Pillow's bilinear resize of a box bit by bit", "[data]") {
-  if (!fs::exists(python())) {
+  if (!has_python()) {
     WARN("skipped: no Python environment");
     return;
   }
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const auto cases = random_cases(200, true);
   write_cases(cases, folder);
   REQUIRE(run_python(std::string(kReadCases).append(R"(
@@ -168,7 +168,7 @@ TEST_CASE("resize by area equals FFCV's bit by bit", "[data]") {
     WARN("skipped: COMPOSER_FFCV_PYTHON names no Python with FFCV");
     return;
   }
-  const TempFolder folder;
+  const TemporaryFolder folder;
   auto cases = random_cases(300, false);
   std::erase_if(cases, [](const Case& c) { return c.image.channels == 1; });
   write_cases(cases, folder);
@@ -183,7 +183,7 @@ with open("out", "wb") as out:
         out.write(result.tobytes())
 )"));
   const std::string command = std::string(python).append(" script.py");
-  REQUIRE(std::system(("cd " + folder.path.string() + " && " + command).c_str()) == 0);
+  REQUIRE(std::system(("cd " + folder.path().string() + " && " + command).c_str()) == 0);
   const std::string theirs = read_bytes(folder / "out");
   for (const Simd level : kLevels) {
     const SimdLimit limit(level);

@@ -56,11 +56,11 @@ TEST_CASE("resize for evaluation rounds the longer side down", "[data]") {
 }
 
 TEST_CASE("evaluation equals torchvision's Resize and CenterCrop", "[data]") {
-  if (!fs::exists(python())) {
+  if (!has_python()) {
     WARN("skipped: no Python environment");
     return;
   }
-  const TempFolder folder;
+  const TemporaryFolder folder;
   std::string ours, spec, pixels;
   int number = 0;
   for (const auto& [height, width, resize, crop] : {std::array<int64_t, 4>{37, 50, 33, 28},

@@ -16,21 +16,21 @@ namespace {
 using Bytes = std::span<const uint8_t>;
 
 /// A folder with files that lie in memory, which is much faster.
-struct Folder : TempFolder {
+struct Folder : TemporaryFolder {
   std::map<std::string, MemoryFile> files;
 
   void set(const std::string& name, Bytes bytes) {
     const auto [file, is_new] = files.try_emplace(name);
-    if (is_new) fs::create_symlink(file->second.path(), path / name);
+    if (is_new) fs::create_symlink(file->second.path(), *this / name);
     file->second.set(bytes);
   }
 };
 
 /// Opens the set and reads a batch in this thread. Returns whether there was one.
 template <class Set>
-bool read_batch(const TempFolder& folder) {
+bool read_batch(const TemporaryFolder& folder) {
   typename Set::Params params;
-  params.datadir = folder.path.string();
+  params.datadir = folder.path().string();
   params.is_train = false;
   params.drop_last = false;
   try {

@@ -167,7 +167,7 @@ std::vector<std::string> cifar10_seeds() {
 }
 
 std::vector<std::string> index_file_seeds() {
-  const TempFolder folder;
+  const TemporaryFolder folder;
   const fs::path file = folder / "seed.index";
   IndexWriter writer(file);
   for (uint64_t key = 0; key < 5; ++key) {

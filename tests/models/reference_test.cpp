@@ -1,6 +1,5 @@
 // Our networks against Python's PyTorch and torchvision, from the same weights.
 #include <catch2/catch.hpp>
-#include <cstdlib>
 
 #include "composer/optimization/precision.h"
 #include "composer/storage/torch_file.h"
@@ -8,6 +7,7 @@
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/python.h"
 
 namespace composer {
 namespace {
@@ -114,15 +114,12 @@ void check_files(const TemporaryFolder& folder) {
 
 // One test, so that Python starts once.
 TEST_CASE("networks agree with Python's", "[models][reference]") {
-  const std::string source = SOURCE_DIR, python = source + "/.deps/venv/bin/python";
-  if (!std::filesystem::exists(python)) {
-    WARN("skipped: no " << python);
+  if (!test::has_python()) {
+    WARN("skipped: no " << test::python());
     return;
   }
   const TemporaryFolder folder;
-  const auto command =
-      python + " " + source + "/tests/models/reference.py " + (folder / "").string();
-  REQUIRE(std::system(command.c_str()) == 0);
+  test::output_of("tests/models/reference.py", (folder / "").string());
   const auto expected = read_safetensors(folder / "expected.safetensors");
 
   for (const std::string name : {"resnet18", "resnet50"}) {

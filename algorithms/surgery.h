@@ -1,0 +1,25 @@
+// What the methods share that put layers in place of others at init.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "composer/algorithm.h"
+#include "composer/network/surgery.h"
+
+namespace composer {
+
+/// Reports the replacements that its init() made.
+class Surgery : public Algorithm {
+ public:
+  std::vector<std::string> report() const override { return lines(replacements_); }
+
+ protected:
+  /// Prints "<before> <number of replacements> <after>" and logs the number as `metric`.
+  void log_count(const State& state, const std::string& metric, const std::string& before,
+                 const std::string& after) const;
+
+  std::vector<Replacement> replacements_;
+};
+
+}  // namespace composer

@@ -1,0 +1,18 @@
+// How functions use what vector instructions the CPU has.
+#pragma once
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define COMPOSER_X86
+#endif
+
+// Put before a function, make the compiler write it for each of these instruction sets; which one
+// is called is decided when the program starts. That runs before ThreadSanitizer has started, which
+// would crash.
+#if defined(COMPOSER_X86) && !defined(__SANITIZE_THREAD__)
+#define COMPOSER_CLONES __attribute__((target_clones("avx2", "default")))
+#define COMPOSER_CLONES_AVX512 \
+  __attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
+#else
+#define COMPOSER_CLONES
+#define COMPOSER_CLONES_AVX512
+#endif

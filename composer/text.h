@@ -1,0 +1,27 @@
+// Lists and letters, for messages and words of recipes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace composer {
+
+inline std::string joined(const std::vector<std::string>& parts,
+                          std::string_view separator = ", ") {
+  std::string text;
+  for (const auto& part : parts) {
+    if (!text.empty()) text += separator;
+    text += part;
+  }
+  return text;
+}
+
+/// ASCII letters only.
+inline std::string lower_case(std::string text) {
+  for (char& c : text)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return text;
+}
+
+}  // namespace composer

@@ -1,0 +1,36 @@
+// Python as the reference of tests.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+#include "tests/composer/temporary_folder.h"
+
+namespace composer::test {
+
+inline std::string python() { return SOURCE_DIR "/.deps/venv/bin/python"; }
+
+inline bool has_python() { return std::filesystem::exists(python()); }
+
+/// Runs the script in the folder; false when it fails.
+inline bool run_python(const std::string& script, const TemporaryFolder& folder) {
+  folder.write("script.py", script);
+  return std::system(("cd " + folder.path().string() + " && " + python() + " script.py").c_str()) ==
+         0;
+}
+
+/// What the script of this path in the repository prints. Throws when it fails.
+inline std::string output_of(const std::string& path, const std::string& arguments = "") {
+  const auto command = python() + " " SOURCE_DIR "/" + path + " " + arguments;
+  std::FILE* const pipe = popen(command.c_str(), "r");
+  std::string output;
+  for (int c = 0; pipe != nullptr && (c = std::fgetc(pipe)) != EOF;)
+    output.push_back(static_cast<char>(c));
+  if (pipe == nullptr || pclose(pipe) != 0) throw std::runtime_error(path + " failed");
+  return output;
+}
+
+}  // namespace composer::test
