@@ -1,9 +1,13 @@
 // The recipes that come with the program, resolved with all of its components.
+#include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <optional>
 
 #include "composer/error.h"
 #include "composer/recipe/recipe.h"
+#include "composer/recipe/value.h"
 #include "everything.h"
 
 using namespace composer;
@@ -23,6 +27,12 @@ const Registry& everything() {
 
 Recipe resolved(const std::string& name, const Words& words = {}) {
   return resolve(find_recipe(name), words, everything());
+}
+
+std::optional<double> as_number(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  return end == text.c_str() + text.size() ? std::optional(number) : std::nullopt;
 }
 
 Words names(const auto& components) {
@@ -58,25 +68,159 @@ TEST_CASE("ResNet-50 has Composer's values") {
 }
 
 TEST_CASE("recipes of published results have their sources' values") {
-  const auto has = [](const std::string& name, const Words& lines) {
-    const std::string text = dump(resolved(name));
-    for (const auto& line : lines) {
-      INFO(name << ": " << line);
-      CHECK(text.find(line) != std::string::npos);
+  using Values = std::vector<std::pair<std::string, std::string>>;
+  const auto has = [](const std::string& name, const Values& values) {
+    Problems problems;
+    const auto root = parse_yaml(dump(resolved(name)), name, problems);
+    for (const auto& [path, expected] : values) {
+      const Value* value = &*root;
+      for (size_t begin = 0; value && begin < path.size();) {
+        const size_t end = std::min(path.find('.', begin), path.size());
+        value = value->find(path.substr(begin, end - begin));
+        begin = end + 1;
+      }
+      INFO(name << ": " << path);
+      REQUIRE(value);
+      const auto number = as_number(expected), found = as_number(one_line(*value));
+      if (number && found)
+        CHECK(*found == Approx(*number).epsilon(1e-6));
+      else
+        CHECK(one_line(*value) == expected);
     }
   };
-  has("mild", {"max_duration: 36ep", "smoothing: 0.08", "initial_scale: 0.5", "half_life: 100ba"});
-  has("resnet50/medium", {"max_duration: 135ep", "interval: 10", "rho: 0.5", "alpha: 0.2"});
-  has("hot", {"max_duration: 270ep", "interval: 5", "alpha: 0.25", "depth: 1", "p_row: 0.05",
-              "stochastic_method: sample", "loss_name: binary_cross_entropy_with_logits"});
-  for (const std::string epochs : {"16", "24", "32", "40", "56", "88"}) {
-    const std::string end = "_" + epochs + "_epochs", duration = "max_duration: " + epochs + "ep";
-    has("ffcv/rn50" + end, {duration, "lr: 1.7", "train_batch_size: 4096", "t_peak: 2ep"});
-    has("rn18" + end, {duration, "lr: 0.5", "train_batch_size: 1024", "crop_size: 256"});
+  const auto also = [](Values values, const Values& more) {
+    values.insert(values.end(), more.begin(), more.end());
+    return values;
+  };
+
+  const Values mosaic = {
+      {"model.resnet.model_name", "resnet50"},
+      {"model.resnet.loss_name", "binary_cross_entropy_with_logits"},
+      {"model.resnet.initializers", "[kaiming_normal, bn_uniform, linear_log_constant_bias]"},
+      {"train_dataset.imagenet.crop_size", "176"},
+      {"val_dataset.imagenet.resize_size", "232"},
+      {"val_dataset.imagenet.crop_size", "224"},
+      {"train_batch_size", "2048"},
+      {"optimizer.decoupled_sgdw.lr", "2.048"},
+      {"optimizer.decoupled_sgdw.momentum", "0.875"},
+      {"optimizer.decoupled_sgdw.weight_decay", "5e-4"},
+      {"schedulers.cosine_decay_with_warmup.t_warmup", "8ep"},
+      {"schedulers.cosine_decay_with_warmup.alpha_f", "0"},
+      {"algorithms.ema.half_life", "100ba"},
+      {"algorithms.ema.update_interval", "20ba"},
+      {"algorithms.progressive_resizing.mode", "resize"},
+      {"algorithms.progressive_resizing.size_increment", "4"},
+      {"algorithms.progressive_resizing.finetune_fraction", "0.2"}};
+  has("mild", also(mosaic, {{"max_duration", "36ep"},
+                            {"algorithms.label_smoothing.smoothing", "0.08"},
+                            {"algorithms.progressive_resizing.initial_scale", "0.5"},
+                            {"algorithms.progressive_resizing.delay_fraction", "0.4"}}));
+  has("resnet50/medium", also(mosaic, {{"max_duration", "135ep"},
+                                       {"algorithms.label_smoothing.smoothing", "0.1"},
+                                       {"algorithms.mixup.alpha", "0.2"},
+                                       {"algorithms.sam.rho", "0.5"},
+                                       {"algorithms.sam.interval", "10"},
+                                       {"algorithms.progressive_resizing.initial_scale", "0.5"},
+                                       {"algorithms.progressive_resizing.delay_fraction", "0.4"}}));
+  has("hot", also(mosaic, {{"max_duration", "270ep"},
+                           {"algorithms.label_smoothing.smoothing", "0.13"},
+                           {"algorithms.mixup.alpha", "0.25"},
+                           {"algorithms.sam.rho", "0.5"},
+                           {"algorithms.sam.interval", "5"},
+                           {"algorithms.colout.p_row", "0.05"},
+                           {"algorithms.colout.p_col", "0.05"},
+                           {"algorithms.randaugment.depth", "1"},
+                           {"algorithms.randaugment.severity", "9"},
+                           {"algorithms.stochastic_depth.stochastic_method", "sample"},
+                           {"algorithms.stochastic_depth.drop_distribution", "linear"},
+                           {"algorithms.stochastic_depth.drop_rate", "0.1"},
+                           {"algorithms.progressive_resizing.initial_scale", "0.6"},
+                           {"algorithms.progressive_resizing.delay_fraction", "0.2"}}));
+
+  // epochs; 160 pixels until the second, 192 from the third on
+  for (const auto& [epochs, small_until, large_from] : {std::array{16, 11, 13},
+                                                        {24, 17, 20},
+                                                        {32, 23, 27},
+                                                        {40, 29, 34},
+                                                        {56, 41, 48},
+                                                        {88, 65, 76}}) {
+    const std::string end = std::string("_").append(std::to_string(epochs)).append("_epochs");
+    const Values ffcv = {{"max_duration", std::to_string(epochs) + "ep"},
+                         {"train_dataset.imagenet.crop_size", "192"},
+                         {"val_dataset.imagenet.resize_size", "293"},
+                         {"val_dataset.imagenet.crop_size", "256"},
+                         {"optimizer.sgd.momentum", "0.9"},
+                         {"optimizer.sgd.no_decay_norm_bias", "true"},
+                         {"schedulers.triangular.t_peak", "2ep"},
+                         {"schedulers.triangular.alpha_i", "1e-4"},
+                         {"schedulers.triangular.alpha_f", "0"},
+                         {"algorithms.blurpool.min_channels", "16"},
+                         {"algorithms.blurpool.replace_maxpools", "false"},
+                         {"algorithms.label_smoothing.smoothing", "0.1"},
+                         {"algorithms.test_time_augmentation.level", "1"},
+                         {"algorithms.progressive_resizing.initial_scale", "0.833333"},
+                         {"algorithms.progressive_resizing.size_increment", "32"},
+                         {"algorithms.progressive_resizing.delay_fraction",
+                          std::to_string(static_cast<double>(small_until) / epochs)},
+                         {"algorithms.progressive_resizing.finetune_fraction",
+                          std::to_string(static_cast<double>(epochs - large_from) / epochs)}};
+    has("ffcv/rn50" + end, also(ffcv, {{"train_batch_size", "4096"},
+                                       {"optimizer.sgd.lr", "1.7"},
+                                       {"optimizer.sgd.weight_decay", "1e-4"}}));
+    has("rn18" + end, also(ffcv, {{"train_batch_size", "1024"},
+                                  {"optimizer.sgd.lr", "0.5"},
+                                  {"optimizer.sgd.weight_decay", "5e-5"}}));
   }
-  has("airbench94", {"max_duration: 476ba", "lr: 1.5", "t_peak: 0.23dur", "scale: 64.0"});
-  has("speedruns/airbench94_muon.yaml", {"max_duration: 200ba", "train_batch_size: 2000"});
-  has("hlb_cifar10", {"widths: [64, 256, 512]", "max_duration: 581ba", "start: 2ep"});
+
+  const Values speedrun = {{"model.airbench.widths", "[64, 256, 256]"},
+                           {"train_dataset.cifar10.transforms.padding", "2"},
+                           {"train_dataset.cifar10.transforms.border", "reflect"},
+                           {"train_dataset.cifar10.transforms.flip", "0"},
+                           {"algorithms.label_smoothing.smoothing", "0.2"},
+                           {"algorithms.test_time_augmentation.level", "2"},
+                           {"algorithms.whitening.eps", "5e-4"},
+                           {"algorithms.whitening.train_bias", "3ep"}};
+  has("airbench94", also(speedrun, {{"model.airbench.logit_scale", "0.111111111"},
+                                    {"train_batch_size", "1024"},
+                                    {"max_duration", "476ba"},
+                                    {"optimizer.sgd.lr", "1.5"},
+                                    {"optimizer.sgd.momentum", "0.85"},
+                                    {"optimizer.sgd.nesterov", "true"},
+                                    {"optimizer.sgd.weight_decay", "1.330435e-3"},
+                                    {"schedulers.triangular.t_peak", "0.23dur"},
+                                    {"schedulers.triangular.alpha_i", "0.2"},
+                                    {"schedulers.triangular.alpha_f", "0.07"},
+                                    {"algorithms.bias_lr_scale.scale", "64"},
+                                    {"algorithms.lookahead.schedule", "cubic"},
+                                    {"algorithms.lookahead.interval", "5ba"},
+                                    {"algorithms.lookahead.decay", "0.95"}}));
+  has("speedruns/airbench94_muon.yaml",
+      also(speedrun, {{"model.airbench.logit_scale", "0.00390625"},
+                      {"model.airbench.unit_head", "true"},
+                      {"train_batch_size", "2000"},
+                      {"max_duration", "200ba"},
+                      {"optimizer.muon.lr", "0.24"},
+                      {"optimizer.muon.momentum", "0.6"},
+                      {"optimizer.muon.steps", "3"},
+                      {"optimizer.muon.sgd_lr", "106"},
+                      {"optimizer.muon.sgd_momentum", "0.85"},
+                      {"optimizer.muon.sgd_weight_decay", "3.773585e-5"},
+                      {"optimizer.muon.head_lr", "1340"},
+                      {"schedulers.linear_decay.alpha_i", "1"},
+                      {"schedulers.linear_decay.alpha_f", "0"}}));
+  has("hlb_cifar10", {{"model.airbench.widths", "[64, 256, 512]"},
+                      {"model.airbench.whitening_bias", "false"},
+                      {"train_batch_size", "1024"},
+                      {"max_duration", "581ba"},
+                      {"optimizer.sgd.lr", "1.525"},
+                      {"optimizer.sgd.weight_decay", "1.3374e-3"},
+                      {"algorithms.whitening.eps", "1e-2"},
+                      {"algorithms.bias_lr_scale.scale", "64"},
+                      {"algorithms.label_smoothing.smoothing", "0.2"},
+                      {"algorithms.cutmix.length", "0.1"},
+                      {"algorithms.cutmix.start", "7ep"},
+                      {"algorithms.lookahead.start", "2ep"},
+                      {"algorithms.test_time_augmentation.level", "1"}});
 }
 
 TEST_CASE("the published commands run as printed") {
@@ -141,7 +285,13 @@ TEST_CASE("keys of old recipes that have no effect are taken") {
        {std::array{"mixup", "interpolate_loss", "true"},
         {"cutmix", "num_classes", "1000"},
         {"stochastic_depth", "target_layer_name", "ResNetBottleneck"},
-        {"stochastic_depth", "use_same_gpu_seed", "true"}}) {
+        {"stochastic_depth", "use_same_gpu_seed", "true"},
+        {"ema", "train_with_ema_weights", "false"},
+        {"colout", "batch", "true"},
+        {"colout", "resize_target", "auto"},
+        {"swa", "anneal_strategy", "linear"},
+        {"swa", "anneal_steps", "10"},
+        {"swa", "swa_lr", "none"}}) {
     INFO(name << ' ' << key);
     const std::string option = std::string("--algorithms.") + name + "." + key;
     const auto recipe = resolved("resnet50", {"--algorithms", name, option, value});
