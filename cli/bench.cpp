@@ -115,16 +115,20 @@ Recipe recipe_of(const StepSetting& setting) {
   const bool cifar =
       setting.model == "resnet9" || setting.model == "resnet20" || setting.model == "resnet56";
   Words algorithms = {"--algorithms", "channels_last", "label_smoothing"};
-  for (const auto& name : setting.algorithms)
-    if (name != "channels_last" && name != "label_smoothing") algorithms.push_back(name);
+  std::string with_values;
+  for (const auto& algorithm : setting.algorithms) {
+    const auto name = algorithm.substr(0, algorithm.find(':'));
+    if (std::ranges::find(algorithms, name) == algorithms.end()) algorithms.push_back(name);
+    if (name != algorithm) with_values += (with_values.empty() ? "" : ", ") + algorithm;
+  }
   const auto yaml =
       "model: {" + std::string(cifar ? "resnet_cifar" : "resnet") +
       ": {model_name: " + setting.model + "}}\n" +
       "train_dataset: {synthetic: {}}\n"
       "optimizer: {sgd: {lr: 0.01, momentum: 0.9, weight_decay: 5e-5, nesterov: true}}\n"
-      "precision: " +
-      setting.precision + "\ndevice: " + setting.device + "\nrun_dir: none\n" +
-      "train_batch_size: " + std::to_string(setting.batch_size) +
+      "algorithms: {" +
+      with_values + "}\nprecision: " + setting.precision + "\ndevice: " + setting.device +
+      "\nrun_dir: none\n" + "train_batch_size: " + std::to_string(setting.batch_size) +
       "\nmax_duration: " + std::to_string(3 + setting.steps * setting.repeats) + "ba\n";
   return resolve({"bench", yaml}, algorithms);
 }
@@ -181,7 +185,8 @@ int step_command(const Words& words) {
   app.add_option("--precision", setting.precision, "fp32, amp, amp_fp16, amp_bf16")
       ->capture_default_str();
   app.add_option("--device", setting.device, "auto, cpu or gpu")->capture_default_str();
-  app.add_option("--algorithms", setting.algorithms, "beside channels_last and label_smoothing");
+  app.add_option("--algorithms", setting.algorithms,
+                 "beside channels_last and label_smoothing; with values: 'cutout: {length: 0.3}'");
   app.add_option("--steps", setting.steps, "steps a repeat")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);

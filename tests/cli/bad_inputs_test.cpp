@@ -102,6 +102,8 @@ const std::vector<Bad> cases{
     {"bench loadr", "", "did you mean 'loader'?"},
     {"bench step --model resnet51", "", "resnet51"},
     {"bench step --steps 0", "", "--steps"},
+    {"bench step --algorithms blurpol", "", "--algorithms: unknown algorithm 'blurpol'; did you"},
+    {"bench step --algorithms gradient_clipping", "", "clipping_type: missing required key"},
     {"bench image --source no_such_folder", "", "no_such_folder"},
     {"bench augment --algorithm nothing", "", "nothing"},
     {"bench augment --algorithm mixup", "", "where"},

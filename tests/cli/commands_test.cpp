@@ -261,6 +261,21 @@ TEST_CASE("help and list are quick", "[cli]") {
   }
 }
 
+TEST_CASE("bench step times algorithms, with values too", "[cli]") {
+  const TemporaryFolder folder;
+  auto words = split(
+      "bench step --model resnet9 --batch_size 4 --resolution 32 --precision fp32 "
+      "--device cpu --steps 1 --repeats 1 --json --algorithms ema");
+  words.push_back("cutout: {length: 0.25}");
+  const auto done = Process(folder.path(), words).wait();
+  INFO(done.errors);
+  REQUIRE(done.status == 0);
+  const auto result = nlohmann::json::parse(done.output);
+  CHECK(result["images_per_s"] > 0);
+  for (const char* name : {"channels_last", "label_smoothing", "ema", "cutout"})
+    CHECK(result["hook_fractions"].contains(name));
+}
+
 TEST_CASE("bench augment times an algorithm on batches and in the loader", "[cli]") {
   const TemporaryFolder folder;
   for (const std::string algorithm : {"augmix", "random_erasing", "randaugment"})
