@@ -4,6 +4,7 @@
 
 #include "composer/error.h"
 #include "composer/recipe/value.h"
+#include "composer/text.h"
 
 namespace composer {
 
@@ -24,11 +25,8 @@ int dispatch(const std::string& command, const CommandTable& table, const Words&
   if (const auto chosen = table.find(word); chosen != table.end())
     return chosen->second(Words(words.begin() + 1, words.end()));
   Words names;
-  std::string all;
-  for (const auto& [name, action] : table) {
-    names.push_back(name);
-    all += (all.empty() ? "" : ", ") + name;
-  }
+  for (const auto& [name, action] : table) names.push_back(name);
+  const auto all = joined(names);
   if (word == "--help" || word == "-h") {
     std::cout << "composer " << command << " ACTION: one of " << all << "; `composer " << command
               << " ACTION --help` says more\n";

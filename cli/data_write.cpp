@@ -161,14 +161,6 @@ void check_output(const Setting& s) {
   }
 }
 
-std::string clock_text(double seconds) {
-  const auto s = static_cast<int64_t>(seconds);
-  char text[32];
-  std::snprintf(text, sizeof text, "%lld:%02lld", static_cast<long long>(s / 60),
-                static_cast<long long>(s % 60));
-  return text;
-}
-
 /// A bar on a terminal, else a line every few seconds.
 class Progress {
  public:

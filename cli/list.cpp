@@ -8,6 +8,7 @@
 #include "composer/error.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/registry.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -60,9 +61,7 @@ std::vector<Line> compatibility_lines(const std::string& name) {
     for (const auto& [excluded, reason] : algorithms.make(other)->compatibility().excludes)
       if (excluded == name) lines.emplace_back("not with " + other, reason);
   for (const auto& [key, values, reason] : own.needs) {
-    std::string wanted;
-    for (const auto& value : values) wanted += (wanted.empty() ? "" : " or ") + value;
-    lines.emplace_back("needs " + key + ": " + wanted, reason);
+    lines.emplace_back("needs " + key + ": " + joined(values, " or "), reason);
   }
   return lines;
 }

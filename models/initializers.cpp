@@ -4,6 +4,7 @@
 
 #include "composer/error.h"
 #include "composer/network/layers.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -85,9 +86,7 @@ void apply_initializers(torch::nn::Module& model, const std::vector<std::string>
   for (const auto& name : names) {
     const auto found = initializers().find(name);
     if (found == initializers().end()) {
-      std::string known;
-      for (const auto& one : initializer_names()) known += (known.empty() ? "" : ", ") + one;
-      throw UserError("initializers: '" + name + "' is not one of " + known);
+      throw UserError("initializers: '" + name + "' is not one of " + joined(initializer_names()));
     }
     model.apply(found->second);
   }

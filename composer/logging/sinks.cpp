@@ -20,12 +20,6 @@ std::string format(const char* pattern, Args... args) {
   return text;
 }
 
-std::string clock(double seconds) {
-  const auto whole = static_cast<int64_t>(std::lround(std::max(0.0, seconds)));
-  const int64_t h = whole / 3600, m = whole / 60 % 60, s = whole % 60;
-  return h > 0 ? format("%ld:%02ld:%02ld", h, m, s) : format("%ld:%02ld", m, s);
-}
-
 /// Whether a line of metrics.jsonl belongs to the part of the run that a resumption keeps.
 bool is_kept(const nlohmann::json& entry, const RunInfo& info) {
   if (!entry.is_object()) return false;
@@ -117,7 +111,7 @@ void ConsoleSink::draw() {
   if (values_.contains("metrics/train/Accuracy"))
     line += format("  accuracy %.4f", values_["metrics/train/Accuracy"]);
   line += format("  %.0f images/s", rate);
-  if (share > 0) line += "  " + clock(last_.seconds * (1 - share) / share) + " left";
+  if (share > 0) line += "  " + clock_text(last_.seconds * (1 - share) / share) + " left";
   std::fprintf(stderr, "\r\x1b[K%s", line.c_str());
   std::fflush(stderr);
 }
@@ -144,7 +138,7 @@ void ConsoleSink::print_epoch() {
     if (seconds > 0)
       line += format("  %.0f images/s",
                      static_cast<double>(time.sample - epoch_begin_.sample) / seconds);
-    line += "  " + clock(time.seconds);
+    line += "  " + clock_text(time.seconds);
     epoch_begin_ = eval_ ? eval_->time : time;
   }
   std::fprintf(stderr, "%s%s\n", bar_ ? "\r\x1b[K" : "", line.c_str());
