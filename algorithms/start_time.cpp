@@ -22,7 +22,7 @@ bool reached(const State& state, const Time& time) {
 
 void warn_if_never(const State& state, const std::string& key, const Time& time) {
   if (share_of_run(state, time) >= 1)
-    log::warn(key + ": " + time.str() + " is not before the end of the run: it has no effect");
+    log::warn(key + ": " + time.str() + " is not before the end of the run, so it never begins");
 }
 
 void warn_if_longer(const State& state, const std::string& key, const Time& time) {
