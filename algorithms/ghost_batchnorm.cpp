@@ -52,8 +52,7 @@ void GhostBatchNorm::init(State& state) {
 }
 
 void GhostBatchNorm::fit_start(State& state) {
-  const int64_t microbatches = std::max(state.grad_accum, state.updates);
-  const int64_t samples = (state.schedule.batch_size + microbatches - 1) / microbatches;
+  const int64_t samples = (state.schedule.batch_size + state.grad_accum - 1) / state.grad_accum;
   if (ghost_batches(samples, params_.ghost_batch_size) == 1)
     log::warn(
         "algorithms.ghost_batchnorm.ghost_batch_size: " + std::to_string(params_.ghost_batch_size) +

@@ -4,16 +4,12 @@
 #include "composer/state.h"
 
 namespace composer {
-namespace {
 
-/// 0 in a run whose length is not known in batches.
-double share_of_run(const State& state, const Time& time) {
+double share_of_run(const Schedule& schedule, const Time& time) {
   if (time.unit == TimeUnit::duration) return time.value;
-  const auto total = state.schedule.total_batches();
-  return total ? state.schedule.batches(time) / static_cast<double>(*total) : 0;
+  const auto total = schedule.total_batches();
+  return total ? schedule.batches(time) / static_cast<double>(*total) : 0;
 }
-
-}  // namespace
 
 bool reached(const State& state, const Time& time) {
   if (time.unit == TimeUnit::duration) return state.elapsed() >= time.value;
@@ -21,12 +17,13 @@ bool reached(const State& state, const Time& time) {
 }
 
 void warn_if_never(const State& state, const std::string& key, const Time& time) {
-  if (share_of_run(state, time) >= 1)
+  if (share_of_run(state.schedule, time) >= 1)
     log::warn(key + ": " + time.str() + " is not before the end of the run, so it never begins");
 }
 
 void warn_if_longer(const State& state, const std::string& key, const Time& time) {
-  if (share_of_run(state, time) > 1) log::warn(key + ": " + time.str() + " is longer than the run");
+  if (share_of_run(state.schedule, time) > 1)
+    log::warn(key + ": " + time.str() + " is longer than the run");
 }
 
 std::string check_start(const std::string& key, const Time& time) {

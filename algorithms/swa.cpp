@@ -9,16 +9,6 @@
 #include "composer/state.h"
 
 namespace composer {
-namespace {
-
-/// 0 where the run's length is no number of batches.
-double share_of_run(const Schedule& schedule, const Time& time) {
-  if (time.unit == TimeUnit::duration) return time.value;
-  const auto total = schedule.total_batches();
-  return total ? schedule.batches(time) / static_cast<double>(*total) : 0;
-}
-
-}  // namespace
 
 void add_to_average(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
                     int64_t count) {

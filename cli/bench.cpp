@@ -11,6 +11,7 @@
 #include "cli/hook_timer.h"
 #include "composer/clock.h"
 #include "composer/device.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -115,11 +116,11 @@ Recipe recipe_of(const StepSetting& setting) {
   const bool cifar =
       setting.model == "resnet9" || setting.model == "resnet20" || setting.model == "resnet56";
   Words algorithms = {"--algorithms", "channels_last", "label_smoothing"};
-  std::string with_values;
+  Words with_values;
   for (const auto& algorithm : setting.algorithms) {
     const auto name = algorithm.substr(0, algorithm.find(':'));
     if (std::ranges::find(algorithms, name) == algorithms.end()) algorithms.push_back(name);
-    if (name != algorithm) with_values += (with_values.empty() ? "" : ", ") + algorithm;
+    if (name != algorithm) with_values.push_back(algorithm);
   }
   const auto yaml =
       "model: {" + std::string(cifar ? "resnet_cifar" : "resnet") +
@@ -127,7 +128,7 @@ Recipe recipe_of(const StepSetting& setting) {
       "train_dataset: {synthetic: {}}\n"
       "optimizer: {sgd: {lr: 0.01, momentum: 0.9, weight_decay: 5e-5, nesterov: true}}\n"
       "algorithms: {" +
-      with_values + "}\nprecision: " + setting.precision + "\ndevice: " + setting.device +
+      joined(with_values) + "}\nprecision: " + setting.precision + "\ndevice: " + setting.device +
       "\nrun_dir: none\n" + "train_batch_size: " + std::to_string(setting.batch_size) +
       "\nmax_duration: " + std::to_string(3 + setting.steps * setting.repeats) + "ba\n";
   return resolve({"bench", yaml}, algorithms);
