@@ -24,10 +24,9 @@ at::Tensor reduced(const at::Tensor& images, double scale) {
 }
 
 at::Tensor losses_of(State& state, double scale_factor) {
-  const Autocast autocast(state.precision, state.device);
   std::vector<at::Tensor> losses;
   for (const auto& piece : state.batch.split(state.grad_accum)) {
-    losses.push_back(sample_losses(*state.model, piece, scale_factor));
+    losses.push_back(sample_losses(state.network(), piece, scale_factor));
     state.first_sample += piece.samples();
   }
   state.first_sample = 0;
@@ -36,11 +35,11 @@ at::Tensor losses_of(State& state, double scale_factor) {
 
 }  // namespace
 
-at::Tensor sample_losses(Model& model, const Batch& batch, double scale_factor) {
+at::Tensor sample_losses(const Network& network, const Batch& batch, double scale_factor) {
   const at::NoGradGuard no_grad;
-  KeptValues buffers(model.buffers());
-  const auto logits = model.forward(reduced(batch.input, scale_factor));
-  auto losses = model.loss(logits, batch.target, Over::sample);
+  KeptValues buffers(network.model().buffers());
+  const auto logits = network.forward(reduced(batch.input, scale_factor));
+  auto losses = network.loss(logits, batch.target, Over::sample);
   buffers.restore();
   return losses;
 }

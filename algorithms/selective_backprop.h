@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "composer/algorithm.h"
-#include "composer/network/model.h"
+#include "composer/network/network.h"
 #include "composer/random.h"
 #include "composer/recipe/params.h"
 
 namespace composer {
 
 /// The loss of each sample of `batch`, float32 [N], on images reduced bilinearly to `scale_factor`,
-/// in (0, 1], of their sides. Without gradients; the model's buffers have their values back
+/// in (0, 1], of their sides. Without gradients; the network's buffers have their values back
 /// afterwards, bit by bit.
-at::Tensor sample_losses(Model& model, const Batch& batch, double scale_factor = 1);
+at::Tensor sample_losses(const Network& network, const Batch& batch, double scale_factor = 1);
 
 /// int64 [floor(keep * n)], at least one, ascending: ranks in 0..n-1, drawn without replacement
 /// with weights ((rank + 0.5) / n)^(1 / keep - 1). keep: in (0, 1].

@@ -50,8 +50,7 @@ at::Tensor least_confident(const at::Tensor& logits, double share) {
 
 void TestTimeAugmentation::add_views(State& state) const {
   const Classify classify = [&](const at::Tensor& images) {
-    const Autocast autocast(state.precision, state.device);
-    return state.model->forward(images);
+    return state.network().forward(images);
   };
   const auto& images = state.batch.input;
   if (params_.share == 1) {

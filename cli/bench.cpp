@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "cli/arguments.h"
-#include "cli/assemble.h"
+#include "composer/assemble.h"
 #include "cli/hook_timer.h"
 #include "composer/clock.h"
 #include "composer/device.h"

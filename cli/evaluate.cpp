@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/arguments.h"
-#include "cli/assemble.h"
+#include "composer/assemble.h"
 #include "cli/commands.h"
 #include "cli/sources.h"
 #include "composer/error.h"

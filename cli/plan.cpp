@@ -3,7 +3,7 @@
 #include <cmath>
 #include <sstream>
 
-#include "cli/assemble.h"
+#include "composer/assemble.h"
 #include "composer/error.h"
 
 namespace composer {

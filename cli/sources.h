@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,9 +23,5 @@ std::vector<std::string> files_below(const std::filesystem::path& folder);
 /// All files below a folder that have an image's name, in sorted order, with class 0. Throws
 /// UserError when there are none.
 std::shared_ptr<FileSource> open_folder_files(const std::string& folder);
-
-/// The words for OnBadSample.
-inline const std::map<std::string, OnBadSample> on_bad_sample_words{
-    {"error", OnBadSample::error}, {"skip", OnBadSample::skip}, {"replace", OnBadSample::replace}};
 
 }  // namespace composer

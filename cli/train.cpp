@@ -1,7 +1,7 @@
 #include <iostream>
 
 #include "cli/arguments.h"
-#include "cli/assemble.h"
+#include "composer/assemble.h"
 #include "cli/commands.h"
 #include "cli/plan.h"
 #include "composer/error.h"

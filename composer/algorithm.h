@@ -3,15 +3,14 @@
 
 #include <ATen/ATen.h>
 
-#include <map>
 #include <string>
 #include <type_traits>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "composer/event.h"
 #include "composer/loader.h"
+#include "composer/state_dict.h"
 
 namespace composer {
 
@@ -19,34 +18,14 @@ struct State;
 class Logger;
 class RunControl;
 
-/// What a component keeps in a checkpoint: tensors by name, and plain values by name.
-struct StateDict {
-  using Value = std::variant<bool, int64_t, double, std::string>;
-  std::map<std::string, at::Tensor> tensors;
-  std::map<std::string, Value> values;
-
-  /// The value of that name if there is one of that type, or null.
-  template <class T>
-  const T* find(const std::string& name) const {
-    const auto found = values.find(name);
-    return found == values.end() ? nullptr : std::get_if<T>(&found->second);
-  }
-};
-
 /// One empty virtual function per event. Overriding a function is what subscribes to its event.
 template <class... Args>
-class Hooks {
+class Hooks : public Stateful {
  public:
-  virtual ~Hooks() = default;
-
 #define X(name, kind) \
   virtual void name(Args...) {}
   COMPOSER_EVENTS(X)
 #undef X
-
-  /// What must survive a resumption, if anything. Names are the component's own.
-  virtual StateDict state_dict() const { return {}; }
-  virtual void load_state_dict(const StateDict&) {}
 
   /// Calls the function of `event`.
   void run(Event event, Args... args) {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -57,6 +58,10 @@ enum class OnBadSample {
   skip,     ///< leave it out: its batch is smaller
   replace,  ///< take the next good sample of the epoch in its place
 };
+
+/// The words that recipes and command lines have for them.
+inline const std::map<std::string, OnBadSample> on_bad_sample_words{
+    {"error", OnBadSample::error}, {"skip", OnBadSample::skip}, {"replace", OnBadSample::replace}};
 
 struct LoaderOptions {
   int64_t batch_size = 1;

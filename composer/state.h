@@ -9,7 +9,7 @@
 
 #include "composer/batch.h"
 #include "composer/image_size.h"
-#include "composer/network/model.h"
+#include "composer/network/network.h"
 #include "composer/optimization/precision.h"
 #include "composer/time.h"
 
@@ -47,6 +47,9 @@ struct State {
   /// and targets that the forward passes and losses had, unscaled and clipped as the first ones.
   /// Fires no event and leaves outputs and loss alone. May be called in after_train_batch.
   std::function<void()> recompute_gradients;
+
+  /// The model under the run's precision.
+  Network network() const { return {*model, precision, device}; }
 
   /// Share of the run that is done, in [0, 1], counted in batches.
   double elapsed() const { return schedule.elapsed(time); }

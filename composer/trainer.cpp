@@ -1,26 +1,20 @@
 #include "composer/trainer.h"
 
 #include <ATen/DeviceAccelerator.h>
-#include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 
 #include "composer/callbacks.h"
-#include "composer/clock.h"
 #include "composer/device.h"
 #include "composer/error.h"
+#include "composer/feed.h"
 #include "composer/interrupt.h"
 #include "composer/logging/log.h"
-#include "composer/normalize.h"
-#include "composer/optimization/gradient_norm.h"
 
 namespace composer {
 namespace {
 
 /// Logged values of so many batches are written whatever log_interval says.
 constexpr int64_t most_unwritten_batches = 1000;
-
-/// Batches at the start of a process that its measured speed leaves out.
-constexpr int64_t warmup_batches = 10;
 
 Schedule schedule_of(const TrainerOptions& options, const Loader* loader) {
   Schedule schedule;
@@ -39,11 +33,10 @@ Trainer::Trainer(TrainerParts parts)
     : options_(std::move(parts.options)),
       folder_(options_.run_dir, options_.run_name, options_.autoresume),
       train_loader_(std::move(parts.train_loader)),
-      eval_loader_(std::move(parts.eval_loader)),
       schedulers_(std::move(parts.schedulers)),
       recipe_(std::move(parts.recipe)),
       summary_sink_(std::make_shared<SummarySink>()),
-      scaler_(false, at::kCPU) {
+      evaluator_(state_, engine_, std::move(parts.eval_loader), options_.eval_interval) {
   state_.model = std::move(parts.model);
   state_.optimizer = std::move(parts.optimizer);
   state_.schedule = schedule_ = schedule_of(options_, train_loader_.get());
@@ -51,7 +44,7 @@ Trainer::Trainer(TrainerParts parts)
   state_.seed = static_cast<uint64_t>(options_.seed);
   state_.grad_accum = options_.grad_accum;
   state_.logger = &logger_;
-  state_.recompute_gradients = [this] { recompute_gradients(); };
+  state_.recompute_gradients = [this] { step_->recompute_gradients(); };
   for (auto& algorithm : parts.algorithms) engine_.add(std::move(algorithm));
   for (auto& callback : parts.callbacks) engine_.add(std::move(callback));
   logger_.add(summary_sink_);
@@ -64,8 +57,7 @@ void Trainer::prepare() {
   if (!state_.device.is_cpu()) at::accelerator::setDeviceIndex(state_.device.index());
   state_.precision = resolve_precision(options_.precision, state_.device);
   set_deterministic(options_.deterministic_mode);
-  scaler_ = GradScaler(state_.precision == Precision::amp_fp16, state_.device);
-  hits_ = at::zeros({2}, at::TensorOptions(at::kDouble).device(state_.device));
+  step_.emplace(state_, engine_, options_.grad_clip_norm);
   if (train_loader_)
     for (const auto& warning : check(schedulers_, schedule_, options_.scale_schedule_ratio))
       log::warn(warning);
@@ -86,13 +78,13 @@ Summary Trainer::fit() {
   if (folder_.kept()) logger_.add(std::make_shared<JsonlSink>());
   logger_.add(std::make_shared<ConsoleSink>(options_.progress_bar));
   logger_.open({folder_.path(), folder_.run_name(), state_.schedule, state_.time,
-                evaluated_batch_ == state_.time.batch});
+                evaluator_.evaluated_batch() == state_.time.batch});
   const InterruptGuard guard;
   try {
     train();
     logger_.flush();
     auto summary = summarize(received_signal() == 0 ? "completed" : "interrupted");
-    if (measured_.batches > 0 || !folder_.has_summary()) folder_.write_summary(summary);
+    if (clock_.batches() > 0 || !folder_.has_summary()) folder_.write_summary(summary);
     return summary;
   } catch (...) {
     const auto note = [](auto&& what) {
@@ -110,7 +102,7 @@ Summary Trainer::fit() {
 }
 
 void Trainer::train() {
-  clock_start_ = steady_seconds() - state_.time.seconds;
+  clock_.start(state_.time.seconds);
   engine_.run(Event::fit_start, state_);
   if (state_.time.batch > 0 && state_.schedule.finished(state_.time))
     log::warn("nothing is left to train: the checkpoint is at epoch " +
@@ -131,7 +123,7 @@ void Trainer::train() {
   }
   save();
   wait_for_device();
-  state_.time.seconds = seconds();
+  state_.time.seconds = clock_.seconds();
 }
 
 void Trainer::start_loader() {
@@ -155,11 +147,6 @@ void Trainer::start_loader() {
   train_loader_->start(time.epoch, time.batch_in_epoch, std::move(plan));
 }
 
-std::optional<Batch> Trainer::next_batch(Loader& loader) {
-  RECORD_FUNCTION("dataloader", std::vector<c10::IValue>());
-  return loader.next();
-}
-
 bool Trainer::stopping() {
   return received_signal() != 0 || state_.schedule.finished(state_.time) ||
          !engine_.control().stop_reason().empty();
@@ -168,7 +155,7 @@ bool Trainer::stopping() {
 void Trainer::train_epoch() {
   state_.model->train();
   if (state_.time.batch_in_epoch == 0) {
-    hits_.zero_();
+    step_->accuracy().reset();
     engine_.run(Event::epoch_start, state_);
   }
   const auto whole = [&] {
@@ -183,8 +170,7 @@ void Trainer::train_epoch() {
                      std::to_string(state_.schedule.batches_per_epoch));
     const int64_t samples = batch->samples();
     train_batch(std::move(*batch));
-    if (measured_.batches++ == warmup_batches) measured_.samples = 0, measured_.seconds = 0;
-    measured_.samples += samples, measured_.seconds += steady_seconds() - begin;
+    clock_.count(samples, steady_seconds() - begin);
 
     evaluate_if_due(false);
     engine_.run(Event::batch_checkpoint, state_);
@@ -201,139 +187,27 @@ void Trainer::train_batch(Batch batch) {
     RECORD_FUNCTION(algorithm.name, std::vector<c10::IValue>());
     batch.input = algorithm.component->augment(state_, std::move(batch.input));
   }
-  state_.batch = to_device(batch, *train_loader_);
+  state_.batch = to_device(batch, train_loader_->normalization(), state_);
   batch = {};
   engine_.run(Event::after_dataloader, state_);
   engine_.run(Event::batch_start, state_);
 
-  const Batch whole = state_.batch;
-  at::Tensor loss;
-  for (const auto& part : whole.split(state_.updates)) {
-    const auto share = static_cast<double>(part.samples()) / static_cast<double>(whole.samples());
-    const auto part_loss = train_part(part);
-    loss = loss.defined() ? loss + part_loss * share : part_loss * share;
-  }
-  state_.batch = whole;
-  state_.first_sample = 0;
-
-  logger_.log("loss/train", loss);
-  state_.time.seconds = seconds();
+  logger_.log("loss/train", step_->run());
+  state_.time.seconds = clock_.seconds();
   state_.time.next_batch(samples);
   schedule_learning_rate();
   const bool write = state_.schedule.due(options_.log_interval, state_.time, false) ||
                      state_.time.batch % most_unwritten_batches == 0;
-  if (write) log_accuracy();
+  if (write) logger_.log("metrics/train/Accuracy", step_->accuracy().value());
   engine_.run(Event::batch_end, state_);
   logger_.commit("batch", state_.time);
   if (write) logger_.write();
 }
 
-/// One update of the weights; returns the mean loss over the part.
-at::Tensor Trainer::train_part(const Batch& part) {
-  const int64_t first_sample = state_.first_sample;
-  state_.batch = part;
-  engine_.run(Event::before_train_batch, state_);
-  state_.optimizer->zero_grad();
-  const auto whole = state_.batch;
-  const auto parts = (state_.grad_accum + state_.updates - 1) / state_.updates;
-  const auto loss = forward_backward(state_.batch.split(parts));
-  state_.batch = whole;
-  state_.first_sample = first_sample;
-  update_weights();
-  passes_.clear();
-  state_.first_sample += part.samples();
-  return loss;
-}
-
-void Trainer::forward() {
-  RECORD_FUNCTION("forward", std::vector<c10::IValue>());
-  const Autocast autocast(state_.precision, state_.device);
-  try {
-    state_.outputs = state_.model->forward(state_.batch.input);
-  } catch (const c10::OutOfMemoryError&) {
-    throw;
-  } catch (const c10::Error& error) {
-    throw RunError("the model fails on a batch of shape " + c10::str(state_.batch.input.sizes()) +
-                   ": " + error.what_without_backtrace());
-  }
-}
-
-at::Tensor Trainer::forward_backward(const std::vector<Batch>& microbatches) {
-  const auto total = static_cast<double>(state_.batch.samples());
-  at::Tensor total_loss;
-  for (const auto& microbatch : microbatches) {
-    const double share = static_cast<double>(microbatch.samples()) / total;
-    state_.batch = microbatch;
-    engine_.run(Event::before_forward, state_);
-    const auto input = state_.batch.input;
-    forward();
-    engine_.run(Event::after_forward, state_);
-    engine_.run(Event::before_loss, state_);
-    passes_.push_back({input, state_.batch.target, state_.first_sample, share});
-    state_.loss = loss_of(state_.outputs, state_.batch.target, share);
-    engine_.run(Event::after_loss, state_);
-    count_hits(state_.batch);
-    engine_.run(Event::before_backward, state_);
-    const auto loss = state_.loss.detach();
-    total_loss = total_loss.defined() ? total_loss + loss : loss;
-    backward(state_.loss);
-    engine_.run(Event::after_backward, state_);
-    state_.first_sample += microbatch.samples();
-  }
-  return total_loss;
-}
-
-at::Tensor Trainer::loss_of(const at::Tensor& outputs, const Target& target, double share) {
-  const Autocast autocast(state_.precision, state_.device);
-  const auto loss = state_.model->loss(outputs, target);
-  return share == 1 ? loss : loss * share;
-}
-
-void Trainer::backward(const at::Tensor& loss) {
-  RECORD_FUNCTION("backward", std::vector<c10::IValue>());
-  (scaler_.enabled() ? scaler_.scale(loss) : loss).backward();
-}
-
-void Trainer::recompute_gradients() {
-  const at::AutoGradMode with_grad(true);
-  const auto batch = std::exchange(state_.batch, {});
-  const auto outputs = state_.outputs;
-  const int64_t first_sample = state_.first_sample;
-  state_.optimizer->zero_grad();
-  for (const auto& [input, target, first, share] : passes_) {
-    state_.batch = {input, target};
-    state_.first_sample = first;
-    forward();
-    backward(loss_of(state_.outputs, target, share));
-  }
-  state_.batch = batch;
-  state_.first_sample = first_sample;
-  state_.outputs = outputs;
-  const at::NoGradGuard no_grad;
-  finish_gradients();
-}
-
-/// Unscales the gradients and clips them.
-void Trainer::finish_gradients() {
-  if (!scaler_.enabled() && options_.grad_clip_norm <= 0) return;
-  auto gradients = state_.optimizer->gradients();
-  if (scaler_.enabled()) scaler_.unscale(gradients);
-  if (options_.grad_clip_norm > 0) clip_global_norm(gradients, options_.grad_clip_norm);
-}
-
-void Trainer::update_weights() {
-  const at::NoGradGuard no_grad;
-  finish_gradients();
-  engine_.run(Event::after_train_batch, state_);
-  RECORD_FUNCTION("optimizer", std::vector<c10::IValue>());
-  state_.optimizer->step(scaler_.found_inf());
-  if (scaler_.enabled()) scaler_.update();
-}
-
 void Trainer::end_epoch() {
   state_.time.next_epoch();
   schedule_learning_rate();
-  log_accuracy();
+  logger_.log("metrics/train/Accuracy", step_->accuracy().value());
   engine_.run(Event::epoch_end, state_);
   logger_.commit("epoch", state_.time);
   evaluate_if_due(true);
@@ -347,27 +221,34 @@ void Trainer::schedule_learning_rate() {
       multiplier(schedulers_, state_.time, schedule_, options_.scale_schedule_ratio));
 }
 
-void Trainer::count_hits(const Batch& microbatch) {
-  const at::NoGradGuard no_grad;
-  hits_[0].add_(state_.outputs.argmax(1).eq(microbatch.target.classes).sum());
-  hits_[1].add_(static_cast<double>(microbatch.samples()));
+void Trainer::evaluate_if_due(bool epoch_end) {
+  if (evaluator_.due(epoch_end, received_signal() == 0 && stopping())) run_evaluation();
 }
 
-void Trainer::log_accuracy() { logger_.log("metrics/train/Accuracy", hits_[0] / hits_[1]); }
-
-Batch Trainer::to_device(const Batch& batch, const Loader& loader) {
-  return {
-      normalize(copy_to(state_.device, batch.input), loader.normalization(), state_.memory_format),
-      batch.target.to(state_.device)};
+Trainer::Metrics Trainer::run_evaluation() {
+  wait_for_device();
+  auto metrics = evaluator_.run();
+  if (clock_.started()) state_.time.seconds = clock_.seconds();
+  logger_.commit("eval", state_.time);
+  return metrics;
 }
 
-double Trainer::seconds() const { return steady_seconds() - clock_start_; }
+Trainer::Metrics Trainer::evaluate() {
+  prepare();
+  const InterruptGuard guard;
+  return run_evaluation();
+}
+
+void Trainer::predict(Loader& loader, const Evaluator::Receive& receive) {
+  prepare();
+  evaluator_.predict(loader, receive);
+}
 
 void Trainer::wait_for_device() {
   if (state_.device.is_cpu()) return;
   const double begin = steady_seconds();
   synchronize(state_.device);
-  measured_.seconds += steady_seconds() - begin;
+  clock_.add(steady_seconds() - begin);
 }
 
 Summary Trainer::summarize(const std::string& status) {
@@ -375,8 +256,7 @@ Summary Trainer::summarize(const std::string& status) {
   summary.status = status;
   summary.signal = received_signal();
   summary.time = state_.time;
-  if (measured_.seconds > 0)
-    summary.samples_per_second = static_cast<double>(measured_.samples) / measured_.seconds;
+  summary.samples_per_second = clock_.samples_per_second();
   summary.metrics = summary_sink_->last();
   summary.best_metrics = summary_sink_->best();
   summary.device = describe(state_.device);

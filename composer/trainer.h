@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,16 +10,18 @@
 #include <vector>
 
 #include "composer/engine.h"
+#include "composer/evaluator.h"
 #include "composer/loader.h"
 #include "composer/logging/logger.h"
 #include "composer/logging/sinks.h"
-#include "composer/network/metrics.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/optimization/scheduler.h"
 #include "composer/options.h"
+#include "composer/run_clock.h"
 #include "composer/state.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/run_folder.h"
+#include "composer/train_step.h"
 
 namespace composer {
 
@@ -40,7 +41,7 @@ struct TrainerParts {
 
 class Trainer {
  public:
-  using Metrics = std::vector<std::pair<std::string, double>>;
+  using Metrics = Evaluator::Metrics;
 
   /// Touches neither files nor devices.
   explicit Trainer(TrainerParts parts);
@@ -66,55 +67,41 @@ class Trainer {
   /// The metrics of the whole evaluation set. load_path's weights, if given.
   Metrics evaluate();
 
-  /// Logits [N, num_classes] float32 on the CPU of each batch of `loader`, in order, and the
-  /// batch's classes (of Dataset::open_files: which sample each row is).
-  using Receive = std::function<void(const at::Tensor& logits, const at::Tensor& classes)>;
-  void predict(Loader& loader, const Receive& receive);
+  /// Gives the logits of each batch of `loader`, in order. Classes are those of the loader (of
+  /// Dataset::open_files: which sample each row is).
+  void predict(Loader& loader, const Evaluator::Receive& receive);
 
   const State& state() const { return state_; }
   Engine& engine() { return engine_; }
   const RunFolder& folder() const { return folder_; }
 
  private:
-  void restore();
-  void resume(const std::filesystem::path& path, Checkpoint checkpoint);
-  void hand_out(std::map<std::string, StateDict>& parts);
   void train();
   void train_epoch();
   void train_batch(Batch batch);
-  at::Tensor train_part(const Batch& part);
-  /// The model on state_.batch under the run's precision; the same for training, evaluation and
-  /// prediction.
-  void forward();
-  at::Tensor forward_backward(const std::vector<Batch>& microbatches);
-  at::Tensor loss_of(const at::Tensor& outputs, const Target& target, double share);
-  void backward(const at::Tensor& loss);
-  void recompute_gradients();
-  void finish_gradients();
-  void update_weights();
   void end_epoch();
+  void start_loader();
+  void schedule_learning_rate();
   Metrics run_evaluation();
   void evaluate_if_due(bool epoch_end);
-  void schedule_learning_rate();
-  void count_hits(const Batch& microbatch);
-  void log_accuracy();
-  Batch to_device(const Batch& batch, const Loader& loader);
-  void start_loader();
-  static std::optional<Batch> next_batch(Loader& loader);
   bool stopping();
-
-  Checkpoint snapshot() const;
-  void check_epochs(const std::filesystem::path& path, const Checkpoint& checkpoint) const;
   /// What is queued belongs to training, not to what comes next.
   void wait_for_device();
+  Summary summarize(const std::string& status);
+
+  /// What checkpoints keep beside the weights and the optimizer, by its name there.
+  std::vector<std::pair<std::string, Stateful*>> checkpoint_parts();
+  void restore();
+  void resume(const std::filesystem::path& path, Checkpoint checkpoint);
+  void hand_out(const std::filesystem::path& path, std::map<std::string, StateDict>& parts);
+  void check_epochs(const std::filesystem::path& path, const Checkpoint& checkpoint) const;
+  Checkpoint snapshot();
   void save_if_asked();
   void save();
-  Summary summarize(const std::string& status);
-  double seconds() const;
 
   TrainerOptions options_;
   RunFolder folder_;
-  std::shared_ptr<Loader> train_loader_, eval_loader_;
+  std::shared_ptr<Loader> train_loader_;
   std::vector<std::shared_ptr<Scheduler>> schedulers_;
   std::string recipe_;
 
@@ -124,27 +111,11 @@ class Trainer {
   Engine engine_;
   Logger logger_;
   std::shared_ptr<SummarySink> summary_sink_;
-  GradScaler scaler_;
-  at::Tensor hits_;  ///< float64 [2] on the device: right answers and samples of this epoch's
-                     ///< training batches
-  /// What each microbatch of the batch went through the network as, for recompute_gradients.
-  struct Pass {
-    at::Tensor input;
-    Target target;
-    int64_t first_sample;
-    double share;  ///< of the batch's samples
-  };
-  std::vector<Pass> passes_;
+  Evaluator evaluator_;
+  std::optional<TrainStep> step_;  ///< from prepare() on
+  RunClock clock_;
   bool prepared_ = false;
-  int64_t evaluated_batch_ = -1, saved_batch_ = -1;
-
-  double clock_start_ = 0;  ///< steady-clock seconds at time.seconds == 0
-  /// What samples_per_second is counted from: the training batches of this process, the first ones
-  /// left out.
-  struct {
-    int64_t batches = 0, samples = 0;
-    double seconds = 0;
-  } measured_;
+  int64_t saved_batch_ = -1;
 };
 
 }  // namespace composer

@@ -30,7 +30,7 @@ void Trainer::restore() {
   state_.schedule.batches_per_epoch = checkpoint.batches_per_epoch;
   state_.schedule.samples_per_epoch = checkpoint.samples_per_epoch;
   state_.schedule.batch_size = checkpoint.train_batch_size;
-  hand_out(checkpoint.parts);
+  hand_out(path, checkpoint.parts);
 }
 
 /// Takes up the run where the checkpoint left it; the weights are in the model already.
@@ -40,7 +40,7 @@ void Trainer::resume(const std::filesystem::path& path, Checkpoint checkpoint) {
               ": the run goes on, but not bit by bit as it would have there");
   state_.optimizer->load_state_dict(checkpoint.optimizer);
   state_.time = checkpoint.time;
-  evaluated_batch_ = checkpoint.evaluated_batch;
+  evaluator_.set_evaluated_batch(checkpoint.evaluated_batch);
   if (checkpoint.seed != state_.seed)
     log::warn("seed: the checkpoint's was " + std::to_string(checkpoint.seed) +
               ", the recipe's is " + std::to_string(state_.seed) +
@@ -50,32 +50,35 @@ void Trainer::resume(const std::filesystem::path& path, Checkpoint checkpoint) {
               ", the recipe's is " + std::to_string(state_.grad_accum) +
               ": the run goes on, but not bit by bit as it would have");
   check_epochs(path, checkpoint);
-  auto& parts = checkpoint.parts;
-  hand_out(parts);
-  const auto tensor = [&](const StateDict& state, const char* name) {
-    const auto found = state.tensors.find(name);
-    if (found == state.tensors.end())
-      throw UserError(path.string() + ": has no tensor '" + name + "'");
-    return found->second;
-  };
-  if (auto scaler = parts.extract("scaler"); scaler && scaler_.enabled())
-    scaler_.load(tensor(scaler.mapped(), "scale"), tensor(scaler.mapped(), "growth_tracker"));
-  if (auto metrics = parts.extract("train_metrics")) hits_.copy_(tensor(metrics.mapped(), "hits"));
-  for (const auto& [name, state] : parts)
+  hand_out(path, checkpoint.parts);
+  for (const auto& [name, state] : checkpoint.parts)
     log::warn(path.string() + ": holds the state of " + name + ", which this run does not have");
   log::info("resumed from " + path.string());
   if (path.parent_path() == folder_.checkpoints()) saved_batch_ = state_.time.batch;
 }
 
-/// Gives each component what it kept, which leaves `parts`.
-void Trainer::hand_out(std::map<std::string, StateDict>& parts) {
-  const auto to = [&](const auto& members, const std::string& kind) {
-    for (const auto& member : members)
-      if (auto found = parts.extract(kind + "." + member.name))
-        member.component->load_state_dict(found.mapped());
-  };
-  to(engine_.algorithms(), "algorithms");
-  to(engine_.callbacks(), "callbacks");
+std::vector<std::pair<std::string, Stateful*>> Trainer::checkpoint_parts() {
+  std::vector<std::pair<std::string, Stateful*>> parts;
+  for (const auto& algorithm : engine_.algorithms())
+    parts.emplace_back("algorithms." + algorithm.name, algorithm.component.get());
+  for (const auto& callback : engine_.callbacks())
+    parts.emplace_back("callbacks." + callback.name, callback.component.get());
+  parts.emplace_back("scaler", &step_->scaler());
+  parts.emplace_back("train_metrics", &step_->accuracy());
+  return parts;
+}
+
+/// Gives each part of the run what it kept, which leaves `parts`.
+void Trainer::hand_out(const std::filesystem::path& path, std::map<std::string, StateDict>& parts) {
+  for (const auto& [name, part] : checkpoint_parts()) {
+    const auto kept = parts.extract(name);
+    if (!kept) continue;
+    try {
+      part->load_state_dict(kept.mapped());
+    } catch (const UserError& error) {
+      throw UserError(path.string() + ": " + name + ": " + error.what());
+    }
+  }
 }
 
 void Trainer::check_epochs(const std::filesystem::path& path, const Checkpoint& checkpoint) const {
@@ -97,10 +100,10 @@ void Trainer::check_epochs(const std::filesystem::path& path, const Checkpoint& 
   log::warn(problem);
 }
 
-Checkpoint Trainer::snapshot() const {
+Checkpoint Trainer::snapshot() {
   Checkpoint checkpoint;
   checkpoint.time = state_.time;
-  checkpoint.evaluated_batch = evaluated_batch_;
+  checkpoint.evaluated_batch = evaluator_.evaluated_batch();
   checkpoint.seed = state_.seed;
   checkpoint.grad_accum = state_.grad_accum;
   checkpoint.train_batch_size = schedule_.batch_size;
@@ -109,19 +112,8 @@ Checkpoint Trainer::snapshot() const {
   checkpoint.recipe = recipe_;
   checkpoint.model = model_tensors(*state_.model);
   checkpoint.optimizer = state_.optimizer->state_dict();
-  const auto collect = [&](const auto& members, const std::string& kind) {
-    for (const auto& member : members) {
-      auto state = member.component->state_dict();
-      if (!state.tensors.empty() || !state.values.empty())
-        checkpoint.parts[kind + "." + member.name] = std::move(state);
-    }
-  };
-  collect(engine_.algorithms(), "algorithms");
-  collect(engine_.callbacks(), "callbacks");
-  if (scaler_.enabled())
-    checkpoint.parts["scaler"].tensors = {{"scale", scaler_.scale_tensor()},
-                                          {"growth_tracker", scaler_.growth_tracker()}};
-  checkpoint.parts["train_metrics"].tensors = {{"hits", hits_}};
+  for (const auto& [name, part] : checkpoint_parts())
+    if (auto state = part->state_dict(); !state.empty()) checkpoint.parts[name] = std::move(state);
   return checkpoint;
 }
 
@@ -133,7 +125,7 @@ void Trainer::save() {
   if (saved_batch_ == state_.time.batch || !folder_.kept()) return;
   wait_for_device();
   logger_.flush();
-  state_.time.seconds = seconds();
+  state_.time.seconds = clock_.seconds();
   save_checkpoint(folder_.checkpoints(), snapshot());
   keep_newest_checkpoints(folder_.checkpoints(), options_.save_num_checkpoints_to_keep);
   saved_batch_ = state_.time.batch;

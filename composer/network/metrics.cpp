@@ -44,4 +44,13 @@ std::vector<std::pair<std::string, double>> ClassificationMetrics::compute() con
   return metrics;
 }
 
+RunningAccuracy::RunningAccuracy(at::Device device)
+    : hits_(at::zeros({2}, at::TensorOptions(at::kDouble).device(device))) {}
+
+void RunningAccuracy::add(const at::Tensor& logits, const at::Tensor& classes) {
+  const at::NoGradGuard no_grad;
+  hits_[0].add_(logits.argmax(1).eq(classes).sum());
+  hits_[1].add_(static_cast<double>(logits.size(0)));
+}
+
 }  // namespace composer

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "composer/batch.h"
+#include "composer/state_dict.h"
 
 namespace composer {
 
@@ -32,6 +33,24 @@ class ClassificationMetrics {
   /// float64 [4], on the device of the last update: samples, hits, hits among the first five,
   /// summed cross-entropy.
   at::Tensor sums_;
+};
+
+/// The share of right answers among training samples, without waiting for the device.
+class RunningAccuracy : public Stateful {
+ public:
+  explicit RunningAccuracy(at::Device device);
+
+  /// logits [N, num_classes], classes int64 [N].
+  void add(const at::Tensor& logits, const at::Tensor& classes);
+  void reset() { hits_.zero_(); }
+  /// A scalar on the device, in [0, 1]; NaN where no sample was seen.
+  at::Tensor value() const { return hits_[0] / hits_[1]; }
+
+  StateDict state_dict() const override { return {{{"hits", hits_}}, {}}; }
+  void load_state_dict(const StateDict& state) override { hits_.copy_(state.tensor("hits")); }
+
+ private:
+  at::Tensor hits_;  ///< float64 [2]: right answers, samples
 };
 
 }  // namespace composer

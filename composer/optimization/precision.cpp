@@ -99,10 +99,15 @@ void GradScaler::update() {
   at::_amp_update_scale_(scale_, growth_tracker_, found_inf_, growth, backoff, growth_interval);
 }
 
-void GradScaler::load(const at::Tensor& scale, const at::Tensor& growth_tracker) {
+StateDict GradScaler::state_dict() const {
+  if (!enabled_) return {};
+  return {{{"scale", scale_}, {"growth_tracker", growth_tracker_}}, {}};
+}
+
+void GradScaler::load_state_dict(const StateDict& state) {
   if (!enabled_) return;
-  scale_.copy_(scale);
-  growth_tracker_.copy_(growth_tracker);
+  scale_.copy_(state.tensor("scale"));
+  growth_tracker_.copy_(state.tensor("growth_tracker"));
 }
 
 }  // namespace composer

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "composer/state_dict.h"
+
 namespace composer {
 
 /// Arithmetic of forward and loss. Weights and optimizer state stay float32.
@@ -35,7 +37,7 @@ class Autocast {
 
 /// Dynamic loss scaling (Micikevicius et al. 2018), on device tensors only: no step waits for the
 /// device. Scale starts at 65536, doubles after 2000 steps without inf or NaN, halves on one.
-class GradScaler {
+class GradScaler : public Stateful {
  public:
   GradScaler(bool enabled, at::Device device);
 
@@ -47,9 +49,11 @@ class GradScaler {
   const at::Tensor& found_inf() const { return found_inf_; }
   void update();
 
-  at::Tensor scale_tensor() const { return scale_; }  ///< float32 [], for checkpoints and logs
+  at::Tensor scale_tensor() const { return scale_; }             ///< float32 []
   at::Tensor growth_tracker() const { return growth_tracker_; }  ///< int32 []
-  void load(const at::Tensor& scale, const at::Tensor& growth_tracker);
+
+  StateDict state_dict() const override;
+  void load_state_dict(const StateDict& state) override;
 
  private:
   bool enabled_;

@@ -13,7 +13,7 @@
 #include <numeric>
 #include <set>
 
-#include "cli/assemble.h"
+#include "composer/assemble.h"
 #include "composer/error.h"
 #include "composer/network/norm_layers.h"
 #include "composer/random.h"

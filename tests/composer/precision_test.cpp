@@ -88,7 +88,8 @@ TEST_CASE("the loss scaler unscales, backs off and grows", "[precision]") {
     CHECK(scaler.growth_tracker().item<int>() == 0);
   }
 
-  scaler.load(at::full({}, 1024.0), at::full({}, 1998, at::kInt));
+  scaler.load_state_dict(
+      {{{"scale", at::full({}, 1024.0)}, {"growth_tracker", at::full({}, 1998, at::kInt)}}, {}});
   for (const float expected : {1024, 2048, 2048}) {
     gradients = {at::ones({3})};
     scaler.unscale(gradients);

@@ -1,4 +1,4 @@
-#include "cli/assemble.h"
+#include "composer/assemble.h"
 
 #include <ATen/Context.h>
 
@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <optional>
 
-#include "cli/sources.h"
 #include "composer/device.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"

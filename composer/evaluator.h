@@ -1,0 +1,48 @@
+// Looks at what a network has learnt: evaluation and prediction.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "composer/engine.h"
+#include "composer/loader.h"
+#include "composer/state.h"
+
+namespace composer {
+
+class Evaluator {
+ public:
+  using Metrics = std::vector<std::pair<std::string, double>>;
+  /// Logits [N, num_classes] float32 on the CPU, and the batch's classes.
+  using Receive = std::function<void(const at::Tensor& logits, const at::Tensor& classes)>;
+
+  /// loader: of the evaluation set; may be null. interval: how often a training run evaluates.
+  /// Refers to `state` and `engine`.
+  Evaluator(State& state, Engine& engine, std::shared_ptr<Loader> loader, Time interval);
+
+  /// Whether an evaluation belongs here: after a batch, or after an epoch's end. last: nothing is
+  /// trained after it.
+  bool due(bool epoch_end, bool last) const;
+
+  /// The metrics of the whole evaluation set, logged as metrics/eval/<name>; empty without a loader
+  /// or when a signal ended it. The network's mode and the batch are left as they were.
+  Metrics run();
+
+  void predict(Loader& loader, const Receive& receive);
+
+  /// After which batch the last whole evaluation was; -1: none.
+  int64_t evaluated_batch() const { return evaluated_batch_; }
+  void set_evaluated_batch(int64_t batch) { evaluated_batch_ = batch; }
+
+ private:
+  State& state_;
+  Engine& engine_;
+  std::shared_ptr<Loader> loader_;
+  Time interval_;
+  int64_t evaluated_batch_ = -1;
+};
+
+}  // namespace composer

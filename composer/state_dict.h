@@ -1,0 +1,46 @@
+// What a part of a run keeps in checkpoints.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+
+#include "composer/error.h"
+
+namespace composer {
+
+/// Tensors by name, and plain values by name.
+struct StateDict {
+  using Value = std::variant<bool, int64_t, double, std::string>;
+  std::map<std::string, at::Tensor> tensors;
+  std::map<std::string, Value> values;
+
+  bool empty() const { return tensors.empty() && values.empty(); }
+
+  /// The value of that name if there is one of that type, or null.
+  template <class T>
+  const T* find(const std::string& name) const {
+    const auto found = values.find(name);
+    return found == values.end() ? nullptr : std::get_if<T>(&found->second);
+  }
+
+  /// The tensor of that name. UserError when there is none.
+  const at::Tensor& tensor(const std::string& name) const {
+    const auto found = tensors.find(name);
+    if (found == tensors.end()) throw UserError("has no tensor '" + name + "'");
+    return found->second;
+  }
+};
+
+/// Has something that must survive a resumption, or nothing. Names are its own.
+class Stateful {
+ public:
+  virtual ~Stateful() = default;
+  virtual StateDict state_dict() const { return {}; }
+  virtual void load_state_dict(const StateDict&) {}
+};
+
+}  // namespace composer

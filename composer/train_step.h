@@ -1,0 +1,56 @@
+// One training step: from a batch on the device to updated weights.
+#pragma once
+
+#include <vector>
+
+#include "composer/engine.h"
+#include "composer/network/metrics.h"
+#include "composer/optimization/precision.h"
+#include "composer/state.h"
+
+namespace composer {
+
+/// The events from before_train_batch to after_train_batch are fired here.
+class TrainStep {
+ public:
+  /// state: with its device and precision; referred to, as is `engine`. grad_clip_norm: of all
+  /// gradients together; not above 0: no limit.
+  TrainStep(State& state, Engine& engine, double grad_clip_norm);
+  TrainStep(const TrainStep&) = delete;
+  TrainStep& operator=(const TrainStep&) = delete;
+
+  /// state.batch through the network, in state.updates updates of state.grad_accum microbatches in
+  /// all. Leaves state.batch whole. Returns the mean loss, a scalar on the device.
+  at::Tensor run();
+
+  /// See State::recompute_gradients.
+  void recompute_gradients();
+
+  RunningAccuracy& accuracy() { return accuracy_; }  ///< of the training batches since its reset
+  GradScaler& scaler() { return scaler_; }
+
+ private:
+  at::Tensor update_on(const Batch& part);
+  at::Tensor forward_backward(const std::vector<Batch>& microbatches);
+  at::Tensor loss_of(const at::Tensor& outputs, const Target& target, double share) const;
+  void backward(const at::Tensor& loss) const;
+  void finish_gradients();
+  void update_weights();
+
+  /// What each microbatch went through the network as, for recompute_gradients.
+  struct Pass {
+    at::Tensor input;
+    Target target;
+    int64_t first_sample;
+    double share;  ///< of the batch's samples
+  };
+
+  State& state_;
+  Engine& engine_;
+  double grad_clip_norm_;
+  GradScaler scaler_;
+  RunningAccuracy accuracy_;
+  std::vector<Pass> passes_;
+};
+
+}  // namespace composer
