@@ -1,4 +1,5 @@
 // The subcommand checkpoint: shows what a checkpoint holds, and takes weights out of it.
+#include "composer/storage/atomic_file.h"
 #include "composer/storage/checkpoint.h"
 
 #include <filesystem>
@@ -54,6 +55,7 @@ void export_weights(const std::string& path, const std::string& weights,
   if (!fs::is_directory(folder)) throw UserError("--output: there is no folder " + folder.string());
   const auto checkpoint = load_checkpoint(path);
   const auto tensors = weights == "model" ? checkpoint.model : averaged(checkpoint, weights, path);
+  remove_partial_files(folder);
   write_safetensors(output, tensors);
   log::info("wrote " + std::to_string(tensors.size()) + " tensors to " + output);
 }

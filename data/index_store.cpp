@@ -1,7 +1,6 @@
 #include "data/index_store.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -63,32 +62,15 @@ fs::path index_file_of(const fs::path& source) {
   return source.string() + ".index";
 }
 
-IndexWriter::IndexWriter(const fs::path& file)
-    : file_(file),
-      beside_(file.string() + ".partial-" + std::to_string(::getpid())),
-      out_(beside_, std::ios::binary) {
-  if (!out_) throw RunError(beside_.string() + ": " + std::strerror(errno));
-  const Header none{};
-  out_.write(reinterpret_cast<const char*>(&none), sizeof none);
-  position_ = sizeof none;
-}
-
-IndexWriter::~IndexWriter() {
-  if (!out_.is_open()) return;
-  out_.close();
-  std::error_code error;
-  fs::remove(beside_, error);
-}
+IndexWriter::IndexWriter(const fs::path& file) : file_(file) { file_.write_at(sizeof(Header), {}); }
 
 void IndexWriter::add(uint64_t key, std::span<const uint8_t> index, const FileStamp& stamp) {
   if (entries_ > 0 && key <= last_key_) throw std::logic_error("IndexWriter: keys must ascend");
-  const Row row{key, stamp, position_, static_cast<uint32_t>(index.size()),
+  const Row row{key, stamp, file_.position(), static_cast<uint32_t>(index.size()),
                 checksum(key, stamp, index)};
-  out_.write(reinterpret_cast<const char*>(index.data()),
-             static_cast<std::streamsize>(index.size()));
+  file_.write(index);
   const auto* bytes = reinterpret_cast<const uint8_t*>(&row);
   table_.insert(table_.end(), bytes, bytes + sizeof row);
-  position_ += index.size();
   last_key_ = key;
   ++entries_;
 }
@@ -96,23 +78,10 @@ void IndexWriter::add(uint64_t key, std::span<const uint8_t> index, const FileSt
 void IndexWriter::finish(const FileStamp& source) {
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
-  header.source = source, header.entries = entries_, header.table = position_;
-  out_.write(reinterpret_cast<const char*>(table_.data()),
-             static_cast<std::streamsize>(table_.size()));
-  out_.seekp(0);
-  out_.write(reinterpret_cast<const char*>(&header), sizeof header);
-  out_.close();
-  std::error_code error;
-  if (out_.fail()) {
-    fs::remove(beside_, error);
-    throw RunError(beside_.string() + ": cannot be written: " + std::strerror(errno));
-  }
-  fs::rename(beside_, file_, error);
-  if (error) {
-    const std::string reason = error.message();
-    fs::remove(beside_, error);
-    throw RunError(file_.string() + ": cannot be written: " + reason);
-  }
+  header.source = source, header.entries = entries_, header.table = file_.position();
+  file_.write(table_);
+  file_.write_at(0, {reinterpret_cast<const uint8_t*>(&header), sizeof header});
+  file_.commit();
 }
 
 /// A side file that is whole and of the right source. Its rows are checked when they are used.
@@ -254,6 +223,7 @@ bool IndexStore::save() {
   std::sort(fresh.begin(), fresh.end(), [](auto* a, auto* b) { return a->key < b->key; });
   try {
     const Generation old(file_, source_, 0);  // another process may have added to it
+    remove_partial_files(file_.parent_path());
     IndexWriter writer(file_);
     const uint64_t old_rows = old.table ? old.table->header.entries : 0;
     size_t next = 0;

@@ -5,13 +5,13 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "composer/storage/atomic_file.h"
 #include "composer/storage/mapped_file.h"
 
 namespace composer {
@@ -29,14 +29,12 @@ FileStamp stamp_of(const std::filesystem::path& path);
 /// The side file of a .beton file, F.beton.index, or of a folder, FOLDER/.composer-index.
 std::filesystem::path index_file_of(const std::filesystem::path& source);
 
-/// Writes a side file beside its name and renames it at the end. Little-endian: a header of 64
-/// bytes (magic, stamp of the source, number of entries, where their table begins), the indices one
-/// after the other, then the table sorted by key: key, stamp, offset, length, CRC-32 of key, stamp
-/// and index.
+/// Writes a side file, an AtomicFile. Little-endian: a header of 64 bytes (magic, stamp of the
+/// source, number of entries, where their table begins), the indices one after the other, then the
+/// table sorted by key: key, stamp, offset, length, CRC-32 of key, stamp and index.
 class IndexWriter {
  public:
   explicit IndexWriter(const std::filesystem::path& file);
-  ~IndexWriter();  ///< without finish() nothing is left
 
   /// Keys must ascend. An empty index notes that the stream has none. stamp: of the stream's own
   /// file; empty where all lie in one.
@@ -46,10 +44,9 @@ class IndexWriter {
   void finish(const FileStamp& source);
 
  private:
-  std::filesystem::path file_, beside_;
-  std::ofstream out_;
+  AtomicFile file_;
   std::vector<uint8_t> table_;
-  uint64_t position_ = 0, entries_ = 0, last_key_ = 0;
+  uint64_t entries_ = 0, last_key_ = 0;
 };
 
 /// An index, and what keeps it in memory.

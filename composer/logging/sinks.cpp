@@ -8,7 +8,7 @@
 
 #include "composer/clock.h"
 #include "composer/error.h"
-#include "composer/storage/run_folder.h"
+#include "composer/storage/atomic_file.h"
 
 namespace composer {
 namespace {

@@ -1,9 +1,7 @@
 #include "composer/storage/checkpoint.h"
 
 #include <ATen/Parallel.h>
-#include <fcntl.h>
 #include <torch/version.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/storage/atomic_file.h"
 #include "composer/storage/safetensors.h"
 #include "composer/version.h"
 
@@ -28,13 +27,6 @@ constexpr int format_version = 1;
 constexpr const char* optimizer_file = "optimizer-00001-of-00001.safetensors";
 constexpr const char* state_file = "state-00001-of-00001.safetensors";
 constexpr const char* tensor_files[] = {model_file, optimizer_file, state_file};
-
-void flush_to_disk(const fs::path& path, int flags = O_RDONLY) {
-  const int file = open(path.c_str(), flags | O_CLOEXEC);
-  const bool flushed = file >= 0 && fsync(file) == 0;
-  if (file >= 0) close(file);
-  if (!flushed) throw RunError(path.string() + ": cannot be flushed to disk");
-}
 
 std::string checksum(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -211,7 +203,7 @@ void point_latest_to(const fs::path& folder, const std::string& name) {
   fs::remove(beside);
   fs::create_directory_symlink(name, beside);
   fs::rename(beside, folder / "latest");
-  flush_to_disk(folder, O_DIRECTORY);
+  flush_folder(folder);
 }
 
 void write_files(const fs::path& path, const Checkpoint& checkpoint) {
@@ -232,12 +224,7 @@ void write_files(const fs::path& path, const Checkpoint& checkpoint) {
   index(checkpoint.optimizer.tensors, optimizer_file);
   index(joined_tensors(checkpoint.parts), state_file);
 
-  std::ofstream file(path / "manifest.json");
-  file << manifest.dump(1) << '\n';
-  file.close();
-  if (!file) throw RunError((path / "manifest.json").string() + ": cannot be written (disk full?)");
-  flush_to_disk(path / "manifest.json");
-  flush_to_disk(path, O_DIRECTORY);
+  write_whole(path / "manifest.json", manifest.dump(1) + "\n");
 }
 
 /// What of the machine and build is not as it was when the checkpoint was made, one line each.

@@ -4,11 +4,11 @@
 
 #include <cmath>
 #include <ctime>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "composer/error.h"
+#include "composer/storage/atomic_file.h"
 #include "composer/version.h"
 
 namespace composer {
@@ -37,15 +37,6 @@ nlohmann::ordered_json to_json(const std::map<std::string, double>& values) {
 
 }  // namespace
 
-void write_whole(const fs::path& path, const std::string& text) {
-  const auto beside = path.string() + ".tmp";
-  std::ofstream file(beside);
-  file << text;
-  file.close();
-  if (!file) throw RunError(beside + ": cannot be written (disk full?)");
-  fs::rename(beside, path);
-}
-
 RunFolder::RunFolder(const std::string& run_dir, std::string run_name, bool resume)
     : run_name_(run_name.empty() ? unique_name() : std::move(run_name)),
       path_(fs::path(run_dir) / run_name_),
@@ -72,6 +63,7 @@ void RunFolder::create(const std::string& recipe) const {
     throw UserError("run_dir: " + path_.string() + " cannot be made: " + problem.message());
   if (!made && !resume_)
     throw UserError("run_name: the run folder " + path_.string() + " exists already");
+  remove_partial_files(path_);
   if (!recipe.empty()) write_whole(path_ / "hparams.yaml", recipe);
 }
 

@@ -22,10 +22,6 @@ struct Summary {
   int64_t peak_memory_bytes = 0;
 };
 
-/// Writes the file beside and renames it, so that it is never half there. RunError when it cannot
-/// be written.
-void write_whole(const std::filesystem::path& path, const std::string& text);
-
 class RunFolder {
  public:
   /// An empty run_name stands for a new, unique one, an empty run_dir for leaving nothing on the

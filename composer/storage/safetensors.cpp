@@ -1,15 +1,11 @@
 #include "composer/storage/safetensors.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <bit>
-#include <cerrno>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "composer/error.h"
+#include "composer/storage/atomic_file.h"
 #include "composer/storage/mapped_file.h"
 
 namespace composer {
@@ -45,45 +41,6 @@ const std::string& type_name(at::ScalarType type, const std::string& tensor) {
     if (candidate == type) return name;
   throw RunError("safetensors cannot hold '" + tensor + "' of type " + at::toString(type));
 }
-
-// ---- writing
-
-class OutputFile {
- public:
-  explicit OutputFile(const std::filesystem::path& path)
-      : path_(path), file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-    if (file_ < 0) fail();
-  }
-  ~OutputFile() {
-    if (file_ >= 0) ::close(file_);
-  }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-
-  void write(const void* data, size_t size) {
-    const auto* next = static_cast<const char*>(data);
-    while (size > 0) {
-      const ssize_t written = ::write(file_, next, size);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail();
-      next += written;
-      size -= static_cast<size_t>(written);
-    }
-  }
-
-  void flush_and_close() {
-    if (::fsync(file_) != 0) fail();
-    if (::close(std::exchange(file_, -1)) != 0) fail();
-  }
-
- private:
-  [[noreturn]] void fail() const {
-    throw RunError("cannot write " + path_.string() + ": " + std::strerror(errno));
-  }
-
-  std::filesystem::path path_;
-  int file_;
-};
 
 // ---- reading
 
@@ -232,15 +189,15 @@ void write_safetensors(const std::filesystem::path& path, const TensorMap& tenso
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
 
-  OutputFile file(path);
+  AtomicFile file(path);
   const uint64_t header_size = text.size();
-  file.write(&header_size, sizeof header_size);
-  file.write(text.data(), text.size());
+  file.write({reinterpret_cast<const uint8_t*>(&header_size), sizeof header_size});
+  file.write(text);
   for (const auto& it : order) {
     const auto plain = it->second.detach().to(at::kCPU).contiguous();
-    file.write(plain.const_data_ptr(), plain.nbytes());
+    file.write({static_cast<const uint8_t*>(plain.const_data_ptr()), plain.nbytes()});
   }
-  file.flush_and_close();
+  file.commit_to_disk();
 }
 
 TensorMap read_safetensors(const std::filesystem::path& path) { return Reader(path).read(); }

@@ -13,8 +13,8 @@ namespace composer {
 
 using TensorMap = std::map<std::string, at::Tensor>;
 
-/// Writes `tensors`, from any device, row-major, to `path` and flushes it to the disk. The same
-/// tensors give the same bytes. Throws RunError when the file cannot be written.
+/// Writes `tensors`, from any device, row-major, to `path` (an AtomicFile) and flushes it to the
+/// disk. The same tensors give the same bytes. Throws RunError when the file cannot be written.
 void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors);
 
 /// All tensors of the file, on the CPU, with memory of their own. Throws UserError naming the file

@@ -10,6 +10,7 @@
 #include "composer/clock.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/storage/atomic_file.h"
 
 namespace composer {
 namespace {
@@ -21,6 +22,30 @@ size_t field_of(const BetonFile& file, BetonType type, const char* what) {
   if (field) return *field;
   throw UserError(file.path().string() + ": has no " + what +
                   " field; a set of images has one image and one integer field");
+}
+
+/// Says every five seconds how far it is.
+void copy_whole(const fs::path& from, const fs::path& to, uint64_t bytes) {
+  std::ifstream in(from, std::ios::binary);
+  AtomicFile out(to);
+  std::vector<uint8_t> block(size_t{8} << 20);
+  const double begin = steady_seconds();
+  double told = begin;
+  while (in.read(reinterpret_cast<char*>(block.data()), static_cast<std::streamsize>(block.size())),
+         in.gcount() > 0) {
+    out.write({block.data(), static_cast<size_t>(in.gcount())});
+    const double now = steady_seconds(), done = static_cast<double>(out.position());
+    if (now - told < 5 || out.position() >= bytes) continue;
+    told = now;
+    log::info("copying " + from.string() + " to " + to.parent_path().string() + ": " +
+              std::to_string(out.position() * 100 / bytes) + " %, " +
+              std::to_string(static_cast<int64_t>(done / 1e6 / (now - begin))) + " MB/s");
+  }
+  if (out.position() != bytes) {
+    throw RunError(from.string() + ": " + std::to_string(out.position()) + " of its " +
+                   std::to_string(bytes) + " bytes could be read");
+  }
+  out.commit();
 }
 
 }  // namespace
@@ -88,33 +113,14 @@ std::string copy_to_folder(const std::string& path, const std::string& folder) {
       fs::last_write_time(to) == time) {
     return to.string();
   }
-  const std::string beside = to.string() + ".partial-" + std::to_string(::getpid());
-  std::ifstream in(path, std::ios::binary);
-  std::ofstream out(beside, std::ios::binary);
-  std::vector<char> block(size_t{8} << 20);
-  uint64_t done = 0;
-  double told = steady_seconds();
-  const double begin = told;
-  while (in && out && done < bytes) {
-    in.read(block.data(), static_cast<std::streamsize>(block.size()));
-    out.write(block.data(), in.gcount());
-    done += static_cast<uint64_t>(in.gcount());
-    const double now = steady_seconds();
-    if (now - told < 5 && done < bytes) continue;
-    told = now;
-    log::info(
-        "copying " + path + " to " + folder + ": " + std::to_string(done * 100 / bytes) + " %, " +
-        std::to_string(static_cast<int64_t>(static_cast<double>(done) / 1e6 / (now - begin))) +
-        " MB/s");
+  remove_partial_files(folder);
+  try {
+    copy_whole(path, to, bytes);
+  } catch (const RunError& problem) {
+    throw UserError(folder + ": has no copy of " + path + ", which needs " +
+                    std::to_string(bytes / 1'000'000) + " MB of room: " + problem.what());
   }
-  out.close();
-  if (done != bytes || out.fail()) {
-    fs::remove(beside, error);
-    throw UserError(folder + ": the copy of " + path + " could not be written; is there room for " +
-                    std::to_string(bytes / 1'000'000) + " MB?");
-  }
-  fs::last_write_time(beside, time);
-  fs::rename(beside, to);
+  fs::last_write_time(to, time);
   const std::string index = index_file_of(path);
   if (fs::is_regular_file(index, error)) {
     fs::copy_file(index, index_file_of(to), fs::copy_options::overwrite_existing, error);

@@ -1,11 +1,7 @@
 #include "data/beton/writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 
 #include "composer/error.h"
@@ -16,7 +12,6 @@ namespace {
 
 constexpr uint64_t kRowBytes = 24;
 constexpr uint64_t kDefaultPage = 8 << 20, kLeastPage = 2 << 20, kLargestPage = uint64_t{2} << 30;
-constexpr size_t kBuffer = 1 << 20, kDirect = 64 << 10;
 
 /// Little-endian.
 template <class T>
@@ -40,8 +35,13 @@ uint64_t data_begin(int64_t rows, uint64_t page_size) {
       page_size);
 }
 
-std::filesystem::path beside(const std::filesystem::path& path) {
-  return path.string() + ".partial-" + std::to_string(::getpid());
+std::unique_ptr<AtomicFile> file_beside(const std::filesystem::path& path) {
+  remove_partial_files(path.has_parent_path() ? path.parent_path() : ".");
+  try {
+    return std::make_unique<AtomicFile>(path);
+  } catch (const RunError& problem) {
+    throw UserError(problem.what());
+  }
 }
 
 uint64_t checked_page_size(uint64_t page_size) {
@@ -55,28 +55,12 @@ uint64_t checked_page_size(uint64_t page_size) {
 
 }  // namespace
 
-BetonWriter::BetonWriter(std::filesystem::path path, int64_t most_rows, uint64_t page_size)
-    : path_(std::move(path)),
-      beside_(beside(path_)),
-      most_rows_(most_rows),
+BetonWriter::BetonWriter(const std::filesystem::path& path, int64_t most_rows, uint64_t page_size)
+    : most_rows_(most_rows),
       page_grows_(page_size == 0),
       page_size_(checked_page_size(page_size)),
-      position_(data_begin(most_rows, page_size_)),
-      waiting_end_(position_) {
-  file_ = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file_ < 0) throw UserError(path_.string() + ": cannot be written: " + std::strerror(errno));
-  waiting_.reserve(kBuffer);
-}
-
-BetonWriter::~BetonWriter() {
-  if (file_ < 0) return;
-  ::close(file_);
-  ::unlink(beside_.c_str());
-}
-
-void BetonWriter::fail(const std::string& what) const {
-  throw RunError(path_.string() + ": " + what + ": " + std::strerror(errno));
-}
+      file_(file_beside(path)),
+      position_(data_begin(most_rows, page_size_)) {}
 
 std::string BetonWriter::refusal(ImageSize size, uint64_t bytes) const {
   if (size.height < 1 || size.width < 1 || size.height > 65535 || size.width > 65535) {
@@ -98,36 +82,12 @@ uint64_t BetonWriter::place(uint64_t bytes) {
   return begin;
 }
 
-void BetonWriter::flush() {
-  const uint64_t begin = waiting_end_ - waiting_.size();
-  write(begin, waiting_);
-  waiting_.clear();
-}
-
-void BetonWriter::write(uint64_t at, std::span<const uint8_t> bytes) {
-  size_t done = 0;
-  while (done < bytes.size()) {
-    const ssize_t got =
-        ::pwrite(file_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(at + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) fail("cannot be written");
-    done += static_cast<size_t>(got);
-  }
-}
-
 BetonRegion BetonWriter::add(bool jpeg, ImageSize size, std::span<const uint8_t> bytes,
                              int64_t label) {
   if (const auto reason = refusal(size, bytes.size()); !reason.empty()) throw RunError(reason);
   if (rows() >= most_rows_) throw std::logic_error("BetonWriter: more rows than were announced");
   const BetonRegion region{place(bytes.size()), bytes.size()};
-  const bool direct = bytes.size() > kDirect;
-  if (direct || region.begin != waiting_end_ || waiting_.size() + bytes.size() > kBuffer) flush();
-  if (direct) {
-    write(region.begin, bytes);
-  } else {
-    waiting_.insert(waiting_.end(), bytes.begin(), bytes.end());
-  }
-  waiting_end_ = position_;
+  file_->write_at(region.begin, bytes);
   rows_.push_back(
       {region, label, static_cast<uint16_t>(size.width), static_cast<uint16_t>(size.height), jpeg});
   return region;
@@ -179,21 +139,11 @@ std::vector<uint8_t> BetonWriter::regions() const {
 }
 
 uint64_t BetonWriter::finish() {
-  flush();
   const uint64_t table = round_up(position_, page_size_);
   const auto table_bytes = regions();
-  write(table, table_bytes);
-  write(0, head(table));
-  if (::fsync(file_) != 0) fail("cannot be flushed to the disk");
-  if (::rename(beside_.c_str(), path_.c_str()) != 0) fail("cannot be given its name");
-  ::close(file_);
-  file_ = -1;
-  const int folder = ::open(path_.has_parent_path() ? path_.parent_path().c_str() : ".",
-                            O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder >= 0) {
-    ::fsync(folder);
-    ::close(folder);
-  }
+  file_->write_at(table, table_bytes);
+  file_->write_at(0, head(table));
+  file_->commit_to_disk();
   return table + table_bytes.size();
 }
 

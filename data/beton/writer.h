@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "composer/storage/atomic_file.h"
 #include "data/image.h"
 
 namespace composer {
@@ -18,18 +20,14 @@ struct BetonRegion {
 };
 
 /// Rows come one after the other; the file's bytes depend on nothing else. Regions are packed into
-/// pages in the order of the rows. All is written to a file beside the final name, which finish()
-/// flushes to the disk and renames: until then nothing stands under that name, and an unfinished
-/// writer leaves nothing. Memory: 48 bytes a row.
+/// pages in the order of the rows. An AtomicFile, which finish() flushes to the disk and commits.
+/// Memory: 48 bytes a row.
 class BetonWriter {
  public:
   /// most_rows: rows there may be at most. page_size: a power of two from 2 MiB to 2 GiB, or 0: 8
   /// MiB, and larger once an image needs it. Throws UserError for another page size, for a folder
   /// that is missing or may not be written in.
-  BetonWriter(std::filesystem::path path, int64_t most_rows, uint64_t page_size = 0);
-  ~BetonWriter();
-  BetonWriter(const BetonWriter&) = delete;
-  BetonWriter& operator=(const BetonWriter&) = delete;
+  BetonWriter(const std::filesystem::path& path, int64_t most_rows, uint64_t page_size = 0);
 
   /// Why an image of so many bytes cannot be added; empty when it can.
   std::string refusal(ImageSize size, uint64_t bytes) const;
@@ -52,20 +50,14 @@ class BetonWriter {
   };
 
   uint64_t place(uint64_t bytes);
-  void write(uint64_t at, std::span<const uint8_t> bytes);
-  void flush();
   std::vector<uint8_t> head(uint64_t table) const;
   std::vector<uint8_t> regions() const;
-  [[noreturn]] void fail(const std::string& what) const;
 
-  std::filesystem::path path_, beside_;
-  int file_ = -1;
   int64_t most_rows_;
   bool page_grows_;
   uint64_t page_size_;
-  uint64_t position_;             // where the next region may begin
-  std::vector<uint8_t> waiting_;  // bytes before waiting_end_, not yet written
-  uint64_t waiting_end_ = 0;
+  std::unique_ptr<AtomicFile> file_;
+  uint64_t position_;  // where the next region may begin
   std::vector<Row> rows_;
 };
 
