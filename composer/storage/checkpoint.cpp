@@ -2,7 +2,6 @@
 
 #include <ATen/Parallel.h>
 #include <torch/version.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,10 +9,12 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string_view>
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/storage/atomic_file.h"
+#include "composer/storage/manifest.h"
 #include "composer/storage/safetensors.h"
 #include "composer/version.h"
 
@@ -23,23 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-constexpr int format_version = 1;
 constexpr const char* optimizer_file = "optimizer-00001-of-00001.safetensors";
 constexpr const char* state_file = "state-00001-of-00001.safetensors";
 constexpr const char* tensor_files[] = {model_file, optimizer_file, state_file};
-
-std::string checksum(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw UserError(path.string() + ": cannot be read");
-  uLong crc = crc32(0, nullptr, 0);
-  std::vector<char> block(1 << 20);
-  while (file.read(block.data(), static_cast<std::streamsize>(block.size())), file.gcount() > 0)
-    crc =
-        crc32(crc, reinterpret_cast<const Bytef*>(block.data()), static_cast<uInt>(file.gcount()));
-  char text[16];
-  std::snprintf(text, sizeof text, "%08lx", crc);
-  return text;
-}
 
 ordered_json to_json(const Timestamp& time) {
   return {{"epoch", time.epoch},
@@ -111,7 +98,7 @@ std::map<std::string, at::Tensor> joined_tensors(const std::map<std::string, Sta
 ordered_json manifest_of(const Checkpoint& checkpoint) {
   ordered_json parts = ordered_json::object();
   for (const auto& [name, state] : checkpoint.parts) parts[name] = to_json(state.values);
-  return {{"format_version", format_version},
+  return {{"format_version", manifest_version},
           {"time", to_json(checkpoint.time)},
           {"evaluated_batch", checkpoint.evaluated_batch},
           {"seed", checkpoint.seed},
@@ -128,39 +115,13 @@ ordered_json manifest_of(const Checkpoint& checkpoint) {
           {"recipe", checkpoint.recipe}};
 }
 
-ordered_json read_manifest(const fs::path& path) {
-  std::ifstream file(path / "manifest.json");
-  if (!file) throw UserError(path.string() + ": is no checkpoint: it has no manifest.json");
-  auto manifest = ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!manifest.is_object() || !manifest.contains("format_version"))
-    throw UserError((path / "manifest.json").string() + ": is damaged");
-  if (manifest["format_version"] != format_version)
-    throw UserError((path / "manifest.json").string() + ": format version " +
-                    manifest["format_version"].dump() + "; this program reads " +
-                    std::to_string(format_version));
-  return manifest;
-}
-
-void verify_files(const fs::path& path, const ordered_json& manifest) {
-  for (const auto& [name, facts] : manifest.at("files").items()) {
-    std::error_code problem;
-    const auto size = fs::file_size(path / name, problem);
-    if (problem) throw UserError((path / name).string() + ": is missing");
-    if (size != facts.at("bytes") || checksum(path / name) != facts.at("crc32"))
-      throw UserError((path / name).string() +
-                      ": is damaged: its checksum differs from the manifest's");
-  }
-}
-
-/// Why the checkpoint cannot be taken; empty for a whole one.
+/// What is damaged about the checkpoint; empty for a whole one. UserError when that cannot be told.
 std::string damage_of(const fs::path& path) {
   try {
     verify_files(path, read_manifest(path));
     return "";
-  } catch (const UserError& damage) {
+  } catch (const DamagedCheckpoint& damage) {
     return damage.what();
-  } catch (const nlohmann::json::exception&) {
-    return (path / "manifest.json").string() + ": is damaged";
   }
 }
 
@@ -171,22 +132,40 @@ fs::path hidden(const fs::path& path, const char* ending) {
   return path.parent_path() / fs::path(".").concat(name.native());
 }
 
-/// The checkpoint folders in `folder`, newest first.
-std::vector<fs::path> checkpoint_folders(const fs::path& folder) {
-  std::vector<std::pair<std::pair<int64_t, int64_t>, fs::path>> found;
-  std::error_code problem;
-  for (const auto& entry : fs::directory_iterator(folder, problem)) {
+constexpr std::string_view set_aside = "damaged-";
+
+struct NamedFolder {
+  int64_t batch, epoch;
+  fs::path path;
+  auto operator<=>(const NamedFolder&) const = default;
+};
+
+/// The checkpoint folders in `folder` whose name is `prefix` and a checkpoint's, newest first. None
+/// where there is no such folder; UserError when it cannot be read.
+std::vector<fs::path> checkpoint_folders(const fs::path& folder, std::string_view prefix = "") {
+  std::vector<NamedFolder> found;
+  if (!fs::exists(folder)) return {};
+  for (const auto& entry : fs::directory_iterator(folder)) {
     long epoch = 0, batch = 0;
     int length = 0;
-    const auto name = entry.path().filename().string();
+    auto name = entry.path().filename().string();
+    if (!name.starts_with(prefix) || entry.is_symlink()) continue;
+    name.erase(0, prefix.size());
     if (std::sscanf(name.c_str(), "ep%ld-ba%ld%n", &epoch, &batch, &length) == 2 &&
-        length == static_cast<int>(name.size()) && !entry.is_symlink())
-      found.push_back({{batch, epoch}, entry.path()});
+        length == static_cast<int>(name.size()))
+      found.push_back({batch, epoch, entry.path()});
   }
   std::sort(found.rbegin(), found.rend());
   std::vector<fs::path> paths;
-  for (auto& [time, path] : found) paths.push_back(std::move(path));
+  for (auto& [batch, epoch, path] : found) paths.push_back(std::move(path));
   return paths;
+}
+
+void put_aside(const fs::path& path, const std::string& damage) {
+  const auto aside = path.parent_path() / fs::path(set_aside).concat(path.filename().native());
+  fs::remove_all(aside);
+  fs::rename(path, aside);
+  log::warn(damage + "; set aside as " + aside.string());
 }
 
 /// What a kill in the middle of a save or a deletion left behind.
@@ -212,9 +191,7 @@ void write_files(const fs::path& path, const Checkpoint& checkpoint) {
   write_safetensors(path / state_file, joined_tensors(checkpoint.parts));
 
   auto manifest = manifest_of(checkpoint);
-  for (const char* name : tensor_files)
-    manifest["files"][name] = {{"bytes", fs::file_size(path / name)},
-                               {"crc32", checksum(path / name)}};
+  for (const char* name : tensor_files) manifest["files"][name] = facts_of(path / name);
   manifest["tensors"] = ordered_json::object();
   const auto index = [&](const auto& tensors, const char* file) {
     for (const auto& [name, tensor] : tensors)
@@ -301,19 +278,35 @@ Checkpoint load_checkpoint(const fs::path& path) try {
   }
   return checkpoint;
 } catch (const nlohmann::json::exception&) {
-  throw UserError((path / "manifest.json").string() + ": is damaged");
+  throw DamagedCheckpoint((path / "manifest.json").string() + ": is damaged");
 }
 
-std::optional<fs::path> newest_checkpoint(const fs::path& folder) {
+std::optional<fs::path> newest_checkpoint(const fs::path& folder) try {
+  constexpr const char* advice = "give another --run_name to start afresh";
+  std::vector<std::pair<fs::path, std::string>> damaged;
   for (const auto& path : checkpoint_folders(folder)) {
-    const auto damage = damage_of(path);
-    if (damage.empty()) return path;
-    const auto aside = folder / fs::path("damaged-").concat(path.filename().native());
-    fs::remove_all(aside);
-    fs::rename(path, aside);
-    log::warn(damage + "; set aside as " + aside.string());
+    try {
+      auto damage = damage_of(path);
+      if (!damage.empty()) {
+        damaged.emplace_back(path, std::move(damage));
+        continue;
+      }
+    } catch (const UserError& problem) {
+      throw UserError("autoresume: a checkpoint cannot be used, and was left as it is: " +
+                      std::string(problem.what()) + "; mend that, or " + advice);
+    }
+    for (const auto& [other, damage] : damaged) put_aside(other, damage);
+    return path;
   }
-  return std::nullopt;
+  for (const auto& path : checkpoint_folders(folder, set_aside))
+    damaged.emplace_back(path, path.string() + ": was set aside as damaged");
+  if (damaged.empty()) return std::nullopt;
+  std::vector<std::string> problems{"autoresume: no checkpoint in " + folder.string() +
+                                    " is whole; bring one back from a copy, or " + advice};
+  for (auto& [path, damage] : damaged) problems.push_back(std::move(damage));
+  throw UserError(problems);
+} catch (const fs::filesystem_error& failure) {
+  throw UserError("autoresume: " + folder.string() + ": " + failure.code().message());
 }
 
 std::string describe_checkpoint(const fs::path& path) {

@@ -51,8 +51,10 @@ void keep_newest_checkpoints(const std::filesystem::path& folder, int64_t count)
 /// checksum.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
-/// The newest whole checkpoint in `folder`. Damaged ones that are newer are renamed to
-/// damaged-<name>, with a warning.
+/// The newest whole checkpoint in `folder`; nothing when there is none of any kind. Damaged ones
+/// that are newer (a file is missing or fails its checksum) are renamed to damaged-<name>, with a
+/// warning. UserError, and nothing changed, when a newer one is of another format version or cannot
+/// be read, and when none is whole.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
 
 /// The manifest and the tensors (name, shape) as text for people, for `composer

@@ -9,6 +9,7 @@
 #include "tests/composer/temporary_folder.h"
 
 using namespace composer;
+using Catch::Contains;
 namespace fs = std::filesystem;
 
 namespace {
@@ -95,8 +96,57 @@ TEST_CASE("damage is found by checksum, and the newest whole checkpoint is taken
   std::ofstream(first / "manifest.json") << "{\"format_version\": 1";
   CHECK_THROWS_AS(load_checkpoint(first), UserError);
   std::ofstream(first / "manifest.json") << "{\"format_version\": 99}";
-  CHECK_THROWS_WITH(load_checkpoint(first), Catch::Contains("format version 99"));
+  CHECK_THROWS_WITH(load_checkpoint(first), Contains("format version 99"));
+}
+
+TEST_CASE("a checkpoint that cannot be used stops a resumption and stays as it is",
+          "[checkpoint]") {
+  const TemporaryFolder folder;
+  const auto first = save_checkpoint(folder.path(), example(0, 3)),
+             second = save_checkpoint(folder.path(), example(1, 10)),
+             third = save_checkpoint(folder.path(), example(2, 17));
+  damage(third / "model-00001-of-00001.safetensors");
+  const auto refused = [&](const std::string& reason) {
+    CHECK_THROWS_WITH(newest_checkpoint(folder.path()),
+                      Contains("cannot be used") && Contains(second.string()) && Contains(reason) &&
+                          Contains("--run_name"));
+    for (const auto& path : {first, second, third}) CHECK(fs::exists(path));
+  };
+  const auto file = second / "optimizer-00001-of-00001.safetensors";
+  fs::rename(file, second / "kept");
+  fs::create_directory(file);  // open() and read() fail as they do on a bad disk
+  refused("cannot be read: Is a directory");
+  fs::remove(file);
+  fs::rename(second / "kept", file);
+
+  fs::rename(second / "manifest.json", second / "kept");
+  std::ofstream(second / "manifest.json") << "{\"format_version\": 2}";
+  refused("format version 2; this program reads 1");
+  fs::rename(second / "kept", second / "manifest.json");
+
+  CHECK(newest_checkpoint(folder.path()) == second);
+  CHECK(fs::exists(folder.path() / "damaged-ep2-ba17"));
+}
+
+TEST_CASE("where no checkpoint is whole a run neither resumes nor starts afresh", "[checkpoint]") {
+  const TemporaryFolder folder;
+  CHECK_FALSE(newest_checkpoint(folder / "none"));
   CHECK_FALSE(newest_checkpoint(folder.path()));
+  const auto first = save_checkpoint(folder.path(), example(0, 3)),
+             second = save_checkpoint(folder.path(), example(1, 10));
+  fs::remove(first / "manifest.json");
+  fs::remove(second / "state-00001-of-00001.safetensors");
+  for (int round = 0; round < 2; ++round)
+    CHECK_THROWS_WITH(newest_checkpoint(folder.path()),
+                      Contains("no checkpoint in " + folder.path().string() + " is whole") &&
+                          Contains(first.string() + ": is no checkpoint") &&
+                          Contains("state-00001-of-00001.safetensors: is missing"));
+  CHECK(fs::exists(first));
+  CHECK(fs::exists(second));
+  fs::rename(first, folder.path() / "damaged-ep0-ba3");
+  fs::remove_all(second);
+  CHECK_THROWS_WITH(newest_checkpoint(folder.path()), Contains("was set aside as damaged"));
+  CHECK_THROWS_AS(newest_checkpoint(folder.write("file", "")), UserError);
 }
 
 TEST_CASE(

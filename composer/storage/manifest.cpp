@@ -1,0 +1,83 @@
+#include "composer/storage/manifest.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+/// Hands on the file's bytes, block by block.
+template <class Receive>
+void read_blocks(const fs::path& path, Receive&& receive) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  int error = file < 0 ? errno : 0;
+  std::vector<uint8_t> block(1 << 20);
+  while (error == 0) {
+    const ssize_t bytes = ::read(file, block.data(), block.size());
+    if (bytes == 0) break;
+    if (bytes > 0)
+      receive(std::span<const uint8_t>(block.data(), static_cast<size_t>(bytes)));
+    else if (errno != EINTR)
+      error = errno;
+  }
+  if (file >= 0) ::close(file);
+  if (error == 0) return;
+  if (error == ENOENT || error == ENOTDIR) throw DamagedCheckpoint(path.string() + ": is missing");
+  throw UserError(path.string() + ": cannot be read: " + std::strerror(error));
+}
+
+}  // namespace
+
+ordered_json facts_of(const fs::path& file) {
+  uint64_t size = 0;
+  uLong crc = crc32(0, nullptr, 0);
+  read_blocks(file, [&](std::span<const uint8_t> bytes) {
+    size += bytes.size();
+    crc = crc32(crc, bytes.data(), static_cast<uInt>(bytes.size()));
+  });
+  char text[16];
+  std::snprintf(text, sizeof text, "%08lx", crc);
+  return {{"bytes", size}, {"crc32", text}};
+}
+
+ordered_json read_manifest(const fs::path& checkpoint) {
+  const auto path = checkpoint / "manifest.json";
+  std::string text;
+  try {
+    read_blocks(path, [&](auto bytes) { text.append(bytes.begin(), bytes.end()); });
+  } catch (const DamagedCheckpoint&) {
+    throw DamagedCheckpoint(checkpoint.string() + ": is no checkpoint: it has no manifest.json");
+  }
+  auto manifest = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!manifest.is_object() || !manifest.contains("format_version"))
+    throw DamagedCheckpoint(path.string() + ": is damaged");
+  if (manifest["format_version"] != manifest_version)
+    throw UserError(path.string() + ": format version " + manifest["format_version"].dump() +
+                    "; this program reads " + std::to_string(manifest_version));
+  return manifest;
+}
+
+void verify_files(const fs::path& checkpoint, const ordered_json& manifest) try {
+  for (const auto& [name, facts] : manifest.at("files").items()) {
+    const auto found = facts_of(checkpoint / name);
+    for (const char* key : {"bytes", "crc32"})
+      if (found.at(key) != facts.at(key))
+        throw DamagedCheckpoint((checkpoint / name).string() +
+                                ": is damaged: its checksum differs from the manifest's");
+  }
+} catch (const nlohmann::json::exception&) {
+  throw DamagedCheckpoint((checkpoint / "manifest.json").string() + ": is damaged");
+}
+
+}  // namespace composer

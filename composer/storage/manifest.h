@@ -1,0 +1,31 @@
+// A checkpoint's manifest.json: what its files hold, their sizes and checksums.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "composer/error.h"
+
+namespace composer {
+
+/// A file of the checkpoint is missing, cut off or altered. What cannot be taken for another reason
+/// (another format version, a file that cannot be read) is a plain UserError.
+class DamagedCheckpoint : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+inline constexpr int manifest_version = 1;
+
+/// The manifest of the checkpoint in the folder `checkpoint`.
+nlohmann::ordered_json read_manifest(const std::filesystem::path& checkpoint);
+
+/// Reads all files that the manifest names. Throws when one is not as it says.
+void verify_files(const std::filesystem::path& checkpoint, const nlohmann::ordered_json& manifest);
+
+/// {"bytes": ..., "crc32": ...} of a file, as the manifest has it.
+nlohmann::ordered_json facts_of(const std::filesystem::path& file);
+
+}  // namespace composer
