@@ -1,6 +1,9 @@
 // What the loop needs of a network.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "composer/batch.h"
 #include "composer/network/layer.h"
 #include "composer/network/loss.h"
@@ -17,6 +20,15 @@ class Model : public Block {
   virtual at::Tensor loss(const at::Tensor& logits, const Target& target, Over over = Over::batch);
 
   virtual int64_t num_classes() const = 0;
+
+  /// Parameters whose names fit a pattern (composer/name_pattern.h) get no gradient. Layers that
+  /// are frozen whole keep their running statistics too: they stay in evaluation mode. Returns how
+  /// many parameters there are now without gradient. UserError for a pattern that fits none.
+  int64_t freeze(const std::vector<std::string>& patterns);
+  void train(bool on = true) override;
+
+ private:
+  std::vector<torch::nn::Module*> frozen_;  ///< layers of this network with running statistics
 };
 
 }  // namespace composer

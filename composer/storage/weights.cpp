@@ -4,8 +4,11 @@
 #include <c10/util/StringUtil.h>
 
 #include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/name_pattern.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/torch_file.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -51,6 +54,23 @@ TensorMap model_tensors(const torch::nn::Module& model) {
   return tensors;
 }
 
+std::vector<std::string> not_finite(const TensorMap& tensors) {
+  const at::NoGradGuard no_grad;
+  std::vector<std::string> names;
+  std::vector<at::Tensor> finite;
+  for (const auto& [name, tensor] : tensors) {
+    if (!tensor.is_floating_point() || tensor.numel() == 0) continue;
+    names.push_back(name);
+    finite.push_back(tensor.isfinite().all());
+  }
+  if (names.empty()) return {};
+  const auto all = at::stack(finite).cpu();
+  std::vector<std::string> bad;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (!all.const_data_ptr<bool>()[i]) bad.push_back(names[i]);
+  return bad;
+}
+
 TensorMap read_weights(const std::filesystem::path& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
@@ -67,31 +87,51 @@ TensorMap read_weights(const std::filesystem::path& path) {
   return tensors;
 }
 
-void assign_weights(Model& model, const TensorMap& tensors, const std::string& source) {
+Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::string& source,
+                        const LoadRules& rules) {
   NameList missing, unexpected, misshaped;
   std::string hint;
+  std::vector<std::string> problems;
+  Unloaded unloaded;
   auto targets = model_tensors(model);
+  for (const auto& pattern : rules.ignore) {
+    const auto meant = [&](const auto& item) { return fits(item.first, pattern); };
+    if (std::ranges::none_of(targets, meant) && std::ranges::none_of(tensors, meant))
+      problems.push_back("load_ignore: '" + pattern + "' fits no tensor of the model or of " +
+                         source + "; the model's are named like " + targets.begin()->first);
+  }
   for (const auto& [name, target] : targets) {
     const auto found = tensors.find(name);
-    if (found == tensors.end()) {
-      if (!name.ends_with("num_batches_tracked")) missing.add(name);
+    if (fits_any(name, rules.ignore)) {
+      unloaded.fresh.push_back(name);
+    } else if (found == tensors.end()) {
+      if (name.ends_with("num_batches_tracked")) continue;
+      rules.strict ? missing.add(name) : unloaded.fresh.push_back(name);
     } else if (found->second.sizes() != target.sizes()) {
       misshaped.add(name + ": " + c10::str(found->second.sizes()) + " in the file, " +
                     c10::str(target.sizes()) + " in the model");
       if (target.dim() == 2 && found->second.dim() == 2 && target.size(0) == model.num_classes())
-        hint = "; was it trained with num_classes " + std::to_string(found->second.size(0)) + "?";
+        hint = "; was it trained with num_classes " + std::to_string(found->second.size(0)) +
+               "? --load_ignore '" + name.substr(0, name.rfind('.')) +
+               ".*' starts with a new last layer";
     }
   }
-  for (const auto& [name, tensor] : tensors)
-    if (!targets.contains(name)) unexpected.add(name);
+  for (const auto& [name, tensor] : tensors) {
+    if (targets.contains(name) && !fits_any(name, rules.ignore)) continue;
+    if (rules.strict && !fits_any(name, rules.ignore))
+      unexpected.add(name);
+    else
+      unloaded.left_over.push_back(name);
+  }
 
-  std::vector<std::string> problems;
   const auto report = [&](const std::string& what, const NameList& names) {
     if (!names.empty()) problems.push_back(source + ": " + what + ": " + names.str());
   };
   report("tensors that the model has and the file lacks", missing);
   report("tensors that the file has and the model lacks", unexpected);
   report("tensors of another shape", misshaped);
+  if (unloaded.fresh.size() == targets.size())
+    problems.push_back(source + ": nothing of it would be loaded");
   if (!problems.empty()) {
     problems.back() += hint.empty() ? "; do model_name and the algorithms fit the file?" : hint;
     throw UserError(problems);
@@ -99,16 +139,23 @@ void assign_weights(Model& model, const TensorMap& tensors, const std::string& s
 
   const at::NoGradGuard no_grad;
   for (auto& [name, target] : targets) {
+    if (std::ranges::binary_search(unloaded.fresh, name)) continue;
     const auto found = tensors.find(name);
     if (found == tensors.end())
       target.zero_();
     else
       target.copy_(found->second);
   }
+  return unloaded;
 }
 
-void load_weights(Model& model, const std::filesystem::path& path) {
-  assign_weights(model, read_weights(path), path.string());
+void load_weights(Model& model, const std::filesystem::path& path, const LoadRules& rules) {
+  const auto unloaded = assign_weights(model, read_weights(path), path.string(), rules);
+  const auto list = [&](const std::string& what, const std::vector<std::string>& names) {
+    if (!names.empty()) log::info(path.string() + ": " + what + ": " + joined(names));
+  };
+  list("not taken from it, stays fresh", unloaded.fresh);
+  list("left over", unloaded.left_over);
 }
 
 }  // namespace composer

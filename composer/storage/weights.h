@@ -12,17 +12,33 @@ namespace composer {
 /// model.
 TensorMap model_tensors(const torch::nn::Module& model);
 
+/// Names of the floating-point tensors that hold NaN or an infinity. Waits for the device, once.
+std::vector<std::string> not_finite(const TensorMap& tensors);
+
 /// Tensors from a .safetensors file, a PyTorch file (.pth, .pt), or a checkpoint folder. Prefixes
 /// that wrappers put before every name ("module.", "_orig_mod.") are taken off. UserError as by the
 /// readers.
 TensorMap read_weights(const std::filesystem::path& path);
 
-/// Copies `tensors` into the parameters and buffers of the same names, converting type and device.
-/// Throws UserError listing missing, unexpected and mis-shaped names, before anything is changed; a
-/// missing num_batches_tracked is taken as 0. source: for messages.
-void assign_weights(Model& model, const TensorMap& tensors, const std::string& source);
+/// Which tensors a model takes from a file.
+struct LoadRules {
+  std::vector<std::string> ignore{};  ///< patterns (composer/name_pattern.h) of names left out
+  bool strict = true;                 ///< what the model or the file lacks is an error
+};
 
-/// read_weights and assign_weights.
-void load_weights(Model& model, const std::filesystem::path& path);
+/// What was not copied, by name, in order.
+struct Unloaded {
+  std::vector<std::string> fresh;      ///< of the model: as they were
+  std::vector<std::string> left_over;  ///< of the file
+};
+
+/// Copies `tensors` into the parameters and buffers of the same names, converting type and device.
+/// Throws UserError listing missing, unexpected and mis-shaped names and patterns that fit nothing,
+/// before anything is changed; a missing num_batches_tracked is taken as 0. source: for messages.
+Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::string& source,
+                        const LoadRules& rules = {});
+
+/// read_weights and assign_weights; the log lists what was not copied.
+void load_weights(Model& model, const std::filesystem::path& path, const LoadRules& rules = {});
 
 }  // namespace composer
