@@ -43,6 +43,8 @@ void add_builtin_core(Registry& registry) {
 
   registry.callbacks.add<SpeedMonitor>("speed_monitor", "images a second, and seconds of training");
   registry.callbacks.add<LrMonitor>("lr_monitor", "the learning rate of each batch");
+  registry.callbacks.add<EarlyStopper>("early_stopper",
+                                       "ends the run when a metric has stopped improving");
   registry.callbacks.add<CheckpointSaver>(
       "checkpoint_saver", "a checkpoint every so often, beside the recipe's save_interval");
 }

@@ -1,9 +1,15 @@
 #include "composer/callbacks.h"
 
+#include <map>
+
 #include "composer/clock.h"
+#include "composer/error.h"
+#include "composer/logging/log.h"
 #include "composer/logging/logger.h"
+#include "composer/network/metrics.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/state.h"
+#include "composer/text.h"
 
 namespace composer {
 
@@ -58,6 +64,67 @@ void CheckpointSaver::batch_checkpoint(const State& state, Logger&, RunControl& 
 
 void CheckpointSaver::epoch_checkpoint(const State& state, Logger&, RunControl& control) {
   if (state.schedule.due(params_.save_interval, state.time, true)) control.request_checkpoint();
+}
+
+std::string EarlyStopper::Params::check() const {
+  std::string problems = check_interval("patience", patience);
+  if (!monitor.starts_with("metrics/eval/"))
+    problems +=
+        "monitor: must be a metric of the evaluation, for instance metrics/eval/Accuracy, " +
+        ("not '" + monitor) + "'\n";
+  return problems;
+}
+
+void EarlyStopper::eval_end(const State& state, Logger&, RunControl& control) {
+  if (state.eval_metrics.empty()) return;  // a signal ended the evaluation
+  const auto found = state.eval_metrics.find(params_.monitor);
+  if (found == state.eval_metrics.end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : state.eval_metrics) names.push_back(name);
+    throw UserError("callbacks.early_stopper.monitor: there is no " + params_.monitor +
+                    "; the evaluation gives " + joined(names));
+  }
+  const double value = found->second;
+  if (!best_ || improves(params_.monitor, value, best_->value, params_.min_delta)) {
+    best_ = {value, state.time};
+    return;
+  }
+  const auto amount = [&](const Timestamp& time) {
+    const auto unit = params_.patience.unit;
+    return unit == TimeUnit::epoch   ? time.epoch
+           : unit == TimeUnit::batch ? time.batch
+                                     : time.sample;
+  };
+  if (static_cast<double>(amount(state.time) - amount(best_->time)) >= params_.patience.value)
+    control.request_stop("early_stopper: " + params_.monitor + " has not improved for " +
+                         params_.patience.str() + " (" + std::to_string(value) + ", best " +
+                         std::to_string(best_->value) + " at batch " +
+                         std::to_string(best_->time.batch) + ")");
+}
+
+void EarlyStopper::fit_end(const State&, Logger&, RunControl&) {
+  if (!best_) log::warn("callbacks.early_stopper: had no effect: the run has had no evaluation");
+}
+
+StateDict EarlyStopper::state_dict() const {
+  if (!best_) return {};
+  return {{},
+          {{"best", best_->value},
+           {"epoch", best_->time.epoch},
+           {"batch", best_->time.batch},
+           {"sample", best_->time.sample}}};
+}
+
+void EarlyStopper::load_state_dict(const StateDict& state) {
+  const auto* value = state.find<double>("best");
+  if (value == nullptr) return;
+  best_ = {*value, {}};
+  const auto take = [&](const char* name, int64_t& count) {
+    if (const auto* kept = state.find<int64_t>(name)) count = *kept;
+  };
+  take("epoch", best_->time.epoch);
+  take("batch", best_->time.batch);
+  take("sample", best_->time.sample);
 }
 
 }  // namespace composer

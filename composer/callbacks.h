@@ -2,6 +2,8 @@
 #pragma once
 
 #include <deque>
+#include <optional>
+#include <string>
 
 #include "composer/algorithm.h"
 #include "composer/recipe/params.h"
@@ -67,6 +69,37 @@ class CheckpointSaver : public Callback {
 
  private:
   Params params_;
+};
+
+/// Ends the run once a metric of the evaluation has not improved for `patience`.
+class EarlyStopper : public Callback {
+ public:
+  struct Params {
+    std::string monitor = "metrics/eval/Accuracy";
+    double min_delta = 0;
+    Time patience{1, TimeUnit::epoch};
+    void fields(auto&& f) {
+      f("monitor", monitor, "metric of the evaluation; of losses the smaller is the better");
+      f("min_delta", min_delta, "what counts as an improvement is more than this", at_least(0));
+      f("patience", patience, "how long without improvement, in ep, ba or sp", above(0));
+    }
+    std::string check() const;
+  };
+  explicit EarlyStopper(Params params) : params_(std::move(params)) {}
+
+  void eval_end(const State& state, Logger& logger, RunControl& control) override;
+  void fit_end(const State& state, Logger& logger, RunControl& control) override;
+
+  StateDict state_dict() const override;
+  void load_state_dict(const StateDict& state) override;
+
+ private:
+  Params params_;
+  struct Best {
+    double value;
+    Timestamp time;
+  };
+  std::optional<Best> best_;
 };
 
 }  // namespace composer

@@ -50,7 +50,10 @@ Evaluator::Metrics Evaluator::run() {
   Metrics values;
   if (received_signal() == 0) {
     values = metrics.compute();
-    for (const auto& [name, value] : values) state_.logger->log("metrics/eval/" + name, value);
+    for (const auto& [name, value] : values) {
+      state_.eval_metrics["metrics/eval/" + name] = value;
+      state_.logger->log("metrics/eval/" + name, value);
+    }
     evaluated_batch_ = state_.time.batch;
   }
   engine_.run(Event::eval_end, state_);

@@ -23,6 +23,8 @@ class Evaluator {
   /// Refers to `state` and `engine`.
   Evaluator(State& state, Engine& engine, std::shared_ptr<Loader> loader, Time interval);
 
+  bool has_data() const { return loader_ != nullptr; }
+
   /// Whether an evaluation belongs here: after a batch, or after an epoch's end. last: nothing is
   /// trained after it.
   bool due(bool epoch_end, bool last) const;

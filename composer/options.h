@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "composer/recipe/params.h"
 #include "composer/time.h"
@@ -67,6 +68,11 @@ struct TrainerOptions {
   std::string load_path;  ///< empty: start afresh
   bool load_weights_only = false;
   bool autoresume = false;
+  std::vector<std::string> load_ignore;
+  bool load_strict = true;
+  std::vector<std::string> freeze;
+  std::string on_nan = "stop";
+  std::string save_best;  ///< empty: none
   bool progress_bar = true;
 
   void fields(auto&& f) {
@@ -104,6 +110,21 @@ struct TrainerOptions {
       "older ones are deleted; -1 = keep all", at_least(1).or_exactly(-1));
     f("load_path", load_path, "checkpoint folder, .safetensors or .pth file to start from");
     f("load_weights_only", load_weights_only, "take the weights from load_path and nothing else");
+    f("load_ignore", load_ignore,
+      "patterns (* and ?) of tensors that are not taken from load_path and stay fresh, for "
+      "instance "
+      "'fc.*'");
+    f("load_strict", load_strict,
+      "false: tensors that the model or load_path lacks are listed, not an error");
+    f("freeze", freeze,
+      "patterns (* and ?) of parameters that are not trained, for instance 'layer1.*'; batch norms "
+      "that are frozen whole keep their statistics");
+    f("on_nan", on_nan,
+      "a loss that is not finite ends the run (stop), or is reported once (ignore)",
+      one_of("stop", "ignore"));
+    f("save_best", save_best,
+      "metric of the evaluation whose best checkpoint is kept as checkpoints/best, for instance "
+      "metrics/eval/Accuracy");
     f("autoresume", autoresume, "go on from the newest checkpoint of run_name, if there is one");
     f("progress_bar", progress_bar, "show one");
   }
@@ -126,6 +147,15 @@ struct TrainerOptions {
       problems += "grad_accum: must be at most train_batch_size (" +
                   std::to_string(train_batch_size) + "), not " + std::to_string(grad_accum) + "\n";
     if (load_weights_only && load_path.empty()) problems += "load_weights_only: needs load_path\n";
+    if (!load_ignore.empty() && load_path.empty()) problems += "load_ignore: needs load_path\n";
+    if (!load_strict && load_path.empty()) problems += "load_strict: needs load_path\n";
+    if (!save_best.empty() && !save_best.starts_with("metrics/eval/"))
+      problems +=
+          "save_best: must be a metric of the evaluation, for instance "
+          "metrics/eval/Accuracy, not '" +
+          save_best + "'\n";
+    if (!save_best.empty() && eval_interval.value == 0)
+      problems += "save_best: needs evaluations, but eval_interval is 0\n";
     if (run_name.find('/') != std::string::npos || run_name == "." || run_name == "..")
       problems += "run_name: must be the name of a folder, not the path '" + run_name + "'\n";
     return problems;

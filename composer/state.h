@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -28,6 +29,9 @@ struct State {
   at::Tensor outputs;        ///< of the last forward pass
   at::Tensor loss;  ///< of the last microbatch, weighted by its share of the batch; writable at
                     ///< before_backward
+
+  std::map<std::string, double>
+      eval_metrics;  ///< of the last evaluation, from before its eval_end on: "metrics/eval/..."
 
   Timestamp time;
   Schedule schedule;  ///< the run's length; its max_duration may be changed to stop early

@@ -3,18 +3,25 @@
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/record_function.h>
 
+#include <cmath>
+
 #include "composer/callbacks.h"
 #include "composer/device.h"
 #include "composer/error.h"
 #include "composer/feed.h"
 #include "composer/interrupt.h"
 #include "composer/logging/log.h"
+#include "composer/network/metrics.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
 
 /// Logged values of so many batches are written whatever log_interval says.
-constexpr int64_t most_unwritten_batches = 1000;
+constexpr int64_t most_unwritten_batches = 100;
+
+/// Batches in a row that loss scaling may need to find its scale.
+constexpr int64_t scale_searches = 50;
 
 Schedule schedule_of(const TrainerOptions& options, const Loader* loader) {
   Schedule schedule;
@@ -58,6 +65,7 @@ void Trainer::prepare() {
   state_.precision = resolve_precision(options_.precision, state_.device);
   set_deterministic(options_.deterministic_mode);
   step_.emplace(state_, engine_, options_.grad_clip_norm);
+  check_save_best();
   if (train_loader_)
     for (const auto& warning : check(schedulers_, schedule_, options_.scale_schedule_ratio))
       log::warn(warning);
@@ -65,10 +73,25 @@ void Trainer::prepare() {
   // Surgery may not see the optimizer: it is attached to what surgery leaves.
   auto optimizer = std::exchange(state_.optimizer, nullptr);
   engine_.run(Event::init, state_);
+  if (!options_.freeze.empty()) {
+    const auto frozen = state_.model->freeze(options_.freeze);
+    log::info("freeze: " + std::to_string(frozen) + " of " +
+              std::to_string(state_.model->parameters().size()) + " parameters are not trained");
+  }
   state_.model->to(state_.device);
   state_.optimizer = std::move(optimizer);
   if (state_.optimizer) state_.optimizer->attach(*state_.model);
   restore();
+}
+
+void Trainer::check_save_best() const {
+  if (options_.save_best.empty() || !train_loader_) return;
+  if (!evaluator_.has_data()) throw UserError("save_best: needs a val_dataset to evaluate on");
+  auto names = ClassificationMetrics::names(state_.model->num_classes());
+  for (auto& name : names) name = "metrics/eval/" + name;
+  if (std::ranges::find(names, options_.save_best) == names.end())
+    throw UserError("save_best: there is no " + options_.save_best + "; the evaluation gives " +
+                    joined(names));
 }
 
 Summary Trainer::fit() {
@@ -77,6 +100,8 @@ Summary Trainer::fit() {
   add<CheckpointSaver>("save_interval", CheckpointSaver::Params{options_.save_interval});
   if (folder_.kept()) logger_.add(std::make_shared<JsonlSink>());
   logger_.add(std::make_shared<ConsoleSink>(options_.progress_bar));
+  loss_guard_ = std::make_shared<LossGuard>(step_->scaler().enabled() ? scale_searches : 0);
+  logger_.add(loss_guard_);
   logger_.open({folder_.path(), folder_.run_name(), state_.schedule, state_.time,
                 evaluator_.evaluated_batch() == state_.time.batch});
   const InterruptGuard guard;
@@ -121,7 +146,10 @@ void Trainer::train() {
     engine_.run(Event::fit_end, state_);
     logger_.commit("epoch", state_.time);
   }
-  save();
+  const auto changes_at_the_end = [](const auto& algorithm) {
+    return algorithm.events[static_cast<size_t>(Event::fit_end)];
+  };
+  save(received_signal() == 0 && std::ranges::any_of(engine_.algorithms(), changes_at_the_end));
   wait_for_device();
   state_.time.seconds = clock_.seconds();
 }
@@ -196,12 +224,26 @@ void Trainer::train_batch(Batch batch) {
   state_.time.seconds = clock_.seconds();
   state_.time.next_batch(samples);
   schedule_learning_rate();
-  const bool write = state_.schedule.due(options_.log_interval, state_.time, false) ||
-                     state_.time.batch % most_unwritten_batches == 0;
-  if (write) logger_.log("metrics/train/Accuracy", step_->accuracy().value());
+  const bool due = state_.schedule.due(options_.log_interval, state_.time, false);
+  if (due) logger_.log("metrics/train/Accuracy", step_->accuracy().value());
   engine_.run(Event::batch_end, state_);
   logger_.commit("batch", state_.time);
-  if (write) logger_.write();
+  if (due || state_.time.batch % most_unwritten_batches == 0) logger_.write();
+  check_loss();
+}
+
+void Trainer::check_loss() {
+  const auto bad = loss_guard_->take();
+  if (!bad) return;
+  const auto what = std::string("the loss is ") + (std::isnan(bad->loss) ? "NaN" : "infinite") +
+                    " at batch " + std::to_string(bad->time.batch) + " (epoch " +
+                    std::to_string(bad->time.epoch + 1) + ")";
+  if (options_.on_nan == "ignore") return log::warn(what + "; on_nan: ignore goes on");
+  throw RunError(
+      what + ": training cannot recover. Try a lower learning rate (it is " +
+      std::to_string(state_.optimizer->lr()) +
+      " now), a longer warm-up, --grad_clip_norm 1 or --precision fp32. Checkpoints hold finite "
+      "weights only. --on_nan ignore would go on");
 }
 
 void Trainer::end_epoch() {
@@ -222,7 +264,9 @@ void Trainer::schedule_learning_rate() {
 }
 
 void Trainer::evaluate_if_due(bool epoch_end) {
-  if (evaluator_.due(epoch_end, received_signal() == 0 && stopping())) run_evaluation();
+  if (!evaluator_.due(epoch_end, received_signal() == 0 && stopping())) return;
+  run_evaluation();
+  save_if_best();
 }
 
 Trainer::Metrics Trainer::run_evaluation() {

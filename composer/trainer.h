@@ -13,6 +13,7 @@
 #include "composer/evaluator.h"
 #include "composer/loader.h"
 #include "composer/logging/logger.h"
+#include "composer/logging/loss_guard.h"
 #include "composer/logging/sinks.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/optimization/scheduler.h"
@@ -76,6 +77,7 @@ class Trainer {
   const RunFolder& folder() const { return folder_; }
 
  private:
+  void check_save_best() const;
   void train();
   void train_epoch();
   void train_batch(Batch batch);
@@ -85,6 +87,7 @@ class Trainer {
   Metrics run_evaluation();
   void evaluate_if_due(bool epoch_end);
   bool stopping();
+  void check_loss();
   /// What is queued belongs to training, not to what comes next.
   void wait_for_device();
   Summary summarize(const std::string& status);
@@ -97,7 +100,10 @@ class Trainer {
   void check_epochs(const std::filesystem::path& path, const Checkpoint& checkpoint) const;
   Checkpoint snapshot();
   void save_if_asked();
-  void save();
+  /// replace: also where this batch has been saved already.
+  void save(bool replace = false);
+  /// After an evaluation.
+  void save_if_best();
 
   TrainerOptions options_;
   RunFolder folder_;
@@ -111,11 +117,13 @@ class Trainer {
   Engine engine_;
   Logger logger_;
   std::shared_ptr<SummarySink> summary_sink_;
+  std::shared_ptr<LossGuard> loss_guard_;  ///< from fit() on
   Evaluator evaluator_;
   std::optional<TrainStep> step_;  ///< from prepare() on
   RunClock clock_;
   bool prepared_ = false;
   int64_t saved_batch_ = -1;
+  BestMetric best_;  ///< of save_best
 };
 
 }  // namespace composer

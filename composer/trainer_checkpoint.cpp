@@ -21,7 +21,13 @@ void Trainer::restore() {
   if (path.empty()) return;
   if (!fs::exists(path)) throw UserError("load_path: " + path.string() + " does not exist");
   if (!everything && (state_.optimizer || !fs::is_directory(path)))
-    return load_weights(*state_.model, path);
+    return load_weights(*state_.model, path, {options_.load_ignore, options_.load_strict});
+  if (everything && (!options_.load_ignore.empty() || !options_.load_strict))
+    throw UserError(
+        "load_ignore, load_strict: need load_weights_only true (or a file of weights): a "
+        "resumption "
+        "takes everything of " +
+        path.string());
 
   auto checkpoint = load_checkpoint(path);
   assign_weights(*state_.model, checkpoint.model, path.string());
@@ -65,6 +71,7 @@ std::vector<std::pair<std::string, Stateful*>> Trainer::checkpoint_parts() {
     parts.emplace_back("callbacks." + callback.name, callback.component.get());
   parts.emplace_back("scaler", &step_->scaler());
   parts.emplace_back("train_metrics", &step_->accuracy());
+  parts.emplace_back("save_best", &best_);
   return parts;
 }
 
@@ -121,14 +128,33 @@ void Trainer::save_if_asked() {
   if (engine_.control().take_checkpoint_request()) save();
 }
 
-void Trainer::save() {
-  if (saved_batch_ == state_.time.batch || !folder_.kept()) return;
+void Trainer::save(bool replace) {
+  if ((saved_batch_ == state_.time.batch && !replace) || !folder_.kept()) return;
   wait_for_device();
   logger_.flush();
+  check_loss();
+  if (const auto names = not_finite(model_tensors(*state_.model)); !names.empty()) {
+    const auto problem =
+        "weights are not finite (" + names.front() +
+        (names.size() > 1 ? " and " + std::to_string(names.size() - 1) + " more" : "") +
+        ") at batch " + std::to_string(state_.time.batch) + ": no checkpoint is made of them";
+    if (options_.on_nan == "stop") throw RunError(problem);
+    return log::warn(problem);
+  }
   state_.time.seconds = clock_.seconds();
-  save_checkpoint(folder_.checkpoints(), snapshot());
+  save_checkpoint(folder_.checkpoints(), snapshot(), replace);
   keep_newest_checkpoints(folder_.checkpoints(), options_.save_num_checkpoints_to_keep);
   saved_batch_ = state_.time.batch;
+}
+
+void Trainer::save_if_best() {
+  const auto found = state_.eval_metrics.find(options_.save_best);
+  if (found == state_.eval_metrics.end() || evaluator_.evaluated_batch() != state_.time.batch)
+    return;
+  if (!best_.take(options_.save_best, found->second)) return;
+  save();
+  if (saved_batch_ == state_.time.batch)
+    mark_best_checkpoint(folder_.checkpoints(), checkpoint_name(state_.time));
 }
 
 }  // namespace composer

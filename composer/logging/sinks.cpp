@@ -2,12 +2,13 @@
 
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "composer/clock.h"
 #include "composer/error.h"
+#include "composer/logging/json_number.h"
+#include "composer/network/metrics.h"
 #include "composer/storage/atomic_file.h"
 
 namespace composer {
@@ -21,17 +22,12 @@ std::string format(const char* pattern, Args... args) {
 }
 
 /// Whether a line of metrics.jsonl belongs to the part of the run that a resumption keeps.
-bool is_kept(const nlohmann::json& entry, const RunInfo& info) {
+bool is_kept(const nlohmann::ordered_json& entry, const RunInfo& info) {
   if (!entry.is_object()) return false;
   const auto batch = entry.value("batch", int64_t{0});
   const bool repeated =
       !info.start_evaluated && batch == info.start.batch && entry.value("event", "") == "eval";
   return batch <= info.start.batch && !repeated;
-}
-
-/// Whether a smaller value is a better one.
-bool smaller_is_better(const std::string& metric) {
-  return metric.starts_with("loss") || metric.find("Entropy") != std::string::npos;
 }
 
 }  // namespace
@@ -42,7 +38,7 @@ void JsonlSink::open(const RunInfo& info) {
   if (info.start.batch > 0) {
     std::ifstream before(path_);
     for (std::string line; std::getline(before, line);) {
-      const auto entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+      const auto entry = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
       if (is_kept(entry, info)) kept += line + "\n";
     }
     write_whole(path_, kept);
@@ -57,12 +53,7 @@ void JsonlSink::write(const Record& record) {
                               {"batch", record.time.batch},
                               {"sample", record.time.sample},
                               {"seconds", record.time.seconds}};
-  for (const auto& [name, value] : record.values) {
-    if (std::isfinite(value))
-      line[name] = value;
-    else
-      line[name] = std::isnan(value) ? "NaN" : value > 0 ? "Infinity" : "-Infinity";
-  }
+  for (const auto& [name, value] : record.values) line[name] = json_number(value);
   file_ << line.dump() << '\n';
   if (record.event != "batch") file_.flush();
   if (!file_) throw RunError(path_.string() + ": cannot be written (disk full?)");
@@ -151,27 +142,26 @@ void SummarySink::open(const RunInfo& info) {
   if (info.start.batch == 0) return;
   std::ifstream before(info.folder / "metrics.jsonl");
   for (std::string line; std::getline(before, line);) {
-    const auto entry = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const auto entry = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!is_kept(entry, info)) continue;
     for (const auto& [name, value] : entry.items())
       if (name.find('/') != std::string::npos || name == "lr")
-        take(entry.value("event", ""), name,
-             value.is_number() ? value.get<double>() : std::nan(""));
+        take(entry.value("event", ""), entry.value("batch", int64_t{0}), name, number_of(value));
   }
 }
 
 void SummarySink::write(const Record& record) {
-  for (const auto& [name, value] : record.values) take(record.event, name, value);
+  for (const auto& [name, value] : record.values)
+    take(record.event, record.time.batch, name, value);
 }
 
-void SummarySink::take(std::string_view event, const std::string& name, double value) {
+void SummarySink::take(std::string_view event, int64_t batch, const std::string& name,
+                       double value) {
   last_[name] = value;
   if (!name.starts_with("metrics/") && !name.starts_with("loss/")) return;
   if (event == "batch" && name.starts_with("metrics/")) return;  // the mean of an unfinished epoch
-  const auto [entry, fresh] = best_.try_emplace(name, value);
-  if (fresh) return;
-  const bool better = smaller_is_better(name) ? value < entry->second : value > entry->second;
-  if (better || std::isnan(entry->second)) entry->second = value;
+  const auto [entry, fresh] = best_.try_emplace(name, Summary::Best{value, batch});
+  if (!fresh && improves(name, value, entry->second.value)) entry->second = {value, batch};
 }
 
 }  // namespace composer

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "composer/logging/logger.h"
+#include "composer/storage/run_folder.h"
 
 namespace composer {
 
@@ -55,12 +56,13 @@ class SummarySink : public LogSink {
   void write(const Record& record) override;
 
   const std::map<std::string, double>& last() const { return last_; }
-  const std::map<std::string, double>& best() const { return best_; }
+  const std::map<std::string, Summary::Best>& best() const { return best_; }
 
  private:
-  void take(std::string_view event, const std::string& name, double value);
+  void take(std::string_view event, int64_t batch, const std::string& name, double value);
 
-  std::map<std::string, double> last_, best_;
+  std::map<std::string, double> last_;
+  std::map<std::string, Summary::Best> best_;
 };
 
 }  // namespace composer

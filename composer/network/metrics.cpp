@@ -2,6 +2,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <cmath>
+
 #include "composer/network/loss.h"
 
 namespace composer {
@@ -35,6 +37,11 @@ void ClassificationMetrics::update(const at::Tensor& logits, const Target& targe
                         hits_in_five.to(at::kDouble), cross_entropy}));
 }
 
+std::vector<std::string> ClassificationMetrics::names(int64_t num_classes) {
+  if (num_classes > 5) return {"Accuracy", "Top5Accuracy", "CrossEntropy"};
+  return {"Accuracy", "CrossEntropy"};
+}
+
 std::vector<std::pair<std::string, double>> ClassificationMetrics::compute() const {
   const auto sums = sums_.cpu();
   const double* const value = sums.const_data_ptr<double>();
@@ -42,6 +49,30 @@ std::vector<std::pair<std::string, double>> ClassificationMetrics::compute() con
   if (num_classes_ > 5) metrics.emplace_back("Top5Accuracy", value[2] / value[0]);
   metrics.emplace_back("CrossEntropy", value[3] / value[0]);
   return metrics;
+}
+
+bool smaller_is_better(std::string_view metric) {
+  return metric.starts_with("loss") || metric.find("Entropy") != std::string_view::npos;
+}
+
+bool improves(std::string_view metric, double value, double best, double min_delta) {
+  if (std::isnan(best)) return !std::isnan(value);
+  return smaller_is_better(metric) ? value < best - min_delta : value > best + min_delta;
+}
+
+bool BestMetric::take(std::string_view metric, double value) {
+  if (std::isnan(value) || (value_ && !improves(metric, value, *value_))) return false;
+  value_ = value;
+  return true;
+}
+
+StateDict BestMetric::state_dict() const {
+  if (!value_) return {};
+  return {{}, {{"value", *value_}}};
+}
+
+void BestMetric::load_state_dict(const StateDict& state) {
+  if (const auto* value = state.find<double>("value")) value_ = *value;
 }
 
 RunningAccuracy::RunningAccuracy(at::Device device)

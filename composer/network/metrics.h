@@ -3,7 +3,9 @@
 
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,8 @@ class ClassificationMetrics {
   /// device.
   void update(const at::Tensor& logits, const Target& target);
 
+  /// The names that compute() gives.
+  static std::vector<std::string> names(int64_t num_classes);
   /// Name and value, in the order above; accuracies in [0, 1]. NaN where no sample was seen. Waits
   /// for the device.
   std::vector<std::pair<std::string, double>> compute() const;
@@ -33,6 +37,27 @@ class ClassificationMetrics {
   /// float64 [4], on the device of the last update: samples, hits, hits among the first five,
   /// summed cross-entropy.
   at::Tensor sums_;
+};
+
+/// Whether of two values of the metric ("metrics/eval/CrossEntropy", "loss/train") the smaller one
+/// is the better.
+bool smaller_is_better(std::string_view metric);
+
+/// Whether `value` of the metric is better than `best` by more than min_delta. NaN never is;
+/// anything else is better than NaN.
+bool improves(std::string_view metric, double value, double best, double min_delta = 0);
+
+/// The best value of a metric so far.
+class BestMetric : public Stateful {
+ public:
+  /// Whether `value` is a new best of the metric.
+  bool take(std::string_view metric, double value);
+
+  StateDict state_dict() const override;
+  void load_state_dict(const StateDict& state) override;
+
+ private:
+  std::optional<double> value_;
 };
 
 /// The share of right answers among training samples, without waiting for the device.

@@ -1,10 +1,12 @@
 #include "composer/storage/checkpoint.h"
 
 #include <ATen/Parallel.h>
+#include <fcntl.h>
 #include <torch/version.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -12,6 +14,7 @@
 #include <string_view>
 
 #include "composer/error.h"
+#include "composer/logging/json_number.h"
 #include "composer/logging/log.h"
 #include "composer/storage/atomic_file.h"
 #include "composer/storage/manifest.h"
@@ -42,17 +45,17 @@ Timestamp time_from(const ordered_json& json) {
           json.at("batch_in_epoch"), json.at("sample_in_epoch"), json.at("seconds")};
 }
 
-/// JSON has no number for NaN and the infinities: {"double": "nan"}, "inf" or "-inf".
+/// Told apart from strings that say the same: {"double": "NaN"}.
 ordered_json number(double value) {
   if (std::isfinite(value)) return value;
-  return {{"double", std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"}};
+  return {{"double", json_number(value)}};
 }
 
+/// "inf" and "-inf" stand in manifests of earlier builds.
 double number_from(const ordered_json& json) {
-  const std::string text = json.at("double");
-  if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
+  const auto& word = json.at("double");
   const double infinity = std::numeric_limits<double>::infinity();
-  return text == "inf" ? infinity : -infinity;
+  return word == "inf" ? infinity : word == "-inf" ? -infinity : number_of(word);
 }
 
 ordered_json to_json(const std::map<std::string, StateDict::Value>& values) {
@@ -177,12 +180,24 @@ void remove_leftovers(const fs::path& folder) {
   }
 }
 
-void point_latest_to(const fs::path& folder, const std::string& name) {
-  const auto beside = folder / ".latest";
+void point(const fs::path& link, const std::string& name) {
+  const auto beside = hidden(link, "");
   fs::remove(beside);
   fs::create_directory_symlink(name, beside);
-  fs::rename(beside, folder / "latest");
-  flush_folder(folder);
+  fs::rename(beside, link);
+  flush_folder(link.parent_path());
+}
+
+/// Puts the folder `beside` in the place of `path`, at no instant of which there is none; where the
+/// file system can do that.
+void replace_folder(const fs::path& beside, const fs::path& path) {
+  if (renameat2(AT_FDCWD, beside.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
+    const auto old = hidden(path, ".old");
+    fs::rename(path, old);
+    fs::rename(beside, path);
+    fs::remove_all(old);
+  }
+  fs::remove_all(beside);
 }
 
 void write_files(const fs::path& path, const Checkpoint& checkpoint) {
@@ -224,29 +239,39 @@ std::string checkpoint_name(const Timestamp& time) {
   return "ep" + std::to_string(time.epoch) + "-ba" + std::to_string(time.batch);
 }
 
-fs::path save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
+fs::path save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint, bool replace) {
   const auto name = checkpoint_name(checkpoint.time);
   const auto path = folder / name, beside = hidden(path, ".tmp");
   try {
     fs::create_directories(folder);
     remove_leftovers(folder);
-    if (!fs::exists(path) || !damage_of(path).empty()) {
-      fs::remove_all(path);
+    const bool whole = fs::exists(path) && damage_of(path).empty();
+    if (!whole) fs::remove_all(path);
+    if (!whole || replace) {
       fs::create_directory(beside);
       write_files(beside, checkpoint);
-      fs::rename(beside, path);
+      whole ? replace_folder(beside, path) : fs::rename(beside, path);
     }
-    point_latest_to(folder, name);
+    point(folder / "latest", name);
   } catch (const fs::filesystem_error& failure) {
     throw RunError("the checkpoint cannot be written: " + std::string(failure.what()));
   }
   return path;
 }
 
+void mark_best_checkpoint(const fs::path& folder, const std::string& name) try {
+  point(folder / "best", name);
+} catch (const fs::filesystem_error& failure) {
+  throw RunError("the best checkpoint cannot be marked: " + std::string(failure.what()));
+}
+
 void keep_newest_checkpoints(const fs::path& folder, int64_t count) {
   if (count < 0) return;
   const auto paths = checkpoint_folders(folder);
+  std::error_code none;
+  const auto best = fs::read_symlink(folder / "best", none);
   for (size_t i = static_cast<size_t>(std::max<int64_t>(count, 1)); i < paths.size(); ++i) {
+    if (paths[i].filename() == best) continue;
     const auto beside = hidden(paths[i], ".old");
     fs::rename(paths[i], beside);
     fs::remove_all(beside);

@@ -39,12 +39,16 @@ struct Checkpoint {
 std::string checkpoint_name(const Timestamp& time);
 
 /// Writes `checkpoint` as a new folder in `folder` (made if absent) and points `folder`/latest to
-/// it. A whole checkpoint of that name is left as it is. Returns its path. RunError when it cannot
-/// be written.
+/// it. A whole checkpoint of that name is left as it is, unless it is to be replaced. Returns its
+/// path. RunError when it cannot be written.
 std::filesystem::path save_checkpoint(const std::filesystem::path& folder,
-                                      const Checkpoint& checkpoint);
+                                      const Checkpoint& checkpoint, bool replace = false);
 
-/// Deletes all but the newest `count` whole checkpoints of `folder`; a negative count keeps all.
+/// Points `folder`/best to the checkpoint of that name.
+void mark_best_checkpoint(const std::filesystem::path& folder, const std::string& name);
+
+/// Deletes all but the newest `count` checkpoints of `folder` and the one that is marked as the
+/// best; a negative count keeps all.
 void keep_newest_checkpoints(const std::filesystem::path& folder, int64_t count);
 
 /// UserError naming the file when something is missing, of another format version, or fails its

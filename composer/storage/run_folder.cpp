@@ -2,12 +2,12 @@
 
 #include <unistd.h>
 
-#include <cmath>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "composer/error.h"
+#include "composer/logging/json_number.h"
 #include "composer/storage/atomic_file.h"
 #include "composer/version.h"
 
@@ -27,11 +27,14 @@ std::string unique_name() {
 
 nlohmann::ordered_json to_json(const std::map<std::string, double>& values) {
   auto json = nlohmann::ordered_json::object();
-  for (const auto& [name, value] : values)
-    if (std::isfinite(value))
-      json[name] = value;
-    else
-      json[name] = nullptr;
+  for (const auto& [name, value] : values) json[name] = json_number(value);
+  return json;
+}
+
+nlohmann::ordered_json to_json(const std::map<std::string, Summary::Best>& values) {
+  auto json = nlohmann::ordered_json::object();
+  for (const auto& [name, best] : values)
+    json[name] = {{"value", json_number(best.value)}, {"batch", best.batch}};
   return json;
 }
 

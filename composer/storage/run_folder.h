@@ -16,7 +16,12 @@ struct Summary {
   Timestamp time;
   double samples_per_second =
       0;  ///< training only; evaluation, checkpoints and the first batches left out
-  std::map<std::string, double> metrics, best_metrics;
+  std::map<std::string, double> metrics;
+  struct Best {
+    double value;
+    int64_t batch;  ///< after which it was reached
+  };
+  std::map<std::string, Best> best_metrics;
   std::string device, precision;
   int64_t world_size = 1;
   int64_t peak_memory_bytes = 0;

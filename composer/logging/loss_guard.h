@@ -1,0 +1,35 @@
+// Notices a training loss that is not finite.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "composer/logging/logger.h"
+
+namespace composer {
+
+/// Sees what the logger writes, so that no step waits for the device: a bad loss is known some
+/// batches late.
+class LossGuard : public LogSink {
+ public:
+  struct Bad {
+    Timestamp time;  ///< after the batch
+    double loss;
+  };
+
+  /// tolerated: how many such batches in a row are let pass, which loss scaling may need.
+  explicit LossGuard(int64_t tolerated) : tolerated_(tolerated) {}
+
+  void write(const Record& record) override;
+
+  /// The batch whose loss was one too many; nothing on later calls.
+  std::optional<Bad> take() { return std::exchange(bad_, std::nullopt); }
+
+ private:
+  int64_t tolerated_, in_a_row_ = 0;
+  bool seen_ = false;
+  std::optional<Bad> bad_;
+};
+
+}  // namespace composer
