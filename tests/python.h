@@ -11,7 +11,15 @@
 
 namespace composer::test {
 
-inline std::string python() { return SOURCE_DIR "/.deps/venv/bin/python"; }
+/// What the variable says, for tests that run on another machine than that of the build.
+inline std::string from_environment(const char* variable, const char* otherwise) {
+  const char* const value = std::getenv(variable);
+  return value != nullptr ? value : otherwise;
+}
+
+inline std::string python() {
+  return from_environment("COMPOSER_TEST_PYTHON", SOURCE_DIR "/.deps/venv/bin/python");
+}
 
 inline bool has_python() { return std::filesystem::exists(python()); }
 
@@ -24,7 +32,8 @@ inline bool run_python(const std::string& script, const TemporaryFolder& folder)
 
 /// What the script of this path in the repository prints. Throws when it fails.
 inline std::string output_of(const std::string& path, const std::string& arguments = "") {
-  const auto command = python() + " " SOURCE_DIR "/" + path + " " + arguments;
+  const auto command = python() + " " + from_environment("COMPOSER_TEST_SOURCE", SOURCE_DIR) + "/" +
+                       path + " " + arguments;
   std::FILE* const pipe = popen(command.c_str(), "r");
   std::string output;
   for (int c = 0; pipe != nullptr && (c = std::fgetc(pipe)) != EOF;)

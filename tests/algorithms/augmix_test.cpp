@@ -58,7 +58,7 @@ TEST_CASE("augmix's depth, width and alpha", "[augmix]") {
         CHECK_FALSE((step.op >= ImageOp::brightness && step.op <= ImageOp::sharpness));
 }
 
-TEST_CASE("augmix on the device and on the loader", "[augmix]") {
+TEST_CASE("augmix on the device and on the loader", "[augmix][gpu]") {
   test::check_places<AugMix>({}, "augmix.image", [](Random& random, ImageSize size) {
     return draw_augmix(random, size, {});
   });

@@ -68,7 +68,7 @@ TEST_CASE("autoaugment draws pairs equally often, their parts as often as they s
   }
 }
 
-TEST_CASE("autoaugment on the device and on the loader", "[autoaugment]") {
+TEST_CASE("autoaugment on the device and on the loader", "[autoaugment][gpu]") {
   const AutoAugment::Params params{.policy = "svhn"};
   test::check_places<AutoAugment>(params, "autoaugment.image", [&](Random& random, ImageSize size) {
     return draw_autoaugment(random, size, params);

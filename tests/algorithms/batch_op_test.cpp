@@ -150,7 +150,7 @@ std::vector<at::Device> devices() {
 
 }  // namespace
 
-TEST_CASE("batched image operations equal torchvision's", "[augmentation]") {
+TEST_CASE("batched image operations equal torchvision's", "[augmentation][gpu]") {
   if (!test::fs::exists(test::python())) {
     WARN("skipped: there is no " << test::python());
     return;
@@ -176,7 +176,7 @@ TEST_CASE("batched image operations equal torchvision's", "[augmentation]") {
       }
 }
 
-TEST_CASE("a batch of steps equals the steps image by image", "[augmentation]") {
+TEST_CASE("a batch of steps equals the steps image by image", "[augmentation][gpu]") {
   const auto images = images_of(3).repeat({4, 1, 1, 1});
   std::vector<Steps> steps;
   for (size_t i = 0; i < 32; ++i) {
@@ -194,7 +194,7 @@ TEST_CASE("a batch of steps equals the steps image by image", "[augmentation]") 
   CHECK(at::equal(apply_batched(images, std::vector<Steps>(32)), images));
 }
 
-TEST_CASE("a batch of AugMix draws equals the draws image by image", "[augmentation]") {
+TEST_CASE("a batch of AugMix draws equals the draws image by image", "[augmentation][gpu]") {
   const auto images = images_of(3);
   std::vector<AugMixDraw> draws;
   for (size_t i = 0; i < 8; ++i) {

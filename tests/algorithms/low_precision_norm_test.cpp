@@ -46,7 +46,7 @@ std::vector<at::Device> devices() {
 
 }  // namespace
 
-TEST_CASE("norms compute in autocast's type, close to float32", "[low_precision_norm]") {
+TEST_CASE("norms compute in autocast's type, close to float32", "[low_precision_norm][gpu]") {
   const auto precision = GENERATE(Precision::amp_bf16, Precision::amp_fp16);
   const auto low = precision == Precision::amp_bf16 ? at::kBFloat16 : at::kHalf;
   for (const auto device : devices()) {

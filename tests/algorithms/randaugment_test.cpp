@@ -78,7 +78,7 @@ TEST_CASE("randaugment's sets and severities", "[randaugment]") {
   CHECK(draw_randaugment(random, {8, 8}, {.depth = 5}).size() == 5);
 }
 
-TEST_CASE("randaugment on the device and on the loader", "[randaugment]") {
+TEST_CASE("randaugment on the device and on the loader", "[randaugment][gpu]") {
   const RandAugment::Params params{.severity = 8, .depth = 3};
   test::check_places<RandAugment>(params, "randaugment.image", [&](Random& random, ImageSize size) {
     return draw_randaugment(random, size, params);

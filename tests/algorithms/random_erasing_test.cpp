@@ -42,7 +42,7 @@ Bytes on_image(const RandomErasing::Params& params, const SamplePlace& place,
 
 }  // namespace
 
-TEST_CASE("erase fills the boxes on any device, in any memory format", "[random_erasing]") {
+TEST_CASE("erase fills the boxes on any device, in any memory format", "[random_erasing][gpu]") {
   const std::vector<Erasure> erasures{{2, {1, 2, 2, 3}, 11}, {0, {0, 0, 1, 1}, 12}};
   const auto eraser = GENERATE(Eraser::zero, Eraser::channel, Eraser::pixel);
   auto expected = at::ones({3, 2, 4, 6});

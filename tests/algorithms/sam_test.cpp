@@ -76,7 +76,7 @@ constexpr double no_distance = 1e-30;
 
 }  // namespace
 
-TEST_CASE("sam_gradients takes the gradients at w + rho * g / |g|", "[sam]") {
+TEST_CASE("sam_gradients takes the gradients at w + rho * g / |g|", "[sam][gpu]") {
   std::vector devices{at::Device(at::kCPU)};
   if (at::hasCUDA()) devices.emplace_back(at::kCUDA);
   for (const auto device : devices) {

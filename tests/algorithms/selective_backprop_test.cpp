@@ -151,7 +151,7 @@ TEST_CASE("the extra pass leaves no trace in batch norm", "[selective_backprop]"
 }
 
 TEST_CASE("a batch keeps its share of samples, in microbatches and on any device alike",
-          "[selective_backprop]") {
+          "[selective_backprop][gpu]") {
   const auto selected = [](int64_t grad_accum, at::Device device) {
     Fixture f;
     f.state.model->to(device);

@@ -87,7 +87,7 @@ TEST_CASE("the least confident are those with the flattest logits", "[test_time_
 }
 
 TEST_CASE("evaluation and prediction answer with the mean, for the share asked for",
-          "[test_time_augmentation]") {
+          "[test_time_augmentation][gpu]") {
   const auto device = GENERATE(at::kCPU, at::kCUDA);
   if (device == at::kCUDA && !at::hasCUDA()) {
     WARN("skipped on CUDA: there is none");

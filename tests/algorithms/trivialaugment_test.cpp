@@ -87,7 +87,7 @@ TEST_CASE("magnitudes are spaced as at::linspace spaces them", "[trivialaugment]
   CHECK(posterize_bits(4, 10, 9) == 4);
 }
 
-TEST_CASE("trivialaugment on the device and on the loader", "[trivialaugment]") {
+TEST_CASE("trivialaugment on the device and on the loader", "[trivialaugment][gpu]") {
   test::check_places<TrivialAugment>({}, "trivialaugment.image", [](Random& random, ImageSize) {
     return draw_trivialaugment(random, {});
   });

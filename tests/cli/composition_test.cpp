@@ -340,7 +340,7 @@ TEST_CASE("the composition tests cover every algorithm", "[cli][composition]") {
 
 TEST_CASE("each algorithm acts and resumes to the bit", "[cli][composition]") { check_alone(); }
 
-TEST_CASE("each algorithm resumes to the bit on the GPU", "[cli][composition]") {
+TEST_CASE("each algorithm resumes to the bit on the GPU", "[cli][composition][gpu]") {
   if (at::hasCUDA())
     check_alone({"--device", "gpu", "--deterministic_mode", "true"});
   else

@@ -96,7 +96,7 @@ TEST_CASE("one step of the iteration on a diagonal matrix is its polynomial", "[
   CHECK(result[0][1].item<double>() == 0);
 }
 
-TEST_CASE("muon takes the reference's steps", "[muon]") {
+TEST_CASE("muon takes the reference's steps", "[muon][gpu]") {
   if (!test::has_python()) {
     WARN("skipped: no " << test::python());
     return;
@@ -152,7 +152,7 @@ TEST_CASE("a weight has the norm sqrt(output channels) before its step", "[muon]
   CHECK(net.parameters()[2].norm().item<double>() == Approx(std::sqrt(16)));
 }
 
-TEST_CASE("muon: a step with found_inf changes nothing", "[muon]") {
+TEST_CASE("muon: a step with found_inf changes nothing", "[muon][gpu]") {
   for (const auto device : devices()) {
     CAPTURE(device.str());
     const auto format = at::MemoryFormat::Contiguous;
@@ -178,7 +178,7 @@ TEST_CASE("muon: a step with found_inf changes nothing", "[muon]") {
   }
 }
 
-TEST_CASE("muon: a resumed optimizer goes on with the same bits", "[muon]") {
+TEST_CASE("muon: a resumed optimizer goes on with the same bits", "[muon][gpu]") {
   for (const auto device : devices()) {
     const auto format = at::MemoryFormat::ChannelsLast;
     Net straight(format, device), resumed(format, device);
