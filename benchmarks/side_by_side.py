@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 
 here = os.path.dirname(os.path.abspath(__file__))
 
@@ -47,6 +48,7 @@ def add_step(parser):
     parser.add_argument('--batch_size', type=int, default=16)
     parser.add_argument('--resolution', type=int, default=224)
     parser.add_argument('--precision', default='amp_bf16')
+    parser.add_argument('--device', default='auto', choices=['auto', 'cpu', 'gpu'])
     parser.add_argument('--steps', type=int, default=5)
     parser.add_argument('--repeats', type=int, default=1)
     parser.add_argument('--pairs', type=int, default=5)
@@ -54,7 +56,7 @@ def add_step(parser):
 
 def step_options(args):
     """The command-line words of add_step's arguments for `composer bench step`."""
-    return options(args, 'model', 'batch_size', 'resolution', 'precision', 'steps', 'repeats')
+    return options(args, 'model', 'batch_size', 'resolution', 'precision', 'device', 'steps', 'repeats')
 
 
 def last_json(command):
@@ -65,12 +67,19 @@ def last_json(command):
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def alternate(rounds, *runs):
-    """Calls each function once a round, in their order. Gives one list of results a function."""
-    results = [[] for _ in runs]
+def alternate(rounds, *runs, seconds=float('inf')):
+    """Calls each function once a round, in their order. Gives one list of results a function.
+
+    After the first round another begins only if one as long as the longest yet would end within the seconds.
+    """
+    results, begin, longest = [[] for _ in runs], time.monotonic(), 0
     for _ in range(rounds):
+        begin_round = time.monotonic()
+        if begin_round - begin + longest > seconds:
+            break
         for run, found in zip(runs, results):
             found.append(run())
+        longest = max(longest, time.monotonic() - begin_round)
     return results
 
 

@@ -4,7 +4,8 @@
     .deps/venv/bin/python benchmarks/step_vs_torch.py --model resnet56 --batch_size 256 --resolution 32 --precision fp32
 
 ratio: composer's images/s over PyTorch's, the median of the pairs; ratio_best: best over best; memory_ratio: composer's
-peak memory over PyTorch's (resident set, on the CPU). --compile: the peer uses torch.compile.
+peak memory over PyTorch's (resident set, on the CPU). --compile: the peer uses torch.compile. --seconds: no pair begins
+that would probably end later; pairs says how many there were.
 """
 import argparse
 import json
@@ -15,6 +16,7 @@ from side_by_side import add_composer, add_step, alternate, comparison, last_jso
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 add_step(parser)
 parser.add_argument('--compile', action='store_true')
+parser.add_argument('--seconds', type=float, default=float('inf'))
 add_composer(parser)
 args = parser.parse_args()
 settings = step_options(args)
@@ -22,9 +24,10 @@ settings = step_options(args)
 theirs, ours = alternate(
     args.pairs,
     lambda: last_json([sys.executable, script('torch_step.py')] + settings + ['--compile'] * args.compile),
-    lambda: last_json([args.composer, 'bench', 'step', '--json'] + settings))
+    lambda: last_json([args.composer, 'bench', 'step', '--json'] + settings),
+    seconds=args.seconds)
 print(json.dumps(dict(
     model=args.model, batch_size=args.batch_size, resolution=args.resolution, precision=args.precision,
-    device=ours[0]['device'], peer=theirs[0]['peer'] + (' compile' if args.compile else ' eager'), pairs=args.pairs,
+    device=ours[0]['device'], peer=theirs[0]['peer'] + (' compile' if args.compile else ' eager'), pairs=len(ours),
     memory_ratio=round(median(ours, 'max_rss_mb') / median(theirs, 'max_rss_mb'), 3),
     **comparison(ours, theirs, 'images_per_s'))))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The peer of `composer bench step`: the same training step in Python PyTorch. One JSON line.
 
-SGD with Nesterov momentum, channels_last, label smoothing 0.1, one fixed batch in memory.
+SGD with Nesterov momentum, channels_last, label smoothing 0.1, one fixed batch in memory. Precision amp: fp16 with loss
+scaling on CUDA, bf16 on the CPU.
 """
 import argparse
 import json
@@ -46,12 +47,14 @@ def main():
     parser.add_argument('--model', default='resnet50')
     parser.add_argument('--batch_size', type=int, default=16)
     parser.add_argument('--resolution', type=int, default=224)
-    parser.add_argument('--precision', default='amp_bf16', choices=['fp32', 'amp_bf16'])
+    parser.add_argument('--precision', default='amp_bf16', choices=['fp32', 'amp', 'amp_bf16'])
+    parser.add_argument('--device', default='auto', choices=['auto', 'cpu', 'gpu'])
     parser.add_argument('--steps', type=int, default=5)
     parser.add_argument('--repeats', type=int, default=3)
     parser.add_argument('--compile', action='store_true')
     args = parser.parse_args()
-    device = 'cuda' if torch.cuda.is_available() else 'cpu'
+    device = 'cuda' if args.device == 'gpu' or args.device == 'auto' and torch.cuda.is_available() else 'cpu'
+    dtype = torch.float16 if args.precision == 'amp' and device == 'cuda' else torch.bfloat16
     torch.backends.cudnn.benchmark = True
     torch.manual_seed(0)
 
@@ -63,13 +66,15 @@ def main():
     images = images.to(memory_format=torch.channels_last)
     labels = torch.randint(10 if cifar else 1000, (args.batch_size,), device=device)
     forward = torch.compile(model) if args.compile else model
+    scaler = torch.amp.GradScaler(device, enabled=dtype == torch.float16)
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(device, torch.bfloat16, enabled=args.precision == 'amp_bf16'):
+        with torch.autocast(device, dtype, enabled=args.precision != 'fp32'):
             loss = F.cross_entropy(forward(images), labels, label_smoothing=0.1)
-        loss.backward()
-        optimizer.step()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
 
     def wait():
         if device == 'cuda':
