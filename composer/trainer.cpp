@@ -96,7 +96,9 @@ void Trainer::check_save_best() const {
 
 Summary Trainer::fit() {
   prepare();
-  folder_.create(recipe_);
+  if (!lock_) lock_ = folder_.claim();
+  const auto lock = std::move(lock_);
+  folder_.write_recipe(recipe_);
   add<CheckpointSaver>("save_interval", CheckpointSaver::Params{options_.save_interval});
   if (folder_.kept()) logger_.add(std::make_shared<JsonlSink>());
   logger_.add(std::make_shared<ConsoleSink>(options_.progress_bar));

@@ -107,6 +107,7 @@ class Trainer {
 
   TrainerOptions options_;
   RunFolder folder_;
+  std::unique_ptr<RunLock> lock_;  ///< from the first look at the folder's checkpoints to fit()
   std::shared_ptr<Loader> train_loader_;
   std::vector<std::shared_ptr<Scheduler>> schedulers_;
   std::string recipe_;

@@ -13,6 +13,7 @@ void Trainer::restore() {
   fs::path path = options_.load_path;
   bool everything = !options_.load_weights_only && state_.optimizer && fs::is_directory(path);
   if (options_.autoresume && state_.optimizer) {
+    lock_ = folder_.claim();
     if (auto newest = newest_checkpoint(folder_.checkpoints())) {
       path = *newest;
       everything = true;

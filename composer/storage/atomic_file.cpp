@@ -176,7 +176,7 @@ void write_whole(const fs::path& path, std::string_view text) {
 void remove_partial_files(const fs::path& folder) {
   const auto here = host_name();
   std::error_code problem;
-  fs::directory_iterator entry(folder, problem), end;
+  fs::directory_iterator entry(folder.empty() ? fs::path(".") : folder, problem), end;
   for (; !problem && entry != end; entry.increment(problem)) {
     const auto& path = entry->path();
     const auto writer = writer_of(path.filename().string());

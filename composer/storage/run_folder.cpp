@@ -54,18 +54,21 @@ RunFolder::RunFolder(const std::string& run_dir, std::string run_name, bool resu
     throw UserError("run_name: " + path_.string() + " is no folder");
 }
 
-void RunFolder::create(const std::string& recipe) const {
-  if (!kept_) return;
+std::unique_ptr<RunLock> RunFolder::claim() const {
+  if (!kept_) return nullptr;
   std::error_code problem;
   fs::create_directories(path_.parent_path(), problem);
   if (problem)
     throw UserError("run_dir: " + path_.parent_path().string() +
                     " cannot be made: " + problem.message());
-  const bool made = fs::create_directory(path_, problem);
-  if (problem)
-    throw UserError("run_dir: " + path_.string() + " cannot be made: " + problem.message());
-  if (!made && !resume_)
+  auto lock = std::make_unique<RunLock>(path_);
+  if (!lock->made_folder() && !resume_)
     throw UserError("run_name: the run folder " + path_.string() + " exists already");
+  return lock;
+}
+
+void RunFolder::write_recipe(const std::string& recipe) const {
+  if (!kept_) return;
   remove_partial_files(path_);
   if (!recipe.empty()) write_whole(path_ / "hparams.yaml", recipe);
 }

@@ -3,8 +3,10 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
 
+#include "composer/storage/run_lock.h"
 #include "composer/time.h"
 
 namespace composer {
@@ -38,8 +40,12 @@ class RunFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
 
-  /// Makes the folder and writes hparams.yaml (the resolved recipe; empty: none) into it.
-  void create(const std::string& recipe) const;
+  /// Makes the folder and keeps other processes, and other runs of this one, out of it as long as
+  /// the lock lives; null when nothing is kept. UserError when another has it, when it exists
+  /// already and the run does not resume, or when it cannot be made.
+  std::unique_ptr<RunLock> claim() const;
+  /// Writes hparams.yaml (the resolved recipe; empty: none) into the folder, which is claimed.
+  void write_recipe(const std::string& recipe) const;
   bool has_summary() const { return std::filesystem::exists(path_ / "summary.json"); }
   void write_summary(const Summary& summary) const;
 

@@ -36,7 +36,7 @@ uint64_t data_begin(int64_t rows, uint64_t page_size) {
 }
 
 std::unique_ptr<AtomicFile> file_beside(const std::filesystem::path& path) {
-  remove_partial_files(path.has_parent_path() ? path.parent_path() : ".");
+  remove_partial_files(path.parent_path());
   try {
     return std::make_unique<AtomicFile>(path);
   } catch (const RunError& problem) {

@@ -41,6 +41,7 @@ class Process {
     _exit(127);
   }
 
+  pid_t id() const { return id_; }
   void signal(int number) const { kill(id_, number); }
 
   Outcome wait() const {

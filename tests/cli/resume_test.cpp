@@ -105,3 +105,24 @@ TEST_CASE("SIGINT and SIGTERM save and exit with 130 and 143", "[cli][resume]") 
           std::string::npos);
   }
 }
+
+TEST_CASE("a second program in a run's folder is refused, and the run stays one", "[cli][resume]") {
+  const TemporaryFolder folder;
+  folder.write("recipe.yaml", recipe);
+  const auto train = split(
+      "train -f recipe.yaml --autoresume true --run_name run --max_duration 100ep --algorithms "
+      "none "
+      "--num_workers 0");
+  const Process first(folder.path(), train);
+  wait_for(folder / "runs/run/checkpoints/latest");
+  const auto hparams = bytes_of(folder / "runs/run/hparams.yaml");
+  const auto second = run(folder.path(), train + split("--lr 0.01"));
+  INFO(second.errors);
+  CHECK(second.status == 2);
+  CHECK(second.errors.find("the run folder runs/run is in use by process " +
+                           std::to_string(first.id()) + " on ") != std::string::npos);
+  CHECK(bytes_of(folder / "runs/run/hparams.yaml") == hparams);
+  first.signal(SIGTERM);
+  CHECK(first.wait().status == 128 + SIGTERM);
+  CHECK_FALSE(fs::exists(folder / "runs/run/.lock"));
+}

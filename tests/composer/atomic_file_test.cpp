@@ -1,16 +1,13 @@
 #include "composer/storage/atomic_file.h"
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <csignal>
-#include <cstdlib>
+#include <memory>
 #include <sstream>
 
 #include "composer/error.h"
 #include "composer/storage/host_name.h"
+#include "tests/composer/child_process.h"
 #include "tests/composer/largest_file.h"
 #include "tests/composer/temporary_folder.h"
 
@@ -35,34 +32,13 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// A process that has begun to write the file.
-class Writing {
- public:
-  explicit Writing(const fs::path& path) {
-    int begun[2];
-    REQUIRE(::pipe(begun) == 0);
-    process_ = ::fork();
-    if (process_ == 0) {
-      AtomicFile file(path);
-      file.write(std::string(100'000, 'x'));
-      if (::write(begun[1], "x", 1) == 1) ::pause();
-      ::_exit(1);
-    }
-    char byte;
-    REQUIRE(::read(begun[0], &byte, 1) == 1);
-    ::close(begun[0]), ::close(begun[1]);
-  }
-  ~Writing() { kill(); }
-  void kill() {
-    if (process_ <= 0) return;
-    ::kill(process_, SIGKILL);
-    ::waitpid(process_, nullptr, 0);
-    process_ = -1;
-  }
-
- private:
-  pid_t process_;
-};
+auto begun_file(const fs::path& path) {
+  return [path] {
+    auto file = std::make_unique<AtomicFile>(path);
+    file->write(std::string(100'000, 'x'));
+    return file;
+  };
+}
 
 }  // namespace
 
@@ -119,7 +95,8 @@ TEST_CASE("what a file cannot be written for is named, and nothing is left", "[s
 
 TEST_CASE("partial files of killed processes are removed, those of living ones not", "[storage]") {
   const TemporaryFolder folder;
-  Writing killed(folder / "a"), living(folder / "b");
+  ChildProcess killed(begun_file(folder / "a"));
+  const ChildProcess living(begun_file(folder / "b"));
   killed.kill();
   folder.write("c.partial-another-machine-7-0", "x");
   folder.write("d.partial-1", "x");

@@ -1,0 +1,109 @@
+// One process at a time in a run folder, and what a run leaves there when the disk is full or no
+// checkpoint can be used.
+#include "composer/storage/run_folder.h"
+
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "composer/error.h"
+#include "composer/storage/host_name.h"
+#include "tests/composer/child_process.h"
+#include "tests/composer/largest_file.h"
+#include "tests/composer/tiny_run.h"
+
+using namespace composer;
+using Catch::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Calls `action` when a batch has ended, after logging 200 values with long names.
+class EachBatch : public Callback {
+ public:
+  explicit EachBatch(std::function<void(int64_t batch)> action) : action_(std::move(action)) {}
+  void batch_end(const State& state, Logger& logger, RunControl&) override {
+    for (int i = 0; i < 200; ++i) logger.log("a value with a long name/" + std::to_string(i), 0.5);
+    action_(state.time.batch);
+  }
+
+ private:
+  std::function<void(int64_t batch)> action_;
+};
+
+TrainerParts parts_in(const TemporaryFolder& folder, bool autoresume = false) {
+  auto parts = tiny_parts();
+  parts.options.run_dir = folder.path().string();
+  parts.options.run_name = "run";
+  parts.options.autoresume = autoresume;
+  parts.options.log_interval = {1, TimeUnit::batch};
+  parts.recipe = "# " + std::string(100'000, '-') + "\nmodel: x\n";
+  return parts;
+}
+
+std::string content(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("a run folder belongs to one process, until that ends in whatever way", "[run_folder]") {
+  const TemporaryFolder folder;
+  const RunFolder run(folder.path() / "runs", "run", true);
+  ChildProcess holder([&] { return run.claim(); });
+  CHECK_THROWS_AS(run.claim(), UserError);
+  CHECK_THROWS_WITH(
+      run.claim(),
+      Catch::Matches("run_name: the run folder .*/runs/run is in use by process " +
+                     std::to_string(holder.id()) + " on " + host_name() +
+                     " since 20..-..-.. ..:..:..; wait for it, or give another --run_name"));
+  holder.kill();
+  CHECK(run.claim() != nullptr);
+  CHECK_FALSE(fs::exists(run.path()));
+  {
+    const auto lock = run.claim();
+    CHECK_THROWS_WITH(run.claim(), Contains("is in use by process " + std::to_string(::getpid())));
+    struct stat status {};
+    REQUIRE(::stat((run.path() / ".lock").c_str(), &status) == 0);
+    if (status.st_blocks * 512 < 64 << 10) WARN("this file system keeps no room behind a file");
+    lock->free_room();
+    REQUIRE(::stat((run.path() / ".lock").c_str(), &status) == 0);
+    CHECK(status.st_blocks * 512 < 64 << 10);
+    run.write_recipe("seed: 1\n");
+  }
+  CHECK(content(run.path() / "hparams.yaml") == "seed: 1\n");
+  CHECK_FALSE(fs::exists(run.path() / ".lock"));
+  CHECK_THROWS_WITH(RunFolder(folder.path() / "runs", "run", false), Contains("exists already"));
+}
+
+TEST_CASE("a run in a folder that is in use changes nothing there", "[run_folder]") {
+  const TemporaryFolder folder;
+  Trainer(parts_in(folder, true)).fit();
+  const auto path = folder / "run";
+  const auto metrics = content(path / "metrics.jsonl"), recipe = content(path / "hparams.yaml");
+  const ChildProcess holder([&] { return RunFolder(folder.path().string(), "run", true).claim(); });
+  auto parts = parts_in(folder, true);
+  parts.recipe = "model: y\n";
+  parts.options.max_duration = {3, TimeUnit::epoch};
+  CHECK_THROWS_WITH(Trainer(std::move(parts)).fit(), Contains("is in use by process"));
+  CHECK(content(path / "metrics.jsonl") == metrics);
+  CHECK(content(path / "hparams.yaml") == recipe);
+  CHECK(fs::read_symlink(path / "checkpoints/latest") == "ep2-ba8");
+}
+
+TEST_CASE("a run none of whose checkpoints is whole is left as it was", "[run_folder]") {
+  const TemporaryFolder folder;
+  Trainer(parts_in(folder, true)).fit();
+  const auto path = folder / "run";
+  const auto metrics = content(path / "metrics.jsonl");
+  for (const char* name : {"ep1-ba4", "ep2-ba8"})
+    fs::resize_file(path / "checkpoints" / name / "model-00001-of-00001.safetensors", 100);
+  CHECK_THROWS_WITH(Trainer(parts_in(folder, true)).fit(), Contains("no checkpoint in"));
+  CHECK(content(path / "metrics.jsonl") == metrics);
+  CHECK(fs::exists(path / "checkpoints/ep2-ba8"));
+}
