@@ -123,6 +123,7 @@ Summary Trainer::fit() {
       }
     };
     note([&] { logger_.flush(); });
+    if (lock) lock->free_room();
     note([&] { folder_.write_summary(summarize("failed")); });
     throw;
   }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -44,7 +45,7 @@ void JsonlSink::open(const RunInfo& info) {
     write_whole(path_, kept);
   }
   file_.open(path_, info.start.batch > 0 ? std::ios::app : std::ios::trunc);
-  if (!file_) throw RunError(path_.string() + ": cannot be written");
+  if (!file_) throw RunError(cannot_be_written(path_, errno));
 }
 
 void JsonlSink::write(const Record& record) {
@@ -56,7 +57,12 @@ void JsonlSink::write(const Record& record) {
   for (const auto& [name, value] : record.values) line[name] = json_number(value);
   file_ << line.dump() << '\n';
   if (record.event != "batch") file_.flush();
-  if (!file_) throw RunError(path_.string() + ": cannot be written (disk full?)");
+  if (!file_) throw RunError(cannot_be_written(path_, errno));
+}
+
+void JsonlSink::flush() {
+  file_.flush();
+  if (!file_) throw RunError(cannot_be_written(path_, errno));
 }
 
 ConsoleSink::ConsoleSink(bool progress_bar) : bar_(progress_bar && isatty(STDERR_FILENO) == 1) {}

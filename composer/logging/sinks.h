@@ -18,7 +18,7 @@ class JsonlSink : public LogSink {
  public:
   void open(const RunInfo& info) override;
   void write(const Record& record) override;
-  void flush() override { file_.flush(); }
+  void flush() override;
 
  private:
   std::filesystem::path path_;

@@ -219,6 +219,23 @@ void write_files(const fs::path& path, const Checkpoint& checkpoint) {
   write_whole(path / "manifest.json", manifest.dump(1) + "\n");
 }
 
+/// A whole one is left as it is, unless it is to be replaced. Leaves nothing when it fails.
+void write_folder(const fs::path& path, const Checkpoint& checkpoint, bool replace) {
+  const bool whole = fs::exists(path) && damage_of(path).empty();
+  if (whole && !replace) return;
+  const auto beside = hidden(path, ".tmp");
+  try {
+    if (!whole) fs::remove_all(path);
+    fs::create_directory(beside);
+    write_files(beside, checkpoint);
+    whole ? replace_folder(beside, path) : fs::rename(beside, path);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(beside, ignored);
+    throw;
+  }
+}
+
 /// What of the machine and build is not as it was when the checkpoint was made, one line each.
 std::vector<std::string> differences(const ordered_json& manifest) {
   std::vector<std::string> lines;
@@ -241,17 +258,11 @@ std::string checkpoint_name(const Timestamp& time) {
 
 fs::path save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint, bool replace) {
   const auto name = checkpoint_name(checkpoint.time);
-  const auto path = folder / name, beside = hidden(path, ".tmp");
+  const auto path = folder / name;
   try {
     fs::create_directories(folder);
     remove_leftovers(folder);
-    const bool whole = fs::exists(path) && damage_of(path).empty();
-    if (!whole) fs::remove_all(path);
-    if (!whole || replace) {
-      fs::create_directory(beside);
-      write_files(beside, checkpoint);
-      whole ? replace_folder(beside, path) : fs::rename(beside, path);
-    }
+    write_folder(path, checkpoint, replace);
     point(folder / "latest", name);
   } catch (const fs::filesystem_error& failure) {
     throw RunError("the checkpoint cannot be written: " + std::string(failure.what()));

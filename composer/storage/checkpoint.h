@@ -40,7 +40,7 @@ std::string checkpoint_name(const Timestamp& time);
 
 /// Writes `checkpoint` as a new folder in `folder` (made if absent) and points `folder`/latest to
 /// it. A whole checkpoint of that name is left as it is, unless it is to be replaced. Returns its
-/// path. RunError when it cannot be written.
+/// path. RunError when it cannot be written; then nothing of it is left.
 std::filesystem::path save_checkpoint(const std::filesystem::path& folder,
                                       const Checkpoint& checkpoint, bool replace = false);
 

@@ -50,6 +50,20 @@ std::string content(const fs::path& path) {
   return text.str();
 }
 
+std::string status_in(const fs::path& folder) {
+  return nlohmann::json::parse(content(folder / "summary.json")).at("status");
+}
+
+/// What stands in the folder beside the names that the contract knows.
+std::vector<std::string> strangers_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    const auto name = entry.path().filename().string();
+    if (name.starts_with(".") || name.find(".partial") != std::string::npos) names.push_back(name);
+  }
+  return names;
+}
+
 }  // namespace
 
 TEST_CASE("a run folder belongs to one process, until that ends in whatever way", "[run_folder]") {
@@ -106,4 +120,35 @@ TEST_CASE("a run none of whose checkpoints is whole is left as it was", "[run_fo
   CHECK_THROWS_WITH(Trainer(parts_in(folder, true)).fit(), Contains("no checkpoint in"));
   CHECK(content(path / "metrics.jsonl") == metrics);
   CHECK(fs::exists(path / "checkpoints/ep2-ba8"));
+}
+
+TEST_CASE("a disk too full for a checkpoint leaves the one before, and a summary", "[run_folder]") {
+  const TemporaryFolder folder;
+  Trainer trainer(parts_in(folder));
+  std::optional<LargestFile> limit;
+  trainer.add<EachBatch>("fill", [&](int64_t batch) {
+    if (batch == 5) limit.emplace(90'000);  // less than a manifest with this recipe
+  });
+  CHECK_THROWS_WITH(trainer.fit(), Contains("manifest.json: cannot be written: File too large"));
+  limit.reset();
+  const auto path = folder / "run";
+  CHECK(status_in(path) == "failed");
+  CHECK(strangers_in(path).empty());
+  CHECK_FALSE(fs::exists(path / "checkpoints/ep2-ba8"));
+  CHECK(fs::read_symlink(path / "checkpoints/latest") == "ep1-ba4");
+  CHECK(newest_checkpoint(path / "checkpoints") == path / "checkpoints/ep1-ba4");
+  CHECK(Trainer(parts_in(folder, true)).fit().status == "completed");
+}
+
+TEST_CASE("a disk too full for metrics leaves a summary", "[run_folder]") {
+  const TemporaryFolder folder;
+  Trainer trainer(parts_in(folder));
+  std::optional<LargestFile> limit;
+  trainer.add<EachBatch>("fill", [&](int64_t) {
+    if (!limit) limit.emplace(20'000);
+  });
+  CHECK_THROWS_WITH(trainer.fit(), Contains("metrics.jsonl: cannot be written: File too large"));
+  limit.reset();
+  CHECK(status_in(folder / "run") == "failed");
+  CHECK(strangers_in(folder / "run").empty());
 }
