@@ -1,5 +1,4 @@
 // The subcommand checkpoint: shows what a checkpoint holds, and takes weights out of it.
-#include "composer/storage/atomic_file.h"
 #include "composer/storage/checkpoint.h"
 
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/recipe/params.h"
+#include "composer/storage/atomic_file.h"
 #include "composer/storage/safetensors.h"
 
 namespace composer {

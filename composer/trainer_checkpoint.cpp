@@ -3,6 +3,7 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/recipe/recipe_changes.h"
 #include "composer/storage/weights.h"
 #include "composer/trainer.h"
 
@@ -42,6 +43,10 @@ void Trainer::restore() {
 
 /// Takes up the run where the checkpoint left it; the weights are in the model already.
 void Trainer::resume(const std::filesystem::path& path, Checkpoint checkpoint) {
+  const auto device = c10::DeviceTypeName(state_.device.type(), /*lower_case=*/true);
+  if (!checkpoint.device.empty() && checkpoint.device != device)
+    checkpoint.differences.push_back("was written on device " + checkpoint.device + ", this is " +
+                                     device);
   for (const auto& difference : checkpoint.differences)
     log::warn(path.string() + ": " + difference +
               ": the run goes on, but not bit by bit as it would have there");
@@ -56,6 +61,7 @@ void Trainer::resume(const std::filesystem::path& path, Checkpoint checkpoint) {
     log::warn("grad_accum: the checkpoint's was " + std::to_string(checkpoint.grad_accum) +
               ", the recipe's is " + std::to_string(state_.grad_accum) +
               ": the run goes on, but not bit by bit as it would have");
+  for (const auto& change : recipe_changes(checkpoint.recipe, recipe_)) log::info(change);
   check_epochs(path, checkpoint);
   hand_out(path, checkpoint.parts);
   for (const auto& [name, state] : checkpoint.parts)
@@ -118,6 +124,7 @@ Checkpoint Trainer::snapshot() {
   checkpoint.batches_per_epoch = schedule_.batches_per_epoch;
   checkpoint.samples_per_epoch = schedule_.samples_per_epoch;
   checkpoint.recipe = recipe_;
+  checkpoint.device = c10::DeviceTypeName(state_.device.type(), /*lower_case=*/true);
   checkpoint.model = model_tensors(*state_.model);
   checkpoint.optimizer = state_.optimizer->state_dict();
   for (const auto& [name, part] : checkpoint_parts())

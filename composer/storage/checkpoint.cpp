@@ -115,6 +115,7 @@ ordered_json manifest_of(const Checkpoint& checkpoint) {
           {"build", build_description()},
           {"compute_threads", at::get_num_threads()},
           {"instruction_set", at::get_cpu_capability()},
+          {"device", checkpoint.device},
           {"recipe", checkpoint.recipe}};
 }
 
@@ -303,6 +304,7 @@ Checkpoint load_checkpoint(const fs::path& path) try {
   checkpoint.batches_per_epoch = manifest.at("batches_per_epoch");
   checkpoint.samples_per_epoch = manifest.at("samples_per_epoch");
   checkpoint.recipe = manifest.at("recipe");
+  checkpoint.device = manifest.value("device", "");
   checkpoint.model = read_safetensors(path / model_file);
   checkpoint.optimizer.tensors = read_safetensors(path / optimizer_file);
   checkpoint.optimizer.values = values_from(manifest.at("optimizer"));

@@ -26,6 +26,7 @@ struct Checkpoint {
   int64_t grad_accum = 1;
   int64_t train_batch_size = 1, batches_per_epoch = 1, samples_per_epoch = 1;
   std::string recipe;
+  std::string device;  ///< its type: "cpu", "cuda"; empty: not known, in a manifest that lacks it
   std::map<std::string, at::Tensor> model;  ///< parameters and buffers by PyTorch's names
   StateDict optimizer;
   std::map<std::string, StateDict>

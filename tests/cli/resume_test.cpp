@@ -126,3 +126,27 @@ TEST_CASE("a second program in a run's folder is refused, and the run stays one"
   CHECK(first.wait().status == 128 + SIGTERM);
   CHECK_FALSE(fs::exists(folder / "runs/run/.lock"));
 }
+
+TEST_CASE("a resumed run says what it does otherwise than its checkpoint's", "[cli][resume]") {
+  const TemporaryFolder folder;
+  folder.write("recipe.yaml", recipe);
+  const auto train = split(
+      "train -f recipe.yaml --autoresume true --run_name run --algorithms none --num_workers 0 "
+      "--save_interval 1ep --max_duration");
+  REQUIRE(run(folder.path(), train + split("1ep")).status == 0);
+  const auto path = folder / "runs/run/checkpoints/ep1-ba8/manifest.json";
+  auto manifest = bytes_of(path);
+  const std::string device = R"("device": "cpu")";
+  REQUIRE(manifest.find(device) != std::string::npos);
+  manifest.replace(manifest.find(device), device.size(), R"("device": "cuda")");
+  std::ofstream(path, std::ios::binary) << manifest;
+  const auto resumed = run(folder.path(), train + split("2ep --lr 0.01 --progress_bar false"));
+  INFO(resumed.errors);
+  CHECK(resumed.status == 0);
+  for (const char* line :
+       {"optimizer.decoupled_sgdw.lr: the checkpoint's was 0.1, this run's is 0.01",
+        "max_duration: the checkpoint's was 1ep, this run's is 2ep",
+        "was written on device cuda, this is cpu: the run goes on, but not bit by bit"})
+    CHECK(resumed.errors.find(line) != std::string::npos);
+  CHECK(resumed.errors.find("progress_bar") == std::string::npos);
+}

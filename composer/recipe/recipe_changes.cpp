@@ -1,0 +1,79 @@
+#include "composer/recipe/recipe_changes.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "composer/recipe/value.h"
+
+namespace composer {
+namespace {
+
+constexpr std::array<std::string_view, 5> component_keys{"model", "train_dataset", "optimizer",
+                                                         "schedulers", "algorithms"};
+
+/// Keys that never alter the weights, and those that a checkpoint has on its own.
+constexpr std::array<std::string_view, 14> other_keys{
+    "callbacks",
+    "loggers",
+    "seed",
+    "grad_accum",
+    "device",
+    "on_nan",
+    "autoresume",
+    "progress_bar",
+    "log_interval",
+    "dataloader.num_workers",
+    "dataloader.prefetch_factor",
+    "dataloader.pin_memory",
+    "dataloader.persistent_workers",
+    "dataloader.timeout",
+};
+constexpr std::array<std::string_view, 5> other_prefixes{"val_", "eval_", "run_", "save_", "load_"};
+
+bool matters(const std::string& path) {
+  return std::find(other_keys.begin(), other_keys.end(), path) == other_keys.end() &&
+         std::none_of(other_prefixes.begin(), other_prefixes.end(),
+                      [&](auto prefix) { return path.starts_with(prefix); });
+}
+
+bool holds_components(const std::string& path) {
+  return std::find(component_keys.begin(), component_keys.end(), path) != component_keys.end();
+}
+
+/// A key that only one of them has is a key that one's program did not know, unless it names a
+/// component.
+void compare(const std::string& path, const Value& before, const Value& now,
+             std::vector<std::string>& lines) {
+  if (before.kind != Value::Kind::map && now.kind != Value::Kind::map) {
+    const auto was = one_line(before), is = one_line(now);
+    if (was != is)
+      lines.push_back(path + ": the checkpoint's was " + was + ", this run's is " + is);
+    return;
+  }
+  for (const auto& entry : before.entries) {
+    const auto key = path.empty() ? entry.key : path + "." + entry.key;
+    if (!matters(key)) continue;
+    if (const auto* same = now.find(entry.key))
+      compare(key, entry.value, *same, lines);
+    else if (holds_components(path))
+      lines.push_back(key + ": the checkpoint's run had it, this one does not");
+  }
+  if (!holds_components(path)) return;
+  for (const auto& entry : now.entries)
+    if (before.find(entry.key) == nullptr)
+      lines.push_back(path + "." + entry.key + ": the checkpoint's run did not have it");
+}
+
+}  // namespace
+
+std::vector<std::string> recipe_changes(const std::string& checkpoints, const std::string& runs) {
+  Problems problems;
+  const auto before = parse_yaml(checkpoints, "checkpoint", problems);
+  const auto now = parse_yaml(runs, "recipe", problems);
+  std::vector<std::string> lines;
+  if (before && now && problems.empty()) compare("", *before, *now, lines);
+  return lines;
+}
+
+}  // namespace composer

@@ -1,0 +1,66 @@
+#include "composer/recipe/recipe_changes.h"
+
+#include <catch2/catch.hpp>
+
+using namespace composer;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+const std::string recipe = R"(model: {resnet_cifar: {model_name: resnet_20}}
+train_dataset: {shapes: {samples: 64}}
+val_dataset: {shapes: {samples: 32}}
+optimizer: {sgd: {lr: 0.1, momentum: 0.9}}
+schedulers: {multi_step: {milestones: [1ep, 2ep]}}
+algorithms: {channels_last: {}, ema: {half_life: 2ba}}
+callbacks: {lr_monitor: {}}
+max_duration: 2ep
+seed: 17
+device: cpu
+dataloader: {num_workers: 2, on_bad_sample: error}
+run_dir: runs
+save_interval: 1ep
+autoresume: false
+)";
+
+Lines after(const std::string& old, const std::string& changed) {
+  auto other = recipe;
+  other.replace(other.find(old), old.size(), changed);
+  return recipe_changes(recipe, other);
+}
+
+}  // namespace
+
+TEST_CASE("what a resumed run does otherwise is told key by key", "[recipe]") {
+  CHECK(recipe_changes(recipe, recipe).empty());
+  CHECK(after("lr: 0.1", "lr: 0.01") ==
+        Lines{"optimizer.sgd.lr: the checkpoint's was 0.1, this run's is 0.01"});
+  CHECK(after("2ep]", "3ep]") == Lines{"schedulers.multi_step.milestones: the checkpoint's was "
+                                       "[1ep, 2ep], this run's is [1ep, 3ep]"});
+  CHECK(after("max_duration: 2ep", "max_duration: 3ep") ==
+        Lines{"max_duration: the checkpoint's was 2ep, this run's is 3ep"});
+  CHECK(after("on_bad_sample: error", "on_bad_sample: skip") ==
+        Lines{"dataloader.on_bad_sample: the checkpoint's was error, this run's is skip"});
+  CHECK(after("{sgd: {lr: 0.1, momentum: 0.9}}", "{adam: {lr: 0.1}}") ==
+        Lines{"optimizer.sgd: the checkpoint's run had it, this one does not",
+              "optimizer.adam: the checkpoint's run did not have it"});
+  CHECK(after("{channels_last: {}, ema: {half_life: 2ba}}", "[]") ==
+        Lines{"algorithms.channels_last: the checkpoint's run had it, this one does not",
+              "algorithms.ema: the checkpoint's run had it, this one does not"});
+}
+
+TEST_CASE("keys that leave the weights alone are not told, nor those that a program did not know",
+          "[recipe]") {
+  CHECK(after("val_dataset: {shapes: {samples: 32}}", "val_dataset:").empty());
+  CHECK(after("lr_monitor: {}", "speed_monitor: {}").empty());
+  CHECK(after("seed: 17", "seed: 18").empty());
+  CHECK(after("device: cpu", "device: gpu").empty());
+  CHECK(after("num_workers: 2", "num_workers: 4").empty());
+  CHECK(after("run_dir: runs", "run_dir: elsewhere").empty());
+  CHECK(after("save_interval: 1ep", "save_interval: 5ba").empty());
+  CHECK(after("autoresume: false", "autoresume: true").empty());
+  CHECK(after("momentum: 0.9", "momentum: 0.9, nesterov: false").empty());
+  CHECK(recipe_changes("", recipe).empty());
+  CHECK(recipe_changes("[1, 2", recipe).empty());
+}
