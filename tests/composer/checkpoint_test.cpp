@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <sstream>
 
 #include "composer/error.h"
 #include "tests/composer/temporary_folder.h"
@@ -26,6 +27,7 @@ Checkpoint example(int64_t epoch, int64_t batch) {
   checkpoint.seed = 17;
   checkpoint.grad_accum = 2;
   checkpoint.recipe = "model: x\n";
+  checkpoint.device = "cuda";
   checkpoint.model = {{"conv.weight", at::arange(24, at::kFloat).reshape({2, 3, 2, 2})},
                       {"bn.count", at::scalar_tensor(5, at::kLong)}};
   checkpoint.optimizer.tensors = {{"momentum_buffer.conv.weight", at::ones({2, 3, 2, 2})}};
@@ -58,6 +60,7 @@ TEST_CASE("a checkpoint comes back as it was", "[checkpoint]") {
   CHECK(loaded.seed == 17);
   CHECK(loaded.grad_accum == 2);
   CHECK(loaded.recipe == saved.recipe);
+  CHECK(loaded.device == "cuda");
   CHECK(at::equal(loaded.model.at("conv.weight"), saved.model.at("conv.weight")));
   CHECK(loaded.model.at("bn.count").item<int64_t>() == 5);
   CHECK(at::equal(loaded.optimizer.tensors.at("momentum_buffer.conv.weight"),
@@ -67,6 +70,19 @@ TEST_CASE("a checkpoint comes back as it was", "[checkpoint]") {
   CHECK(loaded.parts.at("algorithms.ema").tensors.contains("conv.weight"));
   CHECK(loaded.parts.contains("algorithms.none"));
   CHECK(describe_checkpoint(path).find("conv.weight [2,3,2,2]") != std::string::npos);
+}
+
+TEST_CASE("a checkpoint from before devices were noted can be read", "[checkpoint]") {
+  const TemporaryFolder folder;
+  const auto path = save_checkpoint(folder.path(), example(2, 9)) / "manifest.json";
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  auto older = text.str();
+  const std::string device = " \"device\": \"cuda\",\n";
+  REQUIRE(older.find(device) != std::string::npos);
+  older.erase(older.find(device), device.size());
+  std::ofstream(path) << older;
+  CHECK(load_checkpoint(path.parent_path()).device.empty());
 }
 
 TEST_CASE("values that are no finite numbers come back too", "[checkpoint]") {
