@@ -111,7 +111,7 @@ std::shared_ptr<Source> open(const Setting& s) {
   FolderParams params;
   params.datadir = s.source;
   params.is_train = is_train;
-  return open_class_folders(params);
+  return open_class_folders(params, s.write.on_bad_sample);
 }
 
 WriteMode mode_of(const Setting& s) {

@@ -18,6 +18,7 @@ set(owned
   "(jpeglib|jerror|jmorecfg|turbojpeg)\\.h|^data/jpeg/"
   "png(conf)?\\.h|^data/formats/png\\.cpp$"
   "gif_lib\\.h|^data/formats/gif\\.cpp$"
+  "tiff(io)?\\.h|^data/formats/tiff(_input)?\\.cpp$"
   "webp/|^data/formats/webp\\.cpp$"
   "spdlog/|^composer/logging/log\\.cpp$"
   "fmt/|^composer/logging/log\\.cpp$"

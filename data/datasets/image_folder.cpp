@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "composer/error.h"
+#include "data/formats/decode.h"
 
 namespace composer {
 namespace {
@@ -35,10 +36,11 @@ enum class FileKind { image, unreadable_image, other };
 FileKind kind_of(const fs::path& file) {
   std::string ending = file.extension().string();
   for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  for (const char* known : {".jpg", ".jpeg", ".png", ".webp", ".gif", ".ppm", ".pgm"}) {
+  for (const char* known :
+       {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm"}) {
     if (ending == known) return FileKind::image;
   }
-  for (const char* known : {".bmp", ".tif", ".tiff"}) {
+  for (const char* known : {".heic", ".heif", ".avif", ".jp2", ".jxl", ".psd", ".exr"}) {
     if (ending == known) return FileKind::unreadable_image;
   }
   return FileKind::other;
@@ -68,13 +70,15 @@ class Collector {
         continue;
       }
       const FileKind kind = kind_of(entry.path());
-      if (kind == FileKind::image) images.push_back(entry.path().string());
-      if (kind == FileKind::unreadable_image) unreadable.push_back(entry.path().string());
+      if (kind == FileKind::other) continue;
+      images.push_back(entry.path().string());
+      if (kind == FileKind::unreadable_image) unreadable.push_back(images.back());
     }
     above_.pop_back();
   }
 
-  std::vector<std::string> images, unreadable;
+  std::vector<std::string> images;
+  std::vector<std::string> unreadable;  ///< of the images: of a format that cannot be read
 
  private:
   std::vector<fs::path> above_;
@@ -124,7 +128,7 @@ std::optional<int64_t> class_count(const FolderParams& params) {
   return count || !params.ffcv.ffcv_write_dataset ? count : folder_class_count(params.datadir);
 }
 
-std::shared_ptr<Source> open_class_folders(const FolderParams& params) {
+std::shared_ptr<Source> open_class_folders(const FolderParams& params, OnBadSample on_bad_sample) {
   const fs::path folder = part_of(params);
   const auto names = folder_classes(params.datadir);
   const auto present = class_folders(folder);
@@ -142,17 +146,21 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params) {
     std::sort(files.images.begin(), files.images.end());
     for (const auto& file : files.images) source->add(file, place - names.begin());
     unreadable.insert(unreadable.end(), files.unreadable.begin(), files.unreadable.end());
-    if (files.images.empty() && files.unreadable.empty()) {
-      problems.push_back((folder / name).string() +
-                         ": a class folder without images (.jpg, .jpeg, .png, .webp, .gif, .ppm)");
+    if (files.images.empty()) {
+      problems.push_back(
+          (folder / name).string() +
+          ": a class folder without images (.jpg, .jpeg, .png, .webp, .gif, .bmp, .tif, "
+          ".ppm)");
     }
   }
-  if (!unreadable.empty()) {
-    problems.push_back(*std::min_element(unreadable.begin(), unreadable.end()) +
-                       ": only JPEG, PNG, WebP, GIF and PNM images can be read" +
+  // Left in the set, they are bad samples.
+  if (!unreadable.empty() && on_bad_sample == OnBadSample::error) {
+    problems.push_back(*std::min_element(unreadable.begin(), unreadable.end()) + ": only " +
+                       kImageFormats + " images can be read" +
                        (unreadable.size() == 1
                             ? ""
-                            : "; there are " + std::to_string(unreadable.size()) + " such files"));
+                            : "; there are " + std::to_string(unreadable.size()) + " such files") +
+                       "; convert them, or leave them out with on_bad_sample: skip");
   }
   if (!problems.empty()) throw UserError(std::move(problems));
   source->index_below(folder.string());
@@ -166,7 +174,7 @@ Transform folder_transform(const FolderParams& params, bool is_train) {
 }
 
 std::unique_ptr<Loader> ImageFolderDataset::open(const LoaderOptions& options) const {
-  const auto original = [&] { return open_class_folders(params_); };
+  const auto original = [&] { return open_class_folders(params_, options.on_bad_sample); };
   const auto source =
       params_.ffcv.use_ffcv ? params_.ffcv.open(3, original, options.on_bad_sample) : original();
   warn_of_transforms(params_.is_train, params_.transforms != TransformParams{});

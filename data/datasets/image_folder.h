@@ -27,8 +27,10 @@ struct FolderParams : DatasetParams {
 /// Opens datadir/train or datadir/val if there is one of them, else datadir itself. Classes are
 /// numbered in sorted order of their folders' names (those of train/ where it is there); files come
 /// in sorted order; links to folders are followed. Throws UserError for a folder without classes, a
-/// class without images, files of unreadable formats.
-std::shared_ptr<Source> open_class_folders(const FolderParams& params);
+/// class without images; for images of formats that cannot be read (HEIC, ...) if bad samples are
+/// errors: otherwise they are bad samples of the set.
+std::shared_ptr<Source> open_class_folders(const FolderParams& params,
+                                           OnBadSample on_bad_sample = OnBadSample::error);
 
 /// Whether a file's name ends like those of the images that can be read (.jpg, .png, ...).
 bool has_image_name(const std::filesystem::path& file);

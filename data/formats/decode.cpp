@@ -4,9 +4,11 @@
 #include <string_view>
 
 #include "composer/error.h"
+#include "data/formats/bmp.h"
 #include "data/formats/gif.h"
 #include "data/formats/png.h"
 #include "data/formats/pnm.h"
+#include "data/formats/tiff.h"
 #include "data/formats/webp.h"
 #include "data/jpeg/header.h"
 #include "data/jpeg/jpeg.h"
@@ -22,12 +24,17 @@ bool is_pnm(std::string_view head) {
          (head[2] == '#' || head[2] == ' ' || (head[2] >= '\t' && head[2] <= '\r'));
 }
 
+bool is_tiff(std::string_view head) {
+  return head.starts_with("II*\0"sv) || head.starts_with("MM\0*"sv) ||
+         head.starts_with("II+\0"sv) || head.starts_with("MM\0+"sv);
+}
+
 std::string_view unreadable_format(std::string_view head) {
-  if (head.starts_with("BM")) return "a BMP";
-  if (head.starts_with("II*\0"sv) || head.starts_with("MM\0*"sv)) return "a TIFF";
   if (head.starts_with("P7\n")) return "a PAM";
   if (head.size() >= 12 && head.substr(4, 4) == "ftyp") return "an AVIF or HEIC";
   if (head.starts_with("\0\0\0\x0CjP  "sv)) return "a JPEG 2000";
+  if (head.starts_with("8BPS")) return "a Photoshop";
+  if (head.starts_with("v/1\x01")) return "an OpenEXR";
   if (head.starts_with("\0\0\0\x0CJXL "sv) || head.starts_with("\xFF\x0A")) return "a JPEG XL";
   return {};
 }
@@ -51,10 +58,12 @@ void decode_image(std::span<const uint8_t> bytes, Image& out, std::string* warni
     return decode_webp(bytes, out);
   }
   if (is_pnm(head)) return decode_pnm(bytes, out);
+  if (is_tiff(head)) return decode_tiff(bytes, out, warnings);
+  if (head.starts_with("BM")) return decode_bmp(bytes, out);
   const auto format = unreadable_format(head);
   throw RunError(format.empty()
-                     ? "no image: none of JPEG, PNG, GIF, WebP and PNM begins like this"
-                     : std::string(format) + " image; JPEG, PNG, GIF, WebP and PNM can be read");
+                     ? "no image: none of " + std::string(kImageFormats) + " begins like this"
+                     : std::string(format) + " image; " + kImageFormats + " can be read");
 }
 
 void to_gray(Image& image) {

@@ -9,6 +9,7 @@
 
 #include "composer/error.h"
 #include "data/jpeg/codec.h"
+#include "data/pixels/inks.h"
 
 // jpeglib.h needs <cstdio> before it.
 #include <jerror.h>
@@ -99,19 +100,10 @@ struct Decoder {
   ~Decoder() { jpeg_destroy_decompress(&codec); }
 };
 
-uint8_t scale_255(int a, int b) {
-  const int product = a * b + 128;
-  return static_cast<uint8_t>((product + (product >> 8)) >> 8);
-}
-
-// Inverted inks, as Adobe's programs write them and every reader assumes: 255 = no ink.
-void cmyk_to_rgb(const uint8_t* cmyk, int64_t pixels, uint8_t* rgb) {
-  for (int64_t i = 0; i < pixels; ++i, cmyk += 4, rgb += 3) {
-    const int black = cmyk[3];
-    for (int c = 0; c < 3; ++c) {
-      rgb[c] = static_cast<uint8_t>(std::max(black - scale_255(255 - cmyk[c], black), 0));
-    }
-  }
+// Adobe's programs write inverted inks, and every reader assumes so: 255 = no ink.
+void cmyk_to_rgb(uint8_t* cmyk, int64_t pixels, uint8_t* rgb) {
+  for (int64_t i = 0; i < 4 * pixels; ++i) cmyk[i] = static_cast<uint8_t>(255 - cmyk[i]);
+  inks_to_rgb(cmyk, pixels, rgb);
 }
 
 constexpr int kRowsAtOnce = 16;

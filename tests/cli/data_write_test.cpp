@@ -6,6 +6,7 @@
 #include "data/beton/beton.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/data/small_images.h"
 
 using namespace composer;
 using namespace composer::test;
@@ -138,6 +139,30 @@ TEST_CASE("data write names a bad sample, and what it did about it", "[cli]") {
   CHECK(skipped.status == 0);
   CHECK_THAT(skipped.errors, Contains("skipped: photos/class1/5.jpg"));
   CHECK_THAT(skipped.output, Contains("5 rows") && Contains("1 skipped"));
+}
+
+TEST_CASE("data write reads a BMP, and skips what it cannot read where that is asked for",
+          "[cli]") {
+  const TemporaryFolder folder;
+  make_photos(folder.path() / "photos", false);
+  const std::string head = from_hexadecimal(
+      "424d3a0000000000000036000000280000000100000001000000010018000000000004000000"
+      "00000000000000000000000000000000");
+  std::ofstream(folder.path() / "photos/class0/a.bmp", std::ios::binary) << head << "abc" << '\0';
+  const auto all = Process(folder.path(), write_words({})).wait();
+  INFO(all.errors);
+  CHECK(all.status == 0);
+  CHECK_THAT(all.output, Contains("7 rows"));
+  std::ofstream(folder.path() / "photos/class1/b.psd") << "8BPS";
+  const auto refused = Process(folder.path(), write_words({"--overwrite"})).wait();
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors, Contains("photos/class1/b.psd") && Contains("BMP, TIFF") &&
+                                 Contains("on_bad_sample: skip"));
+  const auto skipped =
+      Process(folder.path(), write_words({"--overwrite", "--on_bad_sample", "skip"})).wait();
+  CHECK(skipped.status == 0);
+  CHECK_THAT(skipped.errors, Contains("skipped: photos/class1/b.psd: a Photoshop image"));
+  CHECK_THAT(skipped.output, Contains("7 rows") && Contains("1 skipped"));
 }
 
 TEST_CASE("data write refuses what cannot be before it writes", "[cli]") {

@@ -76,13 +76,19 @@ TEST_CASE("other formats are named", "[data]") {
   Image image;
   const auto refuse = [&](const std::string& bytes) { decode_image(bytes_of(bytes), image); };
   CHECK_THROWS_WITH(refuse(""), Contains("empty"));
-  CHECK_THROWS_WITH(refuse("BM....."), Contains("BMP") && Contains("JPEG, PNG, GIF"));
+  CHECK_THROWS_WITH(refuse("8BPS..."), Contains("Photoshop") && Contains("JPEG, PNG, GIF"));
+  CHECK_THROWS_WITH(refuse(std::string("\0\0\0\x18"
+                                       "ftypheic",
+                                       12)),
+                    Contains("HEIC"));
   CHECK_THROWS_WITH(refuse("P7\nWIDTH 1"), Contains("PAM"));
   CHECK_THROWS_WITH(refuse("hello"), Contains("no image") && Contains("JPEG, PNG, GIF"));
   CHECK_THROWS_WITH(refuse("\xFF\xD8"), Contains("JPEG") && Contains("too early"));
   CHECK_THROWS_WITH(refuse("\x89PNG\r\n\x1A\n"), Contains("broken PNG"));
   CHECK_THROWS_WITH(refuse("GIF89a......"), Contains("broken GIF"));
   CHECK_THROWS_WITH(refuse("RIFF1234WEBPVP8 "), Contains("broken WebP"));
+  CHECK_THROWS_WITH(refuse("BM....."), Contains("broken BMP") && Contains("too early"));
+  CHECK_THROWS_WITH(refuse(std::string("II*\0....", 8)), Contains("broken TIFF"));
   CHECK_THROWS_WITH(refuse("P6 2 2 255\n123"), Contains("broken PNM") && Contains("too early"));
 }
 

@@ -95,7 +95,7 @@ std::vector<std::string> image_seeds() {
                            "P5 2 2 255\nabcd", "P6 2 1 65535\nabcdefghijkl"}) {
     files.emplace_back(text);
   }
-  add_files(shared_data() / "odd", ".png.gif.ppm.JPEG.", files);
+  add_files(shared_data() / "odd", ".png.gif.ppm.bmp.tif.tiff.JPEG.", files);
   return files;
 }
 
