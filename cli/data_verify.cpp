@@ -73,9 +73,11 @@ int64_t hash_beton(const BetonFile& file, int threads) {
   return print_hashes(file.samples(), threads, [&] {
     const auto decoder = std::make_shared<JpegDecoder>();
     return [&, decoder](int64_t row) {
-      const auto pixels = decode_whole(file.image(row, *image), Dct::fast, *decoder);
+      const BetonImage stored = file.image(row, *image);
+      const auto hash = file.mapping().use(
+          stored.bytes, [&] { return size_and_hash(decode_whole(stored, Dct::fast, *decoder)); });
       return std::to_string(row) + ' ' + (label ? std::to_string(file.integer(row, *label)) : "-") +
-             ' ' + size_and_hash(pixels);
+             ' ' + hash;
     };
   });
 }
@@ -84,7 +86,9 @@ int64_t hash_files(const std::vector<std::string>& files, int threads) {
   return print_hashes(static_cast<int64_t>(files.size()), threads, [&] {
     const auto image = std::make_shared<Image>();
     return [&, image](int64_t index) {
-      decode_image(MappedFile(files[static_cast<size_t>(index)]).bytes(), *image);
+      std::vector<uint8_t> bytes;
+      read_file(files[static_cast<size_t>(index)].c_str(), bytes);
+      decode_image(bytes, *image);
       return std::to_string(index) + " - " + size_and_hash(image->view());
     };
   });
@@ -142,18 +146,23 @@ class Findings {
 void verify_field(const BetonFile& file, int64_t row, size_t field, JpegDecoder& decoder,
                   std::string& warnings) {
   switch (file.fields()[field].type) {
-    case BetonType::image:
-      decode_whole(file.image(row, field), Dct::accurate, decoder, &warnings);
+    case BetonType::image: {
+      const BetonImage stored = file.image(row, field);
+      file.mapping().use(stored.bytes,
+                         [&] { return decode_whole(stored, Dct::accurate, decoder, &warnings); });
       break;
+    }
     case BetonType::json: {
       const auto text = file.bytes(row, field);
-      if (!ordered_json::accept(text.begin(), text.end())) warnings += "is no JSON\n";
+      const bool sound = ordered_json::accept(text.begin(), text.end());
+      file.mapping().check(text);
+      if (!sound) warnings += "is no JSON\n";
       break;
     }
     case BetonType::bytes:
     case BetonType::array:
     case BetonType::tensor:
-      file.bytes(row, field);
+      file.mapping().check(file.bytes(row, field));
       break;
     default:
       break;
@@ -191,10 +200,10 @@ void verify_beton(const BetonFile& file, int threads, Findings& findings) {
 Finding verify_file(const std::string& path, Image& image) {
   Finding finding;
   try {
-    decode_image(MappedFile(path).bytes(), image, &finding.warnings);
+    std::vector<uint8_t> bytes;
+    read_file(path.c_str(), bytes);
+    decode_image(bytes, image, &finding.warnings);
   } catch (const RunError& error) {
-    finding.reason = error.what();
-  } catch (const UserError& error) {
     finding.reason = error.what();
   }
   return finding;

@@ -419,7 +419,8 @@ void ImageLoader::make(const Draft& draft, int64_t place, int64_t position, Work
   try {
     const StoredImage image = source_->open(sample, worker.pipeline.scratch());
     draft.classes.mutable_data_ptr<int64_t>()[place] = source_->label(sample);
-    where.mirrored = worker.pipeline.run(image, draft.size, where, pixels);
+    where.mirrored =
+        use_image(image, [&] { return worker.pipeline.run(image, draft.size, where, pixels); });
   } catch (const RunError& error) {
     throw BadSample(source_->name(sample) + ": " + error.what());
   }

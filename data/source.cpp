@@ -63,6 +63,7 @@ ImagePart decode_part(const StoredImage& image, ImageSize stored, const JpegRequ
                    std::to_string(stored.height) + ", as the file says");
   }
   if (recorded != nullptr) {
+    if (image.mapping != nullptr) image.mapping->check(image.bytes);
     image.record->record(image.sample, image.key, scratch.index, image.stamp);
   }
   return part;

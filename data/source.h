@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "composer/storage/mapped_file.h"
 #include "data/image.h"
 #include "data/index_store.h"
 #include "data/jpeg/decoder.h"
@@ -15,11 +16,12 @@ namespace composer {
 
 /// An image as it is stored. A JPEG stream is decoded when a part of it is asked for (read_part).
 struct StoredImage {
-  bool jpeg = false;               ///< else pixels: rows from the top, without gaps
-  std::span<const uint8_t> bytes;  ///< the stream, or the pixels
-  ImageSize size;                  ///< upright
-  int64_t channels = 3;            ///< of the pixels; a stream has 3
-  int orientation = 1;             ///< EXIF's of the stream, 1..8
+  bool jpeg = false;                    ///< else pixels: rows from the top, without gaps
+  std::span<const uint8_t> bytes;       ///< the stream, or the pixels
+  ImageSize size;                       ///< upright
+  int64_t channels = 3;                 ///< of the pixels; a stream has 3
+  int orientation = 1;                  ///< EXIF's of the stream, 1..8
+  const MappedFile* mapping = nullptr;  ///< what the bytes lie in, if they are a file's
 
   StoredIndex index{};           ///< of the stream; empty when it is not known or has none
   IndexStore* record = nullptr;  ///< where to put the stream's index, once it is known
@@ -27,6 +29,13 @@ struct StoredImage {
   uint64_t key = 0;
   FileStamp stamp{};
 };
+
+/// Returns use(), which reads the image. Throws RunError when bytes of its file were lost
+/// meanwhile, whatever use() made of what stood there.
+template <class Use>
+auto use_image(const StoredImage& image, Use&& use) {
+  return image.mapping != nullptr ? image.mapping->use(image.bytes, use) : use();
+}
 
 /// Memory that one thread reads into, kept from image to image.
 struct ReadScratch {

@@ -4,10 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <span>
+
+#include "composer/storage/lost_pages.h"
 
 namespace composer {
 
+/// What cannot be read any more (another program cut the file off, the disk or network failed)
+/// reads as zeros: check() tells, which is to be asked once bytes have been used.
 class MappedFile {
  public:
   /// Throws UserError naming the path when it is no readable file.
@@ -18,9 +24,49 @@ class MappedFile {
 
   std::span<const uint8_t> bytes() const { return {data_, size_}; }
 
+  /// Whether bytes of this part of the file were met that cannot be read. Costs one atomic load
+  /// while there are none in the whole file. Bytes beyond the end of a file that was cut off within
+  /// their page are not noticed.
+  bool lost(std::span<const uint8_t> part) const { return pages_ != nullptr && pages_->in(part); }
+  /// Throws RunError with the reason, without the file's name, unless the whole part was and is
+  /// there.
+  void check(std::span<const uint8_t> part) const;
+
+  /// Returns use(), which reads the part. Whatever came of it, check(part) comes first.
+  template <class Use>
+  auto use(std::span<const uint8_t> part, Use&& use) const {
+    try {
+      auto result = use();
+      check(part);
+      return result;
+    } catch (...) {
+      check(part);
+      throw;
+    }
+  }
+  /// The same of the whole file, which the error names: returns read(bytes()).
+  template <class Read>
+  auto use_all(Read&& read) const {
+    try {
+      auto result = read(bytes());
+      check_all();
+      return result;
+    } catch (...) {
+      check_all();
+      throw;
+    }
+  }
+
  private:
+  /// Nothing when the file has its size.
+  std::optional<uint64_t> shrunk_to() const;
+  void check_all() const;
+
+  std::filesystem::path path_;
+  int file_ = -1;
   const uint8_t* data_ = nullptr;
   size_t size_ = 0;
+  std::unique_ptr<LostPages> pages_;  ///< null for an empty file
 };
 
 }  // namespace composer

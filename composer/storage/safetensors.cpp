@@ -53,10 +53,9 @@ struct Entry {
 
 class Reader {
  public:
-  explicit Reader(const std::filesystem::path& path) : path_(path), file_(path) {}
+  explicit Reader(const std::filesystem::path& path) : path_(path) {}
 
-  TensorMap read() const {
-    const auto bytes = file_.bytes();
+  TensorMap read(std::span<const uint8_t> bytes) const {
     uint64_t header_size = 0;
     if (bytes.size() < sizeof header_size) throw fail("too short to be a safetensors file");
     std::memcpy(&header_size, bytes.data(), sizeof header_size);
@@ -164,7 +163,6 @@ class Reader {
   }
 
   std::filesystem::path path_;
-  MappedFile file_;
 };
 
 }  // namespace
@@ -200,6 +198,10 @@ void write_safetensors(const std::filesystem::path& path, const TensorMap& tenso
   file.commit_to_disk();
 }
 
-TensorMap read_safetensors(const std::filesystem::path& path) { return Reader(path).read(); }
+TensorMap read_safetensors(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  const Reader reader(path);
+  return file.use_all([&](std::span<const uint8_t> bytes) { return reader.read(bytes); });
+}
 
 }  // namespace composer

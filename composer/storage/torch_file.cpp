@@ -124,7 +124,7 @@ TensorMap read(std::span<const uint8_t> bytes) {
 TensorMap read_torch_file(const std::filesystem::path& path) {
   const MappedFile file(path);
   try {
-    return read(file.bytes());
+    return file.use_all(read);
   } catch (const FormatError& error) {
     throw UserError(path.string() + ": " + error.what());
   }

@@ -78,6 +78,20 @@ struct BetonFile::State {
            layout.fields[field].offset;
   }
 
+  /// The number that begins there. Throws RunError when it is lost.
+  template <class T>
+  T number(const uint8_t* at) const {
+    const auto value = load<T>(at);
+    if (file.lost({at, sizeof value})) file.check({at, sizeof value});
+    return value;
+  }
+
+  /// What the row or table says cannot be: because it was lost, or because it is damaged.
+  [[noreturn]] void refuse(std::span<const uint8_t> part, const std::string& reason) const {
+    file.check(part);
+    throw RunError(reason);
+  }
+
   const uint8_t* value(int64_t row, size_t field, BetonType type, const char* what) const {
     const uint8_t* at = value(row, field);
     if (layout.fields[field].type != type)
@@ -100,7 +114,7 @@ struct BetonFile::State {
   unsigned page_shift = 0;
   int64_t samples = 0, regions = 0;
   uint64_t data_begin = 0, data_end = 0;
-  std::span<const uint8_t> rows;
+  std::span<const uint8_t> rows, table;
   BetonLayout layout;
   std::optional<BetonRegions> sizes;
 };
@@ -125,7 +139,9 @@ BetonFile::BetonFile(const std::filesystem::path& path) : state_(std::make_uniqu
     s.data_begin = rows + s.rows.size();
     s.data_end = header.table;
     s.regions = static_cast<int64_t>((bytes.size() - header.table) / kBetonEntryBytes);
-    s.sizes.emplace(bytes.subspan(header.table), s.page_shift);
+    s.table = bytes.subspan(header.table);
+    s.sizes.emplace(s.table, s.page_shift);
+    s.file.check(bytes);
   } catch (const RunError& error) {
     throw UserError(path.string() + ": " + error.what());
   }
@@ -149,23 +165,25 @@ std::optional<size_t> BetonFile::find_field(BetonType type, const std::string& n
 
 BetonImage BetonFile::image(int64_t row, size_t field) const {
   const uint8_t* at = state_->value(row, field, BetonType::image, "image");
-  const uint8_t mode = at[0];
+  const std::span<const uint8_t> in_row(at, 13);
+  const auto mode = state_->number<uint8_t>(at);
   BetonImage image;
   image.size = {load<uint16_t>(at + 3), load<uint16_t>(at + 1)};
-  const auto begin = load<uint64_t>(at + 5);
+  const auto begin = state_->number<uint64_t>(at + 5);
   if (mode > 1)
     throw RunError("its mode is " + std::to_string(mode) + ", neither 0 (JPEG) nor 1 (pixels)");
   const std::string size =
       std::to_string(image.size.width) + " x " + std::to_string(image.size.height);
   const int64_t pixels = image.size.height * image.size.width;
-  if (pixels == 0) throw RunError("its image has no pixels (" + size + ")");
+  if (pixels == 0) state_->refuse(in_row, "its image has no pixels (" + size + ")");
   if (pixels > kMaxPixels) throw RunError("its image is too large (" + size + ")");
   image.jpeg = mode == 0;
   uint64_t bytes = static_cast<uint64_t>(pixels) * 3;
   if (image.jpeg) {
     const auto listed = state_->sizes->size_at(begin);
-    if (!listed || *listed == 0)
-      throw RunError("the allocation table has no JPEG at byte " + std::to_string(begin));
+    if (!listed || *listed == 0 || state_->file.lost(state_->table))
+      state_->refuse(state_->table,
+                     "the allocation table has no JPEG at byte " + std::to_string(begin));
     bytes = *listed;
   }
   image.bytes = state_->region(begin, bytes);
@@ -173,16 +191,16 @@ BetonImage BetonFile::image(int64_t row, size_t field) const {
 }
 
 int64_t BetonFile::integer(int64_t row, size_t field) const {
-  return load<int64_t>(state_->value(row, field, BetonType::integer, "integer"));
+  return state_->number<int64_t>(state_->value(row, field, BetonType::integer, "integer"));
 }
 
 double BetonFile::real(int64_t row, size_t field) const {
-  return load<double>(state_->value(row, field, BetonType::real, "real number"));
+  return state_->number<double>(state_->value(row, field, BetonType::real, "real number"));
 }
 
 std::span<const uint8_t> BetonFile::bytes(int64_t row, size_t field) const {
   const uint8_t* at = state_->value(row, field);
-  const auto begin = load<uint64_t>(at);
+  const auto begin = state_->number<uint64_t>(at);
   switch (fields()[field].type) {
     case BetonType::array:
     case BetonType::tensor:
@@ -197,6 +215,8 @@ std::span<const uint8_t> BetonFile::bytes(int64_t row, size_t field) const {
       throw RunError("field '" + fields()[field].name + "' holds no bytes");
   }
 }
+
+const MappedFile& BetonFile::mapping() const { return state_->file; }
 
 uint64_t BetonFile::page(int64_t row, size_t field) const {
   const uint8_t* at = state_->value(row, field);

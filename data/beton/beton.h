@@ -14,6 +14,8 @@
 
 namespace composer {
 
+class MappedFile;
+
 enum class BetonType : uint8_t {
   real = 0,      ///< Float: a double
   integer = 1,   ///< Int: 64 bits
@@ -63,6 +65,8 @@ class BetonFile {
   double real(int64_t row, size_t field) const;
   /// The bytes of a bytes, json (without its 0), array or tensor field.
   std::span<const uint8_t> bytes(int64_t row, size_t field) const;
+  /// What the bytes of images and fields lie in: it tells of bytes that are lost.
+  const MappedFile& mapping() const;
   /// The page that holds the row's data in this field: samples of one page lie together on the
   /// disk.
   uint64_t page(int64_t row, size_t field) const;

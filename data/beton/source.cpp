@@ -64,6 +64,7 @@ std::string BetonSource::name(int64_t index) const {
 StoredImage BetonSource::open(int64_t index, ReadScratch&) const {
   const BetonImage stored = file_.image(index, image_field_);
   StoredImage image{.jpeg = stored.jpeg, .bytes = stored.bytes, .size = stored.size};
+  image.mapping = &file_.mapping();
   if (!image.jpeg) return image;
   image.sample = index;
   image.key = static_cast<uint64_t>(index);

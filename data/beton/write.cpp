@@ -91,7 +91,8 @@ class Packers {
       Packed packed;
       try {
         const int64_t index = sample(*position);
-        packed.image = packer.pack(source_.open(index, scratch), index, scratch);
+        const StoredImage image = source_.open(index, scratch);
+        packed.image = use_image(image, [&] { return packer.pack(image, index, scratch); });
       } catch (const RunError& error) {
         packed.bad = error.what();
       } catch (...) {
