@@ -41,7 +41,8 @@ with tempfile.TemporaryDirectory() as folder:
     def product():
         if os.path.exists(index):
             os.remove(index)
-        return last_json([args.composer, 'bench', 'loader', '--json', '--output', 'float32'] + settings)
+        return last_json([args.composer, 'bench', 'loader', '--json', '--output', 'float32', '--crop_index', 'beside'] +
+                         settings)
 
     theirs, ours = alternate(args.pairs, peer, product)
 

@@ -32,6 +32,7 @@ struct LoaderSetting {
   std::string order = "random";
   std::string resize_filter = "triangle";
   bool ffcv_exact = false;
+  std::string crop_index = "cache";
   uint64_t seed = 0;
 };
 
@@ -50,7 +51,7 @@ class TiledSource final : public Source {
   }
   int64_t page(int64_t index) const override { return source_->page(inner(index)); }
   void will_need(int64_t index) const override { source_->will_need(inner(index)); }
-  void save_indices() override { source_->save_indices(); }
+  fs::path indexed_path() const override { return source_->indexed_path(); }
 
  private:
   int64_t inner(int64_t index) const { return index % source_->size(); }
@@ -107,7 +108,8 @@ Rates measure(const LoaderSetting& setting) {
                              .num_workers = setting.num_workers,
                              .prefetch_factor = setting.prefetch_factor,
                              .resize_filter = setting.resize_filter,
-                             .ffcv_exact = setting.ffcv_exact};
+                             .ffcv_exact = setting.ffcv_exact,
+                             .crop_index = setting.crop_index};
   const auto loader = make_image_loader(source, pipeline_of(setting, *source, common), common);
   Rates rates;
   loader->start(0, 0);
@@ -149,6 +151,10 @@ void add_options(CLI::App& app, LoaderSetting& s) {
       ->check(CLI::IsMember({"sequential", "random", "quasi_random"}));
   app.add_option("--resize_filter", s.resize_filter)->check(CLI::IsMember({"triangle", "area"}));
   app.add_flag("--ffcv_exact", s.ffcv_exact, "the very pixels that FFCV gives");
+  app.add_option("--crop_index", s.crop_index,
+                 "where the JPEG index is kept: by the data, in the user's cache, or nowhere")
+      ->check(CLI::IsMember({"beside", "cache", "off"}))
+      ->capture_default_str();
   app.add_option("--seed", s.seed);
 }
 

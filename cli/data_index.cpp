@@ -10,6 +10,7 @@
 #include "cli/sources.h"
 #include "composer/error.h"
 #include "data/beton/source.h"
+#include "data/index_place.h"
 #include "data/thread_count.h"
 
 namespace composer {
@@ -21,20 +22,25 @@ struct Counts {
   std::atomic<int64_t> known = 0, made = 0, without = 0, bad = 0;
 };
 
-/// Records the index of every stream that has none on record.
-void make_indices(Source& source, int threads, Counts& counts) {
+bool is_known(const StoredImage& image) {
+  return image.index && (image.index->empty() || jpeg_index_fits(image.bytes, *image.index));
+}
+
+/// Records the index of every stream that has none on record, or another's.
+void make_indices(const Source& source, IndexStore& store, int threads, Counts& counts) {
   const auto make_worker = [&] {
     auto scratch = std::make_shared<ReadScratch>();
-    return [&source, &counts, scratch](int64_t index) -> SampleReport {
+    return [&source, &store, &counts, scratch](int64_t index) -> SampleReport {
       try {
-        const StoredImage image = source.open(index, *scratch);
+        StoredImage image = source.open(index, *scratch);
+        use_index(image, &store);
         if (!image.jpeg) {
           ++counts.without;
-        } else if (image.record == nullptr) {
+        } else if (is_known(image)) {
           ++counts.known;
         } else {
           const auto bytes = make_jpeg_index(image.bytes);
-          image.record->record(image.sample, image.key, bytes, image.stamp);
+          store.record(image.key, bytes, image.stamp);
           ++(bytes.empty() ? counts.without : counts.made);
         }
       } catch (const RunError& error) {
@@ -45,14 +51,6 @@ void make_indices(Source& source, int threads, Counts& counts) {
     };
   };
   in_order(source.size(), thread_count(threads), make_worker);
-  source.save_indices();
-}
-
-/// Nothing when there is no such file.
-std::optional<FileStamp> change_of(const std::string& file) {
-  std::error_code error;
-  if (!fs::is_regular_file(file, error)) return std::nullopt;
-  return stamp_of(file);
 }
 
 /// The folders whose side files a training on `path` looks at.
@@ -71,8 +69,9 @@ std::vector<std::string> parts_of(const std::string& path) {
 int data_index_command(const Words& words) {
   CLI::App app(
       "Makes or renews the side file (F.beton.index, or .composer-index in a folder) with which "
-      "only "
-      "the crop of a JPEG is\ndecoded. Training makes it by itself in its first epoch.",
+      "only the crop of a JPEG is\ndecoded. Training makes one by itself in its first epoch, in "
+      "the "
+      "user's cache unless dataloader.crop_index says\notherwise, and uses this one too.",
       "data index");
   std::string path;
   int threads = 0;
@@ -93,21 +92,23 @@ int data_index_command(const Words& words) {
     } else {
       source = std::make_shared<BetonSource>(part, 3);
     }
-    const std::string file = index_file_of(part);
-    const auto before = change_of(file);
+    const fs::path file = index_file_of(part);
+    const FileStamp stamp = index_stamp_of(part);
     Counts counts;
-    make_indices(*source, threads, counts);
-    if (counts.made > 0 && change_of(file) == before) throw RunError(file + ": cannot be written");
+    IndexStore store(file, stamp);
+    make_indices(*source, store, threads, counts);
+    store.flush();
+    if (!IndexTable(file, stamp).compact()) compact_index(file, stamp);
     if (json) {
-      std::cout << nlohmann::ordered_json{{"file", file},
+      std::cout << nlohmann::ordered_json{{"file", file.string()},
                                           {"made", counts.made.load()},
                                           {"kept", counts.known.load()},
                                           {"without", counts.without.load()},
                                           {"bad", counts.bad.load()}}
                 << '\n';
     } else {
-      std::cout << file << ": " << counts.made << " indices made, " << counts.known << " kept, "
-                << counts.without << " images have none, " << counts.bad
+      std::cout << file.string() << ": " << counts.made << " indices made, " << counts.known
+                << " kept, " << counts.without << " images have none, " << counts.bad
                 << " files cannot be read\n";
     }
   }

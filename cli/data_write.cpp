@@ -19,6 +19,7 @@
 #include "data/datasets/cifar10.h"
 #include "data/datasets/image_folder.h"
 #include "data/datasets/mnist.h"
+#include "data/index_place.h"
 #include "data/order.h"
 
 namespace composer {

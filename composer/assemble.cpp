@@ -135,6 +135,8 @@ LoaderOptions loader_options(const Recipe& recipe, bool training) {
   loader.on_bad_sample = on_bad_sample_words.at(options.dataloader.on_bad_sample);
   loader.resize_filter = options.dataloader.resize_filter;
   loader.ffcv_exact = options.dataloader.ffcv_exact;
+  loader.crop_index = options.dataloader.crop_index;
+  loader.index_dir = options.dataloader.index_dir;
   const auto subset = training ? options.train_subset_num_batches : options.eval_subset_num_batches;
   if (subset > 0) loader.subset_num_batches = subset;
   return loader;

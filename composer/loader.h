@@ -72,7 +72,9 @@ struct LoaderOptions {
   OnBadSample on_bad_sample = OnBadSample::error;
   std::string resize_filter = "triangle";  ///< or "area"
   bool ffcv_exact = false;                 ///< decode, crop and resize to the bytes that FFCV gives
-  int64_t rank = 0;                        ///< gets slice `rank` of `world_size` of each batch
+  std::string crop_index = "cache";  ///< where crop indices are kept: "beside", "cache", "off"
+  std::string index_dir{};           ///< the cache's folder; empty: the user's
+  int64_t rank = 0;                  ///< gets slice `rank` of `world_size` of each batch
   int64_t world_size = 1;
   std::optional<int64_t> subset_num_batches =
       std::nullopt;  ///< end each epoch after this many batches; more than it has: a warning

@@ -21,6 +21,8 @@ struct DataloaderOptions {
   std::string on_bad_sample = "error";
   std::string resize_filter = "triangle";
   bool ffcv_exact = false;
+  std::string crop_index = "cache";
+  std::string index_dir;
 
   void fields(auto&& f) {
     f("num_workers", num_workers, "threads of a rank that read and decode; 0 = the training thread",
@@ -42,6 +44,18 @@ struct DataloaderOptions {
       one_of("triangle", "area"));
     f("ffcv_exact", ffcv_exact,
       "the very pixels FFCV gives: its rough JPEG arithmetic, its area filter, its centre crop");
+    f("crop_index", crop_index,
+      "where it is kept what lets the loader decode only a JPEG's crop: by the data, in the user's "
+      "cache (what lies by the data is read too), or nowhere",
+      one_of("beside", "cache", "off"));
+    f("index_dir", index_dir,
+      "folder of crop_index: cache; none = composer in $XDG_CACHE_HOME, else in ~/.cache");
+  }
+
+  std::string check() const {
+    if (index_dir.empty() || crop_index == "cache") return "";
+    return "index_dir: needs crop_index: cache; " + crop_index +
+           (crop_index == "off" ? " keeps no index\n" : " keeps the index by the data\n");
   }
 };
 

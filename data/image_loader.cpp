@@ -13,6 +13,7 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "data/index_place.h"
 #include "data/pixels/normalize_pixels.h"
 
 namespace composer {
@@ -146,6 +147,7 @@ class ImageLoader final : public Loader {
   Batch batch_of(Draft& draft) const;
 
   const std::shared_ptr<Source> source_;
+  const std::unique_ptr<IndexStore> indices_;  ///< null when none are kept
   ImageLoaderOptions options_;
   const LoaderOptions common_;
   const Sampler sampler_;
@@ -184,9 +186,15 @@ OrderOptions order_options(const Source& source, const ImageLoaderOptions& optio
           .window_pages = options.window_pages};
 }
 
+std::unique_ptr<IndexStore> indices_of(const Source& source, const LoaderOptions& common) {
+  const auto path = source.indexed_path();
+  return path.empty() ? nullptr : open_index_store(path, common);
+}
+
 ImageLoader::ImageLoader(std::shared_ptr<Source> source, ImageLoaderOptions options,
                          const LoaderOptions& common)
     : source_(std::move(source)),
+      indices_(indices_of(*source_, common)),
       options_(std::move(options)),
       common_(common),
       sampler_(*source_, order_options(*source_, options_, common_)),
@@ -224,7 +232,7 @@ ImageLoader::~ImageLoader() {
   }
   work_there_.notify_all();
   for (auto& worker : workers_) worker.join();
-  source_->save_indices();
+  if (indices_) indices_->save();
 }
 
 void ImageLoader::start(int64_t epoch, int64_t batch, SizePlan plan) {
@@ -258,7 +266,7 @@ std::optional<Batch> ImageLoader::next() {
     return std::nullopt;
   }
   const auto draft = common_.num_workers == 0 ? made_here() : made_by_workers();
-  if (++batch_ == batches_) source_->save_indices();
+  if (++batch_ == batches_ && indices_) indices_->save();
   return batch_of(*draft);
 }
 
@@ -417,7 +425,8 @@ void ImageLoader::make(const Draft& draft, int64_t place, int64_t position, Work
     pixels = worker.pixels.data();
   }
   try {
-    const StoredImage image = source_->open(sample, worker.pipeline.scratch());
+    StoredImage image = source_->open(sample, worker.pipeline.scratch());
+    use_index(image, indices_.get());
     draft.classes.mutable_data_ptr<int64_t>()[place] = source_->label(sample);
     where.mirrored =
         use_image(image, [&] { return worker.pipeline.run(image, draft.size, where, pixels); });

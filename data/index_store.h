@@ -1,91 +1,65 @@
 // The crop indices of a set's JPEG streams (data/jpeg/decoder.h): recorded while images are
-// decoded, kept in a side file from one run to the next.
+// decoded, kept in a file from one run to the next by a thread of the store's own.
 #pragma once
 
-#include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
-#include <vector>
+#include <string>
+#include <thread>
 
-#include "composer/storage/atomic_file.h"
-#include "composer/storage/mapped_file.h"
+#include "data/index_file.h"
 
 namespace composer {
 
-/// Tells one version of a file from another.
-struct FileStamp {
-  uint64_t bytes = 0;
-  int64_t time = 0;  ///< of the last change, ns since 1970
-  bool operator==(const FileStamp&) const = default;
-};
-
-/// Throws RunError when there is no such file.
-FileStamp stamp_of(const std::filesystem::path& path);
-
-/// The side file of a .beton file, F.beton.index, or of a folder, FOLDER/.composer-index.
-std::filesystem::path index_file_of(const std::filesystem::path& source);
-
-/// Writes a side file, an AtomicFile. Little-endian: a header of 64 bytes (magic, stamp of the
-/// source, number of entries, where their table begins), the indices one after the other, then the
-/// table sorted by key: key, stamp, offset, length, CRC-32 of key, stamp and index.
-class IndexWriter {
- public:
-  explicit IndexWriter(const std::filesystem::path& file);
-
-  /// Keys must ascend. An empty index notes that the stream has none. stamp: of the stream's own
-  /// file; empty where all lie in one.
-  void add(uint64_t key, std::span<const uint8_t> index, const FileStamp& stamp = {});
-  /// source: of the file that all streams lie in; empty for a folder. Throws RunError when not all
-  /// could be written.
-  void finish(const FileStamp& source);
-
- private:
-  AtomicFile file_;
-  std::vector<uint8_t> table_;
-  uint64_t entries_ = 0, last_key_ = 0;
-};
-
-/// An index, and what keeps it in memory.
-struct StoredIndex {
-  std::span<const uint8_t> bytes;
-  std::shared_ptr<const void> owner;
-};
-
-/// Functions may be called by several threads at once.
+/// Functions may be called by several threads at once. Only flush() and the destructor wait for the
+/// disk's writing.
 class IndexStore {
  public:
-  /// samples: of the set. A side file that is missing, damaged or of another version of the source
-  /// counts as empty.
-  IndexStore(std::filesystem::path file, const FileStamp& source, int64_t samples);
+  /// file: read, and added to; its folder is made when it is first written. Empty: all stays in
+  /// memory. also_read: a file of the same set that is never written; may be empty. Files that are
+  /// missing, damaged or of another version of the source count as empty.
+  IndexStore(std::filesystem::path file, const FileStamp& source,
+             const std::filesystem::path& also_read = {});
+  /// What save() was asked for is written before.
   ~IndexStore();
 
-  /// Nothing when the stream was never looked at; an empty index when it has none.
-  std::optional<StoredIndex> find(int64_t sample, uint64_t key, const FileStamp& stamp = {}) const;
-  void record(int64_t sample, uint64_t key, std::span<const uint8_t> index,
-              const FileStamp& stamp = {});
+  /// Null when the stream was never looked at; an empty index when it has none.
+  StoredIndex find(uint64_t key, const FileStamp& stamp = {}) const;
+  /// In place of an older one. Every 16 MiB are saved at once.
+  void record(uint64_t key, std::span<const uint8_t> index, const FileStamp& stamp = {});
 
-  /// Adds what was recorded to the side file. Where that cannot be written, says so once in the log
-  /// and keeps all in memory. Returns whether the file changed.
-  bool save();
+  /// Has what was recorded added to the file. Where that cannot be written, says so once in the log
+  /// and keeps it in memory.
+  void save();
+  /// Saves, and waits for it. Throws RunError with the reason when it cannot be written.
+  void flush();
 
   const std::filesystem::path& file() const { return file_; }
 
  private:
-  struct Entry;
-  struct Table;
-  struct Generation;
+  void wake();
+  void write_in_background();
+  std::string add_to_file(const IndexEntries& entries, std::shared_ptr<const IndexTable>& table);
+  bool compact();
+  void warn_once(const std::string& message);
 
-  std::shared_ptr<Generation> current() const;
+  const std::filesystem::path file_;
+  const FileStamp source_;
+  const std::unique_ptr<const IndexTable> also_read_;
 
-  std::filesystem::path file_;
-  FileStamp source_;
   mutable std::mutex lock_;
-  std::shared_ptr<Generation> generation_;  ///< replaced when it has been saved
-  std::atomic<bool> cannot_write_{false};
+  std::condition_variable wanted_changed_, written_;
+  std::shared_ptr<const IndexTable> table_;
+  IndexEntries recorded_;                        ///< not in the file
+  std::shared_ptr<const IndexEntries> leaving_;  ///< being written
+  size_t recorded_bytes_ = 0;
+  bool wanted_ = false, stopping_ = false, waited_for_ = false, warned_ = false;
+  std::string failure_;  ///< of the last writing; empty when it went well
+  std::thread writer_;   ///< begun when there is first something to write
 };
 
 }  // namespace composer

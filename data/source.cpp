@@ -30,12 +30,6 @@ struct Descriptor {
   throw RunError(std::string(what) + ": " + std::strerror(errno));
 }
 
-uint64_t hash(std::string_view text) {  // FNV-1a
-  uint64_t value = 14695981039346656037u;
-  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return value;
-}
-
 bool is_jpeg(std::span<const uint8_t> bytes) {
   return bytes.size() > 2 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF;
 }
@@ -56,15 +50,16 @@ void copy_to(const ImageView& from, Image& image) {
 ImagePart decode_part(const StoredImage& image, ImageSize stored, const JpegRequest& request,
                       ReadScratch& scratch) {
   std::vector<uint8_t>* recorded = image.record != nullptr ? &scratch.index : nullptr;
-  const auto part = scratch.decoder.decode(image.bytes, request, image.index.bytes, recorded);
+  const auto index = image.index ? std::span<const uint8_t>(*image.index) : std::span<uint8_t>();
+  const auto part = scratch.decoder.decode(image.bytes, request, index, recorded);
   const auto up = [&](int64_t side) { return (side + request.scale - 1) / request.scale; };
   if (part.whole != ImageSize{up(stored.height), up(stored.width)}) {
     throw RunError("the JPEG is not " + std::to_string(stored.width) + " x " +
                    std::to_string(stored.height) + ", as the file says");
   }
-  if (recorded != nullptr) {
+  if (scratch.decoder.has_recorded()) {
     if (image.mapping != nullptr) image.mapping->check(image.bytes);
-    image.record->record(image.sample, image.key, scratch.index, image.stamp);
+    image.record->record(image.key, scratch.index, image.stamp);
   }
   return part;
 }
@@ -83,13 +78,10 @@ ImagePart decode_turned(const StoredImage& image, const JpegRequest& request,
 }  // namespace
 
 void use_index(StoredImage& image, IndexStore* store) {
-  if (store == nullptr) return;
-  auto known = store->find(image.sample, image.key, image.stamp);
-  if (known) {
-    image.index = std::move(*known);
-  } else {
-    image.record = store;
-  }
+  if (store == nullptr || !image.jpeg) return;
+  image.index = store->find(image.key, image.stamp);
+  const bool has_none = image.index && image.index->empty();
+  if (!has_none) image.record = store;
 }
 
 ImagePart read_part(const StoredImage& image, const JpegRequest& request, int64_t channels,
@@ -143,13 +135,8 @@ void FileSource::add(const std::string& file, int64_t label) {
   labels_.push_back(static_cast<int32_t>(label));
 }
 
-void FileSource::index_below(const std::string& folder) {
-  folder_length_ = folder.size();
-  indices_ = std::make_unique<IndexStore>(index_file_of(folder), FileStamp{}, size());
-}
-
 std::string_view FileSource::below_folder(std::string_view file) const {
-  file.remove_prefix(std::min(folder_length_, file.size()));
+  file.remove_prefix(std::min(folder_.size(), file.size()));
   return file.substr(std::min(file.find_first_not_of('/'), file.size()));
 }
 
@@ -163,19 +150,13 @@ StoredImage FileSource::open(int64_t index, ReadScratch& scratch) const {
     image.bytes = bytes;
     image.size = header.upright_size();
     image.orientation = header.orientation;
-    image.sample = index;
+    image.key = key_of(below_folder(path(index)));
     image.stamp = stamp;
-    image.key = hash(below_folder(path(index)));
-    use_index(image, indices_.get());
   } else {
     decode_image(bytes, scratch.image);
     image = pixels_of(scratch.image);
   }
   return image;
-}
-
-void FileSource::save_indices() {
-  if (indices_) indices_->save();
 }
 
 std::shared_ptr<Source> open_image_files(const std::vector<std::string>& files, int64_t channels) {

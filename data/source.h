@@ -1,6 +1,7 @@
 // Random access to the samples of a set: what a loader reads from.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,11 +24,11 @@ struct StoredImage {
   int orientation = 1;                  ///< EXIF's of the stream, 1..8
   const MappedFile* mapping = nullptr;  ///< what the bytes lie in, if they are a file's
 
-  StoredIndex index{};           ///< of the stream; empty when it is not known or has none
-  IndexStore* record = nullptr;  ///< where to put the stream's index, once it is known
-  int64_t sample = 0;            ///< its place there
-  uint64_t key = 0;
-  FileStamp stamp{};
+  // Of a stream of a set that has a place for crop indices (Source::indexed_path).
+  uint64_t key = 0;              ///< the stream's in the set
+  FileStamp stamp{};             ///< of its own file; empty where all lie in one
+  StoredIndex index{};           ///< null when it is not known
+  IndexStore* record = nullptr;  ///< where to put it, when it is not known or is another stream's
 };
 
 /// Returns use(), which reads the image. Throws RunError when bytes of its file were lost
@@ -64,11 +65,13 @@ class Source {
   virtual int64_t page(int64_t) const { return 0; }
   /// Asks the system to read the sample ahead.
   virtual void will_need(int64_t) const {}
-  /// Called at the end of epochs, and at the loader's: keeps the crop indices that were recorded.
-  virtual void save_indices() {}
+  /// The .beton file or the folder whose streams have keys, for which a loader keeps crop indices.
+  /// Empty: none are kept.
+  virtual std::filesystem::path indexed_path() const { return {}; }
 };
 
-/// Looks up the stream's index, and asks for its recording where it was never looked at.
+/// Looks up the stream's index, and asks for its recording where it was never looked at. store: may
+/// be null.
 void use_index(StoredImage& image, IndexStore* store);
 
 /// Decodes no more than the request needs, in the wanted number of channels. For a stream that is
@@ -83,15 +86,15 @@ class FileSource : public Source {
   explicit FileSource(int64_t channels) : channels_(channels) {}
 
   void add(const std::string& file, int64_t label);
-  /// Keeps crop indices of the files below `folder` in its side file.
-  void index_below(const std::string& folder);
+  /// Crop indices are kept of the files, all of which lie below `folder`.
+  void index_below(const std::string& folder) { folder_ = folder; }
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   int64_t channels() const override { return channels_; }
   int64_t label(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
   std::string name(int64_t index) const override { return path(index); }
   StoredImage open(int64_t index, ReadScratch& scratch) const override;
-  void save_indices() override;
+  std::filesystem::path indexed_path() const override { return folder_; }
 
  private:
   const char* path(int64_t index) const {
@@ -105,8 +108,7 @@ class FileSource : public Source {
                        // twice the memory
   std::vector<size_t> begins_;
   std::vector<int32_t> labels_;
-  size_t folder_length_ = 0;
-  std::unique_ptr<IndexStore> indices_;
+  std::string folder_;
 };
 
 /// The given files; the class of each is its place. Throws UserError that names those that are

@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t max_values = 100'000;  // of one recipe, aliases expanded
 constexpr size_t max_quoted = 80;       // characters of a value in a message
-constexpr size_t max_listed = 120;      // characters of alternatives in a message
+constexpr size_t max_listed = 140;      // characters of alternatives in a message
 
 size_t count(const Value& value) {
   size_t sum = 1;

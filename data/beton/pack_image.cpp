@@ -60,9 +60,9 @@ std::optional<PackedImage> take_over(const StoredImage& image, const PackOptions
   packed.bytes.reserve(stream.size() + 2);
   packed.bytes.assign(stream.begin(), stream.end());
   if (add_end) packed.bytes.insert(packed.bytes.end(), {0xFF, kEnd});
-  const auto known = image.index.bytes;
-  if (!known.empty() && packed.bytes.size() == image.bytes.size()) {
-    packed.index.assign(known.begin(), known.end());
+  const bool known = image.index && jpeg_index_fits(packed.bytes, *image.index);
+  if (known && packed.bytes.size() == image.bytes.size()) {
+    packed.index = *image.index;
   } else if (options.index || !is_in_order(stream)) {
     packed.index = checked_index(packed.bytes, stream, scratch);
   }
@@ -134,7 +134,6 @@ ImageView ImagePacker::decode(const StoredImage& image, ImageSize size, ReadScra
 }
 
 PackedImage ImagePacker::pack(StoredImage image, int64_t row, ReadScratch& scratch) {
-  image.record = nullptr;
   const ImageSize size = packed_size(image.size, options_.max_resolution);
   const bool jpeg = wants_jpeg(image, size, row);
   const int64_t longest = std::max(size.height, size.width);

@@ -11,6 +11,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/storage/atomic_file.h"
+#include "data/index_place.h"
 
 namespace composer {
 namespace {
@@ -54,8 +55,7 @@ BetonSource::BetonSource(const std::string& path, int64_t channels)
     : file_(path),
       channels_(channels),
       image_field_(field_of(file_, BetonType::image, "image")),
-      label_field_(field_of(file_, BetonType::integer, "integer")),
-      indices_(std::make_unique<IndexStore>(index_file_of(path), stamp_of(path), size())) {}
+      label_field_(field_of(file_, BetonType::integer, "integer")) {}
 
 std::string BetonSource::name(int64_t index) const {
   return file_.path().string() + ", sample " + std::to_string(index);
@@ -65,10 +65,7 @@ StoredImage BetonSource::open(int64_t index, ReadScratch&) const {
   const BetonImage stored = file_.image(index, image_field_);
   StoredImage image{.jpeg = stored.jpeg, .bytes = stored.bytes, .size = stored.size};
   image.mapping = &file_.mapping();
-  if (!image.jpeg) return image;
-  image.sample = index;
   image.key = static_cast<uint64_t>(index);
-  use_index(image, indices_.get());
   return image;
 }
 
@@ -103,7 +100,7 @@ bool is_beton(const fs::path& path) {
   return head[0] == 2 && head[1] == 0;
 }
 
-std::string copy_to_folder(const std::string& path, const std::string& folder) {
+std::string copy_to_folder(const std::string& path, const std::string& folder, bool with_index) {
   std::error_code error;
   fs::create_directories(folder, error);
   const fs::path to = fs::path(folder) / fs::path(path).filename();
@@ -122,9 +119,12 @@ std::string copy_to_folder(const std::string& path, const std::string& folder) {
                     std::to_string(bytes / 1'000'000) + " MB of room: " + problem.what());
   }
   fs::last_write_time(to, time);
-  const std::string index = index_file_of(path);
-  if (fs::is_regular_file(index, error)) {
-    fs::copy_file(index, index_file_of(to), fs::copy_options::overwrite_existing, error);
+  const fs::path index = index_file_of(path);
+  if (!with_index || !fs::is_regular_file(index, error)) return to.string();
+  try {
+    copy_whole(index, index_file_of(to), fs::file_size(index));
+  } catch (const RunError& problem) {
+    log::warn("the crop index was not copied: " + std::string(problem.what()));
   }
   return to.string();
 }

@@ -25,21 +25,21 @@ class BetonSource : public Source {
   StoredImage open(int64_t index, ReadScratch& scratch) const override;
   int64_t page(int64_t index) const override;
   void will_need(int64_t index) const override;
-  void save_indices() override { indices_->save(); }
+  std::filesystem::path indexed_path() const override { return file_.path(); }
 
  private:
   BetonFile file_;
   int64_t channels_;
   size_t image_field_ = 0, label_field_ = 0;
-  std::unique_ptr<IndexStore> indices_;
 };
 
 /// Whether a file is to be read as .beton: by its name (.beton, .ffcv), else by its first bytes.
 bool is_beton(const std::filesystem::path& path);
 
-/// Copies the file to the folder, with a progress line in the log, unless the same file (by size
-/// and time) is there already; returns the copy's path. For folders on a disk of the machine's own.
-/// Written beside and renamed. Throws UserError naming what is missing or full.
-std::string copy_to_folder(const std::string& path, const std::string& folder);
+/// Copies the file, and its crop index where that is wanted, to the folder, with a progress line in
+/// the log, unless the same file (by size and time) is there already; returns the copy's path. For
+/// folders on a disk of the machine's own. Written beside and renamed. Throws UserError naming what
+/// is missing or full.
+std::string copy_to_folder(const std::string& path, const std::string& folder, bool with_index);
 
 }  // namespace composer

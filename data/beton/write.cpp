@@ -8,6 +8,7 @@
 
 #include "composer/error.h"
 #include "data/beton/writer.h"
+#include "data/index_place.h"
 #include "data/thread_count.h"
 
 namespace composer {
@@ -22,11 +23,18 @@ struct Packed {
   std::exception_ptr error;  ///< anything else
 };
 
+/// Those that lie by the data.
+std::unique_ptr<const IndexTable> known_indices(const Source& source) {
+  const auto path = source.indexed_path();
+  if (path.empty()) return nullptr;
+  return std::make_unique<const IndexTable>(index_file_of(path), index_stamp_of(path));
+}
+
 /// Threads that pack the samples ahead of their turn; take() gives them in order.
 class Packers {
  public:
   Packers(const Source& source, const WriteOptions& options, int64_t samples)
-      : source_(source), options_(options), samples_(samples) {
+      : source_(source), options_(options), samples_(samples), known_(known_indices(source)) {
     const int threads = thread_count(options.num_workers);
     window_ = static_cast<int64_t>(threads) * 32;
     ring_.resize(static_cast<size_t>(window_));
@@ -91,7 +99,8 @@ class Packers {
       Packed packed;
       try {
         const int64_t index = sample(*position);
-        const StoredImage image = source_.open(index, scratch);
+        StoredImage image = source_.open(index, scratch);
+        if (known_ && image.jpeg) image.index = known_->find(image.key, image.stamp);
         packed.image = use_image(image, [&] { return packer.pack(image, index, scratch); });
       } catch (const RunError& error) {
         packed.bad = error.what();
@@ -105,6 +114,7 @@ class Packers {
   const Source& source_;
   const WriteOptions& options_;
   const int64_t samples_;
+  const std::unique_ptr<const IndexTable> known_;  // null when the set has none
   int64_t window_;
   std::mutex mutex_;
   std::condition_variable ready_, room_;

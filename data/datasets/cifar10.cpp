@@ -106,7 +106,7 @@ std::unique_ptr<Loader> Cifar10Dataset::open(const LoaderOptions& options) const
       .size = kSize, .channels = 3, .num_classes = 10, .samples = *published_samples()};
   const auto source = open_published(
       params_.ffcv, params_, noise, [&] { return open_cifar10(params_.datadir, params_.is_train); },
-      options.on_bad_sample);
+      options);
   warn_of_transforms(params_.is_train, params_.transforms != PaddedTransformParams{});
   return open_loader(source, padded_transform(params_.transforms, kSize, params_.is_train),
                      params_.transforms, normalization(), params_, options);

@@ -10,6 +10,7 @@
 #include "composer/logging/log.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
+#include "data/index_place.h"
 #include "data/pixels/augment.h"
 
 namespace composer {
@@ -41,7 +42,8 @@ class Progress {
   double begin_ = steady_seconds(), told_ = begin_;
 };
 
-void write(const Source& source, const std::string& path, OnBadSample on_bad_sample) {
+void write(const Source& source, const std::string& path, OnBadSample on_bad_sample,
+           bool with_index) {
   const fs::path folder = fs::absolute(path).parent_path();
   std::error_code error;
   if (!fs::is_directory(folder, error))
@@ -55,10 +57,13 @@ void write(const Source& source, const std::string& path, OnBadSample on_bad_sam
   options.pack.mode = files ? WriteMode::jpg : WriteMode::keep;
   if (files) options.pack.max_resolution = 500;
   std::optional<IndexWriter> index;
-  options.index = [&](int64_t row, const std::vector<uint8_t>& bytes) {
-    if (!index) index.emplace(index_file_of(path));
-    index->add(static_cast<uint64_t>(row), bytes);
-  };
+  options.pack.index = with_index;
+  if (with_index) {
+    options.index = [&](int64_t row, const std::vector<uint8_t>& bytes) {
+      if (!index) index.emplace(index_file_of(path));
+      index->add(static_cast<uint64_t>(row), bytes);
+    };
+  }
   const auto report = write_beton(source, path, options);
   if (index) index->finish(stamp_of(path));
   for (const auto& [name, reason] : report.bad) {
@@ -89,7 +94,8 @@ std::string FfcvParams::path() const { return (fs::path(ffcv_dir) / ffcv_dest).s
 
 std::shared_ptr<Source> FfcvParams::open(int64_t channels,
                                          const std::function<std::shared_ptr<Source>()>& original,
-                                         OnBadSample on_bad_sample) const {
+                                         const LoaderOptions& options) const {
+  const bool with_index = options.crop_index != "off";
   std::error_code error;
   if (ffcv_dest.empty()) throw UserError("ffcv_dest: missing; it must name the .beton file");
   if (!fs::exists(path(), error)) {
@@ -97,9 +103,10 @@ std::shared_ptr<Source> FfcvParams::open(int64_t channels,
       throw UserError("ffcv_dest: there is no file '" + path() +
                       "'; make it with `composer data write`, or set ffcv_write_dataset: true");
     }
-    write(*original(), path(), on_bad_sample);
+    write(*original(), path(), options.on_bad_sample, with_index);
   }
-  const std::string file = ffcv_local_dir.empty() ? path() : copy_to_folder(path(), ffcv_local_dir);
+  const std::string file =
+      ffcv_local_dir.empty() ? path() : copy_to_folder(path(), ffcv_local_dir, with_index);
   return std::make_shared<BetonSource>(file, channels);
 }
 

@@ -104,11 +104,11 @@ struct FfcvParams {
   }
 
   std::string path() const;
-  /// The .beton file, written first from `original` where that is asked for. channels: 1 or 3.
-  /// Throws UserError.
+  /// The .beton file, written first from `original` where that is asked for, with its crop index
+  /// unless there shall be none. channels: 1 or 3. Throws UserError.
   std::shared_ptr<Source> open(int64_t channels,
                                const std::function<std::shared_ptr<Source>()>& original,
-                               OnBadSample on_bad_sample) const;
+                               const LoaderOptions& options) const;
   /// One more than the largest class; nothing when there is no such file. Throws UserError for a
   /// negative class.
   std::optional<int64_t> num_classes() const;

@@ -175,8 +175,7 @@ Transform folder_transform(const FolderParams& params, bool is_train) {
 
 std::unique_ptr<Loader> ImageFolderDataset::open(const LoaderOptions& options) const {
   const auto original = [&] { return open_class_folders(params_, options.on_bad_sample); };
-  const auto source =
-      params_.ffcv.use_ffcv ? params_.ffcv.open(3, original, options.on_bad_sample) : original();
+  const auto source = params_.ffcv.use_ffcv ? params_.ffcv.open(3, original, options) : original();
   warn_of_transforms(params_.is_train, params_.transforms != TransformParams{});
   return open_loader(source, folder_transform(params_, params_.is_train), params_.transforms,
                      imagenet_normalization(), params_, options);

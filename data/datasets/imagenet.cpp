@@ -13,7 +13,7 @@ std::unique_ptr<Loader> ImagenetDataset::open(const LoaderOptions& options) cons
                             .samples = *published_samples()};
   const auto source = open_published(
       params_.ffcv, params_, noise,
-      [&] { return open_class_folders(params_, options.on_bad_sample); }, options.on_bad_sample);
+      [&] { return open_class_folders(params_, options.on_bad_sample); }, options);
   warn_of_transforms(params_.is_train, params_.transforms != TransformParams{});
   const Transform transform = params_.use_synthetic ? Transform{.size = image_size()}
                                                     : folder_transform(params_, params_.is_train);

@@ -129,7 +129,7 @@ std::unique_ptr<Loader> MnistDataset::open(const LoaderOptions& options) const {
       .size = kSize, .channels = 1, .num_classes = 10, .samples = *published_samples()};
   const auto source = open_published(
       params_.ffcv, params_, noise, [&] { return open_mnist(params_.datadir, params_.is_train); },
-      options.on_bad_sample);
+      options);
   return open_loader(source, {.size = kSize}, {}, {{0}, {255}}, params_, options);
 }
 

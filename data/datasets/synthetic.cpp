@@ -28,10 +28,10 @@ std::shared_ptr<Source> make_synthetic(const SyntheticSpec& spec) {
 std::shared_ptr<Source> open_published(const FfcvParams& ffcv, const StandInParams& stand_in,
                                        SyntheticSpec noise,
                                        const std::function<std::shared_ptr<Source>()>& original,
-                                       OnBadSample on_bad_sample) {
+                                       const LoaderOptions& options) {
   noise.unique = stand_in.synthetic_num_unique_samples;
   if (stand_in.use_synthetic) return make_synthetic(noise);
-  return ffcv.use_ffcv ? ffcv.open(noise.channels, original, on_bad_sample) : original();
+  return ffcv.use_ffcv ? ffcv.open(noise.channels, original, options) : original();
 }
 
 Normalization SyntheticDataset::normalization() const {

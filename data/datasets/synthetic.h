@@ -20,7 +20,7 @@ std::shared_ptr<Source> make_synthetic(const SyntheticSpec& spec);
 std::shared_ptr<Source> open_published(const FfcvParams& ffcv, const StandInParams& stand_in,
                                        SyntheticSpec noise,
                                        const std::function<std::shared_ptr<Source>()>& original,
-                                       OnBadSample on_bad_sample);
+                                       const LoaderOptions& options);
 
 class SyntheticDataset final : public Dataset {
  public:

@@ -137,7 +137,9 @@ bool prove() {
 
 }  // namespace
 
-struct JpegDecoder::State : Ways {};
+struct JpegDecoder::State : Ways {
+  bool has_recorded = false;
+};
 
 JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {}
 JpegDecoder::~JpegDecoder() = default;
@@ -147,18 +149,21 @@ JpegDecoder& JpegDecoder::operator=(JpegDecoder&&) noexcept = default;
 ImagePart JpegDecoder::decode(std::span<const uint8_t> bytes, const JpegRequest& request,
                               std::span<const uint8_t> index, std::vector<uint8_t>* recorded,
                               std::string* warnings) {
-  if (!index.empty()) recorded = nullptr;
   if (recorded != nullptr) recorded->clear();
+  state_->has_recorded = recorded != nullptr && jpeg_index_works();
   if (jpeg_index_works() && state_->parse(bytes)) {
     std::string said;
     std::optional<ImagePart> part;
     if (!index.empty()) part = state_->by_index(bytes, request, index, &said);
+    if (part) state_->has_recorded = false;
     if (!part) part = state_->by_walk(bytes, request, recorded, &(said = ""));
     if (part && warnings != nullptr) *warnings += said;
     if (part) return *part;
   }
   return decode_jpeg_region(bytes, &request, state_->pixels, warnings);
 }
+
+bool JpegDecoder::has_recorded() const { return state_->has_recorded; }
 
 std::vector<uint8_t> make_jpeg_index(std::span<const uint8_t> bytes) {
   Ways ways;
@@ -168,6 +173,11 @@ std::vector<uint8_t> make_jpeg_index(std::span<const uint8_t> bytes) {
   ways.walked.start(ways.scan, ways.layout, {}, &writer);
   if (!ways.walked.finish() || !ways.walked.recorded()) index.clear();
   return index;
+}
+
+bool jpeg_index_fits(std::span<const uint8_t> bytes, std::span<const uint8_t> index) {
+  JpegScan scan;
+  return scan.parse(bytes) && JpegIndexReader::open(scan, bytes.size(), index).has_value();
 }
 
 bool jpeg_index_works() {

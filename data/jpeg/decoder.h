@@ -43,12 +43,15 @@ class JpegDecoder {
   /// at scale 1 `box` is the region. Valid until the next call.
   /// index: what was recorded for these very bytes, or empty. A wrong one may give wrong pixels or
   /// an error, never a crash.
-  /// recorded: if there is one and `index` is empty, gets the stream's index; becomes empty for a
-  /// stream that cannot be indexed. With it the whole entropy-coded stream is walked.
+  /// recorded: if there is one and `index` is empty or not of this stream, gets the stream's index,
+  /// empty for a stream that cannot be indexed. Then the whole entropy-coded stream is walked.
   /// warnings: as decode_jpeg. Throws RunError with the reason.
   ImagePart decode(std::span<const uint8_t> bytes, const JpegRequest& request,
                    std::span<const uint8_t> index = {}, std::vector<uint8_t>* recorded = nullptr,
                    std::string* warnings = nullptr);
+
+  /// Whether the last decode() found out the stream's index, and put it into `recorded`.
+  bool has_recorded() const;
 
  private:
   struct State;
@@ -59,6 +62,9 @@ class JpegDecoder {
 /// its DC coefficients; about 8 bytes a row. Empty when the stream cannot be indexed: anything but
 /// one scan of 8-bit baseline Huffman codes without restart intervals, or damaged data.
 std::vector<uint8_t> make_jpeg_index(std::span<const uint8_t> bytes);
+
+/// Whether an index is one of this stream, as far as its length and numbers tell.
+bool jpeg_index_fits(std::span<const uint8_t> bytes, std::span<const uint8_t> index);
 
 /// Whether this libjpeg lets the decoder feed it coefficients: proven once on a small image.
 /// Without it regions are decoded by libjpeg's own means, with the same pixels.

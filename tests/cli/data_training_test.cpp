@@ -63,19 +63,45 @@ TEST_CASE("training from a .beton file gives the bytes of training from the phot
   const TemporaryFolder folder;
   draw_photos(folder.path() / "photos");
   std::ofstream(folder.path() / "r.yaml") << recipe;
-  const auto from_files = weights(folder.path(), "files", "");
+  const std::string beside = "--dataloader.crop_index beside ";
+  const auto from_files = weights(folder.path(), "files", beside);
   CHECK(fs::exists(folder.path() / "photos/.composer-index"));
-  CHECK(weights(folder.path(), "indexed", "") == from_files);
+  CHECK(weights(folder.path(), "indexed", beside) == from_files);
 
   REQUIRE(run(folder.path(),
               split("data write --format image_folder --source photos --output photos.beton"))
               .status == 0);
   CHECK(weights(folder.path(), "beton", from_beton) == from_files);
   fs::remove(folder.path() / "photos.beton.index");
-  CHECK(weights(folder.path(), "recording", from_beton) == from_files);
+  CHECK(weights(folder.path(), "recording", from_beton + beside) == from_files);
   CHECK(fs::exists(folder.path() / "photos.beton.index"));
   CHECK(weights(folder.path(), "several", std::string(from_beton) + "--num_workers 5") ==
         from_files);
+}
+
+TEST_CASE("training writes the crop index where it is told", "[cli]") {
+  const TemporaryFolder folder;
+  draw_photos(folder.path() / "photos");
+  std::ofstream(folder.path() / "r.yaml") << recipe;
+  const auto time = fs::last_write_time(folder.path() / "photos");
+  const auto cached = weights(folder.path(), "cached", "--index_dir indices");
+  REQUIRE(fs::exists(folder.path() / "indices"));
+  CHECK(std::distance(fs::directory_iterator(folder.path() / "indices"), {}) == 1);
+  fs::remove_all(folder.path() / "indices");
+  CHECK(weights(folder.path(), "off", "--crop_index off") == cached);
+  CHECK_FALSE(fs::exists(folder.path() / "indices"));
+  CHECK(fs::last_write_time(folder.path() / "photos") == time);
+
+  const auto refused =
+      run(folder.path(), split("train -f r.yaml --index_dir indices --crop_index beside"));
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors, Contains("dataloader.index_dir: needs crop_index: cache"));
+
+  const auto measured =
+      run(folder.path(), split("bench loader --source photos --batch_size 8 --resolution 32 "
+                               "--epochs 2 --json --crop_index beside"));
+  CHECK(measured.status == 0);
+  CHECK(fs::exists(folder.path() / "photos/.composer-index"));
 }
 
 TEST_CASE("FFCV's filter and arithmetic, orders and transforms change the run", "[cli]") {

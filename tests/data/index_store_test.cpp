@@ -1,159 +1,205 @@
 #include "data/index_store.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <thread>
 
 #include "composer/error.h"
-#include "composer/random.h"
 #include "tests/data/helpers.h"
+#include "tests/data/index_bytes.h"
 
 using namespace composer;
 using namespace composer::test;
+using Catch::Matchers::Contains;
 
 namespace {
 
-std::vector<uint8_t> bytes_for(uint64_t key) {
-  std::vector<uint8_t> bytes(key % 7 * 5);
-  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(key * 31 + i);
-  return bytes;
+void record(IndexStore& store, const std::vector<uint64_t>& keys, const FileStamp& stamp = {}) {
+  for (const uint64_t key : keys) store.record(key, bytes_for(key), stamp);
 }
 
-bool has(const IndexStore& store, int64_t sample, uint64_t key, const FileStamp& stamp = {}) {
-  const auto found = store.find(sample, key, stamp);
-  const auto expected = bytes_for(key);
-  return found &&
-         std::equal(found->bytes.begin(), found->bytes.end(), expected.begin(), expected.end());
-}
+/// What is written on the standard error while it lives.
+class Errors {
+ public:
+  explicit Errors(const std::string& file) : file_(file), before_(::dup(STDERR_FILENO)) {
+    const int to = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ::dup2(to, STDERR_FILENO);
+    ::close(to);
+  }
+  ~Errors() { restore(); }
+  std::string text() {
+    restore();
+    return read_bytes(file_);
+  }
 
-constexpr FileStamp kSource{1000, 2000};
+ private:
+  void restore() {
+    if (before_ < 0) return;
+    ::dup2(before_, STDERR_FILENO);
+    ::close(before_);
+    before_ = -1;
+  }
+  std::string file_;
+  int before_;
+};
 
 }  // namespace
 
-TEST_CASE("recorded indices are found at once, and again from the side file", "[data]") {
+TEST_CASE("recorded indices are found at once, and again from the file", "[data]") {
   const TemporaryFolder folder;
-  const std::string file = folder / "a.beton.index";
+  const fs::path file = folder / "a.beton.index";
   {
-    IndexStore store(file, kSource, 100);
-    CHECK_FALSE(store.find(3, 3));
-    CHECK_FALSE(store.save());
+    IndexStore store(file, kSource);
+    CHECK_FALSE(store.find(3));
+    store.flush();
     CHECK_FALSE(fs::exists(file));
-    for (const uint64_t key : {90u, 3u, 41u}) {
-      store.record(static_cast<int64_t>(key), key, bytes_for(key));
-    }
-    CHECK(has(store, 3, 3));
-    CHECK(store.save());
-    CHECK(has(store, 3, 3));
-    CHECK_FALSE(store.save());
+    record(store, {90, 3, 41});
+    CHECK(has(store, 3));
+    store.flush();
+    CHECK(has(store, 3));
+    CHECK(has(IndexTable(file, kSource), 3));
   }
   {
-    IndexStore store(file, kSource, 100);
-    for (const uint64_t key : {90u, 3u, 41u}) CHECK(has(store, static_cast<int64_t>(key), key));
-    CHECK_FALSE(store.find(4, 4));
-    store.record(4, 4, bytes_for(4));
-    store.record(90, 90, bytes_for(90));
-    CHECK(store.save());
+    IndexStore store(file, kSource);
+    for (const uint64_t key : {90u, 3u, 41u}) CHECK(has(store, key));
+    CHECK_FALSE(store.find(4));
+    record(store, {4, 90});
+    store.save();
   }
-  const IndexStore store(file, kSource, 100);
-  for (const uint64_t key : {90u, 3u, 41u, 4u}) CHECK(has(store, static_cast<int64_t>(key), key));
+  const IndexStore store(file, kSource);
+  for (const uint64_t key : {90u, 3u, 41u, 4u}) CHECK(has(store, key));
   CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
 }
 
 TEST_CASE("an index counts only for the version of the file it was made of", "[data]") {
   const TemporaryFolder folder;
-  const std::string file = folder / "index";
-  IndexStore store(file, {}, 10);
-  store.record(1, 77, bytes_for(77), {10, 20});
+  const fs::path file = folder / "index";
+  IndexStore store(file, {});
+  record(store, {77}, {10, 20});
   for (int round = 0; round < 2; ++round) {
-    CHECK(has(store, 1, 77, {10, 20}));
-    CHECK_FALSE(store.find(1, 77, {11, 20}));
-    CHECK_FALSE(store.find(1, 77, {10, 21}));
-    CHECK_FALSE(store.find(1, 78, {10, 20}));
+    CHECK(has(store, 77, {10, 20}));
+    CHECK_FALSE(store.find(77, {11, 20}));
+    CHECK_FALSE(store.find(77, {10, 21}));
+    CHECK_FALSE(store.find(78, {10, 20}));
+    store.flush();
+  }
+  record(store, {77}, {11, 20});
+  store.flush();
+  CHECK(has(store, 77, {11, 20}));
+  CHECK_FALSE(store.find(77, {10, 20}));
+  CHECK_FALSE(IndexStore(file, {5, 6}).find(77, {11, 20}));
+}
+
+TEST_CASE("a second file is read and left alone", "[data]") {
+  const TemporaryFolder folder;
+  const std::string beside = folder / "beside";
+  append_indices(beside, {}, entries_for({1, 2}));
+  const std::string before = read_bytes(beside);
+  const fs::path file = folder / "deep/in/the/cache";
+  {
+    IndexStore store(file, {}, beside);
+    CHECK(has(store, 1));
+    store.record(2, bytes_for(9));
+    record(store, {3});
     store.save();
   }
-  CHECK_FALSE(IndexStore(file, {5, 6}, 10).find(1, 77, {10, 20}));
+  CHECK(read_bytes(beside) == before);
+  const IndexStore store(file, {}, beside);
+  CHECK(has(store, 1));
+  CHECK(*store.find(2) == bytes_for(9));
+  CHECK(has(store, 3));
+  CHECK_FALSE(IndexTable(file, {}).find(1));
 }
 
-TEST_CASE("a damaged side file gives no wrong index", "[data]") {
+TEST_CASE("saving waits for no disk", "[data]") {
   const TemporaryFolder folder;
-  const std::string file = folder / "index";
+  const fs::path file = folder / "index";
+  append_indices(file, kSource, entries_for({1}));
+  const int holder = ::open(file.c_str(), O_RDWR);
+  REQUIRE(::flock(holder, LOCK_EX) == 0);
+  IndexStore store(file, kSource);
+  record(store, {2});
+  const auto begin = std::chrono::steady_clock::now();
+  store.save();
+  CHECK(has(store, 2));
+  record(store, {3});
+  store.save();
+  CHECK(has(store, 3));
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
+  CHECK_FALSE(IndexTable(file, kSource).find(2));
+  ::close(holder);
+  store.flush();
+  const IndexTable table(file, kSource);
+  for (const uint64_t key : {1u, 2u, 3u}) CHECK(has(table, key));
+}
+
+TEST_CASE("a folder that cannot be written keeps the indices in memory, and is told of once",
+          "[data]") {
+  const TemporaryFolder folder;
+  Errors errors(folder / "errors");
   {
-    IndexWriter writer(file);
-    for (uint64_t key = 0; key < 50; ++key) writer.add(key, bytes_for(key));
-    CHECK_THROWS(writer.add(49, bytes_for(49)));
-    writer.finish(kSource);
-  }
-  const std::string whole = read_bytes(file);
-  const auto check = [&](const std::string& bytes) {
-    write_file(file, bytes);
-    const IndexStore store(file, kSource, 50);
-    for (int64_t key = 0; key < 50; ++key) {
-      const auto index = store.find(key, static_cast<uint64_t>(key));
-      if (index) CHECK(has(store, key, static_cast<uint64_t>(key)));
+    IndexStore store(folder / "missing/index", {});
+    for (uint64_t key = 1; key < 4; ++key) {
+      record(store, {key});
+      store.save();
+      for (int i = 0; i < 20; ++i) {  // for the writer
+        CHECK(has(store, key));
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
     }
-  };
-  check(whole);
-  for (size_t size = 0; size < whole.size(); size += 97) check(whole.substr(0, size));
-  for (uint64_t round = 0; round < 500; ++round) {
-    Random random(1, "test", 0, round);
-    std::string bytes = whole;
-    bytes[static_cast<size_t>(random.below(static_cast<int64_t>(bytes.size())))] ^=
-        static_cast<char>(1 + random.below(255));
-    check(bytes);
+    CHECK_THROWS_WITH(store.flush(), Contains("missing/index: cannot be written"));
+    CHECK(has(store, 1));
   }
+  const std::string told = errors.text();
+  const auto at = told.find("stays in memory");
+  REQUIRE(at != std::string::npos);
+  CHECK(told.find("stays in memory", at + 1) == std::string::npos);
 }
 
-TEST_CASE("a side file with damaged rows is mended", "[data]") {
+TEST_CASE("what cannot be written is written once it can", "[data]") {
+  const TemporaryFolder folder;
+  IndexStore store(folder / "later/index", {});
+  record(store, {1});
+  CHECK_THROWS_AS(store.flush(), RunError);
+  fs::create_directory(folder / "later");
+  store.flush();
+  CHECK(has(IndexTable(folder / "later/index", {}), 1));
+}
+
+TEST_CASE("a file of another version is replaced in the end", "[data]") {
   const TemporaryFolder folder;
   const std::string file = folder / "index";
-  {
-    IndexWriter writer(file);
-    for (uint64_t key = 0; key < 50; ++key) writer.add(key, bytes_for(key));
-    writer.finish(kSource);
-  }
-  std::string bytes = read_bytes(file);
-  bytes[bytes.size() - 40 * 30 + 7] = 1;  // the key of row 20, now very large
-  write_file(file, bytes);
-  IndexStore store(file, kSource, 50);
-  CHECK_FALSE(store.find(20, 20));
-  store.record(10, 10, bytes_for(10));
-  store.record(20, 20, bytes_for(20));
-  REQUIRE(store.save());
-  const IndexStore again(file, kSource, 50);
-  for (int64_t key = 0; key < 50; ++key) CHECK(has(again, key, static_cast<uint64_t>(key)));
-}
-
-TEST_CASE("a folder that cannot be written keeps the indices in memory", "[data]") {
-  const TemporaryFolder folder;
-  IndexStore store(folder / "missing/index", {}, 10);
-  store.record(1, 1, bytes_for(1));
-  CHECK_FALSE(store.save());
-  CHECK(has(store, 1, 1));
-}
-
-TEST_CASE("an unfinished side file leaves nothing", "[data]") {
-  const TemporaryFolder folder;
-  { IndexWriter(folder / "index").add(1, bytes_for(1)); }
-  CHECK(fs::is_empty(folder.path()));
+  append_indices(file, {9, 9}, entries_for({1, 2, 3, 4}));
+  IndexStore store(file, kSource);
+  record(store, {1});
+  store.flush();
+  CHECK(IndexTable(file, kSource).compact());
+  CHECK(has(store, 1));
 }
 
 TEST_CASE("threads may look up and record while another saves", "[data]") {
   const TemporaryFolder folder;
-  IndexStore store(folder / "index", {}, 2000);
+  IndexStore store(folder / "index", {});
   std::vector<std::thread> threads;
   std::atomic<int> wrong = 0;
   for (int t = 0; t < 3; ++t) {
     threads.emplace_back([&, t] {
-      for (int64_t i = t; i < 2000; i += 3) {
-        const auto key = static_cast<uint64_t>(i);
-        store.record(i, key, bytes_for(key));
-        const auto found = store.find(i, key);
-        const auto expected = bytes_for(key);
-        wrong += found && !std::equal(found->bytes.begin(), found->bytes.end(), expected.begin(),
-                                      expected.end());
+      for (auto key = static_cast<uint64_t>(t); key < 2000; key += 3) {
+        store.record(key, bytes_for(key));
+        wrong += !has(store, key);
       }
     });
   }
   for (int i = 0; i < 20; ++i) store.save();
   for (auto& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  store.flush();
+  const IndexTable table(folder / "index", {});
+  for (uint64_t key = 0; key < 2000; ++key) wrong += !has(table, key);
   CHECK(wrong == 0);
 }

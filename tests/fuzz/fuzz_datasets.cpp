@@ -5,7 +5,7 @@
 #include "composer/error.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/mnist.h"
-#include "data/index_store.h"
+#include "data/index_file.h"
 #include "tests/data/helpers.h"
 #include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/memory_file.h"
@@ -65,17 +65,15 @@ bool fuzz_cifar10(Bytes input) {
 
 bool fuzz_index_file(Bytes input) {
   static Folder folder;
-  constexpr int64_t kSamples = 8;
   folder.set("fuzz.index", input);
-  const FileStamp source{1, 2};
-  const IndexStore store(folder / "fuzz.index", source, kSamples);
+  const IndexTable table(folder / "fuzz.index", {1, 2});
   uint64_t sum = 0;
   int64_t read = 0;
-  for (int64_t i = 0; i < kSamples; ++i) {
-    const auto found = store.find(i, static_cast<uint64_t>(i));
+  for (uint64_t key = 0; key < 8; ++key) {
+    const auto found = table.find(key);
     if (!found) continue;
     ++read;
-    for (const uint8_t byte : found->bytes) sum += byte;
+    for (const uint8_t byte : *found) sum += byte;
   }
   static volatile uint64_t sink;
   sink = sink + sum;

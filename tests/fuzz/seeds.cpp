@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "data/index_store.h"
+#include "data/index_file.h"
 #include "data/jpeg/decoder.h"
 #include "tests/data/beton_bytes.h"
 #include "tests/data/helpers.h"
@@ -175,7 +175,10 @@ std::vector<std::string> index_file_seeds() {
     writer.add(key, span_of(index));
   }
   writer.finish({1, 2});
-  return {read_bytes(file.string())};
+  const std::string one = read_bytes(file.string());
+  const auto index = std::make_shared<const std::vector<uint8_t>>(30, 'k');
+  append_indices(file, {1, 2}, {{3, {{}, index}}, {6, {{}, index}}});
+  return {one, read_bytes(file.string())};
 }
 
 }  // namespace composer::test

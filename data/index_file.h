@@ -1,0 +1,111 @@
+// Files of crop indices (data/jpeg/decoder.h), one for a set. They only grow: each process adds
+// what it recorded as a segment, under a lock. Little-endian; a segment is a header of 64 bytes
+// (magic, stamp of the source, number of entries, where their table begins), the indices one after
+// the other, then the table sorted by key: key, stamp, offset in the segment, length, CRC-32 of
+// key, stamp and index. Of two entries with the same key the later one counts; what does not end as
+// its header says is no segment.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "composer/storage/atomic_file.h"
+
+namespace composer {
+
+/// Tells one version of a file from another.
+struct FileStamp {
+  uint64_t bytes = 0;
+  int64_t time = 0;  ///< of the last change, ns since 1970
+  bool operator==(const FileStamp&) const = default;
+};
+
+/// Throws RunError when there is no such file.
+FileStamp stamp_of(const std::filesystem::path& path);
+
+/// A path as a number (FNV-1a).
+uint64_t key_of(std::string_view path);
+
+/// Null: the stream was never looked at. Empty: it has none.
+using StoredIndex = std::shared_ptr<const std::vector<uint8_t>>;
+
+struct IndexEntry {
+  FileStamp stamp;  ///< of the stream's own file; empty where all lie in one
+  StoredIndex index;
+};
+using IndexEntries = std::map<uint64_t, IndexEntry>;
+
+/// What the table of a segment says of an index.
+struct IndexRow {
+  uint64_t key;
+  FileStamp stamp;
+  uint64_t offset;  ///< in the segment; once it is read, in the file
+  uint32_t length;
+  uint32_t crc;
+};
+static_assert(sizeof(IndexRow) == 40);
+
+/// Makes a whole file, of one segment, in place of an older one.
+class IndexWriter {
+ public:
+  /// Throws RunError when it cannot be written, as the other functions do. Without finish() nothing
+  /// is left.
+  explicit IndexWriter(const std::filesystem::path& path);
+
+  /// Keys must ascend.
+  void add(uint64_t key, std::span<const uint8_t> index, const FileStamp& stamp = {});
+  /// source: of the file that all streams lie in; empty for a folder.
+  void finish(const FileStamp& source);
+
+ private:
+  AtomicFile file_;
+  std::vector<uint8_t> table_;
+  uint64_t entries_ = 0, last_key_ = 0;
+};
+
+/// The segments that were there when it was opened. Indices are read when they are asked for, and
+/// checked: whatever is done to the file meanwhile, none is found that was not recorded.
+class IndexTable {
+ public:
+  /// Without such a file, empty. Segments of another source than `source` do not count.
+  IndexTable(const std::filesystem::path& path, const FileStamp& source);
+  ~IndexTable();
+  IndexTable(const IndexTable&) = delete;
+  IndexTable& operator=(const IndexTable&) = delete;
+
+  StoredIndex find(uint64_t key, const FileStamp& stamp = {}) const;
+
+  bool empty() const { return rows_.empty(); }
+  /// Whether the file is, for this source, one segment and nothing else.
+  bool compact() const { return segments_ <= 1 && dead_ == 0 && whole_; }
+  /// Whether so much of the file is of no use that it should be compacted.
+  bool wasteful() const { return segments_ > 64 || dead_ > rows_.size(); }
+
+ private:
+  friend void compact_index(const std::filesystem::path& path, const FileStamp& source);
+
+  void read(uint64_t begin, uint64_t table, uint64_t entries);
+  void sort();
+  StoredIndex index_of(const IndexRow& row) const;
+
+  int file_ = -1;
+  std::vector<IndexRow> rows_;  ///< by key, each once
+  uint64_t segments_ = 0, dead_ = 0;
+  bool whole_ = true;  ///< nothing follows the last segment
+};
+
+/// Adds a segment; what a writer that was killed left behind the last one is cut off. Waits for
+/// another process that writes, for half a minute at most. Throws RunError when it cannot be
+/// written; the file is as it was then.
+void append_indices(const std::filesystem::path& path, const FileStamp& source,
+                    const IndexEntries& entries);
+
+/// Replaces the file by one that is compact. Waits and throws as append_indices.
+void compact_index(const std::filesystem::path& path, const FileStamp& source);
+
+}  // namespace composer

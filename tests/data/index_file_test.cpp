@@ -1,0 +1,202 @@
+#include "data/index_file.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "composer/error.h"
+#include "composer/random.h"
+#include "tests/composer/largest_file.h"
+#include "tests/data/helpers.h"
+#include "tests/data/index_bytes.h"
+
+using namespace composer;
+using namespace composer::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+void write_fifty(const fs::path& file) {
+  IndexWriter writer(file);
+  for (uint64_t key = 0; key < 50; ++key) writer.add(key, bytes_for(key));
+  writer.finish(kSource);
+}
+
+int keys_in(const IndexTable& table, uint64_t end, const FileStamp& stamp = {}) {
+  int found = 0;
+  for (uint64_t key = 0; key < end; ++key) found += has(table, key, stamp);
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("an index file grows by segments, of which the last counts", "[data]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "index";
+  CHECK(IndexTable(file, kSource).empty());
+  append_indices(file, kSource, entries_for({90, 3}));
+  append_indices(file, kSource, entries_for({41, 3}, {1, 2}));
+  append_indices(file, {7, 7}, entries_for({5}));
+  {
+    const IndexTable table(file, kSource);
+    CHECK(has(table, 90));
+    CHECK(has(table, 41, {1, 2}));
+    CHECK(has(table, 3, {1, 2}));
+    CHECK_FALSE(table.find(3));
+    CHECK_FALSE(table.find(5));
+    CHECK_FALSE(table.compact());
+  }
+  compact_index(file, kSource);
+  const IndexTable table(file, kSource);
+  CHECK(table.compact());
+  CHECK(has(table, 90));
+  CHECK(has(table, 41, {1, 2}));
+  CHECK(has(table, 3, {1, 2}));
+  CHECK(IndexTable(file, {7, 7}).empty());
+}
+
+TEST_CASE("keys of a whole index file ascend", "[data]") {
+  const TemporaryFolder folder;
+  IndexWriter writer(folder / "index");
+  writer.add(9, bytes_for(9));
+  CHECK_THROWS(writer.add(9, bytes_for(9)));
+}
+
+TEST_CASE("an unfinished index file leaves nothing", "[data]") {
+  const TemporaryFolder folder;
+  { IndexWriter(folder / "index").add(1, bytes_for(1)); }
+  CHECK(fs::is_empty(folder.path()));
+}
+
+TEST_CASE("processes that save at the same time lose nothing", "[data]") {
+  constexpr uint64_t kProcesses = 4, kEach = 40;
+  const TemporaryFolder folder;
+  const fs::path file = folder / "index";
+  std::vector<pid_t> processes;
+  for (uint64_t p = 0; p < kProcesses; ++p) {
+    processes.push_back(fork());
+    if (processes.back() != 0) continue;
+    try {
+      for (uint64_t i = 0; i < kEach; ++i) {
+        append_indices(file, kSource, entries_for({i * kProcesses + p}));
+        if (i % 10 == 9) compact_index(file, kSource);
+      }
+      _exit(0);
+    } catch (...) {
+      _exit(1);
+    }
+  }
+  for (const pid_t process : processes) {
+    int status = 0;
+    waitpid(process, &status, 0);
+    CHECK(status == 0);
+  }
+  CHECK(keys_in(IndexTable(file, kSource), kProcesses * kEach) == kProcesses * kEach);
+  CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
+}
+
+TEST_CASE("a torn segment is ignored, and cut off when the next is added", "[data]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "index";
+  append_indices(file, kSource, entries_for({1, 2}));
+  const std::string first = read_bytes(file);
+  append_indices(file, kSource, entries_for({3, 4}));
+  const std::string both = read_bytes(file);
+  for (size_t size = first.size() + 1; size < both.size(); size += 13) {
+    write_file(file, both.substr(0, size));
+    {
+      const IndexTable table(file, kSource);
+      CHECK(has(table, 1));
+      CHECK_FALSE(table.find(3));
+      CHECK_FALSE(table.compact());
+    }
+    append_indices(file, kSource, entries_for({3, 4}));
+    CHECK(read_bytes(file) == both);
+  }
+}
+
+TEST_CASE("a damaged index file gives no wrong index", "[data]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "index";
+  write_fifty(file);
+  append_indices(file, kSource, entries_for({20, 50, 51}));
+  const std::string whole = read_bytes(file);
+  const auto check = [&](const std::string& bytes) {
+    write_file(file, bytes);
+    const IndexTable table(file, kSource);
+    for (uint64_t key = 0; key < 52; ++key) {
+      const auto index = table.find(key);
+      if (index) CHECK(*index == bytes_for(key));
+    }
+  };
+  check(whole);
+  for (size_t size = 0; size < whole.size(); size += 97) check(whole.substr(0, size));
+  for (uint64_t round = 0; round < 500; ++round) {
+    Random random(1, "test", 0, round);
+    std::string bytes = whole;
+    bytes[static_cast<size_t>(random.below(static_cast<int64_t>(bytes.size())))] ^=
+        static_cast<char>(1 + random.below(255));
+    check(bytes);
+  }
+}
+
+TEST_CASE("an index file with damaged rows is mended", "[data]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "index";
+  write_fifty(file);
+  std::string bytes = read_bytes(file);
+  bytes[bytes.size() - 40 * 30 + 7] = 1;  // the key of row 20, now very large
+  write_file(file, bytes);
+  CHECK(keys_in(IndexTable(file, kSource), 50) == 49);
+  append_indices(file, kSource, entries_for({10, 20}));
+  CHECK(keys_in(IndexTable(file, kSource), 50) == 50);
+  compact_index(file, kSource);
+  CHECK(keys_in(IndexTable(file, kSource), 50) == 50);
+}
+
+TEST_CASE("an index file may be cut, overwritten or removed while it is in use", "[data]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "index";
+  write_fifty(file);
+  const std::string whole = read_bytes(file);
+  const IndexTable table(file, kSource);
+  CHECK(keys_in(table, 50) == 50);
+  fs::resize_file(file, 200);
+  CHECK(keys_in(table, 50) < 50);
+  { std::ofstream(file, std::ios::binary) << std::string(whole.size(), 'x'); }
+  CHECK_FALSE(table.find(48));
+  { std::ofstream(file, std::ios::binary) << whole; }
+  CHECK(keys_in(table, 50) == 50);
+  fs::remove(file);
+  CHECK(keys_in(table, 50) == 50);
+}
+
+TEST_CASE("a full disk leaves an index file as it was", "[data]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "index";
+  {
+    const LargestFile limit(100);
+    CHECK_THROWS_WITH(append_indices(file, kSource, entries_for({1, 2})),
+                      Contains(file) && Contains("cannot be written"));
+  }
+  CHECK_FALSE(fs::exists(file));
+  append_indices(file, kSource, entries_for({1, 2}));
+  const std::string before = read_bytes(file);
+  {
+    const LargestFile limit(before.size() + 10);
+    CHECK_THROWS_AS(append_indices(file, kSource, entries_for({3})), RunError);
+  }
+  CHECK(read_bytes(file) == before);
+}
+
+TEST_CASE("an index file is compacted when most of it is of no use", "[data]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "index";
+  append_indices(file, kSource, entries_for({1, 2, 3}));
+  append_indices(file, kSource, entries_for({1}));
+  CHECK_FALSE(IndexTable(file, kSource).wasteful());
+  for (int i = 0; i < 4; ++i) append_indices(file, kSource, entries_for({1}));
+  CHECK(IndexTable(file, kSource).wasteful());
+  CHECK(IndexTable(file, {5, 5}).wasteful());
+}
