@@ -66,8 +66,9 @@ struct AugMixDraw {
 };
 
 /// Changes `image` in place; what comes from outside is 0. The pixels are those of torchvision
-/// 0.26's autoaugment._apply_op on uint8 tensors on the CPU; of bilinear ones less than one in a
-/// thousand is one grey level off.
+/// 0.26's autoaugment._apply_op on uint8 tensors on the CPU, and the same on every processor.
+/// torchvision's are not: where one lies half-way between two others, or a bilinear one between
+/// two grey levels, its processor's rounding decides.
 void apply(ImageOp op, double magnitude, const MutableImage& image,
            Interpolation interpolation = Interpolation::nearest);
 

@@ -2,9 +2,11 @@
 autoaugment and trivialaugment.
 
 usage: augmentation_reference.py pixels FOLDER   the files cases.txt (op, interpolation, magnitude, height, width,
-                                                 channels), before.bin and after.bin, images in the order of the cases
+                                                 channels), before.bin and a file for each of PRODUCTS, images in the
+                                                 order of the cases
        augmentation_reference.py tables FOLDER   tables.txt
 """
+import contextlib
 import sys
 
 import numpy
@@ -26,6 +28,31 @@ MAGNITUDES = {
     "Posterize": list(range(1, 9)),
     "Solarize": [0, 1, 17.5, 128, 255],
 }
+NATIVE = torch.Tensor.bmm
+
+
+def stepwise(points, matrix):
+    """In float32, every product and sum rounded."""
+    a, b, c = (points[:, :, i:i + 1] * matrix[:, i:i + 1] for i in range(3))
+    return a + b + c
+
+
+def fused(points, matrix):
+    """In float32, a product and the sum that it goes into rounded once."""
+    points, matrix = points.double(), matrix.double()
+    total = 0
+    for i in range(3):
+        total = (points[:, :, i:i + 1] * matrix[:, i:i + 1] + total).float().double()
+    return total.float()
+
+
+def backwards(points, matrix):
+    """As fused, the last term first."""
+    return fused(points.flip(2), matrix.flip(1))
+
+
+# How processors differ in the product that gives the positions of moved pixels.
+PRODUCTS = {"native": NATIVE, "stepwise": stepwise, "fused": fused, "backwards": backwards}
 SIZES = [(48, 48, 3), (31, 47, 3), (37, 20, 1), (1, 1, 3), (2, 5, 3), (3, 3, 1)]
 
 
@@ -40,20 +67,30 @@ def images():
     yield numpy.full((31, 47, 3), 77, numpy.uint8)
 
 
+def changed(tensor, op, magnitude, mode, product):
+    torch.Tensor.bmm = product
+    try:
+        return autoaugment._apply_op(tensor, op, magnitude, mode, None).permute(1, 2, 0).contiguous()
+    finally:
+        torch.Tensor.bmm = NATIVE
+
+
 def pixels(folder):
     torch.set_num_threads(1)
-    with open(f"{folder}/cases.txt", "w") as cases, open(f"{folder}/before.bin", "wb") as before, \
-            open(f"{folder}/after.bin", "wb") as after:
+    with contextlib.ExitStack() as files:
+        cases = files.enter_context(open(f"{folder}/cases.txt", "w"))
+        before = files.enter_context(open(f"{folder}/before.bin", "wb"))
+        after = {name: files.enter_context(open(f"{folder}/{name}.bin", "wb")) for name in PRODUCTS}
         for image in images():
             tensor = torch.from_numpy(image).permute(2, 0, 1)
             for number, op in enumerate(OPS):
                 for mode in (InterpolationMode.NEAREST, InterpolationMode.BILINEAR)[:2 if op in GEOMETRIC else 1]:
                     for magnitude in MAGNITUDES.get(op, [0]):
-                        changed = autoaugment._apply_op(tensor, op, magnitude, mode, None)
                         print(number, int(mode is InterpolationMode.BILINEAR), repr(float(magnitude)), *image.shape,
                               file=cases)
                         before.write(image.tobytes())
-                        after.write(changed.permute(1, 2, 0).contiguous().numpy().tobytes())
+                        for name, product in PRODUCTS.items():
+                            after[name].write(changed(tensor, op, magnitude, mode, product).numpy().tobytes())
 
 
 def tables(folder):

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "composer/random.h"
+#include "tests/algorithms/moved_pixels.h"
 #include "tests/data/helpers.h"
 
 using namespace composer;
@@ -117,6 +118,22 @@ at::Tensor distance(const at::Tensor& a, const at::Tensor& b) {
   return (a.cpu().to(at::kInt) - b.cpu().to(at::kInt)).abs();
 }
 
+/// Of all images, those that no rounding explains: see MovedImage.
+int64_t wrong_pixels(const Case& moved, const at::Tensor& images, const at::Tensor& changed) {
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < images.size(0); ++i) {
+    const double magnitude = static_cast<float>(moved.magnitudes[static_cast<size_t>(i)]);
+    const ImageStep step{moved.op, magnitude, moved.interpolation};
+    wrong += test::MovedImage{step,
+                              {kHeight, kWidth},
+                              images.size(3),
+                              images[i].data_ptr<uint8_t>(),
+                              changed[i].data_ptr<uint8_t>()}
+                 .wrong();
+  }
+  return wrong;
+}
+
 /// The native functions, image by image.
 template <class Draw>
 at::Tensor one_by_one(const at::Tensor& images, const std::vector<Draw>& draws) {
@@ -150,7 +167,7 @@ std::vector<at::Device> devices() {
 
 }  // namespace
 
-TEST_CASE("batched image operations equal torchvision's", "[augmentation][gpu]") {
+TEST_CASE("batched image operations equal torchvision's", "[augmentation][gpu][parity]") {
   if (!test::fs::exists(test::python())) {
     WARN("skipped: there is no " << test::python());
     return;
@@ -162,17 +179,20 @@ TEST_CASE("batched image operations equal torchvision's", "[augmentation][gpu]")
     for (size_t i = 0; i < all.size(); ++i)
       for (size_t set = 0; set < 2; ++set) {
         const auto& [op, how, magnitudes] = all[i];
-        const auto changed = apply(op, images[set].to(device),
-                                   at::tensor(magnitudes).to(at::kFloat).to(device), how);
-        const auto off = distance(changed, expected[set][static_cast<int64_t>(i)]);
+        const auto changed =
+            apply(op, images[set].to(device), at::tensor(magnitudes).to(at::kFloat).to(device), how)
+                .cpu();
+        const auto& theirs = expected[set][static_cast<int64_t>(i)];
         INFO(image_op_names[static_cast<size_t>(op)] << " on " << device.str());
         REQUIRE(changed.sizes() == images[set].sizes());
-        if (device.is_cpu()) {
-          CHECK(off.max().item<int>() <= 1);
-          CHECK(off.gt(0).to(at::kDouble).mean().item<double>() < 1e-3);
-        } else {  // of two pixels that are equally near another may be taken
-          CHECK(off.gt(1).to(at::kDouble).mean().item<double>() < 0.02);
+        if (test::moves(op)) {
+          CHECK(wrong_pixels(all[i], images[set], changed) == 0);
+          CHECK(wrong_pixels(all[i], images[set], theirs) == 0);
+          continue;
         }
+        const auto off = distance(changed, theirs);
+        CHECK(off.max().item<int>() <= 1);
+        CHECK(off.gt(0).to(at::kDouble).mean().item<double>() < 1e-3);
       }
 }
 

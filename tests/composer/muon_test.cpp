@@ -96,7 +96,7 @@ TEST_CASE("one step of the iteration on a diagonal matrix is its polynomial", "[
   CHECK(result[0][1].item<double>() == 0);
 }
 
-TEST_CASE("muon takes the reference's steps", "[muon][gpu]") {
+TEST_CASE("muon takes the reference's steps", "[muon][gpu][parity]") {
   if (!test::has_python()) {
     WARN("skipped: no " << test::python());
     return;

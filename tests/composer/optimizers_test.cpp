@@ -126,7 +126,7 @@ double by_formula(const Case& which, double w, int k, int64_t element) {
 
 }  // namespace
 
-TEST_CASE("sgd and adamw take PyTorch's steps", "[optimizers]") {
+TEST_CASE("sgd and adamw take PyTorch's steps", "[optimizers][parity]") {
   if (!test::has_python()) {
     WARN("skipped: no " << test::python());
     return;
