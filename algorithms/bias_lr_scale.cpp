@@ -45,7 +45,7 @@ void BiasLrScale::fit_start(State& state) {
                               : "algorithms.bias_lr_scale: the model has no bias; remove it");
   std::map<std::string, double> factors;
   for (const auto& name : names) factors[name] = params_.scale;
-  state.optimizer->scale_lr(std::move(factors));
+  state.optimizer->scale_lr(factors);
   log::info("bias_lr_scale: " + std::to_string(names.size()) +
             (norm_only ? " biases of normalisation layers" : " biases") + " train with " +
             write_value(params_.scale).text + " times the learning rate");

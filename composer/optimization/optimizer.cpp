@@ -61,8 +61,9 @@ void Optimizer::follow(torch::nn::Module& model) {
   states_ = std::move(kept);
 }
 
-void Optimizer::scale_lr(std::map<std::string, double> factors) {
-  lr_factors_ = std::move(factors);
+void Optimizer::scale_lr(const std::map<std::string, double>& factors) {
+  for (const auto& [name, factor] : factors)
+    lr_factors_.try_emplace(name, 1).first->second *= factor;
   Named parameters;
   for (const auto& group : groups_)
     for (size_t i = 0; i < group.names.size(); ++i)

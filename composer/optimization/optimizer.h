@@ -41,8 +41,9 @@ class Optimizer {
   void follow(torch::nn::Module& model);
 
   /// Multiplies the learning rates of single parameters, by name, from now on; each keeps the share
-  /// that weight decay takes of it in a step. Names that the model does not have do no harm.
-  void scale_lr(std::map<std::string, double> factors);
+  /// that weight decay takes of it in a step. Factors of several calls multiply. Names that the
+  /// model does not have do no harm.
+  void scale_lr(const std::map<std::string, double>& factors);
 
   /// One update from the parameters' gradients. found_inf: a float32 scalar on the device; where it
   /// is 1 nothing changes. May be undefined. Parameters without a gradient are left alone.

@@ -70,9 +70,32 @@ TEST_CASE("the learning rate is scaled, the share of weight decay kept", "[bias_
   CHECK(group_of(f.state, "norm.weight").initial_lr == 0.5);
   CHECK(group_of(f.state, "conv.bias").initial_lr == 0.5);
 
-  BiasLrScale({.scale = 2, .biases = "all"}).fit_start(f.state);
-  CHECK(group_of(f.state, "fc.bias").initial_lr == 1);
-  CHECK(group_of(f.state, "fc.weight").initial_lr == 0.5);
+  NormFixture all;
+  BiasLrScale({.scale = 2, .biases = "all"}).fit_start(all.state);
+  CHECK(group_of(all.state, "fc.bias").initial_lr == 1);
+  CHECK(group_of(all.state, "fc.weight").initial_lr == 0.5);
+}
+
+TEST_CASE("factors of two algorithms multiply", "[bias_lr_scale]") {
+  struct LastLayers : Algorithm {
+    void fit_start(State& state) override {
+      state.optimizer->scale_lr({{"again.bias", 0.5}, {"fc.weight", 0.25}});
+    }
+  };
+  const bool scaled_first = GENERATE(true, false);
+  NormFixture f;
+  f.state.optimizer->set_lr_multiplier(0.5);
+  if (scaled_first) BiasLrScale({.scale = 8}).fit_start(f.state);
+  LastLayers().fit_start(f.state);
+  if (!scaled_first) BiasLrScale({.scale = 8}).fit_start(f.state);
+  const auto check = [&](const char* name, double factor) {
+    const auto& group = group_of(f.state, name);
+    CAPTURE(name);
+    CHECK(group.initial_lr == 0.5 * factor);
+    CHECK(group.lr.item<double>() == 0.25 * factor);
+    CHECK(group.weight_decay * group.initial_lr == Approx(0.125 * 0.5));
+  };
+  check("norm.bias", 8), check("again.bias", 4), check("fc.weight", 0.25), check("fc.bias", 1);
 }
 
 TEST_CASE("one step moves a bias that much further", "[bias_lr_scale]") {
