@@ -179,7 +179,8 @@ TEST_CASE("recipes of published results have their sources' values") {
                            {"algorithms.label_smoothing.smoothing", "0.2"},
                            {"algorithms.test_time_augmentation.level", "2"},
                            {"algorithms.whitening.eps", "5e-4"},
-                           {"algorithms.whitening.train_bias", "3ep"}};
+                           {"algorithms.whitening.train_bias", "3ep"},
+                           {"save_interval", "0ep"}};
   has("airbench94", also(speedrun, {{"model.airbench.logit_scale", "0.111111111"},
                                     {"train_batch_size", "1024"},
                                     {"max_duration", "476ba"},
@@ -220,7 +221,8 @@ TEST_CASE("recipes of published results have their sources' values") {
                       {"algorithms.cutmix.length", "0.1"},
                       {"algorithms.cutmix.start", "7ep"},
                       {"algorithms.lookahead.start", "2ep"},
-                      {"algorithms.test_time_augmentation.level", "1"}});
+                      {"algorithms.test_time_augmentation.level", "1"},
+                      {"save_interval", "0ep"}});
 }
 
 TEST_CASE("the published commands run as printed") {
