@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "composer/error.h"
+#include "composer/recipe/foreign_words.h"
 #include "composer/recipe/overrides.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -264,7 +266,7 @@ class Resolver {
       }
       if (has_suffix(key.path, given.key)) meant.push_back(&key);
     }
-    if (meant.empty()) return problem(given.origin, "", why_unknown(given.key));
+    if (meant.empty()) return problem(given.origin, "", why_unknown(given));
     if (meant.size() > 1) {
       std::string all;
       for (const RecipeKey* key : meant) all += (all.empty() ? "--" : ", --") + key->path;
@@ -273,8 +275,9 @@ class Resolver {
     if (first_time(given, meant[0]->path)) apply(given, *meant[0], problems_);
   }
 
-  /// Why no key of this recipe is called `word`.
-  std::string why_unknown(const std::string& word) {
+  /// Why no key of this recipe is called as in `given`.
+  std::string why_unknown(const Override& given) {
+    const std::string& word = given.key;
     const size_t dot = word.find('.');
     Choice* choice = find_choice(word.substr(0, dot));
     if (choice && dot != std::string::npos) {
@@ -293,9 +296,13 @@ class Resolver {
       for (const Field& field : parent->second->fields) names.push_back(field.name);
       return unknown_key(word.substr(last + 1), names);
     }
-    if (const std::string elsewhere = not_selected(word); !elsewhere.empty()) return elsewhere;
     std::vector<std::string> paths = choice_keys_;
     for (const RecipeKey& key : keys_) paths.push_back(key.path);
+    const auto [option, key] = meant_by(word, given.words, paths);
+    if (!option.empty()) return "unknown key; did you mean " + option + "?";
+    if (const std::string elsewhere = not_selected(word); !elsewhere.empty()) return elsewhere;
+    if (const std::string elsewhere = key.empty() ? "" : not_selected(key); !elsewhere.empty())
+      return "unknown key; did you mean '" + key + "'? " + elsewhere;
     return unknown_key(word, endings(paths, word));
   }
 
@@ -321,16 +328,24 @@ class Resolver {
            "; select it with '" + command + " " + name + "'";
   }
 
-  /// Whether `word` is a key of a component that is registered but not selected; empty if not.
+  /// Whether `word` is a component, or a key of some, that is registered but not selected; empty if
+  /// not.
   std::string not_selected(const std::string& word) const {
-    for (const Choice& choice : choices_)
+    for (const Choice& choice : choices_) {
+      std::vector<std::string> takers;
       for (const std::string& name : choice.catalog->names()) {
         if (std::ranges::find(choice.picks, name, &Pick::name) != choice.picks.end()) continue;
         const auto component = choice.catalog->find(name);
-        for (const FieldDoc& field : describe(component->fields()))
-          if (has_suffix(choice.key + "." + name + "." + field.name, word))
-            return how_to_select(choice, name);
+        const auto fields = describe(component->fields());
+        const auto takes = [&](const FieldDoc& field) {
+          return has_suffix(choice.key + "." + name + "." + field.name, word);
+        };
+        if (name == word || std::ranges::any_of(fields, takes)) takers.push_back(name);
       }
+      if (takers.size() == 1) return how_to_select(choice, takers[0]);
+      if (!takers.empty())
+        return "none of these is selected as " + choice.key + ": " + joined(takers);
+    }
     return {};
   }
 

@@ -52,6 +52,12 @@ const std::vector<Bad> cases{
     {"train -f resnet5", "", "resnet50"},
     {"train resnet50", "", "resnet50"},
     {"train --max_duraton 3ep", "", "--max_duraton: unknown key; did you mean 'max_duration'?"},
+    {"train --epochs 3", "", "--epochs: unknown key; did you mean --max_duration 3ep?"},
+    {"train --img-size 64", "",
+     "--img-size: unknown key; did you mean --train_dataset.shapes.size 64 "
+     "--val_dataset.shapes.size 64?"},
+    {"train --data d", "",
+     "--data: unknown key; did you mean 'datadir'? none of these is selected"},
     {"train --max_duration", "", "max_duration"},
     {"train --max_duration 3 4", "", "max_duration"},
     {"train --max_duration 3ep --max_duration 4ep", "", "max_duration"},

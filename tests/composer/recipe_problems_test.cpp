@@ -158,6 +158,9 @@ TEST_CASE("every problem of an override is one line that says what would be righ
       {{"--run_name", "a\xFF"}, "--run_name: 'a?' is not UTF-8 text"},
       {{"--run_name=\xC3"}, "'--run_name=?' is not UTF-8 text"},
       {{"--num-workers", "9"}, "--num-workers: unknown key; did you mean 'num_workers'?"},
+      {{"--mixup", "0.3"},
+       "--mixup: the algorithm 'mixup' is not selected; select it with '--algorithms "
+       "label_smoothing channels_last mixup'"},
       {{"--label_smoothing.smothing", "1"},
        "--label_smoothing.smothing: unknown key; did you mean 'label_smoothing.smoothing'?"},
       {{"--dataloader.workers", "9"},
@@ -214,6 +217,39 @@ TEST_CASE("every problem of an override is one line that says what would be righ
   for (const Case& c : cases) {
     CHECK(joined(problems_of(base, c.words)) == c.expected);
   }
+}
+
+TEST_CASE("words of other programs are answered with the key that is meant") {
+  struct Case {
+    Words words;
+    std::string option;
+  };
+  const Case cases[] = {
+      {{"--epochs", "10"}, "--max_duration 10ep"},
+      {{"--epochs"}, "--max_duration 10ep"},
+      {{"--max-steps=500"}, "--max_duration 500ba"},
+      {{"--batch_size", "64"}, "--train_batch_size 64"},
+      {{"--batch-size", "64"}, "--train_batch_size 64"},
+      {{"--learning_rate", "0.3"}, "--lr 0.3"},
+      {{"--wd", "1e-4"}, "--weight_decay 1e-4"},
+      {{"--workers", "3"}, "--num_workers 3"},
+      {{"--arch", "resnet18"}, "--model resnet18"},
+      {{"--opt", "adamw"}, "--optimizer adamw"},
+      {{"--data", "/d"}, "--train_dataset.pictures.datadir /d --val_dataset.pictures.datadir /d"},
+      {{"--pretrained"}, "--load_path FILE"},
+      {{"--resume"}, "--autoresume true --run_name NAME"},
+      {{"--output", "out"}, "--run_dir out"},
+      {{"--gpus", "2"}, "--device gpu"},
+      {{"--amp"}, "--precision amp"},
+      {{"--clip-grad", "1"}, "--grad_clip_norm 1"},
+      {{"--save_freq", "5"}, "--save_interval 5ep"},
+  };
+  for (const Case& c : cases)
+    CHECK(joined(problems_of(base, c.words)) == c.words[0].substr(0, c.words[0].find('=')) +
+                                                    ": unknown key; did you mean " + c.option +
+                                                    "?");
+  CHECK(joined(problems_of(base, {"--img_size", "64"})) ==
+        "--img_size: unknown key; --dump shows all keys");
 }
 
 TEST_CASE("problems of file and command line come together in the order of their places") {
