@@ -124,6 +124,7 @@ std::string BlurConv2d::describe() const {
 at::Tensor BlurMaxPool2d::forward(const at::Tensor& input) {
   if (has_one_pass(options()) && pooled_blur_takes(input))
     return pooled_blur(input, options().stride[0]);
+  check_size(input);
   const auto pooled = at::max_pool2d(input, options().kernel, unit, options().padding,
                                      options().dilation, options().ceil_mode);
   return blur(pooled, options().stride, filter_(pooled));

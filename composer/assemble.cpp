@@ -8,6 +8,7 @@
 
 #include "composer/device.h"
 #include "composer/error.h"
+#include "composer/image_fit.h"
 #include "composer/logging/log.h"
 
 namespace composer {
@@ -37,7 +38,7 @@ std::optional<int64_t> channels_of(const Model& model) {
   return std::nullopt;
 }
 
-std::shared_ptr<Loader> open(const Recipe& recipe, const Model& model, bool training) {
+std::shared_ptr<Loader> open(const Recipe& recipe, Model& model, bool training) {
   const std::string key = training ? "train_dataset" : "val_dataset";
   const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
   try {
@@ -55,6 +56,10 @@ std::shared_ptr<Loader> open(const Recipe& recipe, const Model& model, bool trai
     if (const auto taken = channels_of(model); taken && *taken != channels)
       throw UserError("the images have " + std::to_string(channels) + " channels, model." +
                       recipe.model->name() + " takes " + std::to_string(*taken));
+    check_image_size(model, *loader);
+    if (const auto warning = image_size_warning(model, loader->image_size()); !warning.empty())
+      log::warn(key + "." + component->name() + ": " + warning);
+    if (training) check_single_samples(model, *loader, recipe.options);
     return loader;
   } catch (const UserError& error) {
     std::vector<std::string> problems;

@@ -41,6 +41,7 @@ class Airbench final : public Model {
 
   at::Tensor forward(const at::Tensor& input) override;
   int64_t num_classes() const override { return params_.num_classes; }
+  int64_t stride() const override { return int64_t{1} << params_.widths.size(); }
   std::string describe() const override { return "airbench"; }
 
  private:

@@ -45,6 +45,7 @@ class ResNet final : public Model {
   at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
   at::Tensor loss(const at::Tensor& logits, const Target& target, Over over = Over::batch) override;
   int64_t num_classes() const override { return params_.num_classes; }
+  int64_t stride() const override { return 32; }
   std::string describe() const override { return params_.model_name; }
 
  private:

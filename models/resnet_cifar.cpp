@@ -20,6 +20,8 @@ ResNetCifar::ResNetCifar(const Params& params) : params_(params) {
   apply_initializers(*this, params.initializers);
 }
 
+int64_t ResNetCifar::stride() const { return params_.model_name.ends_with('9') ? 8 : 4; }
+
 void ResNetCifar::add_stages(int64_t blocks) {
   add("conv1", conv(3, 16, 3));
   add<BatchNorm2d>("bn1", 16);

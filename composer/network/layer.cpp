@@ -2,7 +2,17 @@
 
 #include <stdexcept>
 
+#include "composer/network/layer_error.h"
+
 namespace composer {
+
+at::Tensor Slot::operator()(const at::Tensor& input) const {
+  try {
+    return layer_->forward(input);
+  } catch (const LayerError& error) {
+    throw error.inside(name_);
+  }
+}
 
 void Slot::set(std::shared_ptr<Layer> layer) {
   if (layer_ == nullptr)

@@ -28,7 +28,8 @@ class Slot {
  public:
   Slot(Block& owner, std::string name) : owner_(owner), name_(std::move(name)) {}
 
-  at::Tensor operator()(const at::Tensor& input) const { return layer_->forward(input); }
+  /// A LayerError from within gets the slot's name.
+  at::Tensor operator()(const at::Tensor& input) const;
 
   const std::string& name() const { return name_; }
   const std::shared_ptr<Layer>& layer() const { return layer_; }

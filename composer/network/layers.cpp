@@ -2,6 +2,10 @@
 
 #include <ATen/Context.h>
 
+#include <algorithm>
+
+#include "composer/network/layer_error.h"
+
 namespace composer {
 namespace {
 
@@ -24,6 +28,24 @@ std::string short_pair(std::array<int64_t, 2> value) {
   return value[0] == value[1] ? std::to_string(value[0]) : pair(value);
 }
 
+/// Throws LayerError where the padded image is smaller than the window. spare: rows and columns
+/// that the last window may lack.
+template <class Options>
+void check_window(const Layer& layer, const at::Tensor& input, const Options& options,
+                  std::array<int64_t, 2> spare = {0, 0}) {
+  if (input.dim() != 4) return;
+  std::array<int64_t, 2> given{}, least{};
+  for (size_t d = 0; d < 2; ++d) {
+    given[d] = input.size(static_cast<int64_t>(d) + 2);
+    least[d] =
+        options.dilation[d] * (options.kernel[d] - 1) + 1 - 2 * options.padding[d] - spare[d];
+    least[d] = std::max<int64_t>(least[d], 1);
+  }
+  if (given[0] >= least[0] && given[1] >= least[1]) return;
+  throw LayerError(layer.describe() + " gets " + pair(given) + " pixels and needs " + pair(least) +
+                   "; give the network larger images");
+}
+
 }  // namespace
 
 Conv2d::Conv2d(const Conv2dOptions& options) : options_(options) {
@@ -39,6 +61,7 @@ Conv2d::Conv2d(const Conv2dOptions& options) : options_(options) {
 at::Tensor Conv2d::forward(const at::Tensor& input) { return convolve(input, options_.stride); }
 
 at::Tensor Conv2d::convolve(const at::Tensor& input, std::array<int64_t, 2> stride) const {
+  check_window(*this, input, options_);
   return at::conv2d(input, weight, optional(bias), stride, options_.padding, options_.dilation,
                     options_.groups);
 }
@@ -63,6 +86,12 @@ BatchNorm2d::BatchNorm2d(int64_t channels, double eps, double momentum)
 }
 
 at::Tensor BatchNorm2d::forward(const at::Tensor& input) {
+  if (is_training() && input.numel() == channels_)
+    throw LayerError(
+        describe() +
+        " gets one value a channel in training, of which there is no variance; a batch "
+        "needs more samples: set drop_last: true for train_dataset, or another "
+        "train_batch_size or grad_accum");
   if (is_training()) num_batches_tracked.add_(1);
   return at::batch_norm(input, weight, bias, running_mean, running_var, is_training(), momentum_,
                         eps_, at::globalContext().userEnabledCuDNN());
@@ -87,7 +116,15 @@ std::string Linear::describe() const {
   return "Linear(" + std::to_string(in_features_) + ", " + std::to_string(out_features_) + ")";
 }
 
+void MaxPool2d::check_size(const at::Tensor& input) const {
+  const auto [height, width] = options_.stride;
+  check_window(
+      *this, input, options_,
+      options_.ceil_mode ? std::array{height - 1, width - 1} : std::array<int64_t, 2>{0, 0});
+}
+
 at::Tensor MaxPool2d::forward(const at::Tensor& input) {
+  check_size(input);
   return at::max_pool2d(input, options_.kernel, options_.stride, options_.padding,
                         options_.dilation, options_.ceil_mode);
 }

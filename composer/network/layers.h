@@ -19,7 +19,8 @@ struct Conv2dOptions {
   bool bias = true;
 };
 
-/// weight [out, in / groups, kh, kw], bias [out] or undefined.
+/// weight [out, in / groups, kh, kw], bias [out] or undefined. LayerError for images that are
+/// smaller than the kernel.
 class Conv2d : public Layer {
  public:
   explicit Conv2d(const Conv2dOptions& options);
@@ -39,7 +40,8 @@ class Conv2d : public Layer {
 };
 
 /// weight, bias [channels]; buffers running_mean, running_var [channels], num_batches_tracked [].
-/// momentum is the weight of the new batch (PyTorch's convention).
+/// momentum is the weight of the new batch (PyTorch's convention). LayerError in training for one
+/// value a channel, of which there is no variance.
 class BatchNorm2d : public Layer {
  public:
   explicit BatchNorm2d(int64_t channels, double eps = 1e-5, double momentum = 0.1);
@@ -76,6 +78,7 @@ struct Pool2dOptions {
   bool ceil_mode = false;
 };
 
+/// LayerError for images that are smaller than the kernel.
 class MaxPool2d : public Layer {
  public:
   explicit MaxPool2d(const Pool2dOptions& options) : options_(options) {}
@@ -84,6 +87,9 @@ class MaxPool2d : public Layer {
   std::string describe() const override;
 
   const Pool2dOptions& options() const { return options_; }
+
+ protected:
+  void check_size(const at::Tensor& input) const;
 
  private:
   Pool2dOptions options_;

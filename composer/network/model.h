@@ -21,6 +21,10 @@ class Model : public Block {
 
   virtual int64_t num_classes() const = 0;
 
+  /// How many pixels of the image lie, along an axis, between two places of the last feature map; 1
+  /// where that is not known. Smaller images are warned of.
+  virtual int64_t stride() const { return 1; }
+
   /// Parameters whose names fit a pattern (composer/name_pattern.h) get no gradient. Layers that
   /// are frozen whole keep their running statistics too: they stay in evaluation mode. Returns how
   /// many parameters there are now without gradient. UserError for a pattern that fits none.

@@ -221,6 +221,18 @@ const std::vector<Bad> cases{
           "train_dataset: {synthetic: {height: 28, width: 28, channels: 1, num_classes: 10, "
           "samples: 10}}"),
      "batch"},
+    {train,
+     with("train_dataset",
+          "train_dataset: {synthetic: {height: 4, width: 28, channels: 1, num_classes: 10, "
+          "samples: 64}}"),
+     "train_dataset.synthetic: images of 4 x 28 pixels are too small for the network: layer conv2: "
+     "Conv2d(16, 32, 3x3) gets 2x26 pixels and needs 3x3"},
+    {train,
+     with("train_dataset",
+          "train_dataset: {synthetic: {height: 5, width: 5, channels: 1, num_classes: 10, "
+          "samples: 65, drop_last: false}}"),
+     "train_dataset.synthetic: the last batch of an epoch has one sample only: layer bn: "
+     "BatchNorm2d(32) gets one value a channel"},
     // What only the run can find.
     {train,
      "model: {resnet_cifar: {model_name: resnet_20}}\n"

@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "composer/network/layer_error.h"
+
 namespace composer {
 namespace {
 
@@ -137,6 +139,39 @@ TEST_CASE("pooling into cells is PyTorch's adaptive pooling", "[layers]") {
       CHECK(at::allclose(x.grad(), y.grad(), 1e-5, 1e-6));
       CHECK(adaptive == (height % 4 != 0));
     }
+}
+
+TEST_CASE("a layer that would give no pixels says where it is and what it needs", "[layers]") {
+  using Catch::Matchers::Equals;
+  const std::array<int64_t, 2> two{2, 2}, three{3, 3};
+  const auto conv = std::make_shared<Conv2d>(Conv2dOptions{3, 4, three, {1, 1}, {0, 1}});
+  const auto pool = std::make_shared<MaxPool2d>(Pool2dOptions{.kernel = two, .stride = two});
+  using Layers = std::vector<std::shared_ptr<Layer>>;
+  Sequential network({std::make_shared<ReLU>(), std::make_shared<Sequential>(Layers{conv, pool})});
+  CHECK(network.forward(at::zeros({1, 3, 4, 2})).sizes() == at::IntArrayRef{1, 4, 1, 1});
+  CHECK_THROWS_WITH(network.forward(at::zeros({1, 3, 2, 9})),
+                    Equals("layer 1.0: Conv2d(3, 4, 3x3) gets 2x9 pixels and needs 3x1; give the "
+                           "network larger images"));
+  CHECK_THROWS_WITH(network.forward(at::zeros({1, 3, 3, 9})),
+                    Equals("layer 1.1: MaxPool2d(2x2, stride 2) gets 1x9 pixels and needs 2x2; "
+                           "give the network larger images"));
+  MaxPool2d rounded({.kernel = two, .stride = two, .ceil_mode = true});
+  CHECK(rounded.forward(at::zeros({1, 3, 1, 3})).sizes() == at::IntArrayRef{1, 3, 1, 2});
+}
+
+TEST_CASE("BatchNorm2d refuses one value a channel in training, as PyTorch does", "[layers]") {
+  Sequential network({std::make_shared<BatchNorm2d>(3)});
+  const auto& norm = dynamic_cast<BatchNorm2d&>(*network.slots()[0].layer());
+  const auto one = at::randn({1, 3, 1, 1});
+  CHECK_THROWS_WITH(network.forward(one), Catch::StartsWith("layer 0: BatchNorm2d(3) gets one "
+                                                            "value a channel in training") &&
+                                              Catch::Contains("drop_last: true"));
+  CHECK(norm.num_batches_tracked.item<int64_t>() == 0);
+  CHECK(norm.running_var.isfinite().all().item<bool>());
+  CHECK_NOTHROW(network.forward(at::randn({1, 3, 1, 2})));
+  CHECK_NOTHROW(network.forward(at::randn({2, 3, 1, 1})));
+  network.eval();
+  CHECK_NOTHROW(network.forward(one));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -193,6 +194,38 @@ TEST_CASE("weights of another number of classes are refused with a hint", "[mode
   ResNetCifar target({.model_name = "resnet_20", .initializers = {}});
   CHECK_THROWS_WITH(assign_weights(target, model_tensors(source), "w"),
                     Contains("num_classes 100"));
+}
+
+/// Notes the size of what it gets.
+class Watching : public AdaptiveAvgPool2d {
+ public:
+  at::Tensor forward(const at::Tensor& input) override {
+    seen = input.sizes().vec();
+    return AdaptiveAvgPool2d::forward(input);
+  }
+  std::vector<int64_t> seen;
+};
+
+TEST_CASE("stride() is the distance between places of the last feature map", "[models]") {
+  const auto check = [](Model& model, const char* pool) {
+    const auto watching = std::make_shared<Watching>();
+    auto& slots = model.slots();
+    std::ranges::find(slots, pool, &Slot::name)->set(watching);
+    model.eval();
+    const at::NoGradGuard no_grad;
+    // Without padding a map may lack one place.
+    model.forward(at::zeros({1, 3, 4 * model.stride(), 8 * model.stride()}));
+    CHECK((watching->seen[2] == 4 || watching->seen[2] == 3));
+    CHECK(watching->seen[3] == watching->seen[2] + 4);
+  };
+  ResNet resnet({.model_name = "resnet18", .num_classes = 3, .initializers = {}});
+  check(resnet, "avgpool");
+  for (const char* name : {"resnet_9", "resnet9", "resnet_20"}) {
+    ResNetCifar cifar({.model_name = name, .initializers = {}});
+    check(cifar, "avgpool");
+  }
+  Airbench airbench({.widths = {8, 8}});
+  check(airbench, "pool");
 }
 
 }  // namespace

@@ -1,0 +1,23 @@
+// Whether a network suits the images that it is to be trained with, found before the run.
+#pragma once
+
+#include <string>
+
+#include "composer/loader.h"
+#include "composer/network/model.h"
+#include "composer/options.h"
+
+namespace composer {
+
+/// Throws UserError where a layer of the network would get no pixels from the loader's images.
+/// `model` is on the CPU.
+void check_image_size(Model& model, const Loader& loader);
+
+/// What speaks against images that are smaller than the network's stride; empty for others.
+std::string image_size_warning(const Model& model, ImageSize size);
+
+/// Throws UserError where the run comes to a batch or microbatch of one sample, of which batch
+/// normalisation would get one value a channel. `model` is on the CPU.
+void check_single_samples(Model& model, const Loader& loader, const TrainerOptions& options);
+
+}  // namespace composer
