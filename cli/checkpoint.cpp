@@ -11,6 +11,7 @@
 #include "composer/logging/log.h"
 #include "composer/recipe/params.h"
 #include "composer/storage/atomic_file.h"
+#include "composer/storage/provenance.h"
 #include "composer/storage/safetensors.h"
 
 namespace composer {
@@ -56,7 +57,8 @@ void export_weights(const std::string& path, const std::string& weights,
   const auto checkpoint = load_checkpoint(path);
   const auto tensors = weights == "model" ? checkpoint.model : averaged(checkpoint, weights, path);
   remove_partial_files(folder);
-  write_safetensors(output, tensors);
+  write_safetensors(output, tensors,
+                    to_metadata({checkpoint.recipe, checkpoint.network, checkpoint.class_names}));
   log::info("wrote " + std::to_string(tensors.size()) + " tensors to " + output);
 }
 

@@ -5,12 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/arguments.h"
-#include "composer/assemble.h"
 #include "cli/commands.h"
 #include "cli/sources.h"
+#include "composer/assemble.h"
 #include "composer/error.h"
 #include "composer/interrupt.h"
+#include "composer/logging/json_number.h"
 #include "composer/logging/log.h"
+#include "composer/storage/provenance.h"
 #include "data/beton/source.h"
 #include "data/datasets/image_folder.h"
 
@@ -20,15 +22,66 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
+/// What eval and predict have in common on the command line.
+struct UseOptions {
+  std::string file, load_path;
+
+  void add_to(CLI::App& app) {
+    app.add_option(
+        "-f,--file", file,
+        "recipe: a path, or a name from `composer list recipes` (default: the one inside "
+        "the checkpoint)");
+    app.add_option(
+        "--load_path", load_path,
+        "the weights: a checkpoint folder (runs/NAME/checkpoints/latest), a .safetensors "
+        "or a .pth file");
+    app.allow_extras();
+    app.footer(
+        "Any key of the recipe can be given as --dotted.key VALUE. Weights of another network, or "
+        "of the same\nwith other surgery, are refused; --load_strict false uses them all the "
+        "same.");
+  }
+};
+
+/// The recipe that `path` was trained by.
+RecipeFile recipe_inside(const std::string& path) {
+  check_load_path(path);
+  auto text = read_provenance(path).recipe;
+  if (!text.empty()) return {path, std::move(text)};
+  if (fs::is_directory(path))
+    throw UserError("-f: missing: " + path +
+                    " was made from C++ without a recipe; name one that describes its network");
+  throw UserError("-f: missing: " + path +
+                  " holds weights alone; name the recipe that describes their network");
+}
+
 /// A recipe for using weights: they are all that load_path gives, and no run folder is looked at.
-Recipe resolve_for_use(const std::string& file, const Words& overrides) {
-  auto recipe = resolve(find_recipe(file), overrides);
+Recipe resolve_for_use(const UseOptions& options, Words overrides) {
+  if (!options.load_path.empty())
+    overrides.insert(overrides.end(), {"--load_path", options.load_path});
+  const auto given = [&](const std::string& key) {
+    return std::ranges::any_of(overrides, [&](const auto& word) {
+      return word == "--" + key || word.starts_with("--" + key + "=");
+    });
+  };
+  if (given("load_ignore"))
+    throw UserError("load_ignore: is for training: what it leaves out would be random");
+  const bool strictness_given = given("load_strict");
+  if (options.file.empty() && options.load_path.empty())
+    throw UserError(
+        "load_path: missing: give --load_path a checkpoint folder, .safetensors or .pth file");
+  auto recipe =
+      resolve(options.file.empty() ? recipe_inside(options.load_path) : find_recipe(options.file),
+              overrides);
   if (recipe.options.load_path.empty())
     throw UserError(
         "load_path: missing: give --load_path a checkpoint folder, .safetensors or .pth file");
   recipe.options.load_weights_only = true;
   recipe.options.autoresume = false;
   recipe.options.run_name.clear();
+  // How training took its first weights is no matter of these.
+  recipe.options.load_ignore.clear();
+  if (!strictness_given) recipe.options.load_strict = true;
   return recipe;
 }
 
@@ -46,6 +99,30 @@ std::vector<std::string> files_of(const fs::path& source) {
   return files;
 }
 
+/// Class names may hold any bytes.
+std::string text_of(const ordered_json& line) {
+  return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+std::string class_name(const std::vector<std::string>& names, int64_t index) {
+  return index < std::ssize(names) ? names[static_cast<size_t>(index)] : std::to_string(index);
+}
+
+/// counts: int64 [true class][taken for].
+void add_confusion(ordered_json& line, const at::Tensor& counts,
+                   const std::vector<std::string>& names) {
+  const auto hits = counts.diagonal().to(at::kDouble), samples = counts.sum(1).to(at::kDouble);
+  const auto accuracy = (hits / samples).contiguous();
+  line["per_class"] = ordered_json::object();
+  line["confusion"] = ordered_json::array();
+  for (int64_t i = 0; i < counts.size(0); ++i) {
+    line["per_class"][class_name(names, i)] = json_number(accuracy.const_data_ptr<double>()[i]);
+    const auto row = counts[i].contiguous();
+    line["confusion"].push_back(std::vector<int64_t>(row.const_data_ptr<int64_t>(),
+                                                     row.const_data_ptr<int64_t>() + row.numel()));
+  }
+}
+
 std::vector<double> numbers(const at::Tensor& row) {
   const auto values = row.to(at::kDouble).contiguous();
   return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
@@ -56,19 +133,26 @@ std::vector<double> numbers(const at::Tensor& row) {
 int eval_command(const Words& words) {
   CLI::App app("Evaluates weights on the recipe's val_dataset: one JSON object on standard output.",
                "eval");
-  std::string file = "quickstart";
-  app.add_option(
-      "-f,--file", file,
-      "recipe: a path, or a name from `composer list recipes` (default: the quickstart)");
-  app.allow_extras();
+  UseOptions use;
+  bool json = false;
+  use.add_to(app);
+  app.add_flag("--json", json, "also per_class accuracy and confusion (rows: true classes)");
   if (!parse(app, words)) return 0;
 
-  Trainer trainer(assemble_evaluation(resolve_for_use(file, app.remaining())));
-  const auto metrics = trainer.evaluate();
+  auto parts = assemble_evaluation(resolve_for_use(use, app.remaining()));
+  const auto num_classes = parts.model->num_classes();
+  auto names = parts.class_names;
+  Trainer trainer(std::move(parts));
+  ConfusionMatrix confusion(num_classes);
+  const auto metrics = trainer.evaluate(json ? &confusion : nullptr);
   if (received_signal() != 0) return 128 + received_signal();
   ordered_json line;
-  for (const auto& [name, value] : metrics) line["metrics/eval/" + name] = value;
-  std::cout << line.dump() << std::endl;
+  for (const auto& [name, value] : metrics) line["metrics/eval/" + name] = json_number(value);
+  if (json) {
+    if (names.empty()) names = read_provenance(trainer.options().load_path).class_names;
+    add_confusion(line, confusion.counts(), names);
+  }
+  std::cout << text_of(line) << std::endl;
   return 0;
 }
 
@@ -77,21 +161,22 @@ int predict_command(const Words& words) {
       "Classifies images: one JSON object a line with source (or index), classes "
       "and\nprobabilities.",
       "predict");
-  std::string file = "quickstart", source;
+  UseOptions use;
+  std::string source;
   int64_t top_k = 5;
   bool logits_too = false;
-  app.add_option(
-      "-f,--file", file,
-      "recipe: a path, or a name from `composer list recipes` (default: the quickstart)");
+  use.add_to(app);
   app.add_option("--source", source, "an image, a folder of images, or a .beton file")->required();
   app.add_option("--top_k", top_k, "classes to show, the likeliest first")
       ->check(CLI::PositiveNumber);
   app.add_flag("--logits", logits_too, "all logits too");
-  app.allow_extras();
   if (!parse(app, words)) return 0;
 
-  const auto recipe = resolve_for_use(file, app.remaining());
-  if (!recipe.val_dataset) throw UserError("val_dataset: missing: it says how images are prepared");
+  const auto recipe = resolve_for_use(use, app.remaining());
+  if (!recipe.val_dataset)
+    log::info("no val_dataset in the recipe: images are prepared as train_dataset." +
+              recipe.train_dataset->name() + " prepares them for evaluation");
+  const auto dataset = (recipe.val_dataset ? recipe.val_dataset : recipe.train_dataset)->build();
   check_load_path(recipe.options.load_path);
   const auto files = files_of(source);
   auto options = loader_options(recipe, false);
@@ -100,23 +185,33 @@ int predict_command(const Words& words) {
     log::warn("dataloader.on_bad_sample: replace: bad images are left out, as with skip");
     options.on_bad_sample = OnBadSample::skip;
   }
-  const auto loader = recipe.val_dataset->build()->open_files(files, options);
+  const auto loader = dataset->open_files(files, options);
+  auto names = read_provenance(recipe.options.load_path).class_names;
+  if (names.empty()) names = dataset->class_names();
   Trainer trainer(assemble_model(recipe));
   const bool rows = files.size() == 1 && is_beton(files[0]);
   trainer.predict(*loader, [&](const at::Tensor& logits, const at::Tensor& samples) {
     const auto [values, classes] = at::softmax(logits, 1).topk(std::min(top_k, logits.size(1)), 1);
     for (int64_t i = 0; i < logits.size(0); ++i) {
       const auto sample = samples.const_data_ptr<int64_t>()[i];
+      const auto name = rows ? files[0] + ", sample " + std::to_string(sample)
+                             : files.at(static_cast<size_t>(sample));
+      if (!logits[i].isfinite().all().item<bool>())
+        throw RunError(name + ": the network's answer is not finite: neither are the weights of " +
+                       recipe.options.load_path + ", or the image drives them to overflow");
       ordered_json line;
       if (rows)
         line["index"] = sample;
       else
-        line["source"] = files.at(static_cast<size_t>(sample));
+        line["source"] = name;
       line["classes"] = ordered_json::array();
       for (const double c : numbers(classes[i])) line["classes"].push_back(static_cast<int64_t>(c));
+      if (!names.empty())
+        for (const auto& c : line["classes"])
+          line["class_names"].push_back(class_name(names, c.get<int64_t>()));
       line["probabilities"] = numbers(values[i]);
       if (logits_too) line["logits"] = numbers(logits[i]);
-      std::cout << line.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+      std::cout << text_of(line) << '\n';
     }
   });
   std::cout.flush();

@@ -164,7 +164,10 @@ TrainerParts assemble_evaluation(const Recipe& recipe) {
   TrainerParts parts;
   complaints.collect([&] { parts = assemble_model(recipe); });
   if (recipe.val_dataset && parts.model)
-    complaints.collect([&] { parts.eval_loader = open(recipe, *parts.model, false); });
+    complaints.collect([&] {
+      parts.eval_loader = open(recipe, *parts.model, false);
+      parts.class_names = recipe.val_dataset->build()->class_names();
+    });
   complaints.raise();
   return parts;
 }
@@ -177,7 +180,10 @@ TrainerParts assemble_training(const Recipe& recipe) {
   complaints.collect([&] { check_load_path(options.load_path); });
   complaints.collect([&] { RunFolder(options.run_dir, options.run_name, options.autoresume); });
   auto parts = assemble_model(recipe);
-  complaints.collect([&] { parts.train_loader = open(recipe, *parts.model, true); });
+  complaints.collect([&] {
+    parts.train_loader = open(recipe, *parts.model, true);
+    parts.class_names = recipe.train_dataset->build()->class_names();
+  });
   if (recipe.val_dataset)
     complaints.collect([&] { parts.eval_loader = open(recipe, *parts.model, false); });
   complaints.raise();

@@ -5,7 +5,6 @@
 #include "composer/feed.h"
 #include "composer/interrupt.h"
 #include "composer/logging/logger.h"
-#include "composer/network/metrics.h"
 
 namespace composer {
 
@@ -27,7 +26,7 @@ bool Evaluator::due(bool epoch_end, bool last) const {
          (epoch_end && schedule.due(interval_, state_.time, true));
 }
 
-Evaluator::Metrics Evaluator::run() {
+Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   if (!loader_) return {};
   const at::NoGradGuard no_grad;
   const bool training = state_.model->is_training();
@@ -45,6 +44,7 @@ Evaluator::Metrics Evaluator::run() {
     state_.outputs = state_.network().forward(state_.batch.input);
     engine_.run(Event::eval_after_forward, state_);
     metrics.update(state_.outputs, state_.batch.target);
+    if (confusion != nullptr) confusion->add(state_.outputs, state_.batch.target.classes);
     engine_.run(Event::eval_batch_end, state_);
   }
   Metrics values;

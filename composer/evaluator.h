@@ -9,6 +9,7 @@
 
 #include "composer/engine.h"
 #include "composer/loader.h"
+#include "composer/network/metrics.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -31,7 +32,8 @@ class Evaluator {
 
   /// The metrics of the whole evaluation set, logged as metrics/eval/<name>; empty without a loader
   /// or when a signal ended it. The network's mode and the batch are left as they were.
-  Metrics run();
+  /// confusion: where not null, it gathers every sample too.
+  Metrics run(ConfusionMatrix* confusion = nullptr);
 
   void predict(Loader& loader, const Receive& receive);
 

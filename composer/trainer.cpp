@@ -42,6 +42,7 @@ Trainer::Trainer(TrainerParts parts)
       train_loader_(std::move(parts.train_loader)),
       schedulers_(std::move(parts.schedulers)),
       recipe_(std::move(parts.recipe)),
+      class_names_(std::move(parts.class_names)),
       summary_sink_(std::make_shared<SummarySink>()),
       evaluator_(state_, engine_, std::move(parts.eval_loader), options_.eval_interval) {
   state_.model = std::move(parts.model);
@@ -272,18 +273,18 @@ void Trainer::evaluate_if_due(bool epoch_end) {
   save_if_best();
 }
 
-Trainer::Metrics Trainer::run_evaluation() {
+Trainer::Metrics Trainer::run_evaluation(ConfusionMatrix* confusion) {
   wait_for_device();
-  auto metrics = evaluator_.run();
+  auto metrics = evaluator_.run(confusion);
   if (clock_.started()) state_.time.seconds = clock_.seconds();
   logger_.commit("eval", state_.time);
   return metrics;
 }
 
-Trainer::Metrics Trainer::evaluate() {
+Trainer::Metrics Trainer::evaluate(ConfusionMatrix* confusion) {
   prepare();
   const InterruptGuard guard;
-  return run_evaluation();
+  return run_evaluation(confusion);
 }
 
 void Trainer::predict(Loader& loader, const Evaluator::Receive& receive) {

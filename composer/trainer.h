@@ -38,6 +38,7 @@ struct TrainerParts {
   std::vector<Member<Callback>> callbacks;
   std::vector<std::shared_ptr<LogSink>> loggers;
   std::string recipe;  ///< the resolved recipe, for the run folder and checkpoints; may be empty
+  std::vector<std::string> class_names;  ///< in order of their index, for checkpoints; may be empty
 };
 
 class Trainer {
@@ -66,13 +67,14 @@ class Trainer {
   Summary fit();
 
   /// The metrics of the whole evaluation set. load_path's weights, if given.
-  Metrics evaluate();
+  Metrics evaluate(ConfusionMatrix* confusion = nullptr);
 
   /// Gives the logits of each batch of `loader`, in order. Classes are those of the loader (of
   /// Dataset::open_files: which sample each row is).
   void predict(Loader& loader, const Evaluator::Receive& receive);
 
   const State& state() const { return state_; }
+  const TrainerOptions& options() const { return options_; }
   Engine& engine() { return engine_; }
   const RunFolder& folder() const { return folder_; }
 
@@ -84,7 +86,7 @@ class Trainer {
   void end_epoch();
   void start_loader();
   void schedule_learning_rate();
-  Metrics run_evaluation();
+  Metrics run_evaluation(ConfusionMatrix* confusion = nullptr);
   void evaluate_if_due(bool epoch_end);
   bool stopping();
   void check_loss();
@@ -95,6 +97,7 @@ class Trainer {
   /// What checkpoints keep beside the weights and the optimizer, by its name there.
   std::vector<std::pair<std::string, Stateful*>> checkpoint_parts();
   void restore();
+  void check_network(const std::filesystem::path& path, bool everything);
   void resume(const std::filesystem::path& path, Checkpoint checkpoint);
   void hand_out(const std::filesystem::path& path, std::map<std::string, StateDict>& parts);
   void check_epochs(const std::filesystem::path& path, const Checkpoint& checkpoint) const;
@@ -111,6 +114,7 @@ class Trainer {
   std::shared_ptr<Loader> train_loader_;
   std::vector<std::shared_ptr<Scheduler>> schedulers_;
   std::string recipe_;
+  std::vector<std::string> class_names_;
 
   Schedule
       schedule_;  ///< the recipe's, for learning rates; an algorithm may shorten state_.schedule

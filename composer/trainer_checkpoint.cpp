@@ -3,7 +3,9 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/network/outline.h"
 #include "composer/recipe/recipe_changes.h"
+#include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
 #include "composer/trainer.h"
 
@@ -22,13 +24,13 @@ void Trainer::restore() {
   }
   if (path.empty()) return;
   if (!fs::exists(path)) throw UserError("load_path: " + path.string() + " does not exist");
+  check_network(path, everything);
   if (!everything && (state_.optimizer || !fs::is_directory(path)))
     return load_weights(*state_.model, path, {options_.load_ignore, options_.load_strict});
-  if (everything && (!options_.load_ignore.empty() || !options_.load_strict))
+  if (everything && !options_.load_ignore.empty())
     throw UserError(
-        "load_ignore, load_strict: need load_weights_only true (or a file of weights): a "
-        "resumption "
-        "takes everything of " +
+        "load_ignore: needs load_weights_only true (or a file of weights): a resumption takes "
+        "everything of " +
         path.string());
 
   auto checkpoint = load_checkpoint(path);
@@ -39,6 +41,26 @@ void Trainer::restore() {
   state_.schedule.samples_per_epoch = checkpoint.samples_per_epoch;
   state_.schedule.batch_size = checkpoint.train_batch_size;
   hand_out(path, checkpoint.parts);
+}
+
+/// Weights of another network may fit this one by name and shape (blurpool), and be wrong.
+void Trainer::check_network(const std::filesystem::path& path, bool everything) {
+  const auto there = read_provenance(path).network;
+  if (there.empty()) return;
+  const auto lines = differences(there, outline(*state_.model), options_.load_ignore);
+  if (lines.empty()) return;
+  constexpr size_t shown = 3;
+  auto problem = path.string() + ": is of another network (" + std::to_string(lines.size()) +
+                 (lines.size() == 1 ? " layer differs): " : " layers differ): ");
+  for (size_t i = 0; i < std::min(shown, lines.size()); ++i)
+    problem += (i > 0 ? "; " : "") + lines[i];
+  if (lines.size() > shown) problem += "; ...";
+  const bool fresh_training = state_.optimizer && !everything;
+  if (options_.load_strict && !fresh_training)
+    throw UserError(problem +
+                    ". Without -f, eval and predict take the checkpoint's own recipe; "
+                    "--load_strict false uses the weights in this network");
+  log::warn(problem);
 }
 
 /// Takes up the run where the checkpoint left it; the weights are in the model already.
@@ -125,6 +147,8 @@ Checkpoint Trainer::snapshot() {
   checkpoint.samples_per_epoch = schedule_.samples_per_epoch;
   checkpoint.recipe = recipe_;
   checkpoint.device = c10::DeviceTypeName(state_.device.type(), /*lower_case=*/true);
+  checkpoint.network = outline(*state_.model);
+  checkpoint.class_names = class_names_;
   checkpoint.model = model_tensors(*state_.model);
   checkpoint.optimizer = state_.optimizer->state_dict();
   for (const auto& [name, part] : checkpoint_parts())

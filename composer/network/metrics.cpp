@@ -51,6 +51,18 @@ std::vector<std::pair<std::string, double>> ClassificationMetrics::compute() con
   return metrics;
 }
 
+void ConfusionMatrix::add(const at::Tensor& logits, const at::Tensor& classes) {
+  const at::NoGradGuard no_grad;
+  if (counts_.device() != logits.device()) counts_ = counts_.to(logits.device());
+  const auto place = classes * logits.size(1) + logits.argmax(1);
+  counts_.scatter_add_(0, place, at::ones_like(place));
+}
+
+at::Tensor ConfusionMatrix::counts() const {
+  const auto side = static_cast<int64_t>(std::llround(std::sqrt(counts_.numel())));
+  return counts_.cpu().view({side, side});
+}
+
 bool smaller_is_better(std::string_view metric) {
   return metric.starts_with("loss") || metric.find("Entropy") != std::string_view::npos;
 }

@@ -39,6 +39,21 @@ class ClassificationMetrics {
   at::Tensor sums_;
 };
 
+/// How often samples of each class were taken for which, without waiting for the device.
+class ConfusionMatrix {
+ public:
+  explicit ConfusionMatrix(int64_t num_classes)
+      : counts_(at::zeros({num_classes * num_classes}, at::kLong)) {}
+
+  /// logits [N, num_classes], classes int64 [N], on the same device.
+  void add(const at::Tensor& logits, const at::Tensor& classes);
+  /// int64 [true class][taken for], on the CPU. Waits for the device.
+  at::Tensor counts() const;
+
+ private:
+  at::Tensor counts_;  ///< on the device of the last add
+};
+
 /// Whether of two values of the metric ("metrics/eval/CrossEntropy", "loss/train") the smaller one
 /// is the better.
 bool smaller_is_better(std::string_view metric);

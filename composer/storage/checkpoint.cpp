@@ -116,7 +116,9 @@ ordered_json manifest_of(const Checkpoint& checkpoint) {
           {"compute_threads", at::get_num_threads()},
           {"instruction_set", at::get_cpu_capability()},
           {"device", checkpoint.device},
-          {"recipe", checkpoint.recipe}};
+          {"recipe", checkpoint.recipe},
+          {"network", checkpoint.network},
+          {"class_names", checkpoint.class_names}};
 }
 
 /// What is damaged about the checkpoint; empty for a whole one. UserError when that cannot be told.
@@ -305,6 +307,8 @@ Checkpoint load_checkpoint(const fs::path& path) try {
   checkpoint.samples_per_epoch = manifest.at("samples_per_epoch");
   checkpoint.recipe = manifest.at("recipe");
   checkpoint.device = manifest.value("device", "");
+  checkpoint.network = manifest.value("network", std::vector<std::string>{});
+  checkpoint.class_names = manifest.value("class_names", std::vector<std::string>{});
   checkpoint.model = read_safetensors(path / model_file);
   checkpoint.optimizer.tensors = read_safetensors(path / optimizer_file);
   checkpoint.optimizer.values = values_from(manifest.at("optimizer"));
@@ -352,7 +356,8 @@ std::string describe_checkpoint(const fs::path& path) {
   std::ostringstream text;
   const auto tensors = manifest["tensors"];
   for (const auto& [key, value] : manifest.items())
-    if (key != "tensors" && key != "recipe") text << key << ": " << value.dump() << '\n';
+    if (key != "tensors" && key != "recipe" && key != "network")
+      text << key << ": " << value.dump() << '\n';
   for (const auto& [file, names] : tensors.items()) {
     text << file << ":\n";
     for (const auto& [name, shape] : names.items())

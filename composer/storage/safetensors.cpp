@@ -56,14 +56,9 @@ class Reader {
   explicit Reader(const std::filesystem::path& path) : path_(path) {}
 
   TensorMap read(std::span<const uint8_t> bytes) const {
-    uint64_t header_size = 0;
-    if (bytes.size() < sizeof header_size) throw fail("too short to be a safetensors file");
-    std::memcpy(&header_size, bytes.data(), sizeof header_size);
-    if (header_size > bytes.size() - sizeof header_size || header_size > max_header)
-      throw fail("no safetensors file, or cut off: its header should have " +
-                 std::to_string(header_size) + " bytes");
-    const auto data = bytes.subspan(sizeof header_size + header_size);
-    const auto entries = parse(bytes.subspan(sizeof header_size, header_size));
+    const auto text = header(bytes);
+    const auto data = bytes.subspan(sizeof(uint64_t) + text.size());
+    const auto entries = entries_of(parse(text));
     check_layout(entries, data.size());
 
     TensorMap tensors;
@@ -79,6 +74,15 @@ class Reader {
     return tensors;
   }
 
+  std::map<std::string, std::string> metadata(std::span<const uint8_t> bytes) const {
+    std::map<std::string, std::string> strings;
+    const auto parsed = parse(header(bytes));
+    if (const auto found = parsed.find("__metadata__"); found != parsed.end() && found->is_object())
+      for (const auto& [name, value] : found->items())
+        if (value.is_string()) strings[name] = value.get<std::string>();
+    return strings;
+  }
+
  private:
   static constexpr uint64_t max_header = 100'000'000;  // the format's own limit
   static constexpr size_t max_dimensions = 64;
@@ -87,8 +91,17 @@ class Reader {
     return UserError(path_.string() + ": " + reason);
   }
 
-  // In the order of their data.
-  std::vector<Entry> parse(std::span<const uint8_t> text) const {
+  std::span<const uint8_t> header(std::span<const uint8_t> bytes) const {
+    uint64_t size = 0;
+    if (bytes.size() < sizeof size) throw fail("too short to be a safetensors file");
+    std::memcpy(&size, bytes.data(), sizeof size);
+    if (size > bytes.size() - sizeof size || size > max_header)
+      throw fail("no safetensors file, or cut off: its header should have " + std::to_string(size) +
+                 " bytes");
+    return bytes.subspan(sizeof size, size);
+  }
+
+  Json parse(std::span<const uint8_t> text) const {
     std::set<std::string> keys;
     const auto unique = [&](int depth, Json::parse_event_t event, Json& parsed) {
       if (depth == 1 && event == Json::parse_event_t::key && !keys.insert(parsed).second)
@@ -102,7 +115,11 @@ class Reader {
       throw fail("the header is no valid JSON");
     }
     if (!header.is_object()) throw fail("the header is no JSON object");
+    return header;
+  }
 
+  // In the order of their data.
+  std::vector<Entry> entries_of(const Json& header) const {
     std::vector<Entry> entries;
     for (const auto& [name, value] : header.items())
       if (name != "__metadata__") entries.push_back(parse_entry(name, value));
@@ -167,7 +184,8 @@ class Reader {
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors) {
+void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors,
+                       const std::map<std::string, std::string>& metadata) {
   // Wide types first, so that every tensor is aligned.
   std::vector<TensorMap::const_iterator> order;
   for (auto it = tensors.begin(); it != tensors.end(); ++it) order.push_back(it);
@@ -176,6 +194,7 @@ void write_safetensors(const std::filesystem::path& path, const TensorMap& tenso
   });
 
   Json header = Json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
   size_t offset = 0;
   for (const auto& it : order) {
     const auto& [name, tensor] = *it;
@@ -184,7 +203,7 @@ void write_safetensors(const std::filesystem::path& path, const TensorMap& tenso
                     {"data_offsets", {offset, offset + tensor.nbytes()}}};
     offset += tensor.nbytes();
   }
-  std::string text = header.dump();
+  std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
 
   AtomicFile file(path);
@@ -202,6 +221,12 @@ TensorMap read_safetensors(const std::filesystem::path& path) {
   const MappedFile file(path);
   const Reader reader(path);
   return file.use_all([&](std::span<const uint8_t> bytes) { return reader.read(bytes); });
+}
+
+std::map<std::string, std::string> read_safetensors_metadata(const std::filesystem::path& path) {
+  const MappedFile file(path);
+  const Reader reader(path);
+  return file.use_all([&](std::span<const uint8_t> bytes) { return reader.metadata(bytes); });
 }
 
 }  // namespace composer

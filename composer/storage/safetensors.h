@@ -14,11 +14,16 @@ namespace composer {
 using TensorMap = std::map<std::string, at::Tensor>;
 
 /// Writes `tensors`, from any device, row-major, to `path` (an AtomicFile) and flushes it to the
-/// disk. The same tensors give the same bytes. Throws RunError when the file cannot be written.
-void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors);
+/// disk. The same tensors and metadata give the same bytes. Throws RunError when the file cannot be
+/// written.
+void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
 
 /// All tensors of the file, on the CPU, with memory of their own. Throws UserError naming the file
 /// and what is wrong with it; a damaged or hostile file does no harm.
 TensorMap read_safetensors(const std::filesystem::path& path);
+
+/// The strings in the header's __metadata__. Throws as read_safetensors; reads the header alone.
+std::map<std::string, std::string> read_safetensors_metadata(const std::filesystem::path& path);
 
 }  // namespace composer

@@ -1,0 +1,62 @@
+#include "composer/network/outline.h"
+
+#include <map>
+#include <unordered_set>
+
+#include "composer/name_pattern.h"
+
+namespace composer {
+namespace {
+
+/// path -> what the layer says of itself.
+std::map<std::string, std::string> by_path(const std::vector<std::string>& lines) {
+  std::map<std::string, std::string> layers;
+  for (const auto& line : lines) {
+    const auto colon = line.find(": ");
+    if (colon != std::string::npos) layers[line.substr(0, colon)] = line.substr(colon + 2);
+  }
+  return layers;
+}
+
+void add(Block& block, const std::string& prefix, std::unordered_set<const Layer*>& seen,
+         std::vector<std::string>& lines) {
+  for (const Slot& slot : block.slots()) {
+    auto& layer = *slot.layer();
+    const auto path = prefix + slot.name();
+    auto* inner = dynamic_cast<Block*>(&layer);
+    if (inner == nullptr || layer.describe() != layer.name())
+      lines.push_back(path + ": " + layer.describe());
+    if (inner != nullptr && seen.insert(&layer).second) add(*inner, path + ".", seen, lines);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> outline(Block& root) {
+  std::vector<std::string> lines;
+  std::unordered_set<const Layer*> seen{&root};
+  add(root, "", seen, lines);
+  return lines;
+}
+
+std::vector<std::string> differences(const std::vector<std::string>& there,
+                                     const std::vector<std::string>& here,
+                                     const std::vector<std::string>& ignored) {
+  const auto theirs = by_path(there), ours = by_path(here);
+  std::vector<std::string> lines;
+  const auto may_differ = [&](const std::string& path) {
+    return fits_any(path + ".weight", ignored) || fits_any(path, ignored);
+  };
+  for (const auto& [path, layer] : theirs) {
+    const auto found = ours.find(path);
+    if (may_differ(path) || (found != ours.end() && found->second == layer)) continue;
+    lines.push_back(path + ": " + layer + " there, " +
+                    (found == ours.end() ? "nothing" : found->second) + " here");
+  }
+  for (const auto& [path, layer] : ours)
+    if (!theirs.contains(path) && !may_differ(path))
+      lines.push_back(path + ": nothing there, " + layer + " here");
+  return lines;
+}
+
+}  // namespace composer

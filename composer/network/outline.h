@@ -1,0 +1,22 @@
+// What a network computes, as far as its layers tell: to notice weights of another one.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "composer/network/layer.h"
+
+namespace composer {
+
+/// One line a layer that says what it is, "layer1.0.conv2: Conv2d(64, 64, 3x3)", in the order of
+/// the slots. Surgery shows even where it keeps every name and shape (blurpool).
+std::vector<std::string> outline(Block& root);
+
+/// One line a layer that is not the same in both: "layer1.0.conv2: BlurConv2d: ... there,
+/// Conv2d(...) here". ignored: patterns (composer/name_pattern.h) of tensors whose layers may
+/// differ.
+std::vector<std::string> differences(const std::vector<std::string>& there,
+                                     const std::vector<std::string>& here,
+                                     const std::vector<std::string>& ignored = {});
+
+}  // namespace composer

@@ -1,0 +1,175 @@
+// What a trained network is used with: eval, predict, export.
+#include <catch2/catch.hpp>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "composer/storage/safetensors.h"
+#include "program.h"
+#include "tests/composer/temporary_folder.h"
+
+using namespace composer;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Class folders of one-coloured pictures.
+void write_pictures(const fs::path& folder, const std::vector<std::string>& classes, int count) {
+  for (size_t c = 0; c < classes.size(); ++c) {
+    fs::create_directories(folder / classes[c]);
+    for (int i = 0; i < count; ++i) {
+      std::ofstream file(folder / classes[c] / (std::to_string(i) + ".ppm"), std::ios::binary);
+      file << "P6 32 32 255\n";
+      for (int p = 0; p < 32 * 32; ++p)
+        file << static_cast<char>(60 * c + static_cast<size_t>(p % 7)) << static_cast<char>(i * 9)
+             << static_cast<char>(200 - 50 * c);
+    }
+  }
+}
+
+const std::string recipe = R"(model: {resnet_cifar: {model_name: resnet_20, num_classes: 3}}
+train_dataset: {image_folder: {datadir: train, crop_size: 32}}
+val_dataset: {image_folder: {datadir: val, is_train: false, shuffle: false, drop_last: false, crop_size: 32, resize_size: 32}}
+train_batch_size: 4
+eval_batch_size: 4
+max_duration: 1ep
+optimizer: {sgd: {lr: 0.01}}
+algorithms: {blurpool: {}}
+dataloader: {num_workers: 1}
+device: cpu
+run_name: run
+)";
+
+struct Trained {
+  Trained() {
+    write_pictures(folder / "train", {"ape", "bee", "cat"}, 4);
+    write_pictures(folder / "val", {"ape", "bee", "cat"}, 2);
+    folder.write("r.yaml", recipe);
+    const auto trained = run(folder.path(), split("train -f r.yaml"));
+    INFO(trained.errors);
+    REQUIRE(trained.status == 0);
+  }
+  Outcome of(const std::string& words) const { return run(folder.path(), split(words)); }
+  const std::string weights = "--load_path runs/run/checkpoints/latest ";
+  TemporaryFolder folder;
+};
+
+}  // namespace
+
+TEST_CASE("eval and predict take the recipe inside the checkpoint", "[cli][use]") {
+  const Trained trained;
+  const auto named = trained.of("eval -f r.yaml " + trained.weights);
+  const auto own = trained.of("eval " + trained.weights);
+  INFO(own.errors);
+  REQUIRE(own.status == 0);
+  CHECK(own.output == named.output);
+  CHECK(trained.of("eval --eval_batch_size 2 " + trained.weights).status == 0);
+
+  const auto predicted = trained.of("predict --source val --top_k 2 " + trained.weights);
+  INFO(predicted.errors);
+  REQUIRE(predicted.status == 0);
+  const auto line = json::parse(predicted.output.substr(0, predicted.output.find('\n')));
+  const std::vector<std::string> names{"ape", "bee", "cat"};
+  REQUIRE(line.at("class_names").size() == 2);
+  for (size_t i = 0; i < 2; ++i)
+    CHECK(line.at("class_names")[i] == names.at(line.at("classes")[i].get<size_t>()));
+
+  // Class names and recipe are the checkpoint's: its data need not be there.
+  fs::remove_all(trained.folder / "train");
+  CHECK(trained.of("predict --source val --top_k 2 " + trained.weights).output == predicted.output);
+
+  REQUIRE(
+      trained.of("checkpoint export runs/run/checkpoints/latest --output w.safetensors").status ==
+      0);
+  CHECK(trained.of("predict --source val --top_k 2 --load_path w.safetensors").output ==
+        predicted.output);
+}
+
+TEST_CASE("weights of another network are refused unless asked for", "[cli][use]") {
+  const Trained trained;
+  REQUIRE(
+      trained.of("checkpoint export runs/run/checkpoints/latest --output w.safetensors").status ==
+      0);
+  for (const auto& weights : {trained.weights, std::string("--load_path w.safetensors ")}) {
+    const auto refused = trained.of("eval -f r.yaml --algorithms none " + weights);
+    INFO(refused.errors);
+    CHECK(refused.status == 2);
+    CHECK_THAT(refused.errors, Contains("of another network") && Contains("BlurConv2d") &&
+                                   Contains("--load_strict false"));
+    CHECK(trained.of("eval -f r.yaml --algorithms none --load_strict false " + weights).status ==
+          0);
+  }
+  const auto tuned =
+      trained.of("train -f r.yaml --algorithms none --load_weights_only true --run_name tuned " +
+                 trained.weights);
+  CHECK(tuned.status == 0);
+  CHECK_THAT(tuned.errors, Contains("of another network"));
+
+  const auto plain = trained.of("eval --load_path runs/run/checkpoints");
+  CHECK(plain.status == 2);
+  CHECK_THAT(plain.errors, Contains("did you mean"));
+}
+
+TEST_CASE("how a training took its first weights is no matter of evaluation", "[cli][use]") {
+  const Trained trained;
+  REQUIRE(trained
+              .of("train -f r.yaml --load_weights_only true --run_name tuned --load_ignore fc.* " +
+                  trained.weights)
+              .status == 0);
+  const std::string tuned = "--load_path runs/tuned/checkpoints/latest";
+  const auto own = trained.of("eval " + tuned);
+  INFO(own.errors);
+  CHECK(own.status == 0);
+  CHECK(own.output == trained.of("eval -f r.yaml " + tuned).output);
+  CHECK(own.output == trained.of("eval -f runs/tuned/hparams.yaml " + tuned).output);
+  CHECK(trained.of("eval --load_ignore fc.* " + tuned).status == 2);
+}
+
+TEST_CASE("eval --json gives accuracy by class and the confusion matrix", "[cli][use]") {
+  const Trained trained;
+  const auto evaluated = trained.of("eval --json " + trained.weights);
+  INFO(evaluated.errors);
+  REQUIRE(evaluated.status == 0);
+  const auto line = json::parse(evaluated.output);
+  const auto& confusion = line.at("confusion");
+  REQUIRE(confusion.size() == 3);
+  double hits = 0;
+  for (size_t c = 0; c < 3; ++c) {
+    int64_t row = 0;
+    for (const auto& count : confusion[c]) row += count.get<int64_t>();
+    CHECK(row == 2);
+    hits += confusion[c][c].get<double>();
+    const std::string name(c == 0 ? "ape" : c == 1 ? "bee" : "cat");
+    CHECK(line.at("per_class").at(name) == confusion[c][c].get<double>() / 2);
+  }
+  CHECK(line.at("metrics/eval/Accuracy") == Approx(hits / 6));
+}
+
+TEST_CASE("a prediction that is not finite is an error", "[cli][use]") {
+  const Trained trained;
+  auto tensors = read_safetensors(trained.folder /
+                                  "runs/run/checkpoints/latest/model-00001-of-00001.safetensors");
+  tensors.at("fc.bias").fill_(std::numeric_limits<float>::quiet_NaN());
+  write_safetensors(trained.folder / "bad.safetensors", tensors);
+  const auto predicted = trained.of("predict -f r.yaml --source val --load_path bad.safetensors");
+  CHECK(predicted.status == 1);
+  CHECK_THAT(predicted.errors, Contains("not finite") && Contains("val/ape/0.ppm"));
+  CHECK(predicted.output.empty());
+}
+
+TEST_CASE("predict does without a val_dataset, and the help tells how to call it", "[cli][use]") {
+  const Trained trained;
+  const auto predicted =
+      trained.of("predict --val_dataset none --source val/ape/0.ppm " + trained.weights);
+  INFO(predicted.errors);
+  CHECK(predicted.status == 0);
+  CHECK_THAT(predicted.errors, Contains("no val_dataset"));
+  for (const char* command : {"eval", "predict"})
+    CHECK_THAT(trained.of(std::string(command) + " --help").output, Contains("--load_path"));
+  CHECK_THAT(trained.of("eval --load_path w.pth").errors, Contains("does not exist"));
+  trained.folder.write("w.pth", "");
+  const auto alone = trained.of("eval --load_path w.pth");
+  CHECK(alone.status == 2);
+  CHECK_THAT(alone.errors, Contains("-f: missing"));
+}
