@@ -26,8 +26,8 @@ constexpr const char* help =
   composer train                              the quickstart: trains a small network on a drawn image set
   composer train -f RECIPE [--key VALUE ...]  trains; any key of the recipe can be overridden
   composer train -f RECIPE --plan | --dump    what would run | the resolved recipe as YAML
-  composer eval -f RECIPE --load_path P       evaluates weights
-  composer predict -f RECIPE --load_path P --source FILE|FOLDER|F.beton [--top_k 5] [--logits]
+  composer eval --load_path P [-f RECIPE]     evaluates weights, by the recipe inside the checkpoint or another
+  composer predict --load_path P --source FILE|FOLDER|F.beton [-f RECIPE] [--top_k 5] [--logits]
   composer list [algorithms|models|datasets|optimizers|schedulers|callbacks|loggers|recipes]
   composer describe algorithm NAME            (or model, dataset, ...) its hyperparameters
   composer bench loader|image|augment|step|overhead ...
