@@ -15,7 +15,7 @@ stand_in() {
   printf '#!/bin/sh\n%s\n' "$2" >"$1"
   chmod +x "$1"
 }
-stand_in bin/dpkg-query 'echo "install ok installed"'
+stand_in bin/dpkg-query 'shift 3; printf "%s: install ok installed\n" "$@"'
 stand_in bin/ldconfig ''
 stand_in bin/cmake 'echo "cmake $*" >>"$CALLS"'
 stand_in bin/ctest 'echo "ctest $*" >>"$CALLS"'
