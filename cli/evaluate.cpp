@@ -179,7 +179,7 @@ int predict_command(const Words& words) {
   const auto dataset = (recipe.val_dataset ? recipe.val_dataset : recipe.train_dataset)->build();
   check_load_path(recipe.options.load_path);
   const auto files = files_of(source);
-  auto options = loader_options(recipe, false);
+  auto options = loader_options(recipe.options, false);
   options.subset_num_batches.reset();
   if (options.on_bad_sample == OnBadSample::replace) {
     log::warn("dataloader.on_bad_sample: replace: bad images are left out, as with skip");

@@ -66,6 +66,8 @@ int run(Words words) {
   return command->second(words);
 }
 
+}  // namespace
+
 void add_builtin_components() {
   static bool added = false;
   if (std::exchange(added, true)) return;
@@ -75,8 +77,6 @@ void add_builtin_components() {
   add_builtin_models(known);
   add_builtin_datasets(known);
 }
-
-}  // namespace
 
 const std::vector<std::string>& command_names() {
   static const auto names = [] {

@@ -10,6 +10,10 @@
 
 namespace composer {
 
+/// Registers the built-in components, for programs that read or make recipes without main().
+/// Repeating it does nothing.
+void add_builtin_components();
+
 /// Registers the built-in components, then does what the command line says. Without a subcommand it
 /// trains. Returns the exit status: 0 done, 1 the run failed, 2 the user's input is wrong, 130/143
 /// interrupted and saved.

@@ -22,7 +22,7 @@ struct Length {
 
 Length length_of(const Recipe& recipe) {
   const auto dataset = recipe.train_dataset->build();
-  const auto options = loader_options(recipe, true);
+  const auto options = loader_options(recipe.options, true);
   Length length;
   length.image = dataset->image_size();
   try {

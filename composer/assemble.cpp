@@ -48,7 +48,7 @@ std::shared_ptr<Loader> open(const Recipe& recipe, Model& model, bool training) 
       throw UserError("the data have " + std::to_string(*classes) + " classes, the model " +
                       std::to_string(model.num_classes()) + "; set model." + recipe.model->name() +
                       ".num_classes");
-    auto options = loader_options(recipe, training);
+    auto options = loader_options(recipe.options, training);
     options.pin_memory =
         recipe.options.dataloader.pin_memory && !resolve_device(recipe.options.device).is_cpu();
     auto loader = dataset->open(options);
@@ -129,8 +129,7 @@ std::shared_ptr<Model> build_model(const Recipe& recipe) {
   return recipe.model->build();
 }
 
-LoaderOptions loader_options(const Recipe& recipe, bool training) {
-  const auto& options = recipe.options;
+LoaderOptions loader_options(const TrainerOptions& options, bool training) {
   LoaderOptions loader;
   loader.batch_size = training ? options.train_batch_size
                                : options.eval_batch_size.value_or(options.train_batch_size);

@@ -9,7 +9,8 @@ namespace composer {
 /// The recipe's model with its initial weights, a function of the seed.
 std::shared_ptr<Model> build_model(const Recipe& recipe);
 
-LoaderOptions loader_options(const Recipe& recipe, bool training);
+/// Batch size, seed and threads of a loader, and what bad samples do. Not pinned.
+LoaderOptions loader_options(const TrainerOptions& options, bool training);
 
 /// UserError when `path` is neither empty nor something that weights can be loaded from.
 void check_load_path(const std::string& path);

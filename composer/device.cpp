@@ -1,5 +1,6 @@
 #include "composer/device.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
@@ -13,6 +14,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <mutex>
 
 #include "composer/error.h"
 
@@ -57,6 +59,12 @@ at::Device resolve_device(std::string_view word) {
     throw UserError("LOCAL_RANK: " + std::to_string(index) + " has no GPU; this machine has " +
                     std::to_string(count));
   return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
+}
+
+void seed_generator(uint64_t seed) {
+  auto generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard lock(generator.mutex());
+  generator.set_current_seed(seed);
 }
 
 std::string describe(at::Device device) {

@@ -14,6 +14,9 @@ namespace composer {
 /// Throws UserError for gpu where none can be used, saying why.
 at::Device resolve_device(std::string_view word);
 
+/// Seeds the generator that weights are drawn from, and no other: at::manual_seed asks about CUDA.
+void seed_generator(uint64_t seed);
+
 /// "cpu (Intel ..., 2 threads, AVX512)" or "cuda:0".
 std::string describe(at::Device device);
 

@@ -26,12 +26,21 @@ constexpr int64_t scale_searches = 50;
 Schedule schedule_of(const TrainerOptions& options, const Loader* loader) {
   Schedule schedule;
   schedule.batch_size = options.train_batch_size;
-  schedule.max_duration = scale_duration(options.max_duration, options.scale_schedule_ratio);
+  if (options.max_duration.value > 0)
+    schedule.max_duration = scale_duration(options.max_duration, options.scale_schedule_ratio);
   if (loader != nullptr) {
     schedule.batches_per_epoch = loader->batches_per_epoch();
     schedule.samples_per_epoch = loader->samples_per_epoch();
   }
   return schedule;
+}
+
+/// Parts made by hand have not been through a recipe, whose rules are these.
+void check(TrainerOptions options) {
+  const auto fields = collect(options);
+  Problems problems;
+  read_fields(write_fields(fields), fields, "", problems);
+  if (!problems.empty()) throw UserError(lines(problems));
 }
 
 }  // namespace
@@ -96,6 +105,9 @@ void Trainer::check_save_best() const {
 }
 
 Summary Trainer::fit() {
+  check(options_);
+  if (!train_loader_ || !state_.optimizer)
+    throw UserError("TrainerParts: to fit, a train_loader and an optimizer are needed");
   prepare();
   if (!lock_) lock_ = folder_.claim();
   const auto lock = std::move(lock_);
@@ -105,8 +117,8 @@ Summary Trainer::fit() {
   logger_.add(std::make_shared<ConsoleSink>(options_.progress_bar));
   loss_guard_ = std::make_shared<LossGuard>(step_->scaler().enabled() ? scale_searches : 0);
   logger_.add(loss_guard_);
-  logger_.open({folder_.path(), folder_.run_name(), state_.schedule, state_.time,
-                evaluator_.evaluated_batch() == state_.time.batch});
+  logger_.open({folder_.kept() ? folder_.path() : "", folder_.run_name(), state_.schedule,
+                state_.time, evaluator_.evaluated_batch() == state_.time.batch});
   const InterruptGuard guard;
   try {
     train();

@@ -63,7 +63,7 @@ class Trainer {
   void prepare();
 
   /// Trains to max_duration in its own run folder. A signal ends it early, saved: see
-  /// Summary::status.
+  /// Summary::status. UserError for options out of their range, and parts that are missing.
   Summary fit();
 
   /// The metrics of the whole evaluation set. load_path's weights, if given.

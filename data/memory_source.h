@@ -1,6 +1,7 @@
 // Samples of one size that are decoded already and lie in memory.
 #pragma once
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -12,15 +13,15 @@ namespace composer {
 class MemorySource final : public Source {
  public:
   /// pixels: [labels.size(), height, width, channels]. samples: with more than there are labels,
-  /// they come round again. name: of the file, for errors.
+  /// they come round again; without, one a label. name: of the file, for errors.
   MemorySource(std::string name, ImageSize size, int64_t channels, std::vector<uint8_t> pixels,
-               std::vector<int32_t> labels, int64_t samples)
+               std::vector<int32_t> labels, std::optional<int64_t> samples = {})
       : name_(std::move(name)),
         size_(size),
         channels_(channels),
         pixels_(std::move(pixels)),
         labels_(std::move(labels)),
-        samples_(samples) {
+        samples_(samples.value_or(std::ssize(labels_))) {
     if (pixels_.size() != labels_.size() * static_cast<size_t>(bytes())) {
       throw std::logic_error("MemorySource: pixels and labels do not match");
     }

@@ -25,7 +25,7 @@ struct Record {
 
 /// What a sink is told when the run starts.
 struct RunInfo {
-  std::filesystem::path folder;
+  std::filesystem::path folder;  ///< empty for a run that leaves nothing on the disk
   std::string run_name;
   Schedule schedule;
   Timestamp start;  ///< all zero for a fresh run; a sink drops what it holds of later batches ...

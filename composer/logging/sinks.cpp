@@ -145,7 +145,7 @@ void ConsoleSink::print_epoch() {
 }
 
 void SummarySink::open(const RunInfo& info) {
-  if (info.start.batch == 0) return;
+  if (info.start.batch == 0 || info.folder.empty()) return;
   std::ifstream before(info.folder / "metrics.jsonl");
   for (std::string line; std::getline(before, line);) {
     const auto entry = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);

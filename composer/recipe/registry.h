@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -70,7 +71,10 @@ struct ParamsOf<T> {
 template <class Base, class T>
 class ComponentFor final : public ComponentOf<Base> {
  public:
-  explicit ComponentFor(std::string name) : ComponentOf<Base>(std::move(name)) {}
+  using Params = typename ParamsOf<T>::type;
+
+  explicit ComponentFor(std::string name, Params params = {})
+      : ComponentOf<Base>(std::move(name)), params_(std::move(params)) {}
 
   FieldSet fields() override { return collect(params_); }
 
@@ -96,7 +100,6 @@ class ComponentFor final : public ComponentOf<Base> {
   }
 
  private:
-  using Params = typename ParamsOf<T>::type;
   Params params_;
 };
 
@@ -139,6 +142,17 @@ class Catalog final : public CatalogBase {
     doc(name);
     return makers_.at(name)();
   }
+
+  /// The same with parameters given in C++, for a Recipe that no file describes. std::logic_error
+  /// when T is not the class of that name.
+  template <class T>
+  std::shared_ptr<ComponentOf<Base>> make(const std::string& name,
+                                          typename ParamsOf<T>::type params) const {
+    if (!std::dynamic_pointer_cast<ComponentFor<Base, T>>(make(name)))
+      throw std::logic_error(kind() + " '" + name + "' is registered as another class");
+    return std::make_shared<ComponentFor<Base, T>>(name, std::move(params));
+  }
+
   std::shared_ptr<Component> find(const std::string& name) const override { return make(name); }
 
  private:

@@ -358,6 +358,7 @@ std::string describe_checkpoint(const fs::path& path) {
   for (const auto& [key, value] : manifest.items())
     if (key != "tensors" && key != "recipe" && key != "network")
       text << key << ": " << value.dump() << '\n';
+  if (manifest["recipe"] == "") text << "recipe: none: made from C++; eval and predict need -f\n";
   for (const auto& [file, names] : tensors.items()) {
     text << file << ":\n";
     for (const auto& [name, shape] : names.items())

@@ -431,3 +431,39 @@ TEST_CASE("callbacks may ask for a checkpoint", "[trainer]") {
   trainer.fit();
   CHECK(fs::exists(folder.path() / "run/checkpoints/ep0-ba3/manifest.json"));
 }
+
+TEST_CASE("parts made by hand are checked before anything is made", "[trainer]") {
+  const TemporaryFolder folder;
+  const auto complaint = [&](auto&& change) -> std::string {
+    auto parts = tiny_parts();
+    parts.options.run_dir = folder.path().string();
+    change(parts);
+    try {
+      Trainer(std::move(parts)).fit();
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  using Catch::Matchers::Contains;
+  CHECK_THAT(complaint([](auto& parts) { parts.options.max_duration = {}; }),
+             Contains("max_duration: must be above 0"));
+  CHECK_THAT(complaint([](auto& parts) { parts.options.train_batch_size = 0; }),
+             Contains("train_batch_size: must be at least 1"));
+  CHECK_THAT(complaint([](auto& parts) { parts.options.precision = "fp8"; }),
+             Contains("precision: "));
+  CHECK_THAT(complaint([](auto& parts) { parts.train_loader = nullptr; }),
+             Contains("a train_loader and an optimizer are needed"));
+  CHECK_THAT(complaint([](auto& parts) { parts.optimizer = nullptr; }),
+             Contains("a train_loader and an optimizer are needed"));
+  CHECK(fs::is_empty(folder.path()));
+}
+
+TEST_CASE("parts for evaluation need neither duration nor batch size", "[trainer]") {
+  auto parts = tiny_parts();
+  parts.options.max_duration = {};
+  parts.options.train_batch_size = 0;
+  parts.train_loader = nullptr;
+  parts.optimizer = nullptr;
+  CHECK(Trainer(std::move(parts)).evaluate().size() == 2);
+}
