@@ -16,7 +16,7 @@ class MnistClassifier final : public Model {
  public:
   struct Params {
     int64_t num_classes = 10;
-    std::vector<std::string> initializers;
+    std::vector<std::string> initializers{};
 
     void fields(auto&& f) {
       f("num_classes", num_classes, "outputs", at_least(1));

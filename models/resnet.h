@@ -17,7 +17,7 @@ class ResNet final : public Model {
   struct Params {
     std::string model_name = "resnet50";
     int64_t num_classes = 1000;
-    std::vector<std::string> initializers;
+    std::vector<std::string> initializers{};
     std::string loss_name = "soft_cross_entropy";
     int64_t groups = 1;
     int64_t width_per_group = 64;

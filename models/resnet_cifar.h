@@ -19,7 +19,7 @@ class ResNetCifar final : public Model {
   struct Params {
     std::string model_name = "resnet_56";
     int64_t num_classes = 10;
-    std::vector<std::string> initializers;
+    std::vector<std::string> initializers{};
 
     void fields(auto&& f) {
       f("model_name", model_name, "depth of the network",

@@ -14,7 +14,7 @@ class ShapesDataset final : public Dataset {
     bool shuffle = true;
     std::optional<int64_t> samples;
     int64_t size = 32;
-    std::string ffcv_dir;
+    std::string ffcv_dir{};
 
     void fields(auto&& f) {
       f("is_train", is_train,
