@@ -29,6 +29,17 @@ if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
 endif()
 
+# In a unity build: sources whose names in unnamed namespaces are those of other sources.
+function(compile_alone target)
+  set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
+# Sources that include nothing of LibTorch: its precompiled header would cost each 2 s.
+function(compile_without_torch target)
+  set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+  compile_alone(${target} ${ARGN})
+endfunction()
+
 # LibTorch's headers take 15-20 s to parse: parse them once.
 function(precompile_torch_headers target)
   target_precompile_headers(${target} PRIVATE <torch/nn/module.h> <ATen/ATen.h> <ATen/record_function.h>
