@@ -172,13 +172,13 @@ int predict_command(const Words& words) {
   app.add_flag("--logits", logits_too, "all logits too");
   if (!parse(app, words)) return 0;
 
+  const auto files = files_of(source);
   const auto recipe = resolve_for_use(use, app.remaining());
   if (!recipe.val_dataset)
     log::info("no val_dataset in the recipe: images are prepared as train_dataset." +
               recipe.train_dataset->name() + " prepares them for evaluation");
   const auto dataset = (recipe.val_dataset ? recipe.val_dataset : recipe.train_dataset)->build();
   check_load_path(recipe.options.load_path);
-  const auto files = files_of(source);
   auto options = loader_options(recipe.options, false);
   options.subset_num_batches.reset();
   if (options.on_bad_sample == OnBadSample::replace) {
@@ -197,18 +197,20 @@ int predict_command(const Words& words) {
       const auto name = rows ? files[0] + ", sample " + std::to_string(sample)
                              : files.at(static_cast<size_t>(sample));
       if (!logits[i].isfinite().all().item<bool>())
-        throw RunError(name + ": the network's answer is not finite: neither are the weights of " +
-                       recipe.options.load_path + ", or the image drives them to overflow");
+        throw RunError(name + ": the network's answer is not finite: the weights of " +
+                       recipe.options.load_path + " are not, or they overflow on this image");
       ordered_json line;
       if (rows)
         line["index"] = sample;
       else
         line["source"] = name;
-      line["classes"] = ordered_json::array();
-      for (const double c : numbers(classes[i])) line["classes"].push_back(static_cast<int64_t>(c));
-      if (!names.empty())
-        for (const auto& c : line["classes"])
-          line["class_names"].push_back(class_name(names, c.get<int64_t>()));
+      auto indices = ordered_json::array(), class_names = ordered_json::array();
+      for (const double c : numbers(classes[i])) {
+        indices.push_back(static_cast<int64_t>(c));
+        class_names.push_back(class_name(names, static_cast<int64_t>(c)));
+      }
+      line["classes"] = std::move(indices);
+      if (!names.empty()) line["class_names"] = std::move(class_names);
       line["probabilities"] = numbers(values[i]);
       if (logits_too) line["logits"] = numbers(logits[i]);
       std::cout << text_of(line) << '\n';

@@ -17,7 +17,8 @@ add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall> $<$<COMPILE_LANGUAGE:CXX>:-
   $<$<COMPILE_LANGUAGE:CXX>:-Wno-unknown-pragmas>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # False alarms of GCC 12 on std::string's operator+ (GCC bugs 105329, 105651).
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict> $<$<COMPILE_LANGUAGE:CXX>:-Wno-stringop-overflow>)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict> $<$<COMPILE_LANGUAGE:CXX>:-Wno-stringop-overflow>
+    $<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds>)
 endif()
 if(COMPOSER_WERROR)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
