@@ -40,6 +40,7 @@ class TinyNet final : public Model {
   }
 
   int64_t num_classes() const override { return params_.num_classes; }
+  int64_t stride() const override { return 2; }
   std::string describe() const override { return "tiny_net"; }
 
  private:

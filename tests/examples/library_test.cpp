@@ -29,9 +29,7 @@ TEST_CASE("library/recipe: a recipe in C++ leaves what one from a file does", "[
   CHECK_THAT(recipe, Contains("smoothing: 0.05"));
   CHECK_THAT(recipe, Contains("blurpool:"));
 
-  const auto evaluated =
-      run(folder.path(),
-          split("eval -f from_cpp/hparams.yaml --load_path from_cpp/checkpoints/latest"));
+  const auto evaluated = run(folder.path(), split("eval --load_path from_cpp/checkpoints/latest"));
   INFO(evaluated.errors);
   REQUIRE(evaluated.status == 0);
   const std::string name = "metrics/eval/CrossEntropy";
@@ -53,6 +51,10 @@ TEST_CASE("library/trainer: a run without a recipe; library/use_checkpoint evalu
   CHECK(json_of(folder / (latest + "/manifest.json"))["recipe"] == "");
   const auto info = run(folder.path(), split("checkpoint info " + latest));
   CHECK_THAT(info.output, Contains("recipe: none: made from C++; eval and predict need -f"));
+
+  const auto evaluated = run(folder.path(), split("eval --load_path " + latest));
+  CHECK(evaluated.status == 2);
+  CHECK_THAT(evaluated.errors, Contains("was made from C++ without a recipe"));
 
   std::string ppm = "P6 32 32 255\n";
   for (int i = 0; i < 32 * 32 * 3; ++i) ppm += static_cast<char>(i * 37);
