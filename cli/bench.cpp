@@ -144,7 +144,7 @@ StepTimes time_steps(TrainerParts parts, int64_t warmup, const StepSetting& sett
   parts.options.max_duration = {static_cast<double>(warmup + setting.steps * setting.repeats),
                                 TimeUnit::batch};
   parts.options.log_interval = {10, TimeUnit::batch};
-  parts.options.progress_bar = false;
+  parts.console = false;
   parts.train_loader = std::make_shared<FixedBatchLoader>(setting.batch_size, setting.resolution,
                                                           parts.model->num_classes(),
                                                           resolve_device(setting.device));

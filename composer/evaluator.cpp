@@ -4,7 +4,6 @@
 
 #include "composer/feed.h"
 #include "composer/interrupt.h"
-#include "composer/logging/logger.h"
 
 namespace composer {
 
@@ -35,6 +34,8 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   engine_.run(Event::eval_start, state_);
   ClassificationMetrics metrics(state_.model->num_classes());
   loader_->start(0, 0);
+  int64_t batches = 0;
+  show_progress(Progress::Phase::evaluating, batches);
   while (received_signal() == 0) {
     const auto batch = next_batch(*loader_);
     if (!batch) break;
@@ -46,7 +47,9 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
     metrics.update(state_.outputs, state_.batch.target);
     if (confusion != nullptr) confusion->add(state_.outputs, state_.batch.target.classes);
     engine_.run(Event::eval_batch_end, state_);
+    show_progress(Progress::Phase::evaluating, ++batches);
   }
+  show_progress(Progress::Phase::evaluated, batches);
   Metrics values;
   if (received_signal() == 0) {
     values = metrics.compute();
@@ -60,6 +63,10 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   state_.batch = batch_before;
   state_.model->train(training);
   return values;
+}
+
+void Evaluator::show_progress(Progress::Phase phase, int64_t batches) {
+  state_.logger->progress({phase, state_.time, batches, loader_->batches_per_epoch()});
 }
 
 void Evaluator::predict(Loader& loader, const Receive& receive) {

@@ -9,6 +9,7 @@
 
 #include "composer/engine.h"
 #include "composer/loader.h"
+#include "composer/logging/logger.h"
 #include "composer/network/metrics.h"
 #include "composer/state.h"
 
@@ -24,7 +25,8 @@ class Evaluator {
   /// Refers to `state` and `engine`.
   Evaluator(State& state, Engine& engine, std::shared_ptr<Loader> loader, Time interval);
 
-  bool has_data() const { return loader_ != nullptr; }
+  /// Null without one.
+  const Loader* loader() const { return loader_.get(); }
 
   /// Whether an evaluation belongs here: after a batch, or after an epoch's end. last: nothing is
   /// trained after it.
@@ -42,6 +44,8 @@ class Evaluator {
   void set_evaluated_batch(int64_t batch) { evaluated_batch_ = batch; }
 
  private:
+  void show_progress(Progress::Phase phase, int64_t batches);
+
   State& state_;
   Engine& engine_;
   std::shared_ptr<Loader> loader_;

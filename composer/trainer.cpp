@@ -10,8 +10,10 @@
 #include "composer/error.h"
 #include "composer/feed.h"
 #include "composer/interrupt.h"
+#include "composer/logging/console.h"
 #include "composer/logging/log.h"
 #include "composer/network/metrics.h"
+#include "composer/run_header.h"
 #include "composer/text.h"
 
 namespace composer {
@@ -52,6 +54,7 @@ Trainer::Trainer(TrainerParts parts)
       schedulers_(std::move(parts.schedulers)),
       recipe_(std::move(parts.recipe)),
       class_names_(std::move(parts.class_names)),
+      console_(parts.console),
       summary_sink_(std::make_shared<SummarySink>()),
       evaluator_(state_, engine_, std::move(parts.eval_loader), options_.eval_interval) {
   state_.model = std::move(parts.model);
@@ -96,12 +99,18 @@ void Trainer::prepare() {
 
 void Trainer::check_save_best() const {
   if (options_.save_best.empty() || !train_loader_) return;
-  if (!evaluator_.has_data()) throw UserError("save_best: needs a val_dataset to evaluate on");
+  if (evaluator_.loader() == nullptr)
+    throw UserError("save_best: needs a val_dataset to evaluate on");
   auto names = ClassificationMetrics::names(state_.model->num_classes());
   for (auto& name : names) name = "metrics/eval/" + name;
   if (std::ranges::find(names, options_.save_best) == names.end())
     throw UserError("save_best: there is no " + options_.save_best + "; the evaluation gives " +
                     joined(names));
+}
+
+void Trainer::add_console() {
+  if (std::exchange(console_, false))
+    logger_.add(std::make_shared<ConsoleSink>(options_.progress_bar));
 }
 
 Summary Trainer::fit() {
@@ -114,11 +123,13 @@ Summary Trainer::fit() {
   folder_.write_recipe(recipe_);
   add<CheckpointSaver>("save_interval", CheckpointSaver::Params{options_.save_interval});
   if (folder_.kept()) logger_.add(std::make_shared<JsonlSink>());
-  logger_.add(std::make_shared<ConsoleSink>(options_.progress_bar));
+  add_console();
   loss_guard_ = std::make_shared<LossGuard>(step_->scaler().enabled() ? scale_searches : 0);
   logger_.add(loss_guard_);
-  logger_.open({folder_.kept() ? folder_.path() : "", folder_.run_name(), state_.schedule,
-                state_.time, evaluator_.evaluated_batch() == state_.time.batch});
+  const auto folder = folder_.kept() ? folder_.path() : std::filesystem::path();
+  logger_.open({folder, folder_.run_name(), state_.schedule, state_.time,
+                evaluator_.evaluated_batch() == state_.time.batch,
+                run_header(state_, options_, *train_loader_, evaluator_.loader(), folder)});
   const InterruptGuard guard;
   try {
     train();
@@ -207,13 +218,9 @@ void Trainer::train_epoch() {
   };
   while (!whole()) {
     const double begin = steady_seconds();
-    auto batch = next_batch(*train_loader_);
-    if (!batch) batch = next_batch(*train_loader_);  // the end of the epoch before
-    if (!batch)
-      throw RunError("the training loader gave no batch where its epochs have " +
-                     std::to_string(state_.schedule.batches_per_epoch));
-    const int64_t samples = batch->samples();
-    train_batch(std::move(*batch));
+    auto batch = next_training_batch();
+    const int64_t samples = batch.samples();
+    train_batch(std::move(batch));
     clock_.count(samples, steady_seconds() - begin);
 
     evaluate_if_due(false);
@@ -222,6 +229,18 @@ void Trainer::train_epoch() {
     if (stopping()) break;
   }
   if (whole()) end_epoch();
+}
+
+Batch Trainer::next_training_batch() {
+  const bool first = clock_.batches() == 0;
+  if (first) logger_.progress({Progress::Phase::waiting, state_.time});
+  auto batch = next_batch(*train_loader_);
+  if (!batch) batch = next_batch(*train_loader_);  // the end of the epoch before
+  if (!batch)
+    throw RunError("the training loader gave no batch where its epochs have " +
+                   std::to_string(state_.schedule.batches_per_epoch));
+  if (first) logger_.progress({Progress::Phase::training, state_.time});
+  return std::move(*batch);
 }
 
 void Trainer::train_batch(Batch batch) {
@@ -246,6 +265,7 @@ void Trainer::train_batch(Batch batch) {
   logger_.commit("batch", state_.time);
   if (due || state_.time.batch % most_unwritten_batches == 0) logger_.write();
   check_loss();
+  logger_.progress({Progress::Phase::training, state_.time});
 }
 
 void Trainer::check_loss() {
@@ -295,6 +315,7 @@ Trainer::Metrics Trainer::run_evaluation(ConfusionMatrix* confusion) {
 
 Trainer::Metrics Trainer::evaluate(ConfusionMatrix* confusion) {
   prepare();
+  add_console();
   const InterruptGuard guard;
   return run_evaluation(confusion);
 }

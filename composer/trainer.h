@@ -39,6 +39,7 @@ struct TrainerParts {
   std::vector<std::shared_ptr<LogSink>> loggers;
   std::string recipe;  ///< the resolved recipe, for the run folder and checkpoints; may be empty
   std::vector<std::string> class_names;  ///< in order of their index, for checkpoints; may be empty
+  bool console = true;                   ///< tell on standard error what goes on
 };
 
 class Trainer {
@@ -80,8 +81,10 @@ class Trainer {
 
  private:
   void check_save_best() const;
+  void add_console();
   void train();
   void train_epoch();
+  Batch next_training_batch();
   void train_batch(Batch batch);
   void end_epoch();
   void start_loader();
@@ -115,6 +118,7 @@ class Trainer {
   std::vector<std::shared_ptr<Scheduler>> schedulers_;
   std::string recipe_;
   std::vector<std::string> class_names_;
+  bool console_;  ///< wanted and not yet among the logger's sinks
 
   Schedule
       schedule_;  ///< the recipe's, for learning rates; an algorithm may shorten state_.schedule

@@ -3,6 +3,9 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <cstdio>
+#include <mutex>
+
 namespace composer::log {
 namespace {
 
@@ -15,11 +18,33 @@ spdlog::logger& logger() {
   return *instance;
 }
 
+std::mutex terminal;  ///< guards the status line and what is written around it
+bool status_shown = false;
+
+void write_status(const std::string& line) {
+  if (line.empty() && !status_shown) return;
+  std::fputs(("\r\x1b[K" + line).c_str(), stderr);
+  std::fflush(stderr);
+  status_shown = !line.empty();
+}
+
+void write(spdlog::level::level_enum level, const std::string& line) {
+  if (!logger().should_log(level)) return;
+  const std::lock_guard lock(terminal);
+  write_status("");
+  logger().log(level, "{}", line);
+}
+
 }  // namespace
 
-void info(const std::string& message) { logger().info("{}", message); }
-void warn(const std::string& message) { logger().warn("warning: {}", message); }
-void error(const std::string& message) { logger().error("{}", message); }
+void info(const std::string& message) { write(spdlog::level::info, message); }
+void warn(const std::string& message) { write(spdlog::level::warn, "warning: " + message); }
+void error(const std::string& message) { write(spdlog::level::err, message); }
 void quiet() { logger().set_level(spdlog::level::warn); }
+
+void status(const std::string& line) {
+  const std::lock_guard lock(terminal);
+  write_status(line);
+}
 
 }  // namespace composer::log

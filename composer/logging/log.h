@@ -1,4 +1,4 @@
-// The log: lines for people on standard error.
+// The log: lines for people on standard error, and below them, on a terminal, one that changes.
 #pragma once
 
 #include <string>
@@ -11,5 +11,9 @@ void error(const std::string& message);
 
 /// Hides info lines.
 void quiet();
+
+/// Puts `line` in place of the status line before; "" takes that away. The next line of the log
+/// takes it away too. For a terminal, and not wider than it. Any thread may call any of these.
+void status(const std::string& line);
 
 }  // namespace composer::log

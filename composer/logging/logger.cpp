@@ -11,6 +11,10 @@ void Logger::open(const RunInfo& info) {
   for (auto& sink : sinks_) sink->open(info);
 }
 
+void Logger::progress(const Progress& progress) {
+  for (auto& sink : sinks_) sink->progress(progress);
+}
+
 void Logger::put(std::string name, Value value) {
   const auto same = [&](const auto& entry) { return entry.first == name; };
   const auto found = std::find_if(open_.values.begin(), open_.values.end(), same);

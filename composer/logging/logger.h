@@ -31,6 +31,16 @@ struct RunInfo {
   Timestamp start;  ///< all zero for a fresh run; a sink drops what it holds of later batches ...
   bool start_evaluated =
       true;  ///< ... and, where false, an evaluation after the last of these: it is repeated
+  std::vector<std::string> header;  ///< lines for people: what the run is
+};
+
+/// What goes on between records.
+struct Progress {
+  /// waiting: for the process's first batch. evaluated: whole or not.
+  enum class Phase { waiting, training, evaluating, evaluated };
+  Phase phase;
+  Timestamp time;               ///< what has been trained
+  int64_t done = 0, total = 0;  ///< batches of the evaluation
 };
 
 /// A destination of records, in order of time.
@@ -39,6 +49,8 @@ class LogSink {
   virtual ~LogSink() = default;
   virtual void open(const RunInfo&) {}
   virtual void write(const Record& record) = 0;
+  /// Called after every batch, whose record comes later: it must cost next to nothing.
+  virtual void progress(const Progress&) {}
   virtual void flush() {}
 };
 
@@ -48,6 +60,9 @@ class Logger {
  public:
   void add(std::shared_ptr<LogSink> sink) { sinks_.push_back(std::move(sink)); }
   void open(const RunInfo& info);
+
+  /// Reaches the sinks at once.
+  void progress(const Progress& progress);
 
   /// Adds to the record now open. A name logged twice keeps the last value.
   void log(std::string name, double value);

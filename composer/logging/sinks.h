@@ -1,10 +1,8 @@
-// The sinks that every run has: metrics.jsonl, what the terminal shows, and the values for
-// summary.json.
+// The sinks behind the files of a run: metrics.jsonl, and the values for summary.json.
 #pragma once
 
 #include <fstream>
 #include <map>
-#include <optional>
 #include <string>
 
 #include "composer/logging/logger.h"
@@ -23,29 +21,6 @@ class JsonlSink : public LogSink {
  private:
   std::filesystem::path path_;
   std::ofstream file_;
-};
-
-/// A progress bar on a terminal; else a line an epoch. On standard error.
-class ConsoleSink : public LogSink {
- public:
-  explicit ConsoleSink(bool progress_bar);
-  ~ConsoleSink() override;
-
-  void open(const RunInfo& info) override;
-  void write(const Record& record) override;
-  void flush() override;
-
- private:
-  void draw();
-  void print_epoch();
-
-  bool bar_;
-  Schedule schedule_;
-  Timestamp last_, epoch_begin_;
-  std::map<std::string, double> values_;
-  std::optional<Record> epoch_;
-  std::optional<Record> eval_;
-  double drawn_ = 0;  ///< steady-clock seconds of the last draw
 };
 
 /// The last and the best value of each metric, over the whole run: what stood in metrics.jsonl

@@ -1,0 +1,51 @@
+// What a run shows on standard error while it goes on.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "composer/logging/logger.h"
+
+namespace composer {
+
+/// What the run is, a line an epoch, and a bar that fits the terminal; where there is none, a line
+/// every so often.
+class ConsoleSink : public LogSink {
+ public:
+  /// line_interval: seconds after which a line is due where there is no bar. draw_interval: least
+  /// seconds between two drawings of the bar.
+  explicit ConsoleSink(bool progress_bar, double line_interval = 30, double draw_interval = 0.1);
+  ~ConsoleSink() override;
+
+  void open(const RunInfo& info) override;
+  void write(const Record& record) override;
+  void progress(const Progress& progress) override;
+  void flush() override;
+
+ private:
+  bool is_due() const;
+  void show_wait();
+  void end_wait();
+  void show(const std::string& name, double share, const std::vector<std::string>& parts);
+  void show_training();
+  void show_evaluation(const Progress& progress);
+  void print_epoch();
+  void print(const std::string& line);
+  std::string epoch_name(int64_t epoch) const;
+  /// "1234 images/s" since the epoch's beginning; nothing before a batch was done.
+  std::optional<std::string> speed(const Timestamp& now) const;
+
+  const bool bar_;
+  const double line_interval_, draw_interval_;
+  Schedule schedule_;
+  Timestamp last_, epoch_begin_;
+  std::map<std::string, double> values_;         ///< the last of each that batches logged
+  std::optional<Record> epoch_, eval_;           ///< not printed yet
+  double drawn_ = 0, printed_, eval_begin_ = 0;  ///< steady-clock seconds
+  std::jthread wait_;                            ///< tells of a long wait for the first batch
+};
+
+}  // namespace composer

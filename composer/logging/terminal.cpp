@@ -1,0 +1,83 @@
+#include "composer/logging/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "composer/logging/number_text.h"
+
+namespace composer {
+namespace {
+
+constexpr int64_t widest_bar = 24, narrowest_bar = 8;
+
+bool begins_code_point(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }
+
+/// Bytes that `columns` columns of `text` take.
+size_t bytes_of(std::string_view text, int64_t columns) {
+  size_t end = 0;
+  for (; end < text.size(); ++end)
+    if (begins_code_point(text[end]) && columns-- <= 0) break;
+  return end;
+}
+
+std::string bar(double share, int64_t width) {
+  const auto filled = static_cast<int64_t>(share * static_cast<double>(width));
+  std::string text;
+  for (int64_t i = 0; i < width; ++i) text += i < filled ? "━" : i == filled ? "╸" : " ";
+  return text;
+}
+
+}  // namespace
+
+int64_t terminal_columns() {
+  winsize size{};
+  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+int64_t columns_of(std::string_view text) { return std::ranges::count_if(text, begins_code_point); }
+
+std::string first_columns(std::string_view text, int64_t columns) {
+  return std::string(text.substr(0, bytes_of(text, columns)));
+}
+
+std::string parts_that_fit(const std::vector<std::string>& parts, int64_t columns) {
+  std::string line;
+  for (const auto& part : parts) {
+    const auto longer = (line.empty() ? "" : line + "  ") + part;
+    if (!line.empty() && columns_of(longer) > columns) break;
+    line = longer;
+  }
+  return first_columns(line, columns);
+}
+
+std::string progress_line(const std::string& name, double share,
+                          const std::vector<std::string>& parts, int64_t columns) {
+  std::vector<std::string> tail{percent_text(share)};
+  tail.insert(tail.end(), parts.begin(), parts.end());
+  const int64_t room = columns - columns_of(name) - 1;
+  const auto text = parts_that_fit(tail, std::max(room - narrowest_bar - 1, int64_t{4}));
+  const int64_t width = std::min(room - columns_of(text) - 1, widest_bar);
+  const auto middle = width >= narrowest_bar ? bar(share, width) + " " : "";
+  return first_columns(name + " " + middle + text, columns);
+}
+
+std::vector<std::string> wrapped(std::string_view line, int64_t columns) {
+  std::vector<std::string> lines;
+  while (columns_of(line) > columns) {
+    size_t end = bytes_of(line, columns);
+    if (const auto comma = line.substr(0, end).rfind(", "); comma != std::string_view::npos)
+      end = comma + 2;
+    auto part = line.substr(0, end);
+    if (part.ends_with(' ')) part.remove_suffix(1);
+    lines.emplace_back(part);
+    line.remove_prefix(end);
+  }
+  lines.emplace_back(line);
+  return lines;
+}
+
+}  // namespace composer

@@ -1,0 +1,30 @@
+// What fits on a line of a terminal. A column holds one code point of UTF-8.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace composer {
+
+/// Of the terminal that standard error is, at this moment; 80 where that is not known.
+int64_t terminal_columns();
+
+int64_t columns_of(std::string_view text);
+
+/// The beginning of `text`.
+std::string first_columns(std::string_view text, int64_t columns);
+
+/// `parts` two spaces apart, the last ones left out where they do not fit.
+std::string parts_that_fit(const std::vector<std::string>& parts, int64_t columns);
+
+/// "name ━━━╸    37%  part  part": parts that do not fit are left out from the last one on, then
+/// the bar. share: in [0, 1]; 100% is everything.
+std::string progress_line(const std::string& name, double share,
+                          const std::vector<std::string>& parts, int64_t columns);
+
+/// Lines of at most so many columns, broken after commas where possible.
+std::vector<std::string> wrapped(std::string_view line, int64_t columns);
+
+}  // namespace composer

@@ -1,0 +1,41 @@
+#include "composer/run_header.h"
+
+#include <ATen/Parallel.h>
+
+#include "composer/device.h"
+
+namespace composer {
+namespace {
+
+std::string samples_of(const Loader& loader) {
+  const auto size = loader.image_size();
+  return std::to_string(loader.samples_per_epoch()) + " samples of " + std::to_string(size.height) +
+         "x" + std::to_string(size.width);
+}
+
+std::string length_of(const Schedule& schedule) {
+  auto text = std::to_string(schedule.batches_per_epoch) + " steps an epoch, ";
+  if (const auto total = schedule.total_batches()) text += std::to_string(*total) + " in all, ";
+  return text + schedule.max_duration.str();
+}
+
+}  // namespace
+
+std::vector<std::string> run_header(const State& state, const TrainerOptions& options,
+                                    const Loader& training, const Loader* evaluation,
+                                    const std::filesystem::path& folder) {
+  int64_t parameters = 0;
+  for (const auto& parameter : state.model->parameters()) parameters += parameter.numel();
+  return {
+      "device: " + describe(state.device) + ", " + std::string(name(state.precision)) + ", " +
+          (state.device.is_cpu() ? "" : std::to_string(at::get_num_threads()) + " CPU threads, ") +
+          std::to_string(options.dataloader.num_workers) + " loader threads",
+      "network: " + state.model->describe() + ", " + std::to_string(parameters) + " parameters, " +
+          std::to_string(state.model->num_classes()) + " classes",
+      "training: " + samples_of(training) + ", " + length_of(state.schedule),
+      "evaluation: " + (evaluation == nullptr ? "none" : samples_of(*evaluation)),
+      "run: " + (folder.empty() ? "nothing is left on the disk" : folder.string()),
+  };
+}
+
+}  // namespace composer

@@ -1,0 +1,20 @@
+// The first lines of a run on the terminal.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "composer/loader.h"
+#include "composer/options.h"
+#include "composer/state.h"
+
+namespace composer {
+
+/// Device, network, data, length and place of a training run that is ready to start. evaluation:
+/// may be null. folder: empty when nothing is kept.
+std::vector<std::string> run_header(const State& state, const TrainerOptions& options,
+                                    const Loader& training, const Loader* evaluation,
+                                    const std::filesystem::path& folder);
+
+}  // namespace composer

@@ -1,0 +1,242 @@
+#include "composer/logging/console.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "composer/logging/log.h"
+#include "tests/composer/terminal.h"
+#include "tests/composer/tiny_run.h"
+
+using namespace composer;
+using Catch::Matchers::Contains;
+using Phase = Progress::Phase;
+
+namespace {
+
+/// 90 epochs of 100 batches.
+Schedule long_schedule() {
+  return {.batches_per_epoch = 100,
+          .samples_per_epoch = 12800,
+          .batch_size = 128,
+          .max_duration = {90, TimeUnit::epoch}};
+}
+
+Timestamp after(int64_t batches) {
+  auto time = long_schedule().at_batch(batches);
+  time.seconds = static_cast<double>(batches);
+  return time;
+}
+
+RunInfo long_run() {
+  RunInfo info;
+  info.schedule = long_schedule();
+  info.header = {"network: resnet50, 25557032 parameters, 1000 classes", "run: runs/first"};
+  return info;
+}
+
+void train(ConsoleSink& sink, int64_t batches, double loss = 2.5) {
+  for (int64_t batch = 1; batch <= batches; ++batch) {
+    const auto time = after(batch);
+    sink.write({"batch", time, {{"loss/train", loss}, {"metrics/train/Accuracy", 0.25}}});
+    sink.progress({Phase::training, time});
+  }
+}
+
+void evaluate(ConsoleSink& sink) {
+  for (int64_t batch = 0; batch <= 4; ++batch)
+    sink.progress({Phase::evaluating, after(100), batch, 4});
+  sink.progress({Phase::evaluated, after(100), 4, 4});
+}
+
+int64_t count_of(const std::vector<std::string>& lines, const std::string& beginning) {
+  return std::ranges::count_if(lines,
+                               [&](const auto& line) { return line.starts_with(beginning); });
+}
+
+/// Its first batch takes a moment.
+class SlowLoader : public TinyLoader {
+ public:
+  using TinyLoader::TinyLoader;
+  std::optional<Batch> next() override {
+    if (!std::exchange(begun_, true)) std::this_thread::sleep_for(std::chrono::milliseconds(150));
+    return TinyLoader::next();
+  }
+
+ private:
+  bool begun_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("text is counted and cut in columns", "[console]") {
+  CHECK(columns_of("━━╸ é") == 5);
+  CHECK(first_columns("━━╸ é", 2) == "━━");
+  CHECK(first_columns("ab", 9) == "ab");
+  CHECK(parts_that_fit({"epoch 1", "loss 2", "accuracy"}, 16) == "epoch 1  loss 2");
+  CHECK(wrapped("one, two, three", 10) == std::vector<std::string>{"one, two,", "three"});
+  CHECK(wrapped("runs/abcdef", 5) == std::vector<std::string>{"runs/", "abcde", "f"});
+}
+
+TEST_CASE("bars leave out what does not fit, the last first", "[console]") {
+  const std::vector<std::string> parts{"loss 2.5000", "1:02 left", "77 images/s"};
+  CHECK(progress_line("eval", 0.379, {}, 80) == "eval ━━━━━━━━━╸                37%");
+  CHECK(progress_line("epoch 1", 0.5, parts, 40) == "epoch 1 ━━━━━━━╸        50%  loss 2.5000");
+  CHECK(progress_line("epoch 1", 0.5, parts, 14) == "epoch 1  50%");
+  for (int64_t columns = 1; columns < 120; ++columns) {
+    const auto line = progress_line("epoch 1", 0.5, parts, columns);
+    INFO(columns << ": " << line);
+    CHECK(columns_of(line) <= columns);
+    if (columns >= 12) CHECK_THAT(line, Contains("50%"));
+  }
+}
+
+TEST_CASE("bars fit the terminal, whose size may change", "[console]") {
+  const int columns = GENERATE(40, 80, 200);
+  TerminalForTest terminal(columns);
+  {
+    ConsoleSink sink(true, 30, 0);
+    sink.open(long_run());
+    train(sink, 100);
+    evaluate(sink);
+    log::info("smaller");
+    terminal.resize(columns / 2);
+    train(sink, 100);
+    evaluate(sink);
+    sink.write({"epoch", after(100), {{"metrics/train/Accuracy", 0.25}}});
+  }
+  const auto lines = drawn_lines(terminal.text());
+  const auto smaller = std::ranges::find(lines, "smaller");
+  REQUIRE(smaller != lines.end());
+  const std::vector before(lines.begin(), smaller), behind(smaller, lines.end());
+  CHECK(widest(before) <= columns);
+  CHECK(widest(behind) <= columns / 2);
+  for (const auto& part : {before, behind}) {
+    CHECK(count_of(part, "epoch ") >= 100);
+    CHECK(count_of(part, "eval ") == 5);
+    for (const auto& line : part)
+      if (line.starts_with("eval ") || line.starts_with("epoch 1/90 ━"))
+        CHECK_THAT(line, Contains("%"));
+  }
+  CHECK(count_of(before, "network: ") == 1);
+  const bool has_loss = std::ranges::any_of(
+      before, [](const auto& line) { return line.find("loss 2.5000") != std::string::npos; });
+  CHECK(has_loss);
+}
+
+TEST_CASE("bars are drawn a few times a second only", "[console]") {
+  TerminalForTest terminal(80);
+  {
+    ConsoleSink sink(true, 30, 60);
+    sink.open(long_run());
+    train(sink, 100);
+  }
+  CHECK(count_of(drawn_lines(terminal.text()), "epoch ") == 1);
+}
+
+TEST_CASE("a line of the log takes the bar away first", "[console]") {
+  TerminalForTest terminal(80);
+  {
+    ConsoleSink sink(true, 30, 0);
+    sink.open(long_run());
+    train(sink, 1);
+    log::warn("mind this");
+  }
+  const auto& text = terminal.text();
+  const auto message = text.find("warning: mind this");
+  REQUIRE(message != std::string::npos);
+  const auto cleared = text.rfind("\r\x1b[K", message);
+  REQUIRE(cleared != std::string::npos);
+  CHECK(drawn_lines(text.substr(cleared, message - cleared)).front().empty());
+}
+
+TEST_CASE("a loss that is not finite is shown as elsewhere", "[console]") {
+  const double loss = GENERATE(std::nan(""), -std::nan(""), -INFINITY);
+  TerminalForTest terminal(80);
+  {
+    ConsoleSink sink(true, 30, 0);
+    sink.open(long_run());
+    train(sink, 2, loss);
+    sink.write({"epoch", after(100), {}});
+  }
+  CHECK_THAT(terminal.text(), Contains(std::isnan(loss) ? "loss NaN" : "loss -Infinity"));
+  CHECK_THAT(terminal.text(), !Contains("nan") && !Contains("-NaN") && !Contains("-inf"));
+}
+
+TEST_CASE("without a terminal a line comes every so often", "[console]") {
+  const auto lines_every = [](double seconds) {
+    return drawn_lines(standard_error_of([&] {
+      ConsoleSink sink(true, seconds);
+      sink.open(long_run());
+      train(sink, 3);
+      evaluate(sink);
+    }));
+  };
+  const auto often = lines_every(0);
+  CHECK(count_of(often, "epoch 1/90    0%  batch ") == 3);
+  CHECK(count_of(often, "eval   50%  batch 2/4") == 1);
+  const auto seldom = lines_every(30);
+  CHECK(count_of(seldom, "epoch ") == 0);
+  CHECK(count_of(seldom, "network: resnet50, 25557032 parameters") == 1);
+}
+
+TEST_CASE("a long wait for the first batch is told of", "[console]") {
+  const auto text = standard_error_of([] {
+    ConsoleSink sink(true, 0.02);
+    sink.progress({Phase::waiting, {}});
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    sink.progress({Phase::training, {}});
+  });
+  CHECK_THAT(text, Contains("waiting for the first batch (0:00)\n"));
+  const auto short_wait = standard_error_of([] {
+    ConsoleSink sink(true);
+    sink.progress({Phase::waiting, {}});
+  });
+  CHECK(short_wait.empty());
+}
+
+TEST_CASE("a run on a terminal shows what it is, its wait, training and evaluation", "[console]") {
+  TerminalForTest terminal(40);
+  {
+    auto parts = tiny_parts();
+    parts.options.progress_bar = true;
+    parts.train_loader = std::make_shared<SlowLoader>(32, 8);
+    Trainer(std::move(parts)).fit();
+  }
+  const auto lines = drawn_lines(terminal.text());
+  CHECK(widest(lines) <= 40);
+  CHECK(count_of(lines, "device: cpu") == 1);
+  CHECK(count_of(lines, "waiting for the first batch") == 1);
+  CHECK(count_of(lines, "epoch 1/2 ") >= 2);
+  CHECK(count_of(lines, "eval ") >= 2);
+}
+
+TEST_CASE("evaluation alone has a bar", "[console]") {
+  TerminalForTest terminal(80);
+  {
+    auto parts = tiny_parts();
+    parts.options.progress_bar = true;
+    Trainer(std::move(parts)).evaluate();
+  }
+  const auto lines = drawn_lines(terminal.text());
+  CHECK(count_of(lines, "eval ") >= 2);
+  CHECK(count_of(lines, "eval ") == std::ssize(lines) - 1);
+  CHECK(lines.back().empty());
+  CHECK(terminal.text().ends_with("\r\x1b[K"));
+}
+
+TEST_CASE("the header stays without a bar and goes without a console", "[console]") {
+  const auto text = standard_error_of([] { Trainer(tiny_parts()).fit(); });
+  CHECK_THAT(text, Contains("device: cpu (") && Contains("), fp32, 8 loader threads\n"));
+  CHECK_THAT(text, Contains("network: ") && Contains(", 122 parameters, 2 classes\n"));
+  CHECK_THAT(text, Contains("training: 32 samples of 8x8, 4 steps an epoch, 8 in all, 2ep\n"));
+  CHECK_THAT(text, Contains("evaluation: 16 samples of 8x8\n"));
+  CHECK_THAT(text, Contains("run: nothing is left on the disk\n"));
+  CHECK(count_of(drawn_lines(text), "device: ") == 1);
+
+  auto parts = tiny_parts();
+  parts.console = false;
+  CHECK(standard_error_of([&] { Trainer(std::move(parts)).fit(); }).empty());
+}
