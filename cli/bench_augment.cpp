@@ -96,10 +96,10 @@ double time_batch(Algorithm& algorithm, State& state, const at::Tensor& images,
 
 /// Images a second of each repeat after the first.
 std::vector<double> measure(const AugmentSetting& setting, const Words& overrides) {
-  const auto algorithm = build_algorithm(setting, overrides);
-  const auto images = read_images(setting);
   State state;
   state.device = resolve_device(setting.device);
+  const auto algorithm = build_algorithm(setting, overrides);
+  const auto images = read_images(setting);
   state.image_size = {setting.resolution, setting.resolution};
   state.memory_format = at::MemoryFormat::ChannelsLast;
   const auto batches = images.to(state.device).split(setting.batch_size);

@@ -179,7 +179,9 @@ int predict_command(const Words& words) {
               recipe.train_dataset->name() + " prepares them for evaluation");
   const auto dataset = (recipe.val_dataset ? recipe.val_dataset : recipe.train_dataset)->build();
   check_load_path(recipe.options.load_path);
+  auto parts = assemble_model(recipe);
   auto options = loader_options(recipe.options, false);
+  options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();
   options.subset_num_batches.reset();
   if (options.on_bad_sample == OnBadSample::replace) {
     log::warn("dataloader.on_bad_sample: replace: bad images are left out, as with skip");
@@ -188,7 +190,7 @@ int predict_command(const Words& words) {
   const auto loader = dataset->open_files(files, options);
   auto names = read_provenance(recipe.options.load_path).class_names;
   if (names.empty()) names = dataset->class_names();
-  Trainer trainer(assemble_model(recipe));
+  Trainer trainer(std::move(parts));
   const bool rows = files.size() == 1 && is_beton(files[0]);
   trainer.predict(*loader, [&](const at::Tensor& logits, const at::Tensor& samples) {
     const auto [values, classes] = at::softmax(logits, 1).topk(std::min(top_k, logits.size(1)), 1);

@@ -1,7 +1,5 @@
 #include "composer/assemble.h"
 
-#include <ATen/Context.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -38,7 +36,8 @@ std::optional<int64_t> channels_of(const Model& model) {
   return std::nullopt;
 }
 
-std::shared_ptr<Loader> open(const Recipe& recipe, Model& model, bool training) {
+std::shared_ptr<Loader> open(const Recipe& recipe, const TrainerParts& parts, bool training) {
+  Model& model = *parts.model;
   const std::string key = training ? "train_dataset" : "val_dataset";
   const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
   try {
@@ -49,8 +48,7 @@ std::shared_ptr<Loader> open(const Recipe& recipe, Model& model, bool training) 
                       std::to_string(model.num_classes()) + "; set model." + recipe.model->name() +
                       ".num_classes");
     auto options = loader_options(recipe.options, training);
-    options.pin_memory =
-        recipe.options.dataloader.pin_memory && !resolve_device(recipe.options.device).is_cpu();
+    options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();
     auto loader = dataset->open(options);
     const auto channels = std::ssize(loader->normalization().mean);
     if (const auto taken = channels_of(model); taken && *taken != channels)
@@ -125,7 +123,7 @@ std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe) {
 }
 
 std::shared_ptr<Model> build_model(const Recipe& recipe) {
-  at::manual_seed(static_cast<uint64_t>(recipe.options.seed));
+  seed_generator(static_cast<uint64_t>(recipe.options.seed));
   return recipe.model->build();
 }
 
@@ -149,6 +147,7 @@ LoaderOptions loader_options(const TrainerOptions& options, bool training) {
 TrainerParts assemble_model(const Recipe& recipe) {
   TrainerParts parts;
   parts.options = recipe.options;
+  parts.device = resolve_device(recipe.options.device);
   parts.model = build_model(recipe);
   parts.algorithms = build_members(recipe.algorithms);
   parts.callbacks = build_members(recipe.callbacks);
@@ -164,7 +163,7 @@ TrainerParts assemble_evaluation(const Recipe& recipe) {
   complaints.collect([&] { parts = assemble_model(recipe); });
   if (recipe.val_dataset && parts.model)
     complaints.collect([&] {
-      parts.eval_loader = open(recipe, *parts.model, false);
+      parts.eval_loader = open(recipe, parts, false);
       parts.class_names = recipe.val_dataset->build()->class_names();
     });
   complaints.raise();
@@ -178,13 +177,15 @@ TrainerParts assemble_training(const Recipe& recipe) {
   Complaints complaints;
   complaints.collect([&] { check_load_path(options.load_path); });
   complaints.collect([&] { RunFolder(options.run_dir, options.run_name, options.autoresume); });
-  auto parts = assemble_model(recipe);
-  complaints.collect([&] {
-    parts.train_loader = open(recipe, *parts.model, true);
-    parts.class_names = recipe.train_dataset->build()->class_names();
-  });
-  if (recipe.val_dataset)
-    complaints.collect([&] { parts.eval_loader = open(recipe, *parts.model, false); });
+  TrainerParts parts;
+  complaints.collect([&] { parts = assemble_model(recipe); });
+  if (parts.model)
+    complaints.collect([&] {
+      parts.train_loader = open(recipe, parts, true);
+      parts.class_names = recipe.train_dataset->build()->class_names();
+    });
+  if (parts.model && recipe.val_dataset)
+    complaints.collect([&] { parts.eval_loader = open(recipe, parts, false); });
   complaints.raise();
   parts.optimizer = recipe.optimizer->build();
   parts.schedulers = build_schedulers(recipe);

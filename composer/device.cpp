@@ -9,32 +9,18 @@
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <dlfcn.h>
 #include <sys/resource.h>
 
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
 
+#include "composer/cuda.h"
 #include "composer/error.h"
+#include "composer/logging/log.h"
 
 namespace composer {
 namespace {
-
-/// Why there is no CUDA; empty when there is. LibTorch caches its first answer about CUDA, so this
-/// must come before.
-std::string open_cuda() {
-  static const std::string problem = []() -> std::string {
-    if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) == nullptr)
-      return "no NVIDIA driver (libcuda.so.1) on this machine";
-    if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr)
-      return std::string("LibTorch's CUDA library cannot be opened: ") + dlerror();
-    if (!at::hasCUDA() || at::detail::getCUDAHooks().getNumGPUs() == 0)
-      return "the driver reports no usable GPU";
-    return "";
-  }();
-  return problem;
-}
 
 std::string processor_name() {
   std::ifstream info("/proc/cpuinfo");
@@ -43,21 +29,45 @@ std::string processor_name() {
   return "processor";
 }
 
+/// Of the algorithms that cuDNN proposes for a convolution, so many are tried.
+constexpr int most_algorithms = 10, few_algorithms = 2;
+
+constexpr size_t most_staged_bytes = 1 << 20;
+
+/// Copies from the CPU on a stream of its own.
+at::Tensor copy_beside(at::Device device, const at::Tensor& tensor) {
+  const auto copy = [&] { return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true); };
+  if (!tensor.is_pinned()) return copy();
+  const c10::impl::VirtualGuardImpl streams(device.type());
+  static const c10::Stream copying = streams.getStreamFromGlobalPool(device);
+  const c10::Stream computing = streams.getStream(device);
+  at::Tensor copied;
+  {
+    const c10::StreamGuard guard(copying);
+    copied = copy();
+  }
+  c10::Event done(device.type());
+  done.record(copying);
+  done.block(computing);
+  copied.record_stream(computing);
+  return copied;
+}
+
 }  // namespace
 
 at::Device resolve_device(std::string_view word) {
   if (word == "cpu") return at::kCPU;
-  const auto problem = open_cuda();
-  if (!problem.empty()) {
-    if (word == "gpu") throw UserError("device: gpu: " + problem + "; use cpu or auto");
+  const Cuda& cuda = open_cuda();
+  if (cuda.gpus == 0) {
+    if (word == "gpu") throw UserError("device: gpu: " + cuda.problem + "; use cpu or auto");
+    if (cuda.driver) log::warn("device: auto: the CPU computes: " + cuda.problem);
     return at::kCPU;
   }
   const char* local_rank = std::getenv("LOCAL_RANK");
   const int index = local_rank ? std::atoi(local_rank) : 0;
-  const int count = at::detail::getCUDAHooks().getNumGPUs();
-  if (index >= count)
+  if (index >= cuda.gpus)
     throw UserError("LOCAL_RANK: " + std::to_string(index) + " has no GPU; this machine has " +
-                    std::to_string(count));
+                    std::to_string(cuda.gpus));
   return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index));
 }
 
@@ -78,21 +88,9 @@ void synchronize(at::Device device) {
 }
 
 at::Tensor copy_to(at::Device device, const at::Tensor& tensor) {
-  const auto copy = [&] { return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true); };
-  if (device.is_cpu() || !tensor.is_pinned()) return copy();
-  const c10::impl::VirtualGuardImpl streams(device.type());
-  static const c10::Stream copying = streams.getStreamFromGlobalPool(device);
-  const c10::Stream computing = streams.getStream(device);
-  at::Tensor copied;
-  {
-    const c10::StreamGuard guard(copying);
-    copied = copy();
-  }
-  c10::Event done(device.type());
-  done.record(copying);
-  done.block(computing);
-  copied.record_stream(computing);
-  return copied;
+  if (device.is_cpu() || !tensor.is_cpu())
+    return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true);
+  return copy_beside(device, tensor.nbytes() <= most_staged_bytes ? tensor.pin_memory() : tensor);
 }
 
 int64_t peak_memory_bytes(at::Device device) {
@@ -107,10 +105,23 @@ int64_t peak_memory_bytes(at::Device device) {
 }
 
 void set_deterministic(bool deterministic) {
+  auto& context = at::globalContext();
   if (deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
-  at::globalContext().setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
-  at::globalContext().setDeterministicCuDNN(deterministic);
-  at::globalContext().setBenchmarkCuDNN(!deterministic);
+  context.setDeterministicAlgorithms(deterministic, /*warn_only=*/false);
+  context.setDeterministicFillUninitializedMemory(false);
+  context.setDeterministicCuDNN(deterministic);
+  context.setBenchmarkCuDNN(!deterministic);
+  context.setBenchmarkLimitCuDNN(most_algorithms);
+}
+
+void expect_many_image_sizes() { at::globalContext().setBenchmarkLimitCuDNN(few_algorithms); }
+
+AnyOrder::AnyOrder() : deterministic_(at::globalContext().deterministicAlgorithms()) {
+  if (deterministic_) at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
+}
+
+AnyOrder::~AnyOrder() {
+  if (deterministic_) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
 }
 
 }  // namespace composer

@@ -1,5 +1,4 @@
-// The device a run uses. CUDA is opened at run time when a driver is present; the program does not
-// link it.
+// The device a run uses, and what is done to it as a whole.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -10,8 +9,10 @@
 
 namespace composer {
 
-/// word: auto, cpu or gpu. auto takes the GPU of this rank (LOCAL_RANK) where there is one.
-/// Throws UserError for gpu where none can be used, saying why.
+/// word: auto, cpu or gpu. auto takes the GPU of this rank (LOCAL_RANK) where there is one, and
+/// warns with the reason where there is a driver but no GPU to be had. Throws UserError for gpu
+/// where none can be used, saying why. Opens CUDA unless word is cpu: call it before anything else
+/// asks LibTorch about CUDA (open_cuda says what does), and hand the device on.
 at::Device resolve_device(std::string_view word);
 
 /// Seeds the generator that weights are drawn from, and no other: at::manual_seed asks about CUDA.
@@ -23,14 +24,34 @@ std::string describe(at::Device device);
 void synchronize(at::Device device);
 
 /// A copy on the device. From pinned memory it runs beside what the device computes, on a stream of
-/// its own, which only later work waits for.
+/// its own, which only later work waits for. So do copies of at most 1 MiB from other memory, by
+/// way of pinned memory; larger ones may wait for the device.
 at::Tensor copy_to(at::Device device, const at::Tensor& tensor);
 
 /// Most memory held so far: of the process on the CPU (resident set), of the allocator on a GPU.
 int64_t peak_memory_bytes(at::Device device);
 
-/// Deterministic operations only (an operation that has none throws), or the fastest ones. Call
-/// before CUDA is used.
+/// Deterministic operations only (an operation that has none throws), or the fastest ones, for
+/// which cuDNN tries several algorithms on each new shape of a convolution. Call before CUDA is
+/// used.
 void set_deterministic(bool deterministic);
+
+/// cuDNN tries fewer algorithms: for runs whose images change their size again and again. Call
+/// after set_deterministic.
+void expect_many_image_sizes();
+
+/// While it lives, operations need not be deterministic: for one whose result does not depend on
+/// the order of its writes, as each element is written once or integers are added up. LibTorch
+/// would sort the indices, and wait for the device to do so.
+class AnyOrder {
+ public:
+  AnyOrder();
+  ~AnyOrder();
+  AnyOrder(const AnyOrder&) = delete;
+  AnyOrder& operator=(const AnyOrder&) = delete;
+
+ private:
+  bool deterministic_;
+};
 
 }  // namespace composer

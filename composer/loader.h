@@ -68,7 +68,7 @@ struct LoaderOptions {
   uint64_t seed = 0;
   int64_t num_workers = 1;      ///< threads that read and decode; 0 = in the calling thread
   int64_t prefetch_factor = 2;  ///< batches kept ready
-  bool pin_memory = false;
+  bool pin_memory = false;      ///< page-locked batches; only where there is a GPU
   OnBadSample on_bad_sample = OnBadSample::error;
   std::string resize_filter = "triangle";  ///< or "area"
   bool ffcv_exact = false;                 ///< decode, crop and resize to the bytes that FFCV gives

@@ -51,6 +51,7 @@ Trainer::Trainer(TrainerParts parts)
     : options_(std::move(parts.options)),
       folder_(options_.run_dir, options_.run_name, options_.autoresume),
       train_loader_(std::move(parts.train_loader)),
+      device_(parts.device),
       schedulers_(std::move(parts.schedulers)),
       recipe_(std::move(parts.recipe)),
       class_names_(std::move(parts.class_names)),
@@ -73,7 +74,7 @@ Trainer::Trainer(TrainerParts parts)
 
 void Trainer::prepare() {
   if (std::exchange(prepared_, true)) return;
-  state_.device = resolve_device(options_.device);
+  state_.device = device_ ? *device_ : resolve_device(options_.device);
   if (!state_.device.is_cpu()) at::accelerator::setDeviceIndex(state_.device.index());
   state_.precision = resolve_precision(options_.precision, state_.device);
   set_deterministic(options_.deterministic_mode);

@@ -29,6 +29,7 @@ namespace composer {
 /// What a run is made of.
 struct TrainerParts {
   TrainerOptions options;
+  std::optional<at::Device> device;  ///< what options.device came to; nothing: to be resolved yet
   std::shared_ptr<Model> model;
   std::shared_ptr<Loader> train_loader;  ///< may be null for evaluation and prediction only
   std::shared_ptr<Loader> eval_loader;   ///< may be null
@@ -115,6 +116,7 @@ class Trainer {
   RunFolder folder_;
   std::unique_ptr<RunLock> lock_;  ///< from the first look at the folder's checkpoints to fit()
   std::shared_ptr<Loader> train_loader_;
+  std::optional<at::Device> device_;
   std::vector<std::shared_ptr<Scheduler>> schedulers_;
   std::string recipe_;
   std::vector<std::string> class_names_;

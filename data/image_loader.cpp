@@ -200,7 +200,7 @@ ImageLoader::ImageLoader(std::shared_ptr<Source> source, ImageLoaderOptions opti
       sampler_(*source_, order_options(*source_, options_, common_)),
       normalizer_(options_.normalization.mean, options_.normalization.std),
       pool_(static_cast<size_t>(std::max<int64_t>(common.prefetch_factor, 0)) + 3,
-            common.pin_memory && at::getNumGPUs() > 0) {
+            common.pin_memory) {
   const int64_t samples = sampler_.size(), size = common_.batch_size;
   if (samples == 0) throw UserError("the data set has no samples");
   if (options_.drop_last && samples < size) {

@@ -13,6 +13,7 @@
 #include "composer/recipe/params.h"
 #include "tests/algorithms/tiny_model.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/gpu.h"
 #include "tests/python.h"
 
 namespace composer::test {
@@ -86,10 +87,7 @@ void check_places(typename A::Params params, const std::string& purpose, Draw dr
   }
   at::set_num_threads(threads);
 
-  if (!at::hasCUDA()) {
-    WARN("skipped on CUDA: there is none");
-    return;
-  }
+  if (!test::has_gpu()) return;
   const at::Tensor on_cuda = on_device.augment(f.state, images.cuda()).cpu();
   const at::Tensor off = (on_cuda.to(at::kInt) - seventh.to(at::kInt)).abs();
   CHECK(off.gt(1).sum().item().toLong() < 0.02 * static_cast<double>(off.numel()));

@@ -8,6 +8,7 @@
 #include "composer/random.h"
 #include "tests/algorithms/moved_pixels.h"
 #include "tests/data/helpers.h"
+#include "tests/gpu.h"
 
 using namespace composer;
 
@@ -156,15 +157,6 @@ Steps draw_steps(size_t count, Random& random) {
   return steps;
 }
 
-std::vector<at::Device> devices() {
-  std::vector<at::Device> all{at::kCPU};
-  if (at::hasCUDA())
-    all.push_back(at::kCUDA);
-  else
-    WARN("skipped on CUDA: there is none");
-  return all;
-}
-
 }  // namespace
 
 TEST_CASE("batched image operations equal torchvision's", "[augmentation][gpu][parity]") {
@@ -175,7 +167,7 @@ TEST_CASE("batched image operations equal torchvision's", "[augmentation][gpu][p
   const auto all = cases();
   const std::array<at::Tensor, 2> images{images_of(1), images_of(3)};
   const auto expected = references(images, all);
-  for (const auto device : devices())
+  for (const auto device : test::devices())
     for (size_t i = 0; i < all.size(); ++i)
       for (size_t set = 0; set < 2; ++set) {
         const auto& [op, how, magnitudes] = all[i];
@@ -204,7 +196,7 @@ TEST_CASE("a batch of steps equals the steps image by image", "[augmentation][gp
     steps.push_back(draw_steps(i % 4, random));
   }
   const auto expected = one_by_one(images, steps);
-  for (const auto device : devices()) {
+  for (const auto device : test::devices()) {
     const auto given = images.to(device);
     const auto changed = apply_batched(given, steps);
     CHECK(at::equal(given.cpu(), images));
@@ -227,7 +219,7 @@ TEST_CASE("a batch of AugMix draws equals the draws image by image", "[augmentat
   draws[3].mixing = 0;
   draws[4] = {};
   const auto expected = one_by_one(images, draws);
-  for (const auto device : devices()) {
+  for (const auto device : test::devices()) {
     const auto mixed = augmix_batched(images.to(device), draws);
     CHECK(distance(mixed, expected).gt(1).to(at::kDouble).mean().item<double>() < 0.005);
     CHECK(at::equal(mixed[3].cpu(), images[3]));

@@ -8,6 +8,7 @@
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
 #include "tests/algorithms/tiny_model.h"
+#include "tests/gpu.h"
 
 using namespace composer;
 using Catch::Matchers::Contains;
@@ -35,21 +36,12 @@ double relative_error(const at::Tensor& actual, const at::Tensor& expected) {
   return ((actual.to(at::kFloat) - expected).norm() / expected.norm()).item<double>();
 }
 
-std::vector<at::Device> devices() {
-  std::vector found{at::Device(at::kCPU)};
-  if (at::hasCUDA())
-    found.emplace_back(at::kCUDA);
-  else
-    WARN("skipped on CUDA: there is no GPU");
-  return found;
-}
-
 }  // namespace
 
 TEST_CASE("norms compute in autocast's type, close to float32", "[low_precision_norm][gpu]") {
   const auto precision = GENERATE(Precision::amp_bf16, Precision::amp_fp16);
   const auto low = precision == Precision::amp_bf16 ? at::kBFloat16 : at::kHalf;
-  for (const auto device : devices()) {
+  for (const auto device : test::devices()) {
     at::manual_seed(5);
     TwoNorms norms;
     stir(norms);

@@ -4,20 +4,12 @@
 #include <numeric>
 
 #include "tests/algorithms/tiny_model.h"
+#include "tests/gpu.h"
 
 using namespace composer;
 using test::Fixture;
 
 namespace {
-
-std::vector<at::Device> devices() {
-  std::vector<at::Device> all{at::kCPU};
-  if (at::hasCUDA())
-    all.push_back(at::kCUDA);
-  else
-    WARN("skipped on CUDA: there is none");
-  return all;
-}
 
 /// What the algorithm makes of 64 images of ones at `batch`.
 at::Tensor on_batch(const RandomErasing::Params& params, int64_t batch = 0) {
@@ -55,7 +47,7 @@ TEST_CASE("erase fills the boxes on any device, in any memory format", "[random_
               eraser == Eraser::zero ? 0 : erasure_noise(key, static_cast<uint64_t>(counter));
           expected[sample][c][box.top + y][box.left + x].fill_(value);
         }
-  for (const auto device : devices())
+  for (const auto device : test::devices())
     for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
       const auto images = at::ones({3, 2, 4, 6}, device).contiguous(format);
       for (const auto function : {OnBatch{erase}, OnBatch{erase_batched}}) {

@@ -9,6 +9,7 @@
 #include "algorithms/stochastic_depth.h"
 #include "models/resnet_cifar.h"
 #include "tests/composer/tiny_run.h"
+#include "tests/gpu.h"
 
 using namespace composer;
 
@@ -77,9 +78,7 @@ constexpr double no_distance = 1e-30;
 }  // namespace
 
 TEST_CASE("sam_gradients takes the gradients at w + rho * g / |g|", "[sam][gpu]") {
-  std::vector devices{at::Device(at::kCPU)};
-  if (at::hasCUDA()) devices.emplace_back(at::kCUDA);
-  for (const auto device : devices) {
+  for (const auto device : test::devices()) {
     const auto a = at::tensor({3.f}).to(device).requires_grad_();
     const auto b = at::tensor({4.f, 0.f}).to(device).requires_grad_();
     const auto idle = at::ones({2}, device).requires_grad_();

@@ -7,6 +7,7 @@
 #include "models/resnet_cifar.h"
 #include "tests/algorithms/tiny_model.h"
 #include "tests/composer/tiny_run.h"
+#include "tests/gpu.h"
 
 using namespace composer;
 using test::Fixture;
@@ -168,10 +169,7 @@ TEST_CASE("a batch keeps its share of samples, in microbatches and on any device
   const auto whole = selected(1, at::kCPU);
   REQUIRE(whole.size(0) == 8);
   CHECK(at::equal(selected(3, at::kCPU), whole));
-  if (at::hasCUDA())
-    CHECK(at::equal(selected(1, at::kCUDA), whole));
-  else
-    WARN("skipped on CUDA: there is no GPU");
+  if (test::has_gpu()) CHECK(at::equal(selected(1, at::kCUDA), whole));
 }
 
 TEST_CASE("the samples with larger losses are what is left", "[selective_backprop]") {

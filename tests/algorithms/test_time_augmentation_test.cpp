@@ -4,6 +4,7 @@
 
 #include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
+#include "tests/gpu.h"
 
 using namespace composer;
 using test::Fixture;
@@ -89,10 +90,7 @@ TEST_CASE("the least confident are those with the flattest logits", "[test_time_
 TEST_CASE("evaluation and prediction answer with the mean, for the share asked for",
           "[test_time_augmentation][gpu]") {
   const auto device = GENERATE(at::kCPU, at::kCUDA);
-  if (device == at::kCUDA && !at::hasCUDA()) {
-    WARN("skipped on CUDA: there is none");
-    return;
-  }
+  if (device == at::kCUDA && !test::has_gpu()) return;
   const auto precision = GENERATE(Precision::fp32, Precision::amp_bf16);
   const at::NoGradGuard no_grad;
   Fixture f;

@@ -21,6 +21,7 @@
 #include "models/residual_blocks.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/gpu.h"
 
 using namespace composer;
 namespace fs = std::filesystem;
@@ -341,10 +342,7 @@ TEST_CASE("the composition tests cover every algorithm", "[cli][composition]") {
 TEST_CASE("each algorithm acts and resumes to the bit", "[cli][composition]") { check_alone(); }
 
 TEST_CASE("each algorithm resumes to the bit on the GPU", "[cli][composition][gpu]") {
-  if (at::hasCUDA())
-    check_alone({"--device", "gpu", "--deterministic_mode", "true"});
-  else
-    WARN("skipped: there is no GPU");
+  if (test::has_gpu()) check_alone({"--device", "gpu", "--deterministic_mode", "true"});
 }
 
 TEST_CASE("some pairs and fives of algorithms resume to the bit", "[cli][composition]") {

@@ -6,6 +6,7 @@
 
 #include "composer/network/layer.h"
 #include "tests/composer/wave.h"
+#include "tests/gpu.h"
 #include "tests/python.h"
 
 using namespace composer;
@@ -60,13 +61,6 @@ MuonParams params_of(const std::string& name) {
   return params;
 }
 
-/// The devices to test on.
-std::vector<at::Device> devices() {
-  if (at::hasCUDA()) return {at::kCPU, at::kCUDA};
-  WARN("skipped on CUDA: there is none");
-  return {at::kCPU};
-}
-
 }  // namespace
 
 TEST_CASE("the iteration keeps singular vectors and evens out singular values", "[muon]") {
@@ -104,7 +98,7 @@ TEST_CASE("muon takes the reference's steps", "[muon][gpu][parity]") {
   static const auto expected =
       nlohmann::json::parse(test::output_of("tests/composer/muon_reference.py"));
   const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);
-  for (const auto device : devices())
+  for (const auto device : test::devices())
     for (const char* name : {"plain", "no_nesterov", "no_rescaling", "head"}) {
       CAPTURE(name, device.str());
       Net net(format, device);
@@ -153,7 +147,7 @@ TEST_CASE("a weight has the norm sqrt(output channels) before its step", "[muon]
 }
 
 TEST_CASE("muon: a step with found_inf changes nothing", "[muon][gpu]") {
-  for (const auto device : devices()) {
+  for (const auto device : test::devices()) {
     CAPTURE(device.str());
     const auto format = at::MemoryFormat::Contiguous;
     Net skipping(format, device), steady(format, device);
@@ -179,7 +173,7 @@ TEST_CASE("muon: a step with found_inf changes nothing", "[muon][gpu]") {
 }
 
 TEST_CASE("muon: a resumed optimizer goes on with the same bits", "[muon][gpu]") {
-  for (const auto device : devices()) {
+  for (const auto device : test::devices()) {
     const auto format = at::MemoryFormat::ChannelsLast;
     Net straight(format, device), resumed(format, device);
     Muon whole(MuonParams{}), first(MuonParams{}), second(MuonParams{});

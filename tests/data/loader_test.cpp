@@ -11,6 +11,7 @@
 #include "data/image_loader.h"
 #include "data/jpeg/jpeg.h"
 #include "tests/data/helpers.h"
+#include "tests/gpu.h"
 
 using namespace composer;
 using namespace composer::test;
@@ -368,9 +369,9 @@ TEST_CASE("memory is used again only when the batch has been let go", "[data]") 
   CHECK(memory.size() <= 6);
 }
 
-TEST_CASE("batches are pinned where asked and there is a GPU", "[data]") {
-  const bool cuda = resolve_device("auto").is_cuda();
-  const auto reference = make({.workers = 0}), loader = make({.pin = true});
+TEST_CASE("batches are pinned where asked and there is a GPU", "[data][gpu]") {
+  const bool cuda = test::has_gpu();
+  const auto reference = make({.workers = 0}), loader = make({.pin = cuda});
   const Batch batch = *loader->next();
   CHECK(batch.input.is_pinned() == cuda);
   CHECK(at::equal(copy_to(resolve_device("auto"), batch.input).cpu(), batch.input));
