@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "algorithms/pooled_blur.h"
+#include "algorithms/unstrided_pool.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/logger.h"
@@ -22,8 +23,16 @@ using torch::autograd::variable_list;
 constexpr std::array<int64_t, 2> unit{1, 1};
 
 at::Tensor depthwise(const at::Tensor& input, std::array<int64_t, 2> stride,
-                     const at::Tensor& filter) {
-  return at::conv2d(input, filter, {}, stride, unit, unit, input.size(1));
+                     const at::Tensor& filter, int64_t most_elements = most_elements_at_once) {
+  const auto convolved = [&](const at::Tensor& samples) {
+    return at::conv2d(samples, filter, {}, stride, unit, unit, input.size(1));
+  };
+  if (input.numel() <= most_elements) return convolved(input);
+  std::vector<at::Tensor> parts;
+  const int64_t of_one = input.numel() / input.size(0);
+  for (const auto& part : input.split(std::max<int64_t>(most_elements / of_one, 1)))
+    parts.push_back(convolved(part));
+  return at::cat(parts);
 }
 
 // oneDNN's gradient of a strided depthwise convolution in bf16 takes 10 to 80 times its forward
@@ -83,17 +92,20 @@ auto count(const std::vector<Replacement>& replacements, std::string_view kind) 
 at::Tensor blur_filter(const at::Tensor& like) {
   const c10::InferenceMode off(false);  // kept for training steps though made during an evaluation
   const auto line = at::tensor({0.25f, 0.5f, 0.25f});
-  const auto filter = at::outer(line, line).expand({like.size(1), 1, 3, 3}).contiguous();
-  return filter.to(like.options()).contiguous(like.suggest_memory_format());
+  // contiguous() would leave the strides as they are: one channel looks like every format.
+  const auto filter =
+      at::empty({like.size(1), 1, 3, 3}, like.options(), like.suggest_memory_format());
+  return filter.copy_(at::outer(line, line));
 }
 
-at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride, const at::Tensor& filter) {
+at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride, const at::Tensor& filter,
+                int64_t most_elements) {
   if (input.size(2) + 2 < 3 || input.size(3) + 2 < 3) return input;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const bool slow_gradient =
       input.is_cpu() && input.scalar_type() == at::kBFloat16 && stride != unit;
   return slow_gradient ? StridedBlur::apply(input, stride[0], stride[1], filter)
-                       : depthwise(input, stride, filter);
+                       : depthwise(input, stride, filter, most_elements);
 }
 
 at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride) {
@@ -125,8 +137,10 @@ at::Tensor BlurMaxPool2d::forward(const at::Tensor& input) {
   if (has_one_pass(options()) && pooled_blur_takes(input))
     return pooled_blur(input, options().stride[0]);
   check_size(input);
-  const auto pooled = at::max_pool2d(input, options().kernel, unit, options().padding,
-                                     options().dilation, options().ceil_mode);
+  const auto pooled = input.is_cpu()
+                          ? at::max_pool2d(input, options().kernel, unit, options().padding,
+                                           options().dilation, options().ceil_mode)
+                          : unstrided_max_pool(input, options());
   return blur(pooled, options().stride, filter_(pooled));
 }
 

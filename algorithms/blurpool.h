@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include <array>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,14 @@ namespace composer {
 /// device and strides.
 at::Tensor blur_filter(const at::Tensor& like);
 
+/// GPU kernels of depthwise convolutions index by 32 bits.
+constexpr int64_t most_elements_at_once = std::numeric_limits<int32_t>::max();
+
 /// Convolves every channel of `input` [N, C, H, W] with `filter` (of blur_filter), zero padding 1:
-/// [N, C, ceil(H / stride), ceil(W / stride)]. The type stays the input's, under autocast too.
-at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride, const at::Tensor& filter);
+/// [N, C, ceil(H / stride), ceil(W / stride)]. The type stays the input's, under autocast too. A
+/// batch of more than `most_elements` elements is convolved part by part.
+at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride, const at::Tensor& filter,
+                int64_t most_elements = most_elements_at_once);
 at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride);
 
 /// Keeps one filter, made anew when the input's channels, type, device or strides change. Not a

@@ -63,6 +63,34 @@ TEST_CASE("blur and its gradient equal a sum of shifted images", "[blurpool]") {
   CHECK(at::allclose(input.grad().to(at::kDouble), exact.grad(), tolerance, tolerance));
 }
 
+TEST_CASE("a batch beyond the limit is blurred part by part, with the same gradients",
+          "[blurpool]") {
+  const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);
+  const int64_t most_elements = GENERATE(1, 2 * 4 * 6 * 7, 3 * 4 * 6 * 7 - 1);
+  const auto input = at::randn({5, 4, 6, 7}).contiguous(format).requires_grad_();
+  const auto reference = input.detach().clone().requires_grad_();
+  const auto filter = blur_filter(input);
+  const auto output = blur(input, {2, 2}, filter, most_elements);
+  const auto expected = blur(reference, {2, 2}, filter);
+  CHECK(output.is_contiguous(format));
+  CHECK(at::allclose(output, expected, 1e-6, 1e-6));
+  const auto gradient = at::randn_like(expected);
+  output.backward(gradient);
+  expected.backward(gradient);
+  CHECK(at::allclose(input.grad(), reference.grad(), 1e-6, 1e-6));
+}
+
+TEST_CASE("a blurring layer makes its filter once, in both memory formats", "[blurpool]") {
+  BlurFilter filter;
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    const auto images = at::randn({2, 16, 8, 8}).contiguous(format);
+    const auto first = filter(images);
+    CHECK(first.suggest_memory_format() == format);
+    CHECK(filter(images).is_same(first));
+    CHECK(filter(images.narrow(0, 0, 1)).is_same(first));
+  }
+}
+
 TEST_CASE("blurring a constant image keeps it, but for its border", "[blurpool]") {
   const auto output = blur(at::ones({1, 2, 5, 5}), {1, 1})[0][1];
   CHECK(output[2][2].item<float>() == 1);
