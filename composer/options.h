@@ -98,7 +98,7 @@ struct TrainerOptions {
       required);
     f("eval_interval", eval_interval, "how often to evaluate, in ep, ba or sp; 0 = never");
     f("precision", precision, "arithmetic of forward and loss; amp is what suits the device",
-      one_of("fp32", "amp", "amp_fp16", "amp_bf16", "bf16"));
+      one_of("fp32", "tf32", "amp", "amp_fp16", "amp_bf16", "bf16"));
     f("device", device, "where to compute; auto is the GPU if there is one",
       one_of("auto", "cpu", "gpu"));
     f("seed", seed, "of every random number", in(0, 4294967295.0));

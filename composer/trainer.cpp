@@ -77,6 +77,7 @@ void Trainer::prepare() {
   state_.device = device_ ? *device_ : resolve_device(options_.device);
   if (!state_.device.is_cpu()) at::accelerator::setDeviceIndex(state_.device.index());
   state_.precision = resolve_precision(options_.precision, state_.device);
+  set_float32_rounding(state_.precision);
   set_deterministic(options_.deterministic_mode);
   step_.emplace(state_, engine_, options_.grad_clip_norm);
   check_save_best();

@@ -1,5 +1,6 @@
 #include "composer/optimization/precision.h"
 
+#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/cpu/Utils.h>
@@ -33,6 +34,8 @@ std::string_view name(Precision precision) {
       return "amp_fp16";
     case Precision::amp_bf16:
       return "amp_bf16";
+    case Precision::tf32:
+      return "tf32";
     case Precision::fp32:
       break;
   }
@@ -43,17 +46,29 @@ Precision resolve_precision(std::string_view word, at::Device device) {
   if (word == "fp32") return Precision::fp32;
   if (word == "amp_fp16") return Precision::amp_fp16;
   if (word == "amp_bf16" || word == "bf16") return Precision::amp_bf16;
+  if (word == "tf32") {
+    if (!device.is_cpu()) return Precision::tf32;
+    log::warn("precision tf32: the CPU has none; training in fp32");
+    return Precision::fp32;
+  }
   if (word != "amp")
     throw UserError("precision: '" + std::string(word) +
-                    "' is none of fp32, amp, amp_fp16, amp_bf16, bf16");
+                    "' is none of fp32, tf32, amp, amp_fp16, amp_bf16, bf16");
   if (!device.is_cpu()) return Precision::amp_fp16;
   if (cpu_has_bf16()) return Precision::amp_bf16;
   log::warn("precision amp: this processor has no bf16 instructions; training in fp32");
   return Precision::fp32;
 }
 
+void set_float32_rounding(Precision precision) {
+  const bool rounds = precision == Precision::tf32;
+  at::globalContext().setAllowTF32CuDNN(rounds);
+  at::globalContext().setAllowTF32CuBLAS(rounds);
+}
+
 Autocast::Autocast(Precision precision, at::Device device)
-    : device_(device.type()), active_(precision != Precision::fp32) {
+    : device_(device.type()),
+      active_(precision == Precision::amp_fp16 || precision == Precision::amp_bf16) {
   if (!active_) return;
   previous_enabled_ = at::autocast::is_autocast_enabled(device_);
   previous_dtype_ = at::autocast::get_autocast_dtype(device_);

@@ -11,17 +11,22 @@
 
 namespace composer {
 
-/// Arithmetic of forward and loss. Weights and optimizer state stay float32.
-enum class Precision { fp32, amp_fp16, amp_bf16 };
+/// Arithmetic of forward and loss. Weights and optimizer state stay float32. tf32 is fp32 whose
+/// convolutions and matrix products a GPU computes from factors rounded to 10 bits of mantissa.
+enum class Precision { fp32, amp_fp16, amp_bf16, tf32 };
 
 std::string_view name(Precision precision);
 
-/// Words of the recipe key `precision`: fp32, amp, amp_fp16, amp_bf16, bf16. `amp` is fp16 with
-/// loss scaling on CUDA; on the CPU it is bf16 where the processor has bf16 instructions, else
-/// fp32. bf16 means amp_bf16.
+/// Words of the recipe key `precision`: fp32, tf32, amp, amp_fp16, amp_bf16, bf16. `amp` is fp16
+/// with loss scaling on CUDA; on the CPU it is bf16 where the processor has bf16 instructions, else
+/// fp32. bf16 means amp_bf16. The CPU has no tf32: a warning, and fp32.
 Precision resolve_precision(std::string_view word, at::Device device);
 
-/// Autocast for the lifetime of the object; nothing for fp32.
+/// Whether GPUs round the factors of float32 convolutions and matrix products: for tf32 they do.
+/// LibTorch's own default is to do so in convolutions.
+void set_float32_rounding(Precision precision);
+
+/// Autocast for the lifetime of the object; nothing for fp32 and tf32.
 class Autocast {
  public:
   Autocast(Precision precision, at::Device device);

@@ -1,5 +1,6 @@
 #include "composer/optimization/precision.h"
 
+#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 
 #include <catch2/catch.hpp>
@@ -16,6 +17,21 @@ at::ScalarType product_dtype() {
 }
 
 }  // namespace
+
+TEST_CASE("GPUs round the factors of float32 for tf32 alone", "[precision]") {
+  const auto& context = at::globalContext();
+  for (const auto precision :
+       {Precision::tf32, Precision::fp32, Precision::amp_fp16, Precision::amp_bf16}) {
+    set_float32_rounding(precision);
+    CHECK(context.allowTF32CuDNN() == (precision == Precision::tf32));
+    CHECK(context.allowTF32CuBLAS() == (precision == Precision::tf32));
+  }
+  CHECK(resolve_precision("tf32", at::kCUDA) == Precision::tf32);
+  CHECK(resolve_precision("tf32", at::kCPU) == Precision::fp32);
+  CHECK(name(Precision::tf32) == "tf32");
+  const Autocast nothing(Precision::tf32, at::kCPU);
+  CHECK(product_dtype() == at::kFloat);
+}
 
 TEST_CASE("autocast lasts as long as the object, also nested", "[precision]") {
   CHECK(product_dtype() == at::kFloat);
