@@ -145,6 +145,7 @@ void erase_batched(const at::Tensor& images, const std::vector<Erasure>& erasure
   if (eraser == Eraser::pixel)
     values = noise_of(keys.index_select(0, pixels.box),
                       (pixels.place * channels).unsqueeze(1) + channel);
+  const AnyOrder each_pixel_once;
   const c10::List<std::optional<at::Tensor>> places({pixels.sample, pixels.row, pixels.column});
   images.permute({0, 2, 3, 1}).index_put_(places, values.to(images.scalar_type()));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "algorithms/start_time.h"
+#include "composer/device.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/logger.h"
@@ -93,7 +94,7 @@ at::Tensor StochasticBlock::forward(const at::Tensor& input) {
   if (draw_ == Draw::sample) {
     const auto branch = residual(input);
     const auto kept = kept_samples(random, draws->state->first_sample, input.size(0), rate);
-    return joined(branch.mul(kept.to(branch.options(), /*non_blocking=*/true)), input);
+    return joined(branch.mul(copy_to(branch.device(), kept).to(branch.scalar_type())), input);
   }
   const bool dropped = random.uniform() < rate;
   return dropped ? without_residual(input) : ResidualBlock::forward(input);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "algorithms/whole_batch.h"
+#include "composer/device.h"
 #include "composer/error.h"
 #include "composer/state.h"
 
@@ -62,6 +63,7 @@ void TestTimeAugmentation::add_views(State& state) const {
   const auto better =
       mean_over_views(classify, pick(images, 0, unsure), state.outputs.index_select(0, unsure),
                       params_.level, params_.shift);
+  const AnyOrder each_row_once;
   state.outputs = state.outputs.to(at::kFloat).index_copy(0, unsure, better);
 }
 

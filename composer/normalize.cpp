@@ -1,6 +1,12 @@
 #include "composer/normalize.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
 
 #include "composer/error.h"
 
@@ -43,16 +49,32 @@ void normalize_planar(const uint8_t* in, float* out, int64_t pixels, int64_t cha
           static_cast<float>(in[i * channels + c]) * affine.scale[c] + affine.shift[c];
 }
 
-at::Tensor normalize_on_device(const at::Tensor& images, const Normalization& normalization,
-                               at::MemoryFormat format) {
+/// scale and shift of a normalization, float32 [1, C, 1, 1].
+struct Constants {
+  at::Tensor scale, shift;
+};
+
+/// On the device, where they stay from the first call.
+const Constants& constants_on(at::Device device, const Normalization& normalization) {
+  using Key = std::tuple<std::string, std::vector<double>, std::vector<double>>;
+  static std::mutex mutex;
+  // Never destroyed: the device's allocator may be gone by then.
+  static auto* const kept = new std::map<Key, Constants>;
+  const std::lock_guard lock(mutex);
+  const Key key{device.str(), normalization.mean, normalization.std};
+  if (const auto found = kept->find(key); found != kept->end()) return found->second;
+  const c10::InferenceMode off(false);  // kept for training steps too
   const auto affine = pattern(normalization);
   const auto channels = static_cast<int64_t>(normalization.mean.size());
   const auto constant = [&](const std::vector<float>& values) {
-    auto host = at::empty({1, channels, 1, 1}, at::TensorOptions(at::kFloat).pinned_memory(true));
-    std::copy_n(values.begin(), channels, host.mutable_data_ptr<float>());
-    return host.to(images.device(), at::kFloat, /*non_blocking=*/true);
+    return at::tensor(values).narrow(0, 0, channels).view({1, channels, 1, 1}).to(device);
   };
-  const auto scale = constant(affine.scale), shift = constant(affine.shift);
+  return (*kept)[key] = {constant(affine.scale), constant(affine.shift)};
+}
+
+at::Tensor normalize_on_device(const at::Tensor& images, const Normalization& normalization,
+                               at::MemoryFormat format) {
+  const auto& [scale, shift] = constants_on(images.device(), normalization);
   return at::addcmul(shift, images.permute({0, 3, 1, 2}).to(at::kFloat, false, false, format),
                      scale);
 }

@@ -200,6 +200,7 @@ void Trainer::start_loader() {
   // The loader counts batches by its own epochs; a run that once had others is elsewhere.
   const int64_t ahead =
       time.batch - (time.epoch * schedule_.batches_per_epoch + time.batch_in_epoch);
+  if (plan) expect_many_image_sizes();
   if (plan && ahead != 0) plan = [plan, ahead](int64_t batch) { return plan(batch + ahead); };
   train_loader_->start(time.epoch, time.batch_in_epoch, std::move(plan));
 }

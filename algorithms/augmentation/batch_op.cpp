@@ -85,9 +85,12 @@ at::Tensor equalize(const at::Tensor& images) {
   const auto longs = images.options().dtype(at::kLong);
   const auto table = at::arange(0, tables * 256, 256, longs).view({n, 1, 1, channels});
   const auto place = (images + table).flatten();
-  const auto counts = at::zeros({tables * 256}, longs)
-                          .scatter_add_(0, place, at::ones({1}, longs).expand_as(place))
-                          .view({tables, 256});
+  auto counts = at::zeros({tables * 256}, longs);
+  {
+    const AnyOrder integers;
+    counts.scatter_add_(0, place, at::ones({1}, longs).expand_as(place));
+  }
+  counts = counts.view({tables, 256});
   const auto brightest = images.amax({1, 2}).view({tables, 1}).to(at::kLong);
   const auto darker = counts.sum(1, /*keepdim=*/true) - counts.gather(1, brightest);
   const auto step = darker.floor_divide(255);
@@ -124,6 +127,13 @@ Coefficients coefficients(ImageOp op, const at::Tensor& magnitudes, int64_t heig
   }
 }
 
+/// values / divisor, float32, rounded as on the CPU: CUDA divides by a number that it has not in
+/// its own memory by multiplying with 1 / divisor.
+at::Tensor divided(const at::Tensor& values, double divisor) {
+  const auto floats = values.to(at::kFloat);
+  return floats / at::full({}, divisor, floats.options());
+}
+
 /// Moves pixels. Half-way between two pixels the rounding of float32 decides which one is nearest,
 /// so that the terms are rounded and added as torchvision's matrix product does on the CPU.
 at::Tensor move(const at::Tensor& images, const Coefficients& from, Interpolation interpolation) {
@@ -136,8 +146,7 @@ at::Tensor move(const at::Tensor& images, const Coefficients& from, Interpolatio
   const auto coordinate = [&](const at::Tensor& of_x, const at::Tensor& of_y,
                               const at::Tensor& offset, int64_t length) {
     const auto scaled = [&](const at::Tensor& values) {
-      return (values.to(at::kFloat) / static_cast<float>(0.5 * static_cast<double>(length)))
-          .view({-1, 1, 1});
+      return divided(values, 0.5 * static_cast<double>(length)).view({-1, 1, 1});
     };
     const auto by_x = (x * scaled(of_x)).to(at::kDouble);
     const auto by_y = y.to(at::kDouble) * scaled(of_y);
@@ -237,9 +246,10 @@ at::Tensor apply_batched(const at::Tensor& images, const std::vector<Steps>& ste
   const auto rows = drawn[0].to(at::kLong), strengths = drawn[1].to(at::kFloat);
   for (const auto& [op, interpolation, begin, size] : groups) {
     const auto row = rows.narrow(0, begin, size);
-    changed.index_copy_(
-        0, row,
-        apply(op, changed.index_select(0, row), strengths.narrow(0, begin, size), interpolation));
+    const auto done =
+        apply(op, changed.index_select(0, row), strengths.narrow(0, begin, size), interpolation);
+    const AnyOrder each_row_once;
+    changed.index_copy_(0, row, done);
   }
   return changed;
 }

@@ -97,6 +97,18 @@ at::Tensor BatchNorm2d::forward(const at::Tensor& input) {
                         eps_, at::globalContext().userEnabledCuDNN());
 }
 
+void BatchNorm2d::to(at::Device device, at::ScalarType type, bool non_blocking) {
+  const auto count = num_batches_tracked.detach();
+  Layer::to(device, type, non_blocking);
+  num_batches_tracked.set_data(count);
+}
+
+void BatchNorm2d::to(at::Device device, bool non_blocking) {
+  const auto count = num_batches_tracked.detach();
+  Layer::to(device, non_blocking);
+  num_batches_tracked.set_data(count);
+}
+
 std::string BatchNorm2d::describe() const {
   return "BatchNorm2d(" + std::to_string(channels_) + ")";
 }

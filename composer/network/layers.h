@@ -41,13 +41,18 @@ class Conv2d : public Layer {
 
 /// weight, bias [channels]; buffers running_mean, running_var [channels], num_batches_tracked [].
 /// momentum is the weight of the new batch (PyTorch's convention). LayerError in training for one
-/// value a channel, of which there is no variance.
+/// value a channel, of which there is no variance. num_batches_tracked stays on the CPU wherever
+/// the layer goes: nothing is computed from it, and a GPU would take a kernel to count.
 class BatchNorm2d : public Layer {
  public:
   explicit BatchNorm2d(int64_t channels, double eps = 1e-5, double momentum = 0.1);
 
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
+
+  using Layer::to;
+  void to(at::Device device, at::ScalarType type, bool non_blocking = false) override;
+  void to(at::Device device, bool non_blocking = false) override;
 
   at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 

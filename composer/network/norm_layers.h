@@ -1,5 +1,6 @@
 // Normalisation of each sample by itself, with PyTorch's parameter names and defaults. Under
-// autocast both compute in float32 on every device, as PyTorch does on a GPU.
+// autocast both compute in float32 on every device, as PyTorch does on a GPU. There LibTorch's
+// group norm gives NCHW back, whatever it got: with channels_last each one costs two conversions.
 #pragma once
 
 #include <cstdint>

@@ -27,8 +27,9 @@ at::Tensor shaped(const at::Tensor& rows, const at::Tensor& weight) {
       .permute({0, 3, 1, 2});
 }
 
-/// orthogonalize() of each, those of one shape together.
-std::vector<at::Tensor> orthogonal(const std::vector<at::Tensor>& directions, int64_t steps) {
+/// lr * orthogonalize() of each, float32, those of one shape together.
+std::vector<at::Tensor> moves_along(const std::vector<at::Tensor>& directions, int64_t steps,
+                                    const at::Tensor& lr) {
   std::map<std::pair<int64_t, int64_t>, std::vector<size_t>> by_shape;
   std::vector<at::Tensor> rows;
   for (size_t i = 0; i < directions.size(); ++i) {
@@ -40,7 +41,7 @@ std::vector<at::Tensor> orthogonal(const std::vector<at::Tensor>& directions, in
   for (const auto& [shape, members] : by_shape) {
     std::vector<at::Tensor> matrices;
     for (const size_t i : members) matrices.push_back(rows[i]);
-    const auto done = orthogonalize(at::stack(matrices).to(type), steps);
+    const auto done = orthogonalize(at::stack(matrices).to(type), steps).to(at::kFloat) * lr;
     for (size_t k = 0; k < members.size(); ++k)
       results[members[k]] = shaped(done[static_cast<int64_t>(k)], directions[members[k]]);
   }
@@ -119,12 +120,10 @@ std::vector<at::Tensor> Muon::directions(const Update& update) const {
 void Muon::update_by_muon(Update& update) const {
   const at::Tensor& found_inf = update.found_inf;
   if (found_inf.defined() && found_inf.is_cpu() && found_inf.item<float>() != 0) return;
-  const auto steps = orthogonal(directions(update), params_.steps);
   const at::Tensor lr = found_inf.defined() ? update.group.lr * (1 - found_inf) : update.group.lr;
+  const auto moves = moves_along(directions(update), params_.steps, lr);
   if (params_.rescale_weights)
     at::_foreach_mul_(update.parameters, rescaling(update.parameters, found_inf));
-  std::vector<at::Tensor> moves;
-  for (const auto& step : steps) moves.push_back(step.to(at::kFloat) * lr);
   at::_foreach_sub_(update.parameters, moves);
 }
 

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "composer/network/layer_error.h"
+#include "tests/gpu.h"
 
 namespace composer {
 namespace {
@@ -48,6 +49,20 @@ TEST_CASE("a residual that is the input itself is not overwritten", "[layers]") 
   const auto before = input.clone();
   CHECK(at::equal(block.forward(input), (before * 2).relu()));
   CHECK(at::equal(input, before));
+}
+
+TEST_CASE("BatchNorm2d counts batches on the CPU, wherever it is", "[layers][gpu]") {
+  for (const auto device : test::devices()) {
+    BatchNorm2d norm(2);
+    norm.forward(at::ones({4, 2, 3, 3}));
+    norm.to(device);
+    CHECK(norm.running_mean.device().type() == device.type());
+    norm.forward(at::ones({4, 2, 3, 3}, device));
+    const auto count = norm.named_buffers()["num_batches_tracked"];
+    CHECK(count.is_cpu());
+    CHECK(count.scalar_type() == at::kLong);
+    CHECK(count.item<int64_t>() == 2);
+  }
 }
 
 TEST_CASE("BatchNorm2d follows the batch statistics only in training", "[layers]") {
