@@ -7,8 +7,8 @@
 #include <numeric>
 
 #include "cli/arguments.h"
-#include "composer/assemble.h"
 #include "cli/hook_timer.h"
+#include "composer/assemble.h"
 #include "composer/clock.h"
 #include "composer/device.h"
 #include "composer/text.h"
@@ -41,11 +41,12 @@ class FixedBatchLoader : public Loader {
 };
 
 /// Seconds of each group of steps after the warm-up, the device waited for at the borders of groups
-/// only.
+/// only, and those that `hooked` algorithms spend in their hooks. To measure these slows every
+/// operator.
 class StepTimer : public Callback {
  public:
-  StepTimer(int64_t warmup, int64_t steps, const Words& algorithms)
-      : warmup_(warmup), steps_(steps), hooks_(algorithms) {}
+  StepTimer(int64_t warmup, int64_t steps, const Words& hooked)
+      : warmup_(warmup), steps_(steps), hooks_(hooked) {}
 
   void batch_end(const State& state, Logger&, RunControl&) override {
     const int64_t done = state.time.batch - warmup_;
@@ -109,7 +110,6 @@ struct StepSetting {
   std::string model = "resnet50", precision = "amp_bf16", device = "auto";
   int64_t batch_size = 16, resolution = 224, steps = 5, repeats = 3;
   Words algorithms;
-  bool time_hooks = false;
 };
 
 Recipe recipe_of(const StepSetting& setting) {
@@ -138,25 +138,23 @@ struct StepTimes {
   std::vector<double> seconds;  ///< of each repeat's steps
   std::map<std::string, double> hook_fractions;
   std::string device;
+  int64_t peak_memory_bytes = 0;  ///< of the device
 };
 
-StepTimes time_steps(TrainerParts parts, int64_t warmup, const StepSetting& setting) {
+StepTimes time_steps(TrainerParts parts, int64_t warmup, const StepSetting& setting,
+                     const Words& hooked = {}) {
   parts.options.max_duration = {static_cast<double>(warmup + setting.steps * setting.repeats),
                                 TimeUnit::batch};
   parts.options.log_interval = {10, TimeUnit::batch};
   parts.console = false;
-  parts.train_loader = std::make_shared<FixedBatchLoader>(setting.batch_size, setting.resolution,
-                                                          parts.model->num_classes(),
-                                                          resolve_device(setting.device));
-  Words names;
-  for (const auto& algorithm : parts.algorithms)
-    if (setting.time_hooks) names.push_back(algorithm.name);
-  const auto timer = std::make_shared<StepTimer>(warmup, setting.steps, names);
+  parts.train_loader = std::make_shared<FixedBatchLoader>(
+      setting.batch_size, setting.resolution, parts.model->num_classes(), *parts.device);
+  const auto timer = std::make_shared<StepTimer>(warmup, setting.steps, hooked);
   parts.callbacks.push_back({"timer", timer, subscriptions<StepTimer>()});
   Trainer trainer(std::move(parts));
   const auto summary = trainer.fit();
   if (summary.signal != 0) throw Interrupted{summary.signal};
-  return {timer->seconds(), timer->hook_fractions(), summary.device};
+  return {timer->seconds(), timer->hook_fractions(), summary.device, summary.peak_memory_bytes};
 }
 
 TrainerParts step_parts(const StepSetting& setting) {
@@ -166,12 +164,21 @@ TrainerParts step_parts(const StepSetting& setting) {
   return parts;
 }
 
+/// Measured by steps of their own, one group of them.
+std::map<std::string, double> time_hooks(StepSetting setting) {
+  setting.repeats = 1;
+  auto parts = step_parts(setting);
+  Words names;
+  for (const auto& algorithm : parts.algorithms) names.push_back(algorithm.name);
+  return time_steps(std::move(parts), 3, setting, names).hook_fractions;
+}
+
 int step_command(const Words& words) {
   CLI::App app(
       "A training step on one batch in memory: SGD with Nesterov momentum, channels_last, label "
       "smoothing 0.1.",
       "bench step");
-  StepSetting setting{.algorithms = {}, .time_hooks = true};
+  StepSetting setting{.algorithms = {}};
   bool json = false;
   app.add_option(
          "--model", setting.model,
@@ -197,11 +204,12 @@ int step_command(const Words& words) {
   app.add_flag("--json", json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;
 
-  const auto [seconds, hook_fractions, device] = time_steps(step_parts(setting), 3, setting);
+  const auto [seconds, no_hooks, device, peak] = time_steps(step_parts(setting), 3, setting);
+  const auto hook_fractions = time_hooks(setting);
   std::vector<double> rates;
   for (const double time : seconds)
     rates.push_back(static_cast<double>(setting.batch_size * setting.steps) / time);
-  const double memory = static_cast<double>(peak_memory_bytes(at::kCPU)) / (1 << 20);
+  const auto megabytes = [](int64_t bytes) { return bytes >> 20; };
   if (json) {
     std::cout << ordered_json{{"model", setting.model},
                               {"batch_size", setting.batch_size},
@@ -212,12 +220,13 @@ int step_command(const Words& words) {
                               {"images_per_s", median(rates)},
                               {"all", rates},
                               {"hook_fractions", hook_fractions},
-                              {"max_rss_mb", static_cast<int64_t>(memory)}}
+                              {"peak_memory_mb", megabytes(peak)},
+                              {"max_rss_mb", megabytes(peak_memory_bytes(at::kCPU))}}
               << '\n';
   } else {
     std::cout << setting.model << ", batch " << setting.batch_size << ", " << setting.resolution
               << " px, " << setting.precision << ", " << device << ": " << median(rates)
-              << " images/s, " << static_cast<int64_t>(memory) << " MiB\n";
+              << " images/s, " << megabytes(peak) << " MiB\n";
   }
   return 0;
 }
@@ -228,6 +237,7 @@ double bare_loop(const StepSetting& real, int64_t count) {
   setting.steps = 100, setting.repeats = 9;
   TrainerParts parts;
   parts.options = recipe_of(setting).options;
+  parts.device = resolve_device(setting.device);
   parts.model = std::make_shared<StubModel>(setting.batch_size, 10);
   parts.optimizer = std::make_shared<StubOptimizer>();
   for (int64_t i = 0; i < count; ++i)

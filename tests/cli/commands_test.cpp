@@ -272,6 +272,7 @@ TEST_CASE("bench step times algorithms, with values too", "[cli]") {
   REQUIRE(done.status == 0);
   const auto result = nlohmann::json::parse(done.output);
   CHECK(result["images_per_s"] > 0);
+  CHECK(result["peak_memory_mb"] > 0);
   for (const char* name : {"channels_last", "label_smoothing", "ema", "cutout"})
     CHECK(result["hook_fractions"].contains(name));
 }
