@@ -1,0 +1,198 @@
+// The way of a GPU through the program, on a stand-in for the driver and for LibTorch's CUDA
+// library (tests/stand_in). It shows the order of questions, where the host waits and tensors of
+// different devices; what CUDA's own kernels do it does not.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "program.h"
+#include "tests/composer/temporary_folder.h"
+
+using namespace composer;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Environment variables for the programs started while it lives.
+class Environment {
+ public:
+  explicit Environment(const std::map<std::string, std::string>& variables) {
+    for (const auto& [name, value] : variables) {
+      const char* before = std::getenv(name.c_str());
+      before_[name] = before == nullptr ? std::nullopt : std::optional<std::string>(before);
+      setenv(name.c_str(), value.c_str(), 1);
+    }
+  }
+  ~Environment() {
+    for (const auto& [name, value] : before_)
+      value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
+  }
+
+ private:
+  std::map<std::string, std::optional<std::string>> before_;
+};
+
+/// The program on a machine with the stand-in for a GPU.
+class WithStandIn {
+ public:
+  explicit WithStandIn(std::map<std::string, std::string> more = {}) {
+    more["LD_LIBRARY_PATH"] = STAND_IN;
+    more["STAND_IN_LOG"] = log_file();
+    environment_.emplace(more);
+  }
+
+  Outcome run(const std::string& line, const std::string& program = PROGRAM) {
+    fs::remove(log_file());
+    auto outcome = composer::run(folder_.path(), split(line), program);
+    INFO(line << "\n" << outcome.errors);
+    return outcome;
+  }
+  const fs::path& folder() const { return folder_.path(); }
+
+  /// What the last run noted, by how often.
+  std::map<std::string, int> notes() const {
+    std::map<std::string, int> counts;
+    std::ifstream file(log_file());
+    for (std::string line; std::getline(file, line);) ++counts[line];
+    return counts;
+  }
+  /// How often the last run's host waited for the GPU.
+  int waits() const {
+    int sum = 0;
+    for (const auto& [line, count] : notes())
+      if (line.starts_with("wait")) sum += count;
+    return sum;
+  }
+
+ private:
+  std::string log_file() const { return (folder_.path() / "stand_in.log").string(); }
+
+  TemporaryFolder folder_;
+  std::optional<Environment> environment_;
+};
+
+const std::string small =
+    "train --model.resnet_cifar.model_name resnet_20 "
+    "--train_batch_size 8 --eval_batch_size 8 --train_dataset.shapes.samples 80 --seed 3 "
+    "--val_dataset.shapes.samples 16 --dataloader.num_workers 1 --progress_bar false ";
+
+nlohmann::json summary_of(const fs::path& run) {
+  std::ifstream file(run / "summary.json");
+  return nlohmann::json::parse(file);
+}
+
+}  // namespace
+
+TEST_CASE("what asks LibTorch about CUDA too early is told so", "[cli][gpu]") {
+  WithStandIn machine;
+  for (const char* question : {"nothing", "seed_generator"})
+    CHECK(machine.run(question, FIRST_QUESTION).output == "cuda:0\n");
+  for (const char* question : {"manual_seed", "hasCUDA", "is_pinned"})
+    CHECK(
+        machine.run(question, FIRST_QUESTION).output ==
+        "device: gpu: LibTorch was asked about CUDA before its CUDA library was opened; use cpu or "
+        "auto\n");
+}
+
+TEST_CASE("train, eval and predict use a GPU that is there", "[cli][gpu]") {
+  WithStandIn machine;
+  const auto trained = machine.run(
+      small + "--run_name a --max_duration 3ba --precision fp32 --algorithms channels_last");
+  REQUIRE(trained.status == 0);
+  const auto summary = summary_of(machine.folder() / "runs/a");
+  CHECK(summary["device"] == "cuda:0");
+  CHECK(summary["peak_memory_bytes"] < 100'000'000);  // the GPU's, not the process's
+  CHECK(machine.notes()["opened"] == 1);
+
+  REQUIRE(machine
+              .run(small + "--run_name b --max_duration 3ba --precision fp32 --algorithms "
+                           "channels_last --device cpu")
+              .status == 0);
+  CHECK(machine.notes().empty());
+  const auto on_cpu = summary_of(machine.folder() / "runs/b")["metrics"];
+  for (const char* metric : {"loss/train", "metrics/eval/CrossEntropy"})
+    CHECK(summary["metrics"][metric].get<double>() ==
+          Approx(on_cpu[metric].get<double>()).epsilon(1e-3));
+
+  const std::string use =
+      "--load_path runs/a/checkpoints/latest --model.resnet_cifar.model_name "
+      "resnet_20 --dataloader.num_workers 1 ";
+  const std::string drawn = "--val_dataset.shapes.samples 16 --val_dataset.shapes.ffcv_dir drawn ";
+  REQUIRE(machine.run("eval " + drawn + use).status == 0);
+  CHECK(machine.notes()["opened"] == 1);
+
+  std::string images;
+  for (const auto& entry : fs::directory_iterator(machine.folder() / "drawn"))
+    if (entry.path().extension() == ".beton") images = entry.path().string();
+  const auto predicted = machine.run("predict --source " + images + " " + drawn + use);
+  REQUIRE(predicted.status == 0);
+  CHECK(std::ranges::count(predicted.output, '\n') == 16);
+  constexpr int64_t batch_bytes = 16 * 32 * 32 * 3;
+  CHECK(machine.notes().count("wait: upload of " + std::to_string(batch_bytes) +
+                              " bytes, not pinned") == 0);
+}
+
+TEST_CASE("what needs no GPU does not open CUDA", "[cli][gpu]") {
+  WithStandIn machine;
+  for (const char* line : {"--help", "train --help", "train --dump", "train --plan",
+                           "list algorithms", "bench step --help"}) {
+    CAPTURE(line);
+    CHECK(machine.run(line).status == 0);
+    CHECK(machine.notes().empty());
+  }
+}
+
+TEST_CASE("a driver without a GPU is a warning under auto and one error under gpu", "[cli][gpu]") {
+  const auto count = [](const std::string& text, const std::string& part) {
+    int found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+      ++found;
+    return found;
+  };
+  const auto [variables, reason] =
+      GENERATE(std::pair<std::map<std::string, std::string>, std::string>(
+                   {{"STAND_IN_GPUS", "0"}, {"STAND_IN_CUINIT", "100"}},
+                   "the NVIDIA driver says: no CUDA-capable device is detected"),
+               std::pair<std::map<std::string, std::string>, std::string>(
+                   {{"STAND_IN_GPUS", "0"}, {"STAND_IN_DRIVER", "12040"}},
+                   "the NVIDIA driver is made for CUDA 12.4, LibTorch needs 13.0"));
+  WithStandIn machine(variables);
+  const auto automatic = machine.run(small + "--run_dir none --max_duration 1ba");
+  CHECK(automatic.status == 0);
+  CHECK(count(automatic.errors, "device: auto: the CPU computes: " + reason) == 1);
+  const auto forced = machine.run(small + "--run_dir none --max_duration 1ba --device gpu");
+  CHECK(forced.status == 2);
+  CHECK(count(forced.errors, reason) == 1);
+  CHECK(forced.errors.find("train_dataset.shapes: device") == std::string::npos);
+}
+
+TEST_CASE("training steps do not wait for the GPU", "[cli][gpu]") {
+  const std::string algorithms = GENERATE(
+      "channels_last --precision fp32",
+      "channels_last blurpool label_smoothing progressive_resizing mixup --precision amp_fp16",
+      "cutmix colout stochastic_depth squeeze_excite ema sam --precision fp32 "
+      "--algorithms.squeeze_excite.min_channels 16 "
+      "--algorithms.stochastic_depth.stochastic_method sample",
+      "randaugment random_erasing cutout --precision amp_fp16 --deterministic_mode true "
+      "--algorithms.randaugment.where device --algorithms.random_erasing.where device",
+      "augmix selective_backprop ghost_batchnorm --precision amp_fp16 "
+      "--algorithms.augmix.where device");
+  CAPTURE(algorithms);
+  WithStandIn machine;
+  const auto waits = [&](int batches) {
+    const auto outcome = machine.run(
+        small +
+        "--run_dir none --eval_interval 0ep --device gpu --log_interval 100ba --algorithms " +
+        algorithms + " --max_duration " + std::to_string(batches) + "ba");
+    INFO(outcome.errors);
+    REQUIRE(outcome.status == 0);
+    return machine.waits();
+  };
+  const int few = waits(4);
+  const int many = waits(8);
+  for (const auto& [line, count] : machine.notes()) UNSCOPED_INFO(count << " x " << line);
+  CHECK(many == few);
+}

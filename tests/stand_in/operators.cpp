@@ -1,0 +1,203 @@
+// The operators of the stand-in's GPU: those of the CPU, on the same memory. Like CUDA's they
+// refuse tensors of different devices. Whatever makes the host wait for a GPU is noted as "wait:
+// ...".
+#include <ATen/Context.h>
+#include <ATen/EmptyTensor.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_native.h>
+#include <torch/library.h>
+
+#include <set>
+
+#include "tests/stand_in/log.h"
+
+namespace composer::stand_in {
+namespace {
+
+using Below = at::AutoDispatchBelowADInplaceOrView;
+
+const at::Device gpu{at::kCUDA, 0};
+
+/// The same memory as a tensor of the CPU.
+at::Tensor on_host(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_cuda()) return tensor;
+  const auto options = tensor.options().device(at::kCPU);
+  if (tensor.numel() == 0) return at::empty_strided(tensor.sizes(), tensor.strides(), options);
+  return at::from_blob(
+      tensor.data_ptr(), tensor.sizes(), tensor.strides(), [tensor](void*) {}, options);
+}
+
+at::Tensor on_gpu(const at::Tensor& tensor) {
+  if (!tensor.defined() || tensor.is_cuda()) return tensor;
+  if (tensor.numel() == 0)
+    return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(gpu));
+  return at::from_blob(
+      tensor.data_ptr(), tensor.sizes(), tensor.strides(), [tensor](void*) {},
+      tensor.options().device(gpu), gpu);
+}
+
+c10::IValue on_host(const c10::IValue& value) {
+  if (value.isTensor()) return on_host(value.toTensor());
+  if (value.isDevice()) return at::Device(at::kCPU);
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(on_host(tensor));
+    return list;
+  }
+  if (value.isOptionalTensorList()) {
+    c10::List<std::optional<at::Tensor>> list;
+    for (const auto& tensor : value.toOptionalTensorVector())
+      list.push_back(tensor ? std::optional(on_host(*tensor)) : std::nullopt);
+    return list;
+  }
+  return value;
+}
+
+c10::IValue on_gpu(const c10::IValue& value) {
+  if (value.isTensor()) return on_gpu(value.toTensor());
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(on_gpu(tensor));
+    return list;
+  }
+  return value;
+}
+
+void refuse_other_devices(const std::string& name, const std::vector<c10::IValue>& arguments) {
+  const auto elsewhere = [](const c10::IValue& value) {
+    return value.isTensor() && value.toTensor().defined() && !value.toTensor().is_cuda() &&
+           value.toTensor().dim() > 0;
+  };
+  for (const auto& argument : arguments)
+    TORCH_CHECK(!elsewhere(argument), name,
+                ": Expected all tensors to be on the same device, but one is on the CPU");
+}
+
+bool waits(const std::string& name, const std::vector<c10::IValue>& arguments) {
+  static const std::set<std::string> waiting{
+      "aten::_local_scalar_dense", "aten::nonzero",  "aten::equal",
+      "aten::masked_select",       "aten::_unique2", "aten::bincount"};
+  static const std::set<std::string> sorting{"aten::index_copy", "aten::index_copy_",
+                                             "aten::_index_put_impl_", "aten::scatter_add",
+                                             "aten::scatter_add_"};
+  if (sorting.contains(name) && at::globalContext().deterministicAlgorithms()) return true;
+  return waiting.contains(name) || (name == "aten::repeat_interleave" && arguments.back().isNone());
+}
+
+/// An argument that is written, as large as the operator made it.
+void take_size(const at::Tensor& written, const at::Tensor& host) {
+  if (written.sizes() == host.sizes()) return;
+  written.resize_(host.sizes());
+  on_host(written).copy_(host);
+}
+
+void compute_on_host(const c10::OperatorHandle& op, c10::Stack* stack) {
+  const Below below;
+  const auto& schema = op.schema();
+  const size_t count = schema.arguments().size();
+  const std::vector<c10::IValue> arguments(stack->end() - static_cast<int64_t>(count),
+                                           stack->end());
+  refuse_other_devices(schema.name(), arguments);
+  if (waits(schema.name(), arguments)) note("wait: " + schema.name());
+  torch::jit::drop(*stack, count);
+  std::vector<c10::IValue> hosts;
+  for (const auto& argument : arguments) hosts.push_back(on_host(argument));
+  stack->insert(stack->end(), hosts.begin(), hosts.end());
+  op.callBoxed(stack);
+
+  std::vector<c10::IValue> results(stack->end() - static_cast<int64_t>(schema.returns().size()),
+                                   stack->end());
+  torch::jit::drop(*stack, results.size());
+  for (size_t i = 0; i < count; ++i)
+    if (const auto* alias = schema.arguments()[i].alias_info();
+        alias != nullptr && alias->isWrite() && arguments[i].isTensor() &&
+        arguments[i].toTensor().is_cuda())
+      take_size(arguments[i].toTensor(), hosts[i].toTensor());
+  for (size_t r = 0; r < results.size(); ++r) {
+    const auto* alias = schema.returns()[r].alias_info();
+    c10::IValue result = alias == nullptr ? on_gpu(results[r]) : c10::IValue();
+    for (size_t i = 0; alias != nullptr && i < count; ++i)
+      if (const auto* of = schema.arguments()[i].alias_info(); of != nullptr && *of == *alias)
+        result = arguments[i];
+    TORCH_CHECK(alias == nullptr || alias->isWrite(), schema.name(),
+                ": the stand-in does not know this view");
+    stack->push_back(std::move(result));
+  }
+}
+
+at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> type,
+                 std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>,
+                 std::optional<at::MemoryFormat> format) {
+  return at::detail::empty_generic(size, c10::GetAllocator(at::kCUDA),
+                                   c10::DispatchKeySet(c10::DispatchKey::CUDA),
+                                   type.value_or(at::kFloat), format);
+}
+
+at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
+                         std::optional<at::ScalarType> type, std::optional<at::Layout>,
+                         std::optional<at::Device>, std::optional<bool>) {
+  return at::detail::empty_strided_generic(size, stride, c10::GetAllocator(at::kCUDA),
+                                           c10::DispatchKeySet(c10::DispatchKey::CUDA),
+                                           type.value_or(at::kFloat));
+}
+
+at::Tensor as_strided(const at::Tensor& self, at::IntArrayRef size, at::IntArrayRef stride,
+                      std::optional<int64_t> offset) {
+  return at::native::as_strided_tensorimpl(self, size, stride, offset);
+}
+
+const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size,
+                          std::optional<at::MemoryFormat>) {
+  auto* tensor = self.unsafeGetTensorImpl();
+  tensor->set_sizes_contiguous(size);
+  const auto bytes = static_cast<size_t>(self.numel()) * self.itemsize();
+  if (bytes > self.storage().nbytes()) {
+    self.storage().set_data_ptr_noswap(c10::GetAllocator(at::kCUDA)->allocate(bytes));
+    self.storage().set_nbytes(bytes);
+  }
+  return self;
+}
+
+at::Tensor& copy_(at::Tensor& self, const at::Tensor& from, bool non_blocking) {
+  const Below below;
+  if (self.is_cuda() != from.is_cuda()) {
+    const auto& host = self.is_cuda() ? from : self;
+    const auto bytes = std::to_string(from.nbytes()) + " bytes";
+    if (!host.is_pinned())
+      note((self.is_cuda() ? "wait: upload of " : "wait: download of ") + bytes + ", not pinned");
+    else if (!non_blocking)
+      note("wait: copy of " + bytes);
+  }
+  on_host(self).copy_(on_host(from));
+  return self;
+}
+
+void record_stream(at::Tensor&, at::Stream) {}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(_, CUDA, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&compute_on_host>());
+}
+
+TORCH_LIBRARY_IMPL(aten, CUDA, library) {
+  library.impl("empty.memory_format", &empty);
+  library.impl("empty_strided", &empty_strided);
+  library.impl("as_strided", &as_strided);
+  library.impl("view", &at::native::view);
+  library.impl("_reshape_alias", &at::native::_reshape_alias);
+  library.impl("unfold", &at::native::unfold);
+  library.impl("resize_", &resize_);
+  library.impl("copy_", &copy_);
+  library.impl("record_stream", &record_stream);
+  for (const char* composite : {"convolution", "convolution_backward"})
+    library.impl(composite, torch::CppFunction::makeFromBoxedFunction<&compute_on_host>());
+}
+
+}  // namespace composer::stand_in
