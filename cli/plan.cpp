@@ -22,7 +22,8 @@ struct Length {
 
 Length length_of(const Recipe& recipe) {
   const auto dataset = recipe.train_dataset->build();
-  const auto options = loader_options(recipe.options, true);
+  auto options = loader_options(recipe.options, true);
+  options.class_names = dataset->class_names();
   Length length;
   length.image = dataset->image_size();
   try {

@@ -1,5 +1,6 @@
 #include "composer/assemble.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "composer/error.h"
 #include "composer/image_fit.h"
 #include "composer/logging/log.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -48,6 +50,7 @@ std::shared_ptr<Loader> open(const Recipe& recipe, const TrainerParts& parts, bo
                       std::to_string(model.num_classes()) + "; set model." + recipe.model->name() +
                       ".num_classes");
     auto options = loader_options(recipe.options, training);
+    options.class_names = dataset->class_names();
     options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();
     auto loader = dataset->open(options);
     const auto channels = std::ssize(loader->normalization().mean);
@@ -65,6 +68,31 @@ std::shared_ptr<Loader> open(const Recipe& recipe, const TrainerParts& parts, bo
       problems.push_back(key + "." + component->name() + ": " + problem);
     throw UserError(problems);
   }
+}
+
+/// Those of `names` that are not among `others`.
+std::vector<std::string> without(std::vector<std::string> names,
+                                 const std::vector<std::string>& others) {
+  std::erase_if(names,
+                [&](const auto& name) { return std::ranges::find(others, name) != others.end(); });
+  return names;
+}
+
+/// Labels are places in the list of classes: UserError where the two sets name other classes.
+void check_same_classes(const Recipe& recipe) {
+  const auto trained = recipe.train_dataset->build()->class_names();
+  const auto evaluated = recipe.val_dataset->build()->class_names();
+  if (trained.empty() || evaluated.empty() || trained == evaluated) return;
+  std::vector<std::string> differences;
+  if (const auto missing = without(trained, evaluated); !missing.empty())
+    differences.push_back("missing: " + first_few(missing));
+  if (const auto extra = without(evaluated, trained); !extra.empty())
+    differences.push_back("not in train_dataset: " + first_few(extra));
+  if (differences.empty()) differences.push_back("in another order");
+  throw UserError("val_dataset." + recipe.val_dataset->name() +
+                  ": its classes are not those of train_dataset (" + joined(differences, "; ") +
+                  "), so that the same label would mean two things; give both the same classes, "
+                  "for folders one datadir with train/ and val/, where val/ may lack some");
 }
 
 /// Gathers what is wrong, so that the user hears of everything at once.
@@ -186,6 +214,8 @@ TrainerParts assemble_training(const Recipe& recipe) {
     });
   if (parts.model && recipe.val_dataset)
     complaints.collect([&] { parts.eval_loader = open(recipe, parts, false); });
+  if (parts.train_loader && parts.eval_loader)
+    complaints.collect([&] { check_same_classes(recipe); });
   complaints.raise();
   parts.optimizer = recipe.optimizer->build();
   parts.schedulers = build_schedulers(recipe);

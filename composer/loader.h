@@ -78,6 +78,7 @@ struct LoaderOptions {
   int64_t world_size = 1;
   std::optional<int64_t> subset_num_batches =
       std::nullopt;  ///< end each epoch after this many batches; more than it has: a warning
+  std::vector<std::string> class_names{};  ///< for messages; may be empty
 };
 
 /// Where images come from. A recipe's train_dataset and val_dataset each name one.

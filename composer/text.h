@@ -17,6 +17,15 @@ inline std::string joined(const std::vector<std::string>& parts,
   return text;
 }
 
+/// The first ten, and how many more there are.
+inline std::string first_few(std::vector<std::string> parts) {
+  constexpr size_t kMost = 10;
+  if (parts.size() <= kMost) return joined(parts);
+  const size_t more = parts.size() - kMost;
+  parts.resize(kMost);
+  return joined(parts) + " and " + std::to_string(more) + " more";
+}
+
 /// ASCII letters only.
 inline std::string lower_case(std::string text) {
   for (char& c : text)

@@ -15,6 +15,7 @@
 #include "composer/logging/log.h"
 #include "data/index_place.h"
 #include "data/pixels/normalize_pixels.h"
+#include "data/rows.h"
 
 namespace composer {
 namespace {
@@ -181,7 +182,7 @@ class ImageLoader final : public Loader {
 OrderOptions order_options(const Source& source, const ImageLoaderOptions& options,
                            const LoaderOptions& common) {
   return {.kind = options.order,
-          .subset = parse_rows(options.rows, source.size(), "rows"),
+          .subset = chosen_rows(source, options.rows, options.training, common),
           .seed = common.seed,
           .window_pages = options.window_pages};
 }

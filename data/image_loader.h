@@ -29,7 +29,8 @@ struct ImageLoaderOptions {
   bool read_ahead = false;            ///< asks for the samples of a batch when it is opened
 };
 
-/// Throws UserError when the source has no samples, or none for a whole batch with drop_last.
+/// The samples are chosen_rows (data/rows.h) of the source. Throws UserError when there are none,
+/// or too few for a whole batch with drop_last.
 std::unique_ptr<Loader> make_image_loader(std::shared_ptr<Source> source,
                                           ImageLoaderOptions options, const LoaderOptions& common);
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "composer/error.h"
+#include "composer/recipe/dataset_keys.h"
 #include "composer/recipe/foreign_words.h"
 #include "composer/recipe/overrides.h"
 #include "composer/text.h"
@@ -117,9 +118,7 @@ class Resolver {
     for (const Override& given : overrides_)
       if (!find_choice(given.key)) override_value(given);
     read_options();
-    for (Choice& choice : choices_)
-      for (Pick& pick : choice.picks)
-        read_fields(pick.params, pick.fields, choice.key + "." + pick.name, problems_);
+    read_components();
     check_presence();
     if (!problems_.empty()) throw UserError(lines(std::move(problems_)));
     take_components();
@@ -232,6 +231,7 @@ class Resolver {
     for (Pick& pick : choice.picks) {
       pick.component = choice.catalog->find(pick.name);
       pick.fields = pick.component->fields();
+      if (choice.key == "val_dataset") set_for_evaluation(pick.fields);
     }
   }
 
@@ -360,6 +360,17 @@ class Resolver {
       all.fields.push_back(std::move(choice));
     }
     read_fields(root_, all, "", problems_);
+  }
+
+  void read_components() {
+    for (Choice& choice : choices_) {
+      const bool datasets = choice.key == "train_dataset" || choice.key == "val_dataset";
+      for (Pick& pick : choice.picks) {
+        const std::string path = choice.key + "." + pick.name;
+        read_fields(pick.params, pick.fields, path, problems_);
+        if (datasets) check_use(choice.key, path, pick.params, pick.fields, problems_);
+      }
+    }
   }
 
   void check_presence() {

@@ -62,9 +62,11 @@ struct DatasetParams {
 
   void fields(auto&& f) {
     f("is_train", is_train,
-      "the training part with its augmentation; false: the part for evaluation");
-    f("drop_last", drop_last, "leave out an incomplete batch at the end of an epoch");
-    f("shuffle", shuffle, "a new order each epoch");
+      "the training part with its augmentation; false, as always under val_dataset: the part for "
+      "evaluation");
+    f("drop_last", drop_last,
+      "leave out an incomplete batch at the end of an epoch; false under val_dataset");
+    f("shuffle", shuffle, "a new order each epoch; false under val_dataset");
     f("order", order,
       "with shuffle: auto is random; quasi_random mixes windows of a .beton file's pages, for "
       "files "

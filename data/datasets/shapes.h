@@ -18,9 +18,11 @@ class ShapesDataset final : public Dataset {
 
     void fields(auto&& f) {
       f("is_train", is_train,
-        "the training part with its augmentation; false: the part for evaluation");
-      f("drop_last", drop_last, "leave out an incomplete batch at the end of an epoch");
-      f("shuffle", shuffle, "a new order each epoch");
+        "the training part with its augmentation; false, as always under val_dataset: the part "
+        "for evaluation");
+      f("drop_last", drop_last,
+        "leave out an incomplete batch at the end of an epoch; false under val_dataset");
+      f("shuffle", shuffle, "a new order each epoch; false under val_dataset");
       f("samples", samples, "images to draw; none = 2000 for training, 500 for evaluation",
         in(1, 1e6));
       f("size", size, "height and width of the images", in(16, 512));

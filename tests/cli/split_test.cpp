@@ -1,0 +1,75 @@
+// What is said when sets do not fit each other.
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "data/datasets/shapes.h"
+#include "data/jpeg/jpeg.h"
+#include "program.h"
+#include "tests/composer/temporary_folder.h"
+
+using namespace composer;
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+
+namespace {
+
+void draw(const fs::path& file, int number) {
+  const auto bytes = encode_jpeg(draw_shape(true, number, 40).view(), 90);
+  fs::create_directories(file.parent_path());
+  std::ofstream(file, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+}
+
+/// Ten photographs in each of the class folders.
+void draw_photos(const fs::path& folder, const std::vector<std::string>& classes) {
+  int number = 0;
+  for (const auto& name : classes)
+    for (int i = 0; i < 10; ++i, ++number)
+      draw(folder / name / (std::to_string(i) + ".jpg"), number);
+}
+
+const std::string recipe = R"(
+model: {resnet_cifar: {model_name: resnet_20, num_classes: 4}}
+train_dataset: {image_folder: {datadir: photos, crop_size: 16}}
+optimizer: {sgd: {lr: 0.05}}
+train_batch_size: 8
+max_duration: 1ep
+dataloader: {num_workers: 1}
+progress_bar: false
+device: cpu
+)";
+
+}  // namespace
+
+TEST_CASE("sets whose classes differ are refused with the names", "[cli]") {
+  const TemporaryFolder folder;
+  draw_photos(folder / "photos", {"cat", "dog", "fox", "owl"});
+  draw_photos(folder / "others", {"cat", "emu", "fox"});
+  folder.write("r.yaml", recipe +
+                             "eval_batch_size: 8\n"
+                             "val_dataset: {image_folder: {datadir: others, crop_size: 16}}\n");
+  const auto refused = run(folder.path(), split("train -f r.yaml"));
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors,
+             Contains("val_dataset.image_folder: its classes are not those of "
+                      "train_dataset (missing: dog, owl; not in train_dataset: emu)"));
+  CHECK_FALSE(fs::exists(folder / "runs"));
+  const auto same = run(folder.path(), split("train -f r.yaml --max_duration 1ba "
+                                             "--val_dataset.image_folder.datadir photos"));
+  INFO(same.errors);
+  CHECK(same.status == 0);
+}
+
+TEST_CASE("rows that leave out whole classes of the training set are told", "[cli]") {
+  const TemporaryFolder folder;
+  draw_photos(folder / "photos", {"cat", "dog", "fox", "owl"});
+  folder.write("r.yaml", recipe);
+  const auto some = run(folder.path(), split("train -f r.yaml --max_duration 1ba --rows 0-19"));
+  CHECK(some.status == 0);
+  CHECK_THAT(some.errors,
+             Contains("rows: training has samples of only 2 of 4 classes; missing: fox, owl"));
+  const auto all =
+      run(folder.path(), split("train -f r.yaml --max_duration 1ba --rows 0-4,10-14,20-24,30-34"));
+  CHECK_THAT(all.errors, !Contains("rows:"));
+}
