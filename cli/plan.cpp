@@ -21,7 +21,7 @@ struct Length {
 };
 
 Length length_of(const Recipe& recipe) {
-  const auto dataset = recipe.train_dataset->build();
+  const auto dataset = build_dataset(recipe, true);
   auto options = loader_options(recipe.options, true);
   options.class_names = dataset->class_names();
   Length length;
@@ -38,15 +38,17 @@ Length length_of(const Recipe& recipe) {
     length.note = " (of the set's published " + std::to_string(*published) +
                   "; the data were not read: " + std::string(missing.what()) + ")";
     const int64_t size = options.batch_size;
-    length.batches = dataset->drop_last() ? *published / size : (*published + size - 1) / size;
-    length.samples = dataset->drop_last() ? length.batches * size : *published;
+    const double evaluated = options.split ? options.split->val : 0;
+    const int64_t samples = *published - std::llround(evaluated * static_cast<double>(*published));
+    length.batches = dataset->drop_last() ? samples / size : (samples + size - 1) / size;
+    length.samples = dataset->drop_last() ? length.batches * size : samples;
     if (options.subset_num_batches && *options.subset_num_batches < length.batches) {
       length.batches = *options.subset_num_batches;
       length.samples = length.batches * size;
     }
     if (length.batches == 0)
       throw UserError("train_batch_size: " + std::to_string(size) + " is more than the " +
-                      std::to_string(*published) + " samples of train_dataset." +
+                      std::to_string(samples) + " samples of train_dataset." +
                       recipe.train_dataset->name());
     return length;
   }

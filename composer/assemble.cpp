@@ -40,10 +40,11 @@ std::optional<int64_t> channels_of(const Model& model) {
 
 std::shared_ptr<Loader> open(const Recipe& recipe, const TrainerParts& parts, bool training) {
   Model& model = *parts.model;
-  const std::string key = training ? "train_dataset" : "val_dataset";
+  const bool train_key = training || recipe.options.split.val > 0;
+  const std::string key = train_key ? "train_dataset" : "val_dataset";
   const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
   try {
-    const auto dataset = component->build();
+    const auto dataset = build_dataset(recipe, training);
     const auto classes = dataset->num_classes();
     if (classes && *classes > model.num_classes())
       throw UserError("the data have " + std::to_string(*classes) + " classes, the model " +
@@ -155,6 +156,13 @@ std::shared_ptr<Model> build_model(const Recipe& recipe) {
   return recipe.model->build();
 }
 
+std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training) {
+  auto dataset = (training ? recipe.train_dataset : recipe.val_dataset)->build();
+  if (recipe.options.split.val > 0 && !dataset->can_split())
+    throw UserError("split: this set cannot be split; leave split out and give a val_dataset");
+  return dataset;
+}
+
 LoaderOptions loader_options(const TrainerOptions& options, bool training) {
   LoaderOptions loader;
   loader.batch_size = training ? options.train_batch_size
@@ -169,6 +177,10 @@ LoaderOptions loader_options(const TrainerOptions& options, bool training) {
   loader.index_dir = options.dataloader.index_dir;
   const auto subset = training ? options.train_subset_num_batches : options.eval_subset_num_batches;
   if (subset > 0) loader.subset_num_batches = subset;
+  if (options.split.val > 0)
+    loader.split = Split{.val = options.split.val,
+                         .seed = static_cast<uint64_t>(options.split.seed),
+                         .evaluation = !training};
   return loader;
 }
 
@@ -212,7 +224,8 @@ TrainerParts assemble_training(const Recipe& recipe) {
       parts.train_loader = open(recipe, parts, true);
       parts.class_names = recipe.train_dataset->build()->class_names();
     });
-  if (parts.model && recipe.val_dataset)
+  const bool one_set_failed = options.split.val > 0 && !parts.train_loader;
+  if (parts.model && recipe.val_dataset && !one_set_failed)
     complaints.collect([&] { parts.eval_loader = open(recipe, parts, false); });
   if (parts.train_loader && parts.eval_loader)
     complaints.collect([&] { check_same_classes(recipe); });

@@ -9,7 +9,12 @@ namespace composer {
 /// The recipe's model with its initial weights, a function of the seed.
 std::shared_ptr<Model> build_model(const Recipe& recipe);
 
-/// Batch size, seed and threads of a loader, and what bad samples do. Not pinned.
+/// The set of train_dataset or val_dataset, not yet opened. UserError when it is to be split and
+/// cannot be.
+std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training);
+
+/// Batch size, seed and threads of a loader, its side of a split, and what bad samples do. Not
+/// pinned.
 LoaderOptions loader_options(const TrainerOptions& options, bool training);
 
 /// UserError when `path` is neither empty nor something that weights can be loaded from.

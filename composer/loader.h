@@ -63,6 +63,14 @@ enum class OnBadSample {
 inline const std::map<std::string, OnBadSample> on_bad_sample_words{
     {"error", OnBadSample::error}, {"skip", OnBadSample::skip}, {"replace", OnBadSample::replace}};
 
+/// One side of a set that is made two, class by class. The sides share no sample, whatever the
+/// batches and threads.
+struct Split {
+  double val = 0;  ///< share that is evaluated on, above 0 and below 1
+  uint64_t seed = 1;
+  bool evaluation = false;  ///< the side: what is evaluated on, else what is trained on
+};
+
 struct LoaderOptions {
   int64_t batch_size = 1;
   uint64_t seed = 0;
@@ -78,7 +86,8 @@ struct LoaderOptions {
   int64_t world_size = 1;
   std::optional<int64_t> subset_num_batches =
       std::nullopt;  ///< end each epoch after this many batches; more than it has: a warning
-  std::vector<std::string> class_names{};  ///< for messages; may be empty
+  std::optional<Split> split = std::nullopt;  ///< of the data's training part; none = all samples
+  std::vector<std::string> class_names{};     ///< for messages; may be empty
 };
 
 /// Where images come from. A recipe's train_dataset and val_dataset each name one.
@@ -95,6 +104,10 @@ class Dataset {
   /// UserError naming files that are missing or of the wrong kind.
   virtual std::unique_ptr<Loader> open_files(std::vector<std::string> files,
                                              const LoaderOptions& options) const = 0;
+
+  /// Whether open() keeps to LoaderOptions::split: the sides have this set's transforms for
+  /// training and for evaluation. A recipe that splits another set is refused.
+  virtual bool can_split() const { return false; }
 
   /// Samples an epoch and how they fall into batches, without looking for data: the published size
   /// of the set. Nothing for a set whose size only its data tell.

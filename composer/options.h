@@ -59,6 +59,23 @@ struct DataloaderOptions {
   }
 };
 
+/// What is evaluated on, where the data come as one set.
+struct SplitOptions {
+  double val = 0;
+  int64_t seed = 1;
+
+  void fields(auto&& f) {
+    f("val", val,
+      "share of each class of train_dataset that is evaluated on and not trained on, in place of a "
+      "val_dataset; 0 = none",
+      in(0, 0.9));
+    f("seed", seed, "other samples for each number", in(0, 4294967295.0));
+  }
+  bool operator==(const SplitOptions& other) const {
+    return val == other.val && (val == 0 || seed == other.seed);
+  }
+};
+
 struct TrainerOptions {
   int64_t train_batch_size = 0;
   std::optional<int64_t> eval_batch_size;
@@ -73,6 +90,7 @@ struct TrainerOptions {
   double scale_schedule_ratio = 1;
   int64_t train_subset_num_batches = -1;
   int64_t eval_subset_num_batches = -1;
+  SplitOptions split;
   DataloaderOptions dataloader;
   std::string run_name;  ///< empty: one is made up
   std::string run_dir = "runs";
@@ -114,6 +132,7 @@ struct TrainerOptions {
       "ends each epoch after this many batches; -1 = all", at_least(1).or_exactly(-1));
     f("eval_subset_num_batches", eval_subset_num_batches,
       "ends each evaluation after this many batches; -1 = all", at_least(1).or_exactly(-1));
+    f("split", split, "train_dataset as two sets, one to train and one to evaluate on");
     f("dataloader", dataloader, "threads and buffers of both data loaders");
     f("run_name", run_name, "name of the run's folder; a new one is made up if there is none");
     f("run_dir", run_dir,

@@ -4,12 +4,27 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/network/outline.h"
+#include "composer/recipe/recipe.h"
 #include "composer/recipe/recipe_changes.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
 #include "composer/trainer.h"
 
 namespace composer {
+namespace {
+
+std::string text_of(SplitOptions split) { return one_line(write_fields(collect(split))); }
+
+/// What is wrong where the data are not split as they were for the checkpoint; empty if nothing.
+std::string split_problem(const Checkpoint& checkpoint, const SplitOptions& split) {
+  if (checkpoint.recipe.empty()) return "";
+  const auto before = split_of(checkpoint.recipe);
+  if (before == split) return "";
+  return "split: the checkpoint's was " + text_of(before) + ", the recipe's is " + text_of(split) +
+         ": what it was trained on would be evaluated on";
+}
+
+}  // namespace
 
 void Trainer::restore() {
   namespace fs = std::filesystem;
@@ -36,6 +51,9 @@ void Trainer::restore() {
   auto checkpoint = load_checkpoint(path);
   assign_weights(*state_.model, checkpoint.model, path.string());
   if (everything) return resume(path, std::move(checkpoint));
+  if (options_.split.val > 0 && evaluator_.has_data())
+    if (const auto problem = split_problem(checkpoint, options_.split); !problem.empty())
+      log::warn(path.string() + ": " + problem);
   state_.time = checkpoint.time;
   state_.schedule.batches_per_epoch = checkpoint.batches_per_epoch;
   state_.schedule.samples_per_epoch = checkpoint.samples_per_epoch;
@@ -65,6 +83,9 @@ void Trainer::check_network(const std::filesystem::path& path, bool everything) 
 
 /// Takes up the run where the checkpoint left it; the weights are in the model already.
 void Trainer::resume(const std::filesystem::path& path, Checkpoint checkpoint) {
+  if (const auto problem = split_problem(checkpoint, options_.split); !problem.empty())
+    throw UserError(path.string() + ": " + problem +
+                    "; give the checkpoint's split, or load_weights_only true");
   const auto device = c10::DeviceTypeName(state_.device.type(), /*lower_case=*/true);
   if (!checkpoint.device.empty() && checkpoint.device != device)
     checkpoint.differences.push_back("was written on device " + checkpoint.device + ", this is " +

@@ -1,7 +1,12 @@
 #include "data/rows.h"
 
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
 #include <set>
 
+#include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/text.h"
 #include "data/order.h"
@@ -29,12 +34,69 @@ void warn_of_classes_left_out(const Source& source, const std::vector<int64_t>& 
             " (the samples of a folder come class by class)");
 }
 
+using Classes = std::map<int64_t, std::vector<int64_t>>;
+
+/// The samples of each class, each once.
+Classes by_class(const Source& source, const std::vector<int64_t>& rows) {
+  Classes classes;
+  std::vector<bool> seen(static_cast<size_t>(source.size()));
+  for (const int64_t row : rows) {
+    if (seen[static_cast<size_t>(row)]) continue;
+    seen[static_cast<size_t>(row)] = true;
+    classes[source.label(row)].push_back(row);
+  }
+  return classes;
+}
+
+/// Whether each sample of the source is evaluated on.
+std::vector<bool> evaluated_samples(const Classes& classes, int64_t size, const Split& split) {
+  std::vector<bool> evaluated(static_cast<size_t>(size));
+  for (const auto& [label, samples] : classes) {
+    const auto count = static_cast<int64_t>(samples.size());
+    if (count == 1) continue;
+    const Permutation shuffled(count, split.seed, "data.split", 0, static_cast<uint64_t>(label));
+    const auto share = std::llround(split.val * static_cast<double>(count));
+    for (int64_t i = 0; i < std::clamp<int64_t>(share, 1, count - 1); ++i)
+      evaluated[static_cast<size_t>(samples[static_cast<size_t>(shuffled(i))])] = true;
+  }
+  return evaluated;
+}
+
+void tell_of_split(const Classes& classes, const std::vector<bool>& evaluated,
+                   const LoaderOptions& options) {
+  size_t samples = 0;
+  std::vector<std::string> single;
+  for (const auto& [label, members] : classes) {
+    samples += members.size();
+    if (members.size() == 1) single.push_back(class_text(label, options.class_names));
+  }
+  const auto count = static_cast<size_t>(std::ranges::count(evaluated, true));
+  log::info("split: " + std::to_string(samples - count) + " samples to train on, " +
+            std::to_string(count) + " to evaluate on");
+  if (!single.empty())
+    log::info("split: classes with one sample, which is trained on: " + first_few(single));
+}
+
 }  // namespace
 
 std::vector<int64_t> chosen_rows(const Source& source, const std::string& text, bool training,
                                  const LoaderOptions& options) {
-  const auto rows = parse_rows(text, source.size(), "rows");
+  auto rows = parse_rows(text, source.size(), "rows");
   if (training && !rows.empty()) warn_of_classes_left_out(source, rows, options.class_names);
+  if (!options.split) return rows;
+  if (rows.empty()) {
+    rows.resize(static_cast<size_t>(source.size()));
+    std::iota(rows.begin(), rows.end(), 0);
+  }
+  const auto classes = by_class(source, rows);
+  const auto evaluated = evaluated_samples(classes, source.size(), *options.split);
+  if (training) tell_of_split(classes, evaluated, options);
+  std::erase_if(rows, [&](int64_t row) {
+    return evaluated[static_cast<size_t>(row)] != options.split->evaluation;
+  });
+  if (rows.empty())
+    throw UserError("split: no class has two samples, so that none is left to " +
+                    std::string(options.split->evaluation ? "evaluate" : "train") + " on");
   return rows;
 }
 

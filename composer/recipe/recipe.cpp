@@ -9,6 +9,7 @@
 
 #include "composer/error.h"
 #include "composer/recipe/dataset_keys.h"
+#include "composer/recipe/dump.h"
 #include "composer/recipe/foreign_words.h"
 #include "composer/recipe/overrides.h"
 #include "composer/text.h"
@@ -49,47 +50,6 @@ std::vector<Choice> make_choices(const Registry& known) {
   return choices;
 }
 
-/// f(key, the chosen component or components) for every choice of the recipe.
-template <class SomeRecipe, class F>
-void for_each_choice(SomeRecipe& recipe, F f) {
-  f("model", recipe.model);
-  f("train_dataset", recipe.train_dataset);
-  f("val_dataset", recipe.val_dataset);
-  f("optimizer", recipe.optimizer);
-  f("schedulers", recipe.schedulers);
-  f("algorithms", recipe.algorithms);
-  f("callbacks", recipe.callbacks);
-  f("loggers", recipe.loggers);
-}
-
-template <class Base>
-void dump(Value& root, const char* key, const std::shared_ptr<ComponentOf<Base>>& component) {
-  if (!component) return;
-  Value map = Value::map();
-  map.set(component->name(), write_fields(component->fields()));
-  root.set(key, std::move(map));
-}
-
-template <class Base>
-void dump(Value& root, const char* key,
-          const std::vector<std::shared_ptr<ComponentOf<Base>>>& components) {
-  Value map = components.empty() ? Value::list() : Value::map();
-  for (const auto& component : components)
-    map.set(component->name(), write_fields(component->fields()));
-  root.set(key, std::move(map));
-}
-
-/// The recipe with every key.
-Value tree(const Recipe& recipe) {
-  Value root = Value::map();
-  for_each_choice(recipe, [&](const char* key, const auto& chosen) { dump(root, key, chosen); });
-  TrainerOptions options = recipe.options;
-  Value written = write_fields(collect(options));
-  for (auto& [key, origin, value] : written.entries)
-    if (key != "run_name" || !options.run_name.empty()) root.set(key, std::move(value));
-  return root;
-}
-
 /// Resolves one recipe: reads which components are chosen, applies overrides, then reads all
 /// parameters.
 class Resolver {
@@ -120,8 +80,10 @@ class Resolver {
     read_options();
     read_components();
     check_presence();
+    check_split();
     if (!problems_.empty()) throw UserError(lines(std::move(problems_)));
     take_components();
+    if (recipe_.options.split.val > 0) split_train_dataset();
     check_compatibility();
     return std::move(recipe_);
   }
@@ -383,6 +345,24 @@ class Resolver {
               "missing required key: val_dataset needs it");
   }
 
+  void check_split() {
+    const Choice& val_dataset = *find_choice("val_dataset");
+    if (recipe_.options.split.val > 0 && !val_dataset.picks.empty())
+      problem(val_dataset.picks[0].params.origin, "val_dataset",
+              "must be left out (--val_dataset none) with split, which evaluates on a part of "
+              "train_dataset");
+  }
+
+  /// Makes val_dataset the set of train_dataset with the same parameters, for evaluation.
+  void split_train_dataset() {
+    auto component = find_choice("train_dataset")->catalog->find(recipe_.train_dataset->name());
+    FieldSet fields = component->fields();
+    fields.check = nullptr;  // it may want training's shuffle
+    read_fields(write_fields(recipe_.train_dataset->fields()), fields, "train_dataset", problems_);
+    set_for_evaluation(fields);
+    recipe_.val_dataset = std::static_pointer_cast<ComponentOf<Dataset>>(std::move(component));
+  }
+
   void take_components() {
     for_each_choice(recipe_, [this](const char* key, auto& chosen) { take(key, chosen); });
   }
@@ -426,7 +406,5 @@ Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides
                const Registry& known) {
   return Resolver(file, overrides, known).resolve();
 }
-
-std::string dump(const Recipe& recipe) { return to_yaml(tree(recipe)); }
 
 }  // namespace composer

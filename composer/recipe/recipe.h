@@ -16,7 +16,8 @@ struct Recipe {
   TrainerOptions options;
   std::shared_ptr<ComponentOf<Model>> model;
   std::shared_ptr<ComponentOf<Dataset>> train_dataset;
-  std::shared_ptr<ComponentOf<Dataset>> val_dataset;  ///< null: no evaluation
+  /// Null: no evaluation. With a split: the set of train_dataset, for evaluation.
+  std::shared_ptr<ComponentOf<Dataset>> val_dataset;
   std::shared_ptr<ComponentOf<Optimizer>> optimizer;
   std::vector<std::shared_ptr<ComponentOf<Scheduler>>> schedulers;
   std::vector<std::shared_ptr<ComponentOf<Algorithm>>> algorithms;
@@ -42,6 +43,9 @@ Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides
 
 /// The recipe as YAML that resolves to the same. Every key is there but an empty run_name.
 std::string dump(const Recipe& recipe);
+
+/// The split of a recipe that was dumped; none for an older one.
+SplitOptions split_of(const std::string& dumped);
 
 /// `text` is a path, or the name of a recipe that is part of the program: resnet50,
 /// models/resnet50.yaml, composer/yamls/models/resnet50.yaml. A file comes before such a name only

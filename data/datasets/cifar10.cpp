@@ -102,12 +102,14 @@ std::shared_ptr<Source> open_cifar10(const std::string& datadir, bool is_train) 
 
 std::unique_ptr<Loader> Cifar10Dataset::open(const LoaderOptions& options) const {
   warn_of_download(params_.download);
-  const SyntheticSpec noise{
-      .size = kSize, .channels = 3, .num_classes = 10, .samples = *published_samples()};
+  const auto part = with_part_to_open(params_, options);
+  const SyntheticSpec noise{.size = kSize,
+                            .channels = 3,
+                            .num_classes = 10,
+                            .samples = *Cifar10Dataset(part).published_samples()};
   const auto source = open_published(
-      params_.ffcv, params_, noise, [&] { return open_cifar10(params_.datadir, params_.is_train); },
-      options);
-  warn_of_transforms(params_.is_train, params_.transforms != PaddedTransformParams{});
+      part.ffcv, part, noise, [&] { return open_cifar10(part.datadir, part.is_train); }, options);
+  warn_of_transforms(part.is_train, params_.transforms != PaddedTransformParams{});
   return open_loader(source, padded_transform(params_.transforms, kSize, params_.is_train),
                      params_.transforms, normalization(), params_, options);
 }

@@ -32,6 +32,7 @@ class Cifar10Dataset final : public Dataset {
   std::optional<int64_t> published_samples() const override {
     return params_.is_train ? 50000 : 10000;
   }
+  bool can_split() const override { return true; }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {32, 32}; }
   std::optional<int64_t> num_classes() const override {

@@ -199,11 +199,13 @@ std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files, 
     source = open_image_files(files, channels);
   }
   set_pixels(transform, options, false);
+  LoaderOptions whole = options;
+  whole.split.reset();
   return make_image_loader(std::move(source),
                            {.transform = std::move(transform),
                             .augmentations = {},
                             .normalization = std::move(normalization)},
-                           options);
+                           whole);
 }
 
 Transform fitted(ImageSize size) {

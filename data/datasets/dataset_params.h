@@ -131,6 +131,14 @@ struct StandInParams {
   }
 };
 
+/// With the training part as the data to open, which a split divides; the transforms still follow
+/// from `params` itself.
+template <class Params>
+Params with_part_to_open(Params params, const LoaderOptions& options) {
+  params.is_train = params.is_train || options.split;
+  return params;
+}
+
 /// `download` is known to Composer's recipes.
 void warn_of_download(bool download);
 
@@ -155,7 +163,8 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform tr
                                     const TransformParams& transforms, Normalization normalization,
                                     const DatasetParams& params, const LoaderOptions& options);
 
-/// Image files in the given order, or the samples of one .beton file. transform: for evaluation.
+/// Image files in the given order, or the samples of one .beton file, whatever options.split says.
+/// transform: for evaluation.
 std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files, int64_t channels,
                                          Transform transform, Normalization normalization,
                                          const LoaderOptions& options);

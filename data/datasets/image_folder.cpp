@@ -167,24 +167,28 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params, OnBadSamp
   return source;
 }
 
-Transform folder_transform(const FolderParams& params, bool is_train) {
+Transform folder_transform(const FolderParams& params, bool is_train,
+                           const LoaderOptions& options) {
+  const bool only_training_keys = !is_train && options.split;
   return {.kind = is_train ? Transform::Kind::random_resized_crop : Transform::Kind::center_crop,
-          .resize_size = params.resize_size,
+          .resize_size = only_training_keys && params.resize_size < 0 ? params.crop_size * 256 / 224
+                                                                      : params.resize_size,
           .size = {params.crop_size, params.crop_size}};
 }
 
 std::unique_ptr<Loader> ImageFolderDataset::open(const LoaderOptions& options) const {
-  const auto original = [&] { return open_class_folders(params_, options.on_bad_sample); };
+  const auto part = with_part_to_open(params_, options);
+  const auto original = [&] { return open_class_folders(part, options.on_bad_sample); };
   const auto source = params_.ffcv.use_ffcv ? params_.ffcv.open(3, original, options) : original();
-  warn_of_transforms(params_.is_train, params_.transforms != TransformParams{});
-  return open_loader(source, folder_transform(params_, params_.is_train), params_.transforms,
-                     imagenet_normalization(), params_, options);
+  warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
+  return open_loader(source, folder_transform(params_, params_.is_train, options),
+                     params_.transforms, imagenet_normalization(), params_, options);
 }
 
 std::unique_ptr<Loader> ImageFolderDataset::open_files(std::vector<std::string> files,
                                                        const LoaderOptions& options) const {
-  return open_file_loader(files, 3, folder_transform(params_, false), imagenet_normalization(),
-                          options);
+  return open_file_loader(files, 3, folder_transform(params_, false, options),
+                          imagenet_normalization(), options);
 }
 
 }  // namespace composer

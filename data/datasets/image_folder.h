@@ -44,8 +44,9 @@ std::optional<int64_t> folder_class_count(const std::string& datadir);
 /// How many classes the .beton file or the folders have; nothing when there are none.
 std::optional<int64_t> class_count(const FolderParams& params);
 
-/// Training: a random resized crop and flip. Evaluation: the middle.
-Transform folder_transform(const FolderParams& params, bool is_train);
+/// Training: a random resized crop and flip. Evaluation: the middle; with a split, whose keys are
+/// those of training, images without resize_size are first resized to 8/7 of the crop.
+Transform folder_transform(const FolderParams& params, bool is_train, const LoaderOptions& options);
 
 class ImageFolderDataset final : public Dataset {
  public:
@@ -56,6 +57,7 @@ class ImageFolderDataset final : public Dataset {
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
   std::unique_ptr<Loader> open_files(std::vector<std::string> files,
                                      const LoaderOptions& options) const override;
+  bool can_split() const override { return true; }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
   std::optional<int64_t> num_classes() const override { return class_count(params_); }

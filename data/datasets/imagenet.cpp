@@ -7,24 +7,26 @@ namespace composer {
 constexpr int64_t kSyntheticClasses = 1000;
 
 std::unique_ptr<Loader> ImagenetDataset::open(const LoaderOptions& options) const {
+  const auto part = with_part_to_open(params_, options);
   const SyntheticSpec noise{.size = image_size(),
                             .channels = 3,
                             .num_classes = kSyntheticClasses,
-                            .samples = *published_samples()};
+                            .samples = *ImagenetDataset(part).published_samples()};
   const auto source = open_published(
-      params_.ffcv, params_, noise,
-      [&] { return open_class_folders(params_, options.on_bad_sample); }, options);
-  warn_of_transforms(params_.is_train, params_.transforms != TransformParams{});
-  const Transform transform = params_.use_synthetic ? Transform{.size = image_size()}
-                                                    : folder_transform(params_, params_.is_train);
+      part.ffcv, part, noise, [&] { return open_class_folders(part, options.on_bad_sample); },
+      options);
+  warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
+  const Transform transform = params_.use_synthetic
+                                  ? Transform{.size = image_size()}
+                                  : folder_transform(params_, params_.is_train, options);
   return open_loader(source, transform, params_.transforms, imagenet_normalization(), params_,
                      options);
 }
 
 std::unique_ptr<Loader> ImagenetDataset::open_files(std::vector<std::string> files,
                                                     const LoaderOptions& options) const {
-  return open_file_loader(files, 3, folder_transform(params_, false), imagenet_normalization(),
-                          options);
+  return open_file_loader(files, 3, folder_transform(params_, false, options),
+                          imagenet_normalization(), options);
 }
 
 std::optional<int64_t> ImagenetDataset::num_classes() const {

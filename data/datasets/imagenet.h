@@ -25,6 +25,7 @@ class ImagenetDataset final : public Dataset {
   std::optional<int64_t> published_samples() const override {
     return params_.is_train ? 1281167 : 50000;
   }
+  bool can_split() const override { return true; }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
   std::optional<int64_t> num_classes() const override;

@@ -125,11 +125,13 @@ std::shared_ptr<Source> open_mnist(const std::string& datadir, bool is_train) {
 
 std::unique_ptr<Loader> MnistDataset::open(const LoaderOptions& options) const {
   warn_of_download(params_.download);
-  const SyntheticSpec noise{
-      .size = kSize, .channels = 1, .num_classes = 10, .samples = *published_samples()};
+  const auto part = with_part_to_open(params_, options);
+  const SyntheticSpec noise{.size = kSize,
+                            .channels = 1,
+                            .num_classes = 10,
+                            .samples = *MnistDataset(part).published_samples()};
   const auto source = open_published(
-      params_.ffcv, params_, noise, [&] { return open_mnist(params_.datadir, params_.is_train); },
-      options);
+      part.ffcv, part, noise, [&] { return open_mnist(part.datadir, part.is_train); }, options);
   return open_loader(source, {.size = kSize}, {}, {{0}, {255}}, params_, options);
 }
 

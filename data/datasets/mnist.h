@@ -30,6 +30,7 @@ class MnistDataset final : public Dataset {
   std::optional<int64_t> published_samples() const override {
     return params_.is_train ? 60000 : 10000;
   }
+  bool can_split() const override { return true; }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {28, 28}; }
   std::optional<int64_t> num_classes() const override {

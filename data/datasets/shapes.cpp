@@ -174,7 +174,7 @@ Image draw_shape(bool is_train, int64_t index, int64_t size) {
 std::unique_ptr<Loader> ShapesDataset::open(const LoaderOptions& options) const {
   const auto kind = params_.is_train ? Transform::Kind::pad_and_crop : Transform::Kind::whole;
   return make_image_loader(
-      std::make_shared<BetonSource>(drawn_file(params_), 3),
+      std::make_shared<BetonSource>(drawn_file(with_part_to_open(params_, options)), 3),
       {.transform = {.kind = kind, .size = image_size(), .padding = params_.size / 8},
        .augmentations = {},
        .normalization = normalization(),

@@ -41,6 +41,7 @@ class ShapesDataset final : public Dataset {
   std::optional<int64_t> published_samples() const override {
     return params_.samples.value_or(params_.is_train ? 2000 : 500);
   }
+  bool can_split() const override { return true; }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.size, params_.size}; }
   std::optional<int64_t> num_classes() const override { return 10; }

@@ -50,6 +50,7 @@ class SyntheticDataset final : public Dataset {
   std::unique_ptr<Loader> open_files(std::vector<std::string> files,
                                      const LoaderOptions& options) const override;
   std::optional<int64_t> published_samples() const override { return params_.samples; }
+  bool can_split() const override { return true; }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.height, params_.width}; }
   std::optional<int64_t> num_classes() const override { return params_.num_classes; }

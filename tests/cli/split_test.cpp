@@ -1,6 +1,7 @@
-// What is said when sets do not fit each other.
+// One folder of photographs as two sets, and what is said when sets do not fit each other.
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "data/datasets/shapes.h"
 #include "data/jpeg/jpeg.h"
@@ -40,7 +41,48 @@ progress_bar: false
 device: cpu
 )";
 
+nlohmann::json json_of(const fs::path& file) {
+  std::ifstream in(file);
+  return nlohmann::json::parse(in);
+}
+
 }  // namespace
+
+TEST_CASE("training on a split folder evaluates on what it left out, and eval does too", "[cli]") {
+  const TemporaryFolder folder;
+  draw_photos(folder / "photos", {"cat", "dog", "fox"});
+  draw(folder / "photos" / "owl" / "0.jpg", 99);
+  folder.write("r.yaml", recipe);
+  const auto trained = run(folder.path(), split("train -f r.yaml --run_name a --split.val 0.2"));
+  INFO(trained.errors);
+  REQUIRE(trained.status == 0);
+  CHECK_THAT(trained.errors, Contains("split: 25 samples to train on, 6 to evaluate on") &&
+                                 Contains("classes with one sample, which is trained on: owl"));
+  const auto metrics = json_of(folder / "runs" / "a" / "summary.json").at("metrics");
+
+  const auto evaluated = run(
+      folder.path(), split("eval -f runs/a/hparams.yaml --load_path runs/a/checkpoints/latest"));
+  INFO(evaluated.errors);
+  REQUIRE(evaluated.status == 0);
+  CHECK(nlohmann::json::parse(evaluated.output).at("metrics/eval/CrossEntropy") ==
+        metrics.at("metrics/eval/CrossEntropy"));
+
+  const auto dumped = run(folder.path(), split("train -f runs/a/hparams.yaml --dump"));
+  CHECK_THAT(dumped.output,
+             Contains("split:\n  val: 0.2\n  seed: 1\n") && !Contains("val_dataset"));
+  const auto planned = run(folder.path(), split("train -f r.yaml --plan --split.val 0.2"));
+  CHECK_THAT(planned.output, Contains("image_folder, 24 samples an epoch"));
+  const auto predicted = run(folder.path(), split("predict -f r.yaml --split.val 0.2 --source "
+                                                  "photos --load_path runs/a/checkpoints/latest"));
+  INFO(predicted.errors);
+  CHECK(std::ranges::count(predicted.output, '\n') == 31);
+
+  const auto other =
+      run(folder.path(), split("train -f r.yaml --run_name a --split.val 0.2 "
+                               "--split.seed 2 --autoresume true --max_duration 2ep"));
+  CHECK(other.status == 2);
+  CHECK_THAT(other.errors, Contains("split: the checkpoint's was {val: 0.2, seed: 1}"));
+}
 
 TEST_CASE("sets whose classes differ are refused with the names", "[cli]") {
   const TemporaryFolder folder;

@@ -1,12 +1,16 @@
-// What a recipe makes of the keys that sets share: what a set is for.
+// What a recipe makes of the keys that sets share: what a set is for, splits.
 #include "composer/recipe/dataset_keys.h"
 
 #include <catch2/catch.hpp>
 
+#include "composer/recipe/dump.h"
 #include "tests/composer/fake_components.h"
+#include "tests/composer/temporary_folder.h"
+#include "tests/composer/tiny_run.h"
 
 using namespace composer;
 using namespace composer::test;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -91,4 +95,58 @@ TEST_CASE("a set that is told to be the other one is refused where that stands")
   CHECK(refusals(recipe("", "{}"), {"--val_dataset.photos.is_train"}) ==
         Lines{"--val_dataset.photos.is_train: must be false: what stands under val_dataset is "
               "evaluated on; leave the key out"});
+}
+
+TEST_CASE("a split gives val_dataset the training set's parameters, for evaluation") {
+  const auto one = recipe("datadir: /d, order: class_balanced", "", "split: {val: 0.25}\n");
+  const auto made = read(one);
+  CHECK(made.options.split.val == 0.25);
+  CHECK(made.options.split.seed == 1);
+  CHECK(uses(made.train_dataset) == "true true true");
+  REQUIRE(made.val_dataset);
+  CHECK(made.val_dataset->name() == "photos");
+  CHECK(uses(made.val_dataset) == "false false false");
+  CHECK(value(made.val_dataset, "datadir") == "/d");
+
+  const auto dumped = dump(made);
+  CHECK_THAT(dumped, !Contains("val_dataset"));
+  CHECK(dump(read(dumped)) == dumped);
+  CHECK(split_of(dumped) == made.options.split);
+  CHECK(split_of(dump(read(recipe("", "")))).val == 0);
+
+  CHECK(read(recipe("", "{}"), {"--val_dataset", "none", "--split.val", "0.1"}).val_dataset);
+  CHECK_FALSE(read(recipe("", "")).val_dataset);
+}
+
+TEST_CASE("a split beside a val_dataset, or of everything, is refused") {
+  CHECK(refusals(recipe("", "{}", "split: {val: 0.1}\n")) ==
+        Lines{"r.yaml:5:3: val_dataset: must be left out (--val_dataset none) with split, which "
+              "evaluates on a part of train_dataset"});
+  CHECK(refusals(recipe("", ""), {"--split.val", "1"}).size() == 1);
+  CHECK(refusals(recipe("", "{}", "split: {val: 0}\n")).empty());
+}
+
+TEST_CASE("a run is not resumed with another split of its data") {
+  const TemporaryFolder folder;
+  const auto parts = [&](const std::string& split) {
+    auto parts = tiny_parts();
+    parts.options.run_dir = folder.path().string();
+    parts.options.run_name = "run";
+    const auto split_recipe = read(recipe("", "", "split: {" + split + "}\n"));
+    parts.recipe = dump(split_recipe);
+    parts.options.split = split_recipe.options.split;
+    return parts;
+  };
+  Trainer(parts("val: 0.1")).fit();
+  const auto resume = [&](const std::string& split) {
+    auto more = parts(split);
+    more.options.autoresume = true;
+    more.options.max_duration = {3, TimeUnit::epoch};
+    Trainer(std::move(more)).fit();
+  };
+  CHECK_THROWS_WITH(resume("val: 0.1, seed: 2"), Contains("split: the checkpoint's was") &&
+                                                     Contains("seed: 2") &&
+                                                     Contains("load_weights_only"));
+  CHECK_THROWS_AS(resume("val: 0"), UserError);
+  CHECK_NOTHROW(resume("val: 0.1"));
 }

@@ -1,0 +1,51 @@
+#include "composer/recipe/dump.h"
+
+#include <string_view>
+
+namespace composer {
+namespace {
+
+template <class Base>
+void dump(Value& root, const char* key, const std::shared_ptr<ComponentOf<Base>>& component) {
+  if (!component) return;
+  Value map = Value::map();
+  map.set(component->name(), write_fields(component->fields()));
+  root.set(key, std::move(map));
+}
+
+template <class Base>
+void dump(Value& root, const char* key,
+          const std::vector<std::shared_ptr<ComponentOf<Base>>>& components) {
+  Value map = components.empty() ? Value::list() : Value::map();
+  for (const auto& component : components)
+    map.set(component->name(), write_fields(component->fields()));
+  root.set(key, std::move(map));
+}
+
+}  // namespace
+
+Value tree(const Recipe& recipe) {
+  Value root = Value::map();
+  const bool split = recipe.options.split.val > 0;
+  for_each_choice(recipe, [&](std::string_view key, const auto& chosen) {
+    if (!split || key != "val_dataset") dump(root, key.data(), chosen);
+  });
+  TrainerOptions options = recipe.options;
+  Value written = write_fields(collect(options));
+  for (auto& [key, origin, value] : written.entries)
+    if (key != "run_name" || !options.run_name.empty()) root.set(key, std::move(value));
+  return root;
+}
+
+std::string dump(const Recipe& recipe) { return to_yaml(tree(recipe)); }
+
+SplitOptions split_of(const std::string& dumped) {
+  Problems problems;
+  SplitOptions split;
+  const auto root = parse_yaml(dumped, "", problems);
+  if (const Value* value = root ? root->find("split") : nullptr)
+    read_fields(*value, collect(split), "split", problems);
+  return split;
+}
+
+}  // namespace composer
