@@ -191,7 +191,7 @@ TrainerParts assemble_model(const Recipe& recipe) {
   parts.model = build_model(recipe);
   parts.algorithms = build_members(recipe.algorithms);
   parts.callbacks = build_members(recipe.callbacks);
-  parts.recipe = dump(recipe);
+  parts.recipe = dump_with_absolute_paths(recipe);
   return parts;
 }
 

@@ -1,5 +1,5 @@
 // Keys that mean the same wherever a set has them: is_train, shuffle and drop_last follow from what
-// the set is for.
+// the set is for; datadir and ffcv_dir are folders of data.
 #pragma once
 
 #include <string>
@@ -15,5 +15,12 @@ void set_for_evaluation(const FieldSet& fields);
 /// to be the other. path: of the set; params: as written; fields: as read.
 void check_use(const std::string& key, const std::string& path, const Value& params,
                const FieldSet& fields, Problems& problems);
+
+/// A relative folder that a recipe file names and the working directory lacks becomes that beside
+/// the file, where there is one; a line in the log says so. path: of the set.
+void find_data_folders(Value& params, const std::string& path);
+
+/// Relative folders that exist become absolute.
+void make_data_folders_absolute(Value& params);
 
 }  // namespace composer

@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "composer/recipe/dataset_keys.h"
+
 namespace composer {
 namespace {
 
@@ -38,6 +40,14 @@ Value tree(const Recipe& recipe) {
 }
 
 std::string dump(const Recipe& recipe) { return to_yaml(tree(recipe)); }
+
+std::string dump_with_absolute_paths(const Recipe& recipe) {
+  Value root = tree(recipe);
+  for (const char* key : {"train_dataset", "val_dataset"})
+    if (Value* chosen = root.find(key))
+      for (auto& entry : chosen->entries) make_data_folders_absolute(entry.value);
+  return to_yaml(root);
+}
 
 SplitOptions split_of(const std::string& dumped) {
   Problems problems;

@@ -329,6 +329,7 @@ class Resolver {
       const bool datasets = choice.key == "train_dataset" || choice.key == "val_dataset";
       for (Pick& pick : choice.picks) {
         const std::string path = choice.key + "." + pick.name;
+        if (datasets) find_data_folders(pick.params, path);
         read_fields(pick.params, pick.fields, path, problems_);
         if (datasets) check_use(choice.key, path, pick.params, pick.fields, problems_);
       }

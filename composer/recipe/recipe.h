@@ -37,12 +37,16 @@ struct RecipeFile {
 ///   --algorithms a b replaces the list and keeps the parameters of names in both; --optimizer name
 ///   likewise; a bare option is true; `none` is an empty list or no value.
 /// Throws UserError with everything that is wrong, one line each, in the order of their places.
-/// Loads nothing.
+/// Loads nothing. A relative folder of data in the file that is not in the working directory may be
+/// beside the file.
 Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides = {},
                const Registry& known = registry());
 
 /// The recipe as YAML that resolves to the same. Every key is there but an empty run_name.
 std::string dump(const Recipe& recipe);
+
+/// The same for use from any folder: folders of data that are there have absolute paths.
+std::string dump_with_absolute_paths(const Recipe& recipe);
 
 /// The split of a recipe that was dumped; none for an older one.
 SplitOptions split_of(const std::string& dumped);

@@ -60,8 +60,10 @@ TEST_CASE("training on a split folder evaluates on what it left out, and eval do
                                  Contains("classes with one sample, which is trained on: owl"));
   const auto metrics = json_of(folder / "runs" / "a" / "summary.json").at("metrics");
 
-  const auto evaluated = run(
-      folder.path(), split("eval -f runs/a/hparams.yaml --load_path runs/a/checkpoints/latest"));
+  fs::create_directories(folder / "elsewhere");
+  const auto evaluated =
+      run(folder / "elsewhere",
+          split("eval -f ../runs/a/hparams.yaml --load_path ../runs/a/checkpoints/latest"));
   INFO(evaluated.errors);
   REQUIRE(evaluated.status == 0);
   CHECK(nlohmann::json::parse(evaluated.output).at("metrics/eval/CrossEntropy") ==
@@ -114,4 +116,20 @@ TEST_CASE("rows that leave out whole classes of the training set are told", "[cl
   const auto all =
       run(folder.path(), split("train -f r.yaml --max_duration 1ba --rows 0-4,10-14,20-24,30-34"));
   CHECK_THAT(all.errors, !Contains("rows:"));
+}
+
+TEST_CASE("a recipe's data are found beside it from another folder", "[cli]") {
+  const TemporaryFolder folder;
+  draw_photos(folder / "conf" / "photos", {"cat", "dog"});
+  std::ofstream(folder / "conf" / "r.yaml") << recipe;
+  const auto trained =
+      run(folder.path(), split("train -f conf/r.yaml --max_duration 1ba --run_name a"));
+  INFO(trained.errors);
+  CHECK(trained.status == 0);
+  CHECK_THAT(trained.errors, Contains("conf/r.yaml:3:41: train_dataset.image_folder.datadir: "
+                                      "'photos' is not in the working directory; taking "
+                                      "'conf/photos', beside the recipe"));
+  std::ifstream kept(folder / "runs" / "a" / "hparams.yaml");
+  const std::string text(std::istreambuf_iterator<char>(kept), {});
+  CHECK_THAT(text, Contains((fs::canonical(folder.path()) / "conf" / "photos").string()));
 }

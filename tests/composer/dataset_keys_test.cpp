@@ -1,7 +1,8 @@
-// What a recipe makes of the keys that sets share: what a set is for, splits.
+// What a recipe makes of the keys that sets share: what a set is for, splits, folders of data.
 #include "composer/recipe/dataset_keys.h"
 
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "composer/recipe/dump.h"
 #include "tests/composer/fake_components.h"
@@ -10,6 +11,7 @@
 
 using namespace composer;
 using namespace composer::test;
+namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
 
 namespace {
@@ -124,6 +126,28 @@ TEST_CASE("a split beside a val_dataset, or of everything, is refused") {
               "evaluates on a part of train_dataset"});
   CHECK(refusals(recipe("", ""), {"--split.val", "1"}).size() == 1);
   CHECK(refusals(recipe("", "{}", "split: {val: 0}\n")).empty());
+}
+
+TEST_CASE("a folder of data may be beside the recipe") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "photos");
+  const auto file = (folder / "r.yaml").string();
+  const auto there = read(recipe("datadir: photos, ffcv_dir: nowhere", ""), {}, file);
+  CHECK(value(there.train_dataset, "datadir") == (folder / "photos").string());
+  CHECK(value(there.train_dataset, "ffcv_dir") == "nowhere");
+  const auto typed =
+      read(recipe("", ""), {"--train_dataset.photos.datadir", "photos"}, file).train_dataset;
+  CHECK(value(typed, "datadir") == "photos");
+}
+
+TEST_CASE("a run's own recipe names existing folders of data by absolute paths") {
+  const auto made = read(recipe("datadir: ., ffcv_dir: nowhere", "{datadir: /elsewhere}"));
+  const auto kept = dump_with_absolute_paths(made);
+  const auto again = read(kept);
+  CHECK(value(again.train_dataset, "datadir") == fs::absolute(".").string());
+  CHECK(value(again.train_dataset, "ffcv_dir") == "nowhere");
+  CHECK(value(again.val_dataset, "datadir") == "/elsewhere");
+  CHECK(value(read(dump(made)).train_dataset, "datadir") == ".");
 }
 
 TEST_CASE("a run is not resumed with another split of its data") {
