@@ -1,9 +1,9 @@
 #include <iostream>
 
 #include "cli/arguments.h"
-#include "composer/assemble.h"
 #include "cli/commands.h"
 #include "cli/plan.h"
+#include "composer/assemble.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 

@@ -49,9 +49,10 @@ void Trainer::restore() {
         path.string());
 
   auto checkpoint = load_checkpoint(path);
-  assign_weights(*state_.model, checkpoint.model, path.string());
+  assign_weights(*state_.model, checkpoint.model, path.string(),
+                 {{}, everything || options_.load_strict});
   if (everything) return resume(path, std::move(checkpoint));
-  if (options_.split.val > 0 && evaluator_.has_data())
+  if (options_.split.val > 0 && evaluator_.loader() != nullptr)
     if (const auto problem = split_problem(checkpoint, options_.split); !problem.empty())
       log::warn(path.string() + ": " + problem);
   state_.time = checkpoint.time;

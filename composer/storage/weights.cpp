@@ -146,16 +146,16 @@ Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::strin
     else
       target.copy_(found->second);
   }
+  const auto list = [&](const std::string& what, const std::vector<std::string>& names) {
+    if (!names.empty()) log::info(source + ": " + what + ": " + joined(names));
+  };
+  list("not taken from it, stays fresh", unloaded.fresh);
+  list("left over", unloaded.left_over);
   return unloaded;
 }
 
 void load_weights(Model& model, const std::filesystem::path& path, const LoadRules& rules) {
-  const auto unloaded = assign_weights(model, read_weights(path), path.string(), rules);
-  const auto list = [&](const std::string& what, const std::vector<std::string>& names) {
-    if (!names.empty()) log::info(path.string() + ": " + what + ": " + joined(names));
-  };
-  list("not taken from it, stays fresh", unloaded.fresh);
-  list("left over", unloaded.left_over);
+  assign_weights(model, read_weights(path), path.string(), rules);
 }
 
 }  // namespace composer

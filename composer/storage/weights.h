@@ -34,11 +34,12 @@ struct Unloaded {
 
 /// Copies `tensors` into the parameters and buffers of the same names, converting type and device.
 /// Throws UserError listing missing, unexpected and mis-shaped names and patterns that fit nothing,
-/// before anything is changed; a missing num_batches_tracked is taken as 0. source: for messages.
+/// before anything is changed; a missing num_batches_tracked is taken as 0. The log lists what was
+/// not copied. source: for messages.
 Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::string& source,
                         const LoadRules& rules = {});
 
-/// read_weights and assign_weights; the log lists what was not copied.
+/// read_weights and assign_weights.
 void load_weights(Model& model, const std::filesystem::path& path, const LoadRules& rules = {});
 
 }  // namespace composer
