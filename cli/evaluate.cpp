@@ -13,6 +13,7 @@
 #include "composer/logging/json_number.h"
 #include "composer/logging/log.h"
 #include "composer/storage/provenance.h"
+#include "composer/text.h"
 #include "data/beton/source.h"
 #include "data/datasets/image_folder.h"
 
@@ -128,6 +129,16 @@ std::vector<double> numbers(const at::Tensor& row) {
   return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
 }
 
+/// The weights' outputs mean the classes of their training set.
+void check_classes(const std::vector<std::string>& data, const Recipe& recipe) {
+  const auto& weights = recipe.options.load_path;
+  const auto trained = read_provenance(weights).class_names;
+  if (data.empty() || trained.empty() || data == trained) return;
+  throw UserError("val_dataset." + recipe.val_dataset->name() + ": has the classes " +
+                  joined(data) + "; " + weights + " was trained on " + joined(trained) +
+                  ": the same label would mean two things; give the data the same class folders");
+}
+
 }  // namespace
 
 int eval_command(const Words& words) {
@@ -139,7 +150,9 @@ int eval_command(const Words& words) {
   app.add_flag("--json", json, "also per_class accuracy and confusion (rows: true classes)");
   if (!parse(app, words)) return 0;
 
-  auto parts = assemble_evaluation(resolve_for_use(use, app.remaining()));
+  const auto recipe = resolve_for_use(use, app.remaining());
+  auto parts = assemble_evaluation(recipe);
+  check_classes(parts.class_names, recipe);
   const auto num_classes = parts.model->num_classes();
   auto names = parts.class_names;
   Trainer trainer(std::move(parts));

@@ -89,17 +89,26 @@ void EarlyStopper::eval_end(const State& state, Logger&, RunControl& control) {
     best_ = {value, state.time};
     return;
   }
+  stop_if_old(state, control);
+}
+
+void EarlyStopper::fit_start(const State& state, Logger&, RunControl& control) {
+  if (stopped_) stop_if_old(state, control);
+}
+
+void EarlyStopper::stop_if_old(const State& state, RunControl& control) {
   const auto amount = [&](const Timestamp& time) {
     const auto unit = params_.patience.unit;
     return unit == TimeUnit::epoch   ? time.epoch
            : unit == TimeUnit::batch ? time.batch
                                      : time.sample;
   };
-  if (static_cast<double>(amount(state.time) - amount(best_->time)) >= params_.patience.value)
+  const auto age = static_cast<double>(amount(state.time) - amount(best_->time));
+  stopped_ = age >= params_.patience.value;
+  if (stopped_)
     control.request_stop("early_stopper: " + params_.monitor + " has not improved for " +
-                         params_.patience.str() + " (" + std::to_string(value) + ", best " +
-                         std::to_string(best_->value) + " at batch " +
-                         std::to_string(best_->time.batch) + ")");
+                         params_.patience.str() + "; its best is " + std::to_string(best_->value) +
+                         ", at batch " + std::to_string(best_->time.batch));
 }
 
 void EarlyStopper::fit_end(const State&, Logger&, RunControl&) {
@@ -109,7 +118,9 @@ void EarlyStopper::fit_end(const State&, Logger&, RunControl&) {
 StateDict EarlyStopper::state_dict() const {
   if (!best_) return {};
   return {{},
-          {{"best", best_->value},
+          {{"monitor", params_.monitor},
+           {"stopped", stopped_},
+           {"best", best_->value},
            {"epoch", best_->time.epoch},
            {"batch", best_->time.batch},
            {"sample", best_->time.sample}}};
@@ -117,7 +128,9 @@ StateDict EarlyStopper::state_dict() const {
 
 void EarlyStopper::load_state_dict(const StateDict& state) {
   const auto* value = state.find<double>("best");
-  if (value == nullptr) return;
+  const auto* monitor = state.find<std::string>("monitor");
+  if (value == nullptr || monitor == nullptr || *monitor != params_.monitor) return;
+  if (const auto* stopped = state.find<bool>("stopped")) stopped_ = *stopped;
   best_ = {*value, {}};
   const auto take = [&](const char* name, int64_t& count) {
     if (const auto* kept = state.find<int64_t>(name)) count = *kept;

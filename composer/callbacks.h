@@ -87,6 +87,7 @@ class EarlyStopper : public Callback {
   };
   explicit EarlyStopper(Params params) : params_(std::move(params)) {}
 
+  void fit_start(const State& state, Logger& logger, RunControl& control) override;
   void eval_end(const State& state, Logger& logger, RunControl& control) override;
   void fit_end(const State& state, Logger& logger, RunControl& control) override;
 
@@ -99,7 +100,11 @@ class EarlyStopper : public Callback {
     double value;
     Timestamp time;
   };
+  /// Asks for a stop when the best is that old.
+  void stop_if_old(const State& state, RunControl& control);
+
   std::optional<Best> best_;
+  bool stopped_ = false;  ///< the last evaluation asked for a stop
 };
 
 }  // namespace composer

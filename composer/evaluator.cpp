@@ -31,6 +31,7 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   const bool training = state_.model->is_training();
   const auto batch_before = std::exchange(state_.batch, {});
   state_.model->eval();
+  state_.eval_metrics.clear();
   engine_.run(Event::eval_start, state_);
   ClassificationMetrics metrics(state_.model->num_classes());
   loader_->start(0, 0);

@@ -88,6 +88,7 @@ std::string image_size_warning(const Model& model, ImageSize size) {
 }
 
 void check_single_samples(Model& model, const Loader& loader, const TrainerOptions& options) {
+  if (!options.freeze.empty()) return;  // batch norms may be frozen; those that are not refuse it
   const int64_t batches = loader.batches_per_epoch(), samples = loader.samples_per_epoch();
   const Schedule schedule{
       .batches_per_epoch = batches,
@@ -96,7 +97,7 @@ void check_single_samples(Model& model, const Loader& loader, const TrainerOptio
       .max_duration = scale_duration(options.max_duration, options.scale_schedule_ratio)};
   const int64_t last = samples - (batches - 1) * options.train_batch_size;
   const bool in_all = has_single_sample(options.train_batch_size, options.grad_accum) &&
-                      last >= options.train_batch_size;
+                      (batches > 1 || last >= options.train_batch_size);
   const bool in_last = !schedule.finished(schedule.at_batch(batches - 1)) && last > 0 &&
                        has_single_sample(last, options.grad_accum);
   if (!in_all && !in_last) return;

@@ -17,7 +17,8 @@ void check_image_size(Model& model, const Loader& loader);
 std::string image_size_warning(const Model& model, ImageSize size);
 
 /// Throws UserError where the run comes to a batch or microbatch of one sample, of which batch
-/// normalisation would get one value a channel. `model` is on the CPU.
+/// normalisation would get one value a channel; not where parameters are to be frozen, of which
+/// the run tells. `model` is on the CPU.
 void check_single_samples(Model& model, const Loader& loader, const TrainerOptions& options);
 
 }  // namespace composer

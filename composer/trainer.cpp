@@ -115,13 +115,8 @@ void Trainer::add_console() {
     logger_.add(std::make_shared<ConsoleSink>(options_.progress_bar));
 }
 
-Summary Trainer::fit() {
-  check(options_);
-  if (!train_loader_ || !state_.optimizer)
-    throw UserError("TrainerParts: to fit, a train_loader and an optimizer are needed");
-  prepare();
-  if (!lock_) lock_ = folder_.claim();
-  const auto lock = std::move(lock_);
+/// Everything that logs, and the recipe in the run's folder.
+void Trainer::open_run() {
   folder_.write_recipe(recipe_);
   add<CheckpointSaver>("save_interval", CheckpointSaver::Params{options_.save_interval});
   if (folder_.kept()) logger_.add(std::make_shared<JsonlSink>());
@@ -132,10 +127,21 @@ Summary Trainer::fit() {
   logger_.open({folder, folder_.run_name(), state_.schedule, state_.time,
                 evaluator_.evaluated_batch() == state_.time.batch,
                 run_header(state_, options_, *train_loader_, evaluator_.loader(), folder)});
+}
+
+Summary Trainer::fit() {
+  check(options_);
+  if (!train_loader_ || !state_.optimizer)
+    throw UserError("TrainerParts: to fit, a train_loader and an optimizer are needed");
+  prepare();
+  if (!lock_) lock_ = folder_.claim();
+  const auto lock = std::move(lock_);
   const InterruptGuard guard;
   try {
+    open_run();
     train();
     logger_.flush();
+    check_loss();
     auto summary = summarize(received_signal() == 0 ? "completed" : "interrupted");
     if (clock_.batches() > 0 || !folder_.has_summary()) folder_.write_summary(summary);
     return summary;
@@ -280,7 +286,7 @@ void Trainer::check_loss() {
   if (options_.on_nan == "ignore") return log::warn(what + "; on_nan: ignore goes on");
   throw RunError(
       what + ": training cannot recover. Try a lower learning rate (it is " +
-      std::to_string(state_.optimizer->lr()) +
+      c10::str(state_.optimizer->lr()) +
       " now), a longer warm-up, --grad_clip_norm 1 or --precision fp32. Checkpoints hold finite "
       "weights only. --on_nan ignore would go on");
 }

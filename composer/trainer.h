@@ -83,6 +83,7 @@ class Trainer {
  private:
   void check_save_best() const;
   void add_console();
+  void open_run();
   void train();
   void train_epoch();
   Batch next_training_batch();

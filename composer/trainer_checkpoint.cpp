@@ -30,6 +30,9 @@ void Trainer::restore() {
   namespace fs = std::filesystem;
   fs::path path = options_.load_path;
   bool everything = !options_.load_weights_only && state_.optimizer && fs::is_directory(path);
+  if (everything && !options_.load_ignore.empty() && !options_.autoresume)
+    throw UserError("load_ignore: needs load_weights_only true: a resumption takes everything of " +
+                    path.string());
   if (options_.autoresume && state_.optimizer) {
     lock_ = folder_.claim();
     if (auto newest = newest_checkpoint(folder_.checkpoints())) {
@@ -42,11 +45,6 @@ void Trainer::restore() {
   check_network(path, everything);
   if (!everything && (state_.optimizer || !fs::is_directory(path)))
     return load_weights(*state_.model, path, {options_.load_ignore, options_.load_strict});
-  if (everything && !options_.load_ignore.empty())
-    throw UserError(
-        "load_ignore: needs load_weights_only true (or a file of weights): a resumption takes "
-        "everything of " +
-        path.string());
 
   auto checkpoint = load_checkpoint(path);
   assign_weights(*state_.model, checkpoint.model, path.string(),
@@ -66,7 +64,8 @@ void Trainer::restore() {
 void Trainer::check_network(const std::filesystem::path& path, bool everything) {
   const auto there = read_provenance(path).network;
   if (there.empty()) return;
-  const auto lines = differences(there, outline(*state_.model), options_.load_ignore);
+  const auto ignored = everything ? std::vector<std::string>() : options_.load_ignore;
+  const auto lines = differences(there, outline(*state_.model), ignored);
   if (lines.empty()) return;
   constexpr size_t shown = 3;
   auto problem = path.string() + ": is of another network (" + std::to_string(lines.size()) +
@@ -107,11 +106,13 @@ void Trainer::resume(const std::filesystem::path& path, Checkpoint checkpoint) {
               ": the run goes on, but not bit by bit as it would have");
   for (const auto& change : recipe_changes(checkpoint.recipe, recipe_)) log::info(change);
   check_epochs(path, checkpoint);
+  const bool own = path.parent_path() == folder_.checkpoints();
+  if (!own) checkpoint.parts.erase("save_best");  // its checkpoint is in another folder
   hand_out(path, checkpoint.parts);
   for (const auto& [name, state] : checkpoint.parts)
     log::warn(path.string() + ": holds the state of " + name + ", which this run does not have");
   log::info("resumed from " + path.string());
-  if (path.parent_path() == folder_.checkpoints()) saved_batch_ = state_.time.batch;
+  if (own) saved_batch_ = state_.time.batch;
 }
 
 std::vector<std::pair<std::string, Stateful*>> Trainer::checkpoint_parts() {

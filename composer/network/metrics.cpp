@@ -73,6 +73,7 @@ bool improves(std::string_view metric, double value, double best, double min_del
 }
 
 bool BestMetric::take(std::string_view metric, double value) {
+  if (metric_ != metric) metric_ = metric, value_.reset();
   if (std::isnan(value) || (value_ && !improves(metric, value, *value_))) return false;
   value_ = value;
   return true;
@@ -80,10 +81,11 @@ bool BestMetric::take(std::string_view metric, double value) {
 
 StateDict BestMetric::state_dict() const {
   if (!value_) return {};
-  return {{}, {{"value", *value_}}};
+  return {{}, {{"metric", metric_}, {"value", *value_}}};
 }
 
 void BestMetric::load_state_dict(const StateDict& state) {
+  if (const auto* metric = state.find<std::string>("metric")) metric_ = *metric;
   if (const auto* value = state.find<double>("value")) value_ = *value;
 }
 

@@ -62,7 +62,7 @@ bool smaller_is_better(std::string_view metric);
 /// anything else is better than NaN.
 bool improves(std::string_view metric, double value, double best, double min_delta = 0);
 
-/// The best value of a metric so far.
+/// The best value of a metric so far; another metric begins anew.
 class BestMetric : public Stateful {
  public:
   /// Whether `value` is a new best of the metric.
@@ -72,6 +72,7 @@ class BestMetric : public Stateful {
   void load_state_dict(const StateDict& state) override;
 
  private:
+  std::string metric_;
   std::optional<double> value_;
 };
 

@@ -132,13 +132,13 @@ std::string damage_of(const fs::path& path) {
 }
 
 /// Where a folder stands while it is written or deleted.
-fs::path hidden(const fs::path& path, const char* ending) {
+fs::path hidden(const fs::path& path, std::string_view ending) {
   auto name = path.filename();
   name += ending;
   return path.parent_path() / fs::path(".").concat(name.native());
 }
 
-constexpr std::string_view set_aside = "damaged-";
+constexpr std::string_view set_aside = "damaged-", replaced = ".replaced";
 
 struct NamedFolder {
   int64_t batch, epoch;
@@ -195,12 +195,24 @@ void point(const fs::path& link, const std::string& name) {
 /// file system can do that.
 void replace_folder(const fs::path& beside, const fs::path& path) {
   if (renameat2(AT_FDCWD, beside.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
-    const auto old = hidden(path, ".old");
+    const auto old = hidden(path, replaced);
     fs::rename(path, old);
     fs::rename(beside, path);
     fs::remove_all(old);
   }
   fs::remove_all(beside);
+}
+
+/// What a kill between the two renames of replace_folder took away.
+void bring_back(const fs::path& folder) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    const auto name = entry.path().filename().string();
+    if (!name.starts_with(".ep") || !name.ends_with(replaced)) continue;
+    const auto path = folder / name.substr(1, name.size() - 1 - replaced.size());
+    fs::exists(path) ? static_cast<void>(fs::remove_all(entry.path()))
+                     : fs::rename(entry.path(), path);
+  }
 }
 
 void write_files(const fs::path& path, const Checkpoint& checkpoint) {
@@ -219,7 +231,8 @@ void write_files(const fs::path& path, const Checkpoint& checkpoint) {
   index(checkpoint.optimizer.tensors, optimizer_file);
   index(joined_tensors(checkpoint.parts), state_file);
 
-  write_whole(path / "manifest.json", manifest.dump(1) + "\n");
+  write_whole(path / "manifest.json",
+              manifest.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
 }
 
 /// A whole one is left as it is, unless it is to be replaced. Leaves nothing when it fails.
@@ -264,6 +277,7 @@ fs::path save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint, b
   const auto path = folder / name;
   try {
     fs::create_directories(folder);
+    bring_back(folder);
     remove_leftovers(folder);
     write_folder(path, checkpoint, replace);
     point(folder / "latest", name);
@@ -324,6 +338,7 @@ Checkpoint load_checkpoint(const fs::path& path) try {
 }
 
 std::optional<fs::path> newest_checkpoint(const fs::path& folder) try {
+  bring_back(folder);
   constexpr const char* advice = "give another --run_name to start afresh";
   std::vector<std::pair<fs::path, std::string>> damaged;
   for (const auto& path : checkpoint_folders(folder)) {

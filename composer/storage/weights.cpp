@@ -146,11 +146,10 @@ Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::strin
     else
       target.copy_(found->second);
   }
-  const auto list = [&](const std::string& what, const std::vector<std::string>& names) {
-    if (!names.empty()) log::info(source + ": " + what + ": " + joined(names));
-  };
-  list("not taken from it, stays fresh", unloaded.fresh);
-  list("left over", unloaded.left_over);
+  if (!unloaded.fresh.empty())
+    (rules.strict ? log::info : log::warn)(
+        source + ": not taken from it, stays fresh: " + joined(unloaded.fresh));
+  if (!unloaded.left_over.empty()) log::info(source + ": left over: " + joined(unloaded.left_over));
   return unloaded;
 }
 

@@ -156,6 +156,12 @@ TEST_CASE("early_stopper goes on counting after a resumption", "[early_stopper]"
   state.time.epoch = 2;
   after.eval_end(state, logger, control);
   CHECK_THAT(control.stop_reason(), Contains("has not improved for 1ep"));
+
+  EarlyStopper again({});
+  RunControl fresh;
+  again.load_state_dict(after.state_dict());
+  again.fit_start(state, logger, fresh);
+  CHECK_THAT(fresh.stop_reason(), Contains("has not improved for 1ep"));
   state.eval_metrics = {{"metrics/eval/CrossEntropy", 1.0}};
   CHECK_THROWS_WITH(after.eval_end(state, logger, control),
                     Contains("early_stopper.monitor") && Contains("metrics/eval/CrossEntropy"));
@@ -193,6 +199,32 @@ TEST_CASE("a resumed run knows the best of before", "[save_best]") {
   CHECK(fs::read_symlink(folder / "run" / "checkpoints" / "best") == "ep4-ba16");
   run(5, {0.94});
   CHECK(fs::read_symlink(folder / "run" / "checkpoints" / "best") == "ep4-ba16");
+}
+
+TEST_CASE("a best value counts for its own metric and run folder", "[save_best]") {
+  BestMetric best, resumed;
+  CHECK(best.take("metrics/eval/Accuracy", 0.9));
+  resumed.load_state_dict(best.state_dict());
+  CHECK_FALSE(resumed.take("metrics/eval/Accuracy", 0.8));
+  CHECK(resumed.take("metrics/eval/CrossEntropy", 1.2));
+  CHECK_FALSE(resumed.take("metrics/eval/CrossEntropy", 1.3));
+}
+
+TEST_CASE("a fine-tuning run with a new head goes on by the same command", "[load][resume]") {
+  const TemporaryFolder folder;
+  TinyModel source;
+  write_safetensors(folder / "w.safetensors", copies(source));
+  const auto run = [&](int64_t epochs) {
+    auto parts = parts_in(folder);
+    parts.options.load_path = (folder / "w.safetensors").string();
+    parts.options.load_ignore = {"fc.*"};
+    parts.options.autoresume = true;
+    parts.options.max_duration = {static_cast<double>(epochs), TimeUnit::epoch};
+    Trainer trainer(std::move(parts));
+    return trainer.fit().time.epoch;
+  };
+  CHECK(run(1) == 1);
+  CHECK(run(2) == 2);
 }
 
 TEST_CASE("save_best names a metric that there is", "[save_best]") {

@@ -91,3 +91,11 @@ TEST_CASE("values that are not finite are written one way", "[nan]") {
   REQUIRE(std::getline(metrics, line));
   CHECK(nlohmann::json::parse(line)["loss/train"] == "Infinity");
 }
+
+TEST_CASE("a bad loss at the end of a run that keeps nothing is not overlooked", "[nan]") {
+  auto parts = tiny_parts();
+  parts.options.log_interval = {1, TimeUnit::epoch};
+  Trainer trainer(std::move(parts));
+  trainer.add<Explode>("explode", 6);
+  CHECK_THROWS_WITH(trainer.fit(), Contains("the loss is infinite at batch 7"));
+}
