@@ -39,7 +39,7 @@ void make_indices(const Source& source, IndexStore& store, int threads, Counts& 
         } else if (is_known(image)) {
           ++counts.known;
         } else {
-          const auto bytes = make_jpeg_index(image.bytes);
+          const auto bytes = use_image(image, [&] { return make_jpeg_index(image.bytes); });
           store.record(image.key, bytes, image.stamp);
           ++(bytes.empty() ? counts.without : counts.made);
         }

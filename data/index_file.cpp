@@ -105,12 +105,15 @@ struct Segment {
 class LockedFile {
  public:
   explicit LockedFile(const fs::path& path) : path_(path) {
-    do {
+    constexpr int most_renamings = 100;
+    for (int tries = 0; tries == 0 || !has_the_name(); ++tries) {
       close();
+      if (tries == most_renamings)
+        throw RunError(path.string() + ": is replaced by others all the time");
       number_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
       if (number_ < 0) throw RunError(cannot_be_written(path, errno));
       lock();
-    } while (!has_the_name());
+    }
   }
   ~LockedFile() { close(); }
   LockedFile(const LockedFile&) = delete;

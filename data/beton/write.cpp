@@ -19,6 +19,7 @@ constexpr size_t kWaitingBytes = 256 << 20;  // packed images that wait for thei
 struct Packed {
   bool done = false;
   PackedImage image;
+  int64_t label = 0;
   std::string bad;           ///< the reason
   std::exception_ptr error;  ///< anything else
 };
@@ -101,6 +102,7 @@ class Packers {
         const int64_t index = sample(*position);
         StoredImage image = source_.open(index, scratch);
         if (known_ && image.jpeg) image.index = known_->find(image.key, image.stamp);
+        packed.label = source_.label(index);
         packed.image = use_image(image, [&] { return packer.pack(image, index, scratch); });
       } catch (const RunError& error) {
         packed.bad = error.what();
@@ -232,7 +234,7 @@ WriteReport write_beton(const Source& source, const std::filesystem::path& path,
         packed.bad = writer.refusal(packed.image.size, packed.image.bytes.size());
       }
       if (packed.bad.empty()) {
-        rows.good(packed.image, source.label(sample));
+        rows.good(packed.image, packed.label);
       } else {
         rows.bad(source.name(sample), packed.bad);
       }

@@ -183,12 +183,15 @@ class Decoder {
         bytes < row * layout_.block_height) {
       refuse("strips or tiles of " + std::to_string(bytes) + " bytes");
     }
-    const uint64_t planes = layout_.planes ? layout_.colours : 1;
-    check_promise(uint64_t{layout_.width} * layout_.bits * together() / 8 * layout_.height * planes,
-                  layout_, input_);
-    block_bytes_ = static_cast<size_t>(bytes), row_bytes_ = static_cast<size_t>(row);
     // A plane for each sample that counts.
     planes_.resize(layout_.planes ? layout_.colours + (layout_.premultiplied ? 1U : 0U) : 1U);
+    const uint64_t planes = layout_.planes ? layout_.colours : 1;
+    const uint64_t image =
+        uint64_t{layout_.width} * layout_.bits * together() / 8 * layout_.height * planes;
+    // Tiles are stored whole, however little of them the image shows.
+    const uint64_t blocks = layout_.tiles ? bytes * planes_.size() : 0;
+    check_promise(std::max(image, blocks), layout_, input_);
+    block_bytes_ = static_cast<size_t>(bytes), row_bytes_ = static_cast<size_t>(row);
     if (layout_.photometric == PHOTOMETRIC_PALETTE) read_palette();
   }
 
