@@ -89,7 +89,7 @@ TEST_CASE("every problem of a recipe is one line that says where, what and what 
       {"callbacks: [speed_monitor]", "seed: 1\nseed: 2",
        "r.yaml:25:1: seed: duplicate key, first on line 24"},
       {"callbacks: [speed_monitor]", "precision: fp64",
-       "r.yaml:24:12: precision: must be fp32, amp, amp_fp16, amp_bf16 or bf16, not 'fp64'"},
+       "r.yaml:24:12: precision: must be fp32, tf32, amp, amp_fp16, amp_bf16 or bf16, not 'fp64'"},
       {"callbacks: [speed_monitor]", "grad_accum: auto",
        "r.yaml:24:13: grad_accum: 'auto' is not supported yet; give the number of microbatches, "
        "for instance 1"},
