@@ -77,14 +77,7 @@ std::string EarlyStopper::Params::check() const {
 
 void EarlyStopper::eval_end(const State& state, Logger&, RunControl& control) {
   if (state.eval_metrics.empty()) return;  // a signal ended the evaluation
-  const auto found = state.eval_metrics.find(params_.monitor);
-  if (found == state.eval_metrics.end()) {
-    std::vector<std::string> names;
-    for (const auto& [name, value] : state.eval_metrics) names.push_back(name);
-    throw UserError("callbacks.early_stopper.monitor: there is no " + params_.monitor +
-                    "; the evaluation gives " + joined(names));
-  }
-  const double value = found->second;
+  const double value = state.eval_metrics.at(params_.monitor);
   if (!best_ || improves(params_.monitor, value, best_->value, params_.min_delta)) {
     best_ = {value, state.time};
     return;
@@ -93,6 +86,11 @@ void EarlyStopper::eval_end(const State& state, Logger&, RunControl& control) {
 }
 
 void EarlyStopper::fit_start(const State& state, Logger&, RunControl& control) {
+  auto names = ClassificationMetrics::names(state.model->num_classes());
+  for (auto& name : names) name = "metrics/eval/" + name;
+  if (std::ranges::find(names, params_.monitor) == names.end())
+    throw UserError("callbacks.early_stopper.monitor: there is no " + params_.monitor +
+                    "; the evaluation gives " + joined(names));
   if (stopped_) stop_if_old(state, control);
 }
 

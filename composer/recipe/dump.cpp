@@ -1,5 +1,6 @@
 #include "composer/recipe/dump.h"
 
+#include <filesystem>
 #include <string_view>
 
 #include "composer/recipe/dataset_keys.h"
@@ -46,6 +47,9 @@ std::string dump_with_absolute_paths(const Recipe& recipe) {
   for (const char* key : {"train_dataset", "val_dataset"})
     if (Value* chosen = root.find(key))
       for (auto& entry : chosen->entries) make_data_folders_absolute(entry.value);
+  if (std::error_code none; std::filesystem::exists(recipe.options.load_path, none))
+    root.set("load_path",
+             Value::string(std::filesystem::absolute(recipe.options.load_path).string()));
   return to_yaml(root);
 }
 

@@ -45,7 +45,8 @@ Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides
 /// The recipe as YAML that resolves to the same. Every key is there but an empty run_name.
 std::string dump(const Recipe& recipe);
 
-/// The same for use from any folder: folders of data that are there have absolute paths.
+/// The same for use from any folder: folders of data and a load_path that are there have absolute
+/// paths.
 std::string dump_with_absolute_paths(const Recipe& recipe);
 
 /// The split of a recipe that was dumped; none for an older one.

@@ -15,7 +15,9 @@ struct FolderParams : DatasetParams {
 
   void fields(auto&& f) {
     DatasetParams::fields(f);
-    f("resize_size", resize_size, "length of the shorter side before the crop; -1 = as it is",
+    f("resize_size", resize_size,
+      "length of the shorter side before the crop; -1 = as it is, for the evaluation side of a "
+      "split 8/7 of the crop",
       at_least(1).or_exactly(-1));
     f("crop_size", crop_size, "height and width of the images", in(1, 4096));
     f("transforms", transforms, "what is done to single training images");

@@ -157,14 +157,23 @@ TEST_CASE("early_stopper goes on counting after a resumption", "[early_stopper]"
   after.eval_end(state, logger, control);
   CHECK_THAT(control.stop_reason(), Contains("has not improved for 1ep"));
 
+  state.model = std::make_shared<TinyModel>();
   EarlyStopper again({});
   RunControl fresh;
   again.load_state_dict(after.state_dict());
   again.fit_start(state, logger, fresh);
   CHECK_THAT(fresh.stop_reason(), Contains("has not improved for 1ep"));
-  state.eval_metrics = {{"metrics/eval/CrossEntropy", 1.0}};
-  CHECK_THROWS_WITH(after.eval_end(state, logger, control),
-                    Contains("early_stopper.monitor") && Contains("metrics/eval/CrossEntropy"));
+}
+
+TEST_CASE("early_stopper names a metric that there is", "[early_stopper]") {
+  auto parts = tiny_parts();
+  Trainer trainer(std::move(parts));
+  EarlyStopper::Params params;
+  params.monitor = "metrics/eval/Acuracy";
+  trainer.add<EarlyStopper>("early_stopper", params);
+  CHECK_THROWS_WITH(trainer.fit(), Contains("early_stopper.monitor: there is no") &&
+                                       Contains("metrics/eval/CrossEntropy"));
+  CHECK(trainer.state().time.batch == 0);
 }
 
 TEST_CASE("save_best keeps the best checkpoint beside the newest", "[save_best]") {
