@@ -67,18 +67,11 @@ progress_bar: false
 )";
 constexpr int64_t killed_after = 4;
 
-/// What an algorithm needs to act within this run.
+/// What those algorithms need to act within this run that do not at their defaults.
 const std::map<std::string, std::string> settings{
-    {"alternating_flip", ""},
-    {"augmix", ""},
     {"autoaugment", "--algorithms.autoaugment.policy cifar10"},
     {"bias_lr_scale", "--algorithms.bias_lr_scale.scale 4"},
     {"blurpool", "--algorithms.blurpool.min_channels 4"},
-    {"channels_last", ""},
-    {"colout", ""},
-    {"cutmix", ""},
-    {"cutout", ""},
-    {"dirac_init", ""},
     {"ema", "--algorithms.ema.half_life 2ba"},
     {"factorize",
      "--algorithms.factorize.min_channels 8 --algorithms.factorize.min_features 8 "
@@ -87,12 +80,8 @@ const std::map<std::string, std::string> settings{
     {"gradient_clipping",
      "--algorithms.gradient_clipping.clipping_type adaptive "
      "--algorithms.gradient_clipping.clipping_threshold 0.01"},
-    {"label_smoothing", ""},
     {"layer_freezing", "--algorithms.layer_freezing.freeze_start 0.2"},
     {"lookahead", "--algorithms.lookahead.interval 3ba"},
-    {"low_precision_norm", ""},
-    {"mixup", ""},
-    {"no_op_model", ""},
     {"progressive_batch_size",
      "--algorithms.progressive_batch_size.initial_scale 0.25 "
      "--algorithms.progressive_batch_size.delay_fraction 0.3"},
@@ -102,7 +91,6 @@ const std::map<std::string, std::string> settings{
     {"randaugment", "--algorithms.randaugment.where loader"},
     {"random_erasing",
      "--algorithms.random_erasing.probability 1 --algorithms.random_erasing.mode pixel"},
-    {"sam", ""},
     {"selective_backprop",
      "--algorithms.selective_backprop.start 0.1 --algorithms.selective_backprop.interrupt 0"},
     {"squeeze_excite",
@@ -114,9 +102,6 @@ const std::map<std::string, std::string> settings{
      "--algorithms.swa.swa_start 1ba --algorithms.swa.swa_end 5ba --algorithms.swa.update_interval "
      "1ba"},
     {"test_time_augmentation", "--algorithms.test_time_augmentation.level 2"},
-    {"trivialaugment", ""},
-    {"weight_standardization", ""},
-    {"whitening", ""},
 };
 
 /// Changes how a run computes, but none of its values.
@@ -142,7 +127,8 @@ Names words_of(const Names& algorithms) {
   if (algorithms.empty()) words.push_back("none");
   std::set<Names> given;
   for (const auto& name : algorithms) {
-    const auto more = split(settings.at(name));
+    const auto found = settings.find(name);
+    const auto more = found == settings.end() ? Names{} : split(found->second);
     if (given.insert(more).second) words = words + more;
   }
   return words;
@@ -281,7 +267,7 @@ void check_alone(const Names& more = {}) {
   const auto plain = check({}, more);
   for (const auto& name : known().algorithms.names()) {
     const auto ending = check({name}, more);
-    INFO(name << " leaves no trace: its settings here do not make it act");
+    INFO(name << " leaves no trace: give it settings here that make it act");
     if (name != without_trace) CHECK((ending != plain));
   }
 }
@@ -333,10 +319,9 @@ Names on_resnet50(const std::string& algorithm) {
 
 }  // namespace
 
-TEST_CASE("the composition tests cover every algorithm", "[cli][composition]") {
-  Names covered;
-  for (const auto& [name, words] : settings) covered.push_back(name);
-  CHECK(covered == known().algorithms.names());
+TEST_CASE("the settings of the composition tests name algorithms that exist",
+          "[cli][composition]") {
+  for (const auto& [name, words] : settings) CHECK(known().algorithms.contains(name));
 }
 
 TEST_CASE("each algorithm acts and resumes to the bit", "[cli][composition]") { check_alone(); }

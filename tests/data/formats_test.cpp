@@ -1,5 +1,10 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cctype>
+#include <regex>
+#include <sstream>
 
+#include "data/datasets/image_folder.h"
 #include "tests/data/pillow.h"
 #include "tests/data/small_images.h"
 
@@ -286,6 +291,21 @@ TEST_CASE("small files of every format", "[data]") {
        {"gif", "bmp with runs", "bmp of 4 bits from the top", "tiff of one tile with a palette"}) {
     INFO(exact);
     CHECK(pixels[exact] == pixels["png with a palette"]);
+  }
+}
+
+TEST_CASE("every format has small files, and an ending by which folders know its images",
+          "[data]") {
+  std::string formats = kImageFormats;
+  for (char& c : formats) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::istringstream words(std::regex_replace(formats, std::regex(", | and "), " "));
+  for (std::string word; words >> word;) {
+    INFO(word);
+    CHECK(has_image_name("image." + (word == "pnm" ? "ppm" : word)));
+    if (word == "jpeg" || word == "pnm") continue;  // made by tests/data/make_jpeg.h, by hand
+    CHECK(std::any_of(std::begin(kSmallImages), std::end(kSmallImages), [&](const auto& image) {
+      return std::string(image.name).find(word) != std::string::npos;
+    }));
   }
 }
 
