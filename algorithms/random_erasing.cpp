@@ -182,7 +182,6 @@ Compatibility RandomErasing::compatibility() {
 }
 
 void RandomErasing::after_dataloader(State& state) {
-  if (params_.where != "device") return;
   const auto& images = state.batch.input;
   Random random(state.seed, "random_erasing.batch", 0, static_cast<uint64_t>(state.time.batch));
   // Rectangles of one image may overlap, so that the second ones come after the first ones.

@@ -89,6 +89,9 @@ class RandomErasing : public Algorithm {
   explicit RandomErasing(Params params);
   static Compatibility compatibility();
 
+  bool listens(Event event) const override {
+    return event != Event::after_dataloader || params_.where == "device";
+  }
   void after_dataloader(State& state) override;
   SampleTransform sample_transform(const State& state) override;
 

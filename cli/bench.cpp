@@ -23,7 +23,7 @@ class FixedBatchLoader : public Loader {
  public:
   FixedBatchLoader(int64_t batch_size, int64_t resolution, int64_t num_classes, at::Device device)
       : normalization_{{127.5, 127.5, 127.5}, {73.6, 73.6, 73.6}}, size_{resolution, resolution} {
-    batch_.input = at::randint(256, {batch_size, resolution, resolution, 3}, at::kByte).to(device);
+    batch_.images = at::randint(256, {batch_size, resolution, resolution, 3}, at::kByte).to(device);
     batch_.target.classes = at::randint(num_classes, {batch_size}, at::kLong).to(device);
   }
   int64_t batches_per_epoch() const override { return 1 << 20; }
@@ -32,12 +32,12 @@ class FixedBatchLoader : public Loader {
   const Normalization& normalization() const override { return normalization_; }
   void start(int64_t, int64_t, SizePlan) override {}
   void add_transform(SampleTransform) override {}
-  std::optional<Batch> next() override { return batch_; }
+  std::optional<RawBatch> next() override { return batch_; }
 
  private:
   Normalization normalization_;
   ImageSize size_;
-  Batch batch_;
+  RawBatch batch_;
 };
 
 /// Seconds of each group of steps after the warm-up, the device waited for at the borders of groups

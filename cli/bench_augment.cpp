@@ -84,10 +84,11 @@ double time_batch(Algorithm& algorithm, State& state, const at::Tensor& images,
     synchronize(state.device);
     return steady_seconds() - begin;
   };
-  auto bytes = images.clone();
-  double seconds = timed([&] { bytes = algorithm.augment(state, bytes); });
-  if (!effect) effect = !at::equal(bytes, images);
-  state.batch.input = normalize(bytes, normalization, at::MemoryFormat::ChannelsLast);
+  state.raw_batch.images = images.clone();
+  double seconds = timed([&] { algorithm.augment(state); });
+  if (!effect) effect = !at::equal(state.raw_batch.images, images);
+  state.batch.input =
+      normalize(state.raw_batch.images, normalization, at::MemoryFormat::ChannelsLast);
   const auto before = state.batch.input.clone();
   seconds += timed([&] { algorithm.after_dataloader(state); });
   if (!effect) effect = !at::equal(state.batch.input, before);

@@ -62,16 +62,12 @@ int64_t number_of_weights(const Model& model) {
 
 /// Those that change images before the first event of a batch.
 void print_image_changes(std::ostream& out, const Engine& engine, const State& state) {
-  const auto image = at::zeros({1, 8, 8, 3}, at::kByte);
-  std::string loader, batch;
+  std::string loader;
   for (const auto& [name, component, events] : engine.algorithms()) {
     if (component->sample_transform(state)) loader += ' ' + name;
     if (component->image_sizes(state)) loader.insert(0, ' ' + name);  // decoded to its size
-    // Who changes nothing gives back what it got.
-    if (!component->augment(state, image).is_same(image)) batch += ' ' + name;
   }
   if (!loader.empty()) out << "  in the loader, each image:" << loader << '\n';
-  if (!batch.empty()) out << "  before a batch is normalised:" << batch << '\n';
 }
 
 void print_events(std::ostream& out, Engine& engine, const State& state) {

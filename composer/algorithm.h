@@ -1,8 +1,6 @@
 // What a user derives from to change a run (Algorithm) or to watch it (Callback).
 #pragma once
 
-#include <ATen/ATen.h>
-
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -26,6 +24,10 @@ class Hooks : public Stateful {
   virtual void name(Args...) {}
   COMPOSER_EVENTS(X)
 #undef X
+
+  /// Whether it wants `event`, whose function its class overrides: no, where its settings leave it
+  /// nothing to do there. Asked before the run starts.
+  virtual bool listens(Event) const { return true; }
 
   /// Calls the function of `event`.
   void run(Event event, Args... args) {
@@ -70,11 +72,6 @@ class Algorithm : public Hooks<State&> {
 
   /// What the loader shall do to each training image, on its threads.
   virtual SampleTransform sample_transform(const State&) { return {}; }
-
-  /// What shall be done to each training batch on the run's device before it is normalised: gets
-  /// and returns uint8 [N, H, W, C], in listed order. state.time is the batch's; called before
-  /// after_dataloader.
-  virtual at::Tensor augment(const State&, at::Tensor images) { return images; }
 
   /// What it changed in the model at init, for `--plan`: one line a change.
   virtual std::vector<std::string> report() const { return {}; }

@@ -26,6 +26,10 @@ Target Target::to(at::Device device) const {
   return {moved(classes), moved(other_classes), moved(other_weight), smoothing};
 }
 
+RawBatch RawBatch::to(at::Device device) const {
+  return {copy_to(device, images), target.to(device)};
+}
+
 std::vector<Batch> Batch::split(int64_t parts) const {
   if (parts == 1) return {*this};
   const int64_t total = samples(), size = (total + parts - 1) / parts;

@@ -24,9 +24,18 @@ struct Target {
   Target to(at::Device device) const;
 };
 
-/// `input`: uint8 [N, H, W, C] from the loader; from the event after_dataloader on normalised
-/// float32 [N, C, H, W], with channels-last strides exactly when channels_last is on. `target`: on
-/// the same device.
+/// What loaders hand out. images: uint8 [N, H, W, C], unless the loader was asked for normalised
+/// ones, for a loop of one's own. `target`: on the same device.
+struct RawBatch {
+  at::Tensor images;
+  Target target;
+
+  int64_t samples() const { return images.defined() ? images.size(0) : 0; }
+  RawBatch to(at::Device device) const;
+};
+
+/// What networks take. `input`: normalised float32 [N, C, H, W], with channels-last strides exactly
+/// when channels_last is on. `target`: on the same device.
 struct Batch {
   at::Tensor input;
   Target target;

@@ -7,19 +7,28 @@
 #include "composer/state.h"
 
 namespace composer {
+namespace {
+
+template <class T>
+bool listens(const Member<T>& member, Event event) {
+  return member.events[static_cast<size_t>(event)] && member.component->listens(event);
+}
+
+}  // namespace
 
 void Engine::arrange() {
   for (size_t index = 0; index < event_count; ++index) {
+    const auto event = static_cast<Event>(index);
     auto& [algorithms, callbacks] = listeners_[index];
     algorithms.clear(), callbacks.clear();
     for (const auto& member : algorithms_)
-      if (member.events[index]) algorithms.push_back(&member);
+      if (listens(member, event)) algorithms.push_back(&member);
     for (const auto& member : callbacks_)
-      if (member.events[index]) callbacks.push_back(&member);
+      if (listens(member, event)) callbacks.push_back(&member);
     std::stable_sort(algorithms.begin(), algorithms.end(), [](const auto* a, const auto* b) {
       return a->component->order() < b->component->order();
     });
-    if (closing(static_cast<Event>(index))) std::reverse(algorithms.begin(), algorithms.end());
+    if (closing(event)) std::reverse(algorithms.begin(), algorithms.end());
   }
   arranged_ = true;
 }

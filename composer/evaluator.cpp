@@ -40,7 +40,7 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   while (received_signal() == 0) {
     const auto batch = next_batch(*loader_);
     if (!batch) break;
-    state_.batch = to_device(*batch, loader_->normalization(), state_);
+    state_.batch = normalized(batch->to(state_.device), loader_->normalization(), state_);
     engine_.run(Event::eval_batch_start, state_);
     engine_.run(Event::eval_before_forward, state_);
     state_.outputs = state_.network().forward(state_.batch.input);
@@ -76,7 +76,7 @@ void Evaluator::predict(Loader& loader, const Receive& receive) {
   engine_.run(Event::predict_start, state_);
   loader.start(0, 0);
   while (const auto batch = next_batch(loader)) {
-    state_.batch = to_device(*batch, loader.normalization(), state_);
+    state_.batch = normalized(batch->to(state_.device), loader.normalization(), state_);
     engine_.run(Event::predict_batch_start, state_);
     engine_.run(Event::predict_before_forward, state_);
     state_.outputs = state_.network().forward(state_.batch.input);

@@ -7,7 +7,9 @@
 //   while time < max_duration:
 //     epoch_start                     not fired again when a run resumes in mid-epoch
 //     for batch in loader:
-//       (the batch goes to the device and is normalised)
+//       (the batch goes to the device)
+//       augment                       state.raw_batch is the batch, still bytes
+//       (it is normalised)            state.batch is it from here
 //       after_dataloader
 //       batch_start
 //         before_train_batch            (again for each part of the batch, if State::updates > 1)
@@ -49,6 +51,7 @@
   X(init, opening)                   \
   X(fit_start, opening)              \
   X(epoch_start, opening)            \
+  X(augment, opening)                \
   X(after_dataloader, opening)       \
   X(batch_start, opening)            \
   X(before_train_batch, opening)     \

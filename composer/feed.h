@@ -9,9 +9,9 @@
 namespace composer {
 
 /// loader.next(), in the profiler's range "dataloader".
-std::optional<Batch> next_batch(Loader& loader);
+std::optional<RawBatch> next_batch(Loader& loader);
 
-/// `batch`, uint8 [N, H, W, C], on the run's device, normalised, in the run's memory format.
-Batch to_device(const Batch& batch, const Normalization& normalization, const State& state);
+/// `batch`, which is on the run's device, in the run's memory format.
+Batch normalized(const RawBatch& batch, const Normalization& normalization, const State& state);
 
 }  // namespace composer

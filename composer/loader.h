@@ -46,10 +46,10 @@ class Loader {
   /// before start().
   virtual void add_transform(SampleTransform transform) = 0;
 
-  /// The next batch: input uint8 [N, H, W, C] and target.classes on the CPU (pinned where asked).
+  /// The next batch: images and target.classes on the CPU (pinned where asked).
   /// Nothing once at the end of each epoch; the call after that begins the next epoch. Throws what
   /// a worker thread threw.
-  virtual std::optional<Batch> next() = 0;
+  virtual std::optional<RawBatch> next() = 0;
 };
 
 /// What to do about a sample that cannot be read.

@@ -85,6 +85,9 @@ at::Tensor normalize(const at::Tensor& images, const Normalization& normalizatio
                      at::MemoryFormat format) {
   const int64_t samples = images.size(0), pixels = images.size(1) * images.size(2),
                 channels = images.size(3);
+  if (images.scalar_type() != at::kByte)
+    throw RunError("images to be normalised must be bytes, not " +
+                   std::string(at::toString(images.scalar_type())));
   if (channels != static_cast<int64_t>(normalization.mean.size()))
     throw RunError("images have " + std::to_string(channels) + " channels, their normalisation " +
                    std::to_string(normalization.mean.size()));

@@ -8,7 +8,8 @@
 namespace composer {
 
 /// images: uint8 [N, H, W, C] -> float32 [N, C, H, W] with the strides of `format`: (x - mean) /
-/// std per channel. One pass on the CPU. C must be the length of mean and std.
+/// std per channel. One pass on the CPU. C must be the length of mean and std. Throws RunError for
+/// other images.
 at::Tensor normalize(const at::Tensor& images, const Normalization& normalization,
                      at::MemoryFormat format);
 

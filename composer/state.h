@@ -23,6 +23,7 @@ struct State {
   std::shared_ptr<Model> model;
   std::shared_ptr<Optimizer> optimizer;  ///< null at init
 
+  RawBatch raw_batch;  ///< at augment the whole batch, still bytes, on `device`; else empty
   Batch batch;  ///< the microbatch from before_forward to after_backward, else the whole batch
   int64_t first_sample = 0;  ///< of `batch` within the whole batch
   ImageSize image_size;      ///< of a training image as the loader hands it out without a plan

@@ -1,7 +1,6 @@
 #include "composer/trainer.h"
 
 #include <ATen/DeviceAccelerator.h>
-#include <ATen/record_function.h>
 
 #include <cmath>
 
@@ -240,7 +239,7 @@ void Trainer::train_epoch() {
   if (whole()) end_epoch();
 }
 
-Batch Trainer::next_training_batch() {
+RawBatch Trainer::next_training_batch() {
   const bool first = clock_.batches() == 0;
   if (first) logger_.progress({Progress::Phase::waiting, state_.time});
   auto batch = next_batch(*train_loader_);
@@ -252,15 +251,12 @@ Batch Trainer::next_training_batch() {
   return std::move(*batch);
 }
 
-void Trainer::train_batch(Batch batch) {
+void Trainer::train_batch(RawBatch batch) {
   const int64_t samples = batch.samples();
-  batch.input = copy_to(state_.device, batch.input);
-  for (const auto& algorithm : engine_.algorithms()) {
-    RECORD_FUNCTION(algorithm.name, std::vector<c10::IValue>());
-    batch.input = algorithm.component->augment(state_, std::move(batch.input));
-  }
-  state_.batch = to_device(batch, train_loader_->normalization(), state_);
-  batch = {};
+  state_.raw_batch = std::exchange(batch, {}).to(state_.device);
+  engine_.run(Event::augment, state_);
+  state_.batch =
+      normalized(std::exchange(state_.raw_batch, {}), train_loader_->normalization(), state_);
   engine_.run(Event::after_dataloader, state_);
   engine_.run(Event::batch_start, state_);
 

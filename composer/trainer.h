@@ -86,8 +86,8 @@ class Trainer {
   void open_run();
   void train();
   void train_epoch();
-  Batch next_training_batch();
-  void train_batch(Batch batch);
+  RawBatch next_training_batch();
+  void train_batch(RawBatch batch);
   void end_epoch();
   void start_loader();
   void schedule_learning_rate();

@@ -132,7 +132,7 @@ class ImageLoader final : public Loader {
   void add_transform(SampleTransform transform) override {
     options_.augmentations.push_back(std::move(transform));
   }
-  std::optional<Batch> next() override;
+  std::optional<RawBatch> next() override;
 
  private:
   void work();
@@ -145,7 +145,7 @@ class ImageLoader final : public Loader {
   void open_draft();
   std::shared_ptr<Draft> made_here();
   std::shared_ptr<Draft> made_by_workers();
-  Batch batch_of(Draft& draft) const;
+  RawBatch batch_of(Draft& draft) const;
 
   const std::shared_ptr<Source> source_;
   const std::unique_ptr<IndexStore> indices_;  ///< null when none are kept
@@ -259,7 +259,7 @@ void ImageLoader::start(int64_t epoch, int64_t batch, SizePlan plan) {
   work_there_.notify_all();
 }
 
-std::optional<Batch> ImageLoader::next() {
+std::optional<RawBatch> ImageLoader::next() {
   if (!started_) start(0, 0, {});
   if (batch_ == batches_) {
     ++epoch_, batch_ = 0;
@@ -271,9 +271,9 @@ std::optional<Batch> ImageLoader::next() {
   return batch_of(*draft);
 }
 
-Batch ImageLoader::batch_of(Draft& draft) const {
-  Batch batch;
-  batch.input = std::move(draft.input);
+RawBatch ImageLoader::batch_of(Draft& draft) const {
+  RawBatch batch;
+  batch.images = std::move(draft.input);
   batch.target.classes = std::move(draft.classes);
   if (draft.bad.empty()) return batch;
   std::vector<int64_t> good;
@@ -285,7 +285,7 @@ Batch ImageLoader::batch_of(Draft& draft) const {
                    " of epoch " + std::to_string(draft.epoch) + " can be read");
   }
   const auto places = at::tensor(good, at::kLong);
-  batch.input = batch.input.index_select(0, places);
+  batch.images = batch.images.index_select(0, places);
   batch.target.classes = batch.target.classes.index_select(0, places);
   return batch;
 }

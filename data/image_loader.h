@@ -24,7 +24,8 @@ struct ImageLoaderOptions {
   /// each, and with several ranks a last batch is filled up from the epoch's first samples, so that
   /// all have the same number. Otherwise there is no plan, and no memory is held between epochs.
   bool training = false;
-  at::ScalarType output = at::kByte;  ///< or float or bfloat16: normalised
+  at::ScalarType output = at::kByte;  ///< of the images, or float or bfloat16: normalised already,
+                                      ///< for a loop of one's own
   int64_t window_pages = 64;          ///< of the quasi-random order
   bool read_ahead = false;            ///< asks for the samples of a batch when it is opened
 };

@@ -21,8 +21,8 @@
 
 using namespace composer;
 
-at::Tensor prepared(const Batch& batch, const Loader& loader) {
-  return normalize(batch.input, loader.normalization(), at::MemoryFormat::Contiguous);
+at::Tensor prepared(const RawBatch& batch, const Loader& loader) {
+  return normalize(batch.images, loader.normalization(), at::MemoryFormat::Contiguous);
 }
 
 int main(int argc, char** argv) try {

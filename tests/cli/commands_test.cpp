@@ -102,8 +102,10 @@ TEST_CASE("the plan of the article's command shows surgery, order, sizes and lea
   }
 }
 
-TEST_CASE("the plan names who changes images outside of events, and what surgery makes of the size",
-          "[cli]") {
+TEST_CASE(
+    "the plan names who changes images in the loader and as bytes, and what surgery makes of the "
+    "size",
+    "[cli]") {
   const TemporaryFolder folder;
   const auto plan = run(
       folder.path(), split("train -f resnet20_cifar10 --train_dataset.cifar10.use_synthetic "
@@ -111,9 +113,9 @@ TEST_CASE("the plan names who changes images outside of events, and what surgery
                            "no_op_model --algorithms.trivialaugment.where loader"));
   INFO(plan.errors);
   REQUIRE(plan.status == 0);
-  for (const char* text : {"in the loader, each image: alternating_flip trivialaugment",
-                           "before a batch is normalised: randaugment\n",
-                           "no_op_model changes 1 layer:", "the model then has 1 parameters"}) {
+  for (const char* text :
+       {"in the loader, each image: alternating_flip trivialaugment", "  augment: randaugment\n",
+        "no_op_model changes 1 layer:", "the model then has 1 parameters"}) {
     INFO(text);
     CHECK(plan.output.find(text) != std::string::npos);
   }

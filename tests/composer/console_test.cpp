@@ -60,7 +60,7 @@ int64_t count_of(const std::vector<std::string>& lines, const std::string& begin
 class SlowLoader : public TinyLoader {
  public:
   using TinyLoader::TinyLoader;
-  std::optional<Batch> next() override {
+  std::optional<RawBatch> next() override {
     if (!std::exchange(begun_, true)) std::this_thread::sleep_for(std::chrono::milliseconds(150));
     return TinyLoader::next();
   }

@@ -20,7 +20,7 @@ class FakeLoader : public Loader {
   const Normalization& normalization() const override { return normalization_; }
   void start(int64_t, int64_t, SizePlan) override {}
   void add_transform(SampleTransform) override {}
-  std::optional<Batch> next() override { return std::nullopt; }
+  std::optional<RawBatch> next() override { return std::nullopt; }
 
  private:
   ImageSize size_;

@@ -49,6 +49,12 @@ TEST_CASE("a device's normalisation uploads its constants once", "[normalize]") 
   }
 }
 
+TEST_CASE("only bytes are normalised, and once", "[normalize]") {
+  const Normalization normalization{{1}, {4}};
+  CHECK_THROWS_WITH(normalize(at::zeros({2, 4, 4, 1}), normalization, at::MemoryFormat::Contiguous),
+                    "images to be normalised must be bytes, not Float");
+}
+
 TEST_CASE("normalisation is the same on every device", "[normalize][gpu]") {
   const Normalization normalization{{120, 110, 100}, {60, 50, 40}};
   const auto images = at::randint(256, {3, 5, 7, 3}, at::kByte);

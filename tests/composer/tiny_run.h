@@ -21,20 +21,20 @@ class TinyLoader : public Loader {
   void start(int64_t epoch, int64_t batch, SizePlan) override { epoch_ = epoch, batch_ = batch; }
   void add_transform(SampleTransform) override {}
 
-  std::optional<Batch> next() override {
+  std::optional<RawBatch> next() override {
     if (batch_ == batches_per_epoch()) {
       ++epoch_, batch_ = 0;
       return std::nullopt;
     }
-    Batch batch;
-    batch.input = at::empty({batch_size_, 8, 8, 3}, at::kByte);
+    RawBatch batch;
+    batch.images = at::empty({batch_size_, 8, 8, 3}, at::kByte);
     batch.target.classes = at::empty({batch_size_}, at::kLong);
     for (int64_t i = 0; i < batch_size_; ++i) {
       const int64_t sample = batch_ * batch_size_ + i;
       Random random(1, "tiny", static_cast<uint64_t>(epoch_), static_cast<uint64_t>(sample));
       const int64_t label = sample % 2;
       batch.target.classes.mutable_data_ptr<int64_t>()[i] = label;
-      uint8_t* pixels = batch.input.mutable_data_ptr<uint8_t>() + i * 192;
+      uint8_t* pixels = batch.images.mutable_data_ptr<uint8_t>() + i * 192;
       for (int p = 0; p < 192; ++p)
         pixels[p] = static_cast<uint8_t>(random.below(128) + 100 * label);
     }

@@ -99,6 +99,7 @@ TEST_CASE("one batch of two microbatches, then evaluation: the events in order",
   CHECK(log == std::vector<std::string>{"init",
                                         "fit_start",
                                         "epoch_start",
+                                        "augment",
                                         "after_dataloader",
                                         "batch_start",
                                         "before_train_batch",
@@ -128,6 +129,69 @@ TEST_CASE("one batch of two microbatches, then evaluation: the events in order",
                                         "fit_end"});
 }
 
+TEST_CASE("augment has the batch as bytes, changed before it is normalised and gone afterwards",
+          "[trainer]") {
+  class Blank : public Algorithm {
+   public:
+    explicit Blank(std::vector<std::string>& log) : log_(log) {}
+    void augment(State& state) override {
+      const auto& [images, target] = state.raw_batch;
+      CHECK(images.scalar_type() == at::kByte);
+      CHECK(images.sizes() == at::IntArrayRef{8, 8, 8, 3});
+      CHECK(target.classes.numel() == 8);
+      CHECK(state.time.batch == static_cast<int64_t>(log_.size()) / 2);
+      state.raw_batch.images = at::full_like(images, 192);
+      log_.push_back("algorithm");
+    }
+    void after_dataloader(State& state) override {
+      CHECK_FALSE(state.raw_batch.images.defined());
+      CHECK_FALSE(state.raw_batch.target.classes.defined());
+      CHECK(at::equal(state.batch.input, at::ones({8, 3, 8, 8})));
+      CHECK(state.batch.target.classes.numel() == 8);
+    }
+
+   private:
+    std::vector<std::string>& log_;
+  };
+  class Watch : public Callback {
+   public:
+    explicit Watch(std::vector<std::string>& log) : log_(log) {}
+    void augment(const State& state, Logger&, RunControl&) override {
+      CHECK(state.raw_batch.images.eq(192).all().item<bool>());
+      log_.push_back("callback");
+    }
+
+   private:
+    std::vector<std::string>& log_;
+  };
+  std::vector<std::string> log;
+  auto parts = tiny_parts();
+  parts.options.max_duration = {2, TimeUnit::batch};
+  Trainer trainer(std::move(parts));
+  trainer.add<Watch>("watch", log);
+  trainer.add<Blank>("blank", log);
+  trainer.fit();
+  CHECK(log == std::vector<std::string>{"algorithm", "callback", "algorithm", "callback"});
+}
+
+TEST_CASE("who does not listen to an event is not among its listeners", "[trainer]") {
+  class Deaf : public Recorder {
+   public:
+    using Recorder::Recorder;
+    bool listens(Event event) const override { return event != Event::batch_end; }
+  };
+  std::vector<std::string> log;
+  auto parts = tiny_parts();
+  parts.options.max_duration = {1, TimeUnit::batch};
+  Trainer trainer(std::move(parts));
+  trainer.add<Deaf>("deaf", "", log);
+  trainer.fit();
+  CHECK(count(log, "batch_start") == 1);
+  CHECK(count(log, "batch_end") == 0);
+  CHECK(trainer.engine().order(Event::batch_start) == std::vector<std::string>{"deaf"});
+  CHECK(trainer.engine().order(Event::batch_end).empty());
+}
+
 TEST_CASE("events fire as often as there are epochs, batches, microbatches and evaluations",
           "[trainer]") {
   std::vector<std::string> log;
@@ -141,7 +205,7 @@ TEST_CASE("events fire as often as there are epochs, batches, microbatches and e
   CHECK(count(log, "init") == 1);
   for (const char* event : {"epoch_start", "epoch_end", "epoch_checkpoint"})
     CHECK(count(log, event) == 3);
-  for (const char* event : {"after_dataloader", "batch_start", "before_train_batch",
+  for (const char* event : {"augment", "after_dataloader", "batch_start", "before_train_batch",
                             "after_train_batch", "batch_end", "batch_checkpoint"})
     CHECK(count(log, event) == 12);
   for (const char* event : {"before_forward", "after_forward", "before_loss", "after_loss",
@@ -413,7 +477,7 @@ TEST_CASE("a loader without batches ends the run with an error", "[trainer]") {
   class EmptyLoader : public TinyLoader {
    public:
     using TinyLoader::TinyLoader;
-    std::optional<Batch> next() override { return std::nullopt; }
+    std::optional<RawBatch> next() override { return std::nullopt; }
   };
   auto parts = tiny_parts();
   parts.train_loader = std::make_shared<EmptyLoader>(32, 8);

@@ -40,11 +40,11 @@ inline std::ostream& operator<<(std::ostream& out, const PlainBatch& batch) {
   return out;
 }
 
-inline PlainBatch plain(const Batch& batch) {
-  const auto* pixels = reinterpret_cast<const char*>(batch.input.const_data_ptr<uint8_t>());
+inline PlainBatch plain(const RawBatch& batch) {
+  const auto* pixels = reinterpret_cast<const char*>(batch.images.const_data_ptr<uint8_t>());
   const auto* classes = batch.target.classes.const_data_ptr<int64_t>();
-  return {batch.input.sizes().vec(),
-          {pixels, pixels + batch.input.numel()},
+  return {batch.images.sizes().vec(),
+          {pixels, pixels + batch.images.numel()},
           {classes, classes + batch.target.classes.numel()}};
 }
 

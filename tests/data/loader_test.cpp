@@ -182,7 +182,7 @@ TEST_CASE("images follow the size plan from the batch where it changes", "[data]
   loader->start(0, 0);
   loader->next();
   loader->start(0, 1, plan);
-  CHECK(loader->next()->input.sizes() == at::IntArrayRef{8, 32, 48, 3});
+  CHECK(loader->next()->images.sizes() == at::IntArrayRef{8, 32, 48, 3});
   CHECK(rest_of_epoch(*loader).size() == 11);
   const auto second = rest_of_epoch(*loader);
   CHECK(second.at(1).shape == std::vector<int64_t>{8, 32, 48, 3});
@@ -356,13 +356,13 @@ TEST_CASE("a subset of more than an epoch is warned of once", "[data]") {
 TEST_CASE("memory is used again only when the batch has been let go", "[data]") {
   const auto loader = make({.shuffle = false});
   loader->start(0, 0);
-  const Batch kept = *loader->next();
-  const at::Tensor part = loader->next()->input.select(0, 1);
+  const RawBatch kept = *loader->next();
+  const at::Tensor part = loader->next()->images.select(0, 1);
   const PlainBatch before = plain(kept);
   const at::Tensor part_before = part.clone();
   std::set<const void*> memory;
   for (int epoch = 0; epoch < 3; ++epoch) {
-    while (const auto batch = loader->next()) memory.insert(batch->input.const_data_ptr());
+    while (const auto batch = loader->next()) memory.insert(batch->images.const_data_ptr());
   }
   CHECK((plain(kept) == before));
   CHECK(at::equal(part, part_before));
@@ -372,16 +372,16 @@ TEST_CASE("memory is used again only when the batch has been let go", "[data]") 
 TEST_CASE("batches are pinned where asked and there is a GPU", "[data][gpu]") {
   const bool cuda = test::has_gpu();
   const auto reference = make({.workers = 0}), loader = make({.pin = cuda});
-  const Batch batch = *loader->next();
-  CHECK(batch.input.is_pinned() == cuda);
-  CHECK(at::equal(copy_to(resolve_device("auto"), batch.input).cpu(), batch.input));
+  const RawBatch batch = *loader->next();
+  CHECK(batch.images.is_pinned() == cuda);
+  CHECK(at::equal(copy_to(resolve_device("auto"), batch.images).cpu(), batch.images));
   CHECK(batch.target.classes.is_pinned() == cuda);
   CHECK((plain(batch) == plain(*reference->next())));
 }
 
 TEST_CASE("a batch outlives its loader", "[data]") {
   auto loader = make({.training = false});
-  const Batch batch = *loader->next();
+  const RawBatch batch = *loader->next();
   const PlainBatch before = plain(batch);
   rest_of_epoch(*loader);
   loader.reset();
