@@ -18,7 +18,7 @@ void apply_channels_last(torch::nn::Module& module);
 /// Runs last at init, so that it sees layers that surgery put in place.
 class ChannelsLast : public Algorithm {
  public:
-  Order order() const override { return Order::last; }
+  Order order(Event) const override { return Order::last; }
   void init(State& state) override;
 };
 

@@ -53,8 +53,9 @@ class Ema : public Algorithm {
     return {.excludes = {{"swa", "each ends with an average of its own to be evaluated"}}};
   }
 
-  /// After all that changes weights on batch_end and epoch_end.
-  Order order() const override { return Order::first; }
+  /// After all that changes weights on batch_end and epoch_end; the average is there before and
+  /// after all that others do in an evaluation.
+  Order order(Event event) const override { return closing(event) ? Order::last : Order::first; }
 
   void fit_start(State& state) override;
   void batch_end(State& state) override { update(state, false); }

@@ -63,7 +63,7 @@ class Factorize : public Surgery {
   explicit Factorize(Params params) : params_(params) {}
 
   /// Before methods that change what a convolution computes, which cannot be split.
-  Order order() const override { return Order::first; }
+  Order order(Event) const override { return Order::first; }
 
   void init(State& state) override;
 

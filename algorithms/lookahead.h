@@ -53,7 +53,7 @@ class Lookahead : public Algorithm {
   static Compatibility compatibility();
 
   /// On batch_end and epoch_end before all that looks at the weights.
-  Order order() const override { return Order::last; }
+  Order order(Event event) const override { return closing(event) ? Order::first : Order::last; }
 
   /// Not before: a method may still have filled weights from the first batch (whitening).
   void fit_start(State& state) override;

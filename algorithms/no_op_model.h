@@ -31,7 +31,7 @@ class NoOpModel : public Algorithm {
   /// What changes or freezes layers finds none.
   static Compatibility compatibility();
 
-  Order order() const override { return Order::last; }
+  Order order(Event) const override { return Order::last; }
   void init(State& state) override;
   std::vector<std::string> report() const override;
 };

@@ -56,7 +56,7 @@ class ProgressiveResizing : public Algorithm {
   explicit ProgressiveResizing(Params params) : params_(std::move(params)) {}
 
   /// So that what others cut away or paste in is neither scaled back nor cropped out again.
-  Order order() const override { return Order::early; }
+  Order order(Event) const override { return Order::early; }
 
   /// Share of the full side, in [initial_scale, 1], when the share `elapsed` of training is done.
   static double scale(double elapsed, const Params& params);

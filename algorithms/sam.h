@@ -42,9 +42,8 @@ class Sam : public Algorithm {
 
   explicit Sam(Params params) : params_(params) {}
 
-  /// On after_train_batch, which runs in reverse order, this is before all that shall see the new
-  /// gradients, such as gradient_clipping.
-  Order order() const override { return Order::last; }
+  /// Before all that shall see the new gradients, such as gradient_clipping.
+  Order order(Event) const override { return Order::first; }
 
   void after_train_batch(State& state) override;
 

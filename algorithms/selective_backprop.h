@@ -59,7 +59,7 @@ class SelectiveBackprop : public Algorithm {
   /// Whether samples are left out when the share `elapsed` of training is done.
   static bool active(double elapsed, int64_t batch_in_epoch, const Params& params);
 
-  Order order() const override { return Order::early; }
+  Order order(Event) const override { return Order::early; }
 
   void after_dataloader(State& state) override;
   /// The share of a batch that is trained on, unless it is one that is left whole.

@@ -32,7 +32,7 @@ class SqueezeExcite : public Surgery {
   explicit SqueezeExcite(Params params) : params_(params) {}
 
   /// So that it gates the convolutions that others put in place.
-  Order order() const override { return Order::last; }
+  Order order(Event) const override { return Order::last; }
 
   void init(State& state) override;
 

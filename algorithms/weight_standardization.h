@@ -50,7 +50,7 @@ class WeightStandardization : public Surgery {
 
   explicit WeightStandardization(Params params) : params_(params) {}
 
-  Order order() const override { return Order::last; }
+  Order order(Event) const override { return Order::last; }
   void init(State& state) override;
 
  private:

@@ -51,7 +51,7 @@ class Whitening : public Algorithm {
   explicit Whitening(const Params& params) : params_(params) {}
 
   /// Before what else changes the images of a batch that is on the device.
-  Order order() const override { return Order::first; }
+  Order order(Event) const override { return Order::first; }
 
   void init(State& state) override;
   void fit_start(State& state) override;

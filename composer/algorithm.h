@@ -61,10 +61,10 @@ EventSet subscriptions() {
 /// on the closing event of a pair what it did on the opening one.
 class Algorithm : public Hooks<State&> {
  public:
-  /// Where it wants to stand among the algorithms of an event, before the reversal on closing
-  /// events.
+  /// When it wants to run among the algorithms of an event: `first` runs first, on closing events
+  /// too. `listed`: in the recipe's order, on closing events in reverse.
   enum class Order { first, early, listed, last };
-  virtual Order order() const { return Order::listed; }
+  virtual Order order(Event) const { return Order::listed; }
 
   /// The sizes that the loader shall give to images, if this algorithm decides them, from FIT_START
   /// on. At most one algorithm of a run may.

@@ -25,10 +25,10 @@ void Engine::arrange() {
       if (listens(member, event)) algorithms.push_back(&member);
     for (const auto& member : callbacks_)
       if (listens(member, event)) callbacks.push_back(&member);
-    std::stable_sort(algorithms.begin(), algorithms.end(), [](const auto* a, const auto* b) {
-      return a->component->order() < b->component->order();
-    });
     if (closing(event)) std::reverse(algorithms.begin(), algorithms.end());
+    std::stable_sort(algorithms.begin(), algorithms.end(), [&](const auto* a, const auto* b) {
+      return a->component->order(event) < b->component->order(event);
+    });
   }
   arranged_ = true;
 }

@@ -18,8 +18,9 @@ struct Member {
   EventSet events;
 };
 
-/// Algorithms run in the listed order (those that ask for it first or last), reversed on closing
-/// events; callbacks after them in the listed order, except at init, where callbacks come first.
+/// Algorithms run in the listed order, reversed on closing events, but for those that ask for
+/// another place (Algorithm::order); callbacks after them in the listed order, except at init,
+/// where callbacks come first.
 class Engine {
  public:
   Engine() = default;

@@ -40,5 +40,5 @@ TEST_CASE("channels_last reaches the model's outputs and gradients", "[channels_
 }
 
 TEST_CASE("channels_last asks to run after other surgery", "[channels_last]") {
-  CHECK(ChannelsLast().order() == Algorithm::Order::last);
+  CHECK(ChannelsLast().order(Event::init) == Algorithm::Order::last);
 }

@@ -57,6 +57,15 @@ Checkpoint train(const std::string& run_dir, std::vector<int64_t> stops, bool wi
 
 }  // namespace
 
+TEST_CASE("ema is the last to see a step's weights, and there for all of an evaluation", "[ema]") {
+  using Order = Algorithm::Order;
+  const Ema ema{Params{}};
+  for (const auto event : {Event::batch_end, Event::epoch_end, Event::eval_end, Event::predict_end})
+    CHECK(ema.order(event) == Order::last);
+  for (const auto event : {Event::eval_start, Event::predict_start})
+    CHECK(ema.order(event) == Order::first);
+}
+
 TEST_CASE("the decay halves a weight in half_life", "[ema]") {
   CHECK(ema_decay(100, 1) == Approx(0.9930925).epsilon(1e-7));
   CHECK(ema_decay(100, 20) == Approx(0.8705506).epsilon(1e-7));

@@ -174,6 +174,32 @@ TEST_CASE("augment has the batch as bytes, changed before it is normalised and g
   CHECK(log == std::vector<std::string>{"algorithm", "callback", "algorithm", "callback"});
 }
 
+TEST_CASE("an algorithm asks for its place event by event, as it runs", "[trainer]") {
+  class Placed : public Recorder {
+   public:
+    Placed(Order opening, Order closing, std::vector<std::string>& log)
+        : Recorder("", log), opening_(opening), closing_(closing) {}
+    Order order(Event event) const override { return closing(event) ? closing_ : opening_; }
+
+   private:
+    Order opening_, closing_;
+  };
+  using Order = Algorithm::Order;
+  using Names = std::vector<std::string>;
+  std::vector<std::string> log;
+  Trainer trainer(tiny_parts());
+  trainer.add<Placed>("ends", Order::last, Order::last, log);
+  trainer.add<Recorder>("a", "", log);
+  trainer.add<Placed>("around", Order::first, Order::last, log);
+  trainer.add<Placed>("early", Order::early, Order::early, log);
+  trainer.add<Recorder>("b", "", log);
+  trainer.add<Placed>("inside", Order::last, Order::first, log);
+  CHECK(trainer.engine().order(Event::before_loss) ==
+        Names{"around", "early", "a", "b", "ends", "inside"});
+  CHECK(trainer.engine().order(Event::after_loss) ==
+        Names{"inside", "early", "b", "a", "around", "ends"});
+}
+
 TEST_CASE("who does not listen to an event is not among its listeners", "[trainer]") {
   class Deaf : public Recorder {
    public:
