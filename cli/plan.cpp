@@ -155,6 +155,7 @@ std::string plan(const Recipe& recipe) {
   state.seed = static_cast<uint64_t>(options.seed);
   state.schedule = {length.batches, length.samples, options.train_batch_size,
                     scale_duration(options.max_duration, options.scale_schedule_ratio)};
+  state.schedule.planned = state.schedule.max_duration;
   auto without_device = recipe;  // a plan need not open CUDA
   without_device.options.device = "cpu";
   auto parts = assemble_model(without_device);

@@ -35,7 +35,7 @@ struct State {
       eval_metrics;  ///< of the last evaluation, from before its eval_end on: "metrics/eval/..."
 
   Timestamp time;
-  Schedule schedule;  ///< the run's length; its max_duration may be changed to stop early
+  Schedule schedule;  ///< its max_duration may be changed to stop early
 
   at::Device device = at::kCPU;
   Precision precision = Precision::fp32;

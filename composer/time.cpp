@@ -98,6 +98,12 @@ std::string check_interval(const std::string& key, const Time& time) {
   return "";
 }
 
+Schedule Schedule::as_planned() const {
+  Schedule whole = *this;
+  whole.max_duration = planned.value_or(max_duration);
+  return whole;
+}
+
 double Schedule::batches(const Time& time) const {
   switch (time.unit) {
     case TimeUnit::epoch:

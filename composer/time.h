@@ -45,7 +45,11 @@ struct Schedule {
   int64_t batches_per_epoch = 1;
   int64_t samples_per_epoch = 1;
   int64_t batch_size = 1;
-  Time max_duration;
+  Time max_duration;                           ///< where the run ends
+  std::optional<Time> planned = std::nullopt;  ///< the recipe's length; none: max_duration
+
+  /// The same run at its planned length, which learning rates follow even where it ends early.
+  Schedule as_planned() const;
 
   /// Batches in `time`, not rounded; dur counts in max_duration. A time in seconds has no such
   /// number: throws UserError naming it.

@@ -29,6 +29,7 @@ Schedule schedule_of(const TrainerOptions& options, const Loader* loader) {
   schedule.batch_size = options.train_batch_size;
   if (options.max_duration.value > 0)
     schedule.max_duration = scale_duration(options.max_duration, options.scale_schedule_ratio);
+  schedule.planned = schedule.max_duration;
   if (loader != nullptr) {
     schedule.batches_per_epoch = loader->batches_per_epoch();
     schedule.samples_per_epoch = loader->samples_per_epoch();
@@ -59,7 +60,7 @@ Trainer::Trainer(TrainerParts parts)
       evaluator_(state_, engine_, std::move(parts.eval_loader), options_.eval_interval) {
   state_.model = std::move(parts.model);
   state_.optimizer = std::move(parts.optimizer);
-  state_.schedule = schedule_ = schedule_of(options_, train_loader_.get());
+  state_.schedule = schedule_of(options_, train_loader_.get());
   if (train_loader_) state_.image_size = train_loader_->image_size();
   state_.seed = static_cast<uint64_t>(options_.seed);
   state_.grad_accum = options_.grad_accum;
@@ -81,7 +82,7 @@ void Trainer::prepare() {
   step_.emplace(state_, engine_, options_.grad_clip_norm);
   check_save_best();
   if (train_loader_)
-    for (const auto& warning : check(schedulers_, schedule_, options_.scale_schedule_ratio))
+    for (const auto& warning : check(schedulers_, state_.schedule, options_.scale_schedule_ratio))
       log::warn(warning);
 
   // Surgery may not see the optimizer: it is attached to what surgery leaves.
@@ -204,7 +205,7 @@ void Trainer::start_loader() {
   const auto& time = state_.time;
   // The loader counts batches by its own epochs; a run that once had others is elsewhere.
   const int64_t ahead =
-      time.batch - (time.epoch * schedule_.batches_per_epoch + time.batch_in_epoch);
+      time.batch - (time.epoch * state_.schedule.batches_per_epoch + time.batch_in_epoch);
   if (plan) expect_many_image_sizes();
   if (plan && ahead != 0) plan = [plan, ahead](int64_t batch) { return plan(batch + ahead); };
   train_loader_->start(time.epoch, time.batch_in_epoch, std::move(plan));
@@ -301,7 +302,7 @@ void Trainer::end_epoch() {
 
 void Trainer::schedule_learning_rate() {
   state_.optimizer->set_lr_multiplier(
-      multiplier(schedulers_, state_.time, schedule_, options_.scale_schedule_ratio));
+      multiplier(schedulers_, state_.time, state_.schedule, options_.scale_schedule_ratio));
 }
 
 void Trainer::evaluate_if_due(bool epoch_end) {

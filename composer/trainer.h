@@ -123,8 +123,6 @@ class Trainer {
   std::vector<std::string> class_names_;
   bool console_;  ///< wanted and not yet among the logger's sinks
 
-  Schedule
-      schedule_;  ///< the recipe's, for learning rates; an algorithm may shorten state_.schedule
   State state_;
   Engine engine_;
   Logger logger_;

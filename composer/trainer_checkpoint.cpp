@@ -141,16 +141,17 @@ void Trainer::hand_out(const std::filesystem::path& path, std::map<std::string, 
 }
 
 void Trainer::check_epochs(const std::filesystem::path& path, const Checkpoint& checkpoint) const {
-  if (checkpoint.train_batch_size == schedule_.batch_size &&
-      checkpoint.batches_per_epoch == schedule_.batches_per_epoch &&
-      checkpoint.samples_per_epoch == schedule_.samples_per_epoch)
+  const auto& schedule = state_.schedule;
+  if (checkpoint.train_batch_size == schedule.batch_size &&
+      checkpoint.batches_per_epoch == schedule.batches_per_epoch &&
+      checkpoint.samples_per_epoch == schedule.samples_per_epoch)
     return;
   const auto text = [](int64_t size, int64_t batches) {
     return std::to_string(batches) + " batches of " + std::to_string(size) + " an epoch";
   };
   const auto problem = path.string() + ": was made with " +
                        text(checkpoint.train_batch_size, checkpoint.batches_per_epoch) +
-                       ", this run has " + text(schedule_.batch_size, schedule_.batches_per_epoch);
+                       ", this run has " + text(schedule.batch_size, schedule.batches_per_epoch);
   if (checkpoint.time.batch_in_epoch > 0)
     throw UserError(
         problem +
@@ -165,9 +166,9 @@ Checkpoint Trainer::snapshot() {
   checkpoint.evaluated_batch = evaluator_.evaluated_batch();
   checkpoint.seed = state_.seed;
   checkpoint.grad_accum = state_.grad_accum;
-  checkpoint.train_batch_size = schedule_.batch_size;
-  checkpoint.batches_per_epoch = schedule_.batches_per_epoch;
-  checkpoint.samples_per_epoch = schedule_.samples_per_epoch;
+  checkpoint.train_batch_size = state_.schedule.batch_size;
+  checkpoint.batches_per_epoch = state_.schedule.batches_per_epoch;
+  checkpoint.samples_per_epoch = state_.schedule.samples_per_epoch;
   checkpoint.recipe = recipe_;
   checkpoint.device = c10::DeviceTypeName(state_.device.type(), /*lower_case=*/true);
   checkpoint.network = outline(*state_.model);

@@ -16,18 +16,20 @@ double cut(double value) { return std::floor(value + 1e-6); }
 
 double multiplier(const std::vector<std::shared_ptr<Scheduler>>& schedulers, const Timestamp& now,
                   const Schedule& schedule, double scale_schedule_ratio) {
+  const auto planned = schedule.as_planned();
   double product = 1;
   for (const auto& scheduler : schedulers)
-    product *= scheduler->multiplier(now, schedule, scale_schedule_ratio);
+    product *= scheduler->multiplier(now, planned, scale_schedule_ratio);
   return product;
 }
 
 std::vector<std::string> check(const std::vector<std::shared_ptr<Scheduler>>& schedulers,
                                const Schedule& schedule, double scale_schedule_ratio) {
+  const auto planned = schedule.as_planned();
   std::vector<std::string> warnings, problems;
   for (const auto& scheduler : schedulers) {
     try {
-      for (auto& warning : scheduler->check(schedule, scale_schedule_ratio))
+      for (auto& warning : scheduler->check(planned, scale_schedule_ratio))
         warnings.push_back("schedulers: " + warning);
     } catch (const UserError& error) {
       for (const auto& problem : error.problems()) problems.push_back("schedulers: " + problem);

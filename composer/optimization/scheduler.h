@@ -32,12 +32,12 @@ class Scheduler {
   }
 };
 
-/// The product over all schedulers; 1 without any.
+/// The product over all schedulers in the schedule as planned; 1 without any.
 double multiplier(const std::vector<std::shared_ptr<Scheduler>>& schedulers, const Timestamp& now,
                   const Schedule& schedule, double scale_schedule_ratio = 1);
 
-/// What all of them warn of before such a run. UserError, naming schedulers, for times that the run
-/// cannot place.
+/// What all of them warn of before such a run, as planned. UserError, naming schedulers, for times
+/// that the run cannot place.
 std::vector<std::string> check(const std::vector<std::shared_ptr<Scheduler>>& schedulers,
                                const Schedule& schedule, double scale_schedule_ratio = 1);
 

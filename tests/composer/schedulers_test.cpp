@@ -217,6 +217,22 @@ TEST_CASE("several schedulers multiply", "[schedulers]") {
   CHECK(multiplier({}, at_batch(50, hundred), hundred) == 1);
 }
 
+TEST_CASE("learning rates follow the planned length of a run that ends early", "[schedulers]") {
+  const std::vector<std::shared_ptr<Scheduler>> cosine{
+      std::make_shared<ScheduledBy<CosineDecay>>(CosineDecay())};
+  auto shortened = hundred;
+  shortened.planned = hundred.max_duration;
+  shortened.max_duration = time("6ep");
+  for (const int64_t batch : {0, 30, 59})
+    CHECK(multiplier(cosine, at_batch(batch, hundred), shortened) ==
+          multiplier(cosine, at_batch(batch, hundred), hundred));
+  CHECK(shortened.total_batches() == 60);
+  CHECK(shortened.elapsed(at_batch(30, hundred)) == 0.5);
+  CHECK(shortened.as_planned().total_batches() == 100);
+  shortened.planned.reset();
+  CHECK(multiplier(cosine, at_batch(30, hundred), shortened) == Approx(0.5));
+}
+
 TEST_CASE("a limit in seconds is followed by shares and seconds only", "[schedulers]") {
   const Schedule timed{10, 1000, 100, time("60sec")};
   Timestamp now = at_batch(12345, timed);

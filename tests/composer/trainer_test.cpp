@@ -7,6 +7,7 @@
 #include <set>
 
 #include "composer/error.h"
+#include "composer/optimization/schedulers.h"
 #include "tiny_run.h"
 
 using namespace composer;
@@ -198,6 +199,36 @@ TEST_CASE("an algorithm asks for its place event by event, as it runs", "[traine
         Names{"around", "early", "a", "b", "ends", "inside"});
   CHECK(trainer.engine().order(Event::after_loss) ==
         Names{"inside", "early", "b", "a", "around", "ends"});
+}
+
+TEST_CASE("an algorithm may end a run early, whose learning rates go on as planned", "[trainer]") {
+  class Shorten : public Algorithm {
+   public:
+    void fit_start(State& state) override { state.schedule.max_duration = {3, TimeUnit::batch}; }
+  };
+  class Rates : public Callback {
+   public:
+    explicit Rates(std::vector<double>& rates) : rates_(rates) {}
+    void after_train_batch(const State& state, Logger&, RunControl&) override {
+      rates_.push_back(state.optimizer->lr());
+    }
+
+   private:
+    std::vector<double>& rates_;
+  };
+  const auto rates_of = [](bool shorten) {
+    std::vector<double> rates;
+    auto parts = tiny_parts();
+    parts.schedulers = {std::make_shared<ScheduledBy<CosineDecay>>(CosineDecay())};
+    Trainer trainer(std::move(parts));
+    if (shorten) trainer.add<Shorten>("shorten");
+    trainer.add<Rates>("rates", rates);
+    trainer.fit();
+    return rates;
+  };
+  const auto all = rates_of(false), early = rates_of(true);
+  REQUIRE(all.size() == 8);
+  CHECK(early == std::vector<double>(all.begin(), all.begin() + 3));
 }
 
 TEST_CASE("who does not listen to an event is not among its listeners", "[trainer]") {
