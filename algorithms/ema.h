@@ -49,6 +49,8 @@ class Ema : public Algorithm {
 
   explicit Ema(const Params& params);
 
+  static constexpr const char* average_prefix = "shadow.";
+
   static Compatibility compatibility() {
     return {.excludes = {{"swa", "each ends with an average of its own to be evaluated"}}};
   }
@@ -77,7 +79,7 @@ class Ema : public Algorithm {
   Params params_;
   Time interval_;
   double decay_;
-  WeightCopy shadow_{"shadow.", true};
+  WeightCopy shadow_{average_prefix, true};
   bool swapped_ = false;
 };
 

@@ -48,6 +48,8 @@ class Swa : public Algorithm {
     std::string check() const;
   };
 
+  static constexpr const char* average_prefix = "average.";
+
   explicit Swa(const Params& params) : params_(params) {}
 
   void fit_start(State& state) override;
@@ -63,7 +65,7 @@ class Swa : public Algorithm {
   void finish_if_due(State& state);
 
   Params params_;
-  WeightCopy average_{"average.", false};
+  WeightCopy average_{average_prefix, false};
   int64_t events_ = 0;  ///< epochs or batches that ended since swa_start
   int64_t count_ = 0;   ///< sets of weights in the average
   bool finished_ = false;

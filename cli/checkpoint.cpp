@@ -3,24 +3,35 @@
 
 #include <filesystem>
 #include <iostream>
-#include <map>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/recipe/params.h"
+#include "composer/recipe/registry.h"
 #include "composer/storage/atomic_file.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/safetensors.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// What the averaging algorithms put before the model's names in their state.
-const std::map<std::string, std::string> prefixes{{"ema", "shadow."}, {"swa", "average."}};
+/// What the algorithm puts before the model's names in its state, if it averages the weights.
+std::string prefix_of(const std::string& algorithm) {
+  const auto& algorithms = registry().algorithms;
+  return algorithms.contains(algorithm) ? algorithms.find(algorithm)->average_prefix() : "";
+}
+
+/// The algorithms that average the weights.
+std::vector<std::string> averaging() {
+  auto names = registry().algorithms.names();
+  std::erase_if(names, [](const auto& name) { return prefix_of(name).empty(); });
+  return names;
+}
 
 /// The model's tensors with those that `algorithm` averaged in their place.
 TensorMap averaged(const Checkpoint& checkpoint, const std::string& algorithm,
@@ -29,7 +40,7 @@ TensorMap averaged(const Checkpoint& checkpoint, const std::string& algorithm,
   if (part == checkpoint.parts.end())
     throw UserError(path + ": has no weights of " + algorithm +
                     ": the run was without it, or had not come to its start");
-  const auto& prefix = prefixes.at(algorithm);
+  const auto prefix = prefix_of(algorithm);
   TensorMap tensors = checkpoint.model;
   bool any = false;
   for (const auto& [name, tensor] : part->second.tensors) {
@@ -73,17 +84,19 @@ int checkpoint_command(const Words& words) {
   app.add_option("action", action, "info or export")->required();
   app.add_option("path", path, "a checkpoint folder")->required();
   const auto* to = app.add_option("--output", output, "export: the .safetensors file to write");
-  const auto* which = app.add_option(
-      "--weights", weights,
-      "export: model, or the average that the algorithm ema or swa keeps, under the model's names");
+  const auto* which =
+      app.add_option("--weights", weights,
+                     "export: model, or the algorithm whose average of the weights is wanted (" +
+                         joined(averaging(), ", ") + "), under the model's names");
   if (!parse(app, words)) return 0;
   if (action == "info") {
     if (to->count() + which->count() > 0)
       throw UserError("composer checkpoint info: takes neither --output nor --weights");
     std::cout << describe_checkpoint(path);
   } else if (action == "export") {
-    if (weights != "model" && !prefixes.contains(weights))
-      throw UserError("--weights: must be model, ema or swa, not '" + weights + "'");
+    if (weights != "model" && prefix_of(weights).empty())
+      throw UserError("--weights: must be model, or an algorithm that averages the weights (" +
+                      joined(averaging(), ", ") + "), not '" + weights + "'");
     export_weights(path, weights, output);
   } else {
     throw UserError("composer checkpoint: unknown action '" + action + "'" +

@@ -33,7 +33,7 @@ constexpr const char* help =
   composer bench loader|image|augment|step|overhead ...
                                               measures
   composer checkpoint info PATH               what a checkpoint holds
-  composer checkpoint export PATH --output F.safetensors [--weights model|ema|swa]
+  composer checkpoint export PATH --output F.safetensors [--weights model|ema|swa|...]
                                               its weights, or their average, as a file
   composer data write|index|info|hash|verify ...
                                               makes .beton files and indices; shows and checks image data

@@ -37,6 +37,9 @@ class Component {
   virtual EventSet subscriptions() const { return {}; }
   /// Of an algorithm.
   virtual Compatibility compatibility() const { return {}; }
+  /// What an algorithm that keeps an average of the weights puts before the model's names in its
+  /// state dict, declared as `static constexpr const char* average_prefix`; "": it keeps none.
+  virtual std::string average_prefix() const { return ""; }
 
  protected:
   explicit Component(std::string name) : name_(std::move(name)) {}
@@ -90,6 +93,13 @@ class ComponentFor final : public ComponentOf<Base> {
       return T::compatibility();
     else
       return {};
+  }
+
+  std::string average_prefix() const override {
+    if constexpr (requires { T::average_prefix; })
+      return T::average_prefix;
+    else
+      return "";
   }
 
   std::shared_ptr<Base> build() const override {

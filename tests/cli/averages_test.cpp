@@ -2,10 +2,14 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands.h"
+#include "composer/recipe/registry.h"
 #include "composer/storage/safetensors.h"
+#include "composer/storage/weights.h"
 #include "program.h"
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/composer/tiny_run.h"
 
 using namespace composer;
 namespace fs = std::filesystem;
@@ -27,6 +31,20 @@ dataloader: {num_workers: 1}
 )";
 
 const std::string latest = "runs/run/checkpoints/latest";
+
+class OneMore : public Algorithm {
+ public:
+  static constexpr const char* average_prefix = "mine/";
+  void batch_end(State& state) override { weights_ = model_tensors(*state.model); }
+  StateDict state_dict() const override {
+    StateDict state;
+    for (const auto& [name, tensor] : weights_) state.tensors["mine/" + name] = tensor + 1;
+    return state;
+  }
+
+ private:
+  TensorMap weights_;
+};
 
 std::string bytes_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -99,6 +117,26 @@ TEST_CASE("swa's average is exported with the model's buffers, until it is the m
   CHECK(average.size() == model.size());
   CHECK(at::equal(average.at("bn1.running_mean"), model.at("bn1.running_mean")));
   CHECK_FALSE(at::equal(average.at("conv1.weight"), model.at("conv1.weight")));
+}
+
+TEST_CASE("a program's own algorithm has its average exported too", "[cli][averages]") {
+  registry().algorithms.add<OneMore>("one_more", "keeps the weights and one more");
+  const TemporaryFolder folder;
+  auto parts = tiny_parts();
+  parts.options.run_dir = folder.path().string();
+  parts.options.run_name = "run";
+  Trainer trainer(std::move(parts));
+  trainer.add<OneMore>("one_more");
+  trainer.fit();
+  const auto checkpoint = (trainer.folder().checkpoints() / "latest").string();
+  const auto file = (folder / "w.safetensors").string();
+  CHECK(checkpoint_command({"export", checkpoint, "--output", file, "--weights", "one_more"}) == 0);
+  auto expected = model_tensors(*trainer.state().model);
+  for (auto& [name, tensor] : expected) tensor = tensor + 1;
+  check_equal(read_safetensors(file), expected);
+  CHECK_THROWS_WITH(
+      checkpoint_command({"export", checkpoint, "--output", file, "--weights", "two_more"}),
+      Catch::Contains("(one_more)"));
 }
 
 TEST_CASE("describe says what an algorithm does not go with", "[cli][averages]") {
