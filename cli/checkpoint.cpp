@@ -36,7 +36,7 @@ std::vector<std::string> averaging() {
 /// The model's tensors with those that `algorithm` averaged in their place.
 TensorMap averaged(const Checkpoint& checkpoint, const std::string& algorithm,
                    const std::string& path) {
-  const auto part = checkpoint.parts.find("algorithms." + algorithm);
+  const auto part = checkpoint.parts.find(path_of(ChoiceKey::algorithms, algorithm));
   if (part == checkpoint.parts.end())
     throw UserError(path + ": has no weights of " + algorithm +
                     ": the run was without it, or had not come to its start");

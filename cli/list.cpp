@@ -41,13 +41,14 @@ std::vector<Line> recipe_lines() {
 
 const CatalogBase* catalog_of(const std::string& kind) {
   for (const auto* catalog : registry().catalogs())
-    if (kind == catalog->kind() || kind == catalog->kind() + "s") return catalog;
+    if (kind == catalog->kind() || kind == catalog->plural()) return catalog;
   return nullptr;
 }
 
-std::vector<std::string> kinds(const std::string& ending) {
+/// word: CatalogBase::kind or plural.
+std::vector<std::string> kinds(const std::string& (CatalogBase::*word)() const) {
   std::vector<std::string> words;
-  for (const auto* catalog : registry().catalogs()) words.push_back(catalog->kind() + ending);
+  for (const auto* catalog : registry().catalogs()) words.push_back((catalog->*word)());
   return words;
 }
 
@@ -71,9 +72,9 @@ std::vector<Line> compatibility_lines(const std::string& name) {
 int list_command(const Words& words) {
   CLI::App app("Lists what recipes can name, one a line, its name first.", "list");
   std::string kind;
-  app.add_option(
-      "kind", kind,
-      "algorithms, models, datasets, optimizers, schedulers, callbacks, loggers or recipes");
+  auto known = kinds(&CatalogBase::plural);
+  known.emplace_back("recipes");
+  app.add_option("kind", kind, joined(known));
   if (!parse(app, words)) return 0;
 
   if (kind == "recipes") {
@@ -82,15 +83,13 @@ int list_command(const Words& words) {
     print(lines_of(*catalog));
   } else if (kind.empty()) {
     for (const auto* each : registry().catalogs()) {
-      std::cout << each->kind() << "s:\n";
+      std::cout << each->plural() << ":\n";
       print(lines_of(*each));
       std::cout << '\n';
     }
     std::cout << "recipes:\n";
     print(recipe_lines());
   } else {
-    auto known = kinds("s");
-    known.push_back("recipes");
     throw UserError("composer list: unknown kind '" + kind + "'" + suggestion(kind, known));
   }
   return 0;
@@ -99,15 +98,14 @@ int list_command(const Words& words) {
 int describe_command(const Words& words) {
   CLI::App app("Describes a component and its hyperparameters.", "describe");
   std::string kind, name;
-  app.add_option("kind", kind,
-                 "algorithm, model, dataset, optimizer, scheduler, callback or logger")
-      ->required();
+  const auto known = kinds(&CatalogBase::kind);
+  app.add_option("kind", kind, joined(known))->required();
   app.add_option("name", name, "as `composer list` shows it")->required();
   if (!parse(app, words)) return 0;
 
   const auto* catalog = catalog_of(kind);
   if (catalog == nullptr)
-    throw UserError("composer describe: unknown kind '" + kind + "'" + suggestion(kind, kinds("")));
+    throw UserError("composer describe: unknown kind '" + kind + "'" + suggestion(kind, known));
   if (!catalog->contains(name))
     throw UserError("composer describe: unknown " + catalog->kind() + " '" + name + "'" +
                     suggestion(name, catalog->names()));

@@ -41,7 +41,7 @@ std::optional<int64_t> channels_of(const Model& model) {
 std::shared_ptr<Loader> open(const Recipe& recipe, const TrainerParts& parts, bool training) {
   Model& model = *parts.model;
   const bool train_key = training || recipe.options.split.val > 0;
-  const std::string key = train_key ? "train_dataset" : "val_dataset";
+  const std::string key(name(train_key ? ChoiceKey::train_dataset : ChoiceKey::val_dataset));
   const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
   try {
     const auto dataset = build_dataset(recipe, training);

@@ -4,6 +4,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/network/outline.h"
+#include "composer/recipe/kinds.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/recipe_changes.h"
 #include "composer/storage/provenance.h"
@@ -118,9 +119,9 @@ void Trainer::resume(const std::filesystem::path& path, Checkpoint checkpoint) {
 std::vector<std::pair<std::string, Stateful*>> Trainer::checkpoint_parts() {
   std::vector<std::pair<std::string, Stateful*>> parts;
   for (const auto& algorithm : engine_.algorithms())
-    parts.emplace_back("algorithms." + algorithm.name, algorithm.component.get());
+    parts.emplace_back(path_of(ChoiceKey::algorithms, algorithm.name), algorithm.component.get());
   for (const auto& callback : engine_.callbacks())
-    parts.emplace_back("callbacks." + callback.name, callback.component.get());
+    parts.emplace_back(path_of(ChoiceKey::callbacks, callback.name), callback.component.get());
   parts.emplace_back("scaler", &step_->scaler());
   parts.emplace_back("train_metrics", &step_->accuracy());
   parts.emplace_back("save_best", &best_);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 
+#include "composer/recipe/kinds.h"
 #include "composer/recipe/params.h"
 #include "composer/text.h"
 
@@ -45,7 +46,7 @@ bool same(const std::string& a, const std::string& b) {
 void check(const std::vector<Declared>& algorithms, const Value& recipe, Problems& problems) {
   for (const auto& [name, origin, compatibility] : algorithms) {
     const auto problem = [&, &name = name, &origin = origin](const std::string& message) {
-      problems.push_back({origin, "algorithms." + name, message});
+      problems.push_back({origin, path_of(ChoiceKey::algorithms, name), message});
     };
     for (const auto& [other, reason] : compatibility.excludes)
       if (std::ranges::find(algorithms, other, &Declared::name) != algorithms.end())

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "composer/logging/log.h"
+#include "composer/recipe/kinds.h"
 
 namespace composer {
 namespace {
@@ -46,7 +47,7 @@ void check_use(const std::string& key, const std::string& path, const Value& par
   const Value* written = params.find("is_train");
   const Field* field = find_flag(fields, "is_train");
   if (written == nullptr || field == nullptr) return;
-  const bool training = key == "train_dataset";
+  const bool training = key == name(ChoiceKey::train_dataset);
   const std::string right = training ? "true" : "false";
   if (field->write().text == right) return;
   problems.push_back({written->origin, join_path(path, "is_train"),

@@ -1,7 +1,6 @@
 #include "composer/recipe/dump.h"
 
 #include <filesystem>
-#include <string_view>
 
 #include "composer/recipe/dataset_keys.h"
 
@@ -9,20 +8,20 @@ namespace composer {
 namespace {
 
 template <class Base>
-void dump(Value& root, const char* key, const std::shared_ptr<ComponentOf<Base>>& component) {
+void dump(Value& root, ChoiceKey key, const std::shared_ptr<ComponentOf<Base>>& component) {
   if (!component) return;
   Value map = Value::map();
   map.set(component->name(), write_fields(component->fields()));
-  root.set(key, std::move(map));
+  root.set(std::string(name(key)), std::move(map));
 }
 
 template <class Base>
-void dump(Value& root, const char* key,
+void dump(Value& root, ChoiceKey key,
           const std::vector<std::shared_ptr<ComponentOf<Base>>>& components) {
   Value map = components.empty() ? Value::list() : Value::map();
   for (const auto& component : components)
     map.set(component->name(), write_fields(component->fields()));
-  root.set(key, std::move(map));
+  root.set(std::string(name(key)), std::move(map));
 }
 
 }  // namespace
@@ -30,8 +29,8 @@ void dump(Value& root, const char* key,
 Value tree(const Recipe& recipe) {
   Value root = Value::map();
   const bool split = recipe.options.split.val > 0;
-  for_each_choice(recipe, [&](std::string_view key, const auto& chosen) {
-    if (!split || key != "val_dataset") dump(root, key.data(), chosen);
+  for_each_choice(recipe, [&](ChoiceKey key, const auto& chosen) {
+    if (!split || key != ChoiceKey::val_dataset) dump(root, key, chosen);
   });
   TrainerOptions options = recipe.options;
   Value written = write_fields(collect(options));
@@ -44,8 +43,8 @@ std::string dump(const Recipe& recipe) { return to_yaml(tree(recipe)); }
 
 std::string dump_with_absolute_paths(const Recipe& recipe) {
   Value root = tree(recipe);
-  for (const char* key : {"train_dataset", "val_dataset"})
-    if (Value* chosen = root.find(key))
+  for (const auto key : {ChoiceKey::train_dataset, ChoiceKey::val_dataset})
+    if (Value* chosen = root.find(name(key)))
       for (auto& entry : chosen->entries) make_data_folders_absolute(entry.value);
   if (std::error_code none; std::filesystem::exists(recipe.options.load_path, none))
     root.set("load_path",

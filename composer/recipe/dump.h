@@ -5,17 +5,12 @@
 
 namespace composer {
 
-/// f(key, the chosen component or components) for every choice of the recipe.
+/// f(its ChoiceKey, the chosen component or components) for every choice of the recipe.
 template <class SomeRecipe, class F>
 void for_each_choice(SomeRecipe& recipe, F f) {
-  f("model", recipe.model);
-  f("train_dataset", recipe.train_dataset);
-  f("val_dataset", recipe.val_dataset);
-  f("optimizer", recipe.optimizer);
-  f("schedulers", recipe.schedulers);
-  f("algorithms", recipe.algorithms);
-  f("callbacks", recipe.callbacks);
-  f("loggers", recipe.loggers);
+#define X(key, kind, several, alters) f(ChoiceKey::key, recipe.key);
+  COMPOSER_CHOICES(X)
+#undef X
 }
 
 /// The recipe with every key, as it can be resolved again: without the val_dataset of a split.

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <string_view>
 
+#include "composer/recipe/kinds.h"
 #include "composer/recipe/overrides.h"
 #include "composer/text.h"
 
@@ -33,14 +34,14 @@ constexpr auto entries = std::to_array<Entry>({
      "eval_batch_size", "256"},
     {" learning_rate lr_max max_lr base_lr initial_lr lr0 ", "lr", "0.1"},
     {" wd decay l2 ", "weight_decay", "1e-4"},
-    {" opt optim ", "optimizer", "NAME"},
-    {" sched scheduler lr_scheduler lr_schedule ", "schedulers", "NAME"},
+    {" opt optim ", name(ChoiceKey::optimizer), "NAME"},
+    {" sched scheduler lr_scheduler lr_schedule ", name(ChoiceKey::schedulers), "NAME"},
     {" warmup warmup_epochs lr_warmup_epochs warmup_t ", "t_warmup", "5ep", "ep"},
     {" warmup_steps warmup_iters ", "t_warmup", "500ba", "ba"},
-    {" arch architecture net network backbone ", "model", "NAME"},
+    {" arch architecture net network backbone ", name(ChoiceKey::model), "NAME"},
     {" classes n_classes nb_classes n_class nclass ", "num_classes", "10"},
     {" workers n_workers nworkers threads num_threads dataloader_num_workers ", "num_workers", "4"},
-    {" dataset ", "train_dataset", "NAME"},
+    {" dataset ", name(ChoiceKey::train_dataset), "NAME"},
     {" data data_dir data_path data_folder dataset_dir dataset_path root root_dir train_dir "
      "train_data ",
      "datadir", "FOLDER"},

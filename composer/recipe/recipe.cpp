@@ -25,7 +25,7 @@ struct Pick {
   FieldSet fields;
 };
 
-/// A top-level key that chooses components.
+/// A top-level key that chooses components, and what it chose.
 struct Choice {
   std::string key;
   const CatalogBase* catalog;
@@ -36,17 +36,9 @@ struct Choice {
 
 std::vector<Choice> make_choices(const Registry& known) {
   std::vector<Choice> choices;
-  const auto add = [&](std::string key, const CatalogBase& catalog, bool several) {
-    choices.push_back({std::move(key), &catalog, several, {}});
-  };
-  add("model", known.models, false);
-  add("train_dataset", known.datasets, false);
-  add("val_dataset", known.datasets, false);
-  add("optimizer", known.optimizers, false);
-  add("schedulers", known.schedulers, true);
-  add("algorithms", known.algorithms, true);
-  add("callbacks", known.callbacks, true);
-  add("loggers", known.loggers, true);
+#define X(key, kind, several, alters) choices.push_back({#key, &known.kind, several, {}});
+  COMPOSER_CHOICES(X)
+#undef X
   return choices;
 }
 
@@ -92,6 +84,8 @@ class Resolver {
   void problem(const Origin& place, std::string path, std::string message) {
     problems_.push_back({place, std::move(path), std::move(message)});
   }
+
+  Choice& choice_of(ChoiceKey key) { return choices_[static_cast<size_t>(key)]; }
 
   Choice* find_choice(const std::string& key) {
     const auto found = std::ranges::find(choices_, key, &Choice::key);
@@ -157,7 +151,8 @@ class Resolver {
     if (name.find(',') != std::string::npos)
       return text + "; names are separated by spaces, or in a recipe items of a list";
     const std::string hint = suggestion(name, choice.catalog->names());
-    return text + (hint.empty() ? "; 'composer list " + kind + "s' names them" : hint);
+    return text +
+           (hint.empty() ? "; 'composer list " + choice.catalog->plural() + "' names them" : hint);
   }
 
   void select(Choice& choice, const Override& given) {
@@ -181,7 +176,7 @@ class Resolver {
 
   /// What Composer trains with when a recipe names none.
   void default_optimizer() {
-    Choice& choice = *find_choice("optimizer");
+    Choice& choice = choice_of(ChoiceKey::optimizer);
     if (!choice.picks.empty() || choice.faulty || !choice.catalog->contains("decoupled_sgdw"))
       return;
     Value params = Value::map(whole_);
@@ -193,7 +188,7 @@ class Resolver {
     for (Pick& pick : choice.picks) {
       pick.component = choice.catalog->find(pick.name);
       pick.fields = pick.component->fields();
-      if (choice.key == "val_dataset") set_for_evaluation(pick.fields);
+      if (choice.key == name(ChoiceKey::val_dataset)) set_for_evaluation(pick.fields);
     }
   }
 
@@ -326,7 +321,7 @@ class Resolver {
 
   void read_components() {
     for (Choice& choice : choices_) {
-      const bool datasets = choice.key == "train_dataset" || choice.key == "val_dataset";
+      const bool datasets = choice.catalog == choice_of(ChoiceKey::train_dataset).catalog;
       for (Pick& pick : choice.picks) {
         const std::string path = choice.key + "." + pick.name;
         if (datasets) find_data_folders(pick.params, path);
@@ -337,54 +332,56 @@ class Resolver {
   }
 
   void check_presence() {
-    for (const char* key : {"model", "train_dataset", "optimizer"})
-      if (const Choice& choice = *find_choice(key); choice.picks.empty() && !choice.faulty)
-        problem(whole_, key, "missing required key");
+    for (const auto key : {ChoiceKey::model, ChoiceKey::train_dataset, ChoiceKey::optimizer})
+      if (const Choice& choice = choice_of(key); choice.picks.empty() && !choice.faulty)
+        problem(whole_, choice.key, "missing required key");
     const Value* eval_batch_size = root_.find("eval_batch_size");
-    if (!find_choice("val_dataset")->picks.empty() && (!eval_batch_size || eval_batch_size->none()))
+    if (!choice_of(ChoiceKey::val_dataset).picks.empty() &&
+        (!eval_batch_size || eval_batch_size->none()))
       problem(eval_batch_size ? eval_batch_size->origin : whole_, "eval_batch_size",
               "missing required key: val_dataset needs it");
   }
 
   void check_split() {
-    const Choice& val_dataset = *find_choice("val_dataset");
+    const Choice& val_dataset = choice_of(ChoiceKey::val_dataset);
     if (recipe_.options.split.val > 0 && !val_dataset.picks.empty())
-      problem(val_dataset.picks[0].params.origin, "val_dataset",
+      problem(val_dataset.picks[0].params.origin, val_dataset.key,
               "must be left out (--val_dataset none) with split, which evaluates on a part of "
               "train_dataset");
   }
 
   /// Makes val_dataset the set of train_dataset with the same parameters, for evaluation.
   void split_train_dataset() {
-    auto component = find_choice("train_dataset")->catalog->find(recipe_.train_dataset->name());
+    const Choice& training = choice_of(ChoiceKey::train_dataset);
+    auto component = training.catalog->find(recipe_.train_dataset->name());
     FieldSet fields = component->fields();
     fields.check = nullptr;  // it may want training's shuffle
-    read_fields(write_fields(recipe_.train_dataset->fields()), fields, "train_dataset", problems_);
+    read_fields(write_fields(recipe_.train_dataset->fields()), fields, training.key, problems_);
     set_for_evaluation(fields);
     recipe_.val_dataset = std::static_pointer_cast<ComponentOf<Dataset>>(std::move(component));
   }
 
   void take_components() {
-    for_each_choice(recipe_, [this](const char* key, auto& chosen) { take(key, chosen); });
+    for_each_choice(recipe_, [this](ChoiceKey key, auto& chosen) { take(key, chosen); });
   }
 
   void check_compatibility() {
     std::vector<Declared> algorithms;
-    for (const Pick& pick : find_choice("algorithms")->picks)
+    for (const Pick& pick : choice_of(ChoiceKey::algorithms).picks)
       algorithms.push_back({pick.name, pick.params.origin, pick.component->compatibility()});
     check(algorithms, tree(recipe_), problems_);
     if (!problems_.empty()) throw UserError(lines(std::move(problems_)));
   }
 
   template <class Base>
-  void take(const char* key, std::shared_ptr<ComponentOf<Base>>& out) {
-    for (Pick& pick : find_choice(key)->picks)
+  void take(ChoiceKey key, std::shared_ptr<ComponentOf<Base>>& out) {
+    for (Pick& pick : choice_of(key).picks)
       out = std::static_pointer_cast<ComponentOf<Base>>(pick.component);
   }
 
   template <class Base>
-  void take(const char* key, std::vector<std::shared_ptr<ComponentOf<Base>>>& out) {
-    for (Pick& pick : find_choice(key)->picks)
+  void take(ChoiceKey key, std::vector<std::shared_ptr<ComponentOf<Base>>>& out) {
+    for (Pick& pick : choice_of(key).picks)
       out.push_back(std::static_pointer_cast<ComponentOf<Base>>(pick.component));
   }
 

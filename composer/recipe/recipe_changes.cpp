@@ -4,18 +4,14 @@
 #include <array>
 #include <string_view>
 
+#include "composer/recipe/kinds.h"
 #include "composer/recipe/value.h"
 
 namespace composer {
 namespace {
 
-constexpr std::array<std::string_view, 5> component_keys{"model", "train_dataset", "optimizer",
-                                                         "schedulers", "algorithms"};
-
 /// Keys that never alter the weights, and those that a checkpoint has on its own.
-constexpr std::array<std::string_view, 14> other_keys{
-    "callbacks",
-    "loggers",
+constexpr std::array<std::string_view, 12> other_keys{
     "seed",
     "grad_accum",
     "device",
@@ -29,17 +25,23 @@ constexpr std::array<std::string_view, 14> other_keys{
     "dataloader.persistent_workers",
     "dataloader.timeout",
 };
-constexpr std::array<std::string_view, 5> other_prefixes{"val_", "eval_", "run_", "save_", "load_"};
+constexpr std::array<std::string_view, 4> other_prefixes{"eval_", "run_", "save_", "load_"};
+
+/// Whether `path` is a key that chooses components, which alter the weights or do not.
+bool chooses(const std::string& path, bool alters) {
+  return std::any_of(std::begin(choice_facts), std::end(choice_facts), [&](const auto& choice) {
+    return choice.key == path && choice.alters == alters;
+  });
+}
 
 bool matters(const std::string& path) {
-  return std::find(other_keys.begin(), other_keys.end(), path) == other_keys.end() &&
+  return !chooses(path, /*alters=*/false) &&
+         std::find(other_keys.begin(), other_keys.end(), path) == other_keys.end() &&
          std::none_of(other_prefixes.begin(), other_prefixes.end(),
                       [&](auto prefix) { return path.starts_with(prefix); });
 }
 
-bool holds_components(const std::string& path) {
-  return std::find(component_keys.begin(), component_keys.end(), path) != component_keys.end();
-}
+bool holds_components(const std::string& path) { return chooses(path, /*alters=*/true); }
 
 /// A key that only one of them has is a key that one's program did not know, unless it names a
 /// component.

@@ -23,7 +23,11 @@ void CatalogBase::note(const std::string& name, std::string doc) {
 }
 
 std::vector<const CatalogBase*> Registry::catalogs() const {
-  return {&models, &datasets, &optimizers, &schedulers, &algorithms, &callbacks, &loggers};
+  return {
+#define X(kind, Base, word) &kind,
+      COMPOSER_KINDS(X)
+#undef X
+  };
 }
 
 Registry& registry() {

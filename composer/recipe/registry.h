@@ -15,6 +15,7 @@
 
 #include "composer/algorithm.h"
 #include "composer/recipe/compatibility.h"
+#include "composer/recipe/kinds.h"
 #include "composer/recipe/params.h"
 
 namespace composer {
@@ -116,11 +117,13 @@ class ComponentFor final : public ComponentOf<Base> {
 /// The components of one kind, by name.
 class CatalogBase {
  public:
-  /// kind: for messages, "algorithm".
-  explicit CatalogBase(std::string kind) : kind_(std::move(kind)) {}
+  /// kind, plural: "algorithm" and "algorithms", for messages.
+  CatalogBase(std::string kind, std::string plural)
+      : kind_(std::move(kind)), plural_(std::move(plural)) {}
   virtual ~CatalogBase() = default;
 
   const std::string& kind() const { return kind_; }
+  const std::string& plural() const { return plural_; }
   std::vector<std::string> names() const;  ///< sorted
   bool contains(std::string_view name) const { return docs_.contains(name); }
   const std::string& doc(std::string_view name) const;
@@ -132,7 +135,7 @@ class CatalogBase {
             std::string doc);  ///< std::logic_error for a name that is taken
 
  private:
-  std::string kind_;
+  std::string kind_, plural_;
   std::map<std::string, std::string, std::less<>> docs_;
 };
 
@@ -171,15 +174,11 @@ class Catalog final : public CatalogBase {
 
 /// Everything a recipe can name.
 struct Registry {
-  Catalog<Model> models{"model"};
-  Catalog<Dataset> datasets{"dataset"};
-  Catalog<Optimizer> optimizers{"optimizer"};
-  Catalog<Scheduler> schedulers{"scheduler"};
-  Catalog<Algorithm> algorithms{"algorithm"};
-  Catalog<Callback> callbacks{"callback"};
-  Catalog<LogSink> loggers{"logger"};
+#define X(kind, Base, word) Catalog<Base> kind{#word, #kind};
+  COMPOSER_KINDS(X)
+#undef X
 
-  /// All of them, in the order above.
+  /// All of them, in the order of COMPOSER_KINDS.
   std::vector<const CatalogBase*> catalogs() const;
 };
 

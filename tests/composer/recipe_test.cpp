@@ -6,6 +6,7 @@
 #include <iterator>
 #include <set>
 
+#include "composer/recipe/dump.h"
 #include "composer/recipe/embedded_recipes.h"
 #include "tests/composer/fake_components.h"
 #include "tests/composer/temporary_folder.h"
@@ -52,6 +53,25 @@ TEST_CASE("a component knows the events it subscribes to") {
   CHECK(events.test(static_cast<size_t>(Event::before_loss)));
   CHECK(recipe.algorithms[1]->subscriptions().none());
   CHECK(recipe.callbacks[0]->subscriptions().test(static_cast<size_t>(Event::batch_end)));
+}
+
+TEST_CASE("kinds and choices have the words of recipes and of composer list") {
+  const Registry registry;
+  Lines kinds, keys;
+  for (const auto* catalog : registry.catalogs())
+    kinds.push_back(catalog->kind() + " " + catalog->plural());
+  CHECK(kinds == Lines{"model models", "dataset datasets", "optimizer optimizers",
+                       "scheduler schedulers", "algorithm algorithms", "callback callbacks",
+                       "logger loggers"});
+  Recipe recipe;
+  for_each_choice(recipe, [&]<class T>(ChoiceKey key, T&) {
+    const bool several = requires(T chosen) { chosen.size(); };
+    CHECK(choice_facts[keys.size()].several == several);
+    keys.emplace_back(name(key));
+  });
+  CHECK(keys == Lines{"model", "train_dataset", "val_dataset", "optimizer", "schedulers",
+                      "algorithms", "callbacks", "loggers"});
+  CHECK(path_of(ChoiceKey::algorithms, "ema") == "algorithms.ema");
 }
 
 TEST_CASE("a name is registered once") {
