@@ -130,12 +130,12 @@ std::vector<double> numbers(const at::Tensor& row) {
 }
 
 /// The weights' outputs mean the classes of their training set.
-void check_classes(const std::vector<std::string>& data, const Recipe& recipe) {
-  const auto& weights = recipe.options.load_path;
-  const auto trained = read_provenance(weights).class_names;
+void check_classes(const std::vector<std::string>& data, const std::vector<std::string>& trained,
+                   const Recipe& recipe) {
   if (data.empty() || trained.empty() || data == trained) return;
   throw UserError("val_dataset." + recipe.val_dataset->name() + ": has the classes " +
-                  joined(data) + "; " + weights + " was trained on " + joined(trained) +
+                  joined(data) + "; " + recipe.options.load_path + " was trained on " +
+                  joined(trained) +
                   ": the same label would mean two things; give the data the same class folders");
 }
 
@@ -152,17 +152,19 @@ int eval_command(const Words& words) {
 
   const auto recipe = resolve_for_use(use, app.remaining());
   auto parts = assemble_evaluation(recipe);
-  check_classes(parts.class_names, recipe);
   const auto num_classes = parts.model->num_classes();
   auto names = parts.class_names;
   Trainer trainer(std::move(parts));
+  trainer.prepare();
+  const auto& trained = trainer.loaded().class_names;
+  check_classes(names, trained, recipe);
   ConfusionMatrix confusion(num_classes);
   const auto metrics = trainer.evaluate(json ? &confusion : nullptr);
   if (received_signal() != 0) return 128 + received_signal();
   ordered_json line;
   for (const auto& [name, value] : metrics) line["metrics/eval/" + name] = json_number(value);
   if (json) {
-    if (names.empty()) names = read_provenance(trainer.options().load_path).class_names;
+    if (names.empty()) names = trained;
     add_confusion(line, confusion.counts(), names);
   }
   std::cout << text_of(line) << std::endl;
@@ -201,9 +203,10 @@ int predict_command(const Words& words) {
     options.on_bad_sample = OnBadSample::skip;
   }
   const auto loader = dataset->open_files(files, options);
-  auto names = read_provenance(recipe.options.load_path).class_names;
-  if (names.empty()) names = dataset->class_names();
   Trainer trainer(std::move(parts));
+  trainer.prepare();
+  auto names = trainer.loaded().class_names;
+  if (names.empty()) names = dataset->class_names();
   const bool rows = files.size() == 1 && is_beton(files[0]);
   trainer.predict(*loader, [&](const at::Tensor& logits, const at::Tensor& samples) {
     const auto [values, classes] = at::softmax(logits, 1).topk(std::min(top_k, logits.size(1)), 1);

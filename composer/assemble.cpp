@@ -38,7 +38,15 @@ std::optional<int64_t> channels_of(const Model& model) {
   return std::nullopt;
 }
 
-std::shared_ptr<Loader> open(const Recipe& recipe, const TrainerParts& parts, bool training) {
+/// A set that is open, and the names of its classes.
+struct OpenSet {
+  std::shared_ptr<Loader> loader;
+  std::vector<std::string> class_names;
+};
+
+/// class_names: of the set, where they are known already.
+OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
+             std::vector<std::string> class_names = {}) {
   Model& model = *parts.model;
   const bool train_key = training || recipe.options.split.val > 0;
   const std::string key(name(train_key ? ChoiceKey::train_dataset : ChoiceKey::val_dataset));
@@ -51,9 +59,10 @@ std::shared_ptr<Loader> open(const Recipe& recipe, const TrainerParts& parts, bo
                       std::to_string(model.num_classes()) + "; set model." + recipe.model->name() +
                       ".num_classes");
     auto options = loader_options(recipe.options, training);
-    options.class_names = dataset->class_names();
+    if (class_names.empty()) class_names = dataset->class_names();
+    options.class_names = class_names;
     options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();
-    auto loader = dataset->open(options);
+    std::shared_ptr<Loader> loader = dataset->open(options);
     const auto channels = std::ssize(loader->normalization().mean);
     if (const auto taken = channels_of(model); taken && *taken != channels)
       throw UserError("the images have " + std::to_string(channels) + " channels, model." +
@@ -62,7 +71,7 @@ std::shared_ptr<Loader> open(const Recipe& recipe, const TrainerParts& parts, bo
     if (const auto warning = image_size_warning(model, loader->image_size()); !warning.empty())
       log::warn(key + "." + component->name() + ": " + warning);
     if (training) check_single_samples(model, *loader, recipe.options);
-    return loader;
+    return {std::move(loader), std::move(class_names)};
   } catch (const UserError& error) {
     std::vector<std::string> problems;
     for (const auto& problem : error.problems())
@@ -80,9 +89,8 @@ std::vector<std::string> without(std::vector<std::string> names,
 }
 
 /// Labels are places in the list of classes: UserError where the two sets name other classes.
-void check_same_classes(const Recipe& recipe) {
-  const auto trained = recipe.train_dataset->build()->class_names();
-  const auto evaluated = recipe.val_dataset->build()->class_names();
+void check_same_classes(const Recipe& recipe, const std::vector<std::string>& trained,
+                        const std::vector<std::string>& evaluated) {
   if (trained.empty() || evaluated.empty() || trained == evaluated) return;
   std::vector<std::string> differences;
   if (const auto missing = without(trained, evaluated); !missing.empty())
@@ -203,8 +211,9 @@ TrainerParts assemble_evaluation(const Recipe& recipe) {
   complaints.collect([&] { parts = assemble_model(recipe); });
   if (recipe.val_dataset && parts.model)
     complaints.collect([&] {
-      parts.eval_loader = open(recipe, parts, false);
-      parts.class_names = recipe.val_dataset->build()->class_names();
+      auto set = open(recipe, parts, false);
+      parts.eval_loader = std::move(set.loader);
+      parts.class_names = std::move(set.class_names);
     });
   complaints.raise();
   return parts;
@@ -219,17 +228,20 @@ TrainerParts assemble_training(const Recipe& recipe) {
   complaints.collect([&] { RunFolder(options.run_dir, options.run_name, options.autoresume); });
   TrainerParts parts;
   complaints.collect([&] { parts = assemble_model(recipe); });
-  if (parts.model)
+  OpenSet trained, evaluated;
+  if (parts.model) complaints.collect([&] { trained = open(recipe, parts, true); });
+  const bool one_set = options.split.val > 0;
+  if (parts.model && recipe.val_dataset && (!one_set || trained.loader))
     complaints.collect([&] {
-      parts.train_loader = open(recipe, parts, true);
-      parts.class_names = recipe.train_dataset->build()->class_names();
+      evaluated =
+          open(recipe, parts, false, one_set ? trained.class_names : std::vector<std::string>());
     });
-  const bool one_set_failed = options.split.val > 0 && !parts.train_loader;
-  if (parts.model && recipe.val_dataset && !one_set_failed)
-    complaints.collect([&] { parts.eval_loader = open(recipe, parts, false); });
-  if (parts.train_loader && parts.eval_loader)
-    complaints.collect([&] { check_same_classes(recipe); });
+  if (trained.loader && evaluated.loader)
+    complaints.collect(
+        [&] { check_same_classes(recipe, trained.class_names, evaluated.class_names); });
   complaints.raise();
+  parts.train_loader = std::move(trained.loader), parts.eval_loader = std::move(evaluated.loader);
+  parts.class_names = std::move(trained.class_names);
   parts.optimizer = recipe.optimizer->build();
   parts.schedulers = build_schedulers(recipe);
   parts.loggers = build_all(recipe.loggers);

@@ -3,13 +3,11 @@
 #include <map>
 
 #include "composer/clock.h"
-#include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/logger.h"
 #include "composer/network/metrics.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/state.h"
-#include "composer/text.h"
 
 namespace composer {
 
@@ -86,11 +84,8 @@ void EarlyStopper::eval_end(const State& state, Logger&, RunControl& control) {
 }
 
 void EarlyStopper::fit_start(const State& state, Logger&, RunControl& control) {
-  auto names = ClassificationMetrics::names(state.model->num_classes());
-  for (auto& name : names) name = "metrics/eval/" + name;
-  if (std::ranges::find(names, params_.monitor) == names.end())
-    throw UserError("callbacks.early_stopper.monitor: there is no " + params_.monitor +
-                    "; the evaluation gives " + joined(names));
+  check_is_evaluated("callbacks.early_stopper.monitor", params_.monitor,
+                     state.model->num_classes());
   if (stopped_) stop_if_old(state, control);
 }
 

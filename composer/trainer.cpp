@@ -13,7 +13,6 @@
 #include "composer/logging/log.h"
 #include "composer/network/metrics.h"
 #include "composer/run_header.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -103,11 +102,7 @@ void Trainer::check_save_best() const {
   if (options_.save_best.empty() || !train_loader_) return;
   if (evaluator_.loader() == nullptr)
     throw UserError("save_best: needs a val_dataset to evaluate on");
-  auto names = ClassificationMetrics::names(state_.model->num_classes());
-  for (auto& name : names) name = "metrics/eval/" + name;
-  if (std::ranges::find(names, options_.save_best) == names.end())
-    throw UserError("save_best: there is no " + options_.save_best + "; the evaluation gives " +
-                    joined(names));
+  check_is_evaluated("save_best", options_.save_best, state_.model->num_classes());
 }
 
 void Trainer::add_console() {

@@ -21,6 +21,7 @@
 #include "composer/run_clock.h"
 #include "composer/state.h"
 #include "composer/storage/checkpoint.h"
+#include "composer/storage/provenance.h"
 #include "composer/storage/run_folder.h"
 #include "composer/train_step.h"
 
@@ -75,6 +76,9 @@ class Trainer {
   /// Dataset::open_files: which sample each row is).
   void predict(Loader& loader, const Evaluator::Receive& receive);
 
+  /// What load_path's weights say of where they come from, from prepare() on.
+  const Provenance& loaded() const { return loaded_; }
+
   const State& state() const { return state_; }
   const TrainerOptions& options() const { return options_; }
   Engine& engine() { return engine_; }
@@ -121,6 +125,7 @@ class Trainer {
   std::vector<std::shared_ptr<Scheduler>> schedulers_;
   std::string recipe_;
   std::vector<std::string> class_names_;
+  Provenance loaded_;
   bool console_;  ///< wanted and not yet among the logger's sinks
 
   State state_;

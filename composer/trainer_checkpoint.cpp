@@ -7,7 +7,6 @@
 #include "composer/recipe/kinds.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/recipe_changes.h"
-#include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
 #include "composer/trainer.h"
 
@@ -63,10 +62,10 @@ void Trainer::restore() {
 
 /// Weights of another network may fit this one by name and shape (blurpool), and be wrong.
 void Trainer::check_network(const std::filesystem::path& path, bool everything) {
-  const auto there = read_provenance(path).network;
-  if (there.empty()) return;
+  loaded_ = read_provenance(path);
+  if (loaded_.network.empty()) return;
   const auto ignored = everything ? std::vector<std::string>() : options_.load_ignore;
-  const auto lines = differences(there, outline(*state_.model), ignored);
+  const auto lines = differences(loaded_.network, outline(*state_.model), ignored);
   if (lines.empty()) return;
   constexpr size_t shown = 3;
   auto problem = path.string() + ": is of another network (" + std::to_string(lines.size()) +

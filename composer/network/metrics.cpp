@@ -2,9 +2,12 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "composer/error.h"
 #include "composer/network/loss.h"
+#include "composer/text.h"
 
 namespace composer {
 
@@ -40,6 +43,13 @@ void ClassificationMetrics::update(const at::Tensor& logits, const Target& targe
 std::vector<std::string> ClassificationMetrics::names(int64_t num_classes) {
   if (num_classes > 5) return {"Accuracy", "Top5Accuracy", "CrossEntropy"};
   return {"Accuracy", "CrossEntropy"};
+}
+
+void check_is_evaluated(const std::string& key, const std::string& metric, int64_t num_classes) {
+  auto names = ClassificationMetrics::names(num_classes);
+  for (auto& name : names) name = "metrics/eval/" + name;
+  if (std::ranges::find(names, metric) == names.end())
+    throw UserError(key + ": there is no " + metric + "; the evaluation gives " + joined(names));
 }
 
 std::vector<std::pair<std::string, double>> ClassificationMetrics::compute() const {

@@ -39,6 +39,10 @@ class ClassificationMetrics {
   at::Tensor sums_;
 };
 
+/// UserError naming `key` where an evaluation of a model with so many classes does not log `metric`
+/// ("metrics/eval/Accuracy").
+void check_is_evaluated(const std::string& key, const std::string& metric, int64_t num_classes);
+
 /// How often samples of each class were taken for which, without waiting for the device.
 class ConfusionMatrix {
  public:

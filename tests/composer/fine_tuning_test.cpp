@@ -4,6 +4,7 @@
 
 #include "composer/callbacks.h"
 #include "composer/error.h"
+#include "composer/network/metrics.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/weights.h"
 #include "stopped_run.h"
@@ -242,6 +243,33 @@ TEST_CASE("save_best names a metric that there is", "[save_best]") {
   CHECK_THROWS_WITH(Trainer(std::move(parts)).prepare(),
                     Contains("save_best: there is no metrics/eval/Top1") &&
                         Contains("metrics/eval/CrossEntropy"));
+}
+
+TEST_CASE("save_best and early_stopper refuse a metric in the same words", "[save_best]") {
+  check_is_evaluated("key", "metrics/eval/Accuracy", 2);
+  check_is_evaluated("key", "metrics/eval/Top5Accuracy", 6);
+  for (const auto& [metric, classes] :
+       {std::pair{"metrics/eval/Top5Accuracy", 5}, std::pair{"Accuracy", 2}})
+    CHECK_THROWS_WITH(check_is_evaluated("key", metric, classes),
+                      std::string("key: there is no ") + metric +
+                          "; the evaluation gives metrics/eval/Accuracy, "
+                          "metrics/eval/CrossEntropy");
+}
+
+TEST_CASE("a trainer tells where the weights come from that it loaded", "[fine_tuning]") {
+  const TemporaryFolder folder;
+  auto parts = parts_in(folder);
+  parts.class_names = {"cat", "dog"};
+  Trainer first(std::move(parts));
+  first.fit();
+  CHECK(first.loaded().class_names.empty());
+  auto use = tiny_parts();
+  use.train_loader = nullptr;
+  use.optimizer = nullptr;
+  use.options.load_path = (first.folder().checkpoints() / "latest").string();
+  Trainer trainer(std::move(use));
+  trainer.prepare();
+  CHECK(trainer.loaded().class_names == std::vector<std::string>{"cat", "dog"});
 }
 
 TEST_CASE("best_metrics say at which batch", "[save_best]") {

@@ -1,0 +1,75 @@
+#include "composer/assemble.h"
+
+#include <catch2/catch.hpp>
+
+#include "composer/builtin.h"
+#include "tests/composer/tiny_run.h"
+
+using namespace composer;
+
+namespace {
+
+int times_listed = 0;
+
+/// Counts how often its classes are asked for.
+struct Listed : Dataset {
+  struct Params {
+    std::string second = "dog";
+    void fields(auto&& f) { f("second", second, "name of the second class"); }
+  };
+  explicit Listed(Params params) : params(std::move(params)) {}
+
+  std::unique_ptr<Loader> open(const LoaderOptions& options) const override {
+    CHECK(options.class_names == class_names_now());
+    return std::make_unique<TinyLoader>(32, options.batch_size);
+  }
+  std::unique_ptr<Loader> open_files(std::vector<std::string>,
+                                     const LoaderOptions&) const override {
+    return nullptr;
+  }
+  bool can_split() const override { return true; }
+  bool drop_last() const override { return true; }
+  ImageSize image_size() const override { return {8, 8}; }
+  std::vector<std::string> class_names() const override {
+    ++times_listed;
+    return class_names_now();
+  }
+  std::vector<std::string> class_names_now() const { return {"cat", params.second}; }
+
+  Params params;
+};
+
+Recipe recipe_with(const std::string& more) {
+  Registry known;
+  add_builtin_core(known);
+  known.models.add<TinyModel>("tiny");
+  known.datasets.add<Listed>("listed");
+  return resolve({"r.yaml",
+                  "model: tiny\ntrain_dataset: listed\noptimizer: {sgd: {lr: 0.1}}\n"
+                  "train_batch_size: 8\nmax_duration: 1ep\nrun_dir: none\ndevice: cpu\n" +
+                      more},
+                 {}, known);
+}
+
+}  // namespace
+
+TEST_CASE("the classes of each set are listed once", "[assemble]") {
+  const std::string sets = "eval_batch_size: 8\nval_dataset: listed\n";
+  for (const auto& [more, times] :
+       {std::pair<std::string, int>{"", 1}, {sets, 2}, {"split: {val: 0.25}\n", 1}}) {
+    INFO(more);
+    times_listed = 0;
+    const auto parts = assemble_training(recipe_with(more));
+    CHECK(times_listed == times);
+    CHECK(parts.train_loader != nullptr);
+    CHECK((parts.eval_loader != nullptr) == !more.empty());
+    CHECK(parts.class_names == std::vector<std::string>{"cat", "dog"});
+  }
+  times_listed = 0;
+  CHECK(assemble_evaluation(recipe_with(sets)).class_names ==
+        std::vector<std::string>{"cat", "dog"});
+  CHECK(times_listed == 1);
+  CHECK_THROWS_WITH(
+      assemble_training(recipe_with("eval_batch_size: 8\nval_dataset: {listed: {second: bird}}\n")),
+      Catch::Contains("missing: dog; not in train_dataset: bird"));
+}
