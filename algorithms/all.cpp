@@ -1,10 +1,8 @@
 #include "algorithms/all.h"
 
 #include "algorithms/alternating_flip.h"
-#include "algorithms/augmentation/augmix.h"
-#include "algorithms/augmentation/autoaugment.h"
-#include "algorithms/augmentation/randaugment.h"
-#include "algorithms/augmentation/trivialaugment.h"
+#include "algorithms/augmix.h"
+#include "algorithms/autoaugment.h"
 #include "algorithms/bias_lr_scale.h"
 #include "algorithms/blurpool.h"
 #include "algorithms/channels_last.h"
@@ -24,6 +22,7 @@
 #include "algorithms/no_op_model.h"
 #include "algorithms/progressive_batch_size.h"
 #include "algorithms/progressive_resizing.h"
+#include "algorithms/randaugment.h"
 #include "algorithms/random_erasing.h"
 #include "algorithms/sam.h"
 #include "algorithms/selective_backprop.h"
@@ -31,6 +30,7 @@
 #include "algorithms/stochastic_depth.h"
 #include "algorithms/swa.h"
 #include "algorithms/test_time_augmentation.h"
+#include "algorithms/trivialaugment.h"
 #include "algorithms/weight_standardization.h"
 #include "algorithms/whitening.h"
 

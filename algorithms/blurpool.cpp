@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "algorithms/pooled_blur.h"
-#include "algorithms/unstrided_pool.h"
+#include "algorithms/parts/pooled_blur.h"
+#include "algorithms/parts/unstrided_pool.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/logger.h"

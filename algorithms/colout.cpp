@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "algorithms/whole_batch.h"
+#include "algorithms/parts/whole_batch.h"
 #include "composer/device.h"
 #include "composer/state.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "algorithms/start_time.h"
+#include "algorithms/parts/start_time.h"
 #include "composer/logging/log.h"
 #include "composer/state.h"
 

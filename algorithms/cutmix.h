@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "algorithms/whole_batch.h"
+#include "algorithms/parts/whole_batch.h"
 #include "composer/algorithm.h"
 #include "composer/recipe/params.h"
 

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "algorithms/whole_batch.h"
+#include "algorithms/parts/whole_batch.h"
 #include "composer/algorithm.h"
 #include "composer/recipe/params.h"
 

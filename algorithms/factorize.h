@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/replaced_layers.h"
-#include "algorithms/surgery.h"
+#include "algorithms/parts/replaced_layers.h"
+#include "algorithms/parts/surgery.h"
 #include "composer/network/surgery.h"
 #include "composer/recipe/params.h"
 

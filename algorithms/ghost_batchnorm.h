@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/surgery.h"
+#include "algorithms/parts/surgery.h"
 #include "composer/network/layers.h"
 #include "composer/network/surgery.h"
 #include "composer/recipe/params.h"

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "algorithms/start_time.h"
+#include "algorithms/parts/start_time.h"
 #include "composer/state.h"
 
 namespace composer {

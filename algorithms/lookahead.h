@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/weight_copy.h"
+#include "algorithms/parts/weight_copy.h"
 #include "composer/recipe/compatibility.h"
 #include "composer/recipe/params.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "algorithms/whole_batch.h"
+#include "algorithms/parts/whole_batch.h"
 #include "composer/device.h"
 #include "composer/logging/log.h"
 #include "composer/state.h"

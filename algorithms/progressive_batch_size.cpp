@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "algorithms/growth.h"
+#include "algorithms/parts/growth.h"
 #include "composer/error.h"
 #include "composer/logging/logger.h"
 #include "composer/optimization/optimizer.h"

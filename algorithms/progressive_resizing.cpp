@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "algorithms/growth.h"
-#include "algorithms/whole_batch.h"
+#include "algorithms/parts/growth.h"
+#include "algorithms/parts/whole_batch.h"
 #include "composer/error.h"
 #include "composer/logging/logger.h"
 #include "composer/state.h"

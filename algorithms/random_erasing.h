@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/whole_batch.h"
+#include "algorithms/parts/whole_batch.h"
 #include "composer/algorithm.h"
 #include "composer/recipe/compatibility.h"
 #include "composer/recipe/params.h"

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "algorithms/kept_values.h"
-#include "algorithms/whole_batch.h"
+#include "algorithms/parts/kept_values.h"
+#include "algorithms/parts/whole_batch.h"
 #include "composer/device.h"
 #include "composer/state.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "algorithms/start_time.h"
+#include "algorithms/parts/start_time.h"
 #include "composer/device.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"

@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "algorithms/start_time.h"
+#include "algorithms/parts/start_time.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/logger.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/weight_copy.h"
+#include "algorithms/parts/weight_copy.h"
 #include "composer/recipe/params.h"
 
 namespace composer {

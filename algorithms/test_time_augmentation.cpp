@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "algorithms/whole_batch.h"
+#include "algorithms/parts/whole_batch.h"
 #include "composer/device.h"
 #include "composer/error.h"
 #include "composer/state.h"

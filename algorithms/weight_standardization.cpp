@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "algorithms/replaced_layers.h"
+#include "algorithms/parts/replaced_layers.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/state.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "algorithms/surgery.h"
+#include "algorithms/parts/surgery.h"
 #include "composer/network/layers.h"
 #include "composer/network/surgery.h"
 #include "composer/recipe/params.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "algorithms/replaced_layers.h"
+#include "algorithms/parts/replaced_layers.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/state.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/start_time.h"
+#include "algorithms/parts/start_time.h"
 #include "composer/algorithm.h"
 #include "composer/network/layers.h"
 #include "composer/recipe/compatibility.h"

@@ -1,4 +1,4 @@
-#include "algorithms/augmentation/augmix.h"
+#include "algorithms/augmix.h"
 
 #include <catch2/catch.hpp>
 #include <map>

@@ -1,4 +1,4 @@
-#include "algorithms/augmentation/randaugment.h"
+#include "algorithms/randaugment.h"
 
 #include <catch2/catch.hpp>
 #include <map>

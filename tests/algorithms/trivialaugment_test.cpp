@@ -1,4 +1,4 @@
-#include "algorithms/augmentation/trivialaugment.h"
+#include "algorithms/trivialaugment.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>

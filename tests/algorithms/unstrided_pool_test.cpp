@@ -1,4 +1,4 @@
-#include "algorithms/unstrided_pool.h"
+#include "algorithms/parts/unstrided_pool.h"
 
 #include <catch2/catch.hpp>
 #include <limits>

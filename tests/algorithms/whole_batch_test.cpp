@@ -1,4 +1,4 @@
-#include "algorithms/whole_batch.h"
+#include "algorithms/parts/whole_batch.h"
 
 #include <catch2/catch.hpp>
 #include <map>

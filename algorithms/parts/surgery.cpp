@@ -1,4 +1,4 @@
-#include "algorithms/surgery.h"
+#include "algorithms/parts/surgery.h"
 
 #include "composer/logging/log.h"
 #include "composer/logging/logger.h"

@@ -1,4 +1,4 @@
-#include "algorithms/unstrided_pool.h"
+#include "algorithms/parts/unstrided_pool.h"
 
 #include <torch/csrc/autograd/custom_function.h>
 

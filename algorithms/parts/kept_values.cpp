@@ -1,4 +1,4 @@
-#include "algorithms/kept_values.h"
+#include "algorithms/parts/kept_values.h"
 
 #include <ATen/core/grad_mode.h>
 

@@ -1,4 +1,4 @@
-#include "algorithms/weight_copy.h"
+#include "algorithms/parts/weight_copy.h"
 
 #include <ATen/core/grad_mode.h>
 

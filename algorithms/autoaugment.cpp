@@ -1,4 +1,4 @@
-#include "algorithms/augmentation/autoaugment.h"
+#include "algorithms/autoaugment.h"
 
 #include "algorithms/augmentation/magnitudes.h"
 

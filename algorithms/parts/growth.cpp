@@ -1,4 +1,4 @@
-#include "algorithms/growth.h"
+#include "algorithms/parts/growth.h"
 
 namespace composer {
 

@@ -1,4 +1,4 @@
-#include "algorithms/replaced_layers.h"
+#include "algorithms/parts/replaced_layers.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "algorithms/start_time.h"
+#include "algorithms/parts/start_time.h"
 
 #include "composer/logging/log.h"
 #include "composer/state.h"

@@ -1,4 +1,4 @@
-#include "algorithms/augmentation/randaugment.h"
+#include "algorithms/randaugment.h"
 
 #include "algorithms/augmentation/primitives.h"
 

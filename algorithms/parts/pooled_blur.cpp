@@ -1,4 +1,4 @@
-#include "algorithms/pooled_blur.h"
+#include "algorithms/parts/pooled_blur.h"
 
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
