@@ -23,7 +23,7 @@ struct Counts {
 };
 
 bool is_known(const StoredImage& image) {
-  return image.index && (image.index->empty() || jpeg_index_fits(image.bytes, *image.index));
+  return !image.index.records() || jpeg_index_fits(image.bytes, image.index.index());
 }
 
 /// Records the index of every stream that has none on record, or another's.
@@ -33,14 +33,14 @@ void make_indices(const Source& source, IndexStore& store, int threads, Counts& 
     return [&source, &store, &counts, scratch](int64_t index) -> SampleReport {
       try {
         StoredImage image = source.open(index, *scratch);
-        use_index(image, &store);
+        image.index.use(store);
         if (!image.jpeg) {
           ++counts.without;
         } else if (is_known(image)) {
           ++counts.known;
         } else {
           const auto bytes = use_image(image, [&] { return make_jpeg_index(image.bytes); });
-          store.record(image.key, bytes, image.stamp);
+          image.index.record(bytes);
           ++(bytes.empty() ? counts.without : counts.made);
         }
       } catch (const RunError& error) {

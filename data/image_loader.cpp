@@ -427,7 +427,7 @@ void ImageLoader::make(const Draft& draft, int64_t place, int64_t position, Work
   }
   try {
     StoredImage image = source_->open(sample, worker.pipeline.scratch());
-    use_index(image, indices_.get());
+    if (indices_) image.index.use(*indices_);
     draft.classes.mutable_data_ptr<int64_t>()[place] = source_->label(sample);
     where.mirrored =
         use_image(image, [&] { return worker.pipeline.run(image, draft.size, where, pixels); });

@@ -49,9 +49,8 @@ void copy_to(const ImageView& from, Image& image) {
 /// stored: the size that the stream should have.
 ImagePart decode_part(const StoredImage& image, ImageSize stored, const JpegRequest& request,
                       ReadScratch& scratch) {
-  std::vector<uint8_t>* recorded = image.record != nullptr ? &scratch.index : nullptr;
-  const auto index = image.index ? std::span<const uint8_t>(*image.index) : std::span<uint8_t>();
-  const auto part = scratch.decoder.decode(image.bytes, request, index, recorded);
+  std::vector<uint8_t>* recorded = image.index.records() ? &scratch.index : nullptr;
+  const auto part = scratch.decoder.decode(image.bytes, request, image.index.index(), recorded);
   const auto up = [&](int64_t side) { return (side + request.scale - 1) / request.scale; };
   if (part.whole != ImageSize{up(stored.height), up(stored.width)}) {
     throw RunError("the JPEG is not " + std::to_string(stored.width) + " x " +
@@ -59,7 +58,7 @@ ImagePart decode_part(const StoredImage& image, ImageSize stored, const JpegRequ
   }
   if (scratch.decoder.has_recorded()) {
     if (image.mapping != nullptr) image.mapping->check(image.bytes);
-    image.record->record(image.key, scratch.index, image.stamp);
+    image.index.record(scratch.index);
   }
   return part;
 }
@@ -76,13 +75,6 @@ ImagePart decode_turned(const StoredImage& image, const JpegRequest& request,
 }
 
 }  // namespace
-
-void use_index(StoredImage& image, IndexStore* store) {
-  if (store == nullptr || !image.jpeg) return;
-  image.index = store->find(image.key, image.stamp);
-  const bool has_none = image.index && image.index->empty();
-  if (!has_none) image.record = store;
-}
 
 ImagePart read_part(const StoredImage& image, const JpegRequest& request, int64_t channels,
                     ReadScratch& scratch) {
@@ -150,8 +142,7 @@ StoredImage FileSource::open(int64_t index, ReadScratch& scratch) const {
     image.bytes = bytes;
     image.size = header.upright_size();
     image.orientation = header.orientation;
-    image.key = key_of(below_folder(path(index)));
-    image.stamp = stamp;
+    image.index = IndexSlot(key_of(below_folder(path(index))), stamp);
   } else {
     decode_image(bytes, scratch.image);
     image = pixels_of(scratch.image);

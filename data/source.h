@@ -10,7 +10,7 @@
 
 #include "composer/storage/mapped_file.h"
 #include "data/image.h"
-#include "data/index_store.h"
+#include "data/index_slot.h"
 #include "data/jpeg/decoder.h"
 
 namespace composer {
@@ -23,12 +23,7 @@ struct StoredImage {
   int64_t channels = 3;                 ///< of the pixels; a stream has 3
   int orientation = 1;                  ///< EXIF's of the stream, 1..8
   const MappedFile* mapping = nullptr;  ///< what the bytes lie in, if they are a file's
-
-  // Of a stream of a set that has a place for crop indices (Source::indexed_path).
-  uint64_t key = 0;              ///< the stream's in the set
-  FileStamp stamp{};             ///< of its own file; empty where all lie in one
-  StoredIndex index{};           ///< null when it is not known
-  IndexStore* record = nullptr;  ///< where to put it, when it is not known or is another stream's
+  IndexSlot index{};                    ///< of a stream of a set with an indexed_path()
 };
 
 /// Returns use(), which reads the image. Throws RunError when bytes of its file were lost
@@ -69,10 +64,6 @@ class Source {
   /// Empty: none are kept.
   virtual std::filesystem::path indexed_path() const { return {}; }
 };
-
-/// Looks up the stream's index, and asks for its recording where it was never looked at. store: may
-/// be null.
-void use_index(StoredImage& image, IndexStore* store);
 
 /// Decodes no more than the request needs, in the wanted number of channels. For a stream that is
 /// not upright, or pixels, scale is 1. Throws RunError with the reason.

@@ -60,9 +60,10 @@ std::optional<PackedImage> take_over(const StoredImage& image, const PackOptions
   packed.bytes.reserve(stream.size() + 2);
   packed.bytes.assign(stream.begin(), stream.end());
   if (add_end) packed.bytes.insert(packed.bytes.end(), {0xFF, kEnd});
-  const bool known = image.index && jpeg_index_fits(packed.bytes, *image.index);
+  const auto index = image.index.index();
+  const bool known = !index.empty() && jpeg_index_fits(packed.bytes, index);
   if (known && packed.bytes.size() == image.bytes.size()) {
-    packed.index = *image.index;
+    packed.index.assign(index.begin(), index.end());
   } else if (options.index || !is_in_order(stream)) {
     packed.index = checked_index(packed.bytes, stream, scratch);
   }

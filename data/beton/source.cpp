@@ -65,7 +65,7 @@ StoredImage BetonSource::open(int64_t index, ReadScratch&) const {
   const BetonImage stored = file_.image(index, image_field_);
   StoredImage image{.jpeg = stored.jpeg, .bytes = stored.bytes, .size = stored.size};
   image.mapping = &file_.mapping();
-  image.key = static_cast<uint64_t>(index);
+  if (image.jpeg) image.index = IndexSlot(static_cast<uint64_t>(index));
   return image;
 }
 

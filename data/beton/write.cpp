@@ -101,7 +101,7 @@ class Packers {
       try {
         const int64_t index = sample(*position);
         StoredImage image = source_.open(index, scratch);
-        if (known_ && image.jpeg) image.index = known_->find(image.key, image.stamp);
+        if (known_) image.index.use(*known_);
         packed.label = source_.label(index);
         packed.image = use_image(image, [&] { return packer.pack(image, index, scratch); });
       } catch (const RunError& error) {

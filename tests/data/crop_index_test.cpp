@@ -80,7 +80,7 @@ class UsersCache {
 /// Reads image 0 as a loader does. Returns whether all of its codes had to be walked.
 bool walks(const FileSource& source, IndexStore& store, ReadScratch& scratch) {
   StoredImage image = source.open(0, scratch);
-  use_index(image, &store);
+  image.index.use(store);
   const Box part{30, 20, 20, 20};
   const auto read = read_part(image, {.region = part}, 3, scratch);
   const bool walked = scratch.decoder.has_recorded();
@@ -240,12 +240,10 @@ TEST_CASE("a stale index is replaced once", "[data]") {
   CHECK(walks_in_three_runs(source, file) == 1);
 
   // Another image with the size and time of the first, or an index of another stream under its key.
-  ReadScratch scratch;
-  const StoredImage stored = source.open(0, scratch);
   const auto other = make_jpeg_index(make_jpeg(make_picture(50, 50)));
   for (int round = 0; round < 2; ++round) {
     IndexWriter writer(file);
-    writer.add(stored.key, other, stored.stamp);
+    writer.add(key_of("a.jpg"), other, stamp_of(image));
     writer.finish({});
     CHECK(walks_in_three_runs(source, file) == 1);
   }

@@ -4,12 +4,14 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
 
 #include "composer/error.h"
+#include "data/index_slot.h"
 #include "tests/data/helpers.h"
 #include "tests/data/index_bytes.h"
 
@@ -93,6 +95,36 @@ TEST_CASE("an index counts only for the version of the file it was made of", "[d
   CHECK(has(store, 77, {11, 20}));
   CHECK_FALSE(store.find(77, {10, 20}));
   CHECK_FALSE(IndexStore(file, {5, 6}).find(77, {11, 20}));
+}
+
+TEST_CASE("a stream's slot finds its index, and says whether one is to be made", "[data]") {
+  const TemporaryFolder folder;
+  const FileStamp stamp{70, 1};
+  IndexStore store(folder / "index", kSource);
+  record(store, {3}, stamp);
+  store.record(5, {});
+  const auto used = [&](IndexSlot slot) {
+    slot.use(store);
+    return slot;
+  };
+  CHECK_FALSE(IndexSlot(3, stamp).records());
+  CHECK_FALSE(used({}).records());
+  CHECK(std::ranges::equal(used(IndexSlot(3, stamp)).index(), bytes_for(3)));
+  CHECK(used(IndexSlot(3, stamp)).records());  // it may be another stream's
+  CHECK(used(IndexSlot(3)).index().empty());
+  CHECK_FALSE(used(IndexSlot(5)).records());
+  const IndexSlot unknown = used(IndexSlot(4, stamp));
+  CHECK(unknown.index().empty());
+  REQUIRE(unknown.records());
+  unknown.record(bytes_for(4));
+  CHECK(store.find(4, stamp));
+  CHECK_FALSE(store.find(4));
+
+  store.flush();
+  IndexSlot in_table(4, stamp);
+  in_table.use(IndexTable(folder / "index", kSource));
+  CHECK(std::ranges::equal(in_table.index(), bytes_for(4)));
+  CHECK_FALSE(in_table.records());
 }
 
 TEST_CASE("a second file is read and left alone", "[data]") {
