@@ -49,6 +49,8 @@ class TiledSource final : public Source {
   StoredImage open(int64_t index, ReadScratch& scratch) const override {
     return source_->open(inner(index), scratch);
   }
+  bool has_image_files() const override { return source_->has_image_files(); }
+  uint64_t paged_bytes() const override { return source_->paged_bytes(); }
   int64_t page(int64_t index) const override { return source_->page(inner(index)); }
   void will_need(int64_t index) const override { source_->will_need(inner(index)); }
   fs::path indexed_path() const override { return source_->indexed_path(); }

@@ -55,8 +55,12 @@ class Source {
   /// Valid until `scratch` is used again. Throws RunError with the reason, without the name.
   virtual StoredImage open(int64_t index, ReadScratch& scratch) const = 0;
 
-  /// The unit of the disk that the sample lies in (a page of a .beton file): samples of one unit
-  /// are cheap to read together. One unit for a set in which that makes no difference.
+  /// Whether the samples are image files: they are coded, and none has to keep its bytes in a copy
+  /// of the set.
+  virtual bool has_image_files() const { return false; }
+  /// Bytes of the file that all samples lie in, in pages; 0 for a set without pages.
+  virtual uint64_t paged_bytes() const { return 0; }
+  /// The page of that file that the sample lies in: samples of one page are cheap to read together.
   virtual int64_t page(int64_t) const { return 0; }
   /// Asks the system to read the sample ahead.
   virtual void will_need(int64_t) const {}
@@ -85,6 +89,7 @@ class FileSource : public Source {
   int64_t label(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
   std::string name(int64_t index) const override { return path(index); }
   StoredImage open(int64_t index, ReadScratch& scratch) const override;
+  bool has_image_files() const override { return true; }
   std::filesystem::path indexed_path() const override { return folder_; }
 
  private:

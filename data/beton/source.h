@@ -23,6 +23,7 @@ class BetonSource : public Source {
   int64_t label(int64_t index) const override { return file_.integer(index, label_field_); }
   std::string name(int64_t index) const override;
   StoredImage open(int64_t index, ReadScratch& scratch) const override;
+  uint64_t paged_bytes() const override { return file_.file_bytes(); }
   int64_t page(int64_t index) const override;
   void will_need(int64_t index) const override;
   std::filesystem::path indexed_path() const override { return file_.path(); }

@@ -53,7 +53,7 @@ void write(const Source& source, const std::string& path, OnBadSample on_bad_sam
   options.progress = Progress();
   options.on_bad_sample = on_bad_sample;
   // Files of images become JPEG, as small as Composer's own writing makes them; pixels stay pixels.
-  const bool files = dynamic_cast<const FileSource*>(&source) != nullptr;
+  const bool files = source.has_image_files();
   options.pack.mode = files ? WriteMode::jpg : WriteMode::keep;
   if (files) options.pack.max_resolution = 500;
   std::optional<IndexWriter> index;
@@ -181,9 +181,9 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform tr
                             .drop_last = params.drop_last,
                             .training = params.is_train};
   if (params.is_train) loader.augmentations = augmentations(transforms, size);
-  if (const auto* beton = dynamic_cast<const BetonSource*>(source.get())) {
-    loader.read_ahead = larger_than_memory(beton->file().file_bytes());
-  } else if (loader.order == OrderKind::quasi_random) {
+  const uint64_t paged = source->paged_bytes();
+  loader.read_ahead = larger_than_memory(paged);
+  if (paged == 0 && loader.order == OrderKind::quasi_random) {
     log::warn("order: quasi_random is random here: only .beton files have pages");
   }
   return make_image_loader(std::move(source), std::move(loader), options);

@@ -7,6 +7,7 @@
 
 #include "composer/error.h"
 #include "data/all.h"
+#include "data/beton/source.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/imagenet.h"
 #include "data/datasets/mnist.h"
@@ -345,6 +346,19 @@ TEST_CASE("a .beton file goes through the evaluation transforms, numbered", "[da
   }
   CHECK(MnistDataset({}).open_files({folder / "x.beton"}, {.batch_size = 8})->next()->samples() ==
         3);
+}
+
+TEST_CASE("sources say whether they are image files, and whether they have pages", "[data]") {
+  const TemporaryFolder folder;
+  const FakePixels pixels(pictures(3));
+  write_beton(pixels, folder / "x.beton", options_of(WriteMode::raw));
+  CHECK_FALSE(pixels.has_image_files());
+  CHECK(pixels.paged_bytes() == 0);
+  const BetonSource beton(folder / "x.beton", 3);
+  CHECK_FALSE(beton.has_image_files());
+  CHECK(beton.paged_bytes() == fs::file_size(folder / "x.beton"));
+  CHECK(FileSource(3).has_image_files());
+  CHECK(FileSource(3).paged_bytes() == 0);
 }
 
 TEST_CASE("a pipe among images is refused, not waited for", "[data]") {
