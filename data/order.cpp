@@ -66,13 +66,7 @@ Sampler::Sampler(const Source& source, OrderOptions options) : options_(std::mov
   if (options_.kind == OrderKind::quasi_random) {
     group([&](int64_t sample) { return source.page(sample); });
   } else if (options_.kind == OrderKind::class_balanced) {
-    group([&](int64_t sample) {
-      try {
-        return source.label(sample);
-      } catch (const RunError& error) {
-        throw RunError(source.name(sample) + ": " + error.what());
-      }
-    });
+    group([&](int64_t sample) { return label_of(source, sample); });
   }
 }
 

@@ -23,8 +23,8 @@ std::string class_text(int64_t label, const std::vector<std::string>& names) {
 void warn_of_classes_left_out(const Source& source, const std::vector<int64_t>& rows,
                               const std::vector<std::string>& names) {
   std::set<int64_t> present, all;
-  for (const int64_t row : rows) present.insert(source.label(row));
-  for (int64_t row = 0; row < source.size(); ++row) all.insert(source.label(row));
+  for (const int64_t row : rows) present.insert(label_of(source, row));
+  for (int64_t row = 0; row < source.size(); ++row) all.insert(label_of(source, row));
   std::vector<std::string> missing;
   for (const int64_t label : all)
     if (!present.contains(label)) missing.push_back(class_text(label, names));
@@ -43,7 +43,7 @@ Classes by_class(const Source& source, const std::vector<int64_t>& rows) {
   for (const int64_t row : rows) {
     if (seen[static_cast<size_t>(row)]) continue;
     seen[static_cast<size_t>(row)] = true;
-    classes[source.label(row)].push_back(row);
+    classes[label_of(source, row)].push_back(row);
   }
   return classes;
 }

@@ -76,6 +76,14 @@ ImagePart decode_turned(const StoredImage& image, const JpegRequest& request,
 
 }  // namespace
 
+int64_t label_of(const Source& source, int64_t index) {
+  try {
+    return source.label(index);
+  } catch (const RunError& error) {
+    throw RunError(source.name(index) + ": " + error.what());
+  }
+}
+
 ImagePart read_part(const StoredImage& image, const JpegRequest& request, int64_t channels,
                     ReadScratch& scratch) {
   ImagePart part;

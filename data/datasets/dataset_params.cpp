@@ -116,7 +116,7 @@ std::optional<int64_t> FfcvParams::num_classes() const {
   const BetonSource source(path(), 3);
   int64_t largest = -1;
   for (int64_t i = 0; i < source.size(); ++i) {
-    const int64_t label = source.label(i);
+    const int64_t label = label_of(source, i);
     if (label < 0) {
       throw UserError("ffcv_dest: " + source.name(i) + ": has the class " + std::to_string(label) +
                       "; classes are numbered from 0");

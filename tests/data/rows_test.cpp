@@ -11,6 +11,7 @@
 #include "data/datasets/shapes.h"
 #include "data/datasets/synthetic.h"
 #include "data/memory_source.h"
+#include "data/order.h"
 #include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
 
@@ -26,6 +27,21 @@ MemorySource labelled(const std::vector<int32_t>& labels) {
           1,        std::vector<uint8_t>(labels.size()),
           labels,   static_cast<int64_t>(labels.size())};
 }
+
+/// Four samples, of which the label of the third was lost.
+class LostLabel final : public Source {
+ public:
+  int64_t size() const override { return 4; }
+  int64_t channels() const override { return 1; }
+  int64_t label(int64_t index) const override {
+    if (index == 2) throw RunError("the file was cut off");
+    return 0;
+  }
+  std::string name(int64_t index) const override {
+    return "x.beton, sample " + std::to_string(index);
+  }
+  StoredImage open(int64_t, ReadScratch&) const override { return {}; }
+};
 
 LoaderOptions side(bool evaluation, double val = 0.1, uint64_t seed = 1) {
   LoaderOptions options;
@@ -100,6 +116,15 @@ TEST_CASE("a split of rows stays within them, and no repeated row is on both sid
 TEST_CASE("a split that leaves nothing to evaluate on is refused", "[data]") {
   CHECK_THROWS_WITH(rows(labelled({0, 1, 2}), true), Contains("no class has two samples"));
   CHECK(rows(labelled({0, 1, 2}), false).size() == 3);
+}
+
+TEST_CASE("a lost label is told of with the sample's name", "[data]") {
+  const std::string expected = "x.beton, sample 2: the file was cut off";
+  CHECK_THROWS_WITH(rows(LostLabel(), true), expected);
+  CHECK_THROWS_WITH(chosen_rows(LostLabel(), "0-1", true, {}), expected);
+  CHECK_THROWS_WITH(Sampler(LostLabel(), {.kind = OrderKind::class_balanced, .subset = {}}),
+                    expected);
+  CHECK(label_of(LostLabel(), 3) == 0);
 }
 
 TEST_CASE("without a split the rows are those that are named", "[data]") {
