@@ -1,0 +1,105 @@
+#include "data/draft_filler.h"
+
+#include <exception>
+
+#include "composer/error.h"
+
+namespace composer {
+namespace {
+
+/// A sample that cannot be read, as opposed to a failure of the program.
+struct BadSample : RunError {
+  using RunError::RunError;
+};
+
+}  // namespace
+
+DraftFiller::DraftFiller(const FillPlan& plan)
+    : plan_(plan), pipeline_(plan.options.transform, plan.source.channels()) {}
+
+void DraftFiller::fill(Task& task) {
+  for (int64_t place = task.begin; place < task.end; ++place) {
+    if (task.draft->dropped.load(std::memory_order_relaxed)) return;
+    try {
+      fill_place(task, place);
+    } catch (...) {
+      task.failed_at = place;
+      task.failure = std::current_exception();
+      return;
+    }
+  }
+}
+
+void DraftFiller::fill_place(Task& task, int64_t place) {
+  const OnBadSample on_bad_sample = plan_.common.on_bad_sample;
+  try {
+    make(*task.draft, place, task.draft->first + place);
+  } catch (const BadSample& bad) {
+    if (on_bad_sample == OnBadSample::error) throw RunError(bad.what());
+    plan_.bad_samples.add(bad.what());
+    const bool replaced = on_bad_sample == OnBadSample::replace && replace(*task.draft, place);
+    if (!replaced) task.bad.push_back(place);
+  }
+}
+
+/// Takes the next sample of the epoch that can be read; false when a hundred in a row cannot.
+bool DraftFiller::replace(const Draft& draft, int64_t place) {
+  constexpr int64_t kMost = 100;
+  for (int64_t next = 1; next <= kMost; ++next) {
+    try {
+      make(draft, place, draft.first + place + next);
+      return true;
+    } catch (const BadSample& bad) {
+      plan_.bad_samples.add(bad.what());
+    }
+  }
+  return false;
+}
+
+/// Puts the sample at `position` of the epoch into the draft.
+void DraftFiller::make(const Draft& draft, int64_t place, int64_t position) {
+  const auto& options = plan_.options;
+  const int64_t sample = draft.order(position % plan_.epoch_samples);
+  const int64_t channels = plan_.source.channels();
+  const int64_t numbers = draft.size.height * draft.size.width * channels;
+  // A class-balanced epoch may have a sample twice, which then shall not look the same.
+  const int64_t drawn_by = options.order == OrderKind::class_balanced ? position : sample;
+  SamplePlace where{plan_.common.seed, static_cast<uint64_t>(draft.epoch),
+                    static_cast<uint64_t>(drawn_by)};
+  const bool bytes = options.output == at::kByte;
+  if (!bytes) pixels_.resize(static_cast<size_t>(numbers));
+  uint8_t* const pixels =
+      bytes ? draft.input.mutable_data_ptr<uint8_t>() + place * numbers : pixels_.data();
+  int64_t& label = draft.classes.mutable_data_ptr<int64_t>()[place];
+  where.mirrored = read(sample, where, draft.size, label, pixels);
+  for (const auto& augment : options.augmentations)
+    augment({pixels, draft.size.height, draft.size.width, channels}, where);
+  if (!bytes) normalize(pixels, numbers, draft.input, place);
+}
+
+/// Returns whether the image was mirrored. Throws BadSample.
+bool DraftFiller::read(int64_t sample, const SamplePlace& where, ImageSize size, int64_t& label,
+                       uint8_t* pixels) {
+  const Source& source = plan_.source;
+  try {
+    StoredImage image = source.open(sample, pipeline_.scratch());
+    if (plan_.indices != nullptr) image.index.use(*plan_.indices);
+    label = source.label(sample);
+    return use_image(image, [&] { return pipeline_.run(image, size, where, pixels); });
+  } catch (const RunError& error) {
+    throw BadSample(source.name(sample) + ": " + error.what());
+  }
+}
+
+void DraftFiller::normalize(const uint8_t* pixels, int64_t numbers, const at::Tensor& input,
+                            int64_t place) {
+  const PixelNormalizer& normalizer = plan_.normalizer;
+  if (plan_.options.output == at::kFloat) {
+    normalizer.run(pixels, numbers, input.mutable_data_ptr<float>() + place * numbers);
+  } else {
+    auto* const out = input.mutable_data_ptr<at::BFloat16>() + place * numbers;
+    normalizer.run_bf16(pixels, numbers, reinterpret_cast<uint16_t*>(out));
+  }
+}
+
+}  // namespace composer

@@ -1,0 +1,49 @@
+// What a loader's thread does: it reads, decodes and augments single images into drafts.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/bad_sample_log.h"
+#include "data/draft.h"
+#include "data/image_loader.h"
+#include "data/index_store.h"
+#include "data/pixels/normalize_pixels.h"
+#include "data/transform.h"
+
+namespace composer {
+
+/// What a loader's threads share. All that is named must outlive them.
+struct FillPlan {
+  const Source& source;
+  IndexStore* indices = nullptr;  ///< null when none are kept
+  const ImageLoaderOptions& options;
+  const LoaderOptions& common;
+  int64_t epoch_samples = 1;
+  const PixelNormalizer& normalizer;
+  BadSampleLog& bad_samples;
+};
+
+/// One thread's.
+class DraftFiller {
+ public:
+  explicit DraftFiller(const FillPlan& plan);
+
+  /// Puts the task's images and classes into its draft, until one fails or the draft is dropped.
+  /// The failure, and the samples that were skipped, are noted in the task.
+  void fill(Task& task);
+
+ private:
+  void fill_place(Task& task, int64_t place);
+  void make(const Draft& draft, int64_t place, int64_t position);
+  bool read(int64_t sample, const SamplePlace& where, ImageSize size, int64_t& label,
+            uint8_t* pixels);
+  void normalize(const uint8_t* pixels, int64_t numbers, const at::Tensor& input, int64_t place);
+  bool replace(const Draft& draft, int64_t place);
+
+  const FillPlan& plan_;
+  Pipeline pipeline_;
+  std::vector<uint8_t> pixels_;  // of an image that becomes numbers
+};
+
+}  // namespace composer
