@@ -1,5 +1,7 @@
 #include "data/draft_filler.h"
 
+#include <ATen/record_function.h>
+
 #include <exception>
 
 #include "composer/error.h"
@@ -72,8 +74,11 @@ void DraftFiller::make(const Draft& draft, int64_t place, int64_t position) {
       bytes ? draft.input.mutable_data_ptr<uint8_t>() + place * numbers : pixels_.data();
   int64_t& label = draft.classes.mutable_data_ptr<int64_t>()[place];
   where.mirrored = read(sample, where, draft.size, label, pixels);
-  for (const auto& augment : options.augmentations)
-    augment({pixels, draft.size.height, draft.size.width, channels}, where);
+  if (!options.augmentations.empty()) {
+    RECORD_USER_SCOPE("augment");
+    for (const auto& augment : options.augmentations)
+      augment({pixels, draft.size.height, draft.size.width, channels}, where);
+  }
   if (!bytes) normalize(pixels, numbers, draft.input, place);
 }
 
@@ -82,9 +87,14 @@ bool DraftFiller::read(int64_t sample, const SamplePlace& where, ImageSize size,
                        uint8_t* pixels) {
   const Source& source = plan_.source;
   try {
-    StoredImage image = source.open(sample, pipeline_.scratch());
-    if (plan_.indices != nullptr) image.index.use(*plan_.indices);
-    label = source.label(sample);
+    StoredImage image;
+    {
+      RECORD_USER_SCOPE("read");
+      image = source.open(sample, pipeline_.scratch());
+      if (plan_.indices != nullptr) image.index.use(*plan_.indices);
+      label = source.label(sample);
+    }
+    RECORD_USER_SCOPE("decode");
     return use_image(image, [&] { return pipeline_.run(image, size, where, pixels); });
   } catch (const RunError& error) {
     throw BadSample(source.name(sample) + ": " + error.what());
@@ -93,6 +103,7 @@ bool DraftFiller::read(int64_t sample, const SamplePlace& where, ImageSize size,
 
 void DraftFiller::normalize(const uint8_t* pixels, int64_t numbers, const at::Tensor& input,
                             int64_t place) {
+  RECORD_USER_SCOPE("collate");
   const PixelNormalizer& normalizer = plan_.normalizer;
   if (plan_.options.output == at::kFloat) {
     normalizer.run(pixels, numbers, input.mutable_data_ptr<float>() + place * numbers);

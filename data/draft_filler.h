@@ -24,7 +24,8 @@ struct FillPlan {
   BadSampleLog& bad_samples;
 };
 
-/// One thread's.
+/// One thread's. Its work is seen by those who listen to user-scope ranges, as read, decode,
+/// augment and collate.
 class DraftFiller {
  public:
   explicit DraftFiller(const FillPlan& plan);

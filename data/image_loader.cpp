@@ -1,5 +1,7 @@
 #include "data/image_loader.h"
 
+#include <ATen/record_function.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -167,6 +169,7 @@ std::optional<RawBatch> ImageLoader::next() {
 }
 
 RawBatch ImageLoader::batch_of(Draft& draft) const {
+  RECORD_USER_SCOPE("collate");
   RawBatch batch;
   batch.images = std::move(draft.input);
   batch.target.classes = std::move(draft.classes);
@@ -188,12 +191,16 @@ RawBatch ImageLoader::batch_of(Draft& draft) const {
 void ImageLoader::work() {
   DraftFiller filler(fill_plan_);
   Task task;
+  const auto sleep = [this] {
+    RECORD_USER_SCOPE("wait");
+    return queue_.wait();
+  };
   do {
     while (queue_.take(task)) {
       filler.fill(task);
       queue_.finish(task);
     }
-  } while (queue_.wait());
+  } while (sleep());
 }
 
 /// What the threads would do for the next batch.

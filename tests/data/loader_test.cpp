@@ -1,8 +1,12 @@
+#include <ATen/record_function.h>
+
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdio>
+#include <map>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -92,6 +96,36 @@ std::vector<int64_t> classes(const std::vector<PlainBatch>& batches) {
     all.insert(all.end(), batch.classes.begin(), batch.classes.end());
   return all;
 }
+
+/// Counts the user-scope ranges of all threads by name while it lives.
+class RangeCounts {
+ public:
+  RangeCounts()
+      : handle_(at::addGlobalCallback(
+            at::RecordFunctionCallback(count).scopes({at::RecordScope::USER_SCOPE}))) {
+    const std::lock_guard guard(lock);
+    counts.clear();
+  }
+  ~RangeCounts() { at::removeCallback(handle_); }
+  RangeCounts(const RangeCounts&) = delete;
+  RangeCounts& operator=(const RangeCounts&) = delete;
+
+  std::map<std::string, int> all() const {
+    const std::lock_guard guard(lock);
+    return counts;
+  }
+
+ private:
+  static std::unique_ptr<at::ObserverContext> count(const at::RecordFunction& range) {
+    const std::lock_guard guard(lock);
+    ++counts[range.name()];
+    return nullptr;
+  }
+
+  static inline std::mutex lock;
+  static inline std::map<std::string, int> counts;
+  const at::CallbackHandle handle_;
+};
 
 /// Waits for it, a second at most.
 bool becomes(const std::function<bool()>& condition) {
@@ -399,6 +433,37 @@ TEST_CASE("a loader is destroyed at any moment and leaves no thread", "[data]") 
     if (i % 4 == 3) loader->start(1, 0);
   }
   CHECK(threads_of_this_process() == before);
+}
+
+TEST_CASE("what the loader's threads do is seen as named ranges", "[data]") {
+  const auto count = [](bool augmented, bool numbers) {
+    const RangeCounts counts;
+    {
+      const auto loader = make_image_loader(
+          std::make_shared<CountingSource>(24),
+          {.transform = {.kind = Transform::Kind::random_resized_crop, .size = {32, 32}},
+           .augmentations = augmented ? std::vector<SampleTransform>(
+                                            2, [](const MutableImage&, const SamplePlace&) {})
+                                      : std::vector<SampleTransform>{},
+           .normalization = {{0, 0, 0}, {1, 1, 1}},
+           .training = false,
+           .output = numbers ? at::kFloat : at::kByte},
+          {.batch_size = 8, .num_workers = 2});
+      while (loader->next()) {
+      }
+    }
+    return counts.all();
+  };
+  auto counts = count(true, true);
+  CHECK(counts["read"] == 24);
+  CHECK(counts["decode"] == 24);
+  CHECK(counts["augment"] == 24);
+  CHECK(counts["collate"] == 24 + 3);  // each image's numbers, and the batches
+  CHECK(counts["wait"] >= 1);
+  counts = count(false, false);
+  CHECK(counts["read"] == 24);
+  CHECK(counts["augment"] == 0);
+  CHECK(counts["collate"] == 3);
 }
 
 TEST_CASE("a plan that throws surfaces in next", "[data]") {
