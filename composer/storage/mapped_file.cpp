@@ -5,57 +5,79 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "composer/error.h"
 
 namespace composer {
+namespace {
+
+size_t page_size() {
+  static const auto bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+}  // namespace
+
+MappedFile::Mapping::~Mapping() {
+  if (data != nullptr) ::munmap(const_cast<uint8_t*>(data), size);
+  if (file >= 0) ::close(file);
+}
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
   const auto fail = [&](const std::string& reason) {
-    if (file_ >= 0) ::close(file_);
     return UserError(path.string() + ": " + reason);
   };
-  file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file_ < 0) throw fail(errno == ENOENT ? "no such file" : std::strerror(errno));
+  mapping_.file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (mapping_.file < 0) throw fail(errno == ENOENT ? "no such file" : std::strerror(errno));
   struct stat status {};
-  const bool known = ::fstat(file_, &status) == 0;
+  const bool known = ::fstat(mapping_.file, &status) == 0;
   if (!known || !S_ISREG(status.st_mode)) throw fail("not a file");
-  size_ = static_cast<size_t>(status.st_size);
-  if (size_ == 0) return;
-  void* const mapping = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file_, 0);
-  if (mapping == MAP_FAILED) throw fail(std::strerror(errno));
-  data_ = static_cast<const uint8_t*>(mapping);
-  pages_ = std::make_unique<LostPages>(bytes(), file_);
-}
-
-MappedFile::~MappedFile() {
-  pages_.reset();
-  if (data_ != nullptr) ::munmap(const_cast<uint8_t*>(data_), size_);
-  ::close(file_);
+  mapping_.size = static_cast<size_t>(status.st_size);
+  if (mapping_.size == 0) return;
+  void* const data = ::mmap(nullptr, mapping_.size, PROT_READ, MAP_PRIVATE, mapping_.file, 0);
+  if (data == MAP_FAILED) throw fail(std::strerror(errno));
+  mapping_.data = static_cast<const uint8_t*>(data);
+  pages_ = std::make_unique<LostPages>(bytes(), mapping_.file);
 }
 
 std::optional<uint64_t> MappedFile::shrunk_to() const {
   struct stat status {};
-  if (::fstat(file_, &status) != 0) return std::nullopt;
+  if (::fstat(mapping_.file, &status) != 0) return std::nullopt;
   const auto now = static_cast<uint64_t>(status.st_size);
-  return now < size_ ? std::optional(now) : std::nullopt;
+  return now < mapping_.size ? std::optional(now) : std::nullopt;
+}
+
+/// Whether the file may be shorter by now than up to this byte's end, without a fault that told: in
+/// its last page a shorter file has nothing but zeros behind its end.
+bool MappedFile::may_end_before(const uint8_t* byte) const {
+  const auto offset = static_cast<size_t>(byte - mapping_.data);
+  const size_t page_end = std::min((offset / page_size() + 1) * page_size(), mapping_.size);
+  const volatile uint8_t* const data = mapping_.data;
+  for (size_t at = offset; at < page_end; ++at)
+    if (data[at] != 0) return false;
+  return true;
 }
 
 void MappedFile::check(std::span<const uint8_t> part) const {
   if (part.empty()) return;
-  // In its last page a shorter file has zeros behind its end, and no fault tells.
-  const volatile uint8_t& last = part.back();
-  const bool ends_with_zero = last == 0;
+  const bool may_be_cut = may_end_before(&part.back());
   const bool is_lost = lost(part);
-  if (!ends_with_zero && !is_lost) return;
+  if (!may_be_cut && !is_lost) return;
   const auto now = shrunk_to();
-  const auto end = static_cast<uint64_t>(&part.back() - data_) + 1;
+  const auto end = static_cast<uint64_t>(&part.back() - mapping_.data) + 1;
   if (!is_lost && !(now && *now < end)) return;
   throw RunError(now ? "the file was cut off while it was read: " + std::to_string(*now) + " of " +
-                           std::to_string(size_) + " bytes are left"
+                           std::to_string(mapping_.size) + " bytes are left"
                      : "the file can no longer be read: its disk or network failed");
+}
+
+void MappedFile::check_unread(std::span<const uint8_t> part) const {
+  const volatile uint8_t* const data = part.data();
+  for (size_t at = 0; at < part.size(); at += page_size()) static_cast<void>(data[at]);
+  check(part);
 }
 
 void MappedFile::check_all() const {

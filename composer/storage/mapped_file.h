@@ -18,11 +18,10 @@ class MappedFile {
  public:
   /// Throws UserError naming the path when it is no readable file.
   explicit MappedFile(const std::filesystem::path& path);
-  ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  std::span<const uint8_t> bytes() const { return {data_, size_}; }
+  std::span<const uint8_t> bytes() const { return {mapping_.data, mapping_.size}; }
 
   /// Whether bytes of this part of the file were met that cannot be read. Costs one atomic load
   /// while there are none in the whole file. Bytes beyond the end of a file that was cut off within
@@ -31,6 +30,8 @@ class MappedFile {
   /// Throws RunError with the reason, without the file's name, unless the whole part was and is
   /// there.
   void check(std::span<const uint8_t> part) const;
+  /// Reads a byte of each page of the part before that, for bytes that nobody has used.
+  void check_unread(std::span<const uint8_t> part) const;
 
   /// Returns use(), which reads the part. Whatever came of it, check(part) comes first.
   template <class Use>
@@ -58,14 +59,24 @@ class MappedFile {
   }
 
  private:
+  struct Mapping {
+    int file = -1;
+    const uint8_t* data = nullptr;
+    size_t size = 0;
+
+    Mapping() = default;
+    ~Mapping();
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+  };
+
+  bool may_end_before(const uint8_t* byte) const;
   /// Nothing when the file has its size.
   std::optional<uint64_t> shrunk_to() const;
   void check_all() const;
 
   std::filesystem::path path_;
-  int file_ = -1;
-  const uint8_t* data_ = nullptr;
-  size_t size_ = 0;
+  Mapping mapping_;
   std::unique_ptr<LostPages> pages_;  ///< null for an empty file
 };
 

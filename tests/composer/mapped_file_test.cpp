@@ -88,6 +88,76 @@ TEST_CASE("a mapped file that is cut off reads as zeros, and says so") {
   CHECK_FALSE(again.lost(again.bytes()));
 }
 
+TEST_CASE("the zeros of a whole file are no cut") {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "file";
+  std::string bytes(3 * kPage, 'x');
+  bytes.replace(kPage - 50, 50, 50, '\0');
+  bytes.replace(2 * kPage - 90, 50, 50, '\0');
+  bytes.replace(3 * kPage - 50, 50, 50, '\0');
+  std::ofstream(path, std::ios::binary) << bytes;
+  const MappedFile file(path);
+  for (const size_t end : {kPage, kPage - 20, 2 * kPage - 40, 2 * kPage - 70, 3 * kPage}) {
+    file.check(file.bytes().first(end));
+  }
+  fs::resize_file(path, 2 * kPage - 80);
+  file.check(file.bytes().first(kPage - 20));
+  file.check(file.bytes().first(2 * kPage - 80));
+  CHECK_THROWS_AS(file.check(file.bytes().first(2 * kPage - 70)), RunError);
+  CHECK_THROWS_AS(file.check(file.bytes()), RunError);
+}
+
+TEST_CASE("bytes that nobody used are all read before they are called whole") {
+  const TemporaryFolder folder;
+  const fs::path path = file_of(folder, 5000 * kPage);
+  const MappedFile file(path);
+  const auto resident = [&] {
+    std::ifstream maps("/proc/self/smaps");
+    std::string line;
+    while (std::getline(maps, line) && line.find(path.string()) == std::string::npos) {
+    }
+    while (std::getline(maps, line) && !line.starts_with("Rss:")) {
+    }
+    return line.empty() ? 0 : std::stoul(line.substr(4)) << 10;
+  };
+  file.check(file.bytes());
+  CHECK(resident() < 2500 * kPage);
+  file.check_unread(file.bytes());
+  CHECK(resident() == 5000 * kPage);
+}
+
+TEST_CASE("a mapping for which there is no memory leaves nothing open") {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "file";
+  constexpr rlim_t kBytes = rlim_t{1} << 37;  // its pages take 4 MiB to note
+  { const std::ofstream make(path); }
+  fs::resize_file(path, kBytes);
+  const auto pages = [] {
+    rlim_t value = 0;
+    std::ifstream("/proc/self/statm") >> value;
+    return value;
+  };
+  const auto files = [] {
+    return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  };
+  const auto files_before = files();
+  const rlim_t pages_before = pages();
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  const rlimit tight{pages_before * kPage + kBytes + (rlim_t{1} << 20), before.rlim_max};
+  setrlimit(RLIMIT_AS, &tight);
+  std::string reason;
+  try {
+    const MappedFile file(path);
+  } catch (const RunError& error) {
+    reason = error.what();
+  }
+  setrlimit(RLIMIT_AS, &before);
+  CHECK_THAT(reason, Contains("no memory"));
+  CHECK(files() == files_before);
+  CHECK(pages() < pages_before + kBytes / kPage / 2);
+}
+
 TEST_CASE("many mapped files come and go") {
   const TemporaryFolder folder;
   const fs::path path = file_of(folder, 3 * kPage);
