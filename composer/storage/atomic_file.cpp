@@ -10,6 +10,7 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -61,6 +62,17 @@ void remove_if_dead(const fs::path& partial, const Writer& writer) {
   if (locked || (no_locks && ::kill(writer.process, 0) != 0 && errno == ESRCH))
     ::unlink(partial.c_str());
   ::close(file);
+}
+
+/// False, with the reason in errno, when that cannot be.
+bool rename_if_absent(const fs::path& from, const fs::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno != EINVAL && errno != ENOSYS) return false;
+  // The file system knows no such renaming.
+  struct stat status {};
+  const bool exists = ::lstat(to.c_str(), &status) == 0;
+  if (exists) errno = EEXIST;
+  return !exists && ::rename(from.c_str(), to.c_str()) == 0;
 }
 
 bool untouched_for_a_day(const fs::path& path) {
@@ -147,13 +159,34 @@ void AtomicFile::put(uint64_t at, std::span<const uint8_t> bytes) {
   }
 }
 
-void AtomicFile::commit() {
+/// A network file system says at a close what it could not store; the lock stays with file_.
+void AtomicFile::put_all() {
   put_waiting();
-  // A network file system says at a close what it could not store; the lock stays with file_.
   const int same = ::dup(file_);
   if (same < 0 || ::close(same) != 0) fail(errno);
+}
+
+void AtomicFile::set_time(fs::file_time_type time) {
+  put_all();
+  std::error_code problem;
+  fs::last_write_time(partial_, time, problem);
+  if (problem) fail(problem.value());
+}
+
+void AtomicFile::commit() {
+  put_all();
   if (::rename(partial_.c_str(), path_.c_str()) != 0) fail(errno);
   close();
+}
+
+bool AtomicFile::commit_if_absent() {
+  put_all();
+  if (!rename_if_absent(partial_, path_)) {
+    if (errno != EEXIST) fail(errno);
+    return false;
+  }
+  close();
+  return true;
 }
 
 void AtomicFile::commit_to_disk() {

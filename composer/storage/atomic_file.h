@@ -32,8 +32,13 @@ class AtomicFile {
   /// Where write() goes on: the end of what was written last.
   uint64_t position() const { return position_; }
 
+  /// When the file last changed, for those who look. Nothing may be written afterwards.
+  void set_time(std::filesystem::file_time_type time);
+
   /// Gives the file its name, in place of an older one. Nothing may be written afterwards.
   void commit();
+  /// The same unless another file has the name: false then.
+  bool commit_if_absent();
   /// The same, after the bytes, and before the name, have been flushed to the disk.
   void commit_to_disk();
 
@@ -41,6 +46,7 @@ class AtomicFile {
   void open();
   void put(uint64_t at, std::span<const uint8_t> bytes);
   void put_waiting();
+  void put_all();
   void close();
   [[noreturn]] void fail(int error) const;
 

@@ -25,10 +25,9 @@ size_t field_of(const BetonFile& file, BetonType type, const char* what) {
                   " field; a set of images has one image and one integer field");
 }
 
-/// Says every five seconds how far it is.
-void copy_whole(const fs::path& from, const fs::path& to, uint64_t bytes) {
+/// Says every five seconds how far it is. folder: that of `out`.
+void copy_whole(const fs::path& from, uint64_t bytes, const fs::path& folder, AtomicFile& out) {
   std::ifstream in(from, std::ios::binary);
-  AtomicFile out(to);
   std::vector<uint8_t> block(size_t{8} << 20);
   const double begin = steady_seconds();
   double told = begin;
@@ -38,7 +37,7 @@ void copy_whole(const fs::path& from, const fs::path& to, uint64_t bytes) {
     const double now = steady_seconds(), done = static_cast<double>(out.position());
     if (now - told < 5 || out.position() >= bytes) continue;
     told = now;
-    log::info("copying " + from.string() + " to " + to.parent_path().string() + ": " +
+    log::info("copying " + from.string() + " to " + folder.string() + ": " +
               std::to_string(out.position() * 100 / bytes) + " %, " +
               std::to_string(static_cast<int64_t>(done / 1e6 / (now - begin))) + " MB/s");
   }
@@ -46,7 +45,19 @@ void copy_whole(const fs::path& from, const fs::path& to, uint64_t bytes) {
     throw RunError(from.string() + ": " + std::to_string(out.position()) + " of its " +
                    std::to_string(bytes) + " bytes could be read");
   }
-  out.commit();
+}
+
+/// An index that is there already may be another process's, which adds to it: it stays as it is.
+void copy_index(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  if (!fs::is_regular_file(from, error) || fs::exists(to, error)) return;
+  try {
+    AtomicFile out(to);
+    copy_whole(from, fs::file_size(from), to.parent_path(), out);
+    out.commit_if_absent();
+  } catch (const RunError& problem) {
+    log::warn("the crop index was not copied: " + std::string(problem.what()));
+  }
 }
 
 }  // namespace
@@ -113,19 +124,15 @@ std::string copy_to_folder(const std::string& path, const std::string& folder, b
   }
   remove_partial_files(folder);
   try {
-    copy_whole(path, to, bytes);
+    AtomicFile out(to);
+    copy_whole(path, bytes, folder, out);
+    out.set_time(time);  // a process that finds the file takes it for the same by its time
+    out.commit();
   } catch (const RunError& problem) {
     throw UserError(folder + ": has no copy of " + path + ", which needs " +
                     std::to_string(bytes / 1'000'000) + " MB of room: " + problem.what());
   }
-  fs::last_write_time(to, time);
-  const fs::path index = index_file_of(path);
-  if (!with_index || !fs::is_regular_file(index, error)) return to.string();
-  try {
-    copy_whole(index, index_file_of(to), fs::file_size(index));
-  } catch (const RunError& problem) {
-    log::warn("the crop index was not copied: " + std::string(problem.what()));
-  }
+  if (with_index) copy_index(index_file_of(path), index_file_of(to));
   return to.string();
 }
 

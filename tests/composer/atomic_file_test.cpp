@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <memory>
 #include <sstream>
 
@@ -62,6 +63,22 @@ TEST_CASE("a file has its name when it is whole", "[storage]") {
     fs::copy_file(folder / "a", folder / "b", fs::copy_options::overwrite_existing);
   }
   CHECK(names_in(folder.path()) == std::vector<std::string>{"a", "b"});
+}
+
+TEST_CASE("a file may have a time of its own, and leave one that is there alone", "[storage]") {
+  const TemporaryFolder folder;
+  const auto time = fs::file_time_type::clock::now() - std::chrono::hours(100);
+  const auto write = [&](std::string_view text) {
+    AtomicFile file(folder / "a");
+    file.write(text);
+    file.set_time(time);
+    return file.commit_if_absent();
+  };
+  CHECK(write("first"));
+  CHECK(fs::last_write_time(folder / "a") == time);
+  CHECK_FALSE(write("second"));
+  CHECK(content(folder / "a") == "first");
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"a"});
 }
 
 TEST_CASE("a file that is not committed leaves nothing, and an older one as it was", "[storage]") {

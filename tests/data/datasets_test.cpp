@@ -2,6 +2,7 @@
 #include <zlib.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <numeric>
 #include <set>
 
@@ -400,6 +401,25 @@ TEST_CASE("sets are written as .beton where asked, and read from there with the 
   CHECK((first_epoch(ImagenetDataset(jpegs)) == from_files));
   CHECK(ImagenetDataset(jpegs).num_classes() == 2);
   CHECK(fs::exists(folder / "jpegs.beton.index"));
+}
+
+TEST_CASE("a local copy has the file's time, and leaves an index in its place alone", "[data]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "x.beton", local = folder / "local";
+  write_file(file, "one"), write_file(file + ".index", "index");
+  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(100);
+  fs::last_write_time(file, old);
+  CHECK(copy_to_folder(file, local, true) == local + "/x.beton");
+  CHECK(fs::last_write_time(local + "/x.beton") == old);
+  CHECK(read_bytes(local + "/x.beton.index") == "index");
+
+  write_file(local + "/x.beton.index", "added to by another");
+  write_file(file, "newer");
+  copy_to_folder(file, local, true);
+  CHECK(read_bytes(local + "/x.beton") == "newer");
+  CHECK(fs::last_write_time(local + "/x.beton") == fs::last_write_time(file));
+  CHECK(read_bytes(local + "/x.beton.index") == "added to by another");
+  CHECK(std::distance(fs::directory_iterator(local), fs::directory_iterator()) == 2);
 }
 
 TEST_CASE("transforms of the recipe change training images only", "[data]") {
