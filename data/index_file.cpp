@@ -62,13 +62,14 @@ Header header_of(const FileStamp& source, uint64_t entries, uint64_t table) {
   return header;
 }
 
-/// Whether there were so many.
+/// Whether there were so many. Throws RunError with the reason when they cannot be read.
 bool read_at(int file, uint64_t at, void* to, size_t bytes) {
   auto* out = static_cast<uint8_t*>(to);
   while (bytes > 0) {
     const ssize_t got = ::pread(file, out, bytes, static_cast<off_t>(at));
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
+    if (got < 0) throw RunError("cannot be read: " + std::string(std::strerror(errno)));
+    if (got == 0) return false;
     out += got, at += static_cast<uint64_t>(got), bytes -= static_cast<size_t>(got);
   }
   return true;
@@ -100,6 +101,39 @@ struct Segment {
     return Segment{header.source, begin, begin + header.table, header.entries};
   }
 };
+
+/// Returns read(), whose errors get the file's name.
+auto naming(const fs::path& path, auto&& read) {
+  try {
+    return read();
+  } catch (const RunError& error) {
+    throw RunError(path.string() + ": " + error.what());
+  }
+}
+
+/// Where the last whole segment ends, from the beginning of one on.
+uint64_t end_of_segments(int file, uint64_t begin) {
+  const uint64_t bytes = size_of(file);
+  while (begin < bytes) {
+    const auto whole = Segment::at(file, begin, bytes);
+    if (!whole) break;
+    begin = whole->end();
+  }
+  return begin;
+}
+
+std::vector<uint8_t> bytes_between(int file, uint64_t begin, uint64_t end) {
+  std::vector<uint8_t> bytes(end - begin);
+  if (!read_at(file, begin, bytes.data(), bytes.size())) throw RunError("was cut off");
+  return bytes;
+}
+
+bool same_file(int a, int b) {
+  struct stat one {
+  }, other{};
+  return ::fstat(a, &one) == 0 && ::fstat(b, &other) == 0 && one.st_ino == other.st_ino &&
+         one.st_dev == other.st_dev;
+}
 
 /// A file that this process alone adds to, until it is closed.
 class LockedFile {
@@ -206,28 +240,39 @@ void IndexWriter::add(uint64_t key, std::span<const uint8_t> index, const FileSt
   ++entries_;
 }
 
-void IndexWriter::finish(const FileStamp& source) {
+void IndexWriter::end_segment(const FileStamp& source) {
   const uint64_t table = file_.position();
   file_.write(table_);
+  const uint64_t end = file_.position();
   file_.write_at(0, bytes_of(header_of(source, entries_, table)));
+  file_.write_at(end, {});
+}
+
+void IndexWriter::finish(const FileStamp& source) {
+  end_segment(source);
   file_.commit();
 }
 
 IndexTable::IndexTable(const fs::path& path, const FileStamp& source)
     : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   if (file_ < 0) return;
-  const uint64_t bytes = size_of(file_);
-  uint64_t end = 0;
-  while (const auto segment = Segment::at(file_, end, bytes)) {
-    if (segment->source == source) {
-      read(segment->begin, segment->table, segment->entries);
-    } else {
-      dead_ += segment->entries;
+  try {
+    const uint64_t bytes = size_of(file_);
+    while (const auto segment = Segment::at(file_, end_, bytes)) {
+      if (segment->source == source) {
+        read(segment->begin, segment->table, segment->entries);
+      } else {
+        dead_ += segment->entries;
+      }
+      end_ = segment->end();
+      ++segments_;
     }
-    end = segment->end();
-    ++segments_;
+    whole_ = end_ == bytes;
+  } catch (const RunError& error) {
+    rows_.clear();
+    whole_ = false;
+    problem_ = error.what();
   }
-  whole_ = end == bytes;
   sort();
 }
 
@@ -273,7 +318,11 @@ StoredIndex IndexTable::find(uint64_t key, const FileStamp& stamp) const {
                            [](const IndexRow& one, uint64_t wanted) { return one.key < wanted; });
   }
   if (row == rows_.end() || row->key != key || row->stamp != stamp) return nullptr;
-  return index_of(*row);
+  try {
+    return index_of(*row);
+  } catch (const RunError&) {
+    return nullptr;
+  }
 }
 
 StoredIndex IndexTable::index_of(const IndexRow& row) const {
@@ -294,22 +343,28 @@ void append_indices(const fs::path& path, const FileStamp& source, const IndexEn
   append(segment, table);
 
   LockedFile file(path);
-  const uint64_t bytes = size_of(file.number());
-  uint64_t end = 0;
-  while (const auto whole = Segment::at(file.number(), end, bytes)) end = whole->end();
-  if (end < bytes) file.cut(end);
+  const uint64_t end = naming(path, [&] { return end_of_segments(file.number(), 0); });
+  if (end < size_of(file.number())) file.cut(end);
   file.put(end, segment);
 }
 
 void compact_index(const fs::path& path, const FileStamp& source) {
-  const LockedFile file(path);
   remove_partial_files(path.has_parent_path() ? path.parent_path() : ".");
   const IndexTable table(path, source);
+  if (!table.problem_.empty()) throw RunError(path.string() + ": " + table.problem_);
   IndexWriter writer(path);
   for (const auto& row : table.rows_) {
-    if (const auto index = table.index_of(row)) writer.add(row.key, *index, row.stamp);
+    const auto index = naming(path, [&] { return table.index_of(row); });
+    if (index) writer.add(row.key, *index, row.stamp);
   }
-  writer.finish(source);
+  writer.end_segment(source);
+  const LockedFile file(path);
+  if (!same_file(file.number(), table.file_)) return;  // another process replaced it meanwhile
+  writer.file_.write(naming(path, [&] {
+    const uint64_t end = end_of_segments(file.number(), table.end_);
+    return bytes_between(file.number(), table.end_, end);
+  }));
+  writer.file_.commit();
 }
 
 }  // namespace composer

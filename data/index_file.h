@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -63,6 +64,10 @@ class IndexWriter {
   void finish(const FileStamp& source);
 
  private:
+  friend void compact_index(const std::filesystem::path& path, const FileStamp& source);
+
+  void end_segment(const FileStamp& source);
+
   AtomicFile file_;
   std::vector<uint8_t> table_;
   uint64_t entries_ = 0, last_key_ = 0;
@@ -72,7 +77,8 @@ class IndexWriter {
 /// checked: whatever is done to the file meanwhile, none is found that was not recorded.
 class IndexTable {
  public:
-  /// Without such a file, empty. Segments of another source than `source` do not count.
+  /// Without such a file, or one that can be read, empty. Segments of another source than `source`
+  /// do not count.
   IndexTable(const std::filesystem::path& path, const FileStamp& source);
   ~IndexTable();
   IndexTable(const IndexTable&) = delete;
@@ -96,16 +102,19 @@ class IndexTable {
   int file_ = -1;
   std::vector<IndexRow> rows_;  ///< by key, each once
   uint64_t segments_ = 0, dead_ = 0;
-  bool whole_ = true;  ///< nothing follows the last segment
+  uint64_t end_ = 0;     ///< of the last segment
+  bool whole_ = true;    ///< nothing follows the last segment
+  std::string problem_;  ///< why the file cannot be read; empty where it can
 };
 
 /// Adds a segment; what a writer that was killed left behind the last one is cut off. Waits for
-/// another process that writes, for half a minute at most. Throws RunError when it cannot be
-/// written; the file is as it was then.
+/// another process that writes, for half a minute at most. Throws RunError when it cannot be read
+/// or written; the file is as it was then.
 void append_indices(const std::filesystem::path& path, const FileStamp& source,
                     const IndexEntries& entries);
 
-/// Replaces the file by one that is compact. Waits and throws as append_indices.
+/// Replaces the file by one that is compact but for what others add meanwhile: they wait for no
+/// more than that. Waits and throws as append_indices.
 void compact_index(const std::filesystem::path& path, const FileStamp& source);
 
 }  // namespace composer

@@ -1,9 +1,15 @@
 #include "data/index_file.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include "composer/error.h"
 #include "composer/random.h"
@@ -14,6 +20,37 @@
 using namespace composer;
 using namespace composer::test;
 using Catch::Matchers::Contains;
+
+namespace {
+
+/// While it lives, reading fails in this thread after so many reads.
+class FailingReads {
+ public:
+  explicit FailingReads(int good) { left = good; }
+  ~FailingReads() { left = -1; }
+  FailingReads(const FailingReads&) = delete;
+  FailingReads& operator=(const FailingReads&) = delete;
+
+  static bool fails() {
+    if (left <= 0) return left == 0;
+    --left;
+    return false;
+  }
+
+ private:
+  static inline thread_local int left = -1;  // below 0: all are good
+};
+
+}  // namespace
+
+/// In place of the C library's.
+extern "C" ssize_t pread(int file, void* to, size_t bytes, off_t at) {
+  if (FailingReads::fails()) {
+    errno = EIO;
+    return -1;
+  }
+  return ::syscall(SYS_pread64, file, to, bytes, at);
+}
 
 namespace {
 
@@ -188,6 +225,58 @@ TEST_CASE("a full disk leaves an index file as it was", "[data]") {
     CHECK_THROWS_AS(append_indices(file, kSource, entries_for({3})), RunError);
   }
   CHECK(read_bytes(file) == before);
+}
+
+TEST_CASE("an index file that cannot be read is not cut off, and not compacted", "[data]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "index";
+  write_fifty(file);
+  append_indices(file, kSource, entries_for({3, 60}));
+  const std::string before = read_bytes(file);
+  for (int good_reads = 0; good_reads < 2; ++good_reads) {
+    const FailingReads after(good_reads);
+    CHECK_THROWS_WITH(append_indices(file, kSource, entries_for({61})),
+                      Contains(file + ": cannot be read: ") && Contains("error"));
+  }
+  for (int good_reads = 0; good_reads < 20; ++good_reads) {
+    const FailingReads after(good_reads);
+    CHECK_THROWS_WITH(compact_index(file, kSource), Contains(file + ": cannot be read: "));
+  }
+  CHECK(read_bytes(file) == before);
+  CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
+  const IndexTable table(file, kSource);
+  {
+    const FailingReads all(0);
+    CHECK_FALSE(table.find(3));
+    CHECK_FALSE(IndexTable(file, kSource).compact());
+  }
+  CHECK(has(table, 3));
+}
+
+TEST_CASE("an index file may be added to while it is compacted", "[data]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "index";
+  write_fifty(file);
+  append_indices(file, kSource, entries_for({3, 4}));
+  append_indices(folder / "added", kSource, entries_for({50, 51}));
+  const int other = ::open(file.c_str(), O_RDWR);
+  REQUIRE(::flock(other, LOCK_EX) == 0);
+  std::thread compacting([&] { compact_index(file, kSource); });
+  const auto has_begun = [&] {
+    return std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 3;
+  };
+  for (int i = 0; i < 500 && !has_begun(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(has_begun());  // though another process writes
+  std::ofstream(file, std::ios::binary | std::ios::app) << read_bytes(folder / "added");
+  ::close(other);
+  compacting.join();
+  const IndexTable table(file, kSource);
+  CHECK(keys_in(table, 52) == 52);
+  CHECK_FALSE(table.wasteful());
+  compact_index(file, kSource);
+  CHECK(IndexTable(file, kSource).compact());
+  CHECK(keys_in(IndexTable(file, kSource), 52) == 52);
 }
 
 TEST_CASE("an index file is compacted when most of it is of no use", "[data]") {
