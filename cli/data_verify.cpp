@@ -15,6 +15,7 @@
 #include "composer/storage/mapped_file.h"
 #include "data/beton/decode_whole.h"
 #include "data/beton/source.h"
+#include "data/datasets/image_folder.h"
 #include "data/formats/decode.h"
 #include "data/sha256.h"
 #include "data/thread_count.h"
@@ -99,10 +100,27 @@ struct Finding {
   std::string warnings;  ///< one a line
 };
 
+/// What a training reads of a path that is no .beton file.
+struct Chosen {
+  std::vector<std::string> files;
+  int64_t left_out = 0;  ///< that are no images by their names
+};
+
+Chosen images_of(const std::string& path) {
+  Chosen chosen{image_files(path)};
+  if (!fs::is_directory(path)) return chosen;
+  const auto is_other = [](const std::string& file) { return !is_meant_as_image(file); };
+  chosen.left_out = static_cast<int64_t>(std::erase_if(chosen.files, is_other));
+  if (chosen.files.empty()) throw UserError(path + ": has no image files");
+  return chosen;
+}
+
 /// What is found out about a set, printed at once or kept for JSON.
 class Findings {
  public:
   explicit Findings(bool json) : json_(json) {}
+
+  void leave_out(int64_t files) { left_out_ = files; }
 
   void add(const std::string& sample, const Finding& finding) {
     ++samples_;
@@ -118,13 +136,16 @@ class Findings {
   /// Returns the exit status.
   int finish(const std::string& path) const {
     if (json_) {
-      const ordered_json all{{"path", path},        {"samples", samples_},
-                             {"bad", bad_samples_}, {"with_warnings", warned_samples_},
-                             {"bad_samples", bad_}, {"warnings", warnings_}};
+      const ordered_json all{{"path", path},          {"samples", samples_},
+                             {"bad", bad_samples_},   {"with_warnings", warned_samples_},
+                             {"left_out", left_out_}, {"bad_samples", bad_},
+                             {"warnings", warnings_}};
       std::cout << all.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
     } else {
       std::cout << samples_ << " samples: " << bad_samples_ << " bad, " << warned_samples_
-                << " with warnings\n";
+                << " with warnings";
+      if (left_out_ > 0) std::cout << "; " << left_out_ << " other files left out: no images";
+      std::cout << '\n';
     }
     return bad_samples_ > 0 ? 1 : 0;
   }
@@ -139,7 +160,7 @@ class Findings {
   }
 
   bool json_;
-  int64_t samples_ = 0, bad_samples_ = 0, warned_samples_ = 0;
+  int64_t samples_ = 0, bad_samples_ = 0, warned_samples_ = 0, left_out_ = 0;
   ordered_json bad_ = ordered_json::array(), warnings_ = ordered_json::array();
 };
 
@@ -240,7 +261,9 @@ int data_hash_command(const Words& words) {
 int data_verify_command(const Words& words) {
   CLI::App app(
       "Decodes everything. Lists each bad sample (pixels missing, a premature end included) with "
-      "its\nreason, and the decoder's other complaints as warnings. Exit status 1 if any is bad.",
+      "its\nreason, and the decoder's other complaints as warnings. Of a folder, all files that "
+      "are "
+      "images by\ntheir names, as in training. Exit status 1 if any is bad.",
       "data verify");
   std::string path;
   int threads = 0;
@@ -251,10 +274,13 @@ int data_verify_command(const Words& words) {
   if (!parse(app, words)) return 0;
 
   Findings findings(json);
-  if (is_beton(path))
+  if (is_beton(path)) {
     verify_beton(BetonFile(path), thread_count(threads), findings);
-  else
-    verify_files(image_files(path), thread_count(threads), findings);
+  } else {
+    const Chosen chosen = images_of(path);
+    findings.leave_out(chosen.left_out);
+    verify_files(chosen.files, thread_count(threads), findings);
+  }
   return findings.finish(path);
 }
 

@@ -50,6 +50,8 @@ FileKind kind_of(const fs::path& file) {
 
 bool has_image_name(const fs::path& file) { return kind_of(file) == FileKind::image; }
 
+bool is_meant_as_image(const fs::path& file) { return kind_of(file) != FileKind::other; }
+
 namespace {
 
 /// The files of a class, deeper folders included.

@@ -37,6 +37,9 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params,
 /// Whether a file's name ends like those of the images that can be read (.jpg, .png, ...).
 bool has_image_name(const std::filesystem::path& file);
 
+/// The same, or like those of images that cannot (.heic, ...): the files that a class has.
+bool is_meant_as_image(const std::filesystem::path& file);
+
 /// Names of the classes, in order; empty when there is no such folder.
 std::vector<std::string> folder_classes(const std::string& datadir);
 

@@ -215,8 +215,29 @@ TEST_CASE("data verify decodes the files of a folder", "[cli]") {
   const auto found = json::parse(told.output);
   CHECK(found["bad"] == 2);
   CHECK(found["bad_samples"][0]["sample"] == "set/c1/half.jpg");
+  CHECK(found["left_out"] == 0);
   CHECK(run(folder.path(), {"data", "verify", "set/c0/0.jpg"}).status == 0);
   CHECK(run(folder.path(), {"data", "verify", "set/c1/half.jpg"}).status == 1);
+}
+
+TEST_CASE("data verify leaves out the files that training leaves out", "[cli]") {
+  const TemporaryFolder folder;
+  write(folder.path() / "set/cat/1.JPG", jpeg_bytes(64, 48));
+  write(folder.path() / "set/README", "about"), write(folder.path() / "set/cat/labels.csv", "1,2");
+  const auto good = run(folder.path(), {"data", "verify", "set"});
+  CHECK(good.status == 0);
+  CHECK(good.output == "1 samples: 0 bad, 0 with warnings; 2 other files left out: no images\n");
+  CHECK(json::parse(run(folder.path(), {"data", "verify", "set", "--json"}).output)["left_out"] ==
+        2);
+  CHECK(run(folder.path(), {"data", "verify", "set/README"}).status == 1);  // asked for by its name
+  write(folder.path() / "set/cat/2.heic", "unreadable");
+  const auto bad = run(folder.path(), {"data", "verify", "set"});
+  CHECK(bad.status == 1);
+  CHECK_THAT(bad.output, Catch::StartsWith("set/cat/2.heic: "));
+  write(folder.path() / "texts/a.txt", "about");
+  const auto none = run(folder.path(), {"data", "verify", "texts"});
+  CHECK(none.status == 2);
+  CHECK_THAT(none.errors, Contains("texts: has no image files"));
 }
 
 TEST_CASE("data verify refuses nothing that Pillow decodes", "[cli]") {
