@@ -3,6 +3,7 @@
 #include <ATen/record_function.h>
 
 #include <exception>
+#include <string>
 
 #include "composer/error.h"
 
@@ -37,7 +38,10 @@ void DraftFiller::fill_place(Task& task, int64_t place) {
   try {
     make(*task.draft, place, task.draft->first + place);
   } catch (const BadSample& bad) {
-    if (on_bad_sample == OnBadSample::error) throw RunError(bad.what());
+    if (on_bad_sample == OnBadSample::error) {
+      throw RunError(bad.what() +
+                     std::string("; --dataloader.on_bad_sample skip leaves such samples out"));
+    }
     plan_.bad_samples.add(bad.what());
     const bool replaced = on_bad_sample == OnBadSample::replace && replace(*task.draft, place);
     if (!replaced) task.bad.push_back(place);

@@ -219,7 +219,8 @@ std::string checked_datadir(const std::string& datadir, const std::string& expec
     throw UserError("datadir: missing; it must name the folder with " + expected);
   std::error_code error;
   if (!fs::exists(datadir, error)) {
-    throw UserError("datadir: there is no folder '" + datadir + "'; expected " + expected);
+    throw UserError("datadir: there is no folder '" + datadir + "'; expected " + expected +
+                    "; if the data moved, --datadir FOLDER tells where to");
   }
   if (!fs::is_directory(datadir, error)) {
     throw UserError("datadir: '" + datadir + "' is not a folder; expected a folder with " +
