@@ -117,7 +117,7 @@ Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::strin
     }
   }
   for (const auto& [name, tensor] : tensors) {
-    if (targets.contains(name) && !fits_any(name, rules.ignore)) continue;
+    if (targets.contains(name)) continue;
     if (rules.strict && !fits_any(name, rules.ignore))
       unexpected.add(name);
     else

@@ -29,7 +29,7 @@ struct LoadRules {
 /// What was not copied, by name, in order.
 struct Unloaded {
   std::vector<std::string> fresh;      ///< of the model: as they were
-  std::vector<std::string> left_over;  ///< of the file
+  std::vector<std::string> left_over;  ///< of the file, without those of the model
 };
 
 /// Copies `tensors` into the parameters and buffers of the same names, converting type and device.

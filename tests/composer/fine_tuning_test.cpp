@@ -97,6 +97,10 @@ TEST_CASE("load_strict: false lists what stayed fresh and what was left over", "
   CHECK(unloaded.fresh == std::vector<std::string>{"fc.bias"});
   CHECK(unloaded.left_over == std::vector<std::string>{"aux.weight"});
 
+  const auto ignored = assign_weights(model, tensors, "w", {.ignore = {"fc.*"}, .strict = false});
+  CHECK(ignored.fresh == std::vector<std::string>{"fc.bias", "fc.weight"});
+  CHECK(ignored.left_over == std::vector<std::string>{"aux.weight"});  // fc.weight is told of above
+
   tensors["fc.weight"] = at::zeros({7, 7});
   CHECK_THROWS_WITH(assign_weights(model, tensors, "w", {.strict = false}),
                     Contains("another shape"));
