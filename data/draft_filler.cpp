@@ -3,7 +3,9 @@
 #include <ATen/record_function.h>
 
 #include <exception>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "composer/error.h"
 
@@ -15,12 +17,27 @@ struct BadSample : RunError {
   using RunError::RunError;
 };
 
+/// A user-scope range. Where nobody listens it costs less than RECORD_USER_SCOPE, which shows where
+/// images are tiny.
+class Range {
+ public:
+  Range(bool listened, std::string_view name) {
+    if (!listened) return;
+    range_.emplace(at::RecordScope::USER_SCOPE);
+    if (range_->isActive()) range_->before(name);
+  }
+
+ private:
+  std::optional<at::RecordFunction> range_;
+};
+
 }  // namespace
 
 DraftFiller::DraftFiller(const FillPlan& plan)
     : plan_(plan), pipeline_(plan.options.transform, plan.source.channels()) {}
 
 void DraftFiller::fill(Task& task) {
+  listened_ = at::hasCallbacks();
   for (int64_t place = task.begin; place < task.end; ++place) {
     if (task.draft->dropped.load(std::memory_order_relaxed)) return;
     try {
@@ -79,7 +96,7 @@ void DraftFiller::make(const Draft& draft, int64_t place, int64_t position) {
   int64_t& label = draft.classes.mutable_data_ptr<int64_t>()[place];
   where.mirrored = read(sample, where, draft.size, label, pixels);
   if (!options.augmentations.empty()) {
-    RECORD_USER_SCOPE("augment");
+    const Range range(listened_, "augment");
     for (const auto& augment : options.augmentations)
       augment({pixels, draft.size.height, draft.size.width, channels}, where);
   }
@@ -93,12 +110,12 @@ bool DraftFiller::read(int64_t sample, const SamplePlace& where, ImageSize size,
   try {
     StoredImage image;
     {
-      RECORD_USER_SCOPE("read");
+      const Range range(listened_, "read");
       image = source.open(sample, pipeline_.scratch());
       if (plan_.indices != nullptr) image.index.use(*plan_.indices);
       label = source.label(sample);
     }
-    RECORD_USER_SCOPE("decode");
+    const Range range(listened_, "decode");
     return use_image(image, [&] { return pipeline_.run(image, size, where, pixels); });
   } catch (const RunError& error) {
     throw BadSample(source.name(sample) + ": " + error.what());
@@ -107,7 +124,7 @@ bool DraftFiller::read(int64_t sample, const SamplePlace& where, ImageSize size,
 
 void DraftFiller::normalize(const uint8_t* pixels, int64_t numbers, const at::Tensor& input,
                             int64_t place) {
-  RECORD_USER_SCOPE("collate");
+  const Range range(listened_, "collate");
   const PixelNormalizer& normalizer = plan_.normalizer;
   if (plan_.options.output == at::kFloat) {
     normalizer.run(pixels, numbers, input.mutable_data_ptr<float>() + place * numbers);

@@ -45,6 +45,7 @@ class DraftFiller {
   const FillPlan& plan_;
   Pipeline pipeline_;
   std::vector<uint8_t> pixels_;  // of an image that becomes numbers
+  bool listened_ = false;        // whether anybody listens to ranges, looked at once a task
 };
 
 }  // namespace composer
