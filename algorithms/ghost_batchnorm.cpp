@@ -15,9 +15,9 @@ int64_t ghost_batches(int64_t samples, int64_t ghost_batch_size) {
   return std::max<int64_t>(std::min(wanted, samples / 2), 1);
 }
 
-at::Tensor GhostBatchNorm2d::forward(const at::Tensor& input) {
+at::Tensor GhostBatchNorm2d::normalize(const at::Tensor& input) {
   const int64_t pieces = ghost_batches(input.size(0), ghost_batch_size_);
-  if (!is_training() || pieces == 1) return BatchNorm2d::forward(input);
+  if (!is_training() || pieces == 1) return BatchNorm2d::normalize(input);
   num_batches_tracked.add_(1);
   std::vector<at::Tensor> normalized;
   for (const auto& piece : input.tensor_split(pieces))

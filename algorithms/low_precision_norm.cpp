@@ -25,9 +25,9 @@ using NoAutocast = c10::impl::ExcludeDispatchKeyGuard;
 
 }  // namespace
 
-at::Tensor LowPrecisionLayerNorm::forward(const at::Tensor& input) {
+at::Tensor LowPrecisionLayerNorm::normalize(const at::Tensor& input) {
   const auto type = autocast_type(input);
-  if (!type) return LayerNorm::forward(input);
+  if (!type) return LayerNorm::normalize(input);
   const NoAutocast off(c10::autocast_dispatch_keyset);
   return at::layer_norm(input.to(*type), {features_}, weight.to(*type), bias.to(*type), eps_);
 }
@@ -36,9 +36,9 @@ std::string LowPrecisionLayerNorm::describe() const {
   return "LowPrecisionLayerNorm(" + std::to_string(features_) + ")";
 }
 
-at::Tensor LowPrecisionGroupNorm::forward(const at::Tensor& input) {
+at::Tensor LowPrecisionGroupNorm::normalize(const at::Tensor& input) {
   const auto type = autocast_type(input);
-  if (!type) return GroupNorm::forward(input);
+  if (!type) return GroupNorm::normalize(input);
   const NoAutocast off(c10::autocast_dispatch_keyset);
   return at::group_norm(input.to(*type), groups_, weight.to(*type), bias.to(*type), eps_);
 }

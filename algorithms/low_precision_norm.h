@@ -21,8 +21,10 @@ class LowPrecisionLayerNorm : public LayerNorm {
  public:
   explicit LowPrecisionLayerNorm(const LayerNorm& original) : LayerNorm(original) {}
 
-  at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
+
+ protected:
+  at::Tensor normalize(const at::Tensor& input) override;
 };
 
 /// The same for GroupNorm.
@@ -30,8 +32,10 @@ class LowPrecisionGroupNorm : public GroupNorm {
  public:
   explicit LowPrecisionGroupNorm(const GroupNorm& original) : GroupNorm(original) {}
 
-  at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
+
+ protected:
+  at::Tensor normalize(const at::Tensor& input) override;
 };
 
 /// Batch normalisation reads and writes 16 bits anyhow: where a model has nothing else, a warning

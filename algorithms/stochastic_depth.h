@@ -41,7 +41,8 @@ class StochasticBlock : public ResidualBlock {
                   std::weak_ptr<const DepthDraws> draws);
 
   at::Tensor forward(const at::Tensor& input) override;
-  at::Tensor residual(const at::Tensor& input) override { return original_->residual(input); }
+  at::Tensor branch(const at::Tensor& input) override { return original_->branch(input); }
+  Slot& last() override { return original_->last(); }
   at::Tensor shortcut(const at::Tensor& input) override { return original_->shortcut(input); }
   void train(bool on = true) override;
   std::string describe() const override;

@@ -25,11 +25,9 @@ class ConvGroup final : public Block {
   ConvGroup(int64_t in_channels, int64_t out_channels) {
     add("conv1", conv(in_channels, out_channels, 3));
     add<MaxPool2d>("pool", Pool2dOptions{.kernel = {2, 2}, .stride = {2, 2}});
-    add("norm1", norm(out_channels));
-    add<Gelu>("gelu1");
+    add("norm1", norm(out_channels)).then(Activation::gelu);
     add("conv2", conv(out_channels, out_channels, 3));
-    add("norm2", norm(out_channels));
-    add<Gelu>("gelu2");
+    add("norm2", norm(out_channels)).then(Activation::gelu);
   }
 
   at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }

@@ -8,8 +8,7 @@ MnistClassifier::MnistClassifier(const Params& params) : num_classes_(params.num
   add<Conv2d>("conv1", Conv2dOptions{.in_channels = 1, .out_channels = 16, .kernel = {3, 3}});
   add<ReLU>("relu1", /*in_place=*/true);
   add<Conv2d>("conv2", Conv2dOptions{.in_channels = 16, .out_channels = 32, .kernel = {3, 3}});
-  add<BatchNorm2d>("bn", 32);
-  add<ReLU>("relu2", /*in_place=*/true);
+  add<BatchNorm2d>("bn", 32).then(Activation::relu);
   add<AdaptiveAvgPool2d>("pool", 4);
   add<Linear>("fc1", 32 * 4 * 4, 32);
   add<ReLU>("relu3", /*in_place=*/true);

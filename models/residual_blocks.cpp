@@ -53,8 +53,8 @@ BasicBlock::BasicBlock(const ResidualOptions& options)
   add_downsample();
 }
 
-at::Tensor BasicBlock::residual(const at::Tensor& input) {
-  return bn2_(conv2_(bn1_(conv1_(input)).relu_()));
+at::Tensor BasicBlock::branch(const at::Tensor& input) {
+  return conv2_(bn1_(conv1_(input), {}, Activation::relu));
 }
 
 Bottleneck::Bottleneck(const ResidualOptions& options, int64_t groups, int64_t width_per_group)
@@ -69,9 +69,9 @@ Bottleneck::Bottleneck(const ResidualOptions& options, int64_t groups, int64_t w
   add_downsample();
 }
 
-at::Tensor Bottleneck::residual(const at::Tensor& input) {
-  const auto reduced = bn1_(conv1_(input)).relu_();
-  return bn3_(conv3_(bn2_(conv2_(reduced)).relu_()));
+at::Tensor Bottleneck::branch(const at::Tensor& input) {
+  const auto reduced = bn1_(conv1_(input), {}, Activation::relu);
+  return conv3_(bn2_(conv2_(reduced), {}, Activation::relu));
 }
 
 }  // namespace composer

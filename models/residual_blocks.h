@@ -55,7 +55,8 @@ class BasicBlock final : public ProjectedBlock {
   static constexpr int64_t expansion = 1;
   explicit BasicBlock(const ResidualOptions& options);
 
-  at::Tensor residual(const at::Tensor& input) override;
+  at::Tensor branch(const at::Tensor& input) override;
+  Slot& last() override { return bn2_; }
 
  private:
   Slot &conv1_, &bn1_, &conv2_, &bn2_;
@@ -70,7 +71,8 @@ class Bottleneck final : public ProjectedBlock {
   explicit Bottleneck(const ResidualOptions& options, int64_t groups = 1,
                       int64_t width_per_group = 64);
 
-  at::Tensor residual(const at::Tensor& input) override;
+  at::Tensor branch(const at::Tensor& input) override;
+  Slot& last() override { return bn3_; }
 
  private:
   int64_t inner_;

@@ -61,8 +61,7 @@ ResNet::ResNet(const Params& params) : params_(params) {
 
   const auto norm = params.norm == "group_norm" ? Norm::group : Norm::batch;
   add("conv1", conv(3, 64, 7, 2));
-  add("bn1", make_norm(norm, 64));
-  add<ReLU>("relu", /*in_place=*/true);
+  add("bn1", make_norm(norm, 64)).then(Activation::relu);
   add<MaxPool2d>("maxpool", Pool2dOptions{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
   int64_t channels = 64;
   for (int64_t stage = 0; stage < 4; ++stage) {

@@ -24,8 +24,7 @@ int64_t ResNetCifar::stride() const { return params_.model_name.ends_with('9') ?
 
 void ResNetCifar::add_stages(int64_t blocks) {
   add("conv1", conv(3, 16, 3));
-  add<BatchNorm2d>("bn1", 16);
-  add<ReLU>("relu", /*in_place=*/true);
+  add<BatchNorm2d>("bn1", 16).then(Activation::relu);
   int64_t channels = 16;
   for (int64_t stage = 0; stage < 3; ++stage) {
     const int64_t width = int64_t{16} << stage;
@@ -55,8 +54,8 @@ void ResNetCifar::add_resnet_9() {
 void ResNetCifar::add_conv_block(const std::string& index, int64_t in_channels,
                                  int64_t out_channels, bool pooled) {
   add("conv" + index, conv(in_channels, out_channels, 3));
-  add<BatchNorm2d>("bn" + index, out_channels, /*eps=*/1e-5, /*momentum=*/0.9);
-  add<ReLU>("relu" + index, /*in_place=*/true);
+  add<BatchNorm2d>("bn" + index, out_channels, /*eps=*/1e-5, /*momentum=*/0.9)
+      .then(Activation::relu);
   if (pooled) add<MaxPool2d>("pool" + index, Pool2dOptions{.kernel = {2, 2}, .stride = {2, 2}});
 }
 

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "composer/network/layer_error.h"
+#include "composer/network/norm_layer.h"
 
 namespace composer {
 
@@ -14,12 +15,23 @@ at::Tensor Slot::operator()(const at::Tensor& input) const {
   }
 }
 
+at::Tensor Slot::operator()(const at::Tensor& input, const at::Tensor& residual,
+                            Activation activation) const {
+  try {
+    return norm_ != nullptr ? norm_->forward(input, residual, activation)
+                            : followed(layer_->forward(input), residual, activation);
+  } catch (const LayerError& error) {
+    throw error.inside(name_);
+  }
+}
+
 void Slot::set(std::shared_ptr<Layer> layer) {
   if (layer_ == nullptr)
     owner_.register_module(name_, layer);
   else
     owner_.replace_module(name_, layer);
   layer_ = std::move(layer);
+  norm_ = dynamic_cast<NormLayer*>(layer_.get());
 }
 
 Slot& Block::add(std::string name, std::shared_ptr<Layer> layer) {
@@ -34,17 +46,16 @@ Sequential::Sequential(std::vector<std::shared_ptr<Layer>> layers) {
 
 at::Tensor Block::through_slots(const at::Tensor& input) const {
   at::Tensor x = input;
-  for (const auto& slot : slots_) x = slot(x);
+  for (const auto& slot : slots_) x = slot(x, {}, slot.next());
   return x;
 }
 
 at::Tensor Sequential::forward(const at::Tensor& input) { return through_slots(input); }
 
 at::Tensor ResidualBlock::forward(const at::Tensor& input) {
-  auto sum = residual(input);
+  const auto inner = branch(input);
   const auto skipped = shortcut(input);
-  sum = sum.is_alias_of(input) ? sum.add(skipped) : sum.add_(skipped);
-  return sum.relu_();
+  return last()(inner, skipped, Activation::relu);
 }
 
 }  // namespace composer

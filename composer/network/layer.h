@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "composer/network/activation.h"
+
 namespace composer {
 
 /// A function of one tensor with parameters.
@@ -22,6 +24,7 @@ class Layer : public torch::nn::Module {
 };
 
 class Block;
+class NormLayer;
 
 /// A place in a Block that holds one layer under one name.
 class Slot {
@@ -30,6 +33,9 @@ class Slot {
 
   /// A LayerError from within gets the slot's name.
   at::Tensor operator()(const at::Tensor& input) const;
+  /// activation(layer(input) + residual), in one call of a NormLayer; residual undefined: none.
+  at::Tensor operator()(const at::Tensor& input, const at::Tensor& residual,
+                        Activation activation) const;
 
   const std::string& name() const { return name_; }
   const std::shared_ptr<Layer>& layer() const { return layer_; }
@@ -38,10 +44,16 @@ class Slot {
   /// alike.
   void set(std::shared_ptr<Layer> layer);
 
+  /// What Block::through_slots() has follow the layer.
+  void then(Activation activation) { next_ = activation; }
+  Activation next() const { return next_; }
+
  private:
   Block& owner_;
   std::string name_;
   std::shared_ptr<Layer> layer_;
+  NormLayer* norm_ = nullptr;  ///< layer_, if it is one
+  Activation next_ = Activation::none;
 };
 
 /// A layer made of layers. Derived classes keep `Slot&` members from add(), in the order of the
@@ -59,7 +71,7 @@ class Block : public Layer {
  protected:
   Slot& add(std::string name, std::shared_ptr<Layer> layer);
 
-  /// `input` through all slots, one after another.
+  /// `input` through all slots, one after another, each with its activation.
   at::Tensor through_slots(const at::Tensor& input) const;
 
   template <class T, class... Args>
@@ -79,15 +91,19 @@ class Sequential : public Block {
   at::Tensor forward(const at::Tensor& input) override;
 };
 
-/// relu(residual(x) + shortcut(x)): the unit that depth-dropping methods act on. The sum overwrites
-/// what residual() returned, so no layer may need that for its gradient (BatchNorm2d and Conv2d do
-/// not); it may be the input itself.
+/// relu(last(branch(x)) + shortcut(x)): the unit that depth-dropping methods act on. The last layer
+/// of the residual branch takes in the shortcut and the activation, as a NormLayer in one call.
 class ResidualBlock : public Block {
  public:
   at::Tensor forward(const at::Tensor& input) override;
 
-  virtual at::Tensor residual(const at::Tensor& input) = 0;
+  /// The residual branch up to its last layer; may be the input itself.
+  virtual at::Tensor branch(const at::Tensor& input) = 0;
+  virtual Slot& last() = 0;
   virtual at::Tensor shortcut(const at::Tensor& input) = 0;
+
+  /// last(branch(x)), without the shortcut.
+  at::Tensor residual(const at::Tensor& input) { return last()(branch(input)); }
 };
 
 }  // namespace composer

@@ -85,7 +85,7 @@ BatchNorm2d::BatchNorm2d(int64_t channels, double eps, double momentum)
   num_batches_tracked = register_buffer("num_batches_tracked", at::zeros({}, at::kLong));
 }
 
-at::Tensor BatchNorm2d::forward(const at::Tensor& input) {
+at::Tensor BatchNorm2d::normalize(const at::Tensor& input) {
   if (is_training() && input.numel() == channels_)
     throw LayerError(
         describe() +

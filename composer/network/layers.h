@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "composer/network/layer.h"
+#include "composer/network/norm_layer.h"
 
 namespace composer {
 
@@ -43,11 +44,10 @@ class Conv2d : public Layer {
 /// momentum is the weight of the new batch (PyTorch's convention). LayerError in training for one
 /// value a channel, of which there is no variance. num_batches_tracked stays on the CPU wherever
 /// the layer goes: nothing is computed from it, and a GPU would take a kernel to count.
-class BatchNorm2d : public Layer {
+class BatchNorm2d : public NormLayer {
  public:
   explicit BatchNorm2d(int64_t channels, double eps = 1e-5, double momentum = 0.1);
 
-  at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
 
   using Layer::to;
@@ -57,6 +57,8 @@ class BatchNorm2d : public Layer {
   at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
  protected:
+  at::Tensor normalize(const at::Tensor& input) override;
+
   int64_t channels_;
   double eps_, momentum_;
 };

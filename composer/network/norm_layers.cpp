@@ -18,7 +18,7 @@ LayerNorm::LayerNorm(int64_t features, double eps) : features_(features), eps_(e
   bias = register_parameter("bias", at::zeros({features}));
 }
 
-at::Tensor LayerNorm::forward(const at::Tensor& input) {
+at::Tensor LayerNorm::normalize(const at::Tensor& input) {
   return at::layer_norm(full_precision(input), {features_}, weight, bias, eps_);
 }
 
@@ -33,7 +33,7 @@ GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps)
   bias = register_parameter("bias", at::zeros({channels}));
 }
 
-at::Tensor GroupNorm::forward(const at::Tensor& input) {
+at::Tensor GroupNorm::normalize(const at::Tensor& input) {
   return at::group_norm(full_precision(input), groups_, weight, bias, eps_);
 }
 

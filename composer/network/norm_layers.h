@@ -5,24 +5,25 @@
 
 #include <cstdint>
 
-#include "composer/network/layer.h"
+#include "composer/network/norm_layer.h"
 
 namespace composer {
 
 /// Over the last dimension, of `features`: weight, bias [features]. Input [..., features] (Ba et
 /// al. 2016, arXiv:1607.06450).
-class LayerNorm : public Layer {
+class LayerNorm : public NormLayer {
  public:
   explicit LayerNorm(int64_t features, double eps = 1e-5);
   /// Shares the tensors of `other`.
   LayerNorm(const LayerNorm& other) = default;
 
-  at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
 
   at::Tensor weight, bias;
 
  protected:
+  at::Tensor normalize(const at::Tensor& input) override;
+
   int64_t features_;
   double eps_;
 };
@@ -30,18 +31,19 @@ class LayerNorm : public Layer {
 /// Over groups of channels / groups neighbouring channels: weight, bias [channels]. Input
 /// [N, channels, ...] (Wu and He 2018, arXiv:1803.08494). Throws UserError unless groups divides
 /// channels.
-class GroupNorm : public Layer {
+class GroupNorm : public NormLayer {
  public:
   GroupNorm(int64_t groups, int64_t channels, double eps = 1e-5);
   /// Shares the tensors of `other`.
   GroupNorm(const GroupNorm& other) = default;
 
-  at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
 
   at::Tensor weight, bias;
 
  protected:
+  at::Tensor normalize(const at::Tensor& input) override;
+
   int64_t groups_, channels_;
   double eps_;
 };

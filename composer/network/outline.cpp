@@ -18,6 +18,9 @@ std::map<std::string, std::string> by_path(const std::vector<std::string>& lines
   return layers;
 }
 
+/// Other versions may have it in the layer before, and no slot for it.
+bool only_activates(const std::string& layer) { return layer == "ReLU" || layer == "GELU"; }
+
 void add(Block& block, const std::string& prefix, std::unordered_set<const Layer*>& seen,
          std::vector<std::string>& lines) {
   for (const Slot& slot : block.slots()) {
@@ -50,11 +53,12 @@ std::vector<std::string> differences(const std::vector<std::string>& there,
   for (const auto& [path, layer] : theirs) {
     const auto found = ours.find(path);
     if (may_differ(path) || (found != ours.end() && found->second == layer)) continue;
+    if (found == ours.end() && only_activates(layer)) continue;
     lines.push_back(path + ": " + layer + " there, " +
                     (found == ours.end() ? "nothing" : found->second) + " here");
   }
   for (const auto& [path, layer] : ours)
-    if (!theirs.contains(path) && !may_differ(path))
+    if (!theirs.contains(path) && !may_differ(path) && !only_activates(layer))
       lines.push_back(path + ": nothing there, " + layer + " here");
   return lines;
 }

@@ -33,9 +33,9 @@ class TinyNet final : public Model {
         head_(add<Linear>("head", 2 * params.width, params.num_classes)) {}
 
   at::Tensor forward(const at::Tensor& input) override {
-    auto x = at::relu(stem_norm_(stem_(input)));
-    x = at::relu(down_norm_(down_(x)));
-    x = at::relu(mix_norm_(mix_(x)) + x);
+    auto x = stem_norm_(stem_(input), {}, Activation::relu);
+    x = down_norm_(down_(x), {}, Activation::relu);
+    x = mix_norm_(mix_(x), x, Activation::relu);
     return head_(pool_(x));
   }
 

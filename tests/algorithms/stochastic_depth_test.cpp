@@ -24,7 +24,8 @@ class ScaleBlock : public ResidualBlock {
     dynamic_cast<Conv2d&>(*scale_->layer()).weight.fill_(10);
     if (projected) dynamic_cast<Conv2d&>(*projection_->layer()).weight.fill_(2);
   }
-  at::Tensor residual(const at::Tensor& input) override { return (*scale_)(input); }
+  at::Tensor branch(const at::Tensor& input) override { return input; }
+  Slot& last() override { return *scale_; }
   at::Tensor shortcut(const at::Tensor& input) override {
     return projection_ == nullptr ? input : (*projection_)(input);
   }

@@ -13,17 +13,28 @@ namespace {
 class Unit : public ResidualBlock {
  public:
   Unit() : bn_(add<BatchNorm2d>("bn", 3)) {}
-  at::Tensor residual(const at::Tensor& input) override { return bn_(input); }
+  at::Tensor branch(const at::Tensor& input) override { return input; }
+  Slot& last() override { return bn_; }
   at::Tensor shortcut(const at::Tensor& input) override { return input; }
 
  private:
   Slot& bn_;
 };
 
+class Identity : public Layer {
+ public:
+  at::Tensor forward(const at::Tensor& input) override { return input; }
+  std::string describe() const override { return "Identity"; }
+};
+
 class Nothing : public ResidualBlock {
  public:
-  at::Tensor residual(const at::Tensor& input) override { return input; }
+  at::Tensor branch(const at::Tensor& input) override { return input; }
+  Slot& last() override { return last_; }
   at::Tensor shortcut(const at::Tensor& input) override { return input; }
+
+ private:
+  Slot& last_ = add<Identity>("last");
 };
 
 TEST_CASE("a residual block leaves its input alone and has the gradients of its formula",

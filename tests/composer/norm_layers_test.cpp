@@ -1,8 +1,10 @@
 #include "composer/network/norm_layers.h"
 
 #include <catch2/catch.hpp>
+#include <functional>
 
 #include "composer/error.h"
+#include "composer/network/layers.h"
 #include "composer/optimization/precision.h"
 
 using namespace composer;
@@ -21,7 +23,89 @@ void fill(const at::Tensor& parameter, double first) {
   parameter.copy_(at::arange(parameter.numel(), at::kFloat) * 0.1 + first);
 }
 
+/// A Block with one norm.
+class Normed : public Block {
+ public:
+  explicit Normed(std::shared_ptr<Layer> norm) : norm_(add("norm", std::move(norm))) {}
+  at::Tensor forward(const at::Tensor& input) override { return norm_(input); }
+  Slot& norm() { return norm_; }
+
+ private:
+  Slot& norm_;
+};
+
+at::Tensor activated(const at::Tensor& input, Activation activation) {
+  if (activation == Activation::relu) return input.relu();
+  return activation == Activation::gelu ? at::gelu(input) : input;
+}
+
+/// The output and all gradients of norm(input, residual, activation), fused or from its parts.
+std::vector<at::Tensor> results(const std::function<std::shared_ptr<Layer>()>& make, bool fused,
+                                bool training, const at::Tensor& given, const at::Tensor& other,
+                                Activation activation) {
+  Normed block(make());
+  block.train(training);
+  fill(block.parameters()[0], 0.5), fill(block.parameters()[1], -0.2);
+  const auto input = given.detach().clone().requires_grad_(true);
+  const auto residual =
+      other.defined() ? other.detach().clone().requires_grad_(true) : at::Tensor();
+  at::Tensor output;
+  if (fused) {
+    output = block.norm()(input, residual, activation);
+  } else {
+    const auto sum = block.norm()(input);
+    output = activated(residual.defined() ? sum + residual : sum, activation);
+  }
+  at::manual_seed(5);
+  output.backward(at::randn(output.sizes()).to(output.scalar_type()));
+  std::vector<at::Tensor> all{output.detach(), input.grad()};
+  if (residual.defined()) all.push_back(residual.grad());
+  for (const auto& parameter : block.parameters()) all.push_back(parameter.grad());
+  for (const auto& buffer : block.buffers()) all.push_back(buffer);
+  return all;
+}
+
 }  // namespace
+
+TEST_CASE("a norm with what follows it is bit for bit its parts", "[norm_layers]") {
+  const bool training = GENERATE(true, false), with_residual = GENERATE(true, false);
+  const auto activation = GENERATE(Activation::none, Activation::relu, Activation::gelu);
+  const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);
+  const auto precision = GENERATE(Precision::fp32, Precision::amp_bf16);
+  const std::vector<std::function<std::shared_ptr<Layer>()>> norms{
+      [] { return std::make_shared<BatchNorm2d>(6); },
+      [] { return std::make_shared<GroupNorm>(2, 6); },
+      [] { return std::make_shared<LayerNorm>(5); }};
+  const auto norm = norms[GENERATE(0U, 1U, 2U)];
+  at::manual_seed(4);
+  const auto type = precision == Precision::fp32 ? at::kFloat : at::kBFloat16;
+  const auto input = at::randn({3, 6, 4, 5}).to(type).contiguous(format);
+  const auto residual =
+      with_residual ? at::randn({3, 6, 4, 5}).to(type).contiguous(format) : at::Tensor();
+  const Autocast autocast(precision, at::kCPU);
+  const auto fused = results(norm, true, training, input, residual, activation);
+  const auto parts = results(norm, false, training, input, residual, activation);
+  REQUIRE(fused.size() == parts.size());
+  for (size_t i = 0; i < fused.size(); ++i) {
+    CAPTURE(i, training, with_residual, format);
+    CHECK(at::equal(fused[i], parts[i]));
+    CHECK(fused[i].strides() == parts[i].strides());
+  }
+}
+
+TEST_CASE("a layer in a norm's place is followed by the rest, its output left alone",
+          "[norm_layers]") {
+  Normed block(std::make_shared<BatchNorm2d>(2));
+  block.norm().set(std::make_shared<ReLU>());
+  auto input = at::randn({2, 2, 3, 3}).requires_grad_(true);
+  const auto residual = at::randn({2, 2, 3, 3});
+  const auto before = residual.clone();
+  const auto output = block.norm()(input, residual, Activation::relu);
+  CHECK(at::equal(output, (input.relu() + residual).relu()));
+  CHECK(at::equal(block.norm()(input, {}, Activation::gelu), at::gelu(input.relu())));
+  CHECK_NOTHROW(output.sum().backward());  // ReLU's gradient needs its output
+  CHECK(at::equal(residual, before));
+}
 
 TEST_CASE("LayerNorm normalises the last dimension", "[norm_layers]") {
   at::manual_seed(1);

@@ -4,6 +4,7 @@
 
 #include "composer/storage/provenance.h"
 #include "composer/storage/safetensors.h"
+#include "composer/storage/weights.h"
 #include "tiny_run.h"
 
 using namespace composer;
@@ -30,6 +31,32 @@ TEST_CASE("differences name the layers, but for those that may differ", "[outlin
   CHECK(differences(there, here, {"fc.*"}) == Lines{"conv: BlurConv2d there, Conv2d here",
                                                     "old: Linear there, nothing here",
                                                     "new: nothing there, Linear here"});
+}
+
+TEST_CASE("an activation may have a slot of its own in one network only", "[outline]") {
+  const Lines with{"bn1: BatchNorm2d(64)", "gelu: GELU", "layer1.relu: ReLU"};
+  const Lines without{"bn1: BatchNorm2d(64)"};
+  CHECK(differences(with, without).empty());
+  CHECK(differences(without, with).empty());
+  CHECK(differences({"gelu: GELU"}, {"gelu: ReLU"}) == Lines{"gelu: GELU there, ReLU here"});
+  CHECK(differences({"gelu: GELU"}, {"gelu: Linear(2, 2)"}).size() == 1);
+}
+
+TEST_CASE("weights load whose network had slots for its activations", "[outline]") {
+  const TemporaryFolder folder;
+  TinyModel source;
+  auto network = outline(source);
+  network.insert(network.begin() + 1, "relu: ReLU");
+  write_safetensors(folder / "w.safetensors", model_tensors(source),
+                    to_metadata({"model: x\n", network, {}}));
+  auto parts = tiny_parts();
+  parts.train_loader = nullptr;  // evaluation, where another network is an error
+  parts.optimizer = nullptr;
+  parts.options.load_path = (folder / "w.safetensors").string();
+  Trainer trainer(std::move(parts));
+  trainer.evaluate();
+  CHECK(at::equal(model_tensors(*trainer.state().model).at("fc.weight"),
+                  model_tensors(source).at("fc.weight")));
 }
 
 TEST_CASE("an exported file says where its weights come from", "[outline]") {

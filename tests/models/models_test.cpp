@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
+#include <map>
 #include <set>
 
 #include "composer/error.h"
@@ -194,6 +196,48 @@ TEST_CASE("weights of another number of classes are refused with a hint", "[mode
   ResNetCifar target({.model_name = "resnet_20", .initializers = {}});
   CHECK_THROWS_WITH(assign_weights(target, model_tensors(source), "w"),
                     Contains("num_classes 100"));
+}
+
+/// How often it was called with a residual or an activation.
+class Counting : public BatchNorm2d {
+ public:
+  explicit Counting(const BatchNorm2d& original, std::map<std::string, int>& calls)
+      : BatchNorm2d(original), calls_(calls) {}
+
+  using BatchNorm2d::forward;
+  at::Tensor forward(const at::Tensor& input, const at::Tensor& residual,
+                     Activation activation) override {
+    const std::array names{"none", "relu", "gelu"};
+    ++calls_[(residual.defined() ? "residual " : "") +
+             std::string(names[static_cast<size_t>(activation)])];
+    return BatchNorm2d::forward(input, residual, activation);
+  }
+
+ private:
+  std::map<std::string, int>& calls_;
+};
+
+TEST_CASE("each block gives its norms what follows them", "[models]") {
+  using Calls = std::map<std::string, int>;
+  const auto check = [](Model&& model, const Calls& expected, int64_t size = 32) {
+    Calls calls;
+    replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
+      const auto* norm = dynamic_cast<BatchNorm2d*>(&layer);
+      return norm == nullptr ? nullptr : std::make_shared<Counting>(*norm, calls);
+    });
+    for (const auto& slot : model.slots()) CHECK(slot.layer()->describe() != "ReLU");
+    model.forward(at::randn({2, 3, size, size}));
+    CHECK(calls == expected);
+  };
+  check(ResNet({.model_name = "resnet18", .num_classes = 3, .initializers = {}}),
+        {{"relu", 9}, {"residual relu", 8}, {"none", 3}}, 64);
+  check(ResNet({.model_name = "resnet50", .num_classes = 3, .initializers = {}}),
+        {{"relu", 33}, {"residual relu", 16}, {"none", 4}}, 64);
+  check(ResNetCifar({.model_name = "resnet_20", .initializers = {}}),
+        {{"relu", 10}, {"residual relu", 9}, {"none", 2}});
+  check(ResNetCifar({.model_name = "resnet_9", .initializers = {}}),
+        {{"relu", 6}, {"residual relu", 2}});
+  check(Airbench({.widths = {8, 8, 8}}), {{"gelu", 6}});
 }
 
 /// Notes the size of what it gets.
