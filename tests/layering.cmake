@@ -20,6 +20,7 @@ set(owned
   "gif_lib\\.h|^data/formats/gif\\.cpp$"
   "tiff(io)?\\.h|^data/formats/tiff(_input)?\\.cpp$"
   "webp/|^data/formats/webp\\.cpp$"
+  "openssl/|^data/sha256\\.cpp$"
   "spdlog/|^composer/logging/log\\.cpp$"
   "fmt/|^composer/logging/log\\.cpp$"
   "yaml-cpp/|^composer/recipe/[a-z_]+\\.cpp$"

@@ -24,7 +24,7 @@ TEST_CASE("SHA-256 of the standard's messages", "[data]") {
         "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-TEST_CASE("SHA-256 in pieces, and with and without the processor's instructions", "[data]") {
+TEST_CASE("SHA-256 in pieces is that of the whole", "[data]") {
   std::vector<uint8_t> bytes(1000);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7 + i / 64);
   for (size_t piece = 1; piece < 200; piece += 3) {
@@ -33,8 +33,4 @@ TEST_CASE("SHA-256 in pieces, and with and without the processor's instructions"
       hash.update(std::span(bytes).subspan(at, std::min(piece, bytes.size() - at)));
     CHECK(to_hex(hash.digest()) == sha256_hex(bytes));
   }
-  std::array<uint32_t, 8> a{1, 2, 3, 4, 5, 6, 7, 8}, b = a;
-  sha256_blocks(a, bytes.data(), 15, true);
-  sha256_blocks(b, bytes.data(), 15, false);
-  CHECK(a == b);
 }
