@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <map>
 #include <optional>
 
 #include "composer/error.h"
+#include "composer/process/supervisor.h"
 #include "composer/recipe/value.h"
 
 namespace composer {
@@ -57,7 +59,6 @@ fs::path find_program(const std::string& name) {
 Launch take_launch_options(Words& words) {
   Launch launch;
   bool world_size_given = false;
-  int64_t node_rank = 0;
   for (; !words.empty(); words.erase(words.begin(), words.begin() + 2)) {
     split_first(words);
     const std::string name = words[0];
@@ -67,14 +68,14 @@ Launch take_launch_options(Words& words) {
     const auto& least = option->second;
     const int64_t number = least ? whole_number(name, words[1], *least) : 0;
     if (name == "-n" || name == "--nproc") launch.ranks = number;
-    if (name == "--node_rank") node_rank = number;
+    if (name == "--node_rank") launch.node_rank = number;
     if (name == "--world_size") launch.world_size = number, world_size_given = true;
     if (name == "--master_addr") launch.master_addr = words[1];
     if (name == "--master_port") launch.master_port = words[1];
   }
   if (!world_size_given) launch.world_size = launch.ranks;
-  if (node_rank > 0 && launch.world_size <= launch.ranks)
-    throw UserError("--node_rank: " + std::to_string(node_rank) +
+  if (launch.node_rank > 0 && launch.world_size <= launch.ranks)
+    throw UserError("--node_rank: " + std::to_string(launch.node_rank) +
                     " on one machine; give --world_size, the ranks of all machines");
   if (launch.world_size < launch.ranks)
     throw UserError("--world_size: " + std::to_string(launch.world_size) + " is less than the " +
@@ -94,18 +95,47 @@ void check_ranks(const Launch& launch, const Words& words) {
         "take any -n)");
 }
 
+std::map<std::string, std::string> rank_environment(const Launch& launch, int64_t local_rank) {
+  const int64_t rank = launch.node_rank * launch.ranks + local_rank;
+  return {{"RANK", std::to_string(rank)},
+          {"LOCAL_RANK", std::to_string(local_rank)},
+          {"WORLD_SIZE", std::to_string(launch.world_size)},
+          {"LOCAL_WORLD_SIZE", std::to_string(launch.ranks)},
+          {"NODE_RANK", std::to_string(launch.node_rank)},
+          {"MASTER_ADDR", launch.master_addr},
+          {"MASTER_PORT", launch.master_port}};
+}
+
+int run_ranks(const Launch& launch, const Command& program) {
+  std::vector<std::string> prefixes;
+  for (int64_t i = 0; i < launch.ranks; ++i)
+    prefixes.push_back("rank " + rank_environment(launch, i).at("RANK") + ": ");
+  SupervisorOptions options;
+  options.take_line = [&](size_t number, Stream stream, std::string_view line) {
+    write_line(stream == Stream::output ? STDOUT_FILENO : STDERR_FILENO, prefixes[number], line);
+  };
+  Supervisor supervisor(options);
+  for (int64_t i = 0; i < launch.ranks; ++i) {
+    Command rank = program;
+    for (auto& [name, value] : rank_environment(launch, i)) rank.environment[name] = value;
+    supervisor.start(rank);
+  }
+  supervisor.wait();
+  return supervisor.status();
+}
+
 int start_program(const Launch& launch, const Words& words) {
   const auto program = find_program(words[0]);
   check_ranks(launch, words);
   std::vector<char*> arguments;
   for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  for (const char* name : {"RANK", "LOCAL_RANK", "NODE_RANK"}) setenv(name, "0", 1);
-  for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) setenv(name, "1", 1);
-  setenv("MASTER_ADDR", launch.master_addr.c_str(), 1);
-  setenv("MASTER_PORT", launch.master_port.c_str(), 1);
+  Launch alone = launch;
+  alone.ranks = alone.world_size = 1, alone.node_rank = 0;
+  for (const auto& [name, value] : rank_environment(alone, 0))
+    setenv(name.c_str(), value.c_str(), 1);
   execv(program.c_str(), arguments.data());
-  throw UserError(program.string() + ": cannot be started");
+  throw UserError(cannot_be_started(program, errno));
 }
 
 }  // namespace composer

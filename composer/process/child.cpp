@@ -1,0 +1,248 @@
+#include "composer/process/child.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "composer/error.h"
+
+namespace composer {
+namespace {
+
+constexpr size_t longest_line = 16 << 20;
+
+/// Of 64 KiB at a time: all that a pipe holds, and no more of a program that never stops writing.
+constexpr int most_reads = 16;
+
+/// What the new process needs, made before the fork: after it, nothing may allocate.
+struct Words {
+  explicit Words(const Command& command) {
+    texts.push_back(command.program.string());
+    texts.insert(texts.end(), command.arguments.begin(), command.arguments.end());
+    for (auto& text : texts) arguments.push_back(text.data());
+    arguments.push_back(nullptr);
+    for (const auto& [name, value] : command.environment) added.push_back(name + "=" + value);
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      const std::string_view text = *entry;
+      if (!command.environment.contains(std::string(text.substr(0, text.find('=')))))
+        environment.push_back(*entry);
+    }
+    for (auto& text : added) environment.push_back(text.data());
+    environment.push_back(nullptr);
+  }
+  Words(const Words&) = delete;
+  Words& operator=(const Words&) = delete;
+
+  std::vector<std::string> texts, added;
+  std::vector<char*> arguments, environment;
+};
+
+/// What the new process could not do, and why: its message to the one that started it.
+struct StartProblem {
+  enum Step { enter_folder, start } step;
+  int error;
+};
+
+std::string text_of(const StartProblem& problem, const Command& command) {
+  if (problem.step == StartProblem::start) return cannot_be_started(command.program, problem.error);
+  return command.folder.string() + ": cannot be entered: " + std::strerror(problem.error);
+}
+
+int wait_for(pid_t process) {
+  int status = 0;
+  while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::array<int, 2> make_pipe() {
+  std::array<int, 2> ends;
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    throw RunError(std::string("no pipe can be made: ") + std::strerror(errno));
+  return ends;
+}
+
+/// Blocks all signals while the new process has the handlers of this one.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { restore(); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  void restore() const { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+/// Handlers are this program's; what is ignored stays so.
+void forget_handlers() {
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action {};
+    if (::sigaction(number, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
+    action.sa_handler = SIG_DFL;
+    action.sa_flags = 0;
+    ::sigaction(number, &action, nullptr);
+  }
+}
+
+/// In the new process. writers: what its output and errors become; -1: they stay.
+StartProblem become(const Command& command, const Words& words, const std::array<int, 2>& writers,
+                    pid_t parent, const SignalsBlocked& blocked) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(128 + SIGKILL);  // it died before that was set
+  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
+  if (writers[0] >= 0) ::dup2(writers[0], STDOUT_FILENO);
+  if (writers[1] >= 0) ::dup2(writers[1], STDERR_FILENO);
+  if (!command.folder.empty() && ::chdir(command.folder.c_str()) != 0)
+    return {StartProblem::enter_folder, errno};
+  forget_handlers();
+  blocked.restore();
+  ::execve(words.arguments[0], words.arguments.data(), words.environment.data());
+  return {StartProblem::start, errno};
+}
+
+}  // namespace
+
+std::string cannot_be_started(const std::filesystem::path& program, int error) {
+  std::string reason = std::strerror(error);
+  if (error == ENOEXEC)
+    reason = "it is no program for this machine, nor a script that begins with #!";
+  if (error == ENOENT && std::filesystem::exists(program))
+    reason = "the interpreter or loader that it names is missing";
+  return program.string() + ": cannot be started: " + reason;
+}
+
+Child::Child(const Command& command, TakeLine take_line) : take_line_(std::move(take_line)) {
+  std::array<int, 2> writers{-1, -1};
+  const auto close_all = [](std::array<int, 2>& ends) {
+    for (int& end : ends)
+      if (end >= 0) ::close(std::exchange(end, -1));
+  };
+  try {
+    if (take_line_) {
+      for (size_t i = 0; i < 2; ++i) {
+        const auto [reader, writer] = make_pipe();
+        outputs_[i] = reader, writers[i] = writer;
+        ::fcntl(reader, F_SETFL, O_NONBLOCK);
+      }
+    }
+    begin(command, writers);
+  } catch (...) {
+    close_all(writers), close_all(outputs_);
+    throw;
+  }
+  close_all(writers);
+}
+
+void Child::begin(const Command& command, const std::array<int, 2>& writers) {
+  const Words words(command);
+  const auto [reader, writer] = make_pipe();
+  const pid_t parent = ::getpid();
+  {
+    const SignalsBlocked blocked;
+    id_ = ::fork();
+    if (id_ == 0) {
+      const auto problem = become(command, words, writers, parent, blocked);
+      const ssize_t told = ::write(writer, &problem, sizeof problem);
+      ::_exit(told == sizeof problem ? 127 : 126);
+    }
+  }
+  const int fork_error = errno;
+  ::close(writer);
+  StartProblem problem{};
+  ssize_t size = 0;
+  // Ends once the program has begun: its end of the pipe is closed by that.
+  if (id_ > 0)
+    while ((size = ::read(reader, &problem, sizeof problem)) < 0 && errno == EINTR) {
+    }
+  ::close(reader);
+  if (id_ < 0)
+    throw RunError(command.program.string() +
+                   ": no process can be made for it: " + std::strerror(fork_error));
+  if (size != sizeof problem) return;
+  wait_for(id_);
+  throw UserError(text_of(problem, command));
+}
+
+Child::~Child() {
+  if (running()) {
+    kill();
+    wait_for(id_);
+  }
+  for (const int output : outputs_)
+    if (output >= 0) ::close(output);
+}
+
+void Child::signal(int number) const {
+  if (running()) ::kill(id_, number);
+}
+
+void Child::kill() const {
+  if (running()) ::kill(-id_, SIGKILL);
+}
+
+void Child::read(Stream stream) {
+  std::array<char, 64 << 10> buffer;
+  const int& output = outputs_[static_cast<size_t>(stream)];
+  for (int i = 0; i < most_reads && output >= 0; ++i) {
+    const ssize_t size = ::read(output, buffer.data(), buffer.size());
+    if (size > 0)
+      take(stream, {buffer.data(), static_cast<size_t>(size)});
+    else if (size < 0 && errno == EAGAIN)
+      return;
+    else if (size == 0 || errno != EINTR)
+      close(stream);
+  }
+}
+
+void Child::take(Stream stream, std::string_view bytes) {
+  auto& begun = unfinished_[static_cast<size_t>(stream)];
+  for (size_t end; (end = bytes.find('\n')) != std::string_view::npos;) {
+    if (begun.empty()) {
+      take_line_(stream, bytes.substr(0, end));
+    } else {
+      begun += bytes.substr(0, end);
+      take_line_(stream, std::exchange(begun, {}));
+    }
+    bytes.remove_prefix(end + 1);
+  }
+  begun += bytes;
+  if (begun.size() >= longest_line) take_line_(stream, std::exchange(begun, {}));
+}
+
+void Child::close(Stream stream) {
+  ::close(std::exchange(outputs_[static_cast<size_t>(stream)], -1));
+  const auto last = std::exchange(unfinished_[static_cast<size_t>(stream)], {});
+  if (!last.empty()) take_line_(stream, last);
+}
+
+bool Child::poll() {
+  if (!running()) return false;
+  siginfo_t info{};
+  // Left as a zombie for now, so that its group's number stays its own.
+  if (::waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+      info.si_pid != id_)
+    return true;
+  kill();
+  for (const auto stream : {Stream::output, Stream::errors}) {
+    read(stream);
+    if (outputs_[static_cast<size_t>(stream)] >= 0) close(stream);
+  }
+  status_ = wait_for(id_);
+  return false;
+}
+
+}  // namespace composer

@@ -1,0 +1,77 @@
+// A program that runs beside this one, and its output line by line.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace composer {
+
+/// What to start.
+struct Command {
+  std::filesystem::path program;       ///< no search in PATH
+  std::vector<std::string> arguments;  ///< after the program's name
+  std::map<std::string, std::string>
+      environment;               ///< added to this process's, or in place of what it has
+  std::filesystem::path folder;  ///< where it works; empty: here
+};
+
+/// "PROGRAM: cannot be started: " and what execve failed with, for people.
+std::string cannot_be_started(const std::filesystem::path& program, int error);
+
+enum class Stream { output, errors };
+
+/// Takes a line without its newline; what a program wrote last need not have had one. Bytes come as
+/// they were written, whatever their encoding. Lines above 16 MiB come in pieces.
+using TakeLine = std::function<void(Stream stream, std::string_view line)>;
+
+/// A started program. It has a process group of its own, so that a terminal's Ctrl-C reaches it
+/// only by who started it, and dies with the thread that made it, however that ends. No descriptor
+/// of this class leaks into it or others. Its standard input is empty.
+class Child {
+ public:
+  /// take_line: null to let it write where this process writes. UserError naming the program when
+  /// it cannot be started.
+  Child(const Command& command, TakeLine take_line);
+  /// Kills what still runs.
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  pid_t id() const { return id_; }
+  bool running() const { return status_ < 0; }
+  /// The exit status, or 128 + the signal that ended it; -1 while it runs.
+  int status() const { return status_; }
+
+  /// To the program alone.
+  void signal(int number) const;
+  /// SIGKILL to it and to what it has started in its group.
+  void kill() const;
+
+  /// Descriptors that are worth a poll(): of output and of errors, each -1 when there is none.
+  const std::array<int, 2>& outputs() const { return outputs_; }
+  /// Takes what the program has written by now, up to 1 MiB. Never waits.
+  void read(Stream stream);
+  /// Learns whether it has ended, without waiting. If so, what is left of its group is killed and
+  /// its last lines are taken. Returns running().
+  bool poll();
+
+ private:
+  void begin(const Command& command, const std::array<int, 2>& writers);
+  void take(Stream stream, std::string_view bytes);
+  void close(Stream stream);
+
+  pid_t id_ = -1;
+  int status_ = -1;
+  TakeLine take_line_;
+  std::array<int, 2> outputs_{-1, -1};
+  std::array<std::string, 2> unfinished_;  ///< lines
+};
+
+}  // namespace composer

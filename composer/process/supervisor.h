@@ -1,0 +1,65 @@
+// Programs that belong together: started, heard and ended as one.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <string_view>
+
+#include "composer/process/child.h"
+#include "composer/process/signals.h"
+
+namespace composer {
+
+struct SupervisorOptions {
+  /// Between asking a child to end (SIGTERM, a second Ctrl-C) and SIGKILL.
+  double grace_seconds = 10;
+  /// The first child that fails ends the others.
+  bool fail_together = true;
+  /// Takes each line of child `number`; null to let children write where this process writes.
+  std::function<void(size_t number, Stream stream, std::string_view line)> take_line;
+};
+
+/// Starts programs and sees them to their end, which is no later than its own. While it lives,
+/// SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 go to every child that runs, each once, as
+/// the number that came; SIGTSTP stops and continues them with this process. What asks for the end
+/// may come twice at once (shells signal a process, then its group): within half a second it counts
+/// once. Asked for a second time, children that still run after the grace time are killed. To be
+/// used by one thread, which lives as long as the children.
+class Supervisor {
+ public:
+  explicit Supervisor(SupervisorOptions options = {});
+  /// Children that still run are asked to end, and killed after the grace time.
+  ~Supervisor();
+
+  /// The child's number, from 0 on. UserError naming the program when it cannot be started.
+  size_t start(const Command& command);
+  /// Returns when every child has ended.
+  void wait();
+
+  /// The exit status of a child, or 128 + the signal that ended it; -1 while it runs.
+  int status(size_t number) const { return children_[number].status(); }
+  /// That of the child which failed first; 0 when none did.
+  int status() const { return first_failure_; }
+
+ private:
+  bool any_running() const;
+  void wait_for_news();
+  void pass_on(int signal);
+  void ask_to_end(int signal);
+  void reap();
+  void end_all();
+  void signal_all(int signal);
+
+  SupervisorOptions options_;
+  Signals signals_;
+  std::deque<Child> children_;
+  std::optional<double> asked_at_, kill_at_;  ///< seconds of the steady clock
+  int asked_by_ = 0;                          ///< the signal
+  int first_failure_ = 0;
+};
+
+/// One whole line for a terminal or file that others write too: prefix, line and newline in one
+/// piece. Errors of writing are left to whoever reads it.
+void write_line(int descriptor, std::string_view prefix, std::string_view line);
+
+}  // namespace composer

@@ -1,0 +1,267 @@
+#include "composer/process/supervisor.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "composer/clock.h"
+#include "composer/error.h"
+#include "tests/composer/child_process.h"
+#include "tests/composer/temporary_folder.h"
+
+using namespace composer;
+using Catch::Contains;
+namespace fs = std::filesystem;
+using Lines = std::vector<std::string>;
+
+namespace {
+
+Command shell(const std::string& script) { return {"/bin/sh", {"-c", script}, {}, {}}; }
+
+/// A supervisor that keeps the lines of each child, of both streams, and hands them on.
+struct Heard {
+  explicit Heard(SupervisorOptions options = {},
+                 std::function<void(const std::string& line)> also = nullptr)
+      : supervisor([&] {
+          options.take_line = [this, also](size_t child, Stream stream, std::string_view line) {
+            lines[child].emplace_back((stream == Stream::errors ? "! " : "") + std::string(line));
+            if (also) also(lines[child].back());
+          };
+          return options;
+        }()) {}
+
+  /// Starts each script and waits for all.
+  void run(const std::vector<std::string>& scripts) {
+    for (const auto& script : scripts) supervisor.start(shell(script));
+    supervisor.wait();
+  }
+
+  std::map<size_t, Lines> lines;
+  Supervisor supervisor;
+};
+
+/// Gone, or ended and not yet missed by whoever inherited it.
+bool is_gone(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string text;
+  if (!std::getline(file, text)) return true;
+  return text.substr(text.rfind(')') + 2, 1) == "Z";
+}
+
+bool ends_soon(pid_t process) {
+  for (int i = 0; i < 500 && !is_gone(process); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return is_gone(process);
+}
+
+std::set<int> open_descriptors() {
+  std::set<int> all;
+  for (int n = 0; n < 256; ++n)
+    if (::fcntl(n, F_GETFD) >= 0) all.insert(n);
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("children are heard line by line, and their statuses kept", "[process]") {
+  const auto descriptors = open_descriptors();
+  {
+    SupervisorOptions options;
+    options.fail_together = false;
+    Heard heard(options);
+    heard.run({"seq 1 20000", "for i in $(seq 1 20000); do echo $i >&2; done",
+               "echo one; echo; printf 'a \\377\\376 b\\nno newline'; exit 3",
+               "head -c 1000000 /dev/zero | tr '\\0' x; echo; echo after", "kill -9 $$",
+               "cat; echo end of input"});
+    for (const size_t child : {0, 1}) {
+      Lines wanted;
+      for (int i = 1; i <= 20000; ++i)
+        wanted.push_back((child == 1 ? "! " : "") + std::to_string(i));
+      CHECK(heard.lines[child] == wanted);
+      CHECK(heard.supervisor.status(child) == 0);
+    }
+    CHECK(heard.lines[2] == Lines{"one", "", "a \xff\xfe b", "no newline"});
+    CHECK(heard.supervisor.status(2) == 3);
+    REQUIRE(heard.lines[3].size() == 2);
+    CHECK(heard.lines[3][0] == std::string(1'000'000, 'x'));
+    CHECK(heard.lines[3][1] == "after");
+    CHECK(heard.supervisor.status(4) == 137);
+    CHECK(heard.lines[5] == Lines{"end of input"});
+    CHECK((heard.supervisor.status() == 3 || heard.supervisor.status() == 137));
+  }
+  CHECK(open_descriptors() == descriptors);
+  CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no zombie
+}
+
+TEST_CASE("lines of two children are whole in one file", "[process]") {
+  const TemporaryFolder folder;
+  const int file =
+      ::open((folder / "log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const std::string a(300, 'a'), b(300, 'b');
+  {
+    SupervisorOptions options;
+    options.take_line = [&](size_t child, Stream, std::string_view line) {
+      write_line(file, child == 0 ? "0: " : "1: ", line);
+    };
+    Supervisor supervisor(options);
+    for (const auto& text : {a, b})
+      supervisor.start(shell("for i in $(seq 1 3000); do echo " + text + "; done"));
+    supervisor.wait();
+  }
+  ::close(file);
+  std::ifstream text(folder / "log");
+  int count[2] = {0, 0}, torn = 0;
+  for (std::string line; std::getline(text, line);) {
+    if (line == "0: " + a)
+      ++count[0];
+    else if (line == "1: " + b)
+      ++count[1];
+    else
+      ++torn;
+  }
+  CHECK(torn == 0);
+  CHECK(count[0] == 3000);
+  CHECK(count[1] == 3000);
+}
+
+TEST_CASE("a child has its words, environment and folder, and no descriptors of others",
+          "[process]") {
+  const TemporaryFolder folder;
+  const auto before = open_descriptors();
+  ::setenv("COMPOSER_TEST_KEPT", "kept", 1);
+  ::setenv("COMPOSER_TEST_REPLACED", "old", 1);
+  Heard heard;
+  heard.supervisor.start(shell("sleep 0.2"));  // its pipes are open meanwhile
+  heard.supervisor.start(
+      {"/bin/sh",
+       {"-c",
+        "echo \"$1|$2\"; echo $COMPOSER_TEST_KEPT $COMPOSER_TEST_REPLACED $COMPOSER_TEST_ADDED; "
+        "pwd "
+        "-P; [ $(cut -d' ' -f5 /proc/$$/stat) != $$ ] || echo own group; for n in $(seq 3 99); do "
+        "[ ! -e /proc/$$/fd/$n ] || echo descriptor $n; done",
+        "name", "two words", "*"},
+       {{"COMPOSER_TEST_REPLACED", "new"}, {"COMPOSER_TEST_ADDED", "a b"}},
+       folder.path()});
+  heard.supervisor.wait();
+  Lines wanted{"two words|*", "kept new a b", fs::canonical(folder.path()).string(), "own group"};
+  for (const int n : before)
+    if (n > 2 && n < 100 && (::fcntl(n, F_GETFD) & FD_CLOEXEC) == 0)
+      wanted.push_back("descriptor " + std::to_string(n));
+  CHECK(heard.lines[1] == wanted);
+}
+
+TEST_CASE("the first child that fails ends the others, by force those that do not listen",
+          "[process]") {
+  SupervisorOptions options;
+  options.grace_seconds = 0.3;
+  Heard heard(options);
+  const double begin = steady_seconds();
+  heard.run({"sleep 0.3; exit 3", "exec sleep 100", "trap '' TERM; while :; do sleep 100; done",
+             "trap 'echo saved; exit 0' TERM; while :; do sleep 0.05; done"});
+  CHECK(steady_seconds() - begin < 20);
+  CHECK(heard.supervisor.status(0) == 3);
+  CHECK(heard.supervisor.status(1) == 143);
+  CHECK(heard.supervisor.status(2) == 137);
+  CHECK(heard.supervisor.status(3) == 0);
+  CHECK(heard.lines[3] == Lines{"saved"});
+  CHECK(heard.supervisor.status() == 3);
+}
+
+TEST_CASE("what a child leaves behind ends with it", "[process]") {
+  Heard heard;
+  heard.run({"sleep 1000 & echo $!"});
+  CHECK(heard.supervisor.status() == 0);
+  REQUIRE(heard.lines[0].size() == 1);
+  CHECK(ends_soon(std::stoi(heard.lines[0][0])));
+}
+
+TEST_CASE("children do not outlive a supervisor, however that ends", "[process]") {
+  const TemporaryFolder folder;
+  const auto begin = [&] {
+    auto supervisor = std::make_unique<Supervisor>();
+    auto command = shell("trap '' TERM INT HUP; echo $$ > child; mv child id; exec sleep 1000");
+    command.folder = folder.path();
+    supervisor->start(command);
+    while (!fs::exists(folder / "id")) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return supervisor;
+  };
+  pid_t id = 0;
+  {
+    ChildProcess killed(begin);
+    std::ifstream(folder / "id") >> id;
+    REQUIRE(id > 0);
+    CHECK_FALSE(is_gone(id));
+  }
+  CHECK(ends_soon(id));
+}
+
+TEST_CASE("signals reach every child once, with their number", "[process]") {
+  const int signal = GENERATE(SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2);
+  CAPTURE(signal);
+  int ready = 0;
+  Heard heard({}, [&](const std::string& line) {
+    if (line != "ready" || ++ready < 2) return;
+    ::kill(::getpid(), signal);
+    // A shell signals a process, and then its group.
+    if (signal == SIGINT || signal == SIGTERM) ::kill(::getpid(), signal);
+  });
+  const std::string script =
+      "for s in INT TERM HUP QUIT USR1 USR2; do trap \"echo $s\" $s; done; echo ready; "
+      "for i in 1 2 3 4; do sleep 0.1; done";
+  heard.run({script, script});
+  const std::map<int, std::string> names{{SIGINT, "INT"},   {SIGTERM, "TERM"}, {SIGHUP, "HUP"},
+                                         {SIGQUIT, "QUIT"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}};
+  for (const size_t child : {0, 1}) CHECK(heard.lines[child] == Lines{"ready", names.at(signal)});
+  CHECK(heard.supervisor.status() == 0);
+}
+
+TEST_CASE("children that are asked to end take their time, until they are asked again",
+          "[process]") {
+  SupervisorOptions options;
+  options.grace_seconds = 0.2;
+  Heard heard(options, [&](const std::string& line) {
+    if (line == "ready" || line == "again") ::kill(::getpid(), SIGINT);
+  });
+  heard.run({"trap 'sleep 0.4; echo saved; exit 130' INT; echo ready; while :; do sleep 0.05; done",
+             "trap '' INT; sleep 0.8; echo waited",
+             "trap '' INT; sleep 1; echo again; while :; do sleep 100; done"});
+  CHECK(heard.lines[0] == Lines{"ready", "saved"});
+  CHECK(heard.supervisor.status(0) == 130);
+  CHECK(heard.lines[1] == Lines{"waited"});
+  CHECK(heard.supervisor.status(1) == 0);
+  CHECK(heard.supervisor.status(2) == 137);
+  CHECK(heard.supervisor.status() == 130);
+}
+
+TEST_CASE("what cannot be started is told by name", "[process]") {
+  const TemporaryFolder folder;
+  const auto executable = [&](const char* name, const std::string& text) {
+    const auto path = folder.write(name, text);
+    fs::permissions(path, fs::perms::owner_all);
+    return path;
+  };
+  Heard heard;
+  const auto start = [&](const fs::path& program) {
+    heard.supervisor.start({program, {}, {}, {}});
+  };
+  CHECK_THROWS_AS(start(folder / "nothing"), UserError);
+  CHECK_THROWS_WITH(start(folder / "nothing"),
+                    Contains("/nothing: cannot be started: No such file"));
+  CHECK_THROWS_WITH(start(folder.write("text", "text")),
+                    Contains("/text: cannot be started: Permission denied"));
+  CHECK_THROWS_WITH(start(executable("noise", "\x01\x02\x03")), Contains("it is no program"));
+  CHECK_THROWS_WITH(start(executable("script", "#!/nowhere/sh\n")),
+                    Contains("/script: cannot be started: the interpreter"));
+  auto elsewhere = shell("true");
+  elsewhere.folder = folder / "missing";
+  CHECK_THROWS_WITH(heard.supervisor.start(elsewhere), Contains("/missing: cannot be entered"));
+  // The others go on.
+  heard.run({"echo on"});
+  CHECK(heard.lines[0] == Lines{"on"});
+}
