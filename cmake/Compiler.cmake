@@ -41,6 +41,16 @@ function(compile_without_torch target)
   compile_alone(${target} ${ARGN})
 endfunction()
 
+# Sources of vector kernels, compiled once for each of Highway's targets and once as plain code; the best that the CPU has
+# is chosen when the program runs. Each gives the plain code's bits: nothing is fused that the source does not fuse. Of Arm's
+# there is NEON alone: the kernels keep vectors in arrays, which SVE's cannot be.
+function(compile_kernels target)
+  compile_without_torch(${target} ${ARGN})
+  set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES
+    COMPILE_OPTIONS -ffp-contract=off
+    COMPILE_DEFINITIONS "HWY_SHARED_DEFINE;HWY_WANT_AVX3_DL;HWY_COMPILE_ALL_ATTAINABLE;HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
+endfunction()
+
 # LibTorch's headers take 15-20 s to parse: parse them once.
 function(precompile_torch_headers target)
   target_precompile_headers(${target} PRIVATE <torch/nn/module.h> <ATen/ATen.h> <ATen/record_function.h>

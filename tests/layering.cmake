@@ -26,6 +26,7 @@ set(owned
   "yaml-cpp/|^composer/recipe/[a-z_]+\\.cpp$"
   "nlohmann/json_fwd\\.hpp|^[a-z]+/"
   "nlohmann/json\\.hpp|\\.cpp$"
+  "hwy/|_(inl\\.h)?(simd\\.cpp)?$"
   "torch/torch\\.h|^$"
 )
 

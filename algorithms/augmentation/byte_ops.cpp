@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "algorithms/augmentation/byte_ops_x86.h"
+#include "algorithms/augmentation/byte_ops_simd.h"
 #include "composer/simd.h"
 
 namespace composer::bytes {
@@ -16,7 +16,7 @@ int grey(const uint8_t* pixel) {
 
 template <class T>
 void blend_any(const Blend& by, const T* others, uint8_t* values, int64_t n) {
-  for (int64_t i = blend_avx2(by, others, values, n); i < n; ++i)
+  for (int64_t i = blend_first(by, others, values, n); i < n; ++i)
     values[i] = truncated(by.factor * static_cast<float>(values[i]) +
                           by.rest * static_cast<float>(others[i]));
 }
@@ -39,7 +39,7 @@ void map(const Tables& tables, uint8_t* values, int64_t n) {
 }
 
 void stretch(const Stretch& by, uint8_t* values, int64_t n) {
-  const int64_t done = stretch_avx2(by, values, n);
+  const int64_t done = stretch_first(by, values, n);
   if (done == n) return;
   Tables tables;
   for (size_t i = 0; i < 3; ++i)
@@ -63,7 +63,7 @@ COMPOSER_CLONES void add(float weight, const uint8_t* values, float* sums, int64
 void blend_greys(const Blend& by, uint8_t* pixels, int64_t n) {
   constexpr int64_t block = 128;
   uint8_t greys[3 * block];
-  for (int64_t start = blend_greys_avx2(by, pixels, n); start < n; start += block) {
+  for (int64_t start = blend_first_greys(by, pixels, n); start < n; start += block) {
     uint8_t* const first = pixels + 3 * start;
     const int64_t bytes = 3 * std::min(block, n - start);
     for (int64_t i = 0; i < bytes; i += 3)
@@ -74,7 +74,7 @@ void blend_greys(const Blend& by, uint8_t* pixels, int64_t n) {
 
 int64_t sum_of_greys(const uint8_t* pixels, int64_t n) {
   int64_t sum = 0;
-  for (int64_t i = sum_of_greys_avx2(pixels, n, sum); i < n; ++i) sum += grey(pixels + 3 * i);
+  for (int64_t i = sum_first_greys(pixels, n, sum); i < n; ++i) sum += grey(pixels + 3 * i);
   return sum;
 }
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "algorithms/augmentation/warp_row_x86.h"
+#include "algorithms/augmentation/warp_row_simd.h"
 
 namespace composer {
 namespace {
@@ -114,7 +114,7 @@ void nearest_row(const WarpAxis& x, const WarpAxis& y, float row, const WarpFram
                  uint8_t* out) {
   thread_local std::vector<int32_t> offsets;
   offsets.resize(x.of_column.size());
-  if (!nearest_offsets_avx2(x, y, row, from, offsets.data()))
+  if (!nearest_offsets_fused(x, y, row, from, offsets.data()))
     nearest_offsets(x, y, row, from, offsets.data());
   const uint8_t* const pixels = from.pixels;
   const int32_t* at = offsets.data();
@@ -129,7 +129,7 @@ void nearest_row(const WarpAxis& x, const WarpAxis& y, float row, const WarpFram
 void bilinear_row(const WarpAxis& x, const WarpAxis& y, float row, const WarpFrame& from, int64_t n,
                   uint8_t* out) {
   if (from.channels == 1) return blend_row<1>(x, y, row, from, n, out);
-  if (bilinear_row_avx2(x, y, row, from, n, out)) return;
+  if (bilinear_row_fused(x, y, row, from, n, out)) return;
   blend_row<3>(x, y, row, from, n, out);
 }
 

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "tests/algorithms/augmentation_checks.h"
+#include "tests/each_target.h"
 
 using namespace composer;
 
@@ -13,15 +14,25 @@ std::vector<uint8_t> noise(int64_t n) {
   return {values.data_ptr<uint8_t>(), values.data_ptr<uint8_t>() + n};
 }
 
-/// Vector instructions take many values at a time, so that `size` of them go the plain way:
-/// change(first, n) of all values at once does what it does piece by piece.
+/// change(first, n) gives plain code's bytes with any vector instructions, also of as many values
+/// as leave some over.
 template <class Change>
-void check_pieces(int64_t n, int64_t size, Change change) {
-  auto whole = noise(n), pieces = whole;
-  change(whole.data(), whole.data(), n);
-  for (int64_t i = 0; i < n; i += size)
-    change(pieces.data(), pieces.data() + i, std::min(size, n - i));
-  CHECK(whole == pieces);
+void check_targets(Change change) {
+  for (const int64_t n : {3, 24, 27, 93, 96, 99, 117, 192, 210, 387, 3003}) {
+    auto plain = noise(n);
+    const auto before = plain;
+    {
+      const test::OnlyTarget only(test::targets().back());
+      change(plain.data(), n);
+    }
+    for (const int64_t target : test::targets()) {
+      const test::OnlyTarget only(target);
+      auto values = before;
+      change(values.data(), n);
+      INFO(hwy::TargetName(target) << ", " << n << " values");
+      CHECK(values == plain);
+    }
+  }
 }
 
 }  // namespace
@@ -30,18 +41,16 @@ TEST_CASE("bytes change in vector instructions as they do in plain ones", "[byte
   const float factor = GENERATE(0.0f, 0.37f, 1.0f, 1.9f, 3e9f);
   const bytes::Blend by{factor, 1 - factor};
   const auto others = noise(3003);
-  std::vector<float> levels(others.rbegin(), others.rend());
-  check_pieces(3003, 93, [&](uint8_t*, uint8_t* values, int64_t n) {
+  const std::vector<float> levels(others.rbegin(), others.rend());
+  check_targets([&](uint8_t* values, int64_t n) {
     bytes::stretch({{7, 0, 100}, {factor, 2.5f, factor / 3}, 20.4f}, values, n);
   });
-  check_pieces(3003, 31, [&](uint8_t* first, uint8_t* values, int64_t n) {
-    bytes::blend(by, others.data() + (values - first), values, n);
-  });
-  check_pieces(3003, 31, [&](uint8_t* first, uint8_t* values, int64_t n) {
-    bytes::blend(by, levels.data() + (values - first), values, n);
-  });
-  check_pieces(3003, 27, [&](uint8_t*, uint8_t* values, int64_t n) {
-    bytes::blend_greys(by, values, n / 3);
+  check_targets([&](uint8_t* values, int64_t n) { bytes::blend(by, others.data(), values, n); });
+  check_targets([&](uint8_t* values, int64_t n) { bytes::blend(by, levels.data(), values, n); });
+  check_targets([&](uint8_t* values, int64_t n) { bytes::blend_greys(by, values, n / 3); });
+  check_targets([&](uint8_t* values, int64_t n) {
+    const int64_t sum = bytes::sum_of_greys(values, n / 3);
+    values[0] = static_cast<uint8_t>(sum), values[1] = static_cast<uint8_t>(sum >> 8);
   });
   int64_t sum = 0;
   for (int64_t i = 0; i < 1001; ++i) sum += bytes::sum_of_greys(others.data() + 3 * i, 1);

@@ -4,6 +4,7 @@
 
 #include "algorithms/augmentation/warp.h"
 #include "tests/algorithms/augmentation_checks.h"
+#include "tests/each_target.h"
 
 using namespace composer;
 
@@ -38,12 +39,16 @@ TEST_CASE("rows are read in vector instructions as in plain ones", "[warp_row]")
         const float y = 0.5f - 0.5f * static_cast<float>(size.height) + static_cast<float>(row);
         // One pixel more than the row has: it stays as it is.
         auto fused = at::full({(size.width + 1) * channels}, 77, at::kByte), plain = fused.clone();
-        axes.x.fusible = true;
-        read(axes.x, axes.y, y, from, size.width, fused.data_ptr<uint8_t>());
         axes.x.fusible = false;
         read(axes.x, axes.y, y, from, size.width, plain.data_ptr<uint8_t>());
-        CHECK(at::equal(fused, plain));
-        CHECK(at::all(fused.slice(0, size.width * channels) == 77).item<bool>());
+        axes.x.fusible = true;
+        for (const int64_t target : test::targets()) {
+          const test::OnlyTarget only(target);
+          fused.fill_(77);
+          read(axes.x, axes.y, y, from, size.width, fused.data_ptr<uint8_t>());
+          CHECK(at::equal(fused, plain));
+          CHECK(at::all(fused.slice(0, size.width * channels) == 77).item<bool>());
+        }
       }
     }
   }

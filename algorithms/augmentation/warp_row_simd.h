@@ -1,0 +1,17 @@
+// Rows of warped images in vector instructions with fused multiply-add. Each function returns
+// false, without having done anything, where the CPU has none or an axis is not fusible.
+#pragma once
+
+#include "algorithms/augmentation/warp_row.h"
+
+namespace composer {
+
+/// offsets: of the pixels nearest to what the row reads, as many as the axes have columns.
+bool nearest_offsets_fused(const WarpAxis& x, const WarpAxis& y, float row, const WarpFrame& from,
+                           int32_t* offsets);
+
+/// Of three channels.
+bool bilinear_row_fused(const WarpAxis& x, const WarpAxis& y, float row, const WarpFrame& from,
+                        int64_t n, uint8_t* out);
+
+}  // namespace composer
