@@ -160,6 +160,17 @@ HWY_INLINE V32 add_pairs(V32 sums, V a, V b) {
   return hn::Add(sums, multiply_pairs(a, b));
 }
 
+/// One block: the sum of a vector's one or two.
+template <class V>
+HWY_INLINE auto sum_of_blocks(V v) {
+  const hn::FixedTag<hn::TFromV<V>, 16 / sizeof(hn::TFromV<V>)> block;
+  if constexpr (kBlocks<hn::DFromV<V>> == 1) {
+    return v;
+  } else {
+    return hn::Add(hn::LowerHalf(block, v), hn::UpperHalf(block, v));
+  }
+}
+
 /// 16 bytes from `at(block)` for each block.
 template <class D, class At>
 HWY_INLINE hn::VFromD<D> load_blocks(D d, const At& at) {

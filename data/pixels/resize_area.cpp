@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "data/pixels/resize_area_x86.h"
-
 // Compiled without fused multiply-add (data/CMakeLists.txt): equal to OpenCV to the last bit.
 namespace composer {
 namespace {
@@ -72,53 +70,44 @@ void box_down(const ResizeAxis& axis, const float* const* rows, int64_t y, int64
 
 }  // namespace
 
-bool LinearAcross::prepare_lanes(Simd level) {
-  const bool wide = level == Simd::avx512;
-  if (simd() < level ||
-      !lanes_.make(*axis_, channels_, flip_, LaneBytes::two, wide ? 16 : 4, wide ? 64 : 16)) {
+bool LinearAcross::prepare_lanes(const AcrossKernel<Value>& kernel) {
+  if (!lanes_.make(*axis_, channels_, flip_, LaneBytes::two, kernel.lanes, kernel.window_bytes)) {
     return false;
   }
   lanes_.by_pixel.resize(static_cast<size_t>(axis_->outputs));
   lanes_.weights.resize(static_cast<size_t>(lanes_.values));
   pack_pairs(*axis_, 0, 0, 16, lanes_.by_pixel.data());
   lanes_.spread(lanes_.by_pixel.data(), axis_->outputs, channels_, flip_, lanes_.weights.data());
-  level_ = level, bytes_read_ = lanes_.bytes_read;
+  kernel_ = &kernel, bytes_read_ = lanes_.bytes_read;
   return true;
 }
 
 void LinearAcross::prepare(const ResizeAxis& axis, int64_t channels, bool flip) {
   axis_ = &axis, channels_ = channels, flip_ = flip;
-  if (prepare_lanes(Simd::avx512) || prepare_lanes(Simd::avx2)) return;
-  level_ = Simd::scalar, bytes_read_ = axis.length * channels;
+  for (const auto& kernel : area_kernels().linear_across) {
+    if (prepare_lanes(kernel)) return;
+  }
+  kernel_ = nullptr, bytes_read_ = axis.length * channels;
 }
 
 void LinearAcross::run(const uint8_t* in, int16_t* out) const {
-#ifdef COMPOSER_X86
-  if (level_ == Simd::avx512) return linear_across_avx512(lanes_, in, out);
-  if (level_ == Simd::avx2) return linear_across_avx2(lanes_, in, out);
-#endif
+  if (kernel_ != nullptr) return kernel_->run(lanes_, in, out);
   (channels_ == 3 ? linear_across<3> : linear_across<1>)(*axis_, flip_, in, out);
 }
 
-void LinearDown::prepare(const ResizeAxis& axis) { axis_ = &axis, level_ = simd(); }
+void LinearDown::prepare(const ResizeAxis& axis) { axis_ = &axis, kernels_ = &area_kernels(); }
 
 void LinearDown::run(const int16_t* const* rows, int64_t y, int64_t n, uint8_t* out) const {
-#ifdef COMPOSER_X86
-  if (level_ >= Simd::avx2) {
-    const auto last = static_cast<size_t>(axis_->taps - 1);
-    const int16_t* two[2] = {rows[0], rows[last]};
-    const int32_t* weight = axis_->fixed.data() + y;
-    const int32_t weights[2] = {weight[0], last == 0 ? 0 : weight[axis_->outputs]};
-    return (level_ == Simd::avx512 ? linear_down_avx512 : linear_down_avx2)(two, weights, n, out);
-  }
-#endif
-  linear_down(*axis_, rows, y, n, out);
+  if (kernels_->linear_down == nullptr) return linear_down(*axis_, rows, y, n, out);
+  const auto last = static_cast<size_t>(axis_->taps - 1);
+  const int16_t* two[2] = {rows[0], rows[last]};
+  const int32_t* weight = axis_->fixed.data() + y;
+  const int32_t weights[2] = {weight[0], last == 0 ? 0 : weight[axis_->outputs]};
+  kernels_->linear_down(two, weights, n, out);
 }
 
-bool BoxAcross::prepare_lanes(Simd level) {
-  const bool wide = level == Simd::avx512;
-  if (simd() < level ||
-      !lanes_.make(*axis_, channels_, flip_, LaneBytes::one, wide ? 16 : 4, wide ? 64 : 16)) {
+bool BoxAcross::prepare_lanes(const AcrossKernel<Value>& kernel) {
+  if (!lanes_.make(*axis_, channels_, flip_, LaneBytes::one, kernel.lanes, kernel.window_bytes)) {
     return false;
   }
   lanes_.by_pixel.resize(static_cast<size_t>(axis_->outputs));
@@ -129,34 +118,28 @@ bool BoxAcross::prepare_lanes(Simd level) {
     lanes_.spread(lanes_.by_pixel.data(), axis_->outputs, channels_, flip_,
                   lanes_.weights.data() + k * lanes_.values);
   }
-  level_ = level, bytes_read_ = lanes_.bytes_read;
+  kernel_ = &kernel, bytes_read_ = lanes_.bytes_read;
   return true;
 }
 
 void BoxAcross::prepare(const ResizeAxis& axis, int64_t channels, bool flip) {
   axis_ = &axis, channels_ = channels, flip_ = flip;
-  if (prepare_lanes(Simd::avx512) || prepare_lanes(Simd::avx2)) return;
-  level_ = Simd::scalar, bytes_read_ = axis.length * channels;
+  for (const auto& kernel : area_kernels().box_across) {
+    if (prepare_lanes(kernel)) return;
+  }
+  kernel_ = nullptr, bytes_read_ = axis.length * channels;
 }
 
 void BoxAcross::run(const uint8_t* in, float* out) const {
-#ifdef COMPOSER_X86
-  if (level_ == Simd::avx512) return box_across_avx512(lanes_, in, out);
-  if (level_ == Simd::avx2) return box_across_avx2(lanes_, in, out);
-#endif
+  if (kernel_ != nullptr) return kernel_->run(lanes_, in, out);
   (channels_ == 3 ? box_across<3> : box_across<1>)(*axis_, flip_, in, out);
 }
 
-void BoxDown::prepare(const ResizeAxis& axis) { axis_ = &axis, level_ = simd(); }
+void BoxDown::prepare(const ResizeAxis& axis) { axis_ = &axis, kernels_ = &area_kernels(); }
 
 void BoxDown::run(const float* const* rows, int64_t y, int64_t n, uint8_t* out) const {
-#ifdef COMPOSER_X86
-  if (level_ >= Simd::avx2) {
-    return (level_ == Simd::avx512 ? box_down_avx512 : box_down_avx2)(
-        rows, axis_->taps, axis_->real.data() + y, axis_->outputs, n, out);
-  }
-#endif
-  box_down(*axis_, rows, y, n, out);
+  if (kernels_->box_down == nullptr) return box_down(*axis_, rows, y, n, out);
+  kernels_->box_down(rows, axis_->taps, axis_->real.data() + y, axis_->outputs, n, out);
 }
 
 void shrink_by_whole_factors(const ImageView& image, ImageSize window, int64_t down, int64_t across,

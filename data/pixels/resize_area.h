@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "data/image.h"
+#include "data/pixels/resize_area_simd.h"
 #include "data/pixels/resize_axis.h"
 #include "data/pixels/resize_lanes.h"
-#include "data/pixels/simd.h"
 
 namespace composer {
 
@@ -25,12 +25,12 @@ class LinearAcross {
   void run(const uint8_t* in, int16_t* out) const;
 
  private:
-  bool prepare_lanes(Simd level);
+  bool prepare_lanes(const AcrossKernel<Value>& kernel);
 
   const ResizeAxis* axis_ = nullptr;
   int64_t channels_ = 0, bytes_read_ = 0;
   bool flip_ = false;
-  Simd level_ = Simd::scalar;
+  const AcrossKernel<Value>* kernel_ = nullptr;
   Lanes lanes_;
 };
 
@@ -45,7 +45,7 @@ class LinearDown {
 
  private:
   const ResizeAxis* axis_ = nullptr;
-  Simd level_ = Simd::scalar;
+  const AreaKernels* kernels_ = nullptr;
 };
 
 /// Weighted sums along the rows.
@@ -59,12 +59,12 @@ class BoxAcross {
   void run(const uint8_t* in, float* out) const;
 
  private:
-  bool prepare_lanes(Simd level);
+  bool prepare_lanes(const AcrossKernel<Value>& kernel);
 
   const ResizeAxis* axis_ = nullptr;
   int64_t channels_ = 0, bytes_read_ = 0;
   bool flip_ = false;
-  Simd level_ = Simd::scalar;
+  const AcrossKernel<Value>* kernel_ = nullptr;
   Lanes lanes_;
 };
 
@@ -77,7 +77,7 @@ class BoxDown {
 
  private:
   const ResizeAxis* axis_ = nullptr;
-  Simd level_ = Simd::scalar;
+  const AreaKernels* kernels_ = nullptr;
 };
 
 /// The mean of each `down` by `across` pixels of the image, which is `window` times as large.

@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include "data/pixels/resize_triangle_x86.h"
-#include "data/pixels/simd.h"
-
 namespace composer {
 namespace {
 
@@ -41,36 +38,42 @@ void down_scalar(const ResizeAxis& axis, const uint8_t* const* rows, int64_t y, 
   }
 }
 
+/// The numbers that stand for the weights of one step's taps.
+struct Levels {
+  TriangleWeights weights;
+  int64_t count;  ///< for each step
+
+  explicit Levels(TriangleWeights w) : weights(w), count(w == TriangleWeights::quads ? 3 : 2) {}
+
+  /// The i-th of all steps' numbers.
+  void pack(const ResizeAxis& axis, int64_t i, uint32_t* by_position) const {
+    const int64_t step = i / count, level = i % count;
+    if (weights == TriangleWeights::quads) {
+      pack_quads(axis, step, static_cast<int>(level), by_position);
+    } else {
+      pack_pairs(axis, step, level == 0 ? kSplit : 0, level == 0 ? 16 : kSplit, by_position);
+    }
+  }
+};
+
 }  // namespace
 
-bool TriangleAcross::prepare_avx512() {
-  if (!lanes_.make(*axis_, channels_, flip_, LaneBytes::four, 16, 64)) return false;
+bool TriangleAcross::prepare_lanes(const TriangleAcrossKernel& kernel) {
+  const bool quads = kernel.weights == TriangleWeights::quads;
+  if (!lanes_.make(*axis_, channels_, flip_, quads ? LaneBytes::four : LaneBytes::two, kernel.lanes,
+                   kernel.window_bytes)) {
+    return false;
+  }
+  const Levels levels(kernel.weights);
   std::vector<uint32_t>& pixels = lanes_.by_pixel;
   pixels.resize(static_cast<size_t>(axis_->outputs));
-  lanes_.weights.resize(static_cast<size_t>(lanes_.steps * 3 * lanes_.values));
+  lanes_.weights.resize(static_cast<size_t>(lanes_.steps * levels.count * lanes_.values));
   uint32_t* to = lanes_.weights.data();
-  for (int64_t step = 0; step < lanes_.steps; ++step) {
-    for (int level = 0; level < 3; ++level, to += lanes_.values) {
-      pack_quads(*axis_, step, level, pixels.data());
-      lanes_.spread(pixels.data(), axis_->outputs, channels_, flip_, to);
-    }
+  for (int64_t i = 0; i < lanes_.steps * levels.count; ++i, to += lanes_.values) {
+    levels.pack(*axis_, i, pixels.data());
+    lanes_.spread(pixels.data(), axis_->outputs, channels_, flip_, to);
   }
-  return true;
-}
-
-bool TriangleAcross::prepare_avx2() {
-  if (!lanes_.make(*axis_, channels_, flip_, LaneBytes::two, 4, 16)) return false;
-  std::vector<uint32_t>& pixels = lanes_.by_pixel;
-  pixels.resize(static_cast<size_t>(axis_->outputs));
-  lanes_.weights.resize(static_cast<size_t>(lanes_.steps * 2 * lanes_.values));
-  uint32_t* to = lanes_.weights.data();
-  for (int64_t step = 0; step < lanes_.steps; ++step) {
-    for (const int shift : {kSplit, 0}) {
-      pack_pairs(*axis_, step, shift, shift == 0 ? kSplit : 16, pixels.data());
-      lanes_.spread(pixels.data(), axis_->outputs, channels_, flip_, to);
-      to += lanes_.values;
-    }
-  }
+  kernel_ = &kernel, bytes_read_ = lanes_.bytes_read;
   return true;
 }
 
@@ -97,53 +100,37 @@ void TriangleAcross::prepare_wide() {
 
 void TriangleAcross::prepare(const ResizeAxis& axis, int64_t channels, bool flip) {
   axis_ = &axis, channels_ = channels, flip_ = flip;
-  kernel_ = Kernel::plain;
-  if (simd() == Simd::avx512 && prepare_avx512()) {
-    kernel_ = Kernel::avx512;
-  } else if (simd() >= Simd::avx2 && prepare_avx2()) {
-    kernel_ = Kernel::avx2;
-  } else if (simd() >= Simd::avx2 && channels == 3) {
-    kernel_ = Kernel::avx2_wide;
-    return prepare_wide();
+  const TriangleKernels& kernels = triangle_kernels();
+  for (const auto& kernel : kernels.across) {
+    if (prepare_lanes(kernel)) return;
   }
-  bytes_read_ = kernel_ == Kernel::plain ? axis.length * channels : lanes_.bytes_read;
+  kernel_ = nullptr, wide_ = channels == 3 ? kernels.across_wide : nullptr;
+  if (wide_ != nullptr) return prepare_wide();
+  bytes_read_ = axis.length * channels;
 }
 
 void TriangleAcross::run(const uint8_t* in, uint8_t* out) const {
-#ifdef COMPOSER_X86
-  const int64_t n = axis_->outputs * channels_;
-  switch (kernel_) {
-    case Kernel::avx512:
-      return triangle_across_avx512(lanes_, in, n, out);
-    case Kernel::avx2:
-      return triangle_across_avx2(lanes_, in, n, out);
-    case Kernel::avx2_wide:
-      return triangle_across_wide_avx2(wide_firsts_.data(), wide_weights_.data(), wide_steps_,
-                                       axis_->outputs, in, out);
-    case Kernel::plain:
-      break;
+  const int64_t n = axis_->outputs;
+  if (kernel_ != nullptr) return kernel_->run(lanes_, in, n * channels_, out);
+  if (wide_ != nullptr) {
+    return wide_(wide_firsts_.data(), wide_weights_.data(), wide_steps_, n, in, out);
   }
-#endif
   (channels_ == 3 ? across_scalar<3> : across_scalar<1>)(*axis_, flip_, in, out);
 }
 
 void TriangleDown::prepare(const ResizeAxis& axis) {
-  axis_ = &axis, level_ = simd();
-  if (level_ == Simd::scalar) return;
-  const bool quads = level_ == Simd::avx512 && axis.taps != 2;
-  const int64_t steps = quads ? (axis.taps + 3) / 4 : (axis.taps + 1) / 2;
-  const int64_t levels = quads ? 3 : 2, n = axis.outputs;
-  row_weights_ = steps * levels;
+  axis_ = &axis;
+  const TriangleKernels& kernels = triangle_kernels();
+  const bool quads = kernels.down_quads != nullptr && axis.taps != 2;
+  kernel_ = quads ? kernels.down_quads : kernels.down_pairs;
+  if (kernel_ == nullptr) return;
+  const Levels levels(quads ? TriangleWeights::quads : TriangleWeights::pairs);
+  const int64_t taps = quads ? 4 : 2, n = axis.outputs;
+  row_weights_ = (axis.taps + taps - 1) / taps * levels.count;
   weights_.resize(static_cast<size_t>(n * row_weights_));
   by_position_.resize(static_cast<size_t>(n));
   for (int64_t i = 0; i < row_weights_; ++i) {
-    const auto level = static_cast<int>(i % levels);
-    if (quads) {
-      pack_quads(axis, i / levels, level, by_position_.data());
-    } else {
-      pack_pairs(axis, i / levels, level == 0 ? kSplit : 0, level == 0 ? 16 : kSplit,
-                 by_position_.data());
-    }
+    levels.pack(axis, i, by_position_.data());
     for (int64_t y = 0; y < n; ++y) {
       weights_[static_cast<size_t>(y * row_weights_ + i)] = by_position_[static_cast<size_t>(y)];
     }
@@ -151,12 +138,8 @@ void TriangleDown::prepare(const ResizeAxis& axis) {
 }
 
 void TriangleDown::run(const uint8_t* const* rows, int64_t y, int64_t n, uint8_t* out) const {
-#ifdef COMPOSER_X86
-  const uint32_t* weights = weights_.data() + y * row_weights_;
-  if (level_ == Simd::avx512) return triangle_down_avx512(rows, axis_->taps, weights, n, out);
-  if (level_ == Simd::avx2) return triangle_down_avx2(rows, axis_->taps, weights, n, out);
-#endif
-  down_scalar(*axis_, rows, y, n, out);
+  if (kernel_ == nullptr) return down_scalar(*axis_, rows, y, n, out);
+  kernel_(rows, axis_->taps, weights_.data() + y * row_weights_, n, out);
 }
 
 }  // namespace composer

@@ -6,7 +6,7 @@
 
 #include "data/pixels/resize_axis.h"
 #include "data/pixels/resize_lanes.h"
-#include "data/pixels/simd.h"
+#include "data/pixels/resize_triangle_simd.h"
 
 namespace composer {
 
@@ -25,16 +25,15 @@ class TriangleAcross {
   void run(const uint8_t* in, uint8_t* out) const;
 
  private:
-  enum class Kernel { plain, avx2, avx2_wide, avx512 };
-  bool prepare_avx512();
-  bool prepare_avx2();
+  bool prepare_lanes(const TriangleAcrossKernel& kernel);
   void prepare_wide();
 
   const ResizeAxis* axis_ = nullptr;
   int64_t channels_ = 0, bytes_read_ = 0;
   bool flip_ = false;
-  Kernel kernel_ = Kernel::plain;
+  const TriangleAcrossKernel* kernel_ = nullptr;
   Lanes lanes_;
+  decltype(TriangleKernels::across_wide) wide_ = nullptr;
   int64_t wide_steps_ = 0;
   std::vector<int32_t> wide_firsts_;
   std::vector<uint32_t> wide_weights_;
@@ -51,7 +50,7 @@ class TriangleDown {
 
  private:
   const ResizeAxis* axis_ = nullptr;
-  Simd level_ = Simd::scalar;
+  TriangleDownKernel kernel_ = nullptr;
   int64_t row_weights_ = 0;        ///< how many numbers a row's weights take
   std::vector<uint32_t> weights_;  ///< [outputs][row_weights_]
   std::vector<uint32_t> by_position_;

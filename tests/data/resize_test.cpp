@@ -10,6 +10,7 @@
 #include "data/pixels/copy.h"
 #include "data/pixels/simd.h"
 #include "tests/data/helpers.h"
+#include "tests/each_target.h"
 
 using namespace composer;
 using namespace composer::test;
@@ -154,8 +155,8 @@ with open("out", "wb") as out:
 )"),
                      folder));
   const std::string theirs = read_bytes(folder / "out");
-  for (const Simd level : kLevels) {
-    const SimdLimit limit(level);
+  for (const int64_t target : targets()) {
+    const OnlyTarget only(target);
     std::string ours;
     for (const Case& c : cases) ours += resized(ResizeFilter::triangle, c);
     CHECK((theirs == ours));
@@ -185,8 +186,8 @@ with open("out", "wb") as out:
   const std::string command = std::string(python).append(" script.py");
   REQUIRE(std::system(("cd " + folder.path().string() + " && " + command).c_str()) == 0);
   const std::string theirs = read_bytes(folder / "out");
-  for (const Simd level : kLevels) {
-    const SimdLimit limit(level);
+  for (const int64_t target : targets()) {
+    const OnlyTarget only(target);
     std::string ours;
     for (const Case& c : cases) ours += resized(ResizeFilter::area, c);
     CHECK((theirs == ours));
@@ -223,13 +224,14 @@ TEST_CASE("resize gives the same bytes with any vector instructions, flip and wi
       const int64_t channels = c.image.channels;
       std::string whole;
       {
-        const SimdLimit limit(Simd::scalar);
+        const OnlyTarget only(targets().back());
         whole = resized(filter, c);
       }
       Random random(2, "window", 0, static_cast<uint64_t>(c.size.height * 1000 + c.size.width));
       const Box some = random_box(c.size, random);
-      for (const Simd level : kLevels) {
-        const SimdLimit limit(level);
+      for (const int64_t target : targets()) {
+        const OnlyTarget only(target);
+        INFO(hwy::TargetName(target));
         for (const Box& window : {all_of(c.size), some}) {
           for (const bool flip : {false, true}) {
             const bool equal = resized(reused, filter, c, window, flip) ==
