@@ -2,6 +2,7 @@
 import json
 import os
 import platform
+import re
 import subprocess
 
 torch_facts = '''
@@ -13,9 +14,9 @@ print(json.dumps(dict(torch=torch.__version__, cuda=torch.version.cuda, cudnn=cu
 
 
 def describe_machine():
-    """Processor, cores of this process, memory, system, and each GPU's name, driver and memory."""
+    """Processor, cores of this process, vector instructions, memory, system, and each GPU's name, driver and memory."""
     return dict(processor=field_of('/proc/cpuinfo', 'model name'), cores=len(os.sched_getaffinity(0)),
-                memory=field_of('/proc/meminfo', 'MemTotal'), system=system_name(), kernel=platform.release(),
+                instruction_sets=instruction_sets(), memory=field_of('/proc/meminfo', 'MemTotal'), system=system_name(), kernel=platform.release(),
                 gpus=gpus())
 
 
@@ -33,6 +34,25 @@ def field_of(path, key, separator=':'):
             return next((value.strip().strip('"') for name, _, value in lines if name.strip() == key), None)
     except OSError:
         return None
+
+
+def instruction_sets():
+    """Of what the processor reports, what speed depends on; and the variable that lowers what LibTorch uses of it."""
+    flags = (field_of('/proc/cpuinfo', 'flags') or field_of('/proc/cpuinfo', 'Features') or '').split()
+    known = ['sse4_2', 'avx', 'avx2', 'fma', 'avx512f', 'avx512bw', 'avx512_vnni', 'avx512_bf16', 'avx512_fp16', 'amx_bf16',
+             'amx_int8', 'asimd', 'asimddp', 'sve', 'bf16', 'i8mm']
+    limit = os.environ.get('ATEN_CPU_CAPABILITY')
+    return [flag for flag in known if flag in flags] + (['limited to ' + limit] if limit else [])
+
+
+def slug(machine):
+    """A name for files: the processor's, without its maker, and the number of cores."""
+    name = re.sub(r'\(r\)|\(tm\)|\b(cpu|processor|intel|amd)\b|@.*', ' ', (machine['processor'] or 'unknown').lower())
+    words = re.findall('[a-z0-9]+', name)
+    if not any(character.isdigit() for character in name):  # a hypervisor hides which
+        words += [field_of('/proc/cpuinfo', key) or '' for key in ('cpu family', 'model')]
+    limit = os.environ.get('ATEN_CPU_CAPABILITY')
+    return '_'.join(filter(None, words + [str(machine['cores']), 'cores' if machine['cores'] > 1 else 'core', limit]))
 
 
 def system_name():

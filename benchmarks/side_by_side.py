@@ -94,21 +94,28 @@ def figures(results, figure):
 
 def ratio_of(ours, theirs, figure, peer_figure=None):
     """Median over the pairs of our figure over the peer's."""
+    return round(statistics.median(pair_ratios(ours, theirs, figure, peer_figure)), 3)
+
+
+def pair_ratios(ours, theirs, figure, peer_figure=None):
     pairs = zip(figures(ours, figure), figures(theirs, peer_figure or figure))
-    return round(statistics.median(a / b for a, b in pairs), 3)
+    return [a / b for a, b in pairs]
 
 
 def comparison(ours, theirs, key, figure=None, peer_figure=None):
-    """Medians and best of a rate, called key, of both; then best over best and the ratio of the pairs.
+    """Medians and best of a rate, called key, of both; then best over best, the least and the greatest ratio of a pair, and
+    the ratio of the pairs.
 
     figure, peer_figure: where the rate is in the results, as in median(); default: under key.
     """
     figure = figure or key
     peer_figure = peer_figure or figure
     best, peer_best = max(figures(ours, figure)), max(figures(theirs, peer_figure))
+    ratios = pair_ratios(ours, theirs, figure, peer_figure)
     return {key: round(median(ours, figure), 1), 'peer_' + key: round(median(theirs, peer_figure), 1),
             'best': round(best, 1), 'peer_best': round(peer_best, 1), 'ratio_best': round(best / peer_best, 3),
-            'ratio': ratio_of(ours, theirs, figure, peer_figure)}
+            'ratio_spread': [round(min(ratios), 3), round(max(ratios), 3)],
+            'ratio': round(statistics.median(ratios), 3)}
 
 
 def tile(source, folder, repeat):
