@@ -25,14 +25,13 @@ class Exchanged {
   at::Tensor before_;
 };
 
-/// All convolutions under `block`, in the order of the forward pass.
-void collect(Block& block, std::vector<Layer*>& convolutions) {
-  for (Slot& slot : block.slots()) {
-    auto* layer = slot.layer().get();
+/// All convolutions of `model`, in the order of the forward pass.
+std::vector<Layer*> convolutions_of(Block& model) {
+  std::vector<Layer*> convolutions;
+  for (const auto& [path, layer] : placed_layers(model))
     if (conv_of(*layer) != nullptr && std::ranges::count(convolutions, layer) == 0)
       convolutions.push_back(layer);
-    if (auto* inner = dynamic_cast<Block*>(layer)) collect(*inner, convolutions);
-  }
+  return convolutions;
 }
 
 bool has_filters(const Conv2d& conv) { return conv.weight.numel() > conv.weight.size(0); }
@@ -56,8 +55,7 @@ std::string StandardizedConv2d::describe() const {
 }
 
 std::vector<Replacement> apply_weight_standardization(Block& model, int64_t ignored) {
-  std::vector<Layer*> convolutions;
-  collect(model, convolutions);
+  const auto convolutions = convolutions_of(model);
   const auto kept = std::max<int64_t>(std::ssize(convolutions) - ignored, 0);
   const std::unordered_set<Layer*> chosen(convolutions.begin(), convolutions.begin() + kept);
   const auto choose = [&](const std::string& path, Layer& layer) -> std::shared_ptr<Layer> {

@@ -7,6 +7,7 @@
 #include "algorithms/parts/replaced_layers.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/network/surgery.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -16,13 +17,9 @@ namespace {
 constexpr int64_t images_at_once = 64;
 
 /// The first convolution in the order of the forward pass, and its path. Null where there is none.
-std::pair<Conv2d*, std::string> first_conv(Block& block, const std::string& prefix) {
-  for (Slot& slot : block.slots()) {
-    auto* layer = slot.layer().get();
-    if (const auto conv = conv_of(*layer)) return {conv.get(), prefix + slot.name()};
-    if (auto* inner = dynamic_cast<Block*>(layer))
-      if (auto found = first_conv(*inner, prefix + slot.name() + "."); found.first) return found;
-  }
+std::pair<Conv2d*, std::string> first_conv(Block& model) {
+  for (const auto& [path, layer] : placed_layers(model))
+    if (const auto conv = conv_of(*layer)) return {conv.get(), path};
   return {nullptr, ""};
 }
 
@@ -33,7 +30,7 @@ void refuse_groups(const Conv2d& conv) {
 
 /// The same, its weight no longer trained.
 std::pair<Conv2d*, std::string> frozen_first_conv(Block& model) {
-  auto found = first_conv(model, "");
+  auto found = first_conv(model);
   if (found.first == nullptr)
     throw UserError("algorithms.whitening: the model has no convolution; remove it");
   refuse_groups(*found.first);

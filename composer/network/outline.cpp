@@ -1,9 +1,9 @@
 #include "composer/network/outline.h"
 
 #include <map>
-#include <unordered_set>
 
 #include "composer/name_pattern.h"
+#include "composer/network/surgery.h"
 
 namespace composer {
 namespace {
@@ -21,24 +21,13 @@ std::map<std::string, std::string> by_path(const std::vector<std::string>& lines
 /// Other versions may have it in the layer before, and no slot for it.
 bool only_activates(const std::string& layer) { return layer == "ReLU" || layer == "GELU"; }
 
-void add(Block& block, const std::string& prefix, std::unordered_set<const Layer*>& seen,
-         std::vector<std::string>& lines) {
-  for (const Slot& slot : block.slots()) {
-    auto& layer = *slot.layer();
-    const auto path = prefix + slot.name();
-    auto* inner = dynamic_cast<Block*>(&layer);
-    if (inner == nullptr || layer.describe() != layer.name())
-      lines.push_back(path + ": " + layer.describe());
-    if (inner != nullptr && seen.insert(&layer).second) add(*inner, path + ".", seen, lines);
-  }
-}
-
 }  // namespace
 
 std::vector<std::string> outline(Block& root) {
   std::vector<std::string> lines;
-  std::unordered_set<const Layer*> seen{&root};
-  add(root, "", seen, lines);
+  for (const auto& [path, layer] : placed_layers(root))
+    if (dynamic_cast<Block*>(layer) == nullptr || layer->describe() != layer->name())
+      lines.push_back(path + ": " + layer->describe());
   return lines;
 }
 

@@ -4,6 +4,26 @@
 #include <unordered_set>
 
 namespace composer {
+namespace {
+
+void collect_layers(Block& block, const std::string& prefix,
+                    std::unordered_set<const Layer*>& entered, std::vector<PlacedLayer>& layers) {
+  for (const Slot& slot : block.slots()) {
+    layers.push_back({prefix + slot.name(), slot.layer().get()});
+    if (auto* inner = dynamic_cast<Block*>(slot.layer().get());
+        inner != nullptr && entered.insert(inner).second)
+      collect_layers(*inner, prefix + slot.name() + ".", entered, layers);
+  }
+}
+
+}  // namespace
+
+std::vector<PlacedLayer> placed_layers(Block& root) {
+  std::vector<PlacedLayer> layers;
+  std::unordered_set<const Layer*> entered{&root};
+  collect_layers(root, "", entered, layers);
+  return layers;
+}
 
 std::vector<Replacement> replace_layers(
     Block& root,

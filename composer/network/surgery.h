@@ -1,4 +1,4 @@
-// Replaces layers of a network in place.
+// Finds layers of a network by their slots, and replaces them in place.
 #pragma once
 
 #include <functional>
@@ -8,6 +8,15 @@
 #include "composer/network/layer.h"
 
 namespace composer {
+
+struct PlacedLayer {
+  std::string path;  ///< "layer2.0.conv2"
+  Layer* layer;
+};
+
+/// What every slot under `root` holds, slots in order, those of a block after the block. A block in
+/// several slots is entered once.
+std::vector<PlacedLayer> placed_layers(Block& root);
 
 struct Replacement {
   std::string path;    ///< "layer2.0.conv2"
