@@ -24,8 +24,16 @@ constexpr std::array<int64_t, 2> unit{1, 1};
 
 at::Tensor depthwise(const at::Tensor& input, std::array<int64_t, 2> stride,
                      const at::Tensor& filter, int64_t most_elements = most_elements_at_once) {
+  const int64_t channels = input.size(1);
+  const Conv2dOptions options{.in_channels = channels,
+                              .out_channels = channels,
+                              .kernel = {3, 3},
+                              .stride = stride,
+                              .padding = unit,
+                              .groups = channels,
+                              .bias = false};
   const auto convolved = [&](const at::Tensor& samples) {
-    return at::conv2d(samples, filter, {}, stride, unit, unit, input.size(1));
+    return op::conv2d(samples, filter, {}, options);
   };
   if (input.numel() <= most_elements) return convolved(input);
   std::vector<at::Tensor> parts;
@@ -95,7 +103,7 @@ at::Tensor blur_filter(const at::Tensor& like) {
   // contiguous() would leave the strides as they are: one channel looks like every format.
   const auto filter =
       at::empty({like.size(1), 1, 3, 3}, like.options(), like.suggest_memory_format());
-  return filter.copy_(at::outer(line, line));
+  return op::constant(filter.copy_(at::outer(line, line)));
 }
 
 at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride, const at::Tensor& filter,
@@ -103,7 +111,7 @@ at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride, const at
   if (input.size(2) + 2 < 3 || input.size(3) + 2 < 3) return input;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const bool slow_gradient =
-      input.is_cpu() && input.scalar_type() == at::kBFloat16 && stride != unit;
+      !op::recorded() && input.is_cpu() && input.scalar_type() == at::kBFloat16 && stride != unit;
   return slow_gradient ? StridedBlur::apply(input, stride[0], stride[1], filter)
                        : depthwise(input, stride, filter, most_elements);
 }
@@ -134,13 +142,13 @@ std::string BlurConv2d::describe() const {
 }
 
 at::Tensor BlurMaxPool2d::forward(const at::Tensor& input) {
-  if (has_one_pass(options()) && pooled_blur_takes(input))
+  if (has_one_pass(options()) && pooled_blur_takes(input) && !op::recorded())
     return pooled_blur(input, options().stride[0]);
   check_size(input);
-  const auto pooled = input.is_cpu()
-                          ? at::max_pool2d(input, options().kernel, unit, options().padding,
-                                           options().dilation, options().ceil_mode)
-                          : unstrided_max_pool(input, options());
+  auto unstrided = options();
+  unstrided.stride = unit;
+  const auto pooled =
+      input.is_cpu() ? op::max_pool2d(input, unstrided) : unstrided_max_pool(input, unstrided);
   return blur(pooled, options().stride, filter_(pooled));
 }
 

@@ -1,5 +1,6 @@
 #include "algorithms/no_op_model.h"
 
+#include "composer/network/operations.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -9,7 +10,7 @@ ScalarModel::ScalarModel(int64_t num_classes) : num_classes_(num_classes) {
 }
 
 at::Tensor ScalarModel::forward(const at::Tensor& input) {
-  return weight.expand({input.size(0), num_classes_});
+  return op::expand(weight, {.shape = {input.size(0), num_classes_}});
 }
 
 Compatibility NoOpModel::compatibility() {

@@ -7,6 +7,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/logger.h"
+#include "composer/network/operations.h"
 #include "composer/random.h"
 #include "composer/state.h"
 
@@ -77,11 +78,11 @@ void StochasticBlock::hand_on_replaced_layers() {
 
 at::Tensor StochasticBlock::without_residual(const at::Tensor& input) {
   auto skipped = shortcut(input);
-  return skipped.is_alias_of(input) ? skipped : skipped.relu_();
+  return skipped.is_alias_of(input) ? skipped : op::relu_(skipped);
 }
 
 at::Tensor StochasticBlock::joined(at::Tensor branch, const at::Tensor& input) {
-  return branch.add_(shortcut(input)).relu_();
+  return op::relu_(op::add_(std::move(branch), shortcut(input)));
 }
 
 at::Tensor StochasticBlock::forward(const at::Tensor& input) {
@@ -89,12 +90,14 @@ at::Tensor StochasticBlock::forward(const at::Tensor& input) {
   const auto draws = draws_.lock();
   const double rate = rate_ * ramp_of(draws.get(), is_training());
   if (rate == 0) return ResidualBlock::forward(input);
-  if (!is_training() || draws == nullptr) return joined(residual(input).mul(1 - rate), input);
+  if (!is_training() || draws == nullptr)
+    return joined(op::scale(residual(input), 1 - rate), input);
   auto random = random_of(*draws, index_);
   if (draw_ == Draw::sample) {
     const auto branch = residual(input);
     const auto kept = kept_samples(random, draws->state->first_sample, input.size(0), rate);
-    return joined(branch.mul(copy_to(branch.device(), kept).to(branch.scalar_type())), input);
+    const auto factors = copy_to(branch.device(), kept).to(branch.scalar_type());
+    return joined(op::multiply(branch, factors), input);
   }
   const bool dropped = random.uniform() < rate;
   return dropped ? without_residual(input) : ResidualBlock::forward(input);

@@ -39,10 +39,7 @@ bool has_filters(const Conv2d& conv) { return conv.weight.numel() > conv.weight.
 }  // namespace
 
 at::Tensor standardize_weight(const at::Tensor& weight) {
-  std::vector<int64_t> dims;
-  for (int64_t d = 1; d < weight.dim(); ++d) dims.push_back(d);
-  const auto [variance, mean] = at::var_mean(weight, dims, /*unbiased=*/false, /*keepdim=*/true);
-  return (weight - mean) * (variance + 1e-10).rsqrt();
+  return op::standardize_weight(weight, {.eps = 1e-10});
 }
 
 at::Tensor StandardizedConv2d::forward(const at::Tensor& input) {

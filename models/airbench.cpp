@@ -37,8 +37,8 @@ class ConvGroup final : public Block {
 class GlobalMaxPool2d final : public Layer {
  public:
   at::Tensor forward(const at::Tensor& input) override {
-    const auto size = input.sizes().slice(2);
-    return at::max_pool2d(input, size).flatten(1);
+    const std::array<int64_t, 2> all{input.size(2), input.size(3)};
+    return op::flatten(op::max_pool2d(input, {.kernel = all, .stride = all}));
   }
   std::string describe() const override { return "GlobalMaxPool2d"; }
 };
@@ -72,7 +72,7 @@ at::Tensor Airbench::forward(const at::Tensor& input) {
                     std::to_string(least) + " x " + std::to_string(least) + " pixels, not of " +
                     std::to_string(input.size(1)) + " and " + std::to_string(input.size(2)) +
                     " x " + std::to_string(input.size(3)));
-  return through_slots(input) * params_.logit_scale;
+  return op::scale(through_slots(input), params_.logit_scale);
 }
 
 }  // namespace composer

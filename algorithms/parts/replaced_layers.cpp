@@ -20,9 +20,9 @@ at::Tensor uniform_by_fan_in(int64_t rows, int64_t columns, Random random) {
 
 at::Tensor squeeze_excite(const at::Tensor& input, const at::Tensor& squeeze,
                           const at::Tensor& excite) {
-  const auto hidden = at::linear(input.mean({2, 3}), squeeze).relu_();
-  const auto gates = at::linear(hidden, excite).sigmoid_();
-  return input * gates.unsqueeze(2).unsqueeze(3);
+  const auto hidden = op::relu_(op::linear(op::mean(input), squeeze));
+  const auto gates = op::sigmoid_(op::linear(hidden, excite));
+  return op::multiply(input, op::unsqueeze(gates));
 }
 
 SqueezeExciteConv::SqueezeExciteConv(std::shared_ptr<Conv2d> conv, int64_t latent_channels,

@@ -99,8 +99,11 @@ bool moves_fit(const at::Tensor& input, const Pool2dOptions& options) {
 
 at::Tensor unstrided_max_pool(const at::Tensor& input, const Pool2dOptions& options,
                               int64_t most_elements) {
-  if (input.numel() == 0 || !moves_fit(input, options))
-    return at::max_pool2d(input, options.kernel, unit, options.padding, options.dilation);
+  if (op::recorded() || input.numel() == 0 || !moves_fit(input, options)) {
+    auto unstrided = options;
+    unstrided.stride = unit;
+    return op::max_pool2d(input, unstrided);
+  }
   const bool gradient = at::GradMode::is_enabled() && input.requires_grad();
   return UnstridedPool::apply(input, options, most_elements, gradient);
 }

@@ -4,10 +4,12 @@
 
 #include "composer/network/layer_error.h"
 #include "composer/network/norm_layer.h"
+#include "composer/network/recorder.h"
 
 namespace composer {
 
 at::Tensor Slot::operator()(const at::Tensor& input) const {
+  const Recorder::Inside inside(name_);
   try {
     return layer_->forward(input);
   } catch (const LayerError& error) {
@@ -17,6 +19,7 @@ at::Tensor Slot::operator()(const at::Tensor& input) const {
 
 at::Tensor Slot::operator()(const at::Tensor& input, const at::Tensor& residual,
                             Activation activation) const {
+  const Recorder::Inside inside(name_);
   try {
     return norm_ != nullptr ? norm_->forward(input, residual, activation)
                             : followed(layer_->forward(input), residual, activation);

@@ -1,7 +1,5 @@
 #include "composer/network/layers.h"
 
-#include <ATen/Context.h>
-
 #include <algorithm>
 
 #include "composer/network/layer_error.h"
@@ -14,10 +12,6 @@ namespace {
 at::Tensor uniform_by_fan_in(at::IntArrayRef shape, int64_t fan_in) {
   const double bound = 1 / std::sqrt(static_cast<double>(fan_in));
   return at::empty(shape).uniform_(-bound, bound);
-}
-
-std::optional<at::Tensor> optional(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
 std::string pair(std::array<int64_t, 2> value, char separator = 'x') {
@@ -62,8 +56,9 @@ at::Tensor Conv2d::forward(const at::Tensor& input) { return convolve(input, opt
 
 at::Tensor Conv2d::convolve(const at::Tensor& input, std::array<int64_t, 2> stride) const {
   check_window(*this, input, options_);
-  return at::conv2d(input, weight, optional(bias), stride, options_.padding, options_.dilation,
-                    options_.groups);
+  auto options = options_;
+  options.stride = stride;
+  return op::conv2d(input, weight, bias, options);
 }
 
 std::string Conv2d::describe() const {
@@ -93,8 +88,8 @@ at::Tensor BatchNorm2d::normalize(const at::Tensor& input) {
         "needs more samples: set drop_last: true for train_dataset, or another "
         "train_batch_size or grad_accum");
   if (is_training()) num_batches_tracked.add_(1);
-  return at::batch_norm(input, weight, bias, running_mean, running_var, is_training(), momentum_,
-                        eps_, at::globalContext().userEnabledCuDNN());
+  return op::batch_norm(input, weight, bias, running_mean, running_var,
+                        {.eps = eps_, .momentum = momentum_, .training = is_training()});
 }
 
 void BatchNorm2d::to(at::Device device, at::ScalarType type, bool non_blocking) {
@@ -120,9 +115,7 @@ Linear::Linear(int64_t in_features, int64_t out_features, bool with_bias)
   if (with_bias) bias = register_parameter("bias", uniform_by_fan_in({out_features}, in_features));
 }
 
-at::Tensor Linear::forward(const at::Tensor& input) {
-  return at::linear(input, weight, optional(bias));
-}
+at::Tensor Linear::forward(const at::Tensor& input) { return op::linear(input, weight, bias); }
 
 std::string Linear::describe() const {
   return "Linear(" + std::to_string(in_features_) + ", " + std::to_string(out_features_) + ")";
@@ -137,8 +130,7 @@ void MaxPool2d::check_size(const at::Tensor& input) const {
 
 at::Tensor MaxPool2d::forward(const at::Tensor& input) {
   check_size(input);
-  return at::max_pool2d(input, options_.kernel, options_.stride, options_.padding,
-                        options_.dilation, options_.ceil_mode);
+  return op::max_pool2d(input, options_);
 }
 
 std::string MaxPool2d::describe() const {
@@ -146,9 +138,7 @@ std::string MaxPool2d::describe() const {
 }
 
 at::Tensor ReLU::forward(const at::Tensor& input) {
-  if (!in_place_) return input.relu();
-  at::Tensor output = input;
-  return output.relu_();
+  return in_place_ ? op::relu_(input) : op::relu(input);
 }
 
 at::Tensor AdaptiveAvgPool2d::forward(const at::Tensor& input) {
@@ -157,9 +147,9 @@ at::Tensor AdaptiveAvgPool2d::forward(const at::Tensor& input) {
   // deterministic on a GPU. One cell is a mean there.
   if (size_ > 1 && height % size_ == 0 && width % size_ == 0) {
     const std::array<int64_t, 2> cell{height / size_, width / size_};
-    return at::avg_pool2d(input, cell, cell).flatten(1);
+    return op::flatten(op::avg_pool2d(input, {.kernel = cell, .stride = cell}));
   }
-  return at::adaptive_avg_pool2d(input, {size_, size_}).flatten(1);
+  return op::flatten(op::adaptive_avg_pool2d(input, {{size_, size_}}));
 }
 
 std::string AdaptiveAvgPool2d::describe() const {

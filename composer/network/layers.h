@@ -7,18 +7,9 @@
 
 #include "composer/network/layer.h"
 #include "composer/network/norm_layer.h"
+#include "composer/network/operations.h"
 
 namespace composer {
-
-struct Conv2dOptions {
-  int64_t in_channels, out_channels;
-  std::array<int64_t, 2> kernel;
-  std::array<int64_t, 2> stride{1, 1};
-  std::array<int64_t, 2> padding{0, 0};
-  std::array<int64_t, 2> dilation{1, 1};
-  int64_t groups = 1;
-  bool bias = true;
-};
 
 /// weight [out, in / groups, kh, kw], bias [out] or undefined. LayerError for images that are
 /// smaller than the kernel.
@@ -77,14 +68,6 @@ class Linear : public Layer {
   int64_t in_features_, out_features_;
 };
 
-struct Pool2dOptions {
-  std::array<int64_t, 2> kernel;
-  std::array<int64_t, 2> stride;
-  std::array<int64_t, 2> padding{0, 0};
-  std::array<int64_t, 2> dilation{1, 1};
-  bool ceil_mode = false;
-};
-
 /// LayerError for images that are smaller than the kernel.
 class MaxPool2d : public Layer {
  public:
@@ -118,7 +101,7 @@ class ReLU : public Layer {
 /// x * Phi(x), Phi the standard normal distribution (Hendrycks and Gimpel 2016, arXiv:1606.08415).
 class Gelu : public Layer {
  public:
-  at::Tensor forward(const at::Tensor& input) override { return at::gelu(input); }
+  at::Tensor forward(const at::Tensor& input) override { return op::gelu(input); }
   std::string describe() const override { return "GELU"; }
 };
 

@@ -3,6 +3,7 @@
 #include <ATen/autocast_mode.h>
 
 #include "composer/error.h"
+#include "composer/network/operations.h"
 
 namespace composer {
 namespace {
@@ -19,7 +20,7 @@ LayerNorm::LayerNorm(int64_t features, double eps) : features_(features), eps_(e
 }
 
 at::Tensor LayerNorm::normalize(const at::Tensor& input) {
-  return at::layer_norm(full_precision(input), {features_}, weight, bias, eps_);
+  return op::layer_norm(full_precision(input), weight, bias, {features_, eps_});
 }
 
 std::string LayerNorm::describe() const { return "LayerNorm(" + std::to_string(features_) + ")"; }
@@ -34,7 +35,7 @@ GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps)
 }
 
 at::Tensor GroupNorm::normalize(const at::Tensor& input) {
-  return at::group_norm(full_precision(input), groups_, weight, bias, eps_);
+  return op::group_norm(full_precision(input), weight, bias, {groups_, eps_});
 }
 
 std::string GroupNorm::describe() const {

@@ -12,7 +12,7 @@ namespace composer::test {
 class TinyModel : public Model {
  public:
   at::Tensor forward(const at::Tensor& input) override {
-    return fc_(average_(conv3_(conv2_(pool_(conv1_(input)).relu()))));
+    return fc_(average_(conv3_(conv2_(op::relu(pool_(conv1_(input)))))));
   }
   int64_t num_classes() const override { return 5; }
 

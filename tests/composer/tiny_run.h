@@ -54,7 +54,7 @@ class TinyModel : public Model {
                          Conv2dOptions{.in_channels = 3, .out_channels = 4, .kernel = {3, 3}})),
         pool(add<AdaptiveAvgPool2d>("pool")),
         fc(add<Linear>("fc", 4, 2)) {}
-  at::Tensor forward(const at::Tensor& input) override { return fc(pool(conv(input).relu())); }
+  at::Tensor forward(const at::Tensor& input) override { return fc(pool(op::relu(conv(input)))); }
   int64_t num_classes() const override { return 2; }
 
  private:
