@@ -7,10 +7,11 @@
 #include <numeric>
 
 #include "cli/arguments.h"
-#include "cli/hook_timer.h"
+#include "cli/bench_operators.h"
 #include "composer/assemble.h"
 #include "composer/clock.h"
 #include "composer/device.h"
+#include "composer/profiling/timer.h"
 #include "composer/text.h"
 
 namespace composer {
@@ -41,12 +42,11 @@ class FixedBatchLoader : public Loader {
 };
 
 /// Seconds of each group of steps after the warm-up, the device waited for at the borders of groups
-/// only, and those that `hooked` algorithms spend in their hooks. To measure these slows every
-/// operator.
+/// only, and with `ranges` those of the loop's.
 class StepTimer : public Callback {
  public:
-  StepTimer(int64_t warmup, int64_t steps, const Words& hooked)
-      : warmup_(warmup), steps_(steps), hooks_(hooked) {}
+  StepTimer(int64_t warmup, int64_t steps, bool ranges)
+      : warmup_(warmup), steps_(steps), listen_(ranges) {}
 
   void batch_end(const State& state, Logger&, RunControl&) override {
     const int64_t done = state.time.batch - warmup_;
@@ -54,21 +54,19 @@ class StepTimer : public Callback {
     synchronize(state.device);
     const double time = steady_seconds();
     if (done > 0) seconds_.push_back(time - begin_);
-    if (done == 0) hooks_.reset();
+    if (done == 0 && listen_) timer_.emplace(Timer::Listen::here);
+    if (timer_) ranges_ = timer_->totals().here;
     begin_ = steady_seconds();
   }
   const std::vector<double>& seconds() const { return seconds_; }
-  /// What part of the steps algorithms spent in their hooks.
-  std::map<std::string, double> hook_fractions() const {
-    const double all = std::accumulate(seconds_.begin(), seconds_.end(), 0.0);
-    auto fractions = hooks_.seconds();
-    for (auto& [name, seconds] : fractions) seconds /= all;
-    return fractions;
-  }
+  /// Of all groups.
+  const RangeTotals& ranges() const { return ranges_; }
 
  private:
   int64_t warmup_, steps_;
-  HookTimer hooks_;
+  bool listen_;
+  std::optional<Timer> timer_;
+  RangeTotals ranges_;
   double begin_ = 0;
   std::vector<double> seconds_;
 };
@@ -134,27 +132,44 @@ Recipe recipe_of(const StepSetting& setting) {
   return resolve({"bench", yaml}, algorithms);
 }
 
+/// Trains on one batch again and again, so many times.
+template <class Monitor>
+Summary run_steps(TrainerParts parts, const std::shared_ptr<Monitor>& monitor, int64_t batches,
+                  const StepSetting& setting) {
+  parts.options.max_duration = {static_cast<double>(batches), TimeUnit::batch};
+  parts.console = false;
+  parts.train_loader = std::make_shared<FixedBatchLoader>(
+      setting.batch_size, setting.resolution, parts.model->num_classes(), *parts.device);
+  parts.callbacks.push_back({"bench", monitor, subscriptions<Monitor>()});
+  Trainer trainer(std::move(parts));
+  auto summary = trainer.fit();
+  if (summary.signal != 0) throw Interrupted{summary.signal};
+  return summary;
+}
+
 struct StepTimes {
-  std::vector<double> seconds;  ///< of each repeat's steps
-  std::map<std::string, double> hook_fractions;
+  std::vector<double> seconds;                   ///< of each repeat's steps
+  std::map<std::string, double> hook_fractions;  ///< of the steps, by algorithm
   std::string device;
   int64_t peak_memory_bytes = 0;  ///< of the device
 };
 
-StepTimes time_steps(TrainerParts parts, int64_t warmup, const StepSetting& setting,
-                     const Words& hooked = {}) {
-  parts.options.max_duration = {static_cast<double>(warmup + setting.steps * setting.repeats),
-                                TimeUnit::batch};
+/// `hooks`: with the time in the algorithms' hooks.
+StepTimes time_steps(TrainerParts parts, int64_t warmup, const StepSetting& setting, bool hooks) {
+  StepTimes times;
+  for (const auto& algorithm : parts.algorithms)
+    if (hooks) times.hook_fractions[algorithm.name] = 0;
   parts.options.log_interval = {10, TimeUnit::batch};
-  parts.console = false;
-  parts.train_loader = std::make_shared<FixedBatchLoader>(
-      setting.batch_size, setting.resolution, parts.model->num_classes(), *parts.device);
-  const auto timer = std::make_shared<StepTimer>(warmup, setting.steps, hooked);
-  parts.callbacks.push_back({"timer", timer, subscriptions<StepTimer>()});
-  Trainer trainer(std::move(parts));
-  const auto summary = trainer.fit();
-  if (summary.signal != 0) throw Interrupted{summary.signal};
-  return {timer->seconds(), timer->hook_fractions(), summary.device, summary.peak_memory_bytes};
+  const auto timer = std::make_shared<StepTimer>(warmup, setting.steps, hooks);
+  const auto summary =
+      run_steps(std::move(parts), timer, warmup + setting.steps * setting.repeats, setting);
+  times.seconds = timer->seconds();
+  times.device = summary.device, times.peak_memory_bytes = summary.peak_memory_bytes;
+  const double all = std::accumulate(times.seconds.begin(), times.seconds.end(), 0.0);
+  for (auto& [name, fraction] : times.hook_fractions)
+    if (const auto found = timer->ranges().find(name); found != timer->ranges().end())
+      fraction = found->second.seconds / all;
+  return times;
 }
 
 TrainerParts step_parts(const StepSetting& setting) {
@@ -164,13 +179,12 @@ TrainerParts step_parts(const StepSetting& setting) {
   return parts;
 }
 
-/// Measured by steps of their own, one group of them.
-std::map<std::string, double> time_hooks(StepSetting setting) {
-  setting.repeats = 1;
+OperatorCosts measure_operators(const StepSetting& setting) {
   auto parts = step_parts(setting);
-  Words names;
-  for (const auto& algorithm : parts.algorithms) names.push_back(algorithm.name);
-  return time_steps(std::move(parts), 3, setting, names).hook_fractions;
+  parts.options.log_interval = {1 << 20, TimeUnit::batch};
+  const auto monitor = std::make_shared<OperatorMonitor>(3, setting.steps);
+  run_steps(std::move(parts), monitor, monitor->batches(), setting);
+  return monitor->costs();
 }
 
 int step_command(const Words& words) {
@@ -179,7 +193,7 @@ int step_command(const Words& words) {
       "smoothing 0.1.",
       "bench step");
   StepSetting setting{.algorithms = {}};
-  bool json = false;
+  bool json = false, operators = false;
   app.add_option(
          "--model", setting.model,
          "resnet18, resnet34, resnet50, resnet101, resnet152, resnet9, resnet20 or resnet56")
@@ -201,32 +215,38 @@ int step_command(const Words& words) {
   app.add_option("--repeats", setting.repeats, "the median of so many is reported")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
+  app.add_flag("--operators", operators,
+               "what each operator and range takes of a step, on the host, and how many copies "
+               "change type or layout: of further steps");
   app.add_flag("--json", json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;
 
-  const auto [seconds, no_hooks, device, peak] = time_steps(step_parts(setting), 3, setting);
-  const auto hook_fractions = time_hooks(setting);
+  const auto [seconds, hook_fractions, device, peak] =
+      time_steps(step_parts(setting), 3, setting, true);
+  const auto costs = operators ? std::optional(measure_operators(setting)) : std::nullopt;
   std::vector<double> rates;
   for (const double time : seconds)
     rates.push_back(static_cast<double>(setting.batch_size * setting.steps) / time);
   const auto megabytes = [](int64_t bytes) { return bytes >> 20; };
   if (json) {
-    std::cout << ordered_json{{"model", setting.model},
-                              {"batch_size", setting.batch_size},
-                              {"resolution", setting.resolution},
-                              {"precision", setting.precision},
-                              {"device", device},
-                              {"algorithms", setting.algorithms},
-                              {"images_per_s", median(rates)},
-                              {"all", rates},
-                              {"hook_fractions", hook_fractions},
-                              {"peak_memory_mb", megabytes(peak)},
-                              {"max_rss_mb", megabytes(peak_memory_bytes(at::kCPU))}}
-              << '\n';
+    ordered_json result{{"model", setting.model},
+                        {"batch_size", setting.batch_size},
+                        {"resolution", setting.resolution},
+                        {"precision", setting.precision},
+                        {"device", device},
+                        {"algorithms", setting.algorithms},
+                        {"images_per_s", median(rates)},
+                        {"all", rates},
+                        {"hook_fractions", hook_fractions},
+                        {"peak_memory_mb", megabytes(peak)},
+                        {"max_rss_mb", megabytes(peak_memory_bytes(at::kCPU))}};
+    if (costs) result.update(json_of(*costs));
+    std::cout << result << '\n';
   } else {
     std::cout << setting.model << ", batch " << setting.batch_size << ", " << setting.resolution
               << " px, " << setting.precision << ", " << device << ": " << median(rates)
               << " images/s, " << megabytes(peak) << " MiB\n";
+    if (costs) print(*costs, std::cout);
   }
   return 0;
 }
@@ -243,7 +263,7 @@ double bare_loop(const StepSetting& real, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
     parts.algorithms.push_back({"nothing" + std::to_string(i), std::make_shared<NothingAlgorithm>(),
                                 subscriptions<NothingAlgorithm>()});
-  return median(time_steps(std::move(parts), 20, setting).seconds) /
+  return median(time_steps(std::move(parts), 20, setting, false).seconds) /
          static_cast<double>(setting.steps);
 }
 
@@ -261,7 +281,7 @@ int overhead_command(const Words& words) {
   app.add_flag("--json", json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;
 
-  const double step = median(time_steps(step_parts(setting), 3, setting).seconds) /
+  const double step = median(time_steps(step_parts(setting), 3, setting, false).seconds) /
                       static_cast<double>(setting.steps);
   const double none = bare_loop(setting, 0), ten = bare_loop(setting, 10);
   if (json) {

@@ -38,16 +38,16 @@ void Engine::run(Event event, State& state) {
   const auto& [algorithms, callbacks] = listeners_[static_cast<size_t>(event)];
   if (algorithms.empty() && callbacks.empty()) return;
 
-  RECORD_FUNCTION(std::string(name(event)), std::vector<c10::IValue>());
+  RECORD_USER_SCOPE(name(event));
   const auto run_algorithms = [&] {
     for (const auto* member : algorithms) {
-      RECORD_FUNCTION(member->name, std::vector<c10::IValue>());
+      RECORD_USER_SCOPE(member->name);
       member->component->run(event, state);
     }
   };
   const auto run_callbacks = [&] {
     for (const auto* member : callbacks) {
-      RECORD_FUNCTION(member->name, std::vector<c10::IValue>());
+      RECORD_USER_SCOPE(member->name);
       member->component->run(event, state, *state.logger, control_);
     }
   };

@@ -1,6 +1,7 @@
 #include "composer/evaluator.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
 
 #include "composer/feed.h"
 #include "composer/interrupt.h"
@@ -27,6 +28,7 @@ bool Evaluator::due(bool epoch_end, bool last) const {
 
 Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   if (!loader_) return {};
+  RECORD_USER_SCOPE("evaluation");
   const at::NoGradGuard no_grad;
   const bool training = state_.model->is_training();
   const auto batch_before = std::exchange(state_.batch, {});

@@ -7,7 +7,7 @@
 namespace composer {
 
 std::optional<RawBatch> next_batch(Loader& loader) {
-  RECORD_FUNCTION("dataloader", std::vector<c10::IValue>());
+  RECORD_USER_SCOPE("dataloader");
   return loader.next();
 }
 

@@ -76,7 +76,7 @@ at::Tensor TrainStep::loss_of(const at::Tensor& outputs, const Target& target, d
 }
 
 void TrainStep::backward(const at::Tensor& loss) const {
-  RECORD_FUNCTION("backward", std::vector<c10::IValue>());
+  RECORD_USER_SCOPE("backward");
   (scaler_.enabled() ? scaler_.scale(loss) : loss).backward();
 }
 
@@ -108,7 +108,7 @@ void TrainStep::update_weights() {
   const at::NoGradGuard no_grad;
   finish_gradients();
   engine_.run(Event::after_train_batch, state_);
-  RECORD_FUNCTION("optimizer", std::vector<c10::IValue>());
+  RECORD_USER_SCOPE("optimizer");
   state_.optimizer->step(scaler_.found_inf());
   if (scaler_.enabled()) scaler_.update();
 }

@@ -1,4 +1,6 @@
 // The part of the Trainer that takes up a run where a checkpoint left it, and makes checkpoints.
+#include <ATen/record_function.h>
+
 #include <filesystem>
 
 #include "composer/error.h"
@@ -186,6 +188,7 @@ void Trainer::save_if_asked() {
 
 void Trainer::save(bool replace) {
   if ((saved_batch_ == state_.time.batch && !replace) || !folder_.kept()) return;
+  RECORD_USER_SCOPE("checkpoint");
   wait_for_device();
   logger_.flush();
   check_loss();

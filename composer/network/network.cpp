@@ -7,7 +7,7 @@
 namespace composer {
 
 at::Tensor Network::forward(const at::Tensor& images) const {
-  RECORD_FUNCTION("forward", std::vector<c10::IValue>());
+  RECORD_USER_SCOPE("forward");
   const Autocast autocast(precision_, device_);
   try {
     return model_.forward(images);

@@ -1,6 +1,9 @@
 // The commands of the contract, run as printed.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "composer/recipe/recipe.h"
@@ -8,6 +11,7 @@
 #include "tests/composer/temporary_folder.h"
 
 using namespace composer;
+using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
 namespace {
@@ -277,6 +281,52 @@ TEST_CASE("bench step times algorithms, with values too", "[cli]") {
   CHECK(result["peak_memory_mb"] > 0);
   for (const char* name : {"channels_last", "label_smoothing", "ema", "cutout"})
     CHECK(result["hook_fractions"].contains(name));
+}
+
+TEST_CASE("bench step tells operators, ranges and conversions of further steps", "[cli]") {
+  const TemporaryFolder folder;
+  const auto measure = [&](const std::string& more) {
+    const auto done = run(folder.path(), split("bench step --model resnet20 --batch_size 4 "
+                                               "--resolution 32 --device cpu --steps 2 "
+                                               "--repeats 1 --operators " +
+                                               more));
+    INFO(done.errors);
+    REQUIRE(done.status == 0);
+    return done.output;
+  };
+  const auto result = nlohmann::json::parse(measure("--precision fp32 --json"));
+  double shares = result["outside_operators"];
+  CHECK(shares >= 0);
+  CHECK(shares < 0.9);
+  std::map<std::string, nlohmann::json> operators, ranges;
+  for (const auto& one : result["operators"]) {
+    operators[one["name"]] = one;
+    shares += one["share"].get<double>();
+  }
+  CHECK(shares == Approx(1));
+  CHECK(std::ranges::is_sorted(result["operators"], std::greater(), [](const auto& one) {
+    return one["self_ms"].template get<double>();
+  }));
+  CHECK(operators.at("aten::conv2d")["calls"] == 21);
+  CHECK(operators.at("aten::convolution_backward")["calls"] == 21);
+  for (const auto& one : result["ranges"]) ranges[one["name"]] = one;
+  double parts = 0;
+  for (const char* name : {"forward", "backward", "optimizer"}) {
+    CHECK(ranges.at(name)["calls"] == 1);
+    CHECK(ranges.at(name)["ms"] > 0);
+    parts += ranges.at(name)["share"].get<double>();
+  }
+  CHECK(parts > 0.5);
+  CHECK(parts <= 1);
+  CHECK(ranges.at("before_loss")["self_ms"] < ranges.at("before_loss")["ms"]);
+
+  const auto mixed = nlohmann::json::parse(measure("--precision amp_bf16 --json"));
+  // Weights and images become bfloat16, their gradients float again.
+  CHECK(mixed["conversions"].get<double>() >= result["conversions"].get<double>() + 2 * 21);
+  const auto table = measure("--precision fp32");
+  for (const char* part : {"operator ", "aten::convolution_backward", "outside of operators",
+                           "range ", "backward", "others", "conversions of type or layout"})
+    CHECK_THAT(table, Contains(part));
 }
 
 TEST_CASE("bench augment times an algorithm on batches and in the loader", "[cli]") {
