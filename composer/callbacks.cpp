@@ -1,5 +1,6 @@
 #include "composer/callbacks.h"
 
+#include <algorithm>
 #include <map>
 
 #include "composer/clock.h"
@@ -13,23 +14,30 @@ namespace composer {
 
 void SpeedMonitor::batch_start(const State& state, Logger&, RunControl&) {
   if (last_ >= 0) return;
+  timer_.emplace(Timer::Listen::here);
   last_ = steady_seconds();
   last_sample_ = state.time.sample;
 }
 
 void SpeedMonitor::batch_end(const State& state, Logger& logger, RunControl&) {
   const double end = steady_seconds();
-  window_.push_back({end - last_, state.time.sample - last_sample_});
-  sum_.seconds += window_.back().seconds, sum_.samples += window_.back().samples;
-  training_ += window_.back().seconds;
-  last_ = end;
-  last_sample_ = state.time.sample;
+  const double waited_so_far = waited();
+  const Batch batch{end - last_, waited_so_far - last_waited_, state.time.sample - last_sample_};
+  training_ += batch.seconds;
+  last_ = end, last_waited_ = waited_so_far, last_sample_ = state.time.sample;
+  const auto add = [this](const Batch& one, int sign) {
+    sum_.seconds += sign * one.seconds, sum_.waited += sign * one.waited;
+    sum_.samples += sign * one.samples;
+  };
+  window_.push_back(batch);
+  add(batch, 1);
   if (static_cast<int64_t>(window_.size()) > params_.window_size) {
-    sum_.seconds -= window_.front().seconds, sum_.samples -= window_.front().samples;
+    add(window_.front(), -1);
     window_.pop_front();
   }
-  if (sum_.seconds > 0)
-    logger.log("throughput/samples_per_sec", static_cast<double>(sum_.samples) / sum_.seconds);
+  if (sum_.seconds <= 0) return;
+  logger.log("throughput/samples_per_sec", static_cast<double>(sum_.samples) / sum_.seconds);
+  logger.log("time/wait_fraction", std::clamp(sum_.waited / sum_.seconds, 0.0, 1.0));
 }
 
 void SpeedMonitor::epoch_end(const State&, Logger& logger, RunControl&) {
@@ -38,10 +46,13 @@ void SpeedMonitor::epoch_end(const State&, Logger& logger, RunControl&) {
 
 void SpeedMonitor::eval_start(const State&, Logger&, RunControl&) {
   eval_begin_ = steady_seconds();
+  if (timer_) eval_waited_ = waited();
 }
 
 void SpeedMonitor::eval_end(const State&, Logger&, RunControl&) {
-  if (last_ >= 0) last_ += steady_seconds() - eval_begin_;
+  if (!timer_) return;
+  last_ += steady_seconds() - eval_begin_;
+  last_waited_ += waited() - eval_waited_;
 }
 
 void SpeedMonitor::load_state_dict(const StateDict& state) {

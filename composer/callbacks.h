@@ -6,19 +6,21 @@
 #include <string>
 
 #include "composer/algorithm.h"
+#include "composer/profiling/timer.h"
 #include "composer/recipe/params.h"
 #include "composer/time.h"
 
 namespace composer {
 
-/// throughput/samples_per_sec over the last window_size batches (fewer at the start), evaluation
-/// left out; at each epoch's end wall_clock/train, seconds of training so far.
+/// Over the last window_size batches (fewer at the start), evaluation left out:
+/// throughput/samples_per_sec, and time/wait_fraction, the share of the time that the loop waited
+/// for data. At each epoch's end wall_clock/train, seconds of training so far.
 class SpeedMonitor : public Callback {
  public:
   struct Params {
     int64_t window_size = 100;
     void fields(auto&& f) {
-      f("window_size", window_size, "batches that the rate is taken over", at_least(1));
+      f("window_size", window_size, "batches that rate and wait are taken over", at_least(1));
     }
   };
   explicit SpeedMonitor(Params params) : params_(params) {}
@@ -34,14 +36,18 @@ class SpeedMonitor : public Callback {
 
  private:
   struct Batch {
-    double seconds;
+    double seconds, waited;
     int64_t samples;
   };
+  double waited() const { return timer_->here("dataloader").seconds; }
+
   Params params_;
+  std::optional<Timer> timer_;  ///< from the first batch on
   std::deque<Batch> window_;
-  Batch sum_{0, 0};
-  double last_ = -1;  ///< steady-clock seconds at the end of the last batch; negative: none
-  double eval_begin_ = 0;
+  Batch sum_{0, 0, 0};
+  double last_ = -1;        ///< steady-clock seconds at the end of the last batch; negative: none
+  double last_waited_ = 0;  ///< waited() then
+  double eval_begin_ = 0, eval_waited_ = 0;
   double training_ = 0;
   int64_t last_sample_ = 0;
 };
