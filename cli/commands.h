@@ -23,6 +23,7 @@ int list_command(const Words& words);
 int describe_command(const Words& words);
 int bench_command(const Words& words);
 int checkpoint_command(const Words& words);
+int request_command(const Words& words);
 int data_command(const Words& words);
 int data_info_command(const Words& words);
 int data_hash_command(const Words& words);

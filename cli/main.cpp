@@ -35,6 +35,8 @@ constexpr const char* help =
   composer checkpoint info PATH               what a checkpoint holds
   composer checkpoint export PATH --output F.safetensors [--weights model|ema|swa|...]
                                               its weights, or their average, as a file
+  composer request RUN_FOLDER checkpoint|stop [--wait SECONDS]
+                                              asks a run that is going on to save, or to save and end
   composer data write|index|info|hash|verify ...
                                               makes .beton files and indices; shows and checks image data
   composer [-n N] [--node_rank R --world_size W --master_addr A --master_port P] [train | PATH/TO/TRAINER] ...
@@ -46,7 +48,8 @@ constexpr const char* help =
 const CommandTable commands{{"train", train_command},           {"eval", eval_command},
                             {"predict", predict_command},       {"list", list_command},
                             {"describe", describe_command},     {"bench", bench_command},
-                            {"checkpoint", checkpoint_command}, {"data", data_command}};
+                            {"checkpoint", checkpoint_command}, {"data", data_command},
+                            {"request", request_command}};
 
 int run(Words words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {

@@ -131,6 +131,7 @@ Summary Trainer::fit() {
   prepare();
   if (!lock_) lock_ = folder_.claim();
   const auto lock = std::move(lock_);
+  requests_ = RunRequests(lock.get());
   const InterruptGuard guard;
   try {
     open_run();
@@ -180,6 +181,7 @@ void Trainer::train() {
     return algorithm.events[static_cast<size_t>(Event::fit_end)];
   };
   save(received_signal() == 0 && std::ranges::any_of(engine_.algorithms(), changes_at_the_end));
+  requests_.answer(saved(), true);
   wait_for_device();
   state_.time.seconds = clock_.seconds();
 }
@@ -229,6 +231,7 @@ void Trainer::train_epoch() {
 
     evaluate_if_due(false);
     engine_.run(Event::batch_checkpoint, state_);
+    requests_.look(engine_.control());
     if (!whole()) save_if_asked();
     if (stopping()) break;
   }

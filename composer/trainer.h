@@ -19,6 +19,7 @@
 #include "composer/optimization/scheduler.h"
 #include "composer/options.h"
 #include "composer/run_clock.h"
+#include "composer/run_requests.h"
 #include "composer/state.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/provenance.h"
@@ -112,6 +113,8 @@ class Trainer {
   void check_epochs(const std::filesystem::path& path, const Checkpoint& checkpoint) const;
   Checkpoint snapshot();
   void save_if_asked();
+  /// What came of the checkpoint that this batch was to have.
+  Answer saved() const;
   /// replace: also where this batch has been saved already.
   void save(bool replace = false);
   /// After an evaluation.
@@ -119,7 +122,8 @@ class Trainer {
 
   TrainerOptions options_;
   RunFolder folder_;
-  std::unique_ptr<RunLock> lock_;  ///< from the first look at the folder's checkpoints to fit()
+  std::unique_ptr<Mailbox> lock_;  ///< from the first look at the folder's checkpoints to fit()
+  RunRequests requests_;           ///< in fit()
   std::shared_ptr<Loader> train_loader_;
   std::optional<at::Device> device_;
   std::vector<std::shared_ptr<Scheduler>> schedulers_;

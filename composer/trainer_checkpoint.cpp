@@ -183,7 +183,15 @@ Checkpoint Trainer::snapshot() {
 }
 
 void Trainer::save_if_asked() {
-  if (engine_.control().take_checkpoint_request()) save();
+  if (!engine_.control().take_checkpoint_request()) return;
+  save();
+  requests_.answer(saved(), false);
+}
+
+Answer Trainer::saved() const {
+  const auto name = checkpoint_name(state_.time);
+  if (saved_batch_ == state_.time.batch) return {true, "saved as checkpoint " + name};
+  return {false, "there is no checkpoint " + name + ": weights are not finite"};
 }
 
 void Trainer::save(bool replace) {

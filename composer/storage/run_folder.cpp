@@ -54,14 +54,14 @@ RunFolder::RunFolder(const std::string& run_dir, std::string run_name, bool resu
     throw UserError("run_name: " + path_.string() + " is no folder");
 }
 
-std::unique_ptr<RunLock> RunFolder::claim() const {
+std::unique_ptr<Mailbox> RunFolder::claim() const {
   if (!kept_) return nullptr;
   std::error_code problem;
   fs::create_directories(path_.parent_path(), problem);
   if (problem)
     throw UserError("run_dir: " + path_.parent_path().string() +
                     " cannot be made: " + problem.message());
-  auto lock = std::make_unique<RunLock>(path_);
+  auto lock = std::make_unique<Mailbox>(path_);
   if (!lock->made_folder() && !resume_)
     throw UserError("run_name: the run folder " + path_.string() + " exists already");
   return lock;

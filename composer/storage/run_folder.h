@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "composer/storage/run_lock.h"
+#include "composer/storage/mailbox.h"
 #include "composer/time.h"
 
 namespace composer {
@@ -43,7 +43,7 @@ class RunFolder {
   /// Makes the folder and keeps other processes, and other runs of this one, out of it as long as
   /// the lock lives; null when nothing is kept. UserError when another has it, when it exists
   /// already and the run does not resume, or when it cannot be made.
-  std::unique_ptr<RunLock> claim() const;
+  std::unique_ptr<Mailbox> claim() const;
   /// Writes hparams.yaml (the resolved recipe; empty: none) into the folder, which is claimed.
   void write_recipe(const std::string& recipe) const;
   bool has_summary() const { return std::filesystem::exists(path_ / "summary.json"); }

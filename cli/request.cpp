@@ -1,0 +1,37 @@
+// The subcommand request: asks something of a run that is going on.
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/recipe/value.h"
+#include "composer/run_requests.h"
+#include "composer/text.h"
+
+namespace composer {
+
+int request_command(const Words& words) {
+  CLI::App app(
+      "Asks a run that is going on, on this machine or on another one with the same folder. It "
+      "looks "
+      "about\nonce a second, when a batch has ended.",
+      "request");
+  std::string folder, name;
+  double seconds = 0;
+  app.add_option("run", folder, "the run's folder")->required();
+  app.add_option("name", name, "checkpoint: to save; stop: to save and end")->required();
+  app.add_option("--wait", seconds,
+                 "seconds to wait until that is done; without it, the request is left there");
+  if (!parse(app, words)) return 0;
+  const auto& names = RunRequests::names();
+  if (std::find(names.begin(), names.end(), name) == names.end())
+    throw UserError("composer request: there is no request '" + name + "'" +
+                    suggestion(name, names));
+  if (!(seconds >= 0)) throw UserError("--wait: must be at least 0 seconds");
+
+  const auto answer = send_request(folder, name, {}, seconds);
+  if (answer && !answer->done) throw RunError(folder + ": " + answer->text);
+  log::info(folder + ": " + (answer ? answer->text : "asked for " + name));
+  return 0;
+}
+
+}  // namespace composer

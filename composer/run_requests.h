@@ -1,0 +1,35 @@
+// What other processes may ask of a run while it trains.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "composer/storage/mailbox.h"
+
+namespace composer {
+
+class RunControl;
+
+class RunRequests {
+ public:
+  RunRequests() = default;
+  /// mailbox: the run's, which must be there at every call; null where the run has no folder.
+  explicit RunRequests(Mailbox* mailbox) : mailbox_(mailbox) {}
+
+  /// The requests that are understood.
+  static const std::vector<std::string>& names();
+
+  /// At a batch's end: looks for requests, at most once a second of wall time, and hands them on.
+  /// One that is not understood is answered so.
+  void look(RunControl& control);
+  /// Tells those who wait what came of a checkpoint: those who asked for one; the run's last one
+  /// answers all.
+  void answer(const Answer& saved, bool last);
+
+ private:
+  Mailbox* mailbox_ = nullptr;
+  double next_look_ = 0;  ///< seconds of the steady clock
+  std::vector<Request> waiting_;
+};
+
+}  // namespace composer

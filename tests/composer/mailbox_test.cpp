@@ -1,0 +1,161 @@
+#include "composer/storage/mailbox.h"
+
+#include <catch2/catch.hpp>
+#include <future>
+#include <regex>
+#include <thread>
+
+#include "composer/clock.h"
+#include "composer/error.h"
+#include "composer/storage/host_name.h"
+#include "tests/composer/child_process.h"
+#include "tests/composer/tiny_run.h"
+
+using namespace composer;
+using Catch::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+size_t requests_in(const fs::path& folder) {
+  size_t count = 0;
+  if (fs::exists(folder / ".requests"))
+    for (const auto& entry : fs::directory_iterator(folder / ".requests"))
+      count += entry.path().extension() == ".request" ? 1 : 0;
+  return count;
+}
+
+void wait_for_requests(const fs::path& folder, size_t count) {
+  for (const double end = steady_seconds() + 20;
+       requests_in(folder) < count && steady_seconds() < end;)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  REQUIRE(requests_in(folder) == count);
+}
+
+std::future<std::optional<Answer>> ask(const fs::path& folder, const std::string& name) {
+  return std::async(std::launch::async, [=] { return send_request(folder, name, {}, 20); });
+}
+
+/// Asks for `name` in the first batch.
+struct AskOnce : Callback {
+  AskOnce(fs::path folder, std::string name) : folder(std::move(folder)), name(std::move(name)) {}
+  void batch_end(const State&, Logger&, RunControl&) override {
+    if (answer.valid()) return;
+    answer = ask(folder, name);
+    wait_for_requests(folder, 1);
+  }
+  fs::path folder;
+  std::string name;
+  std::future<std::optional<Answer>> answer;
+};
+
+}  // namespace
+
+TEST_CASE("a run folder tells who has it", "[run_folder]") {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  CHECK_FALSE(owner_of(run));
+  ChildProcess holder([&] { return std::make_unique<Mailbox>(run); });
+  const auto owner = owner_of(run);
+  REQUIRE(owner);
+  CHECK(owner->pid == holder.id());
+  CHECK(owner->host == host_name());
+  CHECK(std::regex_match(owner->since, std::regex("20..-..-.. ..:..:..")));
+  holder.kill();
+  CHECK_FALSE(owner_of(run));
+}
+
+TEST_CASE("asking who has a folder does not keep a run out", "[run_folder]") {
+  const TemporaryFolder folder;
+  std::atomic<bool> over = false;
+  std::thread asks([&] {
+    while (!over) owner_of(folder / "run");
+  });
+  for (int i = 0; i < 200; ++i) CHECK_NOTHROW(Mailbox(folder / "run"));
+  over = true;
+  asks.join();
+}
+
+TEST_CASE("each request is taken once, in order, and answered", "[run_folder]") {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  CHECK_THROWS_WITH(send_request(run, "a", {}, 0), Contains("/run: is no run folder"));
+  fs::create_directory(run);
+  CHECK_THROWS_AS(send_request(run, "a", {}, 0), UserError);
+  CHECK_THROWS_WITH(send_request(run, "a", {}, 0), Contains("/run: no run is going on there"));
+  {
+    Mailbox mailbox(run);
+    CHECK(mailbox.take().empty());
+    CHECK_FALSE(send_request(run, "first", {{"batches", "10"}, {"name", "ü \"x\""}}, 0));
+    auto answer = ask(run, "second");
+    wait_for_requests(run, 2);
+    std::ofstream(run / ".requests/0.request") << "{";
+    std::ofstream(run / ".requests/1.request") << "{\"request\": 3}";
+    const auto taken = mailbox.take();
+    REQUIRE(taken.size() == 2);
+    CHECK(taken[0].name == "first");
+    CHECK(taken[0].arguments.at("batches") == "10");
+    CHECK(taken[0].arguments.at("name") == "ü \"x\"");
+    CHECK(taken[1].name == "second");
+    CHECK(mailbox.take().empty());
+    CHECK(requests_in(run) == 0);
+    for (const auto& request : taken) mailbox.answer(request, {true, "answer to " + request.name});
+    const auto given = answer.get();
+    REQUIRE(given);
+    CHECK(given->done);
+    CHECK(given->text == "answer to second");
+    CHECK(fs::is_empty(run / ".requests"));
+  }
+  CHECK_FALSE(fs::exists(run));
+}
+
+TEST_CASE("a request that nobody takes is taken back", "[run_folder]") {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  Mailbox mailbox(run);
+  CHECK_THROWS_WITH(send_request(run, "a", {}, 0.3), Contains("it is taken back"));
+  CHECK(mailbox.take().empty());
+  std::thread takes([&] {
+    wait_for_requests(run, 1);
+    mailbox.take();
+  });
+  CHECK_THROWS_WITH(send_request(run, "a", {}, 0.5), Contains("the run has taken the request"));
+  takes.join();
+}
+
+TEST_CASE("requests to a run that died are not the next one's", "[run_folder]") {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  ChildProcess holder([&] { return std::make_unique<Mailbox>(run); });
+  send_request(run, "a", {}, 0);
+  auto waits = ask(run, "b");
+  wait_for_requests(run, 2);
+  holder.kill();
+  CHECK_THROWS_WITH(waits.get(), Contains("ended before it answered"));
+  CHECK_THROWS_AS(send_request(run, "c", {}, 0), UserError);
+  Mailbox next(run);
+  CHECK(next.take().empty());
+}
+
+TEST_CASE("a run saves, or saves and ends, when another process asks for it", "[run_folder]") {
+  const std::string name = GENERATE("checkpoint", "stop", "dance");
+  const TemporaryFolder folder;
+  auto parts = tiny_parts();
+  parts.options.run_dir = folder.path().string();
+  parts.options.run_name = "run";
+  parts.options.save_num_checkpoints_to_keep = -1;
+  auto asks = std::make_shared<AskOnce>(folder / "run", name);
+  parts.callbacks.push_back({"asks", asks, subscriptions<AskOnce>()});
+  const auto summary = Trainer(std::move(parts)).fit();
+  const auto answer = asks->answer.get();
+  REQUIRE(answer);
+  CHECK(summary.status == "completed");
+  CHECK(summary.time.batch == (name == "stop" ? 1 : 8));
+  CHECK(fs::exists(folder / "run/checkpoints/ep0-ba1") == (name != "dance"));
+  CHECK(answer->done == (name != "dance"));
+  CHECK(answer->text == (name == "dance" ? "unknown request 'dance'; this run understands "
+                                           "checkpoint, stop"
+                                         : "saved as checkpoint ep0-ba1"));
+  CHECK_FALSE(fs::exists(folder / "run/.requests"));
+  CHECK_FALSE(owner_of(folder / "run"));
+}
