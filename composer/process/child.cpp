@@ -22,7 +22,8 @@ constexpr int most_reads = 16;
 
 /// What the new process needs, made before the fork: after it, nothing may allocate.
 struct Words {
-  explicit Words(const Command& command) {
+  explicit Words(const Command& command)
+      : program(std::filesystem::absolute(command.program).string()) {
     texts.push_back(command.program.string());
     texts.insert(texts.end(), command.arguments.begin(), command.arguments.end());
     for (auto& text : texts) arguments.push_back(text.data());
@@ -39,6 +40,7 @@ struct Words {
   Words(const Words&) = delete;
   Words& operator=(const Words&) = delete;
 
+  std::string program;
   std::vector<std::string> texts, added;
   std::vector<char*> arguments, environment;
 };
@@ -110,7 +112,7 @@ StartProblem become(const Command& command, const Words& words, const std::array
     return {StartProblem::enter_folder, errno};
   forget_handlers();
   blocked.restore();
-  ::execve(words.arguments[0], words.arguments.data(), words.environment.data());
+  ::execve(words.program.c_str(), words.arguments.data(), words.environment.data());
   return {StartProblem::start, errno};
 }
 

@@ -15,7 +15,7 @@ namespace composer {
 
 /// What to start.
 struct Command {
-  std::filesystem::path program;       ///< no search in PATH
+  std::filesystem::path program;       ///< seen from here; no search in PATH
   std::vector<std::string> arguments;  ///< after the program's name
   std::map<std::string, std::string>
       environment;               ///< added to this process's, or in place of what it has

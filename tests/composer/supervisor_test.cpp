@@ -139,7 +139,7 @@ TEST_CASE("a child has its words, environment and folder, and no descriptors of 
   Heard heard;
   heard.supervisor.start(shell("sleep 0.2"));  // its pipes are open meanwhile
   heard.supervisor.start(
-      {"/bin/sh",
+      {fs::relative("/bin/sh"),
        {"-c",
         "echo \"$1|$2\"; echo $COMPOSER_TEST_KEPT $COMPOSER_TEST_REPLACED $COMPOSER_TEST_ADDED; "
         "pwd "
