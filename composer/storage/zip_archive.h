@@ -1,4 +1,7 @@
 // The files in a zip archive that stores them uncompressed, as PyTorch's do. zip64 included.
+// Nothing is inflated, and nothing read that is not asked for: LibTorch's PyTorchStreamReader
+// inflates the record `version` to whatever size it claims, so that a file of 3 MB takes all memory
+// there.
 #pragma once
 
 #include <map>

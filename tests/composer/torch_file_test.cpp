@@ -182,6 +182,15 @@ TEST_CASE("damaged and hostile PyTorch files are user errors", "[torch_file]") {
   CHECK_THROWS_WITH(read_torch_file(path), Contains(reason) && Contains("bad.pth"));
 }
 
+TEST_CASE("a record that nobody needs may claim what it likes", "[torch_file]") {
+  auto bytes = archive_of("FloatStorage", 6, {0, {6}, {1}});
+  const size_t entry = bytes.rfind("archive/version") - 46;  // in the directory
+  bytes.replace(entry + 10, 2, raw<uint16_t>(8));
+  bytes.replace(entry + 24, 4, raw<uint32_t>(0xfffffff0));
+  const TemporaryFolder folder;
+  CHECK(read_torch_file(folder.write("w.pth", bytes)).at("w").numel() == 6);
+}
+
 TEST_CASE("values nested without end do no harm", "[torch_file]") {
   const TemporaryFolder folder;
   const auto nested = std::string(500'000, ']') + std::string(499'999, 'a');
