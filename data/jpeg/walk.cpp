@@ -3,7 +3,8 @@
 #include <bit>
 #include <cstring>
 
-#include "data/pixels/simd.h"
+#include "composer/simd.h"
+#include "data/jpeg/bmi2_simd.h"
 
 // The walk is compiled twice: BMI2's shifts shorten the chain from code to code.
 #ifdef COMPOSER_X86
@@ -214,17 +215,12 @@ COMPOSER_BMI2 void bmi2_two(const McuLayout& layout, int64_t mcus, Walk& a, DcPr
   walk_two<keep>(layout, mcus, local_a, pa, block_a, local_b, pb, block_b);
   a = local_a, b = local_b;
 }
-
-bool use_bmi2() {
-  static const bool has = __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-  return has && simd() != Simd::scalar;
-}
 #endif
 
 template <bool keep>
 OneWalk one() {
 #ifdef COMPOSER_X86
-  if (use_bmi2()) return bmi2_one<keep>;
+  if (has_bmi2()) return bmi2_one<keep>;
 #endif
   return plain_one<keep>;
 }
@@ -232,7 +228,7 @@ OneWalk one() {
 template <bool keep>
 TwoWalk two() {
 #ifdef COMPOSER_X86
-  if (use_bmi2()) return bmi2_two<keep>;
+  if (has_bmi2()) return bmi2_two<keep>;
 #endif
   return plain_two<keep>;
 }

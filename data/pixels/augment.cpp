@@ -4,14 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "data/pixels/simd.h"
-
-#ifdef COMPOSER_X86
-// False alarms of GCC 12 within its own header (GCC bug 105593).
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
-#endif
+#include "composer/simd.h"
+#include "data/pixels/map_bytes_simd.h"
 
 // Compiled without fused multiply-add (data/CMakeLists.txt): equal to FFCV to the last bit.
 namespace composer {
@@ -21,33 +15,6 @@ using Table = std::array<uint8_t, 256>;
 
 int64_t bytes_of(const MutableImage& image) { return image.height * image.width * image.channels; }
 
-#ifdef COMPOSER_X86
-
-__attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi"))) void map_avx512(const Table& table,
-                                                                                int64_t n,
-                                                                                uint8_t* bytes) {
-  __m512i quarters[4];
-  for (size_t i = 0; i < 4; ++i) quarters[i] = _mm512_loadu_si512(table.data() + 64 * i);
-  for (int64_t i = 0; i < n; i += 64) {
-    const __mmask64 mask = n - i >= 64 ? ~0ULL : (1ULL << (n - i)) - 1;
-    const __m512i from = _mm512_maskz_loadu_epi8(mask, bytes + i);
-    const __m512i low = _mm512_permutex2var_epi8(quarters[0], from, quarters[1]);
-    const __m512i high = _mm512_permutex2var_epi8(quarters[2], from, quarters[3]);
-    _mm512_mask_storeu_epi8(bytes + i, mask,
-                            _mm512_mask_blend_epi8(_mm512_movepi8_mask(from), low, high));
-  }
-}
-
-#endif
-
-void map_bytes(const MutableImage& image, const Table& table) {
-  const int64_t n = bytes_of(image);
-#ifdef COMPOSER_X86
-  if (simd() == Simd::avx512) return map_avx512(table, n, image.pixels);
-#endif
-  for (int64_t i = 0; i < n; ++i) image.pixels[i] = table[image.pixels[i]];
-}
-
 uint8_t cut(double value) { return static_cast<uint8_t>(std::clamp(value, 0.0, 255.0)); }
 
 /// Blends with one value.
@@ -56,7 +23,7 @@ void blend(const MutableImage& image, double factor, double other) {
   for (size_t v = 0; v < table.size(); ++v) {
     table[v] = cut(factor * static_cast<double>(v) + (1 - factor) * other);
   }
-  map_bytes(image, table);
+  map_bytes(table, image.pixels, bytes_of(image));
 }
 
 COMPOSER_CLONES
@@ -152,7 +119,7 @@ void solarize(const MutableImage& image, int threshold) {
   for (int v = 0; v < 256; ++v) {
     table[static_cast<size_t>(v)] = static_cast<uint8_t>(v >= threshold ? 255 - v : v);
   }
-  map_bytes(image, table);
+  map_bytes(table, image.pixels, bytes_of(image));
 }
 
 Box draw_cutout(ImageSize image, int64_t side, Random& random) {

@@ -3,113 +3,17 @@
 #include <algorithm>
 #include <cstring>
 
-#include "data/pixels/simd.h"
-
-#ifdef COMPOSER_X86
-// False alarms of GCC 12 within its own header (GCC bug 105593).
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
-#endif
+#include "data/pixels/mirror_simd.h"
 
 namespace composer {
 namespace {
 
-/// Rows mirrored pixel by pixel. Strides in bytes; in and out do not overlap.
-struct Rows {
-  const uint8_t* in;
-  int64_t in_stride;
-  uint8_t* out;
-  int64_t out_stride;
-  int64_t count, width;
-};
-
-template <int kChannels>
-void mirror_pixels(const uint8_t* in, int64_t width, uint8_t* out) {
-  uint8_t* to = out + (width - 1) * kChannels;
-  for (int64_t x = 0; x < width; ++x, in += kChannels, to -= kChannels) {
-    for (int c = 0; c < kChannels; ++c) to[c] = in[c];
-  }
-}
-
-template <int kChannels>
-void mirror_scalar(Rows r) {
-  for (; r.count > 0; --r.count, r.in += r.in_stride, r.out += r.out_stride) {
-    mirror_pixels<kChannels>(r.in, r.width, r.out);
-  }
-}
-
-#ifdef COMPOSER_X86
-
-/// Where byte i of `bytes` mirrored ones comes from.
-template <int kChannels>
-constexpr std::array<uint8_t, 64> mirror_order(int bytes) {
-  std::array<uint8_t, 64> order{};
-  for (int i = 0; i < bytes; ++i) {
-    order[static_cast<size_t>(i)] =
-        static_cast<uint8_t>(bytes - kChannels - i / kChannels * kChannels + i % kChannels);
-  }
-  return order;
-}
-
-template <int kChannels>
-__attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi"))) void mirror_avx512(Rows r) {
-  constexpr int64_t kBlock = 64 / kChannels * kChannels;
-  static constexpr auto kOrder = mirror_order<kChannels>(kBlock);
-  constexpr __mmask64 kWhole = ~0ULL >> (64 - kBlock);
-  const __m512i order = _mm512_loadu_si512(kOrder.data());
-  const int64_t bytes = r.width * kChannels, rest = bytes % kBlock;
-  const __mmask64 part = rest == 0 ? 0 : ~0ULL >> (64 - rest);
-  const __m512i part_order =
-      _mm512_sub_epi8(order, _mm512_set1_epi8(static_cast<char>(kBlock - rest)));
-  for (; r.count > 0; --r.count, r.in += r.in_stride, r.out += r.out_stride) {
-    uint8_t* to = r.out;
-    for (int64_t at = bytes - kBlock; at >= 0; at -= kBlock, to += kBlock) {
-      const __m512i pixels = _mm512_maskz_loadu_epi8(kWhole, r.in + at);
-      _mm512_mask_storeu_epi8(to, kWhole, _mm512_permutexvar_epi8(order, pixels));
-    }
-    const __m512i pixels = _mm512_maskz_loadu_epi8(part, r.in);
-    _mm512_mask_storeu_epi8(to, part, _mm512_permutexvar_epi8(part_order, pixels));
-  }
-}
-
-/// Each vector is stored whole: what it has beyond its block is overwritten by the next one, and
-/// the row's last pixels are copied singly.
-template <int kChannels>
-__attribute__((target("avx2"))) void mirror_avx2(Rows r) {
-  constexpr int64_t kPixels = 16 / kChannels, kBlock = kPixels * kChannels;
-  static constexpr auto kOrder = mirror_order<kChannels>(kBlock);
-  // A block is loaded from as many bytes earlier as it is short of a vector.
-  const __m128i order = _mm_add_epi8(
-      _mm_loadu_si128(reinterpret_cast<const __m128i*>(kOrder.data())), _mm_set1_epi8(16 - kBlock));
-  for (; r.count > 0; --r.count, r.in += r.in_stride, r.out += r.out_stride) {
-    uint8_t* to = r.out;
-    int64_t left = r.width;
-    for (; left > kPixels; left -= kPixels, to += kBlock) {
-      const auto* from =
-          reinterpret_cast<const __m128i*>(r.in + (left - kPixels) * kChannels - (16 - kBlock));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
-                       _mm_shuffle_epi8(_mm_loadu_si128(from), order));
-    }
-    mirror_pixels<kChannels>(r.in, left, to);
-  }
-}
-
-#endif
-
-template <int kChannels>
-void mirror(const Rows& rows) {
-#ifdef COMPOSER_X86
-  if (simd() == Simd::avx512) return mirror_avx512<kChannels>(rows);
-  if (simd() == Simd::avx2) return mirror_avx2<kChannels>(rows);
-#endif
-  mirror_scalar<kChannels>(rows);
-}
-
 void copy_rows(const ImageView& image, bool flip, uint8_t* out, int64_t out_stride) {
-  const Rows rows{image.pixels, image.stride, out, out_stride, image.height, image.width};
   const int64_t bytes = image.width * image.channels;
-  if (flip) return image.channels == 3 ? mirror<3>(rows) : mirror<1>(rows);
+  if (flip) {
+    return mirror_rows({image.pixels, image.stride, out, out_stride, image.height, image.width},
+                       image.channels);
+  }
   if (image.stride == bytes && out_stride == bytes) {
     std::memcpy(out, image.pixels, static_cast<size_t>(image.height * bytes));
     return;

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "data/pixels/simd.h"
+#include "tests/each_target.h"
 
 using namespace composer;
 
@@ -31,11 +31,6 @@ Bytes changed(Bytes rgb, Change change) {
   change(MutableImage{rgb.data(), 1, pixels, 3});
   return rgb;
 }
-
-struct SimdLimit {
-  explicit SimdLimit(Simd most) { limit_simd(most); }
-  ~SimdLimit() { limit_simd(Simd::avx512); }
-};
 
 int64_t luma(const uint8_t* rgb) {
   return static_cast<int64_t>(0.2989 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2]);
@@ -70,8 +65,8 @@ TEST_CASE("brightness, contrast and saturation: values by hand", "[data]") {
 }
 
 TEST_CASE("colour changes follow FFCV's formulas with any vector instructions", "[data]") {
-  for (const Simd level : {Simd::scalar, Simd::avx2, Simd::avx512}) {
-    const SimdLimit limit(level);
+  for (const int64_t target : test::targets()) {
+    const test::OnlyTarget only(target);
     for (uint64_t seed = 0; seed < 40; ++seed) {
       Noise noise(17, 31, 3, seed);
       const Bytes before = noise.bytes;

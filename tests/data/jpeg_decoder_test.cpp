@@ -8,9 +8,9 @@
 #include "data/jpeg/header.h"
 #include "data/jpeg/jpeg.h"
 #include "data/jpeg/unstuff.h"
-#include "data/pixels/simd.h"
 #include "tests/data/helpers.h"
 #include "tests/data/jpeg_encoding.h"
+#include "tests/each_target.h"
 
 using namespace composer;
 using namespace composer::test;
@@ -408,22 +408,27 @@ TEST_CASE("scalar and SIMD code of the JPEG decoder do the same", "[data]") {
       byte = kind == 0 ? 0xFF : kind == 1 ? 0 : static_cast<uint8_t>(random.bits());
       if (kind == 2 && &byte != in.data() && *(&byte - 1) == 0xFF) byte = 0;
     }
-    Bytes out[2] = {Bytes(in.size() + 32), Bytes(in.size() + 32)};
-    std::vector<uint32_t> removed[2];
-    Unstuffed got[2];
-    for (const size_t scalar : {0u, 1u}) {
-      limit_simd(scalar != 0 ? Simd::scalar : Simd::avx512);
-      got[scalar] = unstuff(in, out[scalar].data(), &removed[scalar]);
-      out[scalar].resize(got[scalar].written);
+    const auto unstuffed = [&](int64_t target, std::vector<uint32_t>& removed, Unstuffed& got) {
+      const OnlyTarget only(target);
+      Bytes out(in.size() + 32);
+      got = unstuff(in, out.data(), &removed);
+      out.resize(got.written);
+      return out;
+    };
+    std::vector<uint32_t> plain_removed;
+    Unstuffed plain;
+    const Bytes expected = unstuffed(targets().back(), plain_removed, plain);
+    for (const int64_t target : targets()) {
+      std::vector<uint32_t> removed;
+      Unstuffed got;
+      CHECK((unstuffed(target, removed, got) == expected));
+      CHECK(got.read == plain.read);
+      CHECK((removed == plain_removed));
     }
-    CHECK(got[0].read == got[1].read);
-    CHECK((out[0] == out[1]));
-    CHECK((removed[0] == removed[1]));
   }
-  limit_simd(Simd::scalar);
+  const OnlyTarget only(targets().back());
   JpegDecoder decoder;
   for (const auto& coding : indexable()) {
     check_regions(decoder, encode(test_image(50, 77), coding), 1, 4);
   }
-  limit_simd(Simd::avx512);
 }

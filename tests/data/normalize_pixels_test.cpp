@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "composer/normalize.h"
+#include "tests/each_target.h"
 
 using namespace composer;
 
@@ -18,14 +19,17 @@ TEST_CASE("pixels normalised on the loader's threads equal those of the training
       const auto expected =
           normalize(images, normalization, at::MemoryFormat::ChannelsLast).permute({0, 2, 3, 1});
       const PixelNormalizer normalizer(normalization.mean, normalization.std);
-      auto floats = at::empty(images.sizes(), at::kFloat);
-      normalizer.run(images.const_data_ptr<uint8_t>(), images.numel(),
-                     floats.mutable_data_ptr<float>());
-      CHECK(at::equal(floats, expected));
-      auto halves = at::empty(images.sizes(), at::kBFloat16);
-      normalizer.run_bf16(images.const_data_ptr<uint8_t>(), images.numel(),
-                          static_cast<uint16_t*>(halves.mutable_data_ptr()));
-      CHECK(at::equal(halves, expected.to(at::kBFloat16)));
+      for (const int64_t target : test::targets()) {
+        const test::OnlyTarget only(target);
+        auto floats = at::empty(images.sizes(), at::kFloat);
+        normalizer.run(images.const_data_ptr<uint8_t>(), images.numel(),
+                       floats.mutable_data_ptr<float>());
+        CHECK(at::equal(floats, expected));
+        auto halves = at::empty(images.sizes(), at::kBFloat16);
+        normalizer.run_bf16(images.const_data_ptr<uint8_t>(), images.numel(),
+                            static_cast<uint16_t*>(halves.mutable_data_ptr()));
+        CHECK(at::equal(halves, expected.to(at::kBFloat16)));
+      }
     }
   }
 }

@@ -8,7 +8,6 @@
 #include "composer/error.h"
 #include "composer/random.h"
 #include "data/pixels/copy.h"
-#include "data/pixels/simd.h"
 #include "tests/data/helpers.h"
 #include "tests/each_target.h"
 
@@ -22,13 +21,6 @@ struct Case {
   Area area;
   ImageSize size;
 };
-
-struct SimdLimit {
-  explicit SimdLimit(Simd most) { limit_simd(most); }
-  ~SimdLimit() { limit_simd(Simd::avx512); }
-};
-
-constexpr Simd kLevels[] = {Simd::scalar, Simd::avx2, Simd::avx512};
 
 void fill_noise(Image& image, bool extreme, Random& random) {
   for (auto& byte : image.pixels) {
@@ -262,8 +254,8 @@ TEST_CASE("copy_window pads, mirrors and cuts", "[data]") {
     while (n > 1 && (i < 0 || i >= n)) i = i < 0 ? -i : 2 * (n - 1) - i;
     return n == 1 ? 0 : i;
   };
-  for (const Simd level : kLevels) {
-    const SimdLimit limit(level);
+  for (const int64_t target : targets()) {
+    const OnlyTarget only(target);
     for (uint64_t i = 0; i < 400; ++i) {
       Random random(4, "copy", 0, i);
       Image image;
