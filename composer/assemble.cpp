@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
 
 #include "composer/device.h"
 #include "composer/error.h"
@@ -29,13 +28,6 @@ std::vector<std::shared_ptr<T>> build_all(
   std::vector<std::shared_ptr<T>> built;
   for (const auto& component : components) built.push_back(component->build());
   return built;
-}
-
-/// Of the images that the model's first convolution takes; nothing for a model without one.
-std::optional<int64_t> channels_of(const Model& model) {
-  for (const auto& parameter : model.parameters())
-    if (parameter.dim() == 4) return parameter.size(1);
-  return std::nullopt;
 }
 
 /// A set that is open, and the names of its classes.
@@ -64,7 +56,7 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
     options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();
     std::shared_ptr<Loader> loader = dataset->open(options);
     const auto channels = std::ssize(loader->normalization().mean);
-    if (const auto taken = channels_of(model); taken && *taken != channels)
+    if (const auto taken = image_channels(model); taken && *taken != channels)
       throw UserError("the images have " + std::to_string(channels) + " channels, model." +
                       recipe.model->name() + " takes " + std::to_string(*taken));
     check_image_size(model, *loader);

@@ -70,6 +70,12 @@ bool has_single_sample(int64_t samples, int64_t parts) {
 
 }  // namespace
 
+std::optional<int64_t> image_channels(const Model& model) {
+  for (const auto& parameter : model.parameters())
+    if (parameter.dim() == 4) return parameter.size(1);
+  return std::nullopt;
+}
+
 void check_image_size(Model& model, const Loader& loader) {
   const auto [height, width] = loader.image_size();
   if (model.stride() > 1 && std::min(height, width) >= 2 * model.stride()) return;

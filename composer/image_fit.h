@@ -1,6 +1,7 @@
 // Whether a network suits the images that it is to be trained with, found before the run.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "composer/loader.h"
@@ -8,6 +9,9 @@
 #include "composer/options.h"
 
 namespace composer {
+
+/// Of the images that the network's first convolution takes; nothing for a network without one.
+std::optional<int64_t> image_channels(const Model& model);
 
 /// Throws UserError where a layer of the network would get no pixels from the loader's images.
 /// `model` is on the CPU.
