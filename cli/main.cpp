@@ -37,6 +37,8 @@ constexpr const char* help =
                                               its weights, or their average, as a file
   composer request RUN_FOLDER checkpoint|stop [--wait SECONDS]
                                               asks a run that is going on to save, or to save and end
+  composer model info NAME|-f RECIPE [--batch_size B] [--json]
+                                              a network's layers, FLOPs, memory and receptive field
   composer data write|index|info|hash|verify ...
                                               makes .beton files and indices; shows and checks image data
   composer [-n N] [--node_rank R --world_size W --master_addr A --master_port P] [train | PATH/TO/TRAINER] ...
@@ -49,7 +51,7 @@ const CommandTable commands{{"train", train_command},           {"eval", eval_co
                             {"predict", predict_command},       {"list", list_command},
                             {"describe", describe_command},     {"bench", bench_command},
                             {"checkpoint", checkpoint_command}, {"data", data_command},
-                            {"request", request_command}};
+                            {"model", model_command},           {"request", request_command}};
 
 int run(Words words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {

@@ -87,7 +87,10 @@ TEST_CASE("activation bytes of the networks are those that autograd saves", "[mo
 }
 
 TEST_CASE("parameters, FLOPs and activations equal those of Python's torch", "[models][cost]") {
-  if (!test::has_python()) return WARN("skipped: no Python with torchvision in .deps");
+  if (!test::has_python()) {
+    WARN("skipped: no Python with torchvision in .deps");
+    return;
+  }
   const auto expected = nlohmann::json::parse(test::output_of("tests/models/cost_reference.py"));
   const auto compare = [&](Model& model, const std::string& name, int64_t size) {
     INFO(name);

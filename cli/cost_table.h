@@ -1,0 +1,33 @@
+// What a network costs, for people.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "composer/network/cost.h"
+
+namespace composer {
+
+/// Neighbouring operations of one layer.
+struct LayerCost : OperationCost {
+  std::string layer;                    ///< its path; "" for the model itself
+  std::vector<std::string> operations;  ///< "conv2d"
+  std::vector<int64_t> output;          ///< shape, of batch_size images
+};
+
+/// cost: of `graph` and batch_size images.
+std::vector<LayerCost> layers_of(const Graph& graph, const NetworkCost& cost, int64_t batch_size);
+
+/// A line for each layer below a heading, shapes without the batch, at most so many columns wide:
+/// what matters least is left out, from the right on.
+std::vector<std::string> cost_table(const std::vector<LayerCost>& layers, int64_t columns);
+
+/// Of three digits: "25.6 M", "4.09 G", "512".
+std::string short_number(double value);
+
+/// "64x112x112".
+std::string by_x(std::span<const int64_t> numbers);
+
+}  // namespace composer
