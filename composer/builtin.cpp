@@ -1,6 +1,7 @@
 #include "composer/builtin.h"
 
 #include "composer/callbacks.h"
+#include "composer/mfu.h"
 #include "composer/optimization/muon.h"
 #include "composer/optimization/optimizers.h"
 #include "composer/optimization/schedulers.h"
@@ -43,6 +44,7 @@ void add_builtin_core(Registry& registry) {
 
   registry.callbacks.add<SpeedMonitor>("speed_monitor", "images a second, and seconds of training");
   registry.callbacks.add<LrMonitor>("lr_monitor", "the learning rate of each batch");
+  registry.callbacks.add<Mfu>("mfu", "the share of the device's peak that the arithmetic comes to");
   registry.callbacks.add<EarlyStopper>("early_stopper",
                                        "ends the run when a metric has stopped improving");
   registry.callbacks.add<CheckpointSaver>(

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "composer/clock.h"
+#include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/logger.h"
 #include "composer/network/metrics.h"
@@ -13,31 +13,20 @@
 namespace composer {
 
 void SpeedMonitor::batch_start(const State& state, Logger&, RunControl&) {
-  if (last_ >= 0) return;
-  timer_.emplace(Timer::Listen::here);
-  last_ = steady_seconds();
+  if (!timer_) timer_.emplace(Timer::Listen::here);
+  samples_.batch_start();
+  waits_.batch_start();
   last_sample_ = state.time.sample;
 }
 
 void SpeedMonitor::batch_end(const State& state, Logger& logger, RunControl&) {
-  const double end = steady_seconds();
   const double waited_so_far = waited();
-  const Batch batch{end - last_, waited_so_far - last_waited_, state.time.sample - last_sample_};
-  training_ += batch.seconds;
-  last_ = end, last_waited_ = waited_so_far, last_sample_ = state.time.sample;
-  const auto add = [this](const Batch& one, int sign) {
-    sum_.seconds += sign * one.seconds, sum_.waited += sign * one.waited;
-    sum_.samples += sign * one.samples;
-  };
-  window_.push_back(batch);
-  add(batch, 1);
-  if (static_cast<int64_t>(window_.size()) > params_.window_size) {
-    add(window_.front(), -1);
-    window_.pop_front();
-  }
-  if (sum_.seconds <= 0) return;
-  logger.log("throughput/samples_per_sec", static_cast<double>(sum_.samples) / sum_.seconds);
-  logger.log("time/wait_fraction", std::clamp(sum_.waited / sum_.seconds, 0.0, 1.0));
+  training_ += samples_.batch_end(static_cast<double>(state.time.sample - last_sample_));
+  waits_.batch_end(waited_so_far - std::exchange(last_waited_, waited_so_far));
+  last_sample_ = state.time.sample;
+  if (samples_.per_second() <= 0) return;
+  logger.log("throughput/samples_per_sec", samples_.per_second());
+  logger.log("time/wait_fraction", std::clamp(waits_.per_second(), 0.0, 1.0));
 }
 
 void SpeedMonitor::epoch_end(const State&, Logger& logger, RunControl&) {
@@ -45,14 +34,15 @@ void SpeedMonitor::epoch_end(const State&, Logger& logger, RunControl&) {
 }
 
 void SpeedMonitor::eval_start(const State&, Logger&, RunControl&) {
-  eval_begin_ = steady_seconds();
+  samples_.suspend();
+  waits_.suspend();
   if (timer_) eval_waited_ = waited();
 }
 
 void SpeedMonitor::eval_end(const State&, Logger&, RunControl&) {
-  if (!timer_) return;
-  last_ += steady_seconds() - eval_begin_;
-  last_waited_ += waited() - eval_waited_;
+  samples_.resume();
+  waits_.resume();
+  if (timer_) last_waited_ += waited() - eval_waited_;
 }
 
 void SpeedMonitor::load_state_dict(const StateDict& state) {

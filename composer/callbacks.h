@@ -1,11 +1,11 @@
 // Built-in callbacks.
 #pragma once
 
-#include <deque>
 #include <optional>
 #include <string>
 
 #include "composer/algorithm.h"
+#include "composer/batch_rate.h"
 #include "composer/profiling/timer.h"
 #include "composer/recipe/params.h"
 #include "composer/time.h"
@@ -23,7 +23,7 @@ class SpeedMonitor : public Callback {
       f("window_size", window_size, "batches that rate and wait are taken over", at_least(1));
     }
   };
-  explicit SpeedMonitor(Params params) : params_(params) {}
+  explicit SpeedMonitor(Params params) : samples_(params.window_size), waits_(params.window_size) {}
 
   void batch_start(const State& state, Logger& logger, RunControl& control) override;
   void batch_end(const State& state, Logger& logger, RunControl& control) override;
@@ -35,19 +35,12 @@ class SpeedMonitor : public Callback {
   void load_state_dict(const StateDict& state) override;
 
  private:
-  struct Batch {
-    double seconds, waited;
-    int64_t samples;
-  };
   double waited() const { return timer_->here("dataloader").seconds; }
 
-  Params params_;
   std::optional<Timer> timer_;  ///< from the first batch on
-  std::deque<Batch> window_;
-  Batch sum_{0, 0, 0};
-  double last_ = -1;        ///< steady-clock seconds at the end of the last batch; negative: none
-  double last_waited_ = 0;  ///< waited() then
-  double eval_begin_ = 0, eval_waited_ = 0;
+  BatchRate samples_, waits_;   ///< the latter of seconds
+  double last_waited_ = 0;      ///< waited() at the end of the last batch
+  double eval_waited_ = 0;
   double training_ = 0;
   int64_t last_sample_ = 0;
 };

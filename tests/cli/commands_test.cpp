@@ -238,6 +238,9 @@ TEST_CASE("list and describe", "[cli]") {
     CHECK(described.output.find(text) != std::string::npos);
   CHECK(run(folder.path(), {"describe", "model", "resnet"}).output.find("num_classes") !=
         std::string::npos);
+  CHECK(run(folder.path(), {"list", "callbacks"}).output.find("\nmfu ") != std::string::npos);
+  CHECK(run(folder.path(), {"describe", "callback", "mfu"}).output.find("peak_flops") !=
+        std::string::npos);
 }
 
 TEST_CASE("every recipe of the program resolves, and its dump resolves to itself", "[cli]") {
