@@ -53,7 +53,8 @@ std::string bytes_of(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("eval, predict and export take the average that ema kept", "[cli][averages]") {
+TEST_CASE("eval, predict and export take the average that ema kept",
+          "[cli][averages][train][slow]") {
   const TemporaryFolder folder;
   folder.write("r.yaml", recipe);
   REQUIRE(run(folder.path(), split("train -f r.yaml --run_name run")).status == 0);
@@ -93,7 +94,7 @@ TEST_CASE("eval, predict and export take the average that ema kept", "[cli][aver
 }
 
 TEST_CASE("swa's average is exported with the model's buffers, until it is the model",
-          "[cli][averages]") {
+          "[cli][averages][train][slow]") {
   const TemporaryFolder folder;
   folder.write("r.yaml", recipe);
   REQUIRE(run(folder.path(),
@@ -139,7 +140,7 @@ TEST_CASE("a program's own algorithm has its average exported too", "[cli][avera
       Catch::Contains("(one_more)"));
 }
 
-TEST_CASE("describe says what an algorithm does not go with", "[cli][averages]") {
+TEST_CASE("describe says what an algorithm does not go with", "[cli][averages][slow]") {
   const TemporaryFolder folder;
   for (const auto& [name, other] : {std::pair{"swa", "ema"}, std::pair{"ema", "swa"}}) {
     const auto described = run(folder.path(), {"describe", "algorithm", name});

@@ -244,7 +244,7 @@ const std::vector<Bad> cases{
 
 }  // namespace
 
-TEST_CASE("bad inputs give their exit status and a clear line, and leave nothing", "[cli]") {
+TEST_CASE("bad inputs give their exit status and a clear line, and leave nothing", "[cli][slow]") {
   CHECK(cases.size() >= 60);
   for (const auto& bad : cases) {
     const TemporaryFolder folder;

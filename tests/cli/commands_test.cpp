@@ -57,7 +57,7 @@ dataloader:
 }  // namespace
 
 TEST_CASE("the article's command resolves, with and without FFCV, for any number of ranks",
-          "[cli]") {
+          "[cli][slow]") {
   const TemporaryFolder folder;
   for (const auto& ranks : {Words{"-n", "8"}, Words{"-n", "1"}, Words{}}) {
     const auto dumped = run(folder.path(), ranks + article + Words{"--dump"});
@@ -79,7 +79,7 @@ TEST_CASE("the article's command resolves, with and without FFCV, for any number
   CHECK(ffcv.errors.find("/imagenet_train.ffcv") != std::string::npos);
 }
 
-TEST_CASE("the other commands of the contract resolve", "[cli]") {
+TEST_CASE("the other commands of the contract resolve", "[cli][slow]") {
   const TemporaryFolder folder;
   for (const char* rest : {"--precision amp", "--algorithms channels_last",
                            "--schedulers.cosine_decay_with_warmup.interval step",
@@ -91,7 +91,7 @@ TEST_CASE("the other commands of the contract resolve", "[cli]") {
 }
 
 TEST_CASE("the plan of the article's command shows surgery, order, sizes and learning rates",
-          "[cli]") {
+          "[cli][slow]") {
   const TemporaryFolder folder;
   const auto planned = run(folder.path(), article + Words{"--plan", "--use_ffcv", "false"});
   CHECK(planned.status == 2);  // use_ffcv is two keys
@@ -140,7 +140,7 @@ TEST_CASE("the launcher's options are taken in any order, with = or a blank", "[
 }
 
 TEST_CASE("two steps of the article's command on synthetic data, by the program and by a trainer",
-          "[cli]") {
+          "[cli][train][slow]") {
   const TemporaryFolder folder;
   const auto common = split(
       "-f composer/yamls/models/resnet50.yaml --max_duration 2ba "
@@ -159,7 +159,7 @@ TEST_CASE("two steps of the article's command on synthetic data, by the program 
   }
 }
 
-TEST_CASE("train, evaluate, predict, look at the checkpoint", "[cli]") {
+TEST_CASE("train, evaluate, predict, look at the checkpoint", "[cli][train][slow]") {
   const TemporaryFolder folder;
   folder.write("tiny.yaml", tiny_recipe);
   const auto trained = run(folder.path(), split("train -f tiny.yaml"));
@@ -223,7 +223,7 @@ TEST_CASE("train, evaluate, predict, look at the checkpoint", "[cli]") {
   CHECK(exists.errors.find("exists already") != std::string::npos);
 }
 
-TEST_CASE("list and describe", "[cli]") {
+TEST_CASE("list and describe", "[cli][slow]") {
   const TemporaryFolder folder;
   const auto algorithms = run(folder.path(), {"list", "algorithms"});
   CHECK(algorithms.status == 0);
@@ -243,7 +243,7 @@ TEST_CASE("list and describe", "[cli]") {
         std::string::npos);
 }
 
-TEST_CASE("every recipe of the program resolves, and its dump resolves to itself", "[cli]") {
+TEST_CASE("every recipe of the program resolves, and its dump resolves to itself", "[cli][slow]") {
   const TemporaryFolder folder;
   for (const auto& recipe : list_recipes()) {
     INFO(recipe.name);
@@ -255,7 +255,7 @@ TEST_CASE("every recipe of the program resolves, and its dump resolves to itself
   }
 }
 
-TEST_CASE("help and list are quick", "[cli]") {
+TEST_CASE("help and list are quick", "[cli][slow]") {
   const TemporaryFolder folder;
   for (const char* word : {"--help", "list"}) {
     double best = 1e9;
@@ -270,7 +270,7 @@ TEST_CASE("help and list are quick", "[cli]") {
   }
 }
 
-TEST_CASE("bench step times algorithms, with values too", "[cli]") {
+TEST_CASE("bench step times algorithms, with values too", "[cli][slow]") {
   const TemporaryFolder folder;
   auto words = split(
       "bench step --model resnet9 --batch_size 4 --resolution 32 --precision fp32 "
@@ -286,7 +286,7 @@ TEST_CASE("bench step times algorithms, with values too", "[cli]") {
     CHECK(result["hook_fractions"].contains(name));
 }
 
-TEST_CASE("bench step tells operators, ranges and conversions of further steps", "[cli]") {
+TEST_CASE("bench step tells operators, ranges and conversions of further steps", "[cli][slow]") {
   const TemporaryFolder folder;
   const auto measure = [&](const std::string& more) {
     const auto done = run(folder.path(), split("bench step --model resnet20 --batch_size 4 "
@@ -332,7 +332,7 @@ TEST_CASE("bench step tells operators, ranges and conversions of further steps",
     CHECK_THAT(table, Contains(part));
 }
 
-TEST_CASE("bench augment times an algorithm on batches and in the loader", "[cli]") {
+TEST_CASE("bench augment times an algorithm on batches and in the loader", "[cli][slow]") {
   const TemporaryFolder folder;
   for (const std::string algorithm : {"augmix", "random_erasing", "randaugment"})
     for (const std::string where : {"device", "loader"}) {

@@ -324,19 +324,21 @@ TEST_CASE("the settings of the composition tests name algorithms that exist",
   for (const auto& [name, words] : settings) CHECK(known().algorithms.contains(name));
 }
 
-TEST_CASE("each algorithm acts and resumes to the bit", "[cli][composition]") { check_alone(); }
+TEST_CASE("each algorithm acts and resumes to the bit", "[cli][composition][slow]") {
+  check_alone();
+}
 
 TEST_CASE("each algorithm resumes to the bit on the GPU", "[cli][composition][gpu]") {
   if (test::has_gpu()) check_alone({"--device", "gpu", "--deterministic_mode", "true"});
 }
 
-TEST_CASE("some pairs and fives of algorithms resume to the bit", "[cli][composition]") {
+TEST_CASE("some pairs and fives of algorithms resume to the bit", "[cli][composition][slow]") {
   const auto ring = shuffled(Random(2, "composition.ring", 0, 0));
   for (size_t i = 0; i < ring.size(); ++i) check_pair({ring[i], ring[(i + 1) % ring.size()]});
   check_fives(5);
 }
 
-TEST_CASE("algorithms resume to the bit with every optimizer", "[cli][composition]") {
+TEST_CASE("algorithms resume to the bit with every optimizer", "[cli][composition][slow]") {
   for (const auto& name : known().optimizers.names())
     check({"bias_lr_scale", "layer_freezing", "lookahead", "sam"},
           {"--optimizer", name, "--optimizer." + name + ".lr", "0.01"});

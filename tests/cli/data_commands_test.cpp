@@ -78,7 +78,7 @@ TEST_CASE("data info shows fields, sizes and labels", "[cli]") {
   CHECK(info["labels"]["histogram"] == json{{"-1", 14}, {"0", 13}, {"1", 13}});
 }
 
-TEST_CASE("data commands say what is wrong with their input", "[cli]") {
+TEST_CASE("data commands say what is wrong with their input", "[cli][slow]") {
   const TemporaryFolder folder;
   write(folder.path() / "a.jpg", jpeg_bytes(8, 8));
   fs::create_directory(folder.path() / "empty");
@@ -159,7 +159,7 @@ TEST_CASE("data hash of FFCV's files is what FFCV decodes", "[cli]") {
   }
 }
 
-TEST_CASE("data verify lists the bad samples of a .beton file", "[cli]") {
+TEST_CASE("data verify lists the bad samples of a .beton file", "[cli][slow]") {
   const TemporaryFolder folder;
   auto spec = mixed();
   auto& cut = std::get<TestImage>(spec.rows[3][1]);
@@ -189,7 +189,7 @@ TEST_CASE("data verify lists the bad samples of a .beton file", "[cli]") {
   CHECK(json::parse(good.output)["bad"] == 0);
 }
 
-TEST_CASE("data verify decodes the files of a folder", "[cli]") {
+TEST_CASE("data verify decodes the files of a folder", "[cli][slow]") {
   const TemporaryFolder folder;
   const auto whole = jpeg_bytes(64, 48);
   for (int i = 0; i < 30; ++i) {

@@ -59,7 +59,8 @@ constexpr const char* from_beton =
 
 }  // namespace
 
-TEST_CASE("training from a .beton file gives the bytes of training from the photographs", "[cli]") {
+TEST_CASE("training from a .beton file gives the bytes of training from the photographs",
+          "[cli][train][slow]") {
   const TemporaryFolder folder;
   draw_photos(folder.path() / "photos");
   std::ofstream(folder.path() / "r.yaml") << recipe;
@@ -79,7 +80,7 @@ TEST_CASE("training from a .beton file gives the bytes of training from the phot
         from_files);
 }
 
-TEST_CASE("training writes the crop index where it is told", "[cli]") {
+TEST_CASE("training writes the crop index where it is told", "[cli][slow]") {
   const TemporaryFolder folder;
   draw_photos(folder.path() / "photos");
   std::ofstream(folder.path() / "r.yaml") << recipe;
@@ -104,7 +105,8 @@ TEST_CASE("training writes the crop index where it is told", "[cli]") {
   CHECK(fs::exists(folder.path() / "photos/.composer-index"));
 }
 
-TEST_CASE("FFCV's filter and arithmetic, orders and transforms change the run", "[cli]") {
+TEST_CASE("FFCV's filter and arithmetic, orders and transforms change the run",
+          "[cli][train][slow]") {
   const TemporaryFolder folder;
   draw_photos(folder.path() / "photos");
   std::ofstream(folder.path() / "r.yaml") << recipe;
@@ -117,7 +119,8 @@ TEST_CASE("FFCV's filter and arithmetic, orders and transforms change the run", 
   }
 }
 
-TEST_CASE("the loader gives images the size that progressive resizing wants", "[cli]") {
+TEST_CASE("the loader gives images the size that progressive resizing wants",
+          "[cli][train][slow]") {
   const TemporaryFolder folder;
   draw_photos(folder.path() / "photos");
   std::ofstream(folder.path() / "r.yaml") << recipe;
@@ -144,7 +147,8 @@ TEST_CASE("the loader gives images the size that progressive resizing wants", "[
   CHECK(outcome.status == 0);
 }
 
-TEST_CASE("a photograph that is cut off ends training, is skipped or is replaced", "[cli]") {
+TEST_CASE("a photograph that is cut off ends training, is skipped or is replaced",
+          "[cli][train][slow]") {
   const TemporaryFolder folder;
   draw_photos(folder.path() / "photos");
   std::ofstream(folder.path() / "r.yaml") << recipe;

@@ -39,7 +39,7 @@ Words write_words(Words more) {
 
 }  // namespace
 
-TEST_CASE("data write says what became of the images", "[cli]") {
+TEST_CASE("data write says what became of the images", "[cli][slow]") {
   const TemporaryFolder folder;
   make_photos(folder.path() / "photos", false);
   const auto done = Process(folder.path(), write_words({"--json", "--num_workers", "2"})).wait();
@@ -142,7 +142,7 @@ TEST_CASE("data write names a bad sample, and what it did about it", "[cli]") {
 }
 
 TEST_CASE("data write reads a BMP, and skips what it cannot read where that is asked for",
-          "[cli]") {
+          "[cli][slow]") {
   const TemporaryFolder folder;
   make_photos(folder.path() / "photos", false);
   const std::string head = from_hexadecimal(
@@ -165,7 +165,7 @@ TEST_CASE("data write reads a BMP, and skips what it cannot read where that is a
   CHECK_THAT(skipped.output, Contains("7 rows") && Contains("1 skipped"));
 }
 
-TEST_CASE("data write refuses what cannot be before it writes", "[cli]") {
+TEST_CASE("data write refuses what cannot be before it writes", "[cli][slow]") {
   const TemporaryFolder folder;
   make_photos(folder.path() / "photos", false);
   const std::vector<std::pair<Words, std::string>> wrong{

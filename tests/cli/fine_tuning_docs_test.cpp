@@ -48,7 +48,7 @@ void write_pets(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("the commands of the page on fine-tuning do what it says", "[cli][docs]") {
+TEST_CASE("the commands of the page on fine-tuning do what it says", "[cli][docs][slow]") {
   const TemporaryFolder folder;
   write_pets(folder / "pets");
   ResNet::Params params;

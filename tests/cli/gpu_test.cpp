@@ -86,7 +86,7 @@ nlohmann::json summary_of(const fs::path& run) {
 
 }  // namespace
 
-TEST_CASE("what asks LibTorch about CUDA too early is told so", "[cli][gpu]") {
+TEST_CASE("what asks LibTorch about CUDA too early is told so", "[cli][gpu][slow]") {
   WithStandIn machine;
   for (const char* question : {"nothing", "seed_generator"})
     CHECK(machine.run(question, FIRST_QUESTION).output == "cuda:0\n");
@@ -97,7 +97,7 @@ TEST_CASE("what asks LibTorch about CUDA too early is told so", "[cli][gpu]") {
         "auto\n");
 }
 
-TEST_CASE("train, eval and predict use a GPU that is there", "[cli][gpu]") {
+TEST_CASE("train, eval and predict use a GPU that is there", "[cli][gpu][slow]") {
   WithStandIn machine;
   const auto trained = machine.run(
       small + "--run_name a --max_duration 3ba --precision fp32 --algorithms channels_last");
@@ -135,7 +135,7 @@ TEST_CASE("train, eval and predict use a GPU that is there", "[cli][gpu]") {
                               " bytes, not pinned") == 0);
 }
 
-TEST_CASE("what needs no GPU does not open CUDA", "[cli][gpu]") {
+TEST_CASE("what needs no GPU does not open CUDA", "[cli][gpu][slow]") {
   WithStandIn machine;
   for (const char* line : {"--help", "train --help", "train --dump", "train --plan",
                            "list algorithms", "bench step --help"}) {
@@ -145,7 +145,8 @@ TEST_CASE("what needs no GPU does not open CUDA", "[cli][gpu]") {
   }
 }
 
-TEST_CASE("a driver without a GPU is a warning under auto and one error under gpu", "[cli][gpu]") {
+TEST_CASE("a driver without a GPU is a warning under auto and one error under gpu",
+          "[cli][gpu][slow]") {
   const auto count = [](const std::string& text, const std::string& part) {
     int found = 0;
     for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
@@ -169,7 +170,7 @@ TEST_CASE("a driver without a GPU is a warning under auto and one error under gp
   CHECK(forced.errors.find("train_dataset.shapes: device") == std::string::npos);
 }
 
-TEST_CASE("training steps do not wait for the GPU", "[cli][gpu]") {
+TEST_CASE("training steps do not wait for the GPU", "[cli][gpu][slow]") {
   const std::string algorithms = GENERATE(
       "channels_last --precision fp32",
       "channels_last blurpool label_smoothing progressive_resizing mixup --precision amp_fp16",

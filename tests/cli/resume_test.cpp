@@ -62,7 +62,8 @@ void wait_for(const fs::path& path) {
 
 }  // namespace
 
-TEST_CASE("kill -9 and --autoresume give the uninterrupted run's bytes", "[cli][resume]") {
+TEST_CASE("kill -9 and --autoresume give the uninterrupted run's bytes",
+          "[cli][resume][train][slow]") {
   const TemporaryFolder folder;
   folder.write("recipe.yaml", recipe);
   const auto train = split("train -f recipe.yaml --autoresume true --run_name");
@@ -87,7 +88,7 @@ TEST_CASE("kill -9 and --autoresume give the uninterrupted run's bytes", "[cli][
   }
 }
 
-TEST_CASE("SIGINT and SIGTERM save and exit with 130 and 143", "[cli][resume]") {
+TEST_CASE("SIGINT and SIGTERM save and exit with 130 and 143", "[cli][resume][slow]") {
   const TemporaryFolder folder;
   folder.write("recipe.yaml", recipe);
   for (const auto& [number, status] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
@@ -127,7 +128,8 @@ TEST_CASE("a second program in a run's folder is refused, and the run stays one"
   CHECK_FALSE(fs::exists(folder / "runs/run/.lock"));
 }
 
-TEST_CASE("a resumed run says what it does otherwise than its checkpoint's", "[cli][resume]") {
+TEST_CASE("a resumed run says what it does otherwise than its checkpoint's",
+          "[cli][resume][slow]") {
   const TemporaryFolder folder;
   folder.write("recipe.yaml", recipe);
   const auto train = split(

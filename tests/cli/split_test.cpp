@@ -48,7 +48,8 @@ nlohmann::json json_of(const fs::path& file) {
 
 }  // namespace
 
-TEST_CASE("training on a split folder evaluates on what it left out, and eval does too", "[cli]") {
+TEST_CASE("training on a split folder evaluates on what it left out, and eval does too",
+          "[cli][train][slow]") {
   const TemporaryFolder folder;
   draw_photos(folder / "photos", {"cat", "dog", "fox"});
   draw(folder / "photos" / "owl" / "0.jpg", 99);

@@ -57,7 +57,7 @@ struct Trained {
 
 }  // namespace
 
-TEST_CASE("eval and predict take the recipe inside the checkpoint", "[cli][use]") {
+TEST_CASE("eval and predict take the recipe inside the checkpoint", "[cli][use][train][slow]") {
   const Trained trained;
   const auto named = trained.of("eval -f r.yaml " + trained.weights);
   const auto own = trained.of("eval " + trained.weights);
@@ -86,7 +86,7 @@ TEST_CASE("eval and predict take the recipe inside the checkpoint", "[cli][use]"
         predicted.output);
 }
 
-TEST_CASE("weights of another network are refused unless asked for", "[cli][use]") {
+TEST_CASE("weights of another network are refused unless asked for", "[cli][use][slow]") {
   const Trained trained;
   REQUIRE(
       trained.of("checkpoint export runs/run/checkpoints/latest --output w.safetensors").status ==
@@ -111,7 +111,8 @@ TEST_CASE("weights of another network are refused unless asked for", "[cli][use]
   CHECK_THAT(plain.errors, Contains("did you mean"));
 }
 
-TEST_CASE("how a training took its first weights is no matter of evaluation", "[cli][use]") {
+TEST_CASE("how a training took its first weights is no matter of evaluation",
+          "[cli][use][train][slow]") {
   const Trained trained;
   REQUIRE(trained
               .of("train -f r.yaml --load_weights_only true --run_name tuned --load_ignore fc.* " +
@@ -126,7 +127,7 @@ TEST_CASE("how a training took its first weights is no matter of evaluation", "[
   CHECK(trained.of("eval --load_ignore fc.* " + tuned).status == 2);
 }
 
-TEST_CASE("eval --json gives accuracy by class and the confusion matrix", "[cli][use]") {
+TEST_CASE("eval --json gives accuracy by class and the confusion matrix", "[cli][use][train]") {
   const Trained trained;
   const auto evaluated = trained.of("eval --json " + trained.weights);
   INFO(evaluated.errors);
@@ -158,7 +159,8 @@ TEST_CASE("a prediction that is not finite is an error", "[cli][use]") {
   CHECK(predicted.output.empty());
 }
 
-TEST_CASE("predict does without a val_dataset, and the help tells how to call it", "[cli][use]") {
+TEST_CASE("predict does without a val_dataset, and the help tells how to call it",
+          "[cli][use][slow]") {
   const Trained trained;
   const auto predicted =
       trained.of("predict --val_dataset none --source val/ape/0.ppm " + trained.weights);

@@ -383,7 +383,7 @@ TEST_CASE("training learns, and evaluates under the same precision", "[trainer]"
 }
 
 TEST_CASE("a stopped run resumes to the same bytes, in mid-epoch and at an epoch's end",
-          "[trainer][resume]") {
+          "[trainer][resume][slow]") {
   const TemporaryFolder folder;
   const auto run = [&](const std::string& name, int64_t stop_at) {
     auto parts = tiny_parts();

@@ -153,7 +153,7 @@ TEST_CASE("a torn segment is ignored, and cut off when the next is added", "[dat
   }
 }
 
-TEST_CASE("a damaged index file gives no wrong index", "[data]") {
+TEST_CASE("a damaged index file gives no wrong index", "[data][slow]") {
   const TemporaryFolder folder;
   const std::string file = folder / "index";
   write_fifty(file);

@@ -326,7 +326,7 @@ TEST_CASE("chosen rows alone take part", "[data]") {
   CHECK_THROWS_AS(make({.rows = "101"}), UserError);
 }
 
-TEST_CASE("ten thousand short epochs leave no thread and no memory", "[data]") {
+TEST_CASE("ten thousand short epochs leave no thread and no memory", "[data][slow]") {
   make({})->start(0, 0);
   const int threads = threads_of_this_process();
   const auto loader = make({.size = 8, .batch = 8, .workers = 2});

@@ -62,7 +62,7 @@ dataloader: {num_workers: 1}
 
 }  // namespace
 
-TEST_CASE("custom_model: surgery finds its slots, weights have their names", "[examples]") {
+TEST_CASE("custom_model: surgery finds its slots, weights have their names", "[examples][slow]") {
   const TemporaryFolder folder;
   const auto train = [&](const std::string& words) {
     const auto outcome = run_example(
@@ -86,7 +86,7 @@ TEST_CASE("custom_model: surgery finds its slots, weights have their names", "[e
   CHECK_THAT(info.output, Contains("head.weight [10,32]"));
 }
 
-TEST_CASE("custom_dataset: NumPy's arrays are learnt, and files classified", "[examples]") {
+TEST_CASE("custom_dataset: NumPy's arrays are learnt, and files classified", "[examples][slow]") {
   const TemporaryFolder folder;
   write_colours(folder, "train", 96);
   write_colours(folder, "val", 30);
@@ -107,7 +107,7 @@ TEST_CASE("custom_dataset: NumPy's arrays are learnt, and files classified", "[e
   CHECK_THAT(predicted.output, Contains("\"classes\":[2]"));
 }
 
-TEST_CASE("custom_dataset: files that do not fit are named", "[examples]") {
+TEST_CASE("custom_dataset: files that do not fit are named", "[examples][slow]") {
   const TemporaryFolder folder;
   write_colours(folder, "train", 96);
   write_colours(folder, "val", 30);
@@ -126,7 +126,7 @@ TEST_CASE("custom_dataset: files that do not fit are named", "[examples]") {
   CHECK_THAT(complaint(), Contains("val/labels.npy: does not end where its header says"));
 }
 
-TEST_CASE("custom_callback: logs the worst class, and ends the run", "[examples]") {
+TEST_CASE("custom_callback: logs the worst class, and ends the run", "[examples][slow]") {
   const TemporaryFolder folder;
   const auto train = [&](const std::string& name, const std::string& enough) {
     const auto outcome =
@@ -146,7 +146,8 @@ TEST_CASE("custom_callback: logs the worst class, and ends the run", "[examples]
   CHECK(metrics["metrics/eval/WorstClassAccuracy"] <= metrics["metrics/eval/Accuracy"]);
 }
 
-TEST_CASE("custom_logger: the table holds what metrics.jsonl does, resumptions too", "[examples]") {
+TEST_CASE("custom_logger: the table holds what metrics.jsonl does, resumptions too",
+          "[examples][slow]") {
   const TemporaryFolder folder;
   const auto train = [&](const std::string& words) {
     const auto outcome = run_example(
@@ -185,7 +186,8 @@ TEST_CASE("custom_logger: the table holds what metrics.jsonl does, resumptions t
   CHECK_FALSE(std::filesystem::exists(folder / "second"));
 }
 
-TEST_CASE("custom_transform: the loader's images change, and so does the loss", "[examples]") {
+TEST_CASE("custom_transform: the loader's images change, and so does the loss",
+          "[examples][slow]") {
   const TemporaryFolder folder;
   const auto loss = [&](const std::string& name, const std::string& algorithms) -> double {
     const auto outcome = run_example("posterize", folder,

@@ -18,7 +18,7 @@ double value_of(const std::string& output, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("library/recipe: a recipe in C++ leaves what one from a file does", "[examples]") {
+TEST_CASE("library/recipe: a recipe in C++ leaves what one from a file does", "[examples][slow]") {
   const TemporaryFolder folder;
   const auto trained = run_example("recipe", folder, {"."});
   INFO(trained.errors);
@@ -72,7 +72,7 @@ TEST_CASE("library/trainer: a run without a recipe; library/use_checkpoint evalu
 }
 
 TEST_CASE("library/own_loop: function forms train a network that composer evaluates",
-          "[examples]") {
+          "[examples][slow]") {
   const TemporaryFolder folder;
   const auto trained = run_example("own_loop", folder, {"own.safetensors"});
   INFO(trained.errors);

@@ -26,7 +26,7 @@ int64_t parameter_count(const Model& model) {
   return count;
 }
 
-TEST_CASE("networks have the published number of parameters", "[models]") {
+TEST_CASE("networks have the published number of parameters", "[models][slow]") {
   const auto [name, count] = GENERATE(table<std::string, int64_t>({
       {"resnet18", 11'689'512},
       {"resnet34", 21'797'672},
