@@ -7,6 +7,8 @@ scratch=$2
 rm -rf "$scratch"
 mkdir -p "$scratch"/{cmake,bin,build/release/bin}
 cp "$source_dir/cmake/bootstrap" "$scratch/cmake/bootstrap"
+mkdir -p "$scratch/tests"
+cp "$source_dir/tests/peers.txt" "$scratch/tests/peers.txt"
 cd "$scratch"
 unset LIBTORCH COMPOSER_CUDA
 export PATH=$PWD/bin:$PATH CALLS=$PWD/calls
@@ -105,8 +107,21 @@ rm broken
 bootstrap test
 called "python3 -m venv --clear .deps/venv"
 called "torch==2.11.0 numpy"
-called "torchvision==0.26.0 pillow"
+called "-r tests/peers.txt"
 called "cmake --build --preset release"
 called "ctest --preset release"
 COMPOSER_CUDA=0 bootstrap quickstart
+not_called "pip"
+
+# The peers are installed anew where their list has changed, once, and where it was interrupted.
+bootstrap test
+not_called "pip"
+echo 'extra==1.0' >>tests/peers.txt
+touch broken
+bootstrap_fails test
+rm broken
+bootstrap test
+called "-r tests/peers.txt"
+not_called "torch==2.11.0 numpy"
+bootstrap test
 not_called "pip"
