@@ -1,17 +1,17 @@
 #include "algorithms/autoaugment.h"
 
 #include <catch2/catch.hpp>
-#include <fstream>
 #include <map>
+#include <sstream>
 
-#include "tests/algorithms/augmentation_checks.h"
+#include "tests/algorithms/augmentation_tables.h"
 
 using namespace composer;
 
-TEST_CASE("autoaugment's policies and magnitudes are torchvision's", "[autoaugment][reference]") {
-  const TemporaryFolder folder;
-  if (!test::run_reference("tables", folder)) return;
-  std::ifstream tables(folder / "tables.txt");
+namespace {
+
+void check_policies(const std::string& text) {
+  std::istringstream tables(text);
   std::map<std::string, size_t> parts;
   int magnitudes = 0;
   for (std::string line; std::getline(tables, line);) {
@@ -39,6 +39,17 @@ TEST_CASE("autoaugment's policies and magnitudes are torchvision's", "[autoaugme
   }
   CHECK(parts == std::map<std::string, size_t>{{"cifar10", 50}, {"imagenet", 50}, {"svhn", 50}});
   CHECK(magnitudes == 3 * 14 * 10);
+}
+
+}  // namespace
+
+TEST_CASE("autoaugment's policies and magnitudes are torchvision's", "[autoaugment][reference]") {
+  check_policies(test::tables(/*from_peer=*/false));
+}
+
+TEST_CASE("autoaugment's policies and magnitudes are those of the torchvision that is installed",
+          "[autoaugment][reference][peer][recorded][slow]") {
+  if (const auto text = test::tables(/*from_peer=*/true); !text.empty()) check_policies(text);
 }
 
 TEST_CASE("autoaugment draws pairs equally often, their parts as often as they shall be",

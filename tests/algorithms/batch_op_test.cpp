@@ -159,7 +159,8 @@ Steps draw_steps(size_t count, Random& random) {
 
 }  // namespace
 
-TEST_CASE("batched image operations equal torchvision's", "[augmentation][gpu][parity]") {
+TEST_CASE("batched image operations equal torchvision's",
+          "[augmentation][gpu][parity][peer][slow]") {
   if (!test::fs::exists(test::python())) {
     WARN("skipped: there is no " << test::python());
     return;

@@ -60,7 +60,7 @@ def run(nesterov=True, steps=3, rescale=True, momentum=0.6, head_lr=0.1, decay=0
                     weight.mul_(len(weight) ** 0.5 / weight.norm())
                 update = newton_schulz(direction.reshape(len(weight), -1), steps).reshape(weight.shape)
                 weight.sub_(0.24 * share * update)
-    return {n: p.detach().flatten().tolist() for n, p in parameters.items()}
+    return {n: [float(f"{v:.9g}") for v in p.detach().flatten().tolist()] for n, p in parameters.items()}
 
 
 print(json.dumps({case: run(**arguments) for case, arguments in CASES.items()}))

@@ -7,7 +7,7 @@
 #include "composer/network/layer.h"
 #include "tests/composer/wave.h"
 #include "tests/gpu.h"
-#include "tests/python.h"
+#include "tests/vectors.h"
 
 using namespace composer;
 
@@ -61,6 +61,28 @@ MuonParams params_of(const std::string& name) {
   return params;
 }
 
+/// expected: what muon_reference.py prints.
+void check_steps(const nlohmann::json& expected, at::MemoryFormat format) {
+  for (const auto device : test::devices())
+    for (const char* name : {"plain", "no_nesterov", "no_rescaling", "head"}) {
+      CAPTURE(name, device.str());
+      Net net(format, device);
+      Muon optimizer(params_of(name));
+      optimizer.attach(net);
+      train(optimizer, net, 0, 12);
+      for (const auto& item : net.named_parameters()) {
+        CAPTURE(item.key());
+        const auto values = at::tensor(expected.at(name).at(item.key()).get<std::vector<float>>());
+        const auto ours = item.value().detach().cpu().contiguous().flatten();
+        // bfloat16 has 8 bits. These gradients have rank two; in the other directions five steps
+        // make 3.4445^5 of its rounding, which is as large as a weight.
+        const bool rough = !device.is_cpu() && item.value().dim() == 4;
+        if (rough && params_of(name).steps >= 5) continue;
+        CHECK(at::allclose(ours, values, rough ? 2e-2 : 1e-4, rough ? 5e-2 : 2e-5));
+      }
+    }
+}
+
 }  // namespace
 
 TEST_CASE("the iteration keeps singular vectors and evens out singular values", "[muon]") {
@@ -91,31 +113,21 @@ TEST_CASE("one step of the iteration on a diagonal matrix is its polynomial", "[
 }
 
 TEST_CASE("muon takes the reference's steps", "[muon][gpu][parity]") {
+  static const auto expected = nlohmann::json::parse(test::recorded("muon.json"));
+  check_steps(expected, GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast));
+}
+
+TEST_CASE("muon takes the reference's steps with the PyTorch that is installed",
+          "[muon][parity][peer][recorded][slow]") {
   if (!test::has_python()) {
     WARN("skipped: no " << test::python());
     return;
   }
-  static const auto expected =
-      nlohmann::json::parse(test::output_of("tests/composer/muon_reference.py"));
-  const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);
-  for (const auto device : test::devices())
-    for (const char* name : {"plain", "no_nesterov", "no_rescaling", "head"}) {
-      CAPTURE(name, device.str());
-      Net net(format, device);
-      Muon optimizer(params_of(name));
-      optimizer.attach(net);
-      train(optimizer, net, 0, 12);
-      for (const auto& item : net.named_parameters()) {
-        CAPTURE(item.key());
-        const auto values = at::tensor(expected.at(name).at(item.key()).get<std::vector<float>>());
-        const auto ours = item.value().detach().cpu().contiguous().flatten();
-        // bfloat16 has 8 bits. These gradients have rank two; in the other directions five steps
-        // make 3.4445^5 of its rounding, which is as large as a weight.
-        const bool rough = !device.is_cpu() && item.value().dim() == 4;
-        if (rough && params_of(name).steps >= 5) continue;
-        CHECK(at::allclose(ours, values, rough ? 2e-2 : 1e-4, rough ? 5e-2 : 2e-5));
-      }
-    }
+  const auto answer = test::output_of("tests/composer/muon_reference.py");
+  const auto expected = nlohmann::json::parse(answer);
+  check_steps(expected, at::MemoryFormat::Contiguous);
+  check_steps(expected, at::MemoryFormat::ChannelsLast);
+  test::record("muon.json", answer);
 }
 
 TEST_CASE("convolution weights, the head and the rest have their own learning rates", "[muon]") {

@@ -32,7 +32,7 @@ def run(optimizer_type, options):
         for group in optimizer.param_groups:
             group["lr"] = options["lr"] * (1 - step / 40)
         optimizer.step()
-    return {n: p.detach().flatten().tolist() for n, p in parameters.items()}
+    return {n: [float(f"{v:.9g}") for v in p.detach().flatten().tolist()] for n, p in parameters.items()}
 
 
 print(json.dumps({case: run(*arguments) for case, arguments in CASES.items()}))

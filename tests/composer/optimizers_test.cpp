@@ -6,7 +6,7 @@
 
 #include "composer/error.h"
 #include "tests/composer/wave.h"
-#include "tests/python.h"
+#include "tests/vectors.h"
 
 using namespace composer;
 
@@ -124,16 +124,8 @@ double by_formula(const Case& which, double w, int k, int64_t element) {
   return w;
 }
 
-}  // namespace
-
-TEST_CASE("sgd and adamw take PyTorch's steps", "[optimizers][parity]") {
-  if (!test::has_python()) {
-    WARN("skipped: no " << test::python());
-    return;
-  }
-  static const auto expected =
-      nlohmann::json::parse(test::output_of("tests/composer/optimizers_reference.py"));
-  const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);
+/// expected: what optimizers_reference.py prints.
+void check_steps(const nlohmann::json& expected, at::MemoryFormat format) {
   for (const auto& [name, make] : all_cases) {
     if (name.starts_with("decoupled")) continue;
     CAPTURE(name);
@@ -149,6 +141,26 @@ TEST_CASE("sgd and adamw take PyTorch's steps", "[optimizers][parity]") {
       CHECK(at::allclose(ours, at::tensor(values), 1e-5, 1e-6));
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("sgd and adamw take PyTorch's steps", "[optimizers][parity]") {
+  static const auto expected = nlohmann::json::parse(test::recorded("optimizers.json"));
+  check_steps(expected, GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast));
+}
+
+TEST_CASE("sgd and adamw take the steps of the PyTorch that is installed",
+          "[optimizers][parity][peer][recorded][slow]") {
+  if (!test::has_python()) {
+    WARN("skipped: no " << test::python());
+    return;
+  }
+  const auto answer = test::output_of("tests/composer/optimizers_reference.py");
+  const auto expected = nlohmann::json::parse(answer);
+  check_steps(expected, at::MemoryFormat::Contiguous);
+  check_steps(expected, at::MemoryFormat::ChannelsLast);
+  test::record("optimizers.json", answer);
 }
 
 TEST_CASE("decoupled optimizers follow their formulas", "[optimizers]") {

@@ -167,7 +167,7 @@ TEST_CASE("centre crops of FFCV's files are FFCV's bytes", "[data]") {
   }
 }
 
-TEST_CASE("what FFCV writes now, by several processes, is read as FFCV reads it", "[data]") {
+TEST_CASE("what FFCV writes now, by several processes, is read as FFCV reads it", "[data][peer]") {
   const char* const python = std::getenv("COMPOSER_FFCV_PYTHON");
   if (python == nullptr) {
     WARN("skipped: COMPOSER_FFCV_PYTHON does not name a Python that has FFCV");

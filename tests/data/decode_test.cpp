@@ -92,7 +92,7 @@ TEST_CASE("other formats are named", "[data]") {
   CHECK_THROWS_WITH(refuse("P6 2 2 255\n123"), Contains("broken PNM") && Contains("too early"));
 }
 
-TEST_CASE("photographs decode to Pillow's pixels", "[data]") {
+TEST_CASE("photographs decode to Pillow's pixels", "[data][peer]") {
   const fs::path photos = shared_data() / "photos" / "imagenet_sample";
   if (!fs::exists(photos) || !has_python()) {
     WARN("skipped: no ../shared/data/photos or no Python environment");

@@ -9,7 +9,7 @@
 using namespace composer;
 using namespace composer::test;
 
-TEST_CASE("FFCV reads every kind of file that is written", "[data]") {
+TEST_CASE("FFCV reads every kind of file that is written", "[data][peer]") {
   const char* python = std::getenv("COMPOSER_FFCV_PYTHON");
   if (python == nullptr) {
     WARN("skipped: COMPOSER_FFCV_PYTHON names no Python with FFCV");

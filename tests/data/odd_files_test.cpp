@@ -59,45 +59,6 @@ TEST_CASE("odd files decode as Pillow decodes them, or are refused with a reason
   }
 }
 
-TEST_CASE("rare kinds of JPEG decode as Pillow decodes them", "[data]") {
-  if (!has_python()) {
-    WARN("skipped: no Python environment");
-    return;
-  }
-  const TemporaryFolder folder;
-  REQUIRE(run_python(R"(
-from PIL import Image
-gray = Image.linear_gradient("L").resize((77, 51)).rotate(30)
-rgb = Image.merge("RGB", (gray, gray.transpose(0), gray.rotate(60)))
-for name, subsampling in (("444", 0), ("422", 1), ("420", 2)):
-    rgb.save(f"baseline_{name}.jpg", subsampling=subsampling)
-    rgb.save(f"progressive_{name}.jpg", subsampling=subsampling, progressive=True)
-    rgb.save(f"restarts_{name}.jpg", subsampling=subsampling, restart_marker_blocks=3)
-gray.save("gray.jpg")
-gray.save("gray_progressive.jpg", progressive=True)
-cmyk = Image.merge("CMYK", (gray, gray.transpose(0), gray.rotate(60), gray.rotate(90)))
-cmyk.save("cmyk.jpg")
-rgb.save("kept_rgb.jpg", keep_rgb=True)
-rgb.save("first.mpo", format="MPO", save_all=True, append_images=[gray.convert("RGB")])
-# Adobe's inverted YCCK: the transform flag of APP14 says how the first three components are coded.
-data = bytearray(open("cmyk.jpg", "rb").read())
-at = data.index(b"Adobe")
-data[at + 11] = 2
-open("ycck.jpg", "wb").write(data)
-)",
-                     folder));
-  std::vector<std::string> files;
-  for (const auto& entry : fs::directory_iterator(folder.path())) {
-    if (entry.path().extension() != ".py") files.push_back(entry.path().string());
-  }
-  CHECK(files.size() == 15);
-  for (const auto& [file, expected] : pillow(files)) {
-    INFO(file);
-    CHECK_THAT(expected.substr(0, 20), Catch::StartsWith("51 77"));
-    CHECK((decoded(file) == expected));
-  }
-}
-
 TEST_CASE("samples of 12 bits are refused with that reason", "[data]") {
   Image image;
   image.resize(16, 16, 3);

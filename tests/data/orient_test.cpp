@@ -85,27 +85,3 @@ TEST_CASE("a part of the stored image turns into the part of the upright one", "
     CHECK((flat(part) == flat(expected)));
   }
 }
-
-TEST_CASE("orientations are Pillow's", "[data]") {
-  if (!has_python()) {
-    WARN("skipped: no Python environment");
-    return;
-  }
-  const TemporaryFolder folder;
-  REQUIRE(run_python(R"(
-from PIL import Image
-image = Image.linear_gradient("L").resize((61, 37)).rotate(30)
-image = Image.merge("RGB", (image, image.transpose(0), image.rotate(60)))
-for i in range(1, 9):
-    exif = Image.Exif()
-    exif[0x0112] = i
-    image.save(f"{i}.jpg", quality=95, exif=exif)
-)",
-                     folder));
-  std::vector<std::string> files;
-  for (int i = 1; i <= 8; ++i) files.push_back(folder / (std::to_string(i) + ".jpg"));
-  for (const auto& [file, expected] : pillow(files)) {
-    INFO(file);
-    CHECK((decoded(file) == expected));
-  }
-}

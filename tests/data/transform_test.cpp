@@ -8,6 +8,7 @@
 #include "data/jpeg/jpeg.h"
 #include "data/pixels/orient.h"
 #include "tests/data/helpers.h"
+#include "tests/vectors.h"
 
 using namespace composer;
 using namespace composer::test;
@@ -36,32 +37,14 @@ std::vector<uint8_t> applied(const Transform& t, const Image& image, ImageSize s
   return out;
 }
 
-}  // namespace
-
-TEST_CASE("centre crop takes the middle, halves rounded to even, and pads with zeros", "[data]") {
-  const Image image = numbered(5, 4);
-  const auto crop = [&](int64_t height, int64_t width) {
-    const ImageSize size{height, width};
-    return applied({.kind = Kind::center_crop, .size = size}, image, size);
-  };
-  CHECK(crop(2, 2) == std::vector<uint8_t>{34, 35, 50, 51});  // offset 1.5 -> 2
-  CHECK(crop(4, 1) == std::vector<uint8_t>{3, 19, 35, 51});   // 0.5 -> 0, 1.5 -> 2
-  CHECK(crop(1, 7) == std::vector<uint8_t>{0, 33, 34, 35, 36, 0, 0});
-}
-
-TEST_CASE("resize for evaluation rounds the longer side down", "[data]") {
-  CHECK(resized({375, 500}, 256) == ImageSize{256, 341});
-  CHECK(resized({500, 375}, 256) == ImageSize{341, 256});
-  CHECK(resized({100, 100}, 7) == ImageSize{7, 7});
-}
-
-TEST_CASE("evaluation equals torchvision's Resize and CenterCrop", "[data]") {
-  if (!has_python()) {
-    WARN("skipped: no Python environment");
-    return;
-  }
-  const TemporaryFolder folder;
+/// Noise of several sizes: pixels and what is asked of them, for Python; what evaluation gives.
+struct Evaluated {
   std::string ours, spec, pixels;
+};
+
+Evaluated evaluated() {
+  Evaluated result;
+  auto& [ours, spec, pixels] = result;
   int number = 0;
   for (const auto& [height, width, resize, crop] : {std::array<int64_t, 4>{37, 50, 33, 28},
                                                     {50, 37, 33, 28},
@@ -83,6 +66,40 @@ TEST_CASE("evaluation equals torchvision's Resize and CenterCrop", "[data]") {
     for (const int64_t n : {height, width, resize, crop}) spec += std::to_string(n) + " ";
     spec += "\n";
   }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("centre crop takes the middle, halves rounded to even, and pads with zeros", "[data]") {
+  const Image image = numbered(5, 4);
+  const auto crop = [&](int64_t height, int64_t width) {
+    const ImageSize size{height, width};
+    return applied({.kind = Kind::center_crop, .size = size}, image, size);
+  };
+  CHECK(crop(2, 2) == std::vector<uint8_t>{34, 35, 50, 51});  // offset 1.5 -> 2
+  CHECK(crop(4, 1) == std::vector<uint8_t>{3, 19, 35, 51});   // 0.5 -> 0, 1.5 -> 2
+  CHECK(crop(1, 7) == std::vector<uint8_t>{0, 33, 34, 35, 36, 0, 0});
+}
+
+TEST_CASE("resize for evaluation rounds the longer side down", "[data]") {
+  CHECK(resized({375, 500}, 256) == ImageSize{256, 341});
+  CHECK(resized({500, 375}, 256) == ImageSize{341, 256});
+  CHECK(resized({100, 100}, 7) == ImageSize{7, 7});
+}
+
+TEST_CASE("evaluation equals torchvision's Resize and CenterCrop", "[data]") {
+  CHECK(fingerprint(evaluated().ours) == recorded("evaluation.txt"));
+}
+
+TEST_CASE("evaluation equals Resize and CenterCrop of the torchvision that is installed",
+          "[data][peer][recorded][slow]") {
+  if (!has_python()) {
+    WARN("skipped: no Python environment");
+    return;
+  }
+  const TemporaryFolder folder;
+  const auto [ours, spec, pixels] = evaluated();
   write_file(folder / "spec", spec);
   write_file(folder / "pixels", pixels);
   REQUIRE(run_python(R"(
@@ -99,7 +116,9 @@ with open("out", "wb") as out:
         out.write(T.CenterCrop(crop)(image).tobytes())
 )",
                      folder));
-  CHECK((read_bytes(folder / "out") == ours));
+  const auto theirs = read_bytes(folder / "out");
+  CHECK((theirs == ours));
+  record("evaluation.txt", fingerprint(theirs));
 }
 
 TEST_CASE("random crops cover area and ratio as asked and fall back for thin images", "[data]") {

@@ -1,8 +1,10 @@
 """Writes what Python's PyTorch and torchvision make of the networks that reference_test.cpp compares ours with.
 
-usage: reference.py FOLDER
+usage: reference.py FOLDER            all, with files of weights
+       reference.py FOLDER recorded   networks.safetensors: freshly seeded networks, little of each tensor
 """
 import json
+import math
 import struct
 import sys
 
@@ -41,15 +43,19 @@ def stirred(model):
     return model
 
 
-def summary(tensors):
+def wave(shape, phase, frequency):
+    count = math.prod(shape)
+    return torch.sin(torch.arange(count, dtype=torch.float64) * frequency + phase).float().reshape(shape)
+
+
+def summary(tensors, elements=64):
     """Of each tensor its norm and first elements: a small file that still tells wrong from right."""
-    return {name: torch.cat([tensor.float().norm().view(1), tensor.float().reshape(-1)[:64]])
+    return {name: torch.cat([tensor.float().norm().view(1), tensor.float().reshape(-1)[:elements]])
             for name, tensor in tensors.items()}
 
 
-def training_step(name, model, size, classes, result):
+def training_step(name, model, x, classes, result, elements=64):
     """One step of SGD with weight decay from label-smoothed cross-entropy."""
-    x = torch.randn(4, 3, size, size)
     y = torch.arange(4) * 7 % classes
     model.train()
     logits = model(x)
@@ -58,8 +64,8 @@ def training_step(name, model, size, classes, result):
     gradients = {key: p.grad.clone() for key, p in model.named_parameters()}
     torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.01).step()
     result |= {f"{name}/input": x, f"{name}/classes": y, f"{name}/logits": logits, f"{name}/loss": loss}
-    result |= {f"{name}/gradient/{key}": value for key, value in summary(gradients).items()}
-    result |= {f"{name}/after/{key}": value for key, value in summary(model.state_dict()).items()}
+    result |= {f"{name}/gradient/{key}": value for key, value in summary(gradients, elements).items()}
+    result |= {f"{name}/after/{key}": value for key, value in summary(model.state_dict(), elements).items()}
 
 
 class BasicBlock(nn.Module):
@@ -107,12 +113,12 @@ def main():
                 logits = model.to(memory_format=torch.channels_last)(last)
                 result[f"{name}/bf16_logits"] = logits.float()
         torch.save(model.state_dict(), f"{OUT}/{name}.pth")
-        training_step(f"{name}_step", model, 64, 1000, result)
+        training_step(f"{name}_step", model, torch.randn(4, 3, 64, 64), 1000, result)
 
     torch.manual_seed(8)
     model = ResNet20()
     write_safetensors(f"{OUT}/resnet20.safetensors", {"module." + k: v for k, v in model.state_dict().items()})
-    training_step("resnet20_step", model, 32, 10, result)
+    training_step("resnet20_step", model, torch.randn(4, 3, 32, 32), 10, result)
     write_safetensors(f"{OUT}/expected.safetensors", result)
 
     torch.save({"epoch": 3, "model": model.state_dict(), "args": None,
@@ -128,4 +134,18 @@ def main():
     torch.save(model, f"{OUT}/whole_model.pth")
 
 
-main()
+def recorded():
+    """Steps in double precision, so that they are the same on every processor."""
+    result = {}
+    for name, make, size, classes in (("resnet18", resnet18, 64, 1000), ("resnet50", resnet50, 64, 1000),
+                                      ("resnet_20", ResNet20, 32, 10)):
+        torch.manual_seed(7)
+        model = make()
+        result |= {f"{name}/initial/{key}": value for key, value in summary(model.state_dict(), 4).items()}
+        training_step(f"{name}_step", model.double(), wave((4, 3, size, size), 0.3, 0.7).double(), classes, result, 4)
+        del result[f"{name}_step/input"]
+    single = {key: value.float() if value.is_floating_point() else value for key, value in result.items()}
+    write_safetensors(f"{OUT}/networks.safetensors", single)
+
+
+recorded() if sys.argv[2:] == ["recorded"] else main()

@@ -1,5 +1,6 @@
 // Our networks against Python's PyTorch and torchvision, from the same weights.
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "composer/optimization/precision.h"
 #include "composer/storage/torch_file.h"
@@ -7,7 +8,8 @@
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
 #include "tests/composer/temporary_folder.h"
-#include "tests/python.h"
+#include "tests/composer/wave.h"
+#include "tests/vectors.h"
 
 namespace composer {
 namespace {
@@ -17,10 +19,11 @@ double relative_error(const at::Tensor& actual, const at::Tensor& expected) {
   return ((a - e).norm() / e.norm().clamp_min(1e-12)).item<double>();
 }
 
-/// What reference.py's summary() gives.
-at::Tensor summary(const at::Tensor& tensor) {
+/// What reference.py's summary() gives, as many elements of it as the expected one has.
+at::Tensor summary(const at::Tensor& tensor, const at::Tensor& expected) {
   const auto flat = tensor.detach().to(at::kFloat).reshape(-1);
-  return at::cat({flat.norm().view(1), flat.slice(0, 0, 64)});
+  return at::cat(
+      {flat.norm().view(1), flat.slice(0, 0, std::max<int64_t>(expected.numel() - 1, 1))});
 }
 
 void check_summaries(const TensorMap& actual, const TensorMap& expected, const std::string& prefix,
@@ -31,7 +34,7 @@ void check_summaries(const TensorMap& actual, const TensorMap& expected, const s
     const auto name = it->first.substr(prefix.size());
     INFO(it->first);
     REQUIRE(actual.contains(name));
-    const auto mine = summary(actual.at(name));
+    const auto mine = summary(actual.at(name), it->second);
     REQUIRE(mine.sizes() == it->second.sizes());
     CHECK(relative_error(mine, it->second) < tolerance);
     ++compared;
@@ -44,7 +47,8 @@ void check_initialisation(Model& model, const TensorMap& expected, const std::st
   for (const auto& [key, tensor] : model_tensors(model)) {
     INFO(prefix + key);
     REQUIRE(expected.contains(prefix + key));
-    CHECK(at::allclose(summary(tensor), expected.at(prefix + key), 1e-6, 0));
+    const auto& theirs = expected.at(prefix + key);
+    CHECK(at::allclose(summary(tensor, theirs), theirs, 1e-6, 0));
   }
 }
 
@@ -66,13 +70,14 @@ void check_logits(Model& model, const TensorMap& expected, const std::string& na
   CHECK(relative_error(logits, expected.at(name + "/bf16_logits")) < 2e-3);
 }
 
-void check_training_step(Model& model, const TensorMap& expected, const std::string& name) {
+void check_training_step(Model& model, const at::Tensor& input, const TensorMap& expected,
+                         const std::string& name) {
   model.train();
   Target target{.classes = expected.at(name + "/classes"),
                 .other_classes = {},
                 .other_weight = {},
                 .smoothing = 0.1};
-  const auto logits = model.forward(expected.at(name + "/input"));
+  const auto logits = model.forward(input);
   CHECK(relative_error(logits, expected.at(name + "/logits")) < 1e-4);
   const auto loss = model.loss(logits, target);
   CHECK(relative_error(loss, expected.at(name + "/loss")) < 1e-5);
@@ -112,8 +117,29 @@ void check_files(const TemporaryFolder& folder) {
   }
 }
 
+/// Freshly seeded, and after a step in double precision.
+void check_seeded(Model&& model, int64_t size, const TensorMap& expected, const std::string& name) {
+  check_initialisation(model, expected, name);
+  model.to(at::kDouble);
+  check_training_step(model, wave({4, 3, size, size}, 0.3, 0.7).to(at::kDouble), expected,
+                      name + "_step");
+}
+
+}  // namespace
+
+TEST_CASE("seeded networks and their first step are Python's", "[models][reference]") {
+  const auto expected = read_safetensors(test::vector_path("networks.safetensors"));
+  for (const std::string name : {"resnet18", "resnet50"}) {
+    at::manual_seed(7);
+    check_seeded(ResNet({.model_name = name, .initializers = {}}), 64, expected, name);
+  }
+  at::manual_seed(7);
+  check_seeded(ResNetCifar({.model_name = "resnet_20", .initializers = {}}), 32, expected,
+               "resnet_20");
+}
+
 // One test, so that Python starts once.
-TEST_CASE("networks agree with Python's", "[models][reference]") {
+TEST_CASE("networks agree with Python's", "[models][reference][peer][recorded][slow]") {
   if (!test::has_python()) {
     WARN("skipped: no " << test::python());
     return;
@@ -128,13 +154,16 @@ TEST_CASE("networks agree with Python's", "[models][reference]") {
     check_initialisation(model, expected, name);
     load_weights(model, folder / (name + ".pth"));
     check_logits(model, expected, name);
-    check_training_step(model, expected, name + "_step");
+    check_training_step(model, expected.at(name + "_step/input"), expected, name + "_step");
   }
   ResNetCifar model({.model_name = "resnet_20", .initializers = {}});
   load_weights(model, folder / "resnet20.safetensors");
-  check_training_step(model, expected, "resnet20_step");
+  check_training_step(model, expected.at("resnet20_step/input"), expected, "resnet20_step");
   check_files(folder);
+
+  test::output_of("tests/models/reference.py", (folder / "").string() + " recorded");
+  std::ifstream file(folder / "networks.safetensors", std::ios::binary);
+  test::record("networks.safetensors", {std::istreambuf_iterator<char>(file), {}});
 }
 
-}  // namespace
 }  // namespace composer
