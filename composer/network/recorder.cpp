@@ -2,7 +2,6 @@
 
 #include <torch/nn/module.h>
 
-#include <array>
 #include <utility>
 
 #include "composer/error.h"

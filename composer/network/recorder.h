@@ -4,7 +4,10 @@
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
