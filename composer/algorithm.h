@@ -44,6 +44,9 @@ template <class T, class... Args>
 EventSet overridden(const Hooks<Args...>*) {
   EventSet events;
 #define X(name, kind)                                                         \
+  static_assert(                                                              \
+      requires(T & hooks, Args... args) { hooks.name(args...); },             \
+      #name " is an event: a public function with the arguments of Hooks");   \
   if (!std::is_same_v<decltype(&T::name), void (Hooks<Args...>::*)(Args...)>) \
     events.set(static_cast<size_t>(Event::name));
   COMPOSER_EVENTS(X)

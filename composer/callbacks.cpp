@@ -45,6 +45,11 @@ void SpeedMonitor::eval_end(const State&, Logger&, RunControl&) {
   if (timer_) last_waited_ += waited() - eval_waited_;
 }
 
+void SpeedMonitor::fit_end(const State&, Logger&, RunControl&) {
+  timer_.reset();
+  last_waited_ = 0;
+}
+
 void SpeedMonitor::load_state_dict(const StateDict& state) {
   if (const auto* seconds = state.find<double>("training_seconds")) training_ = *seconds;
 }

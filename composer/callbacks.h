@@ -30,6 +30,7 @@ class SpeedMonitor : public Callback {
   void epoch_end(const State& state, Logger& logger, RunControl& control) override;
   void eval_start(const State& state, Logger& logger, RunControl& control) override;
   void eval_end(const State& state, Logger& logger, RunControl& control) override;
+  void fit_end(const State& state, Logger& logger, RunControl& control) override;
 
   StateDict state_dict() const override { return {{}, {{"training_seconds", training_}}}; }
   void load_state_dict(const StateDict& state) override;

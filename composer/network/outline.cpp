@@ -25,9 +25,12 @@ bool only_activates(const std::string& layer) { return layer == "ReLU" || layer 
 
 std::vector<std::string> outline(Block& root) {
   std::vector<std::string> lines;
-  for (const auto& [path, layer] : placed_layers(root))
+  for (const auto& [path, layer, next] : placed_layers(root)) {
     if (dynamic_cast<Block*>(layer) == nullptr || layer->describe() != layer->name())
       lines.push_back(path + ": " + layer->describe());
+    if (next != Activation::none)
+      lines.push_back(path + ".then: " + (next == Activation::relu ? "ReLU" : "GELU"));
+  }
   return lines;
 }
 

@@ -93,9 +93,23 @@ size_t Recorder::add(Graph::Value value, const at::Tensor& tensor) {
   return index;
 }
 
+/// What shares memory with a value of the pass would be taken for a constant.
+void Recorder::check_no_alias(const at::Tensor& tensor) const {
+  if (names_.contains(tensor.unsafeGetTensorImpl())) return;
+  for (const auto& [impl, known] : known_) {
+    const bool of_the_pass = !known.value || *known.value == graph_.input ||
+                             graph_.values[*known.value].producer.has_value();
+    if (of_the_pass && tensor.is_alias_of(known.tensor))
+      throw UserError(place(path()) +
+                      ": a tensor that it reads is the data() of another one, "
+                      "which a network's picture cannot follow");
+  }
+}
+
 size_t Recorder::value_of(const at::Tensor& tensor) {
   const auto found = known_.find(tensor.unsafeGetTensorImpl());
   if (found == known_.end()) {
+    check_no_alias(tensor);
     auto value = described(tensor);
     value.constant = tensor.detach();
     if (const auto name = names_.find(tensor.unsafeGetTensorImpl()); name != names_.end())

@@ -81,6 +81,7 @@ class Recorder {
   std::string path() const;
   void note_foreign(const at::Tensor& tensor, std::string_view operation);
   size_t add(Graph::Value value, const at::Tensor& tensor);
+  void check_no_alias(const at::Tensor& tensor) const;
   size_t value_of(const at::Tensor& tensor);
 
   inline static constinit thread_local Recorder* current_ = nullptr;

@@ -12,6 +12,7 @@ namespace composer {
 struct PlacedLayer {
   std::string path;  ///< "layer2.0.conv2"
   Layer* layer;
+  Activation next;  ///< what follows it in through_slots()
 };
 
 /// What every slot under `root` holds, slots in order, those of a block after the block. A block in

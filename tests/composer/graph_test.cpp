@@ -166,6 +166,8 @@ TEST_CASE("an operation that is not ours is named, with its layer", "[graph]") {
                     "for a number"));
   CHECK_THAT(problem([](const at::Tensor& x) { return at::relu(x); }), Contains("use op::relu"));
   CHECK_THAT(problem([](at::Tensor x) { return x.mul_(2); }), Contains("at::mul_ is none"));
+  CHECK_THAT(problem([](const at::Tensor& x) { return op::multiply(x, x.variable_data()); }),
+             Contains("layer.0: a tensor that it reads is the data() of another one"));
   CHECK_THAT(problem([](const at::Tensor& x) { return x.chunk(2, 1)[0]; }),
              Contains("layer.0: at::chunk is none"));
   CHECK_THAT(problem([](const at::Tensor& x) { return at::leaky_relu(x).contiguous(); }),

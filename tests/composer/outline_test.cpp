@@ -24,6 +24,17 @@ TEST_CASE("the outline has a line a layer, those of inner blocks too", "[outline
   CHECK(outline(outer)[0].starts_with("0.0: Linear"));
 }
 
+TEST_CASE("the outline says what follows a layer", "[outline]") {
+  struct Net : Block {
+    explicit Net(Activation next) { add<Linear>("fc", 2, 2).then(next); }
+    at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
+  };
+  Net relu(Activation::relu), gelu(Activation::gelu), none(Activation::none);
+  CHECK(outline(relu).at(1) == "fc.then: ReLU");
+  CHECK(differences(outline(relu), outline(gelu)) == Lines{"fc.then: ReLU there, GELU here"});
+  CHECK(differences(outline(none), outline(gelu)).empty());
+}
+
 TEST_CASE("differences name the layers, but for those that may differ", "[outline]") {
   const Lines there{"conv: BlurConv2d", "fc: Linear(4, 1000)", "old: Linear"};
   const Lines here{"conv: Conv2d", "fc: Linear(4, 2)", "new: Linear"};
