@@ -259,9 +259,11 @@ void Trainer::train_batch(RawBatch batch) {
   engine_.run(Event::after_dataloader, state_);
   engine_.run(Event::batch_start, state_);
 
-  logger_.log("loss/train", step_->run());
+  const auto loss = step_->run();
+  logger_.log("loss/train", loss);
   state_.time.seconds = clock_.seconds();
   state_.time.next_batch(samples);
+  if (loss.is_cpu()) loss_guard_->see(state_.time, loss.item<double>());
   schedule_learning_rate();
   const bool due = state_.schedule.due(options_.log_interval, state_.time, false);
   if (due) logger_.log("metrics/train/Accuracy", step_->accuracy().value());

@@ -10,7 +10,7 @@
 namespace composer {
 
 /// Sees what the logger writes, so that no step waits for the device: a bad loss is known some
-/// batches late.
+/// batches late, unless see() was told of it before.
 class LossGuard : public LogSink {
  public:
   struct Bad {
@@ -21,6 +21,9 @@ class LossGuard : public LogSink {
   /// tolerated: how many such batches in a row are let pass, which loss scaling may need.
   explicit LossGuard(int64_t tolerated) : tolerated_(tolerated) {}
 
+  /// A batch's loss, where reading it waits for nothing. Batches are seen in order, each once.
+  void see(const Timestamp& time, double loss);
+
   void write(const Record& record) override;
 
   /// The batch whose loss was one too many; nothing on later calls.
@@ -28,7 +31,8 @@ class LossGuard : public LogSink {
 
  private:
   int64_t tolerated_, in_a_row_ = 0;
-  bool seen_ = false;
+  int64_t last_ = -1;  ///< the batch that was seen last
+  bool told_ = false;
   std::optional<Bad> bad_;
 };
 

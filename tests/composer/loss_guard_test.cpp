@@ -30,6 +30,16 @@ TEST_CASE("the first loss that is not finite is told once", "[loss_guard]") {
   CHECK_FALSE(guard.take());
 }
 
+TEST_CASE("a loss that was seen before it is written counts once", "[loss_guard]") {
+  LossGuard guard(1);
+  const auto bad = loss(1, std::nan(""));
+  guard.see(bad.time, std::nan(""));
+  guard.write(bad);
+  CHECK_FALSE(guard.take());
+  guard.see(loss(2, 0).time, std::nan(""));
+  REQUIRE(guard.take()->time.batch == 2);
+}
+
 TEST_CASE("loss scaling may pass some bad losses in a row", "[loss_guard]") {
   LossGuard guard(2);
   for (int64_t batch = 1; batch <= 8; ++batch)

@@ -55,6 +55,17 @@ TEST_CASE("a loss that is not finite ends the run and leaves finite weights", "[
   for (const auto& [name, tensor] : checkpoint.model) CHECK(tensor.isfinite().all().item<bool>());
 }
 
+TEST_CASE("on the CPU the batch of a bad loss is the last one, however seldom values are written",
+          "[nan]") {
+  const TemporaryFolder folder;
+  auto parts = parts_in(folder);
+  parts.options.log_interval = {5, TimeUnit::epoch};
+  Trainer trainer(std::move(parts));
+  trainer.add<Explode>("explode", 5);  // the second of four batches
+  CHECK_THROWS_WITH(trainer.fit(), Contains("the loss is infinite at batch 6 (epoch 2)"));
+  CHECK(trainer.state().time.batch == 6);
+}
+
 TEST_CASE("on_nan: ignore goes on, but saves no weights that are not finite", "[nan]") {
   const TemporaryFolder folder;
   auto parts = parts_in(folder);
