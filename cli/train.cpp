@@ -16,7 +16,7 @@ void say_what_came_of_it(const Summary& summary, const RunFolder& folder) {
   if (const auto found = summary.metrics.find("metrics/eval/Accuracy");
       found != summary.metrics.end())
     line += ", eval accuracy " + std::to_string(found->second);
-  log::info(line);
+  log::info_wrapped(line);
   if (!folder.kept()) return;
   log::info("the run is in " + folder.path().string() +
             ": summary.json, metrics.jsonl, hparams.yaml, checkpoints/latest");

@@ -48,10 +48,8 @@ ConsoleSink::~ConsoleSink() { ConsoleSink::flush(); }
 void ConsoleSink::open(const RunInfo& info) {
   schedule_ = info.schedule;
   last_ = epoch_begin_ = info.start;
-  const bool terminal = isatty(STDERR_FILENO) == 1;
-  for (const auto& line : info.header)
-    for (const auto& part : terminal ? wrapped(line, terminal_columns()) : std::vector{line})
-      print(part);
+  for (const auto& line : info.header) log::info_wrapped(line);
+  printed_ = steady_seconds();
 }
 
 void ConsoleSink::write(const Record& record) {
@@ -169,6 +167,7 @@ void ConsoleSink::print_epoch() {
   if (const auto loss = values_.find("loss/train"); epoch_ && loss != values_.end())
     parts.push_back("loss " + number_text(loss->second, 4));
   add(epoch_, "metrics/train/Accuracy", "accuracy ");
+  const size_t evaluation = eval_ ? parts.size() : 0;
   add(eval_, "metrics/eval/Accuracy", "eval accuracy ");
   add(eval_, "metrics/eval/CrossEntropy", "eval cross-entropy ");
   if (epoch_) {
@@ -176,7 +175,7 @@ void ConsoleSink::print_epoch() {
     parts.push_back(clock_text(time.seconds));
     epoch_begin_ = eval_ ? eval_->time : time;
   }
-  print(parts_that_fit(parts, bar_ ? terminal_columns() : unlimited));
+  print(parts_that_fit(parts, bar_ ? terminal_columns() : unlimited, evaluation));
   epoch_.reset();
   eval_.reset();
 }

@@ -2,9 +2,12 @@
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <mutex>
+
+#include "composer/logging/terminal.h"
 
 namespace composer::log {
 namespace {
@@ -38,6 +41,11 @@ void write(spdlog::level::level_enum level, const std::string& line) {
 }  // namespace
 
 void info(const std::string& message) { write(spdlog::level::info, message); }
+void info_wrapped(const std::string& message) {
+  if (isatty(STDERR_FILENO) != 1) return info(message);
+  for (const auto& line : wrapped(message, terminal_columns())) info(line);
+}
+
 void warn(const std::string& message) { write(spdlog::level::warn, "warning: " + message); }
 void error(const std::string& message) { write(spdlog::level::err, message); }
 void quiet() { logger().set_level(spdlog::level::warn); }

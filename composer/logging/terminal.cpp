@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "composer/logging/number_text.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -44,14 +45,12 @@ std::string first_columns(std::string_view text, int64_t columns) {
   return std::string(text.substr(0, bytes_of(text, columns)));
 }
 
-std::string parts_that_fit(const std::vector<std::string>& parts, int64_t columns) {
-  std::string line;
-  for (const auto& part : parts) {
-    const auto longer = (line.empty() ? "" : line + "  ") + part;
-    if (!line.empty() && columns_of(longer) > columns) break;
-    line = longer;
-  }
-  return first_columns(line, columns);
+std::string parts_that_fit(std::vector<std::string> parts, int64_t columns, size_t kept) {
+  const auto fits = [&] { return columns_of(joined(parts, "  ")) <= columns; };
+  for (size_t last = parts.size(); last-- > 1 && !fits();)
+    if (last != kept) parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(last));
+  if (!parts.empty() && !fits()) parts.resize(1);
+  return first_columns(joined(parts, "  "), columns);
 }
 
 std::string progress_line(const std::string& name, double share,

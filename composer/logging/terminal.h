@@ -16,8 +16,9 @@ int64_t columns_of(std::string_view text);
 /// The beginning of `text`.
 std::string first_columns(std::string_view text, int64_t columns);
 
-/// `parts` two spaces apart, the last ones left out where they do not fit.
-std::string parts_that_fit(const std::vector<std::string>& parts, int64_t columns);
+/// `parts` two spaces apart, left out from the last one on where they do not fit. parts[kept] goes
+/// after all others but the first.
+std::string parts_that_fit(std::vector<std::string> parts, int64_t columns, size_t kept = 0);
 
 /// "name ━━━╸    37%  part  part": parts that do not fit are left out from the last one on, then
 /// the bar. share: in [0, 1]; 100% is everything.

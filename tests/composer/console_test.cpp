@@ -76,6 +76,10 @@ TEST_CASE("text is counted and cut in columns", "[console]") {
   CHECK(first_columns("━━╸ é", 2) == "━━");
   CHECK(first_columns("ab", 9) == "ab");
   CHECK(parts_that_fit({"epoch 1", "loss 2", "accuracy"}, 16) == "epoch 1  loss 2");
+  CHECK(parts_that_fit({"epoch 1", "loss 2", "eval 3", "1:02"}, 16, 2) == "epoch 1  eval 3");
+  CHECK(parts_that_fit({"epoch 1", "loss 2", "eval 3", "1:02"}, 25, 2) ==
+        "epoch 1  loss 2  eval 3");
+  CHECK(parts_that_fit({"epoch 1", "loss 2", "eval 3"}, 9, 2) == "epoch 1");
   CHECK(wrapped("one, two, three", 10) == std::vector<std::string>{"one, two,", "three"});
   CHECK(wrapped("runs/abcdef", 5) == std::vector<std::string>{"runs/", "abcde", "f"});
 }
@@ -124,6 +128,36 @@ TEST_CASE("bars fit the terminal, whose size may change", "[console]") {
   const bool has_loss = std::ranges::any_of(
       before, [](const auto& line) { return line.find("loss 2.5000") != std::string::npos; });
   CHECK(has_loss);
+}
+
+TEST_CASE("an epoch's line keeps the evaluation's accuracy on a narrow terminal", "[console]") {
+  const auto line_on = [](int columns) {
+    TerminalForTest terminal(columns);
+    {
+      ConsoleSink sink(true, 30, 60);
+      sink.open(long_run());
+      train(sink, 100);
+      sink.write({"epoch", after(100), {{"metrics/train/Accuracy", 0.25}}});
+      sink.write({"eval", after(100), {{"metrics/eval/Accuracy", 0.75}}});
+    }
+    const auto lines = drawn_lines(terminal.text());
+    const auto line = std::ranges::find_if(
+        lines, [](const auto& text) { return text.find("eval accuracy") != std::string::npos; });
+    return line == lines.end() ? "" : *line;
+  };
+  CHECK(line_on(40) == "epoch 1/90  eval accuracy 0.7500");
+  CHECK(line_on(62) == "epoch 1/90  loss 2.5000  accuracy 0.2500  eval accuracy 0.7500");
+}
+
+TEST_CASE("a line that is wrapped on a terminal is whole elsewhere", "[console]") {
+  const std::string split = "split: 96 samples to train on, 24 to evaluate on";
+  TerminalForTest terminal(40);
+  log::info_wrapped(split);
+  const auto lines = drawn_lines(terminal.text());
+  REQUIRE(lines.size() >= 2);
+  CHECK(lines[0] == "split: 96 samples to train on,");
+  CHECK(lines[1] == "24 to evaluate on");
+  CHECK(standard_error_of([&] { log::info_wrapped(split); }) == split + "\n");
 }
 
 TEST_CASE("bars are drawn a few times a second only", "[console]") {
