@@ -8,6 +8,7 @@
 #include "composer/error.h"
 #include "composer/image_fit.h"
 #include "composer/logging/log.h"
+#include "composer/storage/manifest.h"
 #include "composer/text.h"
 
 namespace composer {
@@ -140,10 +141,9 @@ void check_load_path(const std::string& text) {
   if (path.empty()) return;
   if (!fs::exists(path)) throw UserError("load_path: " + text + " does not exist");
   if (!fs::is_directory(path) || fs::exists(path / "manifest.json")) return;
-  for (const char* below : {"latest", "checkpoints/latest"})
-    if (fs::exists(path / below / "manifest.json"))
-      throw UserError("load_path: " + text + " is no checkpoint; did you mean " +
-                      (path / below).string() + "?");
+  if (const auto meant = latest_below(path))
+    throw UserError("load_path: " + text + " is no checkpoint; did you mean " + meant->string() +
+                    "?");
   throw UserError("load_path: " + text + " is no checkpoint: it has no manifest.json");
 }
 

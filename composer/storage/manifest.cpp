@@ -51,13 +51,24 @@ ordered_json facts_of(const fs::path& file) {
   return {{"bytes", size}, {"crc32", text}};
 }
 
+std::optional<fs::path> latest_below(const fs::path& folder) {
+  for (const char* below : {"latest", "checkpoints/latest"}) {
+    std::error_code error;
+    if (const auto path = folder / below; fs::exists(path / "manifest.json", error)) return path;
+  }
+  return std::nullopt;
+}
+
 ordered_json read_manifest(const fs::path& checkpoint) {
   const auto path = checkpoint / "manifest.json";
   std::string text;
   try {
     read_blocks(path, [&](auto bytes) { text.append(bytes.begin(), bytes.end()); });
   } catch (const DamagedCheckpoint&) {
-    throw DamagedCheckpoint(checkpoint.string() + ": is no checkpoint: it has no manifest.json");
+    const auto meant = latest_below(checkpoint);
+    throw DamagedCheckpoint(
+        checkpoint.string() + ": is no checkpoint" +
+        (meant ? "; did you mean " + meant->string() + "?" : ": it has no manifest.json"));
   }
   auto manifest = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!manifest.is_object() || !manifest.contains("format_version"))

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "composer/error.h"
@@ -18,6 +19,9 @@ class DamagedCheckpoint : public UserError {
 };
 
 inline constexpr int manifest_version = 1;
+
+/// The newest checkpoint of a run's folder, or of the folder of its checkpoints.
+std::optional<std::filesystem::path> latest_below(const std::filesystem::path& folder);
 
 /// The manifest of the checkpoint in the folder `checkpoint`.
 nlohmann::ordered_json read_manifest(const std::filesystem::path& checkpoint);

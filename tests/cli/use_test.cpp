@@ -109,6 +109,12 @@ TEST_CASE("weights of another network are refused unless asked for", "[cli][use]
   const auto plain = trained.of("eval --load_path runs/run/checkpoints");
   CHECK(plain.status == 2);
   CHECK_THAT(plain.errors, Contains("did you mean"));
+  for (const std::string action : {"info runs/run", "export runs/run/ --output x.safetensors"}) {
+    const auto folder = trained.of("checkpoint " + action);
+    CHECK(folder.status == 2);
+    CHECK_THAT(folder.errors,
+               Contains("is no checkpoint; did you mean runs/run/checkpoints/latest?"));
+  }
 }
 
 TEST_CASE("how a training took its first weights is no matter of evaluation",

@@ -144,6 +144,15 @@ TEST_CASE("a checkpoint that cannot be used stops a resumption and stays as it i
   CHECK(fs::exists(folder.path() / "damaged-ep2-ba17"));
 }
 
+TEST_CASE("a run's folder in place of a checkpoint is told which is meant", "[checkpoint]") {
+  const TemporaryFolder run;
+  save_checkpoint(run / "checkpoints", example(0, 3));
+  const auto meant =
+      "is no checkpoint; did you mean " + (run / "checkpoints/latest").string() + "?";
+  CHECK_THROWS_WITH(describe_checkpoint(run.path()), Contains(meant));
+  CHECK_THROWS_WITH(load_checkpoint(run / "checkpoints"), Contains(meant));
+}
+
 TEST_CASE("where no checkpoint is whole a run neither resumes nor starts afresh", "[checkpoint]") {
   const TemporaryFolder folder;
   CHECK_FALSE(newest_checkpoint(folder / "none"));
