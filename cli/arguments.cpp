@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "composer/error.h"
+#include "composer/recipe/recipe.h"
 #include "composer/recipe/value.h"
 #include "composer/text.h"
 
@@ -18,6 +19,20 @@ bool parse(CLI::App& app, const Words& words) {
   } catch (const CLI::ParseError& problem) {
     throw UserError("composer " + app.get_name() + ": " + problem.what());
   }
+}
+
+Words option_names(const CLI::App& app) {
+  Words names;
+  for (const auto* option : app.get_options())
+    names.insert(names.end(), option->get_lnames().begin(), option->get_lnames().end());
+  return names;
+}
+
+Words overrides_of(const CLI::App& app) {
+  auto words = app.remaining();
+  if (words.empty() || app.get_option("--file")->count() > 0 || !names_recipe(words[0]))
+    return words;
+  throw UserError("'" + words[0] + "' is a recipe: composer " + app.get_name() + " -f " + words[0]);
 }
 
 int dispatch(const std::string& command, const CommandTable& table, const Words& words) {

@@ -14,6 +14,13 @@ namespace composer {
 /// refuses. Words it does not know are left in app.remaining() where the app allows extras.
 bool parse(CLI::App& app, const Words& words);
 
+/// The names of `app`'s options, without dashes.
+Words option_names(const CLI::App& app);
+
+/// The words that `app`, whose option --file is a recipe, left as overrides. UserError where the
+/// recipe stands among them without that option.
+Words overrides_of(const CLI::App& app);
+
 /// Calls the entry of `table` that words[0] names with the words after it. Asked for help, it names
 /// them all. UserError for any other word. command: whose table it is, for the messages.
 int dispatch(const std::string& command, const CommandTable& table, const Words& words);

@@ -57,7 +57,8 @@ RecipeFile recipe_inside(const std::string& path) {
 }
 
 /// A recipe for using weights: they are all that load_path gives, and no run folder is looked at.
-Recipe resolve_for_use(const UseOptions& options, Words overrides) {
+Recipe resolve_for_use(const UseOptions& options, const CLI::App& app) {
+  Words overrides = overrides_of(app);
   if (!options.load_path.empty())
     overrides.insert(overrides.end(), {"--load_path", options.load_path});
   const auto given = [&](const std::string& key) {
@@ -73,7 +74,7 @@ Recipe resolve_for_use(const UseOptions& options, Words overrides) {
         "load_path: missing: give --load_path a checkpoint folder, .safetensors or .pth file");
   auto recipe =
       resolve(options.file.empty() ? recipe_inside(options.load_path) : find_recipe(options.file),
-              overrides);
+              overrides, registry(), {.evaluation = true, .options = option_names(app)});
   if (recipe.options.load_path.empty())
     throw UserError(
         "load_path: missing: give --load_path a checkpoint folder, .safetensors or .pth file");
@@ -150,7 +151,7 @@ int eval_command(const Words& words) {
   app.add_flag("--json", json, "also per_class accuracy and confusion (rows: true classes)");
   if (!parse(app, words)) return 0;
 
-  const auto recipe = resolve_for_use(use, app.remaining());
+  const auto recipe = resolve_for_use(use, app);
   auto parts = assemble_evaluation(recipe);
   const auto num_classes = parts.model->num_classes();
   auto names = parts.class_names;
@@ -188,7 +189,7 @@ int predict_command(const Words& words) {
   if (!parse(app, words)) return 0;
 
   const auto files = files_of(source);
-  const auto recipe = resolve_for_use(use, app.remaining());
+  const auto recipe = resolve_for_use(use, app);
   if (!recipe.val_dataset)
     log::info("no val_dataset in the recipe: images are prepared as train_dataset." +
               recipe.train_dataset->name() + " prepares them for evaluation");

@@ -58,8 +58,8 @@ int train_command(const Words& words) {
              help_text(collect(options)));
   if (!parse(app, words)) return 0;
 
-  const auto recipe =
-      resolve(find_recipe(file_option->count() == 0 ? "quickstart" : file), app.remaining());
+  const auto recipe = resolve(find_recipe(file_option->count() == 0 ? "quickstart" : file),
+                              overrides_of(app), registry(), {.options = option_names(app)});
   if (dump_only) {
     std::cout << dump(recipe);
     return 0;

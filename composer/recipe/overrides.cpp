@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "composer/recipe/kinds.h"
 #include "composer/recipe/utf8.h"
 
 namespace composer {
@@ -61,6 +62,16 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& words, Pro
     if (!takes_words) overrides.back().words.push_back(word.substr(equals + 1));
   }
   return overrides;
+}
+
+void prefer_evaluation(std::vector<const RecipeKey*>& meant) {
+  const auto is_of = [](ChoiceKey choice) {
+    return [beginning = path_of(choice, "")](const RecipeKey* key) {
+      return key->path.starts_with(beginning);
+    };
+  };
+  if (std::ranges::any_of(meant, is_of(ChoiceKey::val_dataset)))
+    std::erase_if(meant, is_of(ChoiceKey::train_dataset));
 }
 
 void apply(const Override& given, const RecipeKey& key, Problems& problems) {

@@ -29,6 +29,9 @@ struct RecipeKey {
   bool list, flag;
 };
 
+/// Leaves those of train_dataset out where some are val_dataset's.
+void prefer_evaluation(std::vector<const RecipeKey*>& meant);
+
 /// Puts the override's value in place, or adds to `problems`.
 void apply(const Override& given, const RecipeKey& key, Problems& problems);
 

@@ -46,8 +46,11 @@ std::vector<Choice> make_choices(const Registry& known) {
 /// parameters.
 class Resolver {
  public:
-  Resolver(const RecipeFile& file, const std::vector<std::string>& words, const Registry& known)
-      : whole_{.file = file.name, .option = {}}, choices_(make_choices(known)) {
+  Resolver(const RecipeFile& file, const std::vector<std::string>& words, const Registry& known,
+           RecipeUse use)
+      : use_(std::move(use)),
+        whole_{.file = file.name, .option = {}},
+        choices_(make_choices(known)) {
     std::optional<Value> root = parse_yaml(file.text, file.name, problems_);
     if (!root) throw UserError(lines(std::move(problems_)));
     root_ = std::move(*root);
@@ -224,6 +227,7 @@ class Resolver {
       if (has_suffix(key.path, given.key)) meant.push_back(&key);
     }
     if (meant.empty()) return problem(given.origin, "", why_unknown(given));
+    if (use_.evaluation) prefer_evaluation(meant);
     if (meant.size() > 1) {
       std::string all;
       for (const RecipeKey* key : meant) all += (all.empty() ? "--" : ", --") + key->path;
@@ -260,7 +264,9 @@ class Resolver {
     if (const std::string elsewhere = not_selected(word); !elsewhere.empty()) return elsewhere;
     if (const std::string elsewhere = key.empty() ? "" : not_selected(key); !elsewhere.empty())
       return "unknown key; did you mean '" + key + "'? " + elsewhere;
-    return unknown_key(word, endings(paths, word));
+    auto known = endings(paths, word);
+    known.insert(known.end(), use_.options.begin(), use_.options.end());
+    return unknown_key(word, known);
   }
 
   static std::string unknown_key(const std::string& word, const std::vector<std::string>& known) {
@@ -385,6 +391,7 @@ class Resolver {
       out.push_back(std::static_pointer_cast<ComponentOf<Base>>(pick.component));
   }
 
+  RecipeUse use_;
   Origin whole_;
   Problems problems_;
   Recipe recipe_;
@@ -401,8 +408,8 @@ class Resolver {
 }  // namespace
 
 Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides,
-               const Registry& known) {
-  return Resolver(file, overrides, known).resolve();
+               const Registry& known, RecipeUse use) {
+  return Resolver(file, overrides, known, std::move(use)).resolve();
 }
 
 }  // namespace composer

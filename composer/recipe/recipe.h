@@ -31,6 +31,13 @@ struct RecipeFile {
   std::string text;
 };
 
+/// The command that a recipe is resolved for.
+struct RecipeUse {
+  /// Nothing is trained: an ending that fits train_dataset and val_dataset means val_dataset's key.
+  bool evaluation = false;
+  std::vector<std::string> options;  ///< the command's own ("top_k"), which a word may have meant
+};
+
 /// Default < recipe < overrides, the words of a command line:
 ///   --a.b.c value, --a.b.c=value; any suffix that is unique among the keys of the recipe; several
 ///   words for a list;
@@ -40,7 +47,7 @@ struct RecipeFile {
 /// Loads nothing. A relative folder of data in the file that is not in the working directory may be
 /// beside the file.
 Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides = {},
-               const Registry& known = registry());
+               const Registry& known = registry(), RecipeUse use = {});
 
 /// The recipe as YAML that resolves to the same. Every key is there but an empty run_name.
 std::string dump(const Recipe& recipe);
@@ -56,6 +63,10 @@ SplitOptions split_of(const std::string& dumped);
 /// models/resnet50.yaml, composer/yamls/models/resnet50.yaml. A file comes before such a name only
 /// where `text` has a '/' or ends in .yaml or .yml. Throws UserError when there is neither.
 RecipeFile find_recipe(const std::string& text);
+
+/// Whether `text` is the name of a recipe that is part of the program, or a file that ends in .yaml
+/// or .yml.
+bool names_recipe(const std::string& text);
 
 /// The recipes that are part of the program: name, and the first line of its text.
 struct RecipeDoc {

@@ -79,6 +79,12 @@ RecipeFile find_recipe(const std::string& text) {
       (near.empty() ? "; the recipes are " + joined(names) : "; did you mean '" + near + "'?"));
 }
 
+bool names_recipe(const std::string& text) {
+  if (find_embedded(bare_name(text))) return true;
+  std::error_code error;
+  return (text.ends_with(".yaml") || text.ends_with(".yml")) && fs::is_regular_file(text, error);
+}
+
 std::vector<RecipeDoc> list_recipes() {
   std::vector<RecipeDoc> docs;
   for (const EmbeddedRecipe& recipe : embedded_recipes()) {

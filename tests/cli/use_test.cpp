@@ -65,6 +65,10 @@ TEST_CASE("eval and predict take the recipe inside the checkpoint", "[cli][use][
   REQUIRE(own.status == 0);
   CHECK(own.output == named.output);
   CHECK(trained.of("eval --eval_batch_size 2 " + trained.weights).status == 0);
+  const auto smaller = trained.of("eval --crop_size 28 " + trained.weights);
+  INFO(smaller.errors);
+  CHECK(smaller.status == 0);
+  CHECK(smaller.output != own.output);
 
   const auto predicted = trained.of("predict --source val --top_k 2 " + trained.weights);
   INFO(predicted.errors);

@@ -99,6 +99,21 @@ TEST_CASE("a set that is told to be the other one is refused where that stands")
               "evaluated on; leave the key out"});
 }
 
+TEST_CASE("for evaluation an ending that fits both sets means the evaluation's") {
+  const auto evaluated = [](const std::string& text, const Words& words) {
+    return resolve({"r.yaml", text}, words, with_photos(), {.evaluation = true, .options = {}});
+  };
+  const auto both = evaluated(recipe("datadir: /t", "{datadir: /v}"), {"--datadir", "/x"});
+  CHECK(value(both.train_dataset, "datadir") == "/t");
+  CHECK(value(both.val_dataset, "datadir") == "/x");
+  CHECK(value(evaluated(recipe("", ""), {"--datadir", "/x"}).train_dataset, "datadir") == "/x");
+  const auto parts = evaluated(recipe("", "", "split: {val: 0.25}\n"), {"--datadir", "/x"});
+  CHECK(value(parts.val_dataset, "datadir") == "/x");
+  CHECK(refusals(recipe("", "{}"), {"--datadir", "/x"}) ==
+        Lines{"--datadir: ambiguous: one of --train_dataset.photos.datadir, "
+              "--val_dataset.photos.datadir"});
+}
+
 TEST_CASE("a split gives val_dataset the training set's parameters, for evaluation") {
   const auto one = recipe("datadir: /d, order: class_balanced", "", "split: {val: 0.25}\n");
   const auto made = read(one);
