@@ -230,9 +230,10 @@ TEST_CASE("a broken image surfaces with its name, after the batches before it", 
     loader->start(0, 0);
     CHECK(loader->next());
     CHECK(loader->next());
-    CHECK_THROWS_WITH(loader->next(),
-                      "image 20: it is broken; --dataloader.on_bad_sample skip leaves such samples "
-                      "out");
+    CHECK_THROWS_WITH(
+        loader->next(),
+        "image 20: it is broken; with a recipe, --dataloader.on_bad_sample skip leaves "
+        "such samples out");
     CHECK_THROWS_AS(loader->next(), RunError);
     loader->start(0, 3);
     CHECK(plain(*loader->next()).classes.front() == 24);
