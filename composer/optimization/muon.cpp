@@ -58,8 +58,10 @@ std::vector<at::Tensor> rescaling(const std::vector<at::Tensor>& weights,
   for (const auto& weight : weights)
     roots.emplace_back(std::sqrt(static_cast<double>(weight.size(0))));
   at::_foreach_mul_(factors, roots);
-  if (found_inf.defined())
-    for (auto& factor : factors) factor = at::where(found_inf != 0, 1.0, factor);
+  if (found_inf.defined()) {
+    const auto skip = found_inf != 0;
+    for (auto& factor : factors) factor.masked_fill_(skip, 1.0);
+  }
   return factors;
 }
 
@@ -108,8 +110,10 @@ std::vector<at::Tensor> Muon::directions(const Update& update) const {
   const auto& buffers = update.state[0];
   if (update.found_inf.defined()) {
     const auto skip = update.found_inf != 0;
-    for (auto& gradient : gradients) gradient = at::where(skip, 0.0, gradient);
-    at::_foreach_mul_(buffers, at::where(skip, 1.0, params_.momentum).to(at::kFloat));
+    const auto zero = at::zeros({}, gradients[0].options());
+    for (auto& gradient : gradients) gradient = at::where(skip, zero, gradient);
+    const auto momentum = at::full({}, params_.momentum, skip.options().dtype(at::kFloat));
+    at::_foreach_mul_(buffers, momentum.masked_fill(skip, 1.0));
   } else {
     at::_foreach_mul_(buffers, params_.momentum);
   }
