@@ -42,7 +42,8 @@ void add_builtin_core(Registry& registry) {
   schedulers.add<ScheduledBy<PolyDecayWithWarmup>>(
       "poly_decay_with_warmup", "linear warm-up, then a power of the remaining share");
 
-  registry.callbacks.add<SpeedMonitor>("speed_monitor", "images a second, and seconds of training");
+  registry.callbacks.add<SpeedMonitor>(
+      "speed_monitor", "images a second, the share of time waited for data, seconds of training");
   registry.callbacks.add<LrMonitor>("lr_monitor", "the learning rate of each batch");
   registry.callbacks.add<Mfu>("mfu", "the share of the device's peak that the arithmetic comes to");
   registry.callbacks.add<EarlyStopper>("early_stopper",
