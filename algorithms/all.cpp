@@ -10,6 +10,7 @@
 #include "algorithms/cutmix.h"
 #include "algorithms/cutout.h"
 #include "algorithms/dirac_init.h"
+#include "algorithms/dropout.h"
 #include "algorithms/ema.h"
 #include "algorithms/factorize.h"
 #include "algorithms/ghost_batchnorm.h"
@@ -52,6 +53,7 @@ void add_builtin_algorithms(Registry& registry) {
   algorithms.add<CutMix>("cutmix", "pastes a box of another image into each, labels mixed by area");
   algorithms.add<Cutout>("cutout", "blanks random squares of the images");
   algorithms.add<DiracInit>("dirac_init", "convolutions start by handing their input on");
+  algorithms.add<Dropout>("dropout", "drops features in front of the linear head at random");
   algorithms.add<Ema>("ema", "averages the weights over training, for evaluation");
   algorithms.add<Factorize>("factorize", "splits wide layers into two thin ones of low rank");
   algorithms.add<GhostBatchNorm>("ghost_batchnorm", "normalises pieces of the batch by themselves");

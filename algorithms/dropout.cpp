@@ -1,0 +1,100 @@
+#include "algorithms/dropout.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "algorithms/parts/replaced_layers.h"
+#include "composer/device.h"
+#include "composer/error.h"
+#include "composer/logging/number_text.h"
+#include "composer/network/operations.h"
+#include "composer/random.h"
+
+namespace composer {
+namespace {
+
+/// bool [samples, features]: false where one is dropped.
+at::Tensor kept_features(at::IntArrayRef shape, double rate, const std::string& layer,
+                         const State& state) {
+  const auto kept = at::empty(shape, at::kBool);
+  auto* const values = kept.data_ptr<bool>();
+  constexpr int64_t samples_a_thread = 16;
+  at::parallel_for(0, shape[0], samples_a_thread, [&](int64_t begin, int64_t end) {
+    for (int64_t sample = begin; sample < end; ++sample) {
+      Random random(state.seed, "dropout." + layer, static_cast<uint64_t>(state.time.batch),
+                    static_cast<uint64_t>(state.first_sample + sample));
+      for (int64_t feature = 0; feature < shape[1]; ++feature)
+        values[sample * shape[1] + feature] = random.uniform() >= rate;
+    }
+  });
+  return kept;
+}
+
+/// Every linear layer that takes features, in the order of the forward pass.
+std::vector<const Layer*> linear_layers(Block& model) {
+  std::vector<const Layer*> linears;
+  std::unordered_set<const Layer*> second_halves;
+  for (const auto& [path, layer, next] : placed_layers(model)) {
+    if (const auto* halves = dynamic_cast<Factorized*>(layer))
+      second_halves.insert(halves->second().get());
+    else if (dynamic_cast<Linear*>(layer) != nullptr && !second_halves.contains(layer))
+      linears.push_back(layer);
+  }
+  return linears;
+}
+
+}  // namespace
+
+at::Tensor dropout(const at::Tensor& features, double rate, const std::string& layer,
+                   const State& state) {
+  const auto kept = kept_features(features.sizes(), rate, layer, state);
+  return op::scale(op::multiply(features, copy_to(features.device(), kept)), 1 / (1 - rate));
+}
+
+DropoutLinear::DropoutLinear(std::shared_ptr<Linear> original, double rate, std::string path,
+                             std::weak_ptr<const State> state)
+    : Linear(*original),
+      original_(std::move(original)),
+      rate_(rate),
+      path_(std::move(path)),
+      state_(std::move(state)) {}
+
+at::Tensor DropoutLinear::forward(const at::Tensor& input) {
+  const auto state = is_training() ? state_.lock() : nullptr;
+  return original_->forward(state == nullptr ? input : dropout(input, rate_, path_, *state));
+}
+
+std::string DropoutLinear::describe() const {
+  return "DropoutLinear: dropout " + number_text(rate_, 3) + ", then " + original_->describe();
+}
+
+std::vector<Replacement> apply_dropout(Block& model, const Dropout::Params& params,
+                                       const std::weak_ptr<const State>& state) {
+  auto chosen = linear_layers(model);
+  if (params.layers == "head" && !chosen.empty()) chosen = {chosen.back()};
+  auto replacements =
+      replace_layers(model, [&](const std::string& path, Layer& layer) -> std::shared_ptr<Layer> {
+        auto original = std::dynamic_pointer_cast<Linear>(layer.shared_from_this());
+        if (std::ranges::count(chosen, &layer) == 0 ||
+            dynamic_cast<DropoutLinear*>(&layer) != nullptr)
+          return nullptr;
+        return std::make_shared<DropoutLinear>(std::move(original), params.drop_rate, path, state);
+      });
+  if (replacements.empty())
+    throw UserError(
+        "algorithms.dropout: the model has no linear layer to drop features in front of, or has "
+        "dropout there already, so dropout would change nothing; remove it");
+  return replacements;
+}
+
+void Dropout::init(State& state) {
+  state_ = std::shared_ptr<const State>(&state, [](const State*) {});  // owned by the run
+  replacements_ = apply_dropout(*state.model, params_, state_);
+  log_count(state, "dropout/num_dropout_layers", "dropout: in front of", "linear layers");
+}
+
+}  // namespace composer

@@ -1,0 +1,79 @@
+// dropout: sets features in front of a linear layer to zero at random while training, so that it
+// relies on no few of them (Srivastava et al. 2014, "Dropout: a simple way to prevent neural
+// networks from overfitting", JMLR 15).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithms/parts/surgery.h"
+#include "composer/network/layers.h"
+#include "composer/network/surgery.h"
+#include "composer/recipe/compatibility.h"
+#include "composer/recipe/params.h"
+#include "composer/state.h"
+
+namespace composer {
+
+/// features [N, F] -> the same, each zero with probability `rate`, in [0, 1), else times
+/// 1 / (1 - rate). Draws follow from `layer` and the seed, batch and first sample of `state`.
+at::Tensor dropout(const at::Tensor& features, double rate, const std::string& layer,
+                   const State& state);
+
+/// `original`, which keeps its parameters and their names, behind dropout. In evaluation, and once
+/// `state` is gone, `original` alone.
+class DropoutLinear : public Linear {
+ public:
+  /// path: of the layer in the network; no two layers share draws.
+  DropoutLinear(std::shared_ptr<Linear> original, double rate, std::string path,
+                std::weak_ptr<const State> state);
+
+  at::Tensor forward(const at::Tensor& input) override;
+  std::string describe() const override;
+
+ private:
+  std::shared_ptr<Linear> original_;
+  double rate_;
+  std::string path_;
+  std::weak_ptr<const State> state_;
+};
+
+/// The layers drop until it is destroyed, which must be before the State that it got at init.
+class Dropout : public Surgery {
+ public:
+  struct Params {
+    double drop_rate = 0.2;
+    std::string layers = "head";
+
+    void fields(auto&& f) {
+      f("drop_rate", drop_rate, "probability of dropping a feature, below 1", in(0.0, 1.0));
+      f("layers", layers, "head: in front of the last linear layer; all: of every one",
+        one_of("head", "all"));
+    }
+    std::string check() const { return drop_rate < 1 ? "" : "drop_rate: must be below 1"; }
+  };
+
+  static Compatibility compatibility() {
+    return {.excludes = {{"no_op_model", "the one number has no layers for it to work on"}}};
+  }
+
+  explicit Dropout(Params params) : params_(std::move(params)) {}
+
+  void init(State& state) override;
+
+ private:
+  Params params_;
+  std::shared_ptr<const State> state_;
+};
+
+/// Puts a DropoutLinear in place of the linear layers that `params` names; where factorize split
+/// one, in place of its first half. Weights and their names stay. Throws UserError when there is
+/// none.
+std::vector<Replacement> apply_dropout(Block& model, const Dropout::Params& params,
+                                       const std::weak_ptr<const State>& state);
+
+}  // namespace composer
