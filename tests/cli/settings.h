@@ -30,7 +30,7 @@ inline std::vector<std::string> operator+(std::vector<std::string> a,
 }
 
 /// Lines of the file, each one of
-///   --key value     for every training, unless the test gives this key itself
+///   --key value     for every training and evaluation, unless the test gives this key itself
 ///   NAME=value      in the environment of every training
 ///   kill_every N    every N batches kill -9, then --autoresume true: killed_training.h
 ///   # text          a comment
@@ -78,17 +78,19 @@ inline bool gives(const std::vector<std::string>& words, const std::string& opti
   });
 }
 
+inline bool has(const std::vector<std::string>& words, const char* word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
 /// A command that trains, rather than one that only looks at its recipe.
 inline bool trains(const std::vector<std::string>& words) {
-  const auto has = [&](const char* word) {
-    return std::find(words.begin(), words.end(), word) != words.end();
-  };
-  return has("train") && !has("--plan") && !has("--dump") && !has("--help");
+  return has(words, "train") && !has(words, "--plan") && !has(words, "--dump") &&
+         !has(words, "--help");
 }
 
 inline std::vector<std::string> with_options(const Settings& settings,
                                              std::vector<std::string> words) {
-  if (!trains(words)) return words;
+  if (!trains(words) && !(has(words, "eval") && !has(words, "--help"))) return words;
   const auto given = words;
   for (const auto& [key, value] : settings.options)
     if (!gives(given, key)) words.insert(words.end(), {key, value});

@@ -44,13 +44,15 @@ TEST_CASE("settings: a file's lines", "[settings]") {
   CHECK_THROWS_WITH(read_settings(folder / "none.txt"), Contains("cannot be read"));
 }
 
-TEST_CASE("settings: what a test gives itself stays, and so does what trains nothing",
+TEST_CASE("settings: what a test gives itself stays, and so does what runs no network",
           "[settings]") {
   Settings settings;
   settings.options = {{"--dataloader.num_workers", "0"}, {"--grad_accum", "2"}};
   CHECK(with_options(settings, split("train -f r.yaml --num_workers 3")) ==
         split("train -f r.yaml --num_workers 3 --grad_accum 2"));
-  for (const char* line : {"train --plan", "train -f r.yaml --dump", "eval --load_path p"})
+  CHECK(with_options(settings, split("eval --load_path p")) ==
+        split("eval --load_path p --dataloader.num_workers 0 --grad_accum 2"));
+  for (const char* line : {"train --plan", "train -f r.yaml --dump", "data info f.beton"})
     CHECK(with_options(settings, split(line)) == split(line));
 }
 
