@@ -110,9 +110,11 @@ int run_ranks(const Launch& launch, const Command& program) {
   std::vector<std::string> prefixes;
   for (int64_t i = 0; i < launch.ranks; ++i)
     prefixes.push_back("rank " + rank_environment(launch, i).at("RANK") + ": ");
+  LineWriter output(STDOUT_FILENO), errors(STDERR_FILENO);
   SupervisorOptions options;
+  options.writers = {&output, &errors};
   options.take_line = [&](size_t number, Stream stream, std::string_view line) {
-    write_line(stream == Stream::output ? STDOUT_FILENO : STDERR_FILENO, prefixes[number], line);
+    (stream == Stream::output ? output : errors).add(prefixes[number], line);
   };
   Supervisor supervisor(options);
   for (int64_t i = 0; i < launch.ranks; ++i) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "composer/clock.h"
 #include "composer/error.h"
 
 namespace composer {
@@ -56,8 +57,9 @@ std::string text_of(const StartProblem& problem, const Command& command) {
   return command.folder.string() + ": cannot be entered: " + std::strerror(problem.error);
 }
 
+/// Of one that somebody else waited for: as if it had been killed.
 int wait_for(pid_t process) {
-  int status = 0;
+  int status = SIGKILL;
   while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -182,18 +184,23 @@ void Child::begin(const Command& command, const std::array<int, 2>& writers) {
 Child::~Child() {
   if (running()) {
     kill();
-    wait_for(id_);
+    if (!ended_at_) wait_for(id_);
   }
   for (const int output : outputs_)
     if (output >= 0) ::close(output);
 }
 
 void Child::signal(int number) const {
-  if (running()) ::kill(id_, number);
+  if (running() && !ended_at_) ::kill(id_, number);
+}
+
+void Child::signal_group(int number) const {
+  if (running() && ::kill(-id_, number) != 0) signal(number);  // it has made itself another group
 }
 
 void Child::kill() const {
-  if (running()) ::kill(-id_, SIGKILL);
+  signal_group(SIGKILL);
+  signal(SIGKILL);
 }
 
 void Child::read(Stream stream) {
@@ -231,19 +238,30 @@ void Child::close(Stream stream) {
   if (!last.empty()) take_line_(stream, last);
 }
 
-bool Child::poll() {
-  if (!running()) return false;
+bool Child::has_ended() const {
   siginfo_t info{};
   // Left as a zombie for now, so that its group's number stays its own.
-  if (::waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-      info.si_pid != id_)
-    return true;
-  kill();
+  const int result = ::waitid(P_PID, static_cast<id_t>(id_), &info, WEXITED | WNOHANG | WNOWAIT);
+  return result == 0 ? info.si_pid == id_ : errno == ECHILD;
+}
+
+bool Child::poll(double rest_seconds) {
+  if (!running()) return false;
+  if (!ended_at_) {
+    if (!has_ended()) return true;
+    if (rest_seconds <= 0) ::kill(-id_, SIGKILL);
+    program_status_ = wait_for(id_);
+    ended_at_ = steady_seconds();
+  }
+  if (rest_seconds > 0 && ::kill(-id_, 0) == 0) {
+    if (steady_seconds() < *ended_at_ + rest_seconds) return true;
+    ::kill(-id_, SIGKILL);
+  }
   for (const auto stream : {Stream::output, Stream::errors}) {
     read(stream);
     if (outputs_[static_cast<size_t>(stream)] >= 0) close(stream);
   }
-  status_ = wait_for(id_);
+  status_ = program_status_;
   return false;
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,24 +52,33 @@ class Child {
 
   /// To the program alone.
   void signal(int number) const;
-  /// SIGKILL to it and to what it has started in its group.
+  /// To it and to what it has started in its group.
+  void signal_group(int number) const;
+  /// SIGKILL to the group, and to the program wherever it is.
   void kill() const;
 
   /// Descriptors that are worth a poll(): of output and of errors, each -1 when there is none.
   const std::array<int, 2>& outputs() const { return outputs_; }
   /// Takes what the program has written by now, up to 1 MiB. Never waits.
   void read(Stream stream);
-  /// Learns whether it has ended, without waiting. If so, what is left of its group is killed and
-  /// its last lines are taken. Returns running().
-  bool poll();
+  /// Learns whether it has ended, without waiting. What is left of its group so many seconds after
+  /// that is killed, and the last lines are taken; until then it counts as running. Returns
+  /// running().
+  bool poll(double rest_seconds = 0);
+  /// Whether the program itself has ended, but not yet what it has started: no signal tells of
+  /// that.
+  bool only_rest_runs() const { return running() && ended_at_; }
 
  private:
   void begin(const Command& command, const std::array<int, 2>& writers);
   void take(Stream stream, std::string_view bytes);
   void close(Stream stream);
+  bool has_ended() const;
 
   pid_t id_ = -1;
   int status_ = -1;
+  std::optional<double> ended_at_;  ///< the program itself; seconds of the steady clock
+  int program_status_ = 0;          ///< once it has
   TakeLine take_line_;
   std::array<int, 2> outputs_{-1, -1};
   std::array<std::string, 2> unfinished_;  ///< lines

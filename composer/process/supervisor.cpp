@@ -1,10 +1,8 @@
 #include "composer/process/supervisor.h"
 
 #include <poll.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
 #include "composer/clock.h"
 
@@ -13,17 +11,25 @@ namespace {
 
 constexpr double same_request_seconds = 0.5;
 
+/// Between looks at groups whose child has ended: nothing tells of their end.
+constexpr double look_seconds = 0.05;
+
+constexpr std::array streams{Stream::output, Stream::errors};
+
 /// A signal that asks for the end.
 bool asks_to_end(int signal) {
   return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
 }
 
-/// Those to be passed on, and the news of an end. A hang-up that nohup had ignored stays so.
+/// Those to be passed on, the news of an end, and a reader's going away, which children may not be
+/// told to ignore. A hang-up that nohup had ignored stays so.
 std::vector<int> signals_to_take() {
   std::vector<int> numbers{SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD};
-  struct sigaction action {};
-  if (::sigaction(SIGHUP, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
-    numbers.push_back(SIGHUP);
+  for (const int number : {SIGHUP, SIGPIPE}) {
+    struct sigaction action {};
+    if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
+      numbers.push_back(number);
+  }
   return numbers;
 }
 
@@ -53,11 +59,20 @@ size_t Supervisor::start(const Command& command) {
 
 bool Supervisor::any_running() const { return std::ranges::any_of(children_, &Child::running); }
 
+bool Supervisor::to_be_written() const {
+  return std::ranges::any_of(options_.writers,
+                             [](const auto* writer) { return writer && writer->waits(); });
+}
+
+bool Supervisor::may_read(Stream stream) const {
+  const auto* writer = options_.writers[static_cast<size_t>(stream)];
+  return writer == nullptr || !writer->full();
+}
+
 void Supervisor::wait() {
-  while (any_running()) {
+  while (any_running() || to_be_written()) {
     wait_for_news();
-    for (auto& child : children_)
-      for (const auto stream : {Stream::output, Stream::errors}) child.read(stream);
+    read_and_write();
     for (const int signal : signals_.take()) pass_on(signal);
     reap();
     if (kill_at_ && steady_seconds() >= *kill_at_)
@@ -68,26 +83,49 @@ void Supervisor::wait() {
 void Supervisor::wait_for_news() {
   std::vector<pollfd> sources{{signals_.descriptor(), POLLIN, 0}};
   for (const auto& child : children_)
-    for (const int output : child.outputs())
-      if (output >= 0) sources.push_back({output, POLLIN, 0});
-  int milliseconds = -1;
-  if (kill_at_)
-    milliseconds = static_cast<int>(std::max(0.0, *kill_at_ - steady_seconds()) * 1000) + 1;
-  ::poll(sources.data(), sources.size(), milliseconds);
+    for (const auto stream : streams)
+      if (const int output = child.outputs()[static_cast<size_t>(stream)];
+          output >= 0 && may_read(stream))
+        sources.push_back({output, POLLIN, 0});
+  for (const auto* writer : options_.writers)
+    if (writer && writer->waits()) sources.push_back({writer->descriptor(), POLLOUT, 0});
+  double seconds = any_running() && kill_at_ ? std::max(0.0, *kill_at_ - steady_seconds()) : -1;
+  if (std::ranges::any_of(children_, &Child::only_rest_runs))
+    seconds = seconds < 0 ? look_seconds : std::min(seconds, look_seconds);
+  ::poll(sources.data(), sources.size(), seconds < 0 ? -1 : static_cast<int>(seconds * 1000) + 1);
+}
+
+void Supervisor::read_and_write() {
+  for (auto& child : children_)
+    for (const auto stream : streams)
+      if (may_read(stream)) child.read(stream);
+  for (auto* writer : options_.writers)
+    if (writer) writer->write();
 }
 
 void Supervisor::pass_on(int signal) {
-  if (signal == SIGCHLD) return;
-  if (signal == SIGTSTP) {
-    signal_all(SIGTSTP);
-    ::raise(SIGSTOP);
-    return signal_all(SIGCONT);
-  }
+  if (signal == SIGCHLD || signal == SIGPIPE) return;
+  if (signal == SIGTSTP) return stop_together();
   if (asks_to_end(signal)) return ask_to_end(signal);
-  signal_all(signal);
+  for (const auto& child : children_) child.signal(signal);
+}
+
+/// By SIGTSTP's own rule: where nobody could continue this process, it does not stop.
+void Supervisor::stop_together() {
+  signal_all(SIGTSTP);
+  struct sigaction stop {
+  }, before{};
+  stop.sa_handler = SIG_DFL;
+  ::sigaction(SIGTSTP, &stop, &before);
+  ::raise(SIGTSTP);
+  ::sigaction(SIGTSTP, &before, nullptr);
+  signal_all(SIGCONT);
 }
 
 void Supervisor::ask_to_end(int signal) {
+  if (!any_running())
+    for (auto* writer : options_.writers)
+      if (writer) writer->give_up();
   const double now = steady_seconds();
   if (asked_at_ && now - *asked_at_ < same_request_seconds) return;
   if (asked_at_ && !kill_at_) kill_at_ = now + options_.grace_seconds;
@@ -98,7 +136,7 @@ void Supervisor::ask_to_end(int signal) {
 /// An end that was asked for is no failure: the others are ending too, by their own rules.
 void Supervisor::reap() {
   for (auto& child : children_) {
-    if (!child.running() || child.poll() || child.status() == 0) continue;
+    if (!child.running() || child.poll(rest_seconds()) || child.status() == 0) continue;
     if (first_failure_ == 0) first_failure_ = child.status();
     const bool as_asked = asked_by_ != 0 && child.status() == 128 + asked_by_;
     if (options_.fail_together && !as_asked && !kill_at_) end_all();
@@ -111,18 +149,13 @@ void Supervisor::end_all() {
 }
 
 void Supervisor::signal_all(int signal) {
-  for (const auto& child : children_) child.signal(signal);
+  for (const auto& child : children_) child.signal_group(signal);
 }
 
-void write_line(int descriptor, std::string_view prefix, std::string_view line) {
-  std::string whole;
-  whole.reserve(prefix.size() + line.size() + 1);
-  whole.append(prefix).append(line) += '\n';
-  for (std::string_view rest = whole; !rest.empty();) {
-    const ssize_t size = ::write(descriptor, rest.data(), rest.size());
-    if (size < 0 && errno != EINTR) return;
-    rest.remove_prefix(static_cast<size_t>(std::max<ssize_t>(size, 0)));
-  }
+/// What a child has started may be what saves, where the child itself is a shell.
+double Supervisor::rest_seconds() const {
+  const bool over = kill_at_ && steady_seconds() >= *kill_at_;
+  return (asked_at_ || kill_at_) && !over ? options_.grace_seconds : 0;
 }
 
 }  // namespace composer

@@ -1,11 +1,13 @@
 // Programs that belong together: started, heard and ended as one.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <optional>
 #include <string_view>
 
 #include "composer/process/child.h"
+#include "composer/process/line_writer.h"
 #include "composer/process/signals.h"
 
 namespace composer {
@@ -17,14 +19,20 @@ struct SupervisorOptions {
   bool fail_together = true;
   /// Takes each line of child `number`; null to let children write where this process writes.
   std::function<void(size_t number, Stream stream, std::string_view line)> take_line;
+  /// Where take_line leaves the lines of output and of errors, if it does: what waits there is
+  /// written meanwhile, and a stream is not read while its writer is full. They outlive the
+  /// supervisor.
+  std::array<LineWriter*, 2> writers{};
 };
 
 /// Starts programs and sees them to their end, which is no later than its own. While it lives,
 /// SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 go to every child that runs, each once, as
-/// the number that came; SIGTSTP stops and continues them with this process. What asks for the end
-/// may come twice at once (shells signal a process, then its group): within half a second it counts
-/// once. Asked for a second time, children that still run after the grace time are killed. To be
-/// used by one thread, which lives as long as the children.
+/// the number that came; SIGTSTP stops and continues them with this process. What asks for the end,
+/// or to stop, goes to all that a child has started in its group, SIGUSR1 and SIGUSR2 to the child
+/// alone. What asks for the end may come twice at once (shells signal a process, then its group):
+/// within half a second it counts once. Asked for a second time, children that still run after the
+/// grace time are killed. A SIGPIPE of this process is ignored. To be used by one thread, which
+/// lives as long as the children.
 class Supervisor {
  public:
   explicit Supervisor(SupervisorOptions options = {});
@@ -33,7 +41,8 @@ class Supervisor {
 
   /// The child's number, from 0 on. UserError naming the program when it cannot be started.
   size_t start(const Command& command);
-  /// Returns when every child has ended.
+  /// Returns when every child has ended and the writers have written all, or after an end that is
+  /// asked for while they alone are waited for.
   void wait();
 
   /// The exit status of a child, or 128 + the signal that ended it; -1 while it runs.
@@ -43,12 +52,17 @@ class Supervisor {
 
  private:
   bool any_running() const;
+  bool to_be_written() const;
+  bool may_read(Stream stream) const;
   void wait_for_news();
+  void read_and_write();
   void pass_on(int signal);
+  void stop_together();
   void ask_to_end(int signal);
   void reap();
   void end_all();
   void signal_all(int signal);
+  double rest_seconds() const;
 
   SupervisorOptions options_;
   Signals signals_;
@@ -57,9 +71,5 @@ class Supervisor {
   int asked_by_ = 0;                          ///< the signal
   int first_failure_ = 0;
 };
-
-/// One whole line for a terminal or file that others write too: prefix, line and newline in one
-/// piece. Errors of writing are left to whoever reads it.
-void write_line(int descriptor, std::string_view prefix, std::string_view line);
 
 }  // namespace composer

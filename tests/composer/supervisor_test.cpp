@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <future>
 #include <set>
 #include <sstream>
 #include <thread>
@@ -43,6 +44,63 @@ struct Heard {
   }
 
   std::map<size_t, Lines> lines;
+  Supervisor supervisor;
+};
+
+/// Whose writing end blocks.
+class Pipe {
+ public:
+  Pipe() { REQUIRE(::pipe2(ends_, O_CLOEXEC) == 0); }
+  ~Pipe() { close_reader(), close_writer(); }
+  Pipe(const Pipe&) = delete;
+  Pipe& operator=(const Pipe&) = delete;
+
+  int writer() const { return ends_[1]; }
+  void close_reader() { close(ends_[0]); }
+  void close_writer() { close(ends_[1]); }
+
+  /// Waits for something; empty at the end.
+  std::string read() const {
+    char bytes[4096];
+    const ssize_t size = ::read(ends_[0], bytes, sizeof bytes);
+    return {bytes, static_cast<size_t>(std::max<ssize_t>(size, 0))};
+  }
+  /// Pauses before each piece.
+  std::string read_all(double pause) const {
+    std::string all, piece;
+    do {
+      std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+      all += piece = read();
+    } while (!piece.empty());
+    return all;
+  }
+
+ private:
+  static void close(int& end) {
+    if (end >= 0) ::close(std::exchange(end, -1));
+  }
+
+  int ends_[2];
+};
+
+/// A supervisor whose children's output goes to a descriptor, each line behind the child's number.
+struct Written {
+  explicit Written(int descriptor)
+      : writer(descriptor), supervisor([&] {
+          SupervisorOptions options;
+          options.writers[0] = &writer;
+          options.take_line = [this](size_t child, Stream, std::string_view line) {
+            writer.add(std::to_string(child) + ": ", line);
+          };
+          return options;
+        }()) {}
+
+  void run(const std::vector<std::string>& scripts) {
+    for (const auto& script : scripts) supervisor.start(shell(script));
+    supervisor.wait();
+  }
+
+  LineWriter writer;
   Supervisor supervisor;
 };
 
@@ -104,10 +162,12 @@ TEST_CASE("lines of two children are whole in one file", "[process]") {
   const int file =
       ::open((folder / "log").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   const std::string a(300, 'a'), b(300, 'b');
+  LineWriter writer(file);
   {
     SupervisorOptions options;
+    options.writers[0] = &writer;
     options.take_line = [&](size_t child, Stream, std::string_view line) {
-      write_line(file, child == 0 ? "0: " : "1: ", line);
+      writer.add(child == 0 ? "0: " : "1: ", line);
     };
     Supervisor supervisor(options);
     for (const auto& text : {a, b})
@@ -128,6 +188,60 @@ TEST_CASE("lines of two children are whole in one file", "[process]") {
   CHECK(torn == 0);
   CHECK(count[0] == 3000);
   CHECK(count[1] == 3000);
+}
+
+TEST_CASE("children outlive the reader of their lines", "[process]") {
+  Pipe pipe;
+  pipe.close_reader();
+  Written written(pipe.writer());
+  written.run({"for i in $(seq 1 20); do seq 1 1000; sleep 0.01; done; exit 3"});
+  CHECK(written.supervisor.status(0) == 3);
+}
+
+TEST_CASE("no line is lost where a descriptor does not block and its reader is slow", "[process]") {
+  Pipe pipe;
+  ::fcntl(pipe.writer(), F_SETFL, O_NONBLOCK);
+  auto text = std::async(std::launch::async, [&] { return pipe.read_all(0.001); });
+  Written written(pipe.writer());
+  written.run({"seq 1 100000"});
+  pipe.close_writer();
+  std::string wanted;
+  for (int i = 1; i <= 100000; ++i) wanted += "0: " + std::to_string(i) + "\n";
+  CHECK(text.get() == wanted);
+}
+
+TEST_CASE("signals are passed on while nobody reads what children write", "[process]") {
+  Pipe pipe;
+  Written written(pipe.writer());
+  written.supervisor.start(shell("trap 'exit 7' INT; echo $$; while :; do yes; done"));
+  std::string head;
+  bool ended = false;
+  std::thread asks([&] {
+    while (head.find('\n') == std::string::npos) head += pipe.read();
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until the pipe is full
+    ::kill(::getpid(), SIGINT);
+    ended = ends_soon(std::stoi(head.substr(head.find(' '))));
+    pipe.read_all(0);
+  });
+  written.supervisor.wait();
+  pipe.close_writer();
+  asks.join();
+  CHECK(ended);
+  CHECK(written.supervisor.status(0) == 7);
+}
+
+TEST_CASE("once its children have ended, a supervisor gives up on lines when it is asked to end",
+          "[process]") {
+  Pipe pipe;
+  Written written(pipe.writer());
+  written.supervisor.start(shell("seq 1 50000"));
+  std::thread asks([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    ::kill(::getpid(), SIGTERM);
+  });
+  written.supervisor.wait();
+  asks.join();
+  CHECK(written.supervisor.status(0) == 0);
 }
 
 TEST_CASE("a child has its words, environment and folder, and no descriptors of others",
@@ -163,7 +277,7 @@ TEST_CASE("the first child that fails ends the others, by force those that do no
   Heard heard(options);
   const double begin = steady_seconds();
   heard.run({"sleep 0.3; exit 3", "exec sleep 100", "trap '' TERM; while :; do sleep 100; done",
-             "trap 'echo saved; exit 0' TERM; while :; do sleep 0.05; done"});
+             "exec 2>/dev/null; trap 'echo saved; exit 0' TERM; while :; do sleep 0.05; done"});
   CHECK(steady_seconds() - begin < 20);
   CHECK(heard.supervisor.status(0) == 3);
   CHECK(heard.supervisor.status(1) == 143);
@@ -179,6 +293,56 @@ TEST_CASE("what a child leaves behind ends with it", "[process]") {
   CHECK(heard.supervisor.status() == 0);
   REQUIRE(heard.lines[0].size() == 1);
   CHECK(ends_soon(std::stoi(heard.lines[0][0])));
+}
+
+TEST_CASE("what saves behind a shell may take its time, but no longer than the grace time",
+          "[process]") {
+  SupervisorOptions options;
+  options.grace_seconds = 2;
+  int ready = 0;
+  Heard heard(options, [&](const std::string& line) {
+    if (line == "ready" && ++ready == 2) ::kill(::getpid(), SIGTERM);
+  });
+  const auto behind_a_shell = [](const std::string& script) {
+    return "exec 2>/dev/null; (" + script + "; echo ready; while :; do sleep 0.05; done); true";
+  };
+  heard.run({behind_a_shell("trap 'sleep 0.5; echo saved; exit 0' TERM"),
+             behind_a_shell("trap 'echo deaf' TERM")});
+  CHECK(heard.lines[0] == Lines{"ready", "saved"});
+  CHECK(heard.lines[1] == Lines{"ready", "deaf"});
+  CHECK(heard.supervisor.status(0) == 143);
+  CHECK(heard.supervisor.status(1) == 143);
+}
+
+TEST_CASE("a child that leaves its group is ended with the others", "[process]") {
+  SupervisorOptions options;
+  options.grace_seconds = 0.2;
+  Heard heard(options);
+  heard.run({"exec perl -e '$SIG{TERM} = \"IGNORE\"; setpgrp 0, getpgrp getppid; sleep 100'",
+             "sleep 1; exit 3"});
+  CHECK(heard.supervisor.status(0) == 137);
+  CHECK(heard.supervisor.status() == 3);
+}
+
+TEST_CASE("a terminal's stop does not stay where nobody could continue", "[process]") {
+  const TemporaryFolder folder;
+  auto command = shell("kill -TSTP $PPID; sleep 0.3; echo $$ > child; mv child ended");
+  command.folder = folder.path();
+  ChildProcess supervises([&] {
+    ::setsid();  // its group is an orphaned one then
+    sigset_t all;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_BLOCK, &all, nullptr);  // a handler would end the pause of this thread
+    return std::make_unique<std::thread>([&, all] {
+      ::pthread_sigmask(SIG_UNBLOCK, &all, nullptr);
+      Supervisor supervisor;
+      supervisor.start(command);
+      supervisor.wait();
+    });
+  });
+  for (int i = 0; i < 500 && !fs::exists(folder / "ended"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(fs::exists(folder / "ended"));
 }
 
 TEST_CASE("children do not outlive a supervisor, however that ends", "[process]") {
@@ -212,7 +376,8 @@ TEST_CASE("signals reach every child once, with their number", "[process]") {
     if (signal == SIGINT || signal == SIGTERM) ::kill(::getpid(), signal);
   });
   const std::string script =
-      "for s in INT TERM HUP QUIT USR1 USR2; do trap \"echo $s\" $s; done; echo ready; "
+      "exec 2>/dev/null; for s in INT TERM HUP QUIT USR1 USR2; do trap \"echo $s\" $s; done; "
+      "echo ready; "
       "for i in 1 2 3 4; do sleep 0.1; done";
   heard.run({script, script});
   const std::map<int, std::string> names{{SIGINT, "INT"},   {SIGTERM, "TERM"}, {SIGHUP, "HUP"},
@@ -225,15 +390,18 @@ TEST_CASE("children that are asked to end take their time, until they are asked 
           "[process]") {
   SupervisorOptions options;
   options.grace_seconds = 0.2;
+  int ready = 0;
   Heard heard(options, [&](const std::string& line) {
-    if (line == "ready" || line == "again") ::kill(::getpid(), SIGINT);
+    if ((line == "ready" && ++ready == 3) || line == "again") ::kill(::getpid(), SIGINT);
   });
-  heard.run({"trap 'sleep 0.4; echo saved; exit 130' INT; echo ready; while :; do sleep 0.05; done",
-             "trap '' INT; sleep 0.8; echo waited",
-             "trap '' INT; sleep 1; echo again; while :; do sleep 100; done"});
+  heard.run(
+      {"exec 2>/dev/null; trap 'sleep 0.4; echo saved; exit 130' INT; echo ready; "
+       "while :; do sleep 0.05; done",
+       "trap '' INT; echo ready; sleep 0.8; echo waited",
+       "trap '' INT; echo ready; sleep 1; echo again; while :; do sleep 100; done"});
   CHECK(heard.lines[0] == Lines{"ready", "saved"});
   CHECK(heard.supervisor.status(0) == 130);
-  CHECK(heard.lines[1] == Lines{"waited"});
+  CHECK(heard.lines[1] == Lines{"ready", "waited"});
   CHECK(heard.supervisor.status(1) == 0);
   CHECK(heard.supervisor.status(2) == 137);
   CHECK(heard.supervisor.status() == 130);
