@@ -6,16 +6,28 @@
 #include "composer/text.h"
 
 namespace composer {
+namespace {
+
+/// A word that came from elsewhere, for one line of a log: its first bytes, in quotes.
+std::string in_quotes(const std::string& word) {
+  constexpr size_t most = 40;
+  std::string text = word.substr(0, most);
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
+  return "'" + text + (word.size() > most ? "...'" : "'");
+}
+
+}  // namespace
 
 const std::vector<std::string>& RunRequests::names() {
   static const std::vector<std::string> all{"checkpoint", "stop"};
   return all;
 }
 
-void RunRequests::look(RunControl& control) {
-  const double now = steady_seconds();
-  if (mailbox_ == nullptr || now < next_look_) return;
-  next_look_ = now + 1;
+void RunRequests::look(RunControl& control, bool now) {
+  const double time = steady_seconds();
+  if (mailbox_ == nullptr || (!now && time < next_look_)) return;
+  next_look_ = time + 1;
   for (auto& request : mailbox_->take()) {
     if (request.name == "checkpoint") {
       log::info("another process asked for a checkpoint");
@@ -23,8 +35,8 @@ void RunRequests::look(RunControl& control) {
     } else if (request.name == "stop") {
       control.request_stop("another process asked for it");
     } else {
-      const auto problem =
-          "unknown request '" + request.name + "'; this run understands " + joined(names());
+      const auto problem = "unknown request " + in_quotes(request.name) +
+                           "; this run understands " + joined(names());
       log::warn(problem);
       mailbox_->answer(request, {false, problem});
       continue;

@@ -19,9 +19,9 @@ class RunRequests {
   /// The requests that are understood.
   static const std::vector<std::string>& names();
 
-  /// At a batch's end: looks for requests, at most once a second of wall time, and hands them on.
-  /// One that is not understood is answered so.
-  void look(RunControl& control);
+  /// At a batch's end: looks for requests, at most once a second of wall time unless it is to be
+  /// now, and hands them on. One that is not understood is answered so.
+  void look(RunControl& control, bool now = false);
   /// Tells those who wait what came of a checkpoint: those who asked for one; the run's last one
   /// answers all.
   void answer(const Answer& saved, bool last);

@@ -181,6 +181,7 @@ void Trainer::train() {
     return algorithm.events[static_cast<size_t>(Event::fit_end)];
   };
   save(received_signal() == 0 && std::ranges::any_of(engine_.algorithms(), changes_at_the_end));
+  requests_.look(engine_.control(), /*now=*/true);
   requests_.answer(saved(), true);
   wait_for_device();
   state_.time.seconds = clock_.seconds();
@@ -229,9 +230,9 @@ void Trainer::train_epoch() {
     train_batch(std::move(batch));
     clock_.count(samples, steady_seconds() - begin);
 
+    requests_.look(engine_.control());
     evaluate_if_due(false);
     engine_.run(Event::batch_checkpoint, state_);
-    requests_.look(engine_.control());
     if (!whole()) save_if_asked();
     if (stopping()) break;
   }

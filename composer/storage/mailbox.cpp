@@ -118,6 +118,11 @@ std::string new_id() {
   return time + ("-" + host_name()) + "-" + std::to_string(::getpid());
 }
 
+/// Whether a sender may wait under this name: the time, a host and a process.
+bool is_id(const std::string& name) {
+  return name.find_first_not_of("0123456789") == 21 && name[21] == '-';
+}
+
 std::string not_running(const fs::path& folder) {
   return folder.string() + ": no run is going on there, so nobody would take a request";
 }
@@ -132,17 +137,18 @@ Mailbox::Mailbox(fs::path folder)
     : folder_(std::move(folder)), path_(folder_ / ".lock"), requests_(folder_ / ".requests") {
   while (!take_lock()) {
   }
-  const auto text = this_process().text();
-  text_size_ = text.size();
-  if (::ftruncate(file_, 0) != 0 ||
-      ::pwrite(file_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-    log::warn(path_.string() + ": could not note who runs here: " + std::strerror(errno));
-  // Blocks behind the end, where the file system can keep some; else there is none to free.
-  std::ignore = ::fallocate(file_, FALLOC_FL_KEEP_SIZE, 0, room);
+  // Nobody sends requests before the owner is noted: none that is meant for it is cleared away.
+  const bool emptied = ::ftruncate(file_, 0) == 0;
   std::error_code ignored;
   fs::remove_all(requests_, ignored);
   // There from now on: network file systems remember for a while that a name is missing.
   fs::create_directory(requests_, ignored);
+  const auto text = this_process().text();
+  text_size_ = text.size();
+  if (!emptied || ::pwrite(file_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+    log::warn(path_.string() + ": could not note who runs here: " + std::strerror(errno));
+  // Blocks behind the end, where the file system can keep some; else there is none to free.
+  std::ignore = ::fallocate(file_, FALLOC_FL_KEEP_SIZE, 0, room);
 }
 
 /// False when the folder or the file vanished with their holder meanwhile.
@@ -197,6 +203,8 @@ std::optional<Request> Mailbox::take(const fs::path& file) const {
     return request;
   } catch (const nlohmann::json::exception&) {
     log::warn(file.string() + ": is no request");
+    request.awaited = is_id(request.id);
+    answer(request, {false, "it cannot be read as a request"});
     return std::nullopt;
   }
 }
@@ -223,8 +231,10 @@ Mailbox::~Mailbox() {
 }
 
 std::optional<RunOwner> owner_of(const fs::path& folder) {
-  const int file = ::open((folder / ".lock").c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return std::nullopt;
+  const auto path = folder / ".lock";
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0 && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
+  if (file < 0) throw UserError(path.string() + ": cannot be read: " + std::strerror(errno));
   const bool locked = ::flock(file, LOCK_SH | LOCK_NB) == 0;
   const bool no_locks = !locked && errno != EWOULDBLOCK;
   const auto owner = owner_in(text_of(file));
@@ -237,8 +247,13 @@ std::optional<RunOwner> owner_of(const fs::path& folder) {
 std::optional<Answer> send_request(const fs::path& folder, const std::string& name,
                                    const std::map<std::string, std::string>& arguments,
                                    double wait_seconds) {
-  if (!fs::is_directory(folder)) throw UserError(folder.string() + ": is no run folder");
-  if (!owner_of(folder)) throw UserError(not_running(folder));
+  std::error_code unreadable;
+  const auto kind = fs::status(folder, unreadable).type();
+  if (kind == fs::file_type::none)
+    throw UserError(folder.string() + ": cannot be read: " + unreadable.message());
+  if (kind != fs::file_type::directory) throw UserError(folder.string() + ": is no run folder");
+  const auto owner = owner_of(folder);
+  if (!owner || owner->since.empty()) throw UserError(not_running(folder));  // or not yet
   const auto requests = folder / ".requests", id = requests / new_id();
   const auto named = [&](std::string_view ending) {
     return fs::path(id.string() + std::string(ending));

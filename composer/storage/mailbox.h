@@ -56,7 +56,7 @@ class Mailbox {
   bool made_folder() const { return made_folder_; }
 
   /// What has been asked since the last call, in that order; nobody gets a request twice. A file
-  /// that is no request is taken away with a warning.
+  /// that is no request is taken away with a warning, and answered so.
   std::vector<Request> take();
   /// For its sender, if they wait.
   void answer(const Request& request, const Answer& answer) const;
@@ -71,8 +71,9 @@ class Mailbox {
   int file_ = -1;
 };
 
-/// Who has the run folder; nothing when nobody does. On a file system without locks, who noted
-/// themselves last, unless that was a process of this machine which is no more.
+/// Who has the run folder; nothing when nobody does, an owner without a number or time while one is
+/// taking it. On a file system without locks, who noted themselves last, unless that was a process
+/// of this machine which is no more. UserError when that cannot be learnt.
 std::optional<RunOwner> owner_of(const std::filesystem::path& folder);
 
 /// Asks the owner of a run folder. UserError when nobody has it, or it cannot be written in.

@@ -1,5 +1,8 @@
 #include "composer/storage/mailbox.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <catch2/catch.hpp>
 #include <future>
 #include <regex>
@@ -47,6 +50,15 @@ struct AskOnce : Callback {
   fs::path folder;
   std::string name;
   std::future<std::optional<Answer>> answer;
+};
+
+struct AskAtTheEnd : Callback {
+  void fit_end(const State&, Logger&, RunControl&) override {
+    saved = ask(folder, "checkpoint"), stopped = ask(folder, "stop");
+    wait_for_requests(folder, 2);
+  }
+  fs::path folder;
+  std::future<std::optional<Answer>> saved, stopped;
 };
 
 }  // namespace
@@ -137,8 +149,56 @@ TEST_CASE("requests to a run that died are not the next one's", "[run_folder]") 
   CHECK(next.take().empty());
 }
 
+TEST_CASE("a sender is told that the request cannot be read", "[run_folder]") {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  Mailbox mailbox(run);
+  auto answer = std::async(std::launch::async, [&] {
+    return send_request(run, "a", {{"too long", std::string(100'000, 'x')}}, 20);
+  });
+  wait_for_requests(run, 1);
+  CHECK(mailbox.take().empty());
+  const auto given = answer.get();
+  REQUIRE(given);
+  CHECK_FALSE(given->done);
+  CHECK(given->text == "it cannot be read as a request");
+}
+
+TEST_CASE("a folder that is being taken, or cannot be looked at, takes no request",
+          "[run_folder]") {
+  const TemporaryFolder folder;
+  const int file = ::open((folder / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  REQUIRE(::flock(file, LOCK_EX) == 0);
+  CHECK_THROWS_WITH(send_request(folder.path(), "a", {}, 0), Contains("no run is going on there"));
+  ::close(file);
+  fs::remove(folder / ".lock");
+  fs::create_symlink(".lock", folder / ".lock");
+  CHECK_THROWS_AS(owner_of(folder.path()), UserError);
+  CHECK_THROWS_WITH(owner_of(folder.path()), Contains("/.lock: cannot be read: Too many levels"));
+  fs::create_symlink("circle", folder / "circle");
+  CHECK_THROWS_AS(send_request(folder / "circle", "a", {}, 0), UserError);
+}
+
+TEST_CASE("what is asked at a run's end is answered by its last checkpoint", "[run_folder]") {
+  const TemporaryFolder folder;
+  auto parts = tiny_parts();
+  parts.options.run_dir = folder.path().string();
+  parts.options.run_name = "run";
+  auto asks = std::make_shared<AskAtTheEnd>();
+  asks->folder = folder / "run";
+  parts.callbacks.push_back({"asks", asks, subscriptions<AskAtTheEnd>()});
+  Trainer(std::move(parts)).fit();
+  for (auto* answer : {&asks->saved, &asks->stopped}) {
+    const auto given = answer->get();
+    REQUIRE(given);
+    CHECK(given->done);
+    CHECK(given->text == "saved as checkpoint ep2-ba8");
+  }
+}
+
 TEST_CASE("a run saves, or saves and ends, when another process asks for it", "[run_folder]") {
-  const std::string name = GENERATE("checkpoint", "stop", "dance");
+  const std::string name = GENERATE("checkpoint", "stop", "dance", "two\nlines");
+  const bool understood = name == "checkpoint" || name == "stop";
   const TemporaryFolder folder;
   auto parts = tiny_parts();
   parts.options.run_dir = folder.path().string();
@@ -151,11 +211,13 @@ TEST_CASE("a run saves, or saves and ends, when another process asks for it", "[
   REQUIRE(answer);
   CHECK(summary.status == "completed");
   CHECK(summary.time.batch == (name == "stop" ? 1 : 8));
-  CHECK(fs::exists(folder / "run/checkpoints/ep0-ba1") == (name != "dance"));
-  CHECK(answer->done == (name != "dance"));
-  CHECK(answer->text == (name == "dance" ? "unknown request 'dance'; this run understands "
-                                           "checkpoint, stop"
-                                         : "saved as checkpoint ep0-ba1"));
+  CHECK(summary.metrics.contains("metrics/eval/Accuracy"));
+  CHECK(fs::exists(folder / "run/checkpoints/ep0-ba1") == understood);
+  CHECK(answer->done == understood);
+  const std::string shown = name == "dance" ? "dance" : "two?lines";
+  CHECK(answer->text ==
+        (understood ? "saved as checkpoint ep0-ba1"
+                    : "unknown request '" + shown + "'; this run understands checkpoint, stop"));
   CHECK_FALSE(fs::exists(folder / "run/.requests"));
   CHECK_FALSE(owner_of(folder / "run"));
 }
