@@ -348,6 +348,11 @@ void append_indices(const fs::path& path, const FileStamp& source, const IndexEn
   file.put(end, segment);
 }
 
+void replace_useless_index(const fs::path& path, const FileStamp& source, AtomicFile& file) {
+  const LockedFile there(path);
+  if (IndexTable(path, source).empty()) file.commit();
+}
+
 void compact_index(const fs::path& path, const FileStamp& source) {
   remove_partial_files(path.has_parent_path() ? path.parent_path() : ".");
   const IndexTable table(path, source);

@@ -113,6 +113,11 @@ class IndexTable {
 void append_indices(const std::filesystem::path& path, const FileStamp& source,
                     const IndexEntries& entries);
 
+/// Gives `file`, written for this path, its name, unless an index there has entries of `source`.
+/// Waits and throws as append_indices.
+void replace_useless_index(const std::filesystem::path& path, const FileStamp& source,
+                           AtomicFile& file);
+
 /// Replaces the file by one that is compact but for what others add meanwhile: they wait for no
 /// more than that. Waits and throws as append_indices.
 void compact_index(const std::filesystem::path& path, const FileStamp& source);

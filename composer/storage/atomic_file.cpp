@@ -10,7 +10,6 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -62,17 +61,6 @@ void remove_if_dead(const fs::path& partial, const Writer& writer) {
   if (locked || (no_locks && ::kill(writer.process, 0) != 0 && errno == ESRCH))
     ::unlink(partial.c_str());
   ::close(file);
-}
-
-/// False, with the reason in errno, when that cannot be.
-bool rename_if_absent(const fs::path& from, const fs::path& to) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
-  if (errno != EINVAL && errno != ENOSYS) return false;
-  // The file system knows no such renaming.
-  struct stat status {};
-  const bool exists = ::lstat(to.c_str(), &status) == 0;
-  if (exists) errno = EEXIST;
-  return !exists && ::rename(from.c_str(), to.c_str()) == 0;
 }
 
 bool untouched_for_a_day(const fs::path& path) {
@@ -177,16 +165,6 @@ void AtomicFile::commit() {
   put_all();
   if (::rename(partial_.c_str(), path_.c_str()) != 0) fail(errno);
   close();
-}
-
-bool AtomicFile::commit_if_absent() {
-  put_all();
-  if (!rename_if_absent(partial_, path_)) {
-    if (errno != EEXIST) fail(errno);
-    return false;
-  }
-  close();
-  return true;
 }
 
 void AtomicFile::commit_to_disk() {

@@ -37,8 +37,6 @@ class AtomicFile {
 
   /// Gives the file its name, in place of an older one. Nothing may be written afterwards.
   void commit();
-  /// The same unless another file has the name: false then.
-  bool commit_if_absent();
   /// The same, after the bytes, and before the name, have been flushed to the disk.
   void commit_to_disk();
 

@@ -47,14 +47,14 @@ void copy_whole(const fs::path& from, uint64_t bytes, const fs::path& folder, At
   }
 }
 
-/// An index that is there already may be another process's, which adds to it: it stays as it is.
-void copy_index(const fs::path& from, const fs::path& to) {
-  std::error_code error;
-  if (!fs::is_regular_file(from, error) || fs::exists(to, error)) return;
+/// source: the stamp of the file that both are of. An index that serves it may be another
+/// process's, which adds to it: it stays as it is.
+void copy_index(const fs::path& from, const fs::path& to, const FileStamp& source) {
+  if (IndexTable(from, source).empty() || !IndexTable(to, source).empty()) return;
   try {
     AtomicFile out(to);
     copy_whole(from, fs::file_size(from), to.parent_path(), out);
-    out.commit_if_absent();
+    replace_useless_index(to, source, out);
   } catch (const RunError& problem) {
     log::warn("the crop index was not copied: " + std::string(problem.what()));
   }
@@ -132,7 +132,7 @@ std::string copy_to_folder(const std::string& path, const std::string& folder, b
     throw UserError(folder + ": has no copy of " + path + ", which needs " +
                     std::to_string(bytes / 1'000'000) + " MB of room: " + problem.what());
   }
-  if (with_index) copy_index(index_file_of(path), index_file_of(to));
+  if (with_index) copy_index(index_file_of(path), index_file_of(to), stamp_of(to));
   return to.string();
 }
 

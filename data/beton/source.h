@@ -37,10 +37,10 @@ class BetonSource : public Source {
 /// Whether a file is to be read as .beton: by its name (.beton, .ffcv), else by its first bytes.
 bool is_beton(const std::filesystem::path& path);
 
-/// Copies the file, and its crop index where that is wanted and the folder has none, to the folder,
-/// with a progress line in the log, unless the same file (by size and time) is there already;
-/// returns the copy's path. For folders on a disk of the machine's own. Written beside and renamed.
-/// Throws UserError naming what is missing or full.
+/// Copies the file, and its crop index where that is wanted and the folder has none of this version
+/// of the file, to the folder, with a progress line in the log, unless the same file (by size and
+/// time) is there already; returns the copy's path. For folders on a disk of the machine's own.
+/// Written beside and renamed. Throws UserError naming what is missing or full.
 std::string copy_to_folder(const std::string& path, const std::string& folder, bool with_index);
 
 }  // namespace composer

@@ -14,6 +14,7 @@
 #include "data/datasets/mnist.h"
 #include "data/datasets/shapes.h"
 #include "data/datasets/synthetic.h"
+#include "data/index_file.h"
 #include "data/jpeg/jpeg.h"
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
@@ -403,22 +404,35 @@ TEST_CASE("sets are written as .beton where asked, and read from there with the 
   CHECK(fs::exists(folder / "jpegs.beton.index"));
 }
 
-TEST_CASE("a local copy has the file's time, and leaves an index in its place alone", "[data]") {
+TEST_CASE("a local copy has the file's time, and leaves an index that serves it alone", "[data]") {
   const TemporaryFolder folder;
   const std::string file = folder / "x.beton", local = folder / "local";
-  write_file(file, "one"), write_file(file + ".index", "index");
+  const auto record = [](const std::string& index, uint64_t key, const FileStamp& stamp) {
+    IndexWriter writer(index);
+    writer.add(key, std::vector<uint8_t>{1, 2, 3});
+    writer.finish(stamp);
+  };
+  write_file(file, "one");
   const auto old = fs::file_time_type::clock::now() - std::chrono::hours(100);
   fs::last_write_time(file, old);
+  record(file + ".index", 1, stamp_of(file));
   CHECK(copy_to_folder(file, local, true) == local + "/x.beton");
   CHECK(fs::last_write_time(local + "/x.beton") == old);
-  CHECK(read_bytes(local + "/x.beton.index") == "index");
+  CHECK(read_bytes(local + "/x.beton.index") == read_bytes(file + ".index"));
 
-  write_file(local + "/x.beton.index", "added to by another");
   write_file(file, "newer");
+  record(file + ".index", 2, stamp_of(file));
   copy_to_folder(file, local, true);
   CHECK(read_bytes(local + "/x.beton") == "newer");
   CHECK(fs::last_write_time(local + "/x.beton") == fs::last_write_time(file));
-  CHECK(read_bytes(local + "/x.beton.index") == "added to by another");
+  CHECK(IndexTable(local + "/x.beton.index", stamp_of(local + "/x.beton")).find(2));
+
+  fs::remove(local + "/x.beton");
+  record(local + "/x.beton.index", 3, stamp_of(file));  // added to by another
+  copy_to_folder(file, local, true);
+  const IndexTable kept(local + "/x.beton.index", stamp_of(file));
+  CHECK(kept.find(3));
+  CHECK_FALSE(kept.find(2));
   CHECK(std::distance(fs::directory_iterator(local), fs::directory_iterator()) == 2);
 }
 
