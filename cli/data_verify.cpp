@@ -107,8 +107,8 @@ struct Chosen {
 };
 
 Chosen images_of(const std::string& path) {
-  Chosen chosen{image_files(path)};
-  if (!fs::is_directory(path)) return chosen;
+  if (!fs::is_directory(path)) return {image_files(path)};
+  Chosen chosen{files_of_training(path)};
   const auto is_other = [](const std::string& file) { return !is_meant_as_image(file); };
   chosen.left_out = static_cast<int64_t>(std::erase_if(chosen.files, is_other));
   if (chosen.files.empty()) throw UserError(path + ": has no image files");

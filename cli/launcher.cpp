@@ -80,6 +80,11 @@ Launch take_launch_options(Words& words) {
   if (launch.world_size < launch.ranks)
     throw UserError("--world_size: " + std::to_string(launch.world_size) + " is less than the " +
                     std::to_string(launch.ranks) + " ranks of this machine (-n)");
+  if (launch.node_rank >= launch.world_size / launch.ranks)
+    throw UserError("--node_rank: machines of " + std::to_string(launch.ranks) +
+                    " ranks (-n) make a --world_size of " + std::to_string(launch.world_size) +
+                    " with node ranks below " + std::to_string(launch.world_size / launch.ranks) +
+                    ", not " + std::to_string(launch.node_rank));
   return launch;
 }
 

@@ -1,6 +1,8 @@
 #include "cli/main.h"
 
 #include <c10/util/Exception.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <iostream>
 #include <utility>
@@ -53,6 +55,15 @@ const CommandTable commands{{"train", train_command},           {"eval", eval_co
                             {"checkpoint", checkpoint_command}, {"data", data_command},
                             {"model", model_command},           {"request", request_command}};
 
+/// So that no file of ours becomes one of the standard streams where they were closed.
+void open_standard_streams() {
+  for (int file; (file = ::open("/dev/null", O_RDWR)) >= 0;)
+    if (file > STDERR_FILENO) {
+      ::close(file);
+      return;
+    }
+}
+
 int run(Words words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
     std::cout << help;
@@ -93,6 +104,7 @@ const std::vector<std::string>& command_names() {
 }
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   try {
     install_cpu_allocator();
     add_builtin_components();

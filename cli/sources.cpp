@@ -23,16 +23,16 @@ bool leads_back(const fs::path& link) {
                       target.end();
 }
 
-}  // namespace
-
-std::vector<std::string> files_below(const fs::path& folder) {
+/// takes_hidden: of a hidden file or folder.
+template <class Predicate>
+std::vector<std::string> walk(const fs::path& folder, const Predicate& takes_hidden) {
   std::vector<std::string> files;
   std::error_code error, unknown;
   const auto follow = fs::directory_options::follow_directory_symlink;
   for (fs::recursive_directory_iterator at(folder, follow, error), end; !error && at != end;
        at.increment(error)) {
     const auto type = at->status(unknown).type();
-    const bool hidden = at->path().filename().string().starts_with('.');
+    const bool hidden = at->path().filename().string().starts_with('.') && !takes_hidden(at, type);
     if (type == fs::file_type::directory) {
       if (hidden || (at->is_symlink(unknown) && leads_back(at->path())))
         at.disable_recursion_pending();
@@ -44,6 +44,23 @@ std::vector<std::string> files_below(const fs::path& folder) {
   if (files.empty()) throw UserError(folder.string() + ": has no files");
   std::sort(files.begin(), files.end());
   return files;
+}
+
+}  // namespace
+
+std::vector<std::string> files_below(const fs::path& folder) {
+  return walk(folder, [](const auto&, auto) { return false; });
+}
+
+std::vector<std::string> files_of_training(const fs::path& folder) {
+  std::error_code unknown;
+  const bool parts =
+      fs::is_directory(folder / "train", unknown) || fs::is_directory(folder / "val", unknown);
+  const int classes = parts ? 1 : 0;  // the depth of their folders
+  return walk(folder, [&](const auto& at, fs::file_type type) {
+    return at.depth() > classes &&
+           (type == fs::file_type::directory || is_meant_as_image(at->path()));
+  });
 }
 
 std::shared_ptr<FileSource> open_folder_files(const std::string& folder) {

@@ -20,6 +20,9 @@ std::shared_ptr<Source> open_source(const std::string& path, bool is_train);
 /// when there are none.
 std::vector<std::string> files_below(const std::filesystem::path& folder);
 
+/// The same, with the hidden images in class folders, which training takes as it takes others.
+std::vector<std::string> files_of_training(const std::filesystem::path& folder);
+
 /// All files below a folder that have an image's name, in sorted order, with class 0. Throws
 /// UserError when there are none.
 std::shared_ptr<FileSource> open_folder_files(const std::string& folder);

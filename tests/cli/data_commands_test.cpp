@@ -234,6 +234,12 @@ TEST_CASE("data verify leaves out the files that training leaves out", "[cli]") 
   const auto bad = run(folder.path(), {"data", "verify", "set"});
   CHECK(bad.status == 1);
   CHECK_THAT(bad.output, Catch::StartsWith("set/cat/2.heic: "));
+  fs::remove(folder.path() / "set/cat/2.heic");
+  write(folder.path() / "set/cat/.keep", ""), write(folder.path() / "set/.old/1.jpg", "no class");
+  write(folder.path() / "set/cat/._1.jpg", "an image to training");
+  const auto hidden = run(folder.path(), {"data", "verify", "set"});
+  CHECK(hidden.status == 1);
+  CHECK_THAT(hidden.output, Catch::StartsWith("set/cat/._1.jpg: ") && Contains("2 samples: 1 bad"));
   write(folder.path() / "texts/a.txt", "about");
   const auto none = run(folder.path(), {"data", "verify", "texts"});
   CHECK(none.status == 2);
