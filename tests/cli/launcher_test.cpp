@@ -64,7 +64,7 @@ TEST_CASE("no file becomes a standard stream that was closed", "[cli]") {
   const Process training(
       folder.path(),
       {"-c", "exec " PROGRAM
-             " train --run_dir . --run_name run --train_dataset.shapes.samples 64 --max_duration "
+             " train --run_dir . --run_name run --train_dataset.shapes.samples 256 --max_duration "
              "100000ep --eval_interval 0 --save_interval 0 <&- >&- 2>&-"},
       "/bin/sh");
   const auto lock = folder / "run/.lock";
