@@ -16,4 +16,14 @@ inline void add_everything(Registry& registry) {
   add_builtin_datasets(registry);
 }
 
+/// A registry of these and nothing else.
+inline const Registry& everything() {
+  static const Registry registry = [] {
+    Registry all;
+    add_everything(all);
+    return all;
+  }();
+  return registry;
+}
+
 }  // namespace composer

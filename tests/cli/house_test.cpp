@@ -61,16 +61,6 @@ std::string section(const std::string& name) {
   return page.substr(begin, page.find("\n##", begin + 4) - begin);
 }
 
-const Registry& known() {
-  static Registry registry;
-  static const bool filled = [] {
-    add_everything(registry);
-    return true;
-  }();
-  (void)filled;
-  return registry;
-}
-
 }  // namespace
 
 TEST_CASE("every source and every test is compiled", "[house]") {
@@ -94,20 +84,20 @@ TEST_CASE("every header of a method is registered", "[house]") {
     if (file == "all.h" || file.find('/') != std::string::npos) continue;
     INFO("algorithms/all.cpp does not include or add algorithms/" << file);
     CHECK(all.find("\"algorithms/" + file + "\"") != std::string::npos);
-    CHECK(known().algorithms.contains(fs::path(file).stem().string()));
+    CHECK(everything().algorithms.contains(fs::path(file).stem().string()));
   }
 }
 
 TEST_CASE("every algorithm has its files, a test, and a section that names its hyperparameters",
           "[house]") {
-  for (const auto& name : known().algorithms.names()) {
+  for (const auto& name : everything().algorithms.names()) {
     INFO(name);
     CHECK(has_file("algorithms", name + ".h"));
     CHECK(has_file("algorithms", name + ".cpp"));
     CHECK(has_file("tests/algorithms", name + "_test.cpp"));
     const auto text = section(name);
     CHECK_FALSE(text.empty());
-    const auto component = known().algorithms.make(name);
+    const auto component = everything().algorithms.make(name);
     for (const auto& field : describe(component->fields())) {
       INFO("docs/algorithms.md, " << name << ": the section does not name `" << field.name << "`");
       CHECK(text.find("`" + field.name) != std::string::npos);
@@ -118,7 +108,7 @@ TEST_CASE("every algorithm has its files, a test, and a section that names its h
 TEST_CASE("every model has a recipe", "[house]") {
   std::string recipes;
   for (const auto& file : files_below("yamls", ".yaml")) recipes += text_of(root / "yamls" / file);
-  for (const auto& name : known().models.names()) {
+  for (const auto& name : everything().models.names()) {
     INFO("no recipe in yamls/ has the model " << name);
     CHECK(recipes.find(name + ":") != std::string::npos);
   }
@@ -126,7 +116,7 @@ TEST_CASE("every model has a recipe", "[house]") {
 
 TEST_CASE("every component and every key of a run stands in the pages for users", "[house]") {
   const auto text = pages();
-  for (const CatalogBase* catalog : known().catalogs())
+  for (const CatalogBase* catalog : everything().catalogs())
     for (const std::string& name : catalog->names()) {
       if (catalog->kind() == "model") continue;
       INFO("no page in docs/ names the " << catalog->kind() << " `" << name << "`");

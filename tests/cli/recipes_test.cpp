@@ -15,16 +15,6 @@ using Words = std::vector<std::string>;
 
 namespace {
 
-const Registry& everything() {
-  static Registry registry;
-  static const bool filled = [] {
-    add_everything(registry);
-    return true;
-  }();
-  (void)filled;
-  return registry;
-}
-
 Recipe resolved(const std::string& name, const Words& words = {}) {
   return resolve(find_recipe(name), words, everything());
 }
