@@ -1,5 +1,7 @@
-// Catch2's main, which opens CUDA before any test asks about it, and can hold tests to a time.
+// Catch2's main, which opens CUDA before any test asks about it, seeds PyTorch's generators before
+// each test, and can hold tests to a time.
 #define CATCH_CONFIG_RUNNER
+#include <ATen/Context.h>
 #include <sys/resource.h>
 
 #include <catch2/catch.hpp>
@@ -23,6 +25,19 @@ double cpu_seconds() {
 }
 
 bool too_slow = false;
+
+/// PyTorch seeds its generators by chance: each test begins from COMPOSER_TEST_SEED, or from 1.
+class Seed : public Catch::TestEventListenerBase {
+ public:
+  using TestEventListenerBase::TestEventListenerBase;
+
+  void testCaseStarting(const Catch::TestCaseInfo& info) override {
+    TestEventListenerBase::testCaseStarting(info);
+    const char* const seed = std::getenv("COMPOSER_TEST_SEED");
+    at::manual_seed(seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10));
+  }
+};
+CATCH_REGISTER_LISTENER(Seed)
 
 /// With COMPOSER_TEST_SECONDS, tests that need more CPU time than that fail the program.
 class TimeLimit : public Catch::TestEventListenerBase {
