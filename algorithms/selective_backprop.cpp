@@ -24,12 +24,13 @@ at::Tensor reduced(const at::Tensor& images, double scale) {
 }
 
 at::Tensor losses_of(State& state, double scale_factor) {
+  const int64_t first_sample = state.first_sample;
   std::vector<at::Tensor> losses;
   for (const auto& piece : state.batch.split(state.grad_accum)) {
     losses.push_back(sample_losses(state.network(), piece, scale_factor));
     state.first_sample += piece.samples();
   }
-  state.first_sample = 0;
+  state.first_sample = first_sample;
   return at::cat(losses);
 }
 

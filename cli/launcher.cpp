@@ -88,16 +88,12 @@ Launch take_launch_options(Words& words) {
   return launch;
 }
 
-void check_ranks(const Launch& launch, const Words& words) {
+void check_place_of_options(const Words& words) {
   const auto has = [&](const char* word) {
     return std::find(words.begin(), words.end(), word) != words.end();
   };
   if (has("-n") || has("--nproc"))
     throw UserError("-n: goes before the subcommand: composer -n 8 train ...");
-  if (launch.world_size > 1 && !has("--dump") && !has("--plan") && !has("--help"))
-    throw UserError(
-        "-n: training on several ranks comes with a later version; use -n 1 (--plan and --dump "
-        "take any -n)");
 }
 
 std::map<std::string, std::string> rank_environment(const Launch& launch, int64_t local_rank) {
@@ -133,7 +129,7 @@ int run_ranks(const Launch& launch, const Command& program) {
 
 int start_program(const Launch& launch, const Words& words) {
   const auto program = find_program(words[0]);
-  check_ranks(launch, words);
+  check_place_of_options(words);
   std::vector<char*> arguments;
   for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);

@@ -20,8 +20,8 @@ struct Launch {
 /// Takes -n, --node_rank, --world_size, --master_addr and --master_port off the front of `words`.
 Launch take_launch_options(Words& words);
 
-/// UserError when more ranks are asked for than this version starts; --plan and --dump start none.
-void check_ranks(const Launch& launch, const Words& words);
+/// UserError where launcher options stand behind the subcommand.
+void check_place_of_options(const Words& words);
 
 /// Replaces this process by the program words[0]: looked for as given, then beside this program.
 /// UserError when there is none, with the subcommand that may have been meant.

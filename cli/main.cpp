@@ -77,8 +77,9 @@ int run(Words words) {
   if (words.empty() || words[0].starts_with("-")) words.insert(words.begin(), "train");
   const auto command = commands.find(words[0]);
   if (command == commands.end()) return start_program(launch, words);
+  check_place_of_options(words);
+  if (launch.world_size > 1) return run_ranks(launch, {"/proc/self/exe", words, {}, {}});
   words.erase(words.begin());
-  check_ranks(launch, words);
   return command->second(words);
 }
 

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/plan.h"
 #include "composer/assemble.h"
+#include "composer/distributed/rendezvous.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 
@@ -68,6 +69,7 @@ int train_command(const Words& words) {
     std::cout << plan(recipe);
     return 0;
   }
+  if (place_of_process().rank > 0) log::quiet();
   Trainer trainer(assemble_training(recipe));
   const auto summary = trainer.fit();
   say_what_came_of_it(summary, trainer.folder());

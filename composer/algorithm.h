@@ -76,6 +76,11 @@ class Algorithm : public Hooks<State&> {
   /// What the loader shall do to each training image, on its threads.
   virtual SampleTransform sample_transform(const State&) { return {}; }
 
+  /// Whether the forward pass may leave out some trained parameters. Several ranks then look for
+  /// these in every backward pass, which costs time; where a method leaves some out and does not
+  /// say so here, their backward pass fails.
+  virtual bool leaves_out_parameters() const { return false; }
+
   /// What it changed in the model at init, for `--plan`: one line a change.
   virtual std::vector<std::string> report() const { return {}; }
 

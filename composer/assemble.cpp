@@ -1,10 +1,10 @@
 #include "composer/assemble.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 
 #include "composer/device.h"
+#include "composer/distributed/rendezvous.h"
 #include "composer/error.h"
 #include "composer/image_fit.h"
 #include "composer/logging/log.h"
@@ -117,11 +117,13 @@ class Complaints {
   std::vector<std::string> lines_;
 };
 
-void refuse_several_ranks() {
-  const char* world_size = std::getenv("WORLD_SIZE");
-  if (world_size != nullptr && std::atoi(world_size) > 1)
-    throw UserError("WORLD_SIZE: " + std::string(world_size) +
-                    ": training on several ranks comes with a later version; use one (-n 1)");
+/// Meets the other ranks, with which `parts` are to be used.
+void join(TrainerParts& parts) {
+  const auto place = place_of_process();
+  parts.ranks = join_ranks(place, *parts.device, parts.options.dist_timeout);
+  if (!parts.ranks.alone() && parts.options.run_name.empty())
+    parts.options.run_name =
+        parts.ranks.broadcast(RunFolder(parts.options.run_dir, "", false).run_name());
 }
 
 void warn_of_options_without_effect(const DataloaderOptions& options) {
@@ -165,6 +167,8 @@ std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training) {
 
 LoaderOptions loader_options(const TrainerOptions& options, bool training) {
   LoaderOptions loader;
+  const auto place = place_of_process();
+  loader.rank = place.rank, loader.world_size = place.size;
   loader.batch_size = training ? options.train_batch_size
                                : options.eval_batch_size.value_or(options.train_batch_size);
   loader.seed = static_cast<uint64_t>(options.seed);
@@ -208,11 +212,11 @@ TrainerParts assemble_evaluation(const Recipe& recipe) {
       parts.class_names = std::move(set.class_names);
     });
   complaints.raise();
+  join(parts);
   return parts;
 }
 
 TrainerParts assemble_training(const Recipe& recipe) {
-  refuse_several_ranks();
   warn_of_options_without_effect(recipe.options.dataloader);
   const auto& options = recipe.options;
   Complaints complaints;
@@ -237,6 +241,7 @@ TrainerParts assemble_training(const Recipe& recipe) {
   parts.optimizer = recipe.optimizer->build();
   parts.schedulers = build_schedulers(recipe);
   parts.loggers = build_all(recipe.loggers);
+  join(parts);
   return parts;
 }
 

@@ -34,4 +34,10 @@ class RunError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Another rank has ended, or does not answer: what happened is for that one to tell.
+class PeerError : public RunError {
+ public:
+  using RunError::RunError;
+};
+
 }  // namespace composer

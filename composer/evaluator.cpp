@@ -42,6 +42,7 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   while (received_signal() == 0) {
     const auto batch = next_batch(*loader_);
     if (!batch) break;
+    if (batch->samples() == 0) continue;  // fewer samples than ranks
     state_.batch = normalized(batch->to(state_.device), loader_->normalization(), state_);
     engine_.run(Event::eval_batch_start, state_);
     engine_.run(Event::eval_before_forward, state_);
@@ -54,7 +55,9 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   }
   show_progress(Progress::Phase::evaluated, batches);
   Metrics values;
-  if (received_signal() == 0) {
+  if (!state_.ranks.any(received_signal() != 0)) {
+    metrics.sum(state_.ranks, state_.device);
+    if (confusion != nullptr) confusion->sum(state_.ranks, state_.device);
     values = metrics.compute();
     for (const auto& [name, value] : values) {
       state_.eval_metrics["metrics/eval/" + name] = value;

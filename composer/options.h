@@ -105,6 +105,11 @@ struct TrainerOptions {
   std::vector<std::string> freeze;
   std::string on_nan = "stop";
   std::string save_best;  ///< empty: none
+  bool save_async = true;
+  std::string on_save_error = "error";
+  double dist_timeout = 300;
+  std::string grad_comm = "fp32";
+  double bucket_mb = 25;
   bool progress_bar = true;
 
   void fields(auto&& f) {
@@ -158,6 +163,18 @@ struct TrainerOptions {
     f("save_best", save_best,
       "metric of the evaluation whose best checkpoint is kept as checkpoints/best, for instance "
       "metrics/eval/Accuracy");
+    f("save_async", save_async,
+      "write checkpoints while training goes on; the end of a run waits for them");
+    f("on_save_error", on_save_error,
+      "a checkpoint that cannot be written ends the run (error), or is reported (warn); the one "
+      "before it stands",
+      one_of("warn", "error"));
+    f("dist_timeout", dist_timeout, "seconds that a rank waits for the others before the run fails",
+      above(0));
+    f("grad_comm", grad_comm,
+      "type that gradients are sent in between ranks; less than fp32 is faster and rounds them",
+      one_of("fp32", "bf16", "fp16"));
+    f("bucket_mb", bucket_mb, "MiB of gradients that ranks send at once", above(0));
     f("autoresume", autoresume, "go on from the newest checkpoint of run_name, if there is one");
     f("progress_bar", progress_bar, "show one");
   }

@@ -12,6 +12,7 @@
 #include "composer/image_size.h"
 #include "composer/network/network.h"
 #include "composer/optimization/precision.h"
+#include "composer/ranks.h"
 #include "composer/time.h"
 
 namespace composer {
@@ -25,7 +26,7 @@ struct State {
 
   RawBatch raw_batch;  ///< at augment the whole batch, still bytes, on `device`; else empty
   Batch batch;  ///< the microbatch from before_forward to after_backward, else the whole batch
-  int64_t first_sample = 0;  ///< of `batch` within the whole batch
+  int64_t first_sample = 0;  ///< of `batch` within the whole batch of all ranks
   ImageSize image_size;      ///< of a training image as the loader hands it out without a plan
   at::Tensor outputs;        ///< of the last forward pass
   at::Tensor loss;  ///< of the last microbatch, weighted by its share of the batch; writable at
@@ -45,6 +46,8 @@ struct State {
   int64_t updates = 1;  ///< of the weights in a batch, each from an equal part of its samples;
                         ///< writable until batch_start
   uint64_t seed = 0;
+  Ranks ranks;  ///< batch, outputs and loss are this rank's share; weights, gradients (after the
+                ///< backward pass), time and metrics are those of all
 
   Logger* logger = nullptr;  ///< never null inside a hook
 

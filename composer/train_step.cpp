@@ -8,23 +8,42 @@
 
 namespace composer {
 
-TrainStep::TrainStep(State& state, Engine& engine, double grad_clip_norm)
+namespace {
+
+std::vector<at::Tensor> trained(const Optimizer& optimizer) {
+  auto parameters = optimizer.parameters();
+  std::erase_if(parameters, [](const at::Tensor& parameter) { return !parameter.requires_grad(); });
+  return parameters;
+}
+
+}  // namespace
+
+TrainStep::TrainStep(State& state, Engine& engine, double grad_clip_norm,
+                     const GradientSyncOptions& sync)
     : state_(state),
       engine_(engine),
       grad_clip_norm_(grad_clip_norm),
+      sync_(state.ranks, sync),
       scaler_(state.precision == Precision::amp_fp16, state.device),
-      accuracy_(state.device) {}
+      accuracy_(state.device, state.ranks) {}
 
 at::Tensor TrainStep::run() {
   const Batch whole = state_.batch;
+  const int64_t first_sample = state_.first_sample;
+  const auto parts = whole.split(state_.updates);
+  const auto samples = [&](const Batch& batch) {
+    return static_cast<double>(parts.size() == 1 ? batch.samples()
+                                                 : state_.ranks.sum(batch.samples()));
+  };
   at::Tensor loss;
-  for (const auto& part : whole.split(state_.updates)) {
-    const auto share = static_cast<double>(part.samples()) / static_cast<double>(whole.samples());
+  for (const auto& part : parts) {
+    const auto share = samples(part) / samples(whole);
     const auto part_loss = update_on(part);
     loss = loss.defined() ? loss + part_loss * share : part_loss * share;
   }
+  state_.ranks.sum(loss);
   state_.batch = whole;
-  state_.first_sample = 0;
+  state_.first_sample = first_sample;
   return loss;
 }
 
@@ -46,7 +65,7 @@ at::Tensor TrainStep::update_on(const Batch& part) {
 }
 
 at::Tensor TrainStep::forward_backward(const std::vector<Batch>& microbatches) {
-  const auto total = static_cast<double>(state_.batch.samples());
+  const auto total = static_cast<double>(state_.ranks.sum(state_.batch.samples()));
   at::Tensor total_loss;
   for (const auto& microbatch : microbatches) {
     const double share = static_cast<double>(microbatch.samples()) / total;
@@ -63,7 +82,7 @@ at::Tensor TrainStep::forward_backward(const std::vector<Batch>& microbatches) {
     engine_.run(Event::before_backward, state_);
     const auto loss = state_.loss.detach();
     total_loss = total_loss.defined() ? total_loss + loss : loss;
-    backward(state_.loss);
+    backward(state_.loss, &microbatch == &microbatches.back());
     engine_.run(Event::after_backward, state_);
     state_.first_sample += microbatch.samples();
   }
@@ -75,9 +94,13 @@ at::Tensor TrainStep::loss_of(const at::Tensor& outputs, const Target& target, d
   return share == 1 ? loss : loss * share;
 }
 
-void TrainStep::backward(const at::Tensor& loss) const {
+/// last: of an update's microbatches.
+void TrainStep::backward(const at::Tensor& loss, bool last) {
   RECORD_USER_SCOPE("backward");
-  (scaler_.enabled() ? scaler_.scale(loss) : loss).backward();
+  const auto scaled = scaler_.enabled() ? scaler_.scale(loss) : loss;
+  sync_.before_backward(trained(*state_.optimizer), scaled, last);
+  scaled.backward();
+  sync_.after_backward();
 }
 
 void TrainStep::recompute_gradients() {
@@ -85,10 +108,11 @@ void TrainStep::recompute_gradients() {
   const auto batch = std::exchange(state_.batch, {});
   const int64_t first_sample = state_.first_sample;
   state_.optimizer->zero_grad();
-  for (const auto& [input, target, first, share] : passes_) {
-    state_.batch = {input, target};
-    state_.first_sample = first;
-    backward(loss_of(state_.network().forward(input), target, share));
+  for (const auto& pass : passes_) {
+    state_.batch = {pass.input, pass.target};
+    state_.first_sample = pass.first_sample;
+    backward(loss_of(state_.network().forward(pass.input), pass.target, pass.share),
+             &pass == &passes_.back());
   }
   state_.batch = batch;
   state_.first_sample = first_sample;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "composer/distributed/gradient_sync.h"
 #include "composer/engine.h"
 #include "composer/network/metrics.h"
 #include "composer/optimization/precision.h"
@@ -15,12 +16,14 @@ class TrainStep {
  public:
   /// state: with its device and precision; referred to, as is `engine`. grad_clip_norm: of all
   /// gradients together; not above 0: no limit.
-  TrainStep(State& state, Engine& engine, double grad_clip_norm);
+  TrainStep(State& state, Engine& engine, double grad_clip_norm,
+            const GradientSyncOptions& sync = {});
   TrainStep(const TrainStep&) = delete;
   TrainStep& operator=(const TrainStep&) = delete;
 
   /// state.batch through the network, in state.updates updates of state.grad_accum microbatches in
-  /// all. Leaves state.batch whole. Returns the mean loss, a scalar on the device.
+  /// all. Leaves state.batch whole. Returns the mean loss over the batch of all ranks, a scalar on
+  /// the device.
   at::Tensor run();
 
   /// See State::recompute_gradients.
@@ -28,12 +31,13 @@ class TrainStep {
 
   RunningAccuracy& accuracy() { return accuracy_; }  ///< of the training batches since its reset
   GradScaler& scaler() { return scaler_; }
+  const GradientSync& sync() const { return sync_; }
 
  private:
   at::Tensor update_on(const Batch& part);
   at::Tensor forward_backward(const std::vector<Batch>& microbatches);
   at::Tensor loss_of(const at::Tensor& outputs, const Target& target, double share) const;
-  void backward(const at::Tensor& loss) const;
+  void backward(const at::Tensor& loss, bool last);
   void finish_gradients();
   void update_weights();
 
@@ -42,12 +46,13 @@ class TrainStep {
     at::Tensor input;
     Target target;
     int64_t first_sample;
-    double share;  ///< of the batch's samples
+    double share;  ///< of the batch's samples, over all ranks
   };
 
   State& state_;
   Engine& engine_;
   double grad_clip_norm_;
+  GradientSync sync_;
   GradScaler scaler_;
   RunningAccuracy accuracy_;
   std::vector<Pass> passes_;

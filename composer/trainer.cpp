@@ -3,6 +3,7 @@
 #include <ATen/DeviceAccelerator.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "composer/callbacks.h"
 #include "composer/device.h"
@@ -36,6 +37,16 @@ Schedule schedule_of(const TrainerOptions& options, const Loader* loader) {
   return schedule;
 }
 
+GradientSyncOptions gradient_sync_of(const TrainerOptions& options, const Engine& engine) {
+  static const std::map<std::string, at::ScalarType> types{
+      {"fp32", at::kFloat}, {"bf16", at::kBFloat16}, {"fp16", at::kHalf}};
+  const auto leaves_out = [](const auto& member) {
+    return member.component->leaves_out_parameters();
+  };
+  return {types.at(options.grad_comm), options.bucket_mb,
+          std::ranges::any_of(engine.algorithms(), leaves_out)};
+}
+
 /// Parts made by hand have not been through a recipe, whose rules are these.
 void check(TrainerOptions options) {
   const auto fields = collect(options);
@@ -48,13 +59,13 @@ void check(TrainerOptions options) {
 
 Trainer::Trainer(TrainerParts parts)
     : options_(std::move(parts.options)),
-      folder_(options_.run_dir, options_.run_name, options_.autoresume),
+      folder_(options_.run_dir, options_.run_name, options_.autoresume || !parts.ranks.first()),
       train_loader_(std::move(parts.train_loader)),
       device_(parts.device),
       schedulers_(std::move(parts.schedulers)),
       recipe_(std::move(parts.recipe)),
       class_names_(std::move(parts.class_names)),
-      console_(parts.console),
+      console_(parts.console && parts.ranks.first()),
       summary_sink_(std::make_shared<SummarySink>()),
       evaluator_(state_, engine_, std::move(parts.eval_loader), options_.eval_interval) {
   state_.model = std::move(parts.model);
@@ -63,12 +74,14 @@ Trainer::Trainer(TrainerParts parts)
   if (train_loader_) state_.image_size = train_loader_->image_size();
   state_.seed = static_cast<uint64_t>(options_.seed);
   state_.grad_accum = options_.grad_accum;
+  state_.ranks = std::move(parts.ranks);
   state_.logger = &logger_;
   state_.recompute_gradients = [this] { step_->recompute_gradients(); };
   for (auto& algorithm : parts.algorithms) engine_.add(std::move(algorithm));
   for (auto& callback : parts.callbacks) engine_.add(std::move(callback));
   logger_.add(summary_sink_);
-  for (auto& sink : parts.loggers) logger_.add(std::move(sink));
+  if (state_.ranks.first())
+    for (auto& sink : parts.loggers) logger_.add(std::move(sink));
 }
 
 void Trainer::prepare() {
@@ -78,7 +91,7 @@ void Trainer::prepare() {
   state_.precision = resolve_precision(options_.precision, state_.device);
   set_float32_rounding(state_.precision);
   set_deterministic(options_.deterministic_mode);
-  step_.emplace(state_, engine_, options_.grad_clip_norm);
+  step_.emplace(state_, engine_, options_.grad_clip_norm, gradient_sync_of(options_, engine_));
   check_save_best();
   if (train_loader_)
     for (const auto& warning : check(schedulers_, state_.schedule, options_.scale_schedule_ratio))
@@ -96,6 +109,9 @@ void Trainer::prepare() {
   state_.optimizer = std::move(optimizer);
   if (state_.optimizer) state_.optimizer->attach(*state_.model);
   restore();
+  // Draws of weights may differ in their last bits between processors.
+  state_.ranks.broadcast(state_.model->parameters());
+  state_.ranks.broadcast(state_.model->buffers());
 }
 
 void Trainer::check_save_best() const {
@@ -112,9 +128,9 @@ void Trainer::add_console() {
 
 /// Everything that logs, and the recipe in the run's folder.
 void Trainer::open_run() {
-  folder_.write_recipe(recipe_);
+  if (state_.ranks.first()) folder_.write_recipe(recipe_);
   add<CheckpointSaver>("save_interval", CheckpointSaver::Params{options_.save_interval});
-  if (folder_.kept()) logger_.add(std::make_shared<JsonlSink>());
+  if (folder_.kept() && state_.ranks.first()) logger_.add(std::make_shared<JsonlSink>());
   add_console();
   loss_guard_ = std::make_shared<LossGuard>(step_->scaler().enabled() ? scale_searches : 0);
   logger_.add(loss_guard_);
@@ -129,7 +145,7 @@ Summary Trainer::fit() {
   if (!train_loader_ || !state_.optimizer)
     throw UserError("TrainerParts: to fit, a train_loader and an optimizer are needed");
   prepare();
-  if (!lock_) lock_ = folder_.claim();
+  if (!lock_ && state_.ranks.first()) lock_ = folder_.claim();
   const auto lock = std::move(lock_);
   requests_ = RunRequests(lock.get());
   const InterruptGuard guard;
@@ -138,8 +154,9 @@ Summary Trainer::fit() {
     train();
     logger_.flush();
     check_loss();
-    auto summary = summarize(received_signal() == 0 ? "completed" : "interrupted");
-    if (clock_.batches() > 0 || !folder_.has_summary()) folder_.write_summary(summary);
+    auto summary = summarize(signal_ == 0 ? "completed" : "interrupted");
+    if (state_.ranks.first() && (clock_.batches() > 0 || !folder_.has_summary()))
+      folder_.write_summary(summary);
     return summary;
   } catch (...) {
     const auto note = [](auto&& what) {
@@ -152,7 +169,7 @@ Summary Trainer::fit() {
     };
     note([&] { logger_.flush(); });
     if (lock) lock->free_room();
-    note([&] { folder_.write_summary(summarize("failed")); });
+    if (state_.ranks.first()) note([&] { folder_.write_summary(summarize("failed")); });
     throw;
   }
 }
@@ -170,17 +187,18 @@ void Trainer::train() {
   }
   schedule_learning_rate();
   start_loader();
+  agree();
   while (!stopping()) train_epoch();
   if (!engine_.control().stop_reason().empty())
     log::info("stopped: " + engine_.control().stop_reason());
-  if (received_signal() == 0) {
+  if (signal_ == 0) {
     engine_.run(Event::fit_end, state_);
     logger_.commit("epoch", state_.time);
   }
   const auto changes_at_the_end = [](const auto& algorithm) {
     return algorithm.events[static_cast<size_t>(Event::fit_end)];
   };
-  save(received_signal() == 0 && std::ranges::any_of(engine_.algorithms(), changes_at_the_end));
+  save(signal_ == 0 && std::ranges::any_of(engine_.algorithms(), changes_at_the_end));
   requests_.look(engine_.control(), /*now=*/true);
   requests_.answer(saved(), true);
   wait_for_device();
@@ -210,7 +228,7 @@ void Trainer::start_loader() {
 }
 
 bool Trainer::stopping() {
-  return received_signal() != 0 || state_.schedule.finished(state_.time) ||
+  return signal_ != 0 || state_.schedule.finished(state_.time) ||
          !engine_.control().stop_reason().empty();
 }
 
@@ -225,14 +243,15 @@ void Trainer::train_epoch() {
   };
   while (!whole()) {
     const double begin = steady_seconds();
-    auto batch = next_training_batch();
-    const int64_t samples = batch.samples();
-    train_batch(std::move(batch));
-    clock_.count(samples, steady_seconds() - begin);
+    const int64_t samples_before = state_.time.sample;
+    train_batch(next_training_batch());
+    clock_.count(state_.time.sample - samples_before, steady_seconds() - begin);
 
     requests_.look(engine_.control());
+    agree();
     evaluate_if_due(false);
     engine_.run(Event::batch_checkpoint, state_);
+    agree();
     if (!whole()) save_if_asked();
     if (stopping()) break;
   }
@@ -251,8 +270,33 @@ RawBatch Trainer::next_training_batch() {
   return std::move(*batch);
 }
 
+int64_t Trainer::count_samples(const RawBatch& batch) {
+  const auto counts = state_.ranks.gather(batch.samples());
+  const auto own = counts.begin() + state_.ranks.rank();
+  state_.first_sample = std::accumulate(counts.begin(), own, int64_t{0});
+  return std::accumulate(own, counts.end(), state_.first_sample);
+}
+
+void Trainer::share_clock() { state_.time.seconds = state_.ranks.broadcast(clock_.seconds()); }
+
+void Trainer::agree() {
+  signal_ = received_signal();
+  if (state_.ranks.alone()) return;
+  auto& control = engine_.control();
+  const bool checkpoint = control.take_checkpoint_request(), stop = !control.stop_reason().empty();
+  const auto asked = at::tensor({static_cast<int64_t>(signal_), static_cast<int64_t>(checkpoint),
+                                 static_cast<int64_t>(stop)});
+  const auto of_all = state_.ranks.gather(asked);
+  const auto any = std::get<0>(of_all.max(0));
+  signal_ = any[0].item<int>();
+  if (any[1].item<bool>()) control.request_checkpoint();
+  if (any[2].item<bool>() && !stop)
+    control.request_stop("rank " + std::to_string(of_all.select(1, 2).argmax().item<int64_t>()) +
+                         " asked for it");
+}
+
 void Trainer::train_batch(RawBatch batch) {
-  const int64_t samples = batch.samples();
+  const int64_t samples = count_samples(batch);
   state_.raw_batch = std::exchange(batch, {}).to(state_.device);
   engine_.run(Event::augment, state_);
   state_.batch =
@@ -262,7 +306,7 @@ void Trainer::train_batch(RawBatch batch) {
 
   const auto loss = step_->run();
   logger_.log("loss/train", loss);
-  state_.time.seconds = clock_.seconds();
+  share_clock();
   state_.time.next_batch(samples);
   if (loss.is_cpu()) loss_guard_->see(state_.time, loss.item<double>());
   schedule_learning_rate();
@@ -298,6 +342,7 @@ void Trainer::end_epoch() {
   evaluate_if_due(true);
   logger_.write();
   engine_.run(Event::epoch_checkpoint, state_);
+  agree();
   save_if_asked();
 }
 
@@ -307,15 +352,16 @@ void Trainer::schedule_learning_rate() {
 }
 
 void Trainer::evaluate_if_due(bool epoch_end) {
-  if (!evaluator_.due(epoch_end, received_signal() == 0 && stopping())) return;
+  if (!evaluator_.due(epoch_end, signal_ == 0 && stopping())) return;
   run_evaluation();
   save_if_best();
 }
 
 Trainer::Metrics Trainer::run_evaluation(ConfusionMatrix* confusion) {
   wait_for_device();
+  state_.ranks.broadcast(state_.model->buffers());
   auto metrics = evaluator_.run(confusion);
-  if (clock_.started()) state_.time.seconds = clock_.seconds();
+  if (clock_.started()) share_clock();
   logger_.commit("eval", state_.time);
   return metrics;
 }
@@ -342,7 +388,8 @@ void Trainer::wait_for_device() {
 Summary Trainer::summarize(const std::string& status) {
   Summary summary;
   summary.status = status;
-  summary.signal = received_signal();
+  summary.signal = signal_;
+  summary.world_size = state_.ranks.size();
   summary.time = state_.time;
   summary.samples_per_second = clock_.samples_per_second();
   summary.metrics = summary_sink_->last();

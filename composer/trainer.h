@@ -18,6 +18,7 @@
 #include "composer/optimization/optimizer.h"
 #include "composer/optimization/scheduler.h"
 #include "composer/options.h"
+#include "composer/ranks.h"
 #include "composer/run_clock.h"
 #include "composer/run_requests.h"
 #include "composer/state.h"
@@ -43,6 +44,7 @@ struct TrainerParts {
   std::string recipe;  ///< the resolved recipe, for the run folder and checkpoints; may be empty
   std::vector<std::string> class_names;  ///< in order of their index, for checkpoints; may be empty
   bool console = true;                   ///< tell on standard error what goes on
+  Ranks ranks;  ///< that train together, each with such parts of its own (join_ranks)
 };
 
 class Trainer {
@@ -93,6 +95,12 @@ class Trainer {
   void train_epoch();
   RawBatch next_training_batch();
   void train_batch(RawBatch batch);
+  /// Takes this rank's place in the batch of all; returns the samples of all.
+  int64_t count_samples(const RawBatch& batch);
+  /// Goes on with the first rank's clock.
+  void share_clock();
+  /// What one rank was asked for, all do.
+  void agree();
   void end_epoch();
   void start_loader();
   void schedule_learning_rate();
@@ -140,6 +148,7 @@ class Trainer {
   Evaluator evaluator_;
   std::optional<TrainStep> step_;  ///< from prepare() on
   RunClock clock_;
+  int signal_ = 0;  ///< that the ranks agreed to have received
   bool prepared_ = false;
   int64_t saved_batch_ = -1;
   BestMetric best_;  ///< of save_best

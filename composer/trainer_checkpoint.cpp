@@ -36,11 +36,13 @@ void Trainer::restore() {
     throw UserError("load_ignore: needs load_weights_only true: a resumption takes everything of " +
                     path.string());
   if (options_.autoresume && state_.optimizer) {
-    lock_ = folder_.claim();
-    if (auto newest = newest_checkpoint(folder_.checkpoints())) {
-      path = *newest;
-      everything = true;
+    std::string newest;
+    if (state_.ranks.first()) {
+      lock_ = folder_.claim();
+      newest = newest_checkpoint(folder_.checkpoints()).value_or("");
     }
+    newest = state_.ranks.broadcast(newest);
+    if (!newest.empty()) path = newest, everything = true;
   }
   if (path.empty()) return;
   if (!fs::exists(path)) throw UserError("load_path: " + path.string() + " does not exist");
@@ -208,9 +210,13 @@ void Trainer::save(bool replace) {
     if (options_.on_nan == "stop") throw RunError(problem);
     return log::warn(problem);
   }
-  state_.time.seconds = clock_.seconds();
-  save_checkpoint(folder_.checkpoints(), snapshot(), replace);
-  keep_newest_checkpoints(folder_.checkpoints(), options_.save_num_checkpoints_to_keep);
+  share_clock();
+  state_.ranks.broadcast(state_.model->buffers());
+  const auto checkpoint = snapshot();
+  if (state_.ranks.first()) {
+    save_checkpoint(folder_.checkpoints(), checkpoint, replace);
+    keep_newest_checkpoints(folder_.checkpoints(), options_.save_num_checkpoints_to_keep);
+  }
   saved_batch_ = state_.time.batch;
 }
 
@@ -220,7 +226,7 @@ void Trainer::save_if_best() {
     return;
   if (!best_.take(options_.save_best, found->second)) return;
   save();
-  if (saved_batch_ == state_.time.batch)
+  if (saved_batch_ == state_.time.batch && state_.ranks.first())
     mark_best_checkpoint(folder_.checkpoints(), checkpoint_name(state_.time));
 }
 

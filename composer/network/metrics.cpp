@@ -40,6 +40,11 @@ void ClassificationMetrics::update(const at::Tensor& logits, const Target& targe
                         hits_in_five.to(at::kDouble), cross_entropy}));
 }
 
+void ClassificationMetrics::sum(const Ranks& ranks, at::Device device) {
+  sums_ = sums_.to(device);
+  ranks.sum(sums_);
+}
+
 std::vector<std::string> ClassificationMetrics::names(int64_t num_classes) {
   if (num_classes > 5) return {"Accuracy", "Top5Accuracy", "CrossEntropy"};
   return {"Accuracy", "CrossEntropy"};
@@ -66,6 +71,11 @@ void ConfusionMatrix::add(const at::Tensor& logits, const at::Tensor& classes) {
   if (counts_.device() != logits.device()) counts_ = counts_.to(logits.device());
   const auto place = classes * logits.size(1) + logits.argmax(1);
   counts_.scatter_add_(0, place, at::ones_like(place));
+}
+
+void ConfusionMatrix::sum(const Ranks& ranks, at::Device device) {
+  counts_ = counts_.to(device);
+  ranks.sum(counts_);
 }
 
 at::Tensor ConfusionMatrix::counts() const {
@@ -99,13 +109,30 @@ void BestMetric::load_state_dict(const StateDict& state) {
   if (const auto* value = state.find<double>("value")) value_ = *value;
 }
 
-RunningAccuracy::RunningAccuracy(at::Device device)
-    : hits_(at::zeros({2}, at::TensorOptions(at::kDouble).device(device))) {}
+RunningAccuracy::RunningAccuracy(at::Device device, Ranks ranks)
+    : ranks_(std::move(ranks)),
+      hits_(at::zeros({2}, at::TensorOptions(at::kDouble).device(device))) {}
 
 void RunningAccuracy::add(const at::Tensor& logits, const at::Tensor& classes) {
   const at::NoGradGuard no_grad;
   hits_[0].add_(logits.argmax(1).eq(classes).sum());
   hits_[1].add_(static_cast<double>(logits.size(0)));
+}
+
+at::Tensor RunningAccuracy::of_all() const {
+  if (ranks_.alone()) return hits_;
+  auto all = hits_.clone();
+  ranks_.sum(all);
+  return all;
+}
+
+at::Tensor RunningAccuracy::value() const {
+  const auto hits = of_all();
+  return hits[0] / hits[1];
+}
+
+void RunningAccuracy::load_state_dict(const StateDict& state) {
+  if (ranks_.first()) hits_.copy_(state.tensor("hits"));
 }
 
 }  // namespace composer

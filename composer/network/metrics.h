@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "composer/batch.h"
+#include "composer/ranks.h"
 #include "composer/state_dict.h"
 
 namespace composer {
@@ -31,6 +32,8 @@ class ClassificationMetrics {
   /// for the device.
   std::vector<std::pair<std::string, double>> compute() const;
   void reset();
+  /// Takes in what the other ranks have seen. device: theirs.
+  void sum(const Ranks& ranks, at::Device device);
 
  private:
   int64_t num_classes_;
@@ -51,6 +54,8 @@ class ConfusionMatrix {
 
   /// logits [N, num_classes], classes int64 [N], on the same device.
   void add(const at::Tensor& logits, const at::Tensor& classes);
+  /// Takes in what the other ranks have seen. device: theirs.
+  void sum(const Ranks& ranks, at::Device device);
   /// int64 [true class][taken for], on the CPU. Waits for the device.
   at::Tensor counts() const;
 
@@ -80,21 +85,25 @@ class BestMetric : public Stateful {
   std::optional<double> value_;
 };
 
-/// The share of right answers among training samples, without waiting for the device.
+/// The share of right answers among training samples of all ranks, without waiting for the device.
+/// value() and state_dict() are for all ranks to call.
 class RunningAccuracy : public Stateful {
  public:
-  explicit RunningAccuracy(at::Device device);
+  explicit RunningAccuracy(at::Device device, Ranks ranks = {});
 
   /// logits [N, num_classes], classes int64 [N].
   void add(const at::Tensor& logits, const at::Tensor& classes);
   void reset() { hits_.zero_(); }
   /// A scalar on the device, in [0, 1]; NaN where no sample was seen.
-  at::Tensor value() const { return hits_[0] / hits_[1]; }
+  at::Tensor value() const;
 
-  StateDict state_dict() const override { return {{{"hits", hits_}}, {}}; }
-  void load_state_dict(const StateDict& state) override { hits_.copy_(state.tensor("hits")); }
+  StateDict state_dict() const override { return {{{"hits", of_all()}}, {}}; }
+  void load_state_dict(const StateDict& state) override;
 
  private:
+  at::Tensor of_all() const;
+
+  Ranks ranks_;
   at::Tensor hits_;  ///< float64 [2]: right answers, samples
 };
 

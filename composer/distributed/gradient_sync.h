@@ -1,0 +1,52 @@
+// Gradients of all ranks added up while the backward pass goes on.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "composer/ranks.h"
+
+namespace composer {
+
+struct GradientSyncOptions {
+  at::ScalarType dtype = at::kFloat;  ///< that is sent: float (as the gradients are), bfloat16 or
+                                      ///< half, to which each rank's part is rounded
+  double bucket_mb = 25;              ///< gradients are sent in buckets of so many MiB
+  bool find_unused = false;           ///< some parameters may take no part in some backward passes
+};
+
+/// With one rank it does nothing. Buckets depend on the parameters alone, in the reverse of their
+/// order, so that sums of three and more ranks come out the same in every process that trains them.
+/// (Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training").
+class GradientSync {
+ public:
+  GradientSync(Ranks ranks, GradientSyncOptions options);
+  ~GradientSync();
+  GradientSync(const GradientSync&) = delete;
+  GradientSync& operator=(const GradientSync&) = delete;
+
+  /// parameters: those that are trained, in the same order on every rank; other ones than before
+  /// make new buckets. loss: whose backward pass follows. last: of the update's microbatches: its
+  /// backward pass leaves the sum over ranks of all that they gave; those before it send nothing.
+  void before_backward(const std::vector<at::Tensor>& parameters, const at::Tensor& loss,
+                       bool last);
+  void after_backward();
+
+  /// That this rank gave to be added up since the beginning.
+  int64_t bytes() const;
+
+ private:
+  struct Buckets;
+
+  Ranks ranks_;
+  GradientSyncOptions options_;
+  std::unique_ptr<Buckets> buckets_;
+  std::shared_ptr<int64_t> bytes_ = std::make_shared<int64_t>(0);
+  bool last_ = false;
+};
+
+}  // namespace composer

@@ -1,0 +1,128 @@
+#include "composer/distributed/process_group.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
+
+#include <chrono>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+
+#include "composer/cuda.h"
+#include "composer/error.h"
+
+namespace composer {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr size_t coalesced_bytes = 25 << 20;
+
+c10::intrusive_ptr<c10d::Store> open_store(const Place& place, milliseconds timeout) {
+  c10d::TCPStoreOptions options;
+  options.port = place.port;
+  options.isServer = place.rank == 0 && !place.store_is_hosted;
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  auto store = c10::make_intrusive<c10d::TCPStore>(place.address, options);
+  return c10::make_intrusive<c10d::PrefixStore>("composer/" + std::to_string(place.restart), store);
+}
+
+/// The group's own address: that of the way to the machine where all meet.
+c10::intrusive_ptr<c10d::Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>& store,
+                                            const Place& place, milliseconds timeout) {
+  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+  options->devices.push_back(place.size == place.local_size
+                                 ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
+                                 : c10d::ProcessGroupGloo::createDefaultDevice());
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(
+      c10::make_intrusive<c10d::PrefixStore>("gloo", store), static_cast<int>(place.rank),
+      static_cast<int>(place.size), options);
+}
+
+class Group : public ProcessGroupCommunicator {
+ public:
+  Group(const Place& place, at::Device device, milliseconds timeout) : device_(device) {
+    with_peers([&] {
+      const auto store = open_store(place, timeout);
+      group_ = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(place.rank),
+                                                       static_cast<int>(place.size));
+      using Type = c10d::ProcessGroup::BackendType;
+      group_->setBackend(at::kCPU, Type::GLOO, open_gloo(store, place, timeout));
+      group_->setDefaultBackend(Type::GLOO);
+      barrier();
+    });
+  }
+
+  int64_t rank() const override { return group_->getRank(); }
+  int64_t size() const override { return group_->getSize(); }
+
+  void sum(const std::vector<at::Tensor>& tensors) override {
+    run("sum over ranks", [&] {
+      for (const auto& tensor : tensors) {
+        std::vector<at::Tensor> one{tensor};
+        group_->allreduce(one)->wait();
+      }
+    });
+  }
+
+  void broadcast(const std::vector<at::Tensor>& tensors, int64_t from) override {
+    run("broadcast", [&] {
+      c10d::broadcast_coalesced(group_, tensors, coalesced_bytes, static_cast<int>(from));
+    });
+  }
+
+  at::Tensor gather(const at::Tensor& tensor) override {
+    auto sizes = tensor.sizes().vec();
+    sizes.insert(sizes.begin(), size());
+    auto all = at::empty(sizes, tensor.options());
+    run("gather", [&] {
+      auto mine = tensor.contiguous().view(-1);
+      auto flat = all.view(-1);
+      group_->_allgather_base(flat, mine)->wait();
+    });
+    return all;
+  }
+
+  void barrier() override {
+    run("barrier", [&] {
+      std::vector<at::Tensor> one{at::zeros({1})};
+      group_->allreduce(one)->wait();
+    });
+  }
+
+  c10::intrusive_ptr<c10d::ProcessGroup> group() const override { return group_; }
+
+ private:
+  template <class Collective>
+  void run(const char* range, const Collective& collective) {
+    RECORD_USER_SCOPE(range);
+    const at::NoGradGuard no_grad;
+    with_peers(collective);
+  }
+
+  at::Device device_;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+};
+
+}  // namespace
+
+void with_peers(const std::function<void()>& collective) {
+  try {
+    collective();
+  } catch (const c10::Error& error) {
+    throw PeerError(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    throw PeerError(error.what());
+  }
+}
+
+std::shared_ptr<ProcessGroupCommunicator> join_process_group(const Place& place, at::Device device,
+                                                             double timeout_seconds) {
+  return std::make_shared<Group>(place, device,
+                                 milliseconds(static_cast<int64_t>(timeout_seconds * 1000)));
+}
+
+}  // namespace composer

@@ -1,0 +1,75 @@
+// The processes that train one network together, each on its share of every batch.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace composer {
+
+/// How ranks reach each other. Every rank makes the same calls in the same order, one at a time.
+/// PeerError when another rank does not answer.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+
+  virtual int64_t rank() const = 0;
+  virtual int64_t size() const = 0;
+
+  /// Adds the tensors up over the ranks, in place; all ranks get the same bits.
+  virtual void sum(const std::vector<at::Tensor>& tensors) = 0;
+  /// Copies the tensors of rank `from` into those of all others.
+  virtual void broadcast(const std::vector<at::Tensor>& tensors, int64_t from) = 0;
+  /// `tensor`, of the same shape on every rank, as [ranks, ...] on every rank.
+  virtual at::Tensor gather(const at::Tensor& tensor) = 0;
+  virtual void barrier() = 0;
+};
+
+/// What a rank knows of the others; made without any, it is the only one, and nothing here costs
+/// it anything. A value: copies mean the same ranks.
+class Ranks {
+ public:
+  Ranks() = default;
+  explicit Ranks(std::shared_ptr<Communicator> communicator)
+      : communicator_(std::move(communicator)) {}
+
+  int64_t rank() const { return communicator_ ? communicator_->rank() : 0; }
+  int64_t size() const { return communicator_ ? communicator_->size() : 1; }
+  bool first() const { return rank() == 0; }  ///< the one that writes and speaks for all
+  bool alone() const { return size() == 1; }
+
+  /// In place, over all ranks, to the same bits on each. The tensor is contiguous, on any device.
+  void sum(const at::Tensor& tensor) const;
+  void sum(const std::vector<at::Tensor>& tensors) const;
+  int64_t sum(int64_t value) const;
+
+  /// What rank `from` has, on every rank.
+  void broadcast(const at::Tensor& tensor, int64_t from = 0) const;
+  void broadcast(const std::vector<at::Tensor>& tensors, int64_t from = 0) const;
+  std::string broadcast(const std::string& text, int64_t from = 0) const;
+  double broadcast(double value, int64_t from = 0) const;
+
+  /// [ranks, ...] of a tensor that has the same shape on every rank.
+  at::Tensor gather(const at::Tensor& tensor) const;
+  /// One value of each rank, in their order.
+  std::vector<int64_t> gather(int64_t value) const;
+  std::vector<std::string> gather(const std::string& text) const;
+
+  /// Whether it is true on every rank, on any rank.
+  bool all(bool value) const;
+  bool any(bool value) const;
+
+  /// Returns once every rank is here.
+  void barrier() const;
+
+  /// Null for one rank.
+  const std::shared_ptr<Communicator>& communicator() const { return communicator_; }
+
+ private:
+  std::shared_ptr<Communicator> communicator_;
+};
+
+}  // namespace composer
