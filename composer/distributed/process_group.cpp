@@ -20,14 +20,8 @@ using std::chrono::milliseconds;
 
 constexpr size_t coalesced_bytes = 25 << 20;
 
-c10::intrusive_ptr<c10d::Store> open_store(const Place& place, milliseconds timeout) {
-  c10d::TCPStoreOptions options;
-  options.port = place.port;
-  options.isServer = place.rank == 0 && !place.store_is_hosted;
-  options.waitWorkers = false;
-  options.timeout = timeout;
-  auto store = c10::make_intrusive<c10d::TCPStore>(place.address, options);
-  return c10::make_intrusive<c10d::PrefixStore>("composer/" + std::to_string(place.restart), store);
+milliseconds to_milliseconds(double seconds) {
+  return milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
 /// The group's own address: that of the way to the machine where all meet.
@@ -44,9 +38,10 @@ c10::intrusive_ptr<c10d::Backend> open_gloo(const c10::intrusive_ptr<c10d::Store
 
 class Group : public ProcessGroupCommunicator {
  public:
-  Group(const Place& place, at::Device device, milliseconds timeout) : device_(device) {
+  Group(const c10::intrusive_ptr<c10d::Store>& store, const Place& place, at::Device device,
+        milliseconds timeout)
+      : device_(device) {
     with_peers([&] {
-      const auto store = open_store(place, timeout);
       group_ = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(place.rank),
                                                        static_cast<int>(place.size));
       using Type = c10d::ProcessGroup::BackendType;
@@ -121,8 +116,24 @@ void with_peers(const std::function<void()>& collective) {
 
 std::shared_ptr<ProcessGroupCommunicator> join_process_group(const Place& place, at::Device device,
                                                              double timeout_seconds) {
-  return std::make_shared<Group>(place, device,
-                                 milliseconds(static_cast<int64_t>(timeout_seconds * 1000)));
+  c10d::TCPStoreOptions options;
+  options.port = place.port;
+  options.isServer = place.rank == 0 && !place.store_is_hosted;
+  options.waitWorkers = false;
+  options.timeout = to_milliseconds(timeout_seconds);
+  c10::intrusive_ptr<c10d::Store> store;
+  with_peers([&] {
+    store = c10::make_intrusive<c10d::PrefixStore>(
+        "composer/" + std::to_string(place.restart),
+        c10::make_intrusive<c10d::TCPStore>(place.address, options));
+  });
+  return join_process_group(store, place, device, timeout_seconds);
+}
+
+std::shared_ptr<ProcessGroupCommunicator> join_process_group(
+    const c10::intrusive_ptr<c10d::Store>& store, const Place& place, at::Device device,
+    double timeout_seconds) {
+  return std::make_shared<Group>(store, place, device, to_milliseconds(timeout_seconds));
 }
 
 }  // namespace composer

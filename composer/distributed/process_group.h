@@ -9,7 +9,8 @@
 
 namespace c10d {
 class ProcessGroup;
-}
+class Store;
+}  // namespace c10d
 
 namespace composer {
 
@@ -18,9 +19,14 @@ class ProcessGroupCommunicator : public Communicator {
   virtual c10::intrusive_ptr<c10d::ProcessGroup> group() const = 0;
 };
 
-/// See join_ranks; place.size > 1.
+/// See join_ranks; place.size > 1. Ranks meet through a TCPStore, which rank 0 hosts unless the
+/// launcher does.
 std::shared_ptr<ProcessGroupCommunicator> join_process_group(const Place& place, at::Device device,
                                                              double timeout_seconds);
+/// The same through a store that is there.
+std::shared_ptr<ProcessGroupCommunicator> join_process_group(
+    const c10::intrusive_ptr<c10d::Store>& store, const Place& place, at::Device device,
+    double timeout_seconds);
 
 /// Calls `collective`; PeerError in place of what a process group throws.
 void with_peers(const std::function<void()>& collective);
