@@ -1,5 +1,6 @@
 #include "tests/ranks.h"
 
+#include <cstdlib>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -12,6 +13,8 @@
 namespace composer::test {
 
 void in_ranks(int64_t size, const std::function<void(const Ranks&)>& body, double timeout_seconds) {
+  // LibTorch's record of collectives is one a process and is not made for several ranks in it.
+  setenv("TORCH_FR_BUFFER_SIZE", "0", /*overwrite=*/1);
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::mutex mutex;
   std::exception_ptr error, peer_error;
