@@ -1,14 +1,16 @@
 # Fails, with the offending line, when an #include points the wrong way:
 #   cli, examples -> {algorithms, models, data} -> composer -> LibTorch
+#   cuda -> composer; nothing includes cuda
 # when an algorithm includes another (what they share is in algorithms/parts/), or when a third-party header is included outside the files that own it.
 # Run with: cmake -DROOT=<repository> -P layering.cmake
 cmake_minimum_required(VERSION 3.25)
 
-set(folders composer algorithms models data cli examples)
+set(folders composer algorithms models data cli cuda examples)
 set(composer_may composer)
 set(algorithms_may composer algorithms)
 set(models_may composer models)
 set(data_may composer data)
+set(cuda_may composer cuda)
 set(cli_may composer algorithms models data cli)
 set(examples_may composer algorithms models data cli)
 
@@ -26,6 +28,7 @@ set(owned
   "yaml-cpp/|^composer/recipe/[a-z_]+\\.cpp$"
   "nlohmann/json_fwd\\.hpp|^[a-z]+/"
   "nlohmann/json\\.hpp|\\.cpp$"
+  "torch/csrc/distributed/|^c(uda)?(omposer/distributed)?/"
   "hwy/|_(inl\\.h)?(simd\\.cpp)?$"
   "torch/torch\\.h|^$"
 )

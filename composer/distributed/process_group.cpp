@@ -1,17 +1,20 @@
 #include "composer/distributed/process_group.h"
 
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 
 #include <chrono>
+#include <exception>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
-#include "composer/cuda.h"
+#include "composer/distributed/nccl.h"
 #include "composer/error.h"
+#include "composer/logging/log.h"
 
 namespace composer {
 namespace {
@@ -39,16 +42,30 @@ c10::intrusive_ptr<c10d::Backend> open_gloo(const c10::intrusive_ptr<c10d::Store
 class Group : public ProcessGroupCommunicator {
  public:
   Group(const c10::intrusive_ptr<c10d::Store>& store, const Place& place, at::Device device,
-        milliseconds timeout)
-      : device_(device) {
+        milliseconds timeout) {
     with_peers([&] {
       group_ = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(place.rank),
                                                        static_cast<int>(place.size));
       using Type = c10d::ProcessGroup::BackendType;
       group_->setBackend(at::kCPU, Type::GLOO, open_gloo(store, place, timeout));
       group_->setDefaultBackend(Type::GLOO);
+      if (device.is_cuda()) {
+        at::accelerator::setDeviceIndex(device.index());
+        nccl_ = open_nccl(c10::make_intrusive<c10d::PrefixStore>("nccl", store),
+                          static_cast<int>(place.rank), static_cast<int>(place.size), timeout);
+        group_->setBackend(at::kCUDA, Type::NCCL, nccl_);
+      }
       barrier();
     });
+  }
+
+  ~Group() override {
+    if (!nccl_) return;
+    try {
+      std::uncaught_exceptions() == 0 ? nccl_->shutdown() : nccl_->abort();
+    } catch (const std::exception& error) {
+      log::warn(std::string("NCCL did not close: ") + error.what());
+    }
   }
 
   int64_t rank() const override { return group_->getRank(); }
@@ -98,8 +115,8 @@ class Group : public ProcessGroupCommunicator {
     with_peers(collective);
   }
 
-  at::Device device_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  c10::intrusive_ptr<c10d::Backend> nccl_;  ///< null on CPUs
 };
 
 }  // namespace
