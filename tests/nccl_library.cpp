@@ -18,8 +18,8 @@ int main() {
   }
   try {
     if (gpus > 0) at::accelerator::setDeviceIndex(0);
-    const auto nccl = composer::open_nccl(c10::make_intrusive<c10d::HashStore>(), 0, 1,
-                                          std::chrono::seconds(30));
+    const auto nccl =
+        composer::open_nccl(c10::make_intrusive<c10d::HashStore>(), 0, 1, std::chrono::seconds(30));
     std::vector<at::Tensor> numbers{at::full({3}, 2., at::Device(at::kCUDA, 0))};
     nccl->allreduce(numbers)->wait();
     std::cout << "one rank's sum on a GPU: " << numbers[0][0].item<double>() << '\n';
