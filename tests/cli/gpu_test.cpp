@@ -97,6 +97,31 @@ TEST_CASE("what asks LibTorch about CUDA too early is told so", "[cli][gpu][slow
         "auto\n");
 }
 
+TEST_CASE("ranks have a GPU each, and sum gradients between these", "[cli][gpu][slow]") {
+  WithStandIn machine(std::map<std::string, std::string>{{"STAND_IN_GPUS", "2"}});
+  // The program takes libcomposer_cuda.so from lib/ beside its folder.
+  fs::create_directories(machine.folder() / "bin");
+  fs::copy(PROGRAM, machine.folder() / "bin/composer");
+  fs::create_symlink(STAND_IN, machine.folder() / "lib");
+  const auto train = [&](const std::string& batches) {
+    const auto two = machine.run("-n 2 " + small + "--precision fp32 --algorithms channels_last " +
+                                     "--grad_comm bf16 --eval_interval 0 --run_name " + batches +
+                                     " --max_duration " + batches,
+                                 (machine.folder() / "bin/composer").string());
+    INFO(two.errors);
+    REQUIRE(two.status == 0);
+    CHECK(machine.notes()["nccl"] == 2);
+    CHECK(machine.notes()["nccl: shutdown"] == 2);
+    const auto summary = summary_of(machine.folder() / "runs" / batches);
+    CHECK(summary["device"] == "cuda:0");
+    CHECK(summary["world_size"] == 2);
+    return machine.waits();
+  };
+  const int waits = train("3ba");
+  INFO("steps that follow do not wait for the GPU");
+  CHECK(train("8ba") == waits);
+}
+
 TEST_CASE("train, eval and predict use a GPU that is there", "[cli][gpu][slow]") {
   WithStandIn machine;
   const auto trained = machine.run(

@@ -31,12 +31,14 @@ struct Hooks : at::CUDAHooksInterface {
   at::DeviceIndex deviceCount() const override {
     return static_cast<at::DeviceIndex>(getNumGPUs());
   }
-  at::DeviceIndex getCurrentDevice() const override { return 0; }
-  at::DeviceIndex current_device() const override { return 0; }
+  at::DeviceIndex getCurrentDevice() const override { return stand_in::current_device(); }
+  at::DeviceIndex current_device() const override { return stand_in::current_device(); }
   long versionCUDART() const override { return 13000; }
   bool isPinnedPtr(const void* place) const override { return PinnedMemory::holds(place); }
   at::Allocator* getPinnedMemoryAllocator() const override { return &pinned_memory(); }
-  at::Device getDeviceFromPtr(void*) const override { return {at::kCUDA, 0}; }
+  at::Device getDeviceFromPtr(void*) const override {
+    return {at::kCUDA, stand_in::current_device()};
+  }
   at::Generator getNewGenerator(at::DeviceIndex) const override {
     return at::detail::createCPUGenerator();
   }
@@ -50,10 +52,19 @@ thread_local c10::StreamId current_stream = 0;
 
 struct Guard : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return c10::DeviceType::CUDA; }
-  c10::Device exchangeDevice(c10::Device) const override { return getDevice(); }
-  c10::Device getDevice() const override { return {type(), 0}; }
-  void setDevice(c10::Device) const override {}
-  void uncheckedSetDevice(c10::Device) const noexcept override {}
+  c10::Device exchangeDevice(c10::Device next) const override {
+    const auto before = getDevice();
+    setDevice(next);
+    return before;
+  }
+  c10::Device getDevice() const override { return {type(), current_device()}; }
+  void setDevice(c10::Device next) const override {
+    TORCH_CHECK(next.index() < deviceCount(), "the stand-in has no device ", next.index());
+    current_device() = next.index();
+  }
+  void uncheckedSetDevice(c10::Device next) const noexcept override {
+    current_device() = next.index();
+  }
   c10::DeviceIndex deviceCount() const noexcept override {
     return static_cast<c10::DeviceIndex>(number("STAND_IN_GPUS", 1));
   }

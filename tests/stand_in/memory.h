@@ -10,6 +10,12 @@
 
 namespace composer::stand_in {
 
+/// Of this thread, as with CUDA.
+inline c10::DeviceIndex& current_device() {
+  static thread_local c10::DeviceIndex index = 0;
+  return index;
+}
+
 class DeviceMemory : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
@@ -18,7 +24,10 @@ class DeviceMemory : public c10::DeviceAllocator {
     const int64_t now = in_use() += block->bytes;
     for (int64_t most = peak(); now > most && !peak().compare_exchange_weak(most, now);) {
     }
-    return {reinterpret_cast<char*>(block) + 64, block, &release, {c10::DeviceType::CUDA, 0}};
+    return {reinterpret_cast<char*>(block) + 64,
+            block,
+            &release,
+            {c10::DeviceType::CUDA, current_device()}};
   }
   void copy_data(void* to, const void* from, size_t bytes) const override {
     default_copy_data(to, from, bytes);

@@ -15,25 +15,30 @@
 
 #include <set>
 
+#include "tests/stand_in/host.h"
 #include "tests/stand_in/log.h"
+#include "tests/stand_in/memory.h"
 
 namespace composer::stand_in {
 namespace {
 
 using Below = at::AutoDispatchBelowADInplaceOrView;
+using stand_in::on_host;
 
-const at::Device gpu{at::kCUDA, 0};
+/// Whose memory is allocated from.
+class OnDevice {
+ public:
+  explicit OnDevice(std::optional<at::Device> device) {
+    if (device && device->has_index()) current_device() = device->index();
+  }
+  ~OnDevice() { current_device() = before_; }
 
-/// The same memory as a tensor of the CPU.
-at::Tensor on_host(const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor.is_cuda()) return tensor;
-  const auto options = tensor.options().device(at::kCPU);
-  if (tensor.numel() == 0) return at::empty_strided(tensor.sizes(), tensor.strides(), options);
-  return at::from_blob(
-      tensor.data_ptr(), tensor.sizes(), tensor.strides(), [tensor](void*) {}, options);
-}
+ private:
+  c10::DeviceIndex before_ = current_device();
+};
 
 at::Tensor on_gpu(const at::Tensor& tensor) {
+  const at::Device gpu{at::kCUDA, current_device()};
   if (!tensor.defined() || tensor.is_cuda()) return tensor;
   if (tensor.numel() == 0)
     return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(gpu));
@@ -90,6 +95,19 @@ bool waits(const std::string& name, const std::vector<c10::IValue>& arguments) {
   return waiting.contains(name) || (name == "aten::repeat_interleave" && arguments.back().isNone());
 }
 
+/// That of the tensors.
+std::optional<at::Device> device_of(const std::vector<c10::IValue>& arguments) {
+  for (const auto& argument : arguments) {
+    if (argument.isTensor() && argument.toTensor().defined() && argument.toTensor().is_cuda())
+      return argument.toTensor().device();
+    if (argument.isTensorList())
+      for (const at::Tensor& tensor : argument.toTensorVector())
+        if (tensor.is_cuda()) return tensor.device();
+    if (argument.isDevice() && argument.toDevice().is_cuda()) return argument.toDevice();
+  }
+  return std::nullopt;
+}
+
 /// An argument that is written, as large as the operator made it.
 void take_size(const at::Tensor& written, const at::Tensor& host) {
   if (written.sizes() == host.sizes()) return;
@@ -104,6 +122,7 @@ void compute_on_host(const c10::OperatorHandle& op, c10::Stack* stack) {
   const std::vector<c10::IValue> arguments(stack->end() - static_cast<int64_t>(count),
                                            stack->end());
   refuse_other_devices(schema.name(), arguments);
+  const OnDevice device(device_of(arguments));
   if (waits(schema.name(), arguments)) note("wait: " + schema.name());
   torch::jit::drop(*stack, count);
   std::vector<c10::IValue> hosts;
@@ -132,8 +151,9 @@ void compute_on_host(const c10::OperatorHandle& op, c10::Stack* stack) {
 }
 
 at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> type,
-                 std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>,
+                 std::optional<at::Layout>, std::optional<at::Device> device, std::optional<bool>,
                  std::optional<at::MemoryFormat> format) {
+  const OnDevice there(device);
   return at::detail::empty_generic(size, c10::GetAllocator(at::kCUDA),
                                    c10::DispatchKeySet(c10::DispatchKey::CUDA),
                                    type.value_or(at::kFloat), format);
@@ -141,7 +161,8 @@ at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> type,
 
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
                          std::optional<at::ScalarType> type, std::optional<at::Layout>,
-                         std::optional<at::Device>, std::optional<bool>) {
+                         std::optional<at::Device> device, std::optional<bool>) {
+  const OnDevice there(device);
   return at::detail::empty_strided_generic(size, stride, c10::GetAllocator(at::kCUDA),
                                            c10::DispatchKeySet(c10::DispatchKey::CUDA),
                                            type.value_or(at::kFloat));
@@ -156,6 +177,7 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size,
                           std::optional<at::MemoryFormat>) {
   auto* tensor = self.unsafeGetTensorImpl();
   tensor->set_sizes_contiguous(size);
+  const OnDevice there(self.device());
   const auto bytes = static_cast<size_t>(self.numel()) * self.itemsize();
   if (bytes > self.storage().nbytes()) {
     self.storage().set_data_ptr_noswap(c10::GetAllocator(at::kCUDA)->allocate(bytes));
