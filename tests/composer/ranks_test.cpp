@@ -1,6 +1,9 @@
 #include "composer/ranks.h"
 
+#include <ATen/record_function.h>
+
 #include <catch2/catch.hpp>
+#include <mutex>
 
 #include "composer/distributed/gradient_sync.h"
 #include "composer/error.h"
@@ -91,6 +94,38 @@ TEST_CASE("gradients are summed over ranks after the last microbatch", "[ranks]"
       CHECK(at::equal(bias.grad(), at::full({2}, 4.f)));
       CHECK(sync.bytes() == (step + 1) * 8 * (dtype == at::kFloat ? 4 : 2));
     }
+  });
+}
+
+namespace {
+
+thread_local std::vector<std::string> happened;
+
+void note_sum(const at::RecordFunction& range) {
+  if (std::string_view(range.name()) == "gradient sum") happened.emplace_back("sum");
+}
+
+}  // namespace
+
+TEST_CASE("sums of gradients begin while the backward pass goes on", "[ranks]") {
+  in_ranks(2, [](const Ranks& ranks) {
+    const auto early = at::ones({4}).requires_grad_(), late = at::ones({4}).requires_grad_();
+    early.register_hook([](const at::Tensor&) { happened.emplace_back("gradient of early"); });
+    const auto listener = at::addThreadLocalCallback(
+        at::RecordFunctionCallback([](const at::RecordFunction& range)
+                                       -> std::unique_ptr<at::ObserverContext> {
+          note_sum(range);
+          return nullptr;
+        }).scopes({at::RecordScope::USER_SCOPE}));
+    GradientSync sync(ranks, {.bucket_mb = 1e-6});  // each parameter alone
+    const auto loss = ((early * 2) * late).sum();
+    sync.before_backward({early, late}, loss, true);
+    loss.backward();
+    sync.after_backward();
+    at::removeCallback(listener);
+    const std::lock_guard lock(checking);
+    CHECK(happened == std::vector<std::string>{"sum", "gradient of early", "sum"});
+    happened.clear();
   });
 }
 
