@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "composer/device.h"
 #include "composer/distributed/rendezvous.h"
@@ -117,11 +118,40 @@ class Complaints {
   std::vector<std::string> lines_;
 };
 
+/// What all ranks must have the same of: the device's type and the recipe. Paths may differ between
+/// machines.
+std::vector<std::string> common_settings(const TrainerParts& parts) {
+  std::vector<std::string> settings{"device: " + c10::DeviceTypeName(parts.device->type(), true)};
+  std::istringstream recipe(parts.recipe);
+  for (std::string line; std::getline(recipe, line);)
+    if (line.find(": /") == std::string::npos) settings.push_back(line);
+  return settings;
+}
+
+/// UserError where a rank was started with other settings than the first one.
+void check_same_settings(const TrainerParts& parts) {
+  const auto own = common_settings(parts);
+  std::istringstream first(parts.ranks.broadcast(joined(own, "\n")));
+  std::string line, difference;
+  for (size_t i = 0; difference.empty() && std::getline(first, line); ++i)
+    if (i == own.size() || own[i] != line)
+      difference =
+          "'" + (i < own.size() ? own[i] : "nothing") + "' where rank 0 has '" + line + "'";
+  const auto differences = parts.ranks.gather(difference);
+  for (size_t rank = 0; rank < differences.size(); ++rank)
+    if (!differences[rank].empty())
+      throw UserError("rank " + std::to_string(rank) +
+                      " was started with other settings: " + differences[rank]);
+}
+
 /// Meets the other ranks, with which `parts` are to be used.
 void join(TrainerParts& parts) {
   const auto place = place_of_process();
+  set_deterministic(parts.options.deterministic_mode);  // NCCL asks for it when it is opened
   parts.ranks = join_ranks(place, *parts.device, parts.options.dist_timeout);
-  if (!parts.ranks.alone() && parts.options.run_name.empty())
+  if (parts.ranks.alone()) return;
+  check_same_settings(parts);
+  if (parts.options.run_name.empty())
     parts.options.run_name =
         parts.ranks.broadcast(RunFolder(parts.options.run_dir, "", false).run_name());
 }

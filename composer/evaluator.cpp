@@ -7,6 +7,12 @@
 #include "composer/interrupt.h"
 
 namespace composer {
+namespace {
+
+/// Ranks ask each other so often whether one has received a signal: all have as many batches.
+constexpr int64_t batches_between_signals = 8;
+
+}  // namespace
 
 Evaluator::Evaluator(State& state, Engine& engine, std::shared_ptr<Loader> loader, Time interval)
     : state_(state), engine_(engine), loader_(std::move(loader)), interval_(interval) {}
@@ -39,7 +45,11 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   loader_->start(0, 0);
   int64_t batches = 0;
   show_progress(Progress::Phase::evaluating, batches);
-  while (received_signal() == 0) {
+  bool stopped = false;
+  for (int64_t taken = 0;; ++taken) {
+    if (taken % batches_between_signals == 0 || state_.ranks.alone())
+      stopped = state_.ranks.any(received_signal() != 0);
+    if (stopped) break;
     const auto batch = next_batch(*loader_);
     if (!batch) break;
     if (batch->samples() == 0) continue;  // fewer samples than ranks
@@ -55,7 +65,7 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   }
   show_progress(Progress::Phase::evaluated, batches);
   Metrics values;
-  if (!state_.ranks.any(received_signal() != 0)) {
+  if (!stopped) {
     metrics.sum(state_.ranks, state_.device);
     if (confusion != nullptr) confusion->sum(state_.ranks, state_.device);
     values = metrics.compute();

@@ -85,4 +85,8 @@ void Ranks::barrier() const {
   if (!alone()) communicator_->barrier();
 }
 
+void Ranks::abort() const {
+  if (!alone()) communicator_->abort();
+}
+
 }  // namespace composer

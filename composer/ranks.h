@@ -26,6 +26,8 @@ class Communicator {
   /// `tensor`, of the same shape on every rank, as [ranks, ...] on every rank.
   virtual at::Tensor gather(const at::Tensor& tensor) = 0;
   virtual void barrier() = 0;
+  /// The run has failed: gives up what GPUs still wait for from other ranks.
+  virtual void abort() = 0;
 };
 
 /// What a rank knows of the others; made without any, it is the only one, and nothing here costs
@@ -64,6 +66,8 @@ class Ranks {
 
   /// Returns once every rank is here.
   void barrier() const;
+  /// The run has failed: gives up what GPUs still wait for from other ranks.
+  void abort() const;
 
   /// Null for one rank.
   const std::shared_ptr<Communicator>& communicator() const { return communicator_; }

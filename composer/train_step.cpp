@@ -98,7 +98,7 @@ at::Tensor TrainStep::loss_of(const at::Tensor& outputs, const Target& target, d
 void TrainStep::backward(const at::Tensor& loss, bool last) {
   RECORD_USER_SCOPE("backward");
   const auto scaled = scaler_.enabled() ? scaler_.scale(loss) : loss;
-  sync_.before_backward(trained(*state_.optimizer), scaled, last);
+  if (!state_.ranks.alone()) sync_.before_backward(trained(*state_.optimizer), scaled, last);
   scaled.backward();
   sync_.after_backward();
 }

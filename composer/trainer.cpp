@@ -159,6 +159,7 @@ Summary Trainer::fit() {
       folder_.write_summary(summary);
     return summary;
   } catch (...) {
+    state_.ranks.abort();
     const auto note = [](auto&& what) {
       try {
         what();

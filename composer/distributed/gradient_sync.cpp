@@ -6,6 +6,7 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include "composer/distributed/process_group.h"
+#include "composer/error.h"
 
 namespace composer {
 namespace {
@@ -23,15 +24,16 @@ class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::Proce
     const bool as_is = dtype_ == at::kFloat || buffer.scalar_type() == dtype_;
     std::vector<at::Tensor> sent{as_is ? buffer : buffer.to(dtype_)};
     *bytes_ += static_cast<int64_t>(sent[0].nbytes());
-    const auto sum = state_->allreduce(sent)->getFuture();
-    if (as_is) return sum;
-    const auto widen = [buffer](c10::ivalue::Future& done) {
-      const auto result = done.value();
-      const auto narrow = result.isTensorList() ? result.toTensorVector()[0] : result.toTensor();
-      buffer.copy_(narrow);
+    c10::intrusive_ptr<c10::ivalue::Future> sum;
+    with_peers([&] { sum = state_->allreduce(sent)->getFuture(); });
+    const auto take = [buffer, as_is](c10::ivalue::Future& done) {
+      c10::IValue result;
+      with_peers([&] { result = done.value(); });
+      if (!as_is)
+        buffer.copy_(result.isTensorList() ? result.toTensorVector()[0] : result.toTensor());
       return c10::IValue(std::vector<at::Tensor>{buffer});
     };
-    return sum->then(widen, sum->elementType());
+    return sum->then(take, sum->elementType());
   }
 
  private:
@@ -89,8 +91,17 @@ void GradientSync::before_backward(const std::vector<at::Tensor>& parameters,
 }
 
 void GradientSync::after_backward() {
+  if (!buckets_ || !last_) return;
+  try {
+    buckets_->reducer->check_finalized();
+  } catch (const c10::Error&) {
+    throw RunError(
+        "trained parameters took no part in the backward pass, so that their gradients were not "
+        "summed over the ranks; freeze them, or let the algorithm that leaves them out say so "
+        "(leaves_out_parameters)");
+  }
   // It would keep the order in which gradients came, step after step, to make buckets of it.
-  if (buckets_ && last_) buckets_->reducer->reset_state();
+  buckets_->reducer->reset_state();
 }
 
 int64_t GradientSync::bytes() const { return *bytes_; }

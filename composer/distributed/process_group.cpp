@@ -43,29 +43,29 @@ class Group : public ProcessGroupCommunicator {
  public:
   Group(const c10::intrusive_ptr<c10d::Store>& store, const Place& place, at::Device device,
         milliseconds timeout) {
+    if (device.is_cuda()) {
+      at::accelerator::setDeviceIndex(device.index());
+      nccl_ = open_nccl(c10::make_intrusive<c10d::PrefixStore>("nccl", store),
+                        static_cast<int>(place.rank), static_cast<int>(place.size), timeout);
+    }
     with_peers([&] {
       group_ = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(place.rank),
                                                        static_cast<int>(place.size));
       using Type = c10d::ProcessGroup::BackendType;
       group_->setBackend(at::kCPU, Type::GLOO, open_gloo(store, place, timeout));
       group_->setDefaultBackend(Type::GLOO);
-      if (device.is_cuda()) {
-        at::accelerator::setDeviceIndex(device.index());
-        nccl_ = open_nccl(c10::make_intrusive<c10d::PrefixStore>("nccl", store),
-                          static_cast<int>(place.rank), static_cast<int>(place.size), timeout);
-        group_->setBackend(at::kCUDA, Type::NCCL, nccl_);
-      }
+      if (nccl_) group_->setBackend(at::kCUDA, Type::NCCL, nccl_);
       barrier();
     });
   }
 
   ~Group() override {
-    if (!nccl_) return;
-    try {
-      std::uncaught_exceptions() == 0 ? nccl_->shutdown() : nccl_->abort();
-    } catch (const std::exception& error) {
-      log::warn(std::string("NCCL did not close: ") + error.what());
-    }
+    if (std::uncaught_exceptions() > 0) abort();
+    close([](c10d::Backend& nccl) { nccl.shutdown(); });
+  }
+
+  void abort() override {
+    close([](c10d::Backend& nccl) { nccl.abort(); });
   }
 
   int64_t rank() const override { return group_->getRank(); }
@@ -108,6 +108,17 @@ class Group : public ProcessGroupCommunicator {
   c10::intrusive_ptr<c10d::ProcessGroup> group() const override { return group_; }
 
  private:
+  template <class How>
+  void close(const How& how) {
+    const auto nccl = std::exchange(nccl_, nullptr);
+    if (!nccl) return;
+    try {
+      how(*nccl);
+    } catch (const std::exception& error) {
+      log::warn(std::string("NCCL did not close: ") + error.what());
+    }
+  }
+
   template <class Collective>
   void run(const char* range, const Collective& collective) {
     RECORD_USER_SCOPE(range);
@@ -116,7 +127,7 @@ class Group : public ProcessGroupCommunicator {
   }
 
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
-  c10::intrusive_ptr<c10d::Backend> nccl_;  ///< null on CPUs
+  c10::intrusive_ptr<c10d::Backend> nccl_;  ///< null on CPUs, and once closed
 };
 
 }  // namespace
@@ -124,9 +135,15 @@ class Group : public ProcessGroupCommunicator {
 void with_peers(const std::function<void()>& collective) {
   try {
     collective();
-  } catch (const c10::Error& error) {
+  } catch (const c10::DistError& error) {
     throw PeerError(error.what_without_backtrace());
-  } catch (const std::exception& error) {
+  } catch (const c10::Error&) {
+    throw;
+  } catch (const UserError&) {
+    throw;
+  } catch (const RunError&) {
+    throw;
+  } catch (const std::exception& error) {  // Gloo's
     throw PeerError(error.what());
   }
 }

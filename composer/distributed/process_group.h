@@ -28,7 +28,8 @@ std::shared_ptr<ProcessGroupCommunicator> join_process_group(
     const c10::intrusive_ptr<c10d::Store>& store, const Place& place, at::Device device,
     double timeout_seconds);
 
-/// Calls `collective`; PeerError in place of what a process group throws.
+/// Calls `collective`; PeerError in place of what a process group throws where another rank is
+/// lost.
 void with_peers(const std::function<void()>& collective);
 
 }  // namespace composer
