@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "composer/device.h"
+#include "composer/distributed/job_store.h"
 #include "composer/distributed/rendezvous.h"
 #include "composer/error.h"
 #include "composer/image_fit.h"
@@ -156,6 +157,16 @@ void join(TrainerParts& parts) {
         parts.ranks.broadcast(RunFolder(parts.options.run_dir, "", false).run_name());
 }
 
+/// Ranks that were started again go on with their run.
+TrainerOptions taken_up(TrainerOptions options) {
+  const auto place = place_of_process();
+  if (place.restart == 0 || options.run_dir.empty()) return options;
+  if (options.run_name.empty())
+    if (const auto folder = told_run_folder(place)) options.run_name = folder->filename().string();
+  if (!options.run_name.empty()) options.autoresume = true;
+  return options;
+}
+
 void warn_of_options_without_effect(const DataloaderOptions& options) {
   if (!options.persistent_workers)
     log::warn(
@@ -248,7 +259,7 @@ TrainerParts assemble_evaluation(const Recipe& recipe) {
 
 TrainerParts assemble_training(const Recipe& recipe) {
   warn_of_options_without_effect(recipe.options.dataloader);
-  const auto& options = recipe.options;
+  const auto options = taken_up(recipe.options);
   Complaints complaints;
   complaints.collect([&] { check_load_path(options.load_path); });
   complaints.collect([&] { RunFolder(options.run_dir, options.run_name, options.autoresume); });
@@ -266,6 +277,7 @@ TrainerParts assemble_training(const Recipe& recipe) {
     complaints.collect(
         [&] { check_same_classes(recipe, trained.class_names, evaluated.class_names); });
   complaints.raise();
+  parts.options = options;
   parts.train_loader = std::move(trained.loader), parts.eval_loader = std::move(evaluated.loader);
   parts.class_names = std::move(trained.class_names);
   parts.optimizer = recipe.optimizer->build();

@@ -16,6 +16,7 @@
 #include <mutex>
 
 #include "composer/cuda.h"
+#include "composer/distributed/place.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 
@@ -63,8 +64,7 @@ at::Device resolve_device(std::string_view word) {
     if (cuda.driver) log::warn("device: auto: the CPU computes: " + cuda.problem);
     return at::kCPU;
   }
-  const char* local_rank = std::getenv("LOCAL_RANK");
-  const int index = local_rank ? std::atoi(local_rank) : 0;
+  const int64_t index = place_of_process().local_rank;
   if (index >= cuda.gpus)
     throw UserError("LOCAL_RANK: " + std::to_string(index) + " has no GPU; this machine has " +
                     std::to_string(cuda.gpus));

@@ -7,6 +7,7 @@
 
 #include "composer/callbacks.h"
 #include "composer/device.h"
+#include "composer/distributed/job_store.h"
 #include "composer/error.h"
 #include "composer/feed.h"
 #include "composer/interrupt.h"
@@ -146,6 +147,7 @@ Summary Trainer::fit() {
     throw UserError("TrainerParts: to fit, a train_loader and an optimizer are needed");
   prepare();
   if (!lock_ && state_.ranks.first()) lock_ = folder_.claim();
+  if (state_.ranks.first() && folder_.kept()) tell_run_folder(folder_.path());
   const auto lock = std::move(lock_);
   requests_ = RunRequests(lock.get());
   const InterruptGuard guard;

@@ -5,14 +5,19 @@
 #include <ATen/record_function.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <exception>
+#include <sstream>
+#include <string>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
+#include "composer/distributed/job_store.h"
 #include "composer/distributed/nccl.h"
+#include "composer/distributed/own_address.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 
@@ -27,16 +32,20 @@ milliseconds to_milliseconds(double seconds) {
   return milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
-/// The group's own address: that of the way to the machine where all meet.
-c10::intrusive_ptr<c10d::Backend> open_gloo(const c10::intrusive_ptr<c10d::Store>& store,
-                                            const Place& place, milliseconds timeout) {
-  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-  options->devices.push_back(place.size == place.local_size
-                                 ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
-                                 : c10d::ProcessGroupGloo::createDefaultDevice());
-  return c10::make_intrusive<c10d::ProcessGroupGloo>(
-      c10::make_intrusive<c10d::PrefixStore>("gloo", store), static_cast<int>(place.rank),
-      static_cast<int>(place.size), options);
+/// What Gloo listens on: between machines, the way to the one where all meet.
+c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const Place& place,
+                                                                 milliseconds timeout) {
+  using Gloo = c10d::ProcessGroupGloo;
+  auto options = Gloo::Options::create(timeout);
+  const char* const names = std::getenv("GLOO_SOCKET_IFNAME");
+  std::istringstream list(names == nullptr ? "" : names);
+  for (std::string name; std::getline(list, name, ',');)
+    options->devices.push_back(Gloo::createDeviceForInterface(name));
+  if (options->devices.empty())
+    options->devices.push_back(Gloo::createDeviceForHostname(
+        place.size == place.local_size ? "127.0.0.1"
+                                       : own_address_towards(place.address, place.port)));
+  return options;
 }
 
 class Group : public ProcessGroupCommunicator {
@@ -48,11 +57,15 @@ class Group : public ProcessGroupCommunicator {
       nccl_ = open_nccl(c10::make_intrusive<c10d::PrefixStore>("nccl", store),
                         static_cast<int>(place.rank), static_cast<int>(place.size), timeout);
     }
+    const auto options = gloo_options(place, timeout);
     with_peers([&] {
       group_ = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(place.rank),
                                                        static_cast<int>(place.size));
       using Type = c10d::ProcessGroup::BackendType;
-      group_->setBackend(at::kCPU, Type::GLOO, open_gloo(store, place, timeout));
+      group_->setBackend(at::kCPU, Type::GLOO,
+                         c10::make_intrusive<c10d::ProcessGroupGloo>(
+                             c10::make_intrusive<c10d::PrefixStore>("gloo", store),
+                             static_cast<int>(place.rank), static_cast<int>(place.size), options));
       group_->setDefaultBackend(Type::GLOO);
       if (nccl_) group_->setBackend(at::kCUDA, Type::NCCL, nccl_);
       barrier();
@@ -150,17 +163,8 @@ void with_peers(const std::function<void()>& collective) {
 
 std::shared_ptr<ProcessGroupCommunicator> join_process_group(const Place& place, at::Device device,
                                                              double timeout_seconds) {
-  c10d::TCPStoreOptions options;
-  options.port = place.port;
-  options.isServer = place.rank == 0 && !place.store_is_hosted;
-  options.waitWorkers = false;
-  options.timeout = to_milliseconds(timeout_seconds);
-  c10::intrusive_ptr<c10d::Store> store;
-  with_peers([&] {
-    store = c10::make_intrusive<c10d::PrefixStore>(
-        "composer/" + std::to_string(place.restart),
-        c10::make_intrusive<c10d::TCPStore>(place.address, options));
-  });
+  const auto store = c10::make_intrusive<c10d::PrefixStore>(
+      "composer/" + std::to_string(place.restart), JobStore::of(place, timeout_seconds).store());
   return join_process_group(store, place, device, timeout_seconds);
 }
 

@@ -1,10 +1,12 @@
 #include "composer/logging/log.h"
 
+#include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <memory>
 #include <mutex>
 
 #include "composer/logging/terminal.h"
@@ -49,6 +51,23 @@ void info_wrapped(const std::string& message) {
 void warn(const std::string& message) { write(spdlog::level::warn, "warning: " + message); }
 void error(const std::string& message) { write(spdlog::level::err, message); }
 void quiet() { logger().set_level(spdlog::level::warn); }
+
+void also_in(const std::filesystem::path& file) {
+  try {
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(file.string());
+    sink->set_pattern("%v");
+    const std::lock_guard lock(terminal);
+    logger().sinks().push_back(std::move(sink));
+    logger().flush_on(spdlog::level::info);
+  } catch (const spdlog::spdlog_ex& problem) {
+    warn(std::string("the log is not kept: ") + problem.what());
+  }
+}
+
+void leave_terminal() {
+  status("");
+  logger().sinks().front()->set_level(spdlog::level::off);
+}
 
 void status(const std::string& line) {
   const std::lock_guard lock(terminal);

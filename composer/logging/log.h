@@ -1,6 +1,7 @@
 // The log: lines for people on standard error, and below them, on a terminal, one that changes.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 namespace composer::log {
@@ -13,6 +14,11 @@ void error(const std::string& message);
 
 /// Hides info lines.
 void quiet();
+
+/// Adds all lines to a file too, whose folder it makes; where it cannot, it warns.
+void also_in(const std::filesystem::path& file);
+/// Keeps lines from standard error.
+void leave_terminal();
 
 /// Puts `line` in place of the status line before; "" takes that away. The next line of the log
 /// takes it away too. For a terminal, and not wider than it. Any thread may call any of these.

@@ -3,6 +3,9 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
 
 #include "composer/clock.h"
 
@@ -13,6 +16,9 @@ constexpr double same_request_seconds = 0.5;
 
 /// Between looks at groups whose child has ended: nothing tells of their end.
 constexpr double look_seconds = 0.05;
+
+/// Between calls of SupervisorOptions::look.
+constexpr double watch_seconds = 0.4;
 
 constexpr std::array streams{Stream::output, Stream::errors};
 
@@ -39,17 +45,17 @@ Supervisor::Supervisor(SupervisorOptions options)
     : options_(std::move(options)), signals_(signals_to_take()) {}
 
 Supervisor::~Supervisor() {
-  if (any_running()) end_all();
+  if (any_running()) end();
   try {
     wait();
   } catch (...) {  // lines that cannot be taken: what still runs is killed with children_
   }
 }
 
-size_t Supervisor::start(const Command& command) {
+size_t Supervisor::start(const Command& command, bool heard) {
   const size_t number = children_.size();
   TakeLine take_line;
-  if (options_.take_line)
+  if (heard && options_.take_line)
     take_line = [this, number](Stream stream, std::string_view line) {
       options_.take_line(number, stream, line);
     };
@@ -75,6 +81,11 @@ void Supervisor::wait() {
     read_and_write();
     for (const int signal : signals_.take()) pass_on(signal);
     reap();
+    if (options_.look && any_running() && steady_seconds() >= next_look_) {
+      options_.look();
+      next_look_ = steady_seconds() + watch_seconds;
+    }
+    if (end_at_ && !ending_ && steady_seconds() >= *end_at_) end();
     if (kill_at_ && steady_seconds() >= *kill_at_)
       for (const auto& child : children_) child.kill();
   }
@@ -89,10 +100,22 @@ void Supervisor::wait_for_news() {
         sources.push_back({output, POLLIN, 0});
   for (const auto* writer : options_.writers)
     if (writer && writer->waits()) sources.push_back({writer->descriptor(), POLLOUT, 0});
-  double seconds = any_running() && kill_at_ ? std::max(0.0, *kill_at_ - steady_seconds()) : -1;
+  const double seconds = seconds_to_wait();
+  ::poll(sources.data(), sources.size(),
+         std::isinf(seconds) ? -1 : static_cast<int>(seconds * 1000) + 1);
+}
+
+/// Until something is to be done that no descriptor tells of.
+double Supervisor::seconds_to_wait() const {
+  double seconds = std::numeric_limits<double>::infinity();
+  if (!any_running()) return seconds;
+  const double now = steady_seconds();
+  for (const auto& at : {ending_ ? std::nullopt : end_at_, kill_at_})
+    if (at) seconds = std::min(seconds, std::max(0.0, *at - now));
+  if (options_.look) seconds = std::min(seconds, std::max(0.0, next_look_ - now));
   if (std::ranges::any_of(children_, &Child::only_rest_runs))
-    seconds = seconds < 0 ? look_seconds : std::min(seconds, look_seconds);
-  ::poll(sources.data(), sources.size(), seconds < 0 ? -1 : static_cast<int>(seconds * 1000) + 1);
+    seconds = std::min(seconds, look_seconds);
+  return seconds;
 }
 
 void Supervisor::read_and_write() {
@@ -128,24 +151,33 @@ void Supervisor::ask_to_end(int signal) {
       if (writer) writer->give_up();
   const double now = steady_seconds();
   if (asked_at_ && now - *asked_at_ < same_request_seconds) return;
-  if (asked_at_ && !kill_at_) kill_at_ = now + options_.grace_seconds;
+  if (!asked_at_) kill_by(now + options_.first_grace_seconds);
+  if (asked_at_ && !std::exchange(ending_, true)) kill_by(now + options_.grace_seconds);
   asked_at_ = now, asked_by_ = signal;
   signal_all(signal);
 }
 
 /// An end that was asked for is no failure: the others are ending too, by their own rules.
 void Supervisor::reap() {
-  for (auto& child : children_) {
+  for (size_t i = 0; i < children_.size(); ++i) {
+    auto& child = children_[i];
     if (!child.running() || child.poll(rest_seconds()) || child.status() == 0) continue;
     if (first_failure_ == 0) first_failure_ = child.status();
     const bool as_asked = asked_by_ != 0 && child.status() == 128 + asked_by_;
-    if (options_.fail_together && !as_asked && !kill_at_) end_all();
+    if (as_asked || ending_ || (options_.fails && !options_.fails(child.status()))) continue;
+    failed_.push_back(i);
+    if (options_.fail_together && !end_at_) end_at_ = steady_seconds() + options_.settle_seconds;
   }
 }
 
-void Supervisor::end_all() {
-  kill_at_ = steady_seconds() + options_.grace_seconds;
+void Supervisor::end() {
+  if (std::exchange(ending_, true)) return;
+  kill_by(steady_seconds() + options_.grace_seconds);
   signal_all(SIGTERM);
+}
+
+void Supervisor::kill_by(double time) {
+  if (std::isfinite(time) && (!kill_at_ || time < *kill_at_)) kill_at_ = time;
 }
 
 void Supervisor::signal_all(int signal) {

@@ -3,8 +3,11 @@
 
 #include <array>
 #include <deque>
+#include <functional>
+#include <limits>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "composer/process/child.h"
 #include "composer/process/line_writer.h"
@@ -15,8 +18,16 @@ namespace composer {
 struct SupervisorOptions {
   /// Between asking a child to end (SIGTERM, a second Ctrl-C) and SIGKILL.
   double grace_seconds = 10;
+  /// Between the first request for the end and SIGKILL; by default only a second one is enforced.
+  double first_grace_seconds = std::numeric_limits<double>::infinity();
   /// The first child that fails ends the others.
   bool fail_together = true;
+  /// So long after it failed: they may be ending by themselves.
+  double settle_seconds = 0;
+  /// Which statuses are failures; null: all but 0.
+  std::function<bool(int status)> fails;
+  /// Called about twice a second while children run.
+  std::function<void()> look;
   /// Takes each line of child `number`; null to let children write where this process writes.
   std::function<void(size_t number, Stream stream, std::string_view line)> take_line;
   /// Where take_line leaves the lines of output and of errors, if it does: what waits there is
@@ -39,16 +50,23 @@ class Supervisor {
   /// Children that still run are asked to end, and killed after the grace time.
   ~Supervisor();
 
-  /// The child's number, from 0 on. UserError naming the program when it cannot be started.
-  size_t start(const Command& command);
+  /// The child's number, from 0 on. heard: its lines are for take_line, if there is one. UserError
+  /// naming the program when it cannot be started.
+  size_t start(const Command& command, bool heard = true);
   /// Returns when every child has ended and the writers have written all, or after an end that is
   /// asked for while they alone are waited for.
   void wait();
+  /// Asks the children to end, and kills them after the grace time.
+  void end();
 
   /// The exit status of a child, or 128 + the signal that ended it; -1 while it runs.
   int status(size_t number) const { return children_[number].status(); }
   /// That of the child which failed first; 0 when none did.
   int status() const { return first_failure_; }
+  /// The children that failed before they were asked to end, in the order in which they ended.
+  const std::vector<size_t>& failed() const { return failed_; }
+  /// The signal that last asked this process for the end; 0 for none.
+  int asked_by() const { return asked_by_; }
 
  private:
   bool any_running() const;
@@ -60,15 +78,19 @@ class Supervisor {
   void stop_together();
   void ask_to_end(int signal);
   void reap();
-  void end_all();
+  double seconds_to_wait() const;
+  void kill_by(double time);
   void signal_all(int signal);
   double rest_seconds() const;
 
   SupervisorOptions options_;
   Signals signals_;
   std::deque<Child> children_;
-  std::optional<double> asked_at_, kill_at_;  ///< seconds of the steady clock
-  int asked_by_ = 0;                          ///< the signal
+  std::vector<size_t> failed_;
+  bool ending_ = false;                                ///< by this process
+  std::optional<double> asked_at_, end_at_, kill_at_;  ///< seconds of the steady clock
+  double next_look_ = 0;                               ///< so too
+  int asked_by_ = 0;                                   ///< the signal
   int first_failure_ = 0;
 };
 

@@ -433,3 +433,42 @@ TEST_CASE("what cannot be started is told by name", "[process]") {
   heard.run({"echo on"});
   CHECK(heard.lines[0] == Lines{"on"});
 }
+
+TEST_CASE("a first request to end is enforced where that is asked", "[supervisor]") {
+  SupervisorOptions options;
+  options.first_grace_seconds = 0.3;
+  Heard heard(options, [](const std::string& line) {
+    if (line == "ready") ::raise(SIGTERM);
+  });
+  heard.run({"trap '' TERM; echo ready; while true; do sleep 0.05; done"});
+  CHECK(heard.supervisor.status(0) == 128 + SIGKILL);
+  CHECK(heard.supervisor.asked_by() == SIGTERM);
+}
+
+TEST_CASE("who fails while the others settle is noted, in the order of failures", "[supervisor]") {
+  SupervisorOptions options;
+  options.settle_seconds = 5;
+  options.fails = [](int status) { return status != 0 && status != 4; };
+  Heard heard(options);
+  const double begin = steady_seconds();
+  heard.run({"sleep 0.4; exit 2", "exit 3", "exit 4", "sleep 0.8"});
+  CHECK(heard.supervisor.failed() == std::vector<size_t>{1, 0});
+  CHECK(heard.supervisor.status(3) == 0);
+  CHECK(steady_seconds() - begin < 5);
+}
+
+TEST_CASE("a supervisor looks around while children run, and can be told to end", "[supervisor]") {
+  int looks = 0;
+  Supervisor* running = nullptr;
+  SupervisorOptions options;
+  options.look = [&] {
+    if (++looks == 3) running->end();
+  };
+  Supervisor supervisor(options);
+  running = &supervisor;
+  supervisor.start(shell("exec sleep 100"));
+  supervisor.wait();
+  CHECK(looks == 3);
+  CHECK(supervisor.status(0) == 128 + SIGTERM);
+  CHECK(supervisor.failed().empty());
+}

@@ -1,0 +1,35 @@
+// Where a process stands among the ranks of its run.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace composer {
+
+/// The place of a process among the ranks, as whoever started it says.
+struct Place {
+  int64_t rank = 0, size = 1;
+  int64_t local_rank = 0, local_size = 1;  ///< on this machine
+  int64_t node_rank = 0;                   ///< of this machine
+  std::string address = "127.0.0.1";       ///< of the machine that the ranks meet at
+  uint16_t port = 29500;
+  bool store_is_hosted = false;  ///< by the launcher; else rank 0 hosts it
+  bool by_launcher = false;      ///< by this program's own, which shows what ranks print
+  int64_t restart = 0;           ///< how often all ranks have been started again
+
+  bool operator==(const Place&) const = default;
+};
+
+/// From the environment that a launcher makes: this program's and torchrun (RANK, WORLD_SIZE, ...),
+/// else mpirun (OMPI_COMM_WORLD_RANK, ...; PMI_RANK, PMI_SIZE), else srun (SLURM_PROCID, ...; not a
+/// batch script or a shell inside an allocation). One rank where none of them is set. MASTER_ADDR
+/// and MASTER_PORT count in all cases. UserError naming a variable that is missing or makes no
+/// sense.
+Place place_of_process();
+
+/// The machines of a list as SLURM writes it: "node[01-03,7],login" is node01, node02, node03,
+/// node7, login. UserError when it is none.
+std::vector<std::string> machines_of(const std::string& list);
+
+}  // namespace composer
