@@ -1,5 +1,7 @@
 #include "composer/run_requests.h"
 
+#include <utility>
+
 #include "composer/algorithm.h"
 #include "composer/clock.h"
 #include "composer/logging/log.h"
@@ -45,12 +47,22 @@ void RunRequests::look(RunControl& control, bool now) {
   }
 }
 
-void RunRequests::answer(const Answer& saved, bool last) {
+void RunRequests::serve_checkpoint() {
   std::erase_if(waiting_, [&](const Request& request) {
-    if (!last && request.name != "checkpoint") return false;
-    mailbox_->answer(request, saved);
+    if (request.name != "checkpoint") return false;
+    served_.push_back(request);
     return true;
   });
+}
+
+void RunRequests::answer(const Answer& saved) {
+  for (const auto& request : std::exchange(served_, {})) mailbox_->answer(request, saved);
+}
+
+void RunRequests::answer_all(const Answer& saved) {
+  served_.insert(served_.end(), waiting_.begin(), waiting_.end());
+  waiting_.clear();
+  answer(saved);
 }
 
 }  // namespace composer

@@ -22,14 +22,17 @@ class RunRequests {
   /// At a batch's end: looks for requests, at most once a second of wall time unless it is to be
   /// now, and hands them on. One that is not understood is answered so.
   void look(RunControl& control, bool now = false);
-  /// Tells those who wait what came of a checkpoint: those who asked for one; the run's last one
-  /// answers all.
-  void answer(const Answer& saved, bool last);
+  /// Those who asked for a checkpoint so far wait for the one that is being made.
+  void serve_checkpoint();
+  /// Tells them what came of it.
+  void answer(const Answer& saved);
+  /// Tells all who wait what came of the run's last checkpoint.
+  void answer_all(const Answer& saved);
 
  private:
   Mailbox* mailbox_ = nullptr;
   double next_look_ = 0;  ///< seconds of the steady clock
-  std::vector<Request> waiting_;
+  std::vector<Request> waiting_, served_;
 };
 
 }  // namespace composer

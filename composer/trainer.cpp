@@ -131,7 +131,12 @@ void Trainer::add_console() {
 void Trainer::open_run() {
   if (state_.ranks.first()) folder_.write_recipe(recipe_);
   add<CheckpointSaver>("save_interval", CheckpointSaver::Params{options_.save_interval});
-  if (folder_.kept() && state_.ranks.first()) logger_.add(std::make_shared<JsonlSink>());
+  if (folder_.kept()) {
+    writer_.emplace(
+        folder_.checkpoints(), state_.ranks,
+        CheckpointWriter::Options{options_.save_async, options_.save_num_checkpoints_to_keep});
+    if (state_.ranks.first()) logger_.add(std::make_shared<JsonlSink>());
+  }
   add_console();
   loss_guard_ = std::make_shared<LossGuard>(step_->scaler().enabled() ? scale_searches : 0);
   logger_.add(loss_guard_);
@@ -154,6 +159,7 @@ Summary Trainer::fit() {
   try {
     open_run();
     train();
+    writer_.reset();
     logger_.flush();
     check_loss();
     auto summary = summarize(signal_ == 0 ? "completed" : "interrupted");
@@ -171,6 +177,9 @@ Summary Trainer::fit() {
       }
     };
     note([&] { logger_.flush(); });
+    note([&] {
+      if (writer_) writer_->give_up();
+    });
     if (lock) lock->free_room();
     if (state_.ranks.first()) note([&] { folder_.write_summary(summarize("failed")); });
     throw;
@@ -202,8 +211,9 @@ void Trainer::train() {
     return algorithm.events[static_cast<size_t>(Event::fit_end)];
   };
   save(signal_ == 0 && std::ranges::any_of(engine_.algorithms(), changes_at_the_end));
+  finish_save();
   requests_.look(engine_.control(), /*now=*/true);
-  requests_.answer(saved(), true);
+  requests_.answer_all(saved());
   wait_for_device();
   state_.time.seconds = clock_.seconds();
 }
@@ -252,6 +262,7 @@ void Trainer::train_epoch() {
 
     requests_.look(engine_.control());
     agree();
+    if (writer_) conclude(writer_->poll());
     evaluate_if_due(false);
     engine_.run(Event::batch_checkpoint, state_);
     agree();

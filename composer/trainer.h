@@ -22,7 +22,7 @@
 #include "composer/run_clock.h"
 #include "composer/run_requests.h"
 #include "composer/state.h"
-#include "composer/storage/checkpoint.h"
+#include "composer/storage/checkpoint_writer.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/run_folder.h"
 #include "composer/train_step.h"
@@ -123,10 +123,14 @@ class Trainer {
   void save_if_asked();
   /// What came of the checkpoint that this batch was to have.
   Answer saved() const;
-  /// replace: also where this batch has been saved already.
-  void save(bool replace = false);
+  /// Begins to write one. replace: also where this batch has been saved already.
+  void save(bool replace = false, bool best = false);
   /// After an evaluation.
   void save_if_best();
+  /// Waits for the checkpoint that is being written.
+  void finish_save();
+  /// Answers those who asked for the checkpoint; one that failed is reported or ends the run.
+  void conclude(const std::optional<SaveOutcome>& outcome);
 
   TrainerOptions options_;
   RunFolder folder_;
@@ -150,8 +154,10 @@ class Trainer {
   RunClock clock_;
   int signal_ = 0;  ///< that the ranks agreed to have received
   bool prepared_ = false;
-  int64_t saved_batch_ = -1;
-  BestMetric best_;  ///< of save_best
+  std::optional<CheckpointWriter> writer_;  ///< in fit(), of a run that leaves something
+  int64_t saved_batch_ = -1;                ///< of the last checkpoint that is whole or under way
+  std::string save_problem_;                ///< of the last one that failed
+  BestMetric best_;                         ///< of save_best
 };
 
 }  // namespace composer

@@ -9,6 +9,7 @@
 #include "composer/recipe/kinds.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/recipe_changes.h"
+#include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/weights.h"
 #include "composer/trainer.h"
 
@@ -187,37 +188,31 @@ Checkpoint Trainer::snapshot() {
 void Trainer::save_if_asked() {
   if (!engine_.control().take_checkpoint_request()) return;
   save();
-  requests_.answer(saved(), false);
+  requests_.serve_checkpoint();
+  if (!writer_ || !writer_->busy()) requests_.answer(saved());
 }
 
 Answer Trainer::saved() const {
   const auto name = checkpoint_name(state_.time);
   if (saved_batch_ == state_.time.batch) return {true, "saved as checkpoint " + name};
-  return {false, "there is no checkpoint " + name + ": weights are not finite"};
+  return {false, "there is no checkpoint " + name + ": " + save_problem_};
 }
 
-void Trainer::save(bool replace) {
+void Trainer::save(bool replace, bool best) {
   if ((saved_batch_ == state_.time.batch && !replace) || !folder_.kept()) return;
   RECORD_USER_SCOPE("checkpoint");
   wait_for_device();
+  const double begin = steady_seconds();
   logger_.flush();
   check_loss();
-  if (const auto names = not_finite(model_tensors(*state_.model)); !names.empty()) {
-    const auto problem =
-        "weights are not finite (" + names.front() +
-        (names.size() > 1 ? " and " + std::to_string(names.size() - 1) + " more" : "") +
-        ") at batch " + std::to_string(state_.time.batch) + ": no checkpoint is made of them";
-    if (options_.on_nan == "stop") throw RunError(problem);
-    return log::warn(problem);
-  }
+  finish_save();
   share_clock();
   state_.ranks.broadcast(state_.model->buffers());
-  const auto checkpoint = snapshot();
-  if (state_.ranks.first()) {
-    save_checkpoint(folder_.checkpoints(), checkpoint, replace);
-    keep_newest_checkpoints(folder_.checkpoints(), options_.save_num_checkpoints_to_keep);
-  }
+  writer_->start(snapshot(), {replace, best});
   saved_batch_ = state_.time.batch;
+  if (!options_.save_async) finish_save();
+  logger_.log("checkpoint/stall_seconds", steady_seconds() - begin);
+  logger_.commit("save", state_.time);
 }
 
 void Trainer::save_if_best() {
@@ -225,9 +220,33 @@ void Trainer::save_if_best() {
   if (found == state_.eval_metrics.end() || evaluator_.evaluated_batch() != state_.time.batch)
     return;
   if (!best_.take(options_.save_best, found->second)) return;
-  save();
-  if (saved_batch_ == state_.time.batch && state_.ranks.first())
+  if (saved_batch_ == state_.time.batch) finish_save();
+  if (saved_batch_ != state_.time.batch)
+    save(/*replace=*/false, /*best=*/true);
+  else if (state_.ranks.first())
     mark_best_checkpoint(folder_.checkpoints(), checkpoint_name(state_.time));
+}
+
+void Trainer::finish_save() {
+  if (writer_) conclude(writer_->wait());
+}
+
+void Trainer::conclude(const std::optional<SaveOutcome>& outcome) {
+  if (!outcome) return;
+  const auto& problem = outcome->problem;
+  requests_.answer(problem.empty()
+                       ? Answer{true, "saved as checkpoint " + outcome->name}
+                       : Answer{false, "there is no checkpoint " + outcome->name + ": " + problem});
+  if (problem.empty()) return;
+  saved_batch_ = -1;
+  save_problem_ = problem;
+  const bool own = outcome->rank == state_.ranks.rank();
+  const auto text = own ? problem : "rank " + std::to_string(outcome->rank) + ": " + problem;
+  if (outcome->not_finite ? options_.on_nan == "stop" : options_.on_save_error == "error") {
+    if (own) throw RunError(text);
+    throw PeerError(text);
+  }
+  if (state_.ranks.first()) log::warn(text);
 }
 
 }  // namespace composer

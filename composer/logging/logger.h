@@ -18,7 +18,7 @@ namespace composer {
 
 /// What was logged at one place of the run.
 struct Record {
-  std::string_view event;  ///< "batch", "epoch" or "eval"
+  std::string_view event;  ///< "batch", "epoch", "eval" or "save"
   Timestamp time;          ///< after the batch or epoch
   std::vector<std::pair<std::string, double>> values;
 };

@@ -1,22 +1,17 @@
 #include "composer/storage/checkpoint.h"
 
 #include <ATen/Parallel.h>
-#include <fcntl.h>
 #include <torch/version.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <string_view>
 
-#include "composer/error.h"
 #include "composer/logging/json_number.h"
-#include "composer/logging/log.h"
-#include "composer/storage/atomic_file.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/safetensors.h"
 #include "composer/version.h"
@@ -27,9 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-constexpr const char* optimizer_file = "optimizer-00001-of-00001.safetensors";
 constexpr const char* state_file = "state-00001-of-00001.safetensors";
-constexpr const char* tensor_files[] = {model_file, optimizer_file, state_file};
+constexpr const char* optimizer_files = "optimizer-";
 
 ordered_json to_json(const Timestamp& time) {
   return {{"epoch", time.epoch},
@@ -98,158 +92,35 @@ std::map<std::string, at::Tensor> joined_tensors(const std::map<std::string, Sta
   return all;
 }
 
-ordered_json manifest_of(const Checkpoint& checkpoint) {
-  ordered_json parts = ordered_json::object();
-  for (const auto& [name, state] : checkpoint.parts) parts[name] = to_json(state.values);
-  return {{"format_version", manifest_version},
-          {"time", to_json(checkpoint.time)},
-          {"evaluated_batch", checkpoint.evaluated_batch},
-          {"seed", checkpoint.seed},
-          {"grad_accum", checkpoint.grad_accum},
-          {"train_batch_size", checkpoint.train_batch_size},
-          {"batches_per_epoch", checkpoint.batches_per_epoch},
-          {"samples_per_epoch", checkpoint.samples_per_epoch},
-          {"loader", {{"epoch", checkpoint.time.epoch}, {"batch", checkpoint.time.batch_in_epoch}}},
-          {"optimizer", to_json(checkpoint.optimizer.values)},
-          {"parts", parts},
-          {"build", build_description()},
-          {"compute_threads", at::get_num_threads()},
-          {"instruction_set", at::get_cpu_capability()},
-          {"device", checkpoint.device},
-          {"recipe", checkpoint.recipe},
-          {"network", checkpoint.network},
-          {"class_names", checkpoint.class_names}};
+size_t bytes_in(const TensorMap& tensors) {
+  size_t sum = 0;
+  for (const auto& [name, tensor] : tensors) sum += tensor.nbytes();
+  return sum;
 }
 
-/// What is damaged about the checkpoint; empty for a whole one. UserError when that cannot be told.
-std::string damage_of(const fs::path& path) {
-  try {
-    verify_files(path, read_manifest(path));
-    return "";
-  } catch (const DamagedCheckpoint& damage) {
-    return damage.what();
+/// `tensors` as one share a rank, of which the first has `taken` bytes to write already: the
+/// largest go first, each to the rank that has the least.
+std::vector<TensorMap> shares_of(const TensorMap& tensors, int64_t ranks, size_t taken) {
+  std::vector<TensorMap::const_iterator> order;
+  for (auto it = tensors.begin(); it != tensors.end(); ++it) order.push_back(it);
+  std::ranges::stable_sort(order, std::greater(),
+                           [](const auto& it) { return it->second.nbytes(); });
+  std::vector<size_t> bytes(static_cast<size_t>(ranks));
+  bytes[0] = taken;
+  std::vector<TensorMap> shares(bytes.size());
+  for (const auto& it : order) {
+    const auto least = std::ranges::min_element(bytes) - bytes.begin();
+    shares[static_cast<size_t>(least)].insert(*it);
+    bytes[static_cast<size_t>(least)] += it->second.nbytes();
   }
+  return shares;
 }
 
-/// Where a folder stands while it is written or deleted.
-fs::path hidden(const fs::path& path, std::string_view ending) {
-  auto name = path.filename();
-  name += ending;
-  return path.parent_path() / fs::path(".").concat(name.native());
-}
-
-constexpr std::string_view set_aside = "damaged-", replaced = ".replaced";
-
-struct NamedFolder {
-  int64_t batch, epoch;
-  fs::path path;
-  auto operator<=>(const NamedFolder&) const = default;
-};
-
-/// The checkpoint folders in `folder` whose name is `prefix` and a checkpoint's, newest first. None
-/// where there is no such folder; UserError when it cannot be read.
-std::vector<fs::path> checkpoint_folders(const fs::path& folder, std::string_view prefix = "") {
-  std::vector<NamedFolder> found;
-  if (!fs::exists(folder)) return {};
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    long epoch = 0, batch = 0;
-    int length = 0;
-    auto name = entry.path().filename().string();
-    if (!name.starts_with(prefix) || entry.is_symlink()) continue;
-    name.erase(0, prefix.size());
-    if (std::sscanf(name.c_str(), "ep%ld-ba%ld%n", &epoch, &batch, &length) == 2 &&
-        length == static_cast<int>(name.size()))
-      found.push_back({batch, epoch, entry.path()});
-  }
-  std::sort(found.rbegin(), found.rend());
-  std::vector<fs::path> paths;
-  for (auto& [batch, epoch, path] : found) paths.push_back(std::move(path));
-  return paths;
-}
-
-void put_aside(const fs::path& path, const std::string& damage) {
-  const auto aside = path.parent_path() / fs::path(set_aside).concat(path.filename().native());
-  fs::remove_all(aside);
-  fs::rename(path, aside);
-  log::warn(damage + "; set aside as " + aside.string());
-}
-
-/// What a kill in the middle of a save or a deletion left behind.
-void remove_leftovers(const fs::path& folder) {
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const auto name = entry.path().filename().string();
-    if (name.starts_with(".ep") && (name.ends_with(".tmp") || name.ends_with(".old")))
-      fs::remove_all(entry.path());
-  }
-}
-
-void point(const fs::path& link, const std::string& name) {
-  const auto beside = hidden(link, "");
-  fs::remove(beside);
-  fs::create_directory_symlink(name, beside);
-  fs::rename(beside, link);
-  flush_folder(link.parent_path());
-}
-
-/// Puts the folder `beside` in the place of `path`, at no instant of which there is none; where the
-/// file system can do that.
-void replace_folder(const fs::path& beside, const fs::path& path) {
-  if (renameat2(AT_FDCWD, beside.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
-    const auto old = hidden(path, replaced);
-    fs::rename(path, old);
-    fs::rename(beside, path);
-    fs::remove_all(old);
-  }
-  fs::remove_all(beside);
-}
-
-/// What a kill between the two renames of replace_folder took away.
-void bring_back(const fs::path& folder) {
-  std::error_code none;
-  for (const auto& entry : fs::directory_iterator(folder, none)) {
-    const auto name = entry.path().filename().string();
-    if (!name.starts_with(".ep") || !name.ends_with(replaced)) continue;
-    const auto path = folder / name.substr(1, name.size() - 1 - replaced.size());
-    fs::exists(path) ? static_cast<void>(fs::remove_all(entry.path()))
-                     : fs::rename(entry.path(), path);
-  }
-}
-
-void write_files(const fs::path& path, const Checkpoint& checkpoint) {
-  write_safetensors(path / model_file, checkpoint.model);
-  write_safetensors(path / optimizer_file, checkpoint.optimizer.tensors);
-  write_safetensors(path / state_file, joined_tensors(checkpoint.parts));
-
-  auto manifest = manifest_of(checkpoint);
-  for (const char* name : tensor_files) manifest["files"][name] = facts_of(path / name);
-  manifest["tensors"] = ordered_json::object();
-  const auto index = [&](const auto& tensors, const char* file) {
-    for (const auto& [name, tensor] : tensors)
-      manifest["tensors"][file][name] = tensor.sizes().vec();
-  };
-  index(checkpoint.model, model_file);
-  index(checkpoint.optimizer.tensors, optimizer_file);
-  index(joined_tensors(checkpoint.parts), state_file);
-
-  write_whole(path / "manifest.json",
-              manifest.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
-}
-
-/// A whole one is left as it is, unless it is to be replaced. Leaves nothing when it fails.
-void write_folder(const fs::path& path, const Checkpoint& checkpoint, bool replace) {
-  const bool whole = fs::exists(path) && damage_of(path).empty();
-  if (whole && !replace) return;
-  const auto beside = hidden(path, ".tmp");
-  try {
-    if (!whole) fs::remove_all(path);
-    fs::create_directory(beside);
-    write_files(beside, checkpoint);
-    whole ? replace_folder(beside, path) : fs::rename(beside, path);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(beside, ignored);
-    throw;
-  }
+/// "optimizer-00002-of-00003.safetensors".
+std::string optimizer_file(size_t number, size_t of) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%s%05zu-of-%05zu.safetensors", optimizer_files, number, of);
+  return text;
 }
 
 /// What of the machine and build is not as it was when the checkpoint was made, one line each.
@@ -272,38 +143,46 @@ std::string checkpoint_name(const Timestamp& time) {
   return "ep" + std::to_string(time.epoch) + "-ba" + std::to_string(time.batch);
 }
 
-fs::path save_checkpoint(const fs::path& folder, const Checkpoint& checkpoint, bool replace) {
-  const auto name = checkpoint_name(checkpoint.time);
-  const auto path = folder / name;
-  try {
-    fs::create_directories(folder);
-    bring_back(folder);
-    remove_leftovers(folder);
-    write_folder(path, checkpoint, replace);
-    point(folder / "latest", name);
-  } catch (const fs::filesystem_error& failure) {
-    throw RunError("the checkpoint cannot be written: " + std::string(failure.what()));
+std::vector<TensorFile> tensor_files(const Checkpoint& checkpoint, int64_t ranks) {
+  auto shares = shares_of(checkpoint.optimizer.tensors, ranks, bytes_in(checkpoint.model));
+  const auto full = static_cast<size_t>(
+      std::ranges::count_if(shares, [](const auto& share) { return !share.empty(); }));
+
+  std::vector<TensorFile> files{{model_file, 0, checkpoint.model}};
+  for (size_t rank = 0; rank < shares.size(); ++rank) {
+    const bool nothing_to_keep = full == 0 && rank == 0;
+    if (shares[rank].empty() && !nothing_to_keep) continue;
+    files.push_back({optimizer_file(files.size(), std::max<size_t>(full, 1)),
+                     static_cast<int64_t>(rank), std::move(shares[rank])});
   }
-  return path;
+  files.push_back({state_file, 0, joined_tensors(checkpoint.parts)});
+  return files;
 }
 
-void mark_best_checkpoint(const fs::path& folder, const std::string& name) try {
-  point(folder / "best", name);
-} catch (const fs::filesystem_error& failure) {
-  throw RunError("the best checkpoint cannot be marked: " + std::string(failure.what()));
-}
-
-void keep_newest_checkpoints(const fs::path& folder, int64_t count) {
-  if (count < 0) return;
-  const auto paths = checkpoint_folders(folder);
-  std::error_code none;
-  const auto best = fs::read_symlink(folder / "best", none);
-  for (size_t i = static_cast<size_t>(std::max<int64_t>(count, 1)); i < paths.size(); ++i) {
-    if (paths[i].filename() == best) continue;
-    const auto beside = hidden(paths[i], ".old");
-    fs::rename(paths[i], beside);
-    fs::remove_all(beside);
-  }
+ordered_json manifest_of(const Checkpoint& checkpoint, const std::vector<TensorFile>& files) {
+  ordered_json parts = ordered_json::object(), tensors = ordered_json::object();
+  for (const auto& [name, state] : checkpoint.parts) parts[name] = to_json(state.values);
+  for (const auto& file : files)
+    for (const auto& [name, tensor] : file.tensors) tensors[file.name][name] = tensor.sizes().vec();
+  return {{"format_version", manifest_version},
+          {"time", to_json(checkpoint.time)},
+          {"evaluated_batch", checkpoint.evaluated_batch},
+          {"seed", checkpoint.seed},
+          {"grad_accum", checkpoint.grad_accum},
+          {"train_batch_size", checkpoint.train_batch_size},
+          {"batches_per_epoch", checkpoint.batches_per_epoch},
+          {"samples_per_epoch", checkpoint.samples_per_epoch},
+          {"loader", {{"epoch", checkpoint.time.epoch}, {"batch", checkpoint.time.batch_in_epoch}}},
+          {"optimizer", to_json(checkpoint.optimizer.values)},
+          {"parts", parts},
+          {"build", build_description()},
+          {"compute_threads", at::get_num_threads()},
+          {"instruction_set", at::get_cpu_capability()},
+          {"device", checkpoint.device},
+          {"recipe", checkpoint.recipe},
+          {"network", checkpoint.network},
+          {"class_names", checkpoint.class_names},
+          {"tensors", tensors}};
 }
 
 Checkpoint load_checkpoint(const fs::path& path) try {
@@ -324,7 +203,9 @@ Checkpoint load_checkpoint(const fs::path& path) try {
   checkpoint.network = manifest.value("network", std::vector<std::string>{});
   checkpoint.class_names = manifest.value("class_names", std::vector<std::string>{});
   checkpoint.model = read_safetensors(path / model_file);
-  checkpoint.optimizer.tensors = read_safetensors(path / optimizer_file);
+  for (const auto& [name, facts] : manifest.at("files").items())
+    if (name.starts_with(optimizer_files))
+      checkpoint.optimizer.tensors.merge(read_safetensors(path / name));
   checkpoint.optimizer.values = values_from(manifest.at("optimizer"));
   for (const auto& [name, values] : manifest.at("parts").items())
     checkpoint.parts[name].values = values_from(values);
@@ -335,35 +216,6 @@ Checkpoint load_checkpoint(const fs::path& path) try {
   return checkpoint;
 } catch (const nlohmann::json::exception&) {
   throw DamagedCheckpoint((path / "manifest.json").string() + ": is damaged");
-}
-
-std::optional<fs::path> newest_checkpoint(const fs::path& folder) try {
-  bring_back(folder);
-  constexpr const char* advice = "give another --run_name to start afresh";
-  std::vector<std::pair<fs::path, std::string>> damaged;
-  for (const auto& path : checkpoint_folders(folder)) {
-    try {
-      auto damage = damage_of(path);
-      if (!damage.empty()) {
-        damaged.emplace_back(path, std::move(damage));
-        continue;
-      }
-    } catch (const UserError& problem) {
-      throw UserError("autoresume: a checkpoint cannot be used, and was left as it is: " +
-                      std::string(problem.what()) + "; mend that, or " + advice);
-    }
-    for (const auto& [other, damage] : damaged) put_aside(other, damage);
-    return path;
-  }
-  for (const auto& path : checkpoint_folders(folder, set_aside))
-    damaged.emplace_back(path, path.string() + ": was set aside as damaged");
-  if (damaged.empty()) return std::nullopt;
-  std::vector<std::string> problems{"autoresume: no checkpoint in " + folder.string() +
-                                    " is whole; bring one back from a copy, or " + advice};
-  for (auto& [path, damage] : damaged) problems.push_back(std::move(damage));
-  throw UserError(problems);
-} catch (const fs::filesystem_error& failure) {
-  throw UserError("autoresume: " + folder.string() + ": " + failure.code().message());
 }
 
 std::string describe_checkpoint(const fs::path& path) {

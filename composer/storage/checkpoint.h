@@ -1,12 +1,11 @@
 // Checkpoints: a folder ep{epoch}-ba{batch}/ of safetensors files and a manifest that says what
-// they hold. Written beside, flushed, then renamed, so that a kill at any instant leaves the one
-// before it whole.
+// they hold. checkpoint_writer.h makes one.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -41,28 +40,25 @@ struct Checkpoint {
 /// "ep3-ba144".
 std::string checkpoint_name(const Timestamp& time);
 
-/// Writes `checkpoint` as a new folder in `folder` (made if absent) and points `folder`/latest to
-/// it. A whole checkpoint of that name is left as it is, unless it is to be replaced. Returns its
-/// path. RunError when it cannot be written; then nothing of it is left.
-std::filesystem::path save_checkpoint(const std::filesystem::path& folder,
-                                      const Checkpoint& checkpoint, bool replace = false);
+/// A file of a checkpoint's tensors, by their names in it.
+struct TensorFile {
+  std::string name;
+  int64_t rank = 0;  ///< the one that writes it
+  std::map<std::string, at::Tensor> tensors;
+};
 
-/// Points `folder`/best to the checkpoint of that name.
-void mark_best_checkpoint(const std::filesystem::path& folder, const std::string& name);
+/// The files of a checkpoint that so many ranks write: the first one the weights and the parts'
+/// tensors, and each as much of the optimizer's as makes all write about as many bytes of weights
+/// and optimizer. The same names, types and shapes of these two give the same files.
+std::vector<TensorFile> tensor_files(const Checkpoint& checkpoint, int64_t ranks);
 
-/// Deletes all but the newest `count` checkpoints of `folder` and the one that is marked as the
-/// best; a negative count keeps all.
-void keep_newest_checkpoints(const std::filesystem::path& folder, int64_t count);
+/// The manifest of a checkpoint in these files, all but their checksums ("files").
+nlohmann::ordered_json manifest_of(const Checkpoint& checkpoint,
+                                   const std::vector<TensorFile>& files);
 
 /// UserError naming the file when something is missing, of another format version, or fails its
 /// checksum.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
-
-/// The newest whole checkpoint in `folder`; nothing when there is none of any kind. Damaged ones
-/// that are newer (a file is missing or fails its checksum) are renamed to damaged-<name>, with a
-/// warning. UserError, and nothing changed, when a newer one is of another format version or cannot
-/// be read, and when none is whole.
-std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
 
 /// The manifest and the tensors (name, shape) as text for people, for `composer
 /// checkpoint info`.

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -37,18 +36,18 @@ void read_blocks(const fs::path& path, Receive&& receive) {
   throw UserError(path.string() + ": cannot be read: " + std::strerror(error));
 }
 
+Checksum checksum_of(const fs::path& path) {
+  Checksum sum;
+  read_blocks(path, [&](std::span<const uint8_t> bytes) { sum.add(bytes); });
+  return sum;
+}
+
 }  // namespace
 
-ordered_json facts_of(const fs::path& file) {
-  uint64_t size = 0;
-  uLong crc = crc32(0, nullptr, 0);
-  read_blocks(file, [&](std::span<const uint8_t> bytes) {
-    size += bytes.size();
-    crc = crc32(crc, bytes.data(), static_cast<uInt>(bytes.size()));
-  });
+ordered_json facts_of(const Checksum& file) {
   char text[16];
-  std::snprintf(text, sizeof text, "%08lx", crc);
-  return {{"bytes", size}, {"crc32", text}};
+  std::snprintf(text, sizeof text, "%08x", file.crc32());
+  return {{"bytes", file.bytes()}, {"crc32", text}};
 }
 
 std::optional<fs::path> latest_below(const fs::path& folder) {
@@ -81,7 +80,7 @@ ordered_json read_manifest(const fs::path& checkpoint) {
 
 void verify_files(const fs::path& checkpoint, const ordered_json& manifest) try {
   for (const auto& [name, facts] : manifest.at("files").items()) {
-    const auto found = facts_of(checkpoint / name);
+    const auto found = facts_of(checksum_of(checkpoint / name));
     for (const char* key : {"bytes", "crc32"})
       if (found.at(key) != facts.at(key))
         throw DamagedCheckpoint((checkpoint / name).string() +

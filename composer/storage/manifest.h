@@ -8,6 +8,7 @@
 #include <string>
 
 #include "composer/error.h"
+#include "composer/storage/checksum.h"
 
 namespace composer {
 
@@ -30,6 +31,6 @@ nlohmann::ordered_json read_manifest(const std::filesystem::path& checkpoint);
 void verify_files(const std::filesystem::path& checkpoint, const nlohmann::ordered_json& manifest);
 
 /// {"bytes": ..., "crc32": ...} of a file, as the manifest has it.
-nlohmann::ordered_json facts_of(const std::filesystem::path& file);
+nlohmann::ordered_json facts_of(const Checksum& file);
 
 }  // namespace composer

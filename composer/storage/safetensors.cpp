@@ -182,10 +182,36 @@ class Reader {
   std::filesystem::path path_;
 };
 
+// ---- writing
+
+/// A file that is summed up while it is written, block by block, as each is in the cache.
+class SummedFile {
+ public:
+  explicit SummedFile(const std::filesystem::path& path) : file_(path) {}
+
+  void write(std::span<const uint8_t> bytes) {
+    constexpr size_t most = 1 << 20;
+    for (; !bytes.empty(); bytes = bytes.subspan(std::min(most, bytes.size()))) {
+      const auto block = bytes.first(std::min(most, bytes.size()));
+      sum_.add(block);
+      file_.write(block);
+    }
+  }
+
+  Checksum commit_to_disk() {
+    file_.commit_to_disk();
+    return sum_;
+  }
+
+ private:
+  AtomicFile file_;
+  Checksum sum_;
+};
+
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+Checksum write_safetensors(const std::filesystem::path& path, const TensorMap& tensors,
+                           const std::map<std::string, std::string>& metadata) {
   // Wide types first, so that every tensor is aligned.
   std::vector<TensorMap::const_iterator> order;
   for (auto it = tensors.begin(); it != tensors.end(); ++it) order.push_back(it);
@@ -206,15 +232,15 @@ void write_safetensors(const std::filesystem::path& path, const TensorMap& tenso
   std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
 
-  AtomicFile file(path);
+  SummedFile file(path);
   const uint64_t header_size = text.size();
   file.write({reinterpret_cast<const uint8_t*>(&header_size), sizeof header_size});
-  file.write(text);
+  file.write({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   for (const auto& it : order) {
     const auto plain = it->second.detach().to(at::kCPU).contiguous();
     file.write({static_cast<const uint8_t*>(plain.const_data_ptr()), plain.nbytes()});
   }
-  file.commit_to_disk();
+  return file.commit_to_disk();
 }
 
 TensorMap read_safetensors(const std::filesystem::path& path) {

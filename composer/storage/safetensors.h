@@ -9,15 +9,17 @@
 #include <map>
 #include <string>
 
+#include "composer/storage/checksum.h"
+
 namespace composer {
 
 using TensorMap = std::map<std::string, at::Tensor>;
 
 /// Writes `tensors`, from any device, row-major, to `path` (an AtomicFile) and flushes it to the
-/// disk. The same tensors and metadata give the same bytes. Throws RunError when the file cannot be
-/// written.
-void write_safetensors(const std::filesystem::path& path, const TensorMap& tensors,
-                       const std::map<std::string, std::string>& metadata = {});
+/// disk. The same tensors and metadata give the same bytes, whose checksum it returns. Throws
+/// RunError when the file cannot be written.
+Checksum write_safetensors(const std::filesystem::path& path, const TensorMap& tensors,
+                           const std::map<std::string, std::string>& metadata = {});
 
 /// All tensors of the file, on the CPU, with memory of their own. Throws UserError naming the file
 /// and what is wrong with it; a damaged or hostile file does no harm.

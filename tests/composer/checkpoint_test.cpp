@@ -7,6 +7,8 @@
 #include <sstream>
 
 #include "composer/error.h"
+#include "composer/storage/checkpoint_folder.h"
+#include "composer/storage/checkpoint_writer.h"
 #include "tests/composer/temporary_folder.h"
 
 using namespace composer;

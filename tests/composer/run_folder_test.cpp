@@ -8,8 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
+#include <thread>
 
 #include "composer/error.h"
+#include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/host_name.h"
 #include "tests/composer/child_process.h"
 #include "tests/composer/largest_file.h"
@@ -126,8 +128,11 @@ TEST_CASE("a disk too full for a checkpoint leaves the one before, and a summary
   const TemporaryFolder folder;
   Trainer trainer(parts_in(folder));
   std::optional<LargestFile> limit;
+  const auto latest = folder / "run/checkpoints/latest";
   trainer.add<EachBatch>("fill", [&](int64_t batch) {
-    if (batch == 5) limit.emplace(90'000);  // less than a manifest with this recipe
+    if (batch != 5) return;
+    while (!fs::exists(latest)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    limit.emplace(90'000);  // less than a manifest with this recipe
   });
   CHECK_THROWS_WITH(trainer.fit(), Contains("manifest.json: cannot be written: File too large"));
   limit.reset();

@@ -1,0 +1,50 @@
+// The folder that a run's checkpoints are in. A new one is written beside its place and renamed
+// once it is whole, so that a kill at any instant leaves the one before it whole.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace composer {
+
+/// A checkpoint while it is made. One process makes and ends its folder, others may write in it.
+/// The calls throw RunError or filesystem_error.
+class NewCheckpoint {
+ public:
+  /// Touches no file. folder: that of the checkpoints.
+  NewCheckpoint(std::filesystem::path folder, const std::string& name);
+
+  /// Where its files are to be written.
+  const std::filesystem::path& path() const { return hidden_; }
+
+  /// Makes the folder (and that of the checkpoints), after clearing away what kills left behind.
+  /// False, and there is none, where a whole checkpoint of the name stands and is not to be
+  /// replaced.
+  bool begin(bool replace);
+  /// Gives it its place. The files in it have been flushed to the disk.
+  void commit();
+  /// Removes it; what another process still writes there fails.
+  void abandon() noexcept;
+
+ private:
+  std::filesystem::path place_, hidden_;
+};
+
+/// Points `folder`/latest to the checkpoint of that name.
+void mark_latest_checkpoint(const std::filesystem::path& folder, const std::string& name);
+/// Points `folder`/best to the checkpoint of that name.
+void mark_best_checkpoint(const std::filesystem::path& folder, const std::string& name);
+
+/// Deletes all but the newest `count` checkpoints of `folder` and the one that is marked as the
+/// best; a negative count keeps all.
+void keep_newest_checkpoints(const std::filesystem::path& folder, int64_t count);
+
+/// The newest whole checkpoint in `folder`; nothing when there is none of any kind. Damaged ones
+/// that are newer (a file is missing or fails its checksum) are renamed to damaged-<name>, with a
+/// warning. UserError, and nothing changed, when a newer one is of another format version or cannot
+/// be read, and when none is whole.
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
+
+}  // namespace composer
