@@ -36,7 +36,7 @@ void Ranks::broadcast(const at::Tensor& tensor, int64_t from) const {
 }
 
 void Ranks::broadcast(const std::vector<at::Tensor>& tensors, int64_t from) const {
-  if (!alone()) communicator_->broadcast(tensors, from);
+  if (!alone() && !tensors.empty()) communicator_->broadcast(tensors, from);
 }
 
 std::string Ranks::broadcast(const std::string& text, int64_t from) const {
