@@ -1,5 +1,7 @@
 #include "models/residual_blocks.h"
 
+#include <algorithm>
+
 #include "composer/network/norm_layers.h"
 
 namespace composer {
@@ -17,7 +19,7 @@ std::shared_ptr<Layer> conv(int64_t in_channels, int64_t out_channels, int64_t k
 
 std::shared_ptr<Layer> make_norm(Norm norm, int64_t channels) {
   if (norm == Norm::batch) return std::make_shared<BatchNorm2d>(channels);
-  return std::make_shared<GroupNorm>(norm_groups, channels);
+  return std::make_shared<GroupNorm>(std::min(norm_groups, channels / 2), channels);
 }
 
 // The projection is made before the block's own layers, as torchvision does, so that one seed gives

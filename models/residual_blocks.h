@@ -16,7 +16,7 @@ std::shared_ptr<Layer> conv(int64_t in_channels, int64_t out_channels, int64_t k
 /// What normalises after each convolution.
 enum class Norm {
   batch,  ///< BatchNorm2d
-  group,  ///< GroupNorm of 32 groups
+  group,  ///< GroupNorm of 32 groups, or fewer, of two channels each
 };
 inline constexpr int64_t norm_groups = 32;
 std::shared_ptr<Layer> make_norm(Norm norm, int64_t channels);

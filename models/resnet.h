@@ -33,7 +33,9 @@ class ResNet final : public Model {
         one_of("soft_cross_entropy", "binary_cross_entropy_with_logits"));
       f("groups", groups, "groups of the 3x3 convolutions (ResNeXt)", at_least(1));
       f("width_per_group", width_per_group, "channels of a group in the first stage", at_least(1));
-      f("norm", norm, "normalisation after each convolution; group_norm has 32 groups",
+      f("norm", norm,
+        "normalisation after each convolution; group_norm has 32 groups, or "
+        "fewer, of two channels each",
         one_of("batch_norm", "group_norm"));
       f("pretrained", pretrained, "not offered: give load_path a file of weights instead");
     }

@@ -5,7 +5,8 @@
 
 namespace composer {
 
-ResNetCifar::ResNetCifar(const Params& params) : params_(params) {
+ResNetCifar::ResNetCifar(const Params& params)
+    : params_(params), norm_(params.norm == "group_norm" ? Norm::group : Norm::batch) {
   auto name = params.model_name;
   std::erase(name, '_');
   if (name == "resnet9")
@@ -24,14 +25,14 @@ int64_t ResNetCifar::stride() const { return params_.model_name.ends_with('9') ?
 
 void ResNetCifar::add_stages(int64_t blocks) {
   add("conv1", conv(3, 16, 3));
-  add<BatchNorm2d>("bn1", 16).then(Activation::relu);
+  add("bn1", make_norm(norm_, 16)).then(Activation::relu);
   int64_t channels = 16;
   for (int64_t stage = 0; stage < 3; ++stage) {
     const int64_t width = int64_t{16} << stage;
     std::vector<std::shared_ptr<Layer>> layers;
     for (int64_t i = 0; i < blocks; ++i) {
       layers.push_back(std::make_shared<BasicBlock>(
-          ResidualOptions{channels, width, stage > 0 && i == 0 ? 2 : 1}));
+          ResidualOptions{channels, width, stage > 0 && i == 0 ? 2 : 1, norm_}));
       channels = width;
     }
     add<Sequential>("layer" + std::to_string(stage + 1), std::move(layers));
@@ -43,10 +44,10 @@ void ResNetCifar::add_stages(int64_t blocks) {
 void ResNetCifar::add_resnet_9() {
   add_conv_block("1", 3, 64, /*pooled=*/false);
   add_conv_block("2", 64, 128, /*pooled=*/true);
-  add<BasicBlock>("residual2", ResidualOptions{128, 128});
+  add<BasicBlock>("residual2", ResidualOptions{128, 128, 1, norm_});
   add_conv_block("3", 128, 256, /*pooled=*/true);
   add_conv_block("4", 256, 256, /*pooled=*/true);
-  add<BasicBlock>("residual4", ResidualOptions{256, 256});
+  add<BasicBlock>("residual4", ResidualOptions{256, 256, 1, norm_});
   add<AdaptiveAvgPool2d>("avgpool");
   add<Linear>("fc", 256, params_.num_classes);
 }
@@ -54,8 +55,10 @@ void ResNetCifar::add_resnet_9() {
 void ResNetCifar::add_conv_block(const std::string& index, int64_t in_channels,
                                  int64_t out_channels, bool pooled) {
   add("conv" + index, conv(in_channels, out_channels, 3));
-  add<BatchNorm2d>("bn" + index, out_channels, /*eps=*/1e-5, /*momentum=*/0.9)
-      .then(Activation::relu);
+  const auto norm = norm_ == Norm::group ? make_norm(norm_, out_channels)
+                                         : std::make_shared<BatchNorm2d>(out_channels, /*eps=*/1e-5,
+                                                                         /*momentum=*/0.9);
+  add("bn" + index, norm).then(Activation::relu);
   if (pooled) add<MaxPool2d>("pool" + index, Pool2dOptions{.kernel = {2, 2}, .stride = {2, 2}});
 }
 

@@ -7,6 +7,7 @@
 #include "composer/network/model.h"
 #include "composer/recipe/params.h"
 #include "models/initializers.h"
+#include "models/residual_blocks.h"
 
 namespace composer {
 
@@ -20,12 +21,17 @@ class ResNetCifar final : public Model {
     std::string model_name = "resnet_56";
     int64_t num_classes = 10;
     std::vector<std::string> initializers{};
+    std::string norm = "batch_norm";
 
     void fields(auto&& f) {
       f("model_name", model_name, "depth of the network",
         one_of("resnet_9", "resnet_20", "resnet_56", "resnet9", "resnet20", "resnet56"));
       f("num_classes", num_classes, "outputs", at_least(1));
       f("initializers", initializers, "applied in this order", one_of(initializer_names()));
+      f("norm", norm,
+        "normalisation after each convolution; group_norm has 32 groups, or fewer, of two channels "
+        "each",
+        one_of("batch_norm", "group_norm"));
     }
   };
 
@@ -43,6 +49,7 @@ class ResNetCifar final : public Model {
                       bool pooled);
 
   Params params_;
+  Norm norm_;
 };
 
 }  // namespace composer

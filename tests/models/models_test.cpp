@@ -146,6 +146,26 @@ TEST_CASE("ResNet with group norm has the same parameters, and no statistics", "
   CHECK_THROWS_WITH(group_norm("resnet50", 4), Contains("multiple of 32"));
 }
 
+TEST_CASE("the networks for small images have group norm under the same names", "[models]") {
+  for (const auto* name : {"resnet_9", "resnet_20"}) {
+    const auto make = [&](const std::string& norm) {
+      return ResNetCifar({.model_name = name, .initializers = {}, .norm = norm});
+    };
+    const auto batch = make("batch_norm");
+    auto group = make("group_norm");
+    CHECK(group.named_parameters().keys() == batch.named_parameters().keys());
+    CHECK(parameter_count(group) == parameter_count(batch));
+    CHECK(group.buffers().empty());
+    const auto both = group.forward(at::randn({2, 3, 32, 32}));
+    CHECK(both.sizes() == at::IntArrayRef{2, 10});
+  }
+  ResNetCifar narrow({.model_name = "resnet_20", .initializers = {}, .norm = "group_norm"});
+  std::map<std::string, std::string> layers;
+  for (const auto& [path, layer, next] : placed_layers(narrow)) layers[path] = layer->describe();
+  CHECK(layers.at("bn1") == "GroupNorm(8, 16)");
+  CHECK(layers.at("layer3.0.bn1") == "GroupNorm(32, 64)");
+}
+
 TEST_CASE("every layer of every network sits in a slot", "[models]") {
   Registry registry;
   add_builtin_models(registry);
