@@ -30,6 +30,7 @@
 #include "algorithms/squeeze_excite.h"
 #include "algorithms/stochastic_depth.h"
 #include "algorithms/swa.h"
+#include "algorithms/sync_batchnorm.h"
 #include "algorithms/test_time_augmentation.h"
 #include "algorithms/trivialaugment.h"
 #include "algorithms/weight_standardization.h"
@@ -84,6 +85,7 @@ void add_builtin_algorithms(Registry& registry) {
                                 "weighs channels by gates computed from all of them");
   algorithms.add<StochasticDepth>("stochastic_depth", "leaves out residual branches at random");
   algorithms.add<Swa>("swa", "ends with the average of the weights of the last part of training");
+  algorithms.add<SyncBatchNorm>("sync_batchnorm", "batch normalisation by the batch of all ranks");
   algorithms.add<TestTimeAugmentation>("test_time_augmentation",
                                        "evaluates the mean over mirrored and shifted views");
   algorithms.add<TrivialAugment>("trivialaugment",

@@ -15,9 +15,9 @@ at::Tensor ScalarModel::forward(const at::Tensor& input) {
 
 Compatibility NoOpModel::compatibility() {
   Compatibility compatibility;
-  for (const char* other :
-       {"blurpool", "dirac_init", "factorize", "ghost_batchnorm", "layer_freezing",
-        "low_precision_norm", "squeeze_excite", "stochastic_depth", "weight_standardization"})
+  for (const char* other : {"blurpool", "dirac_init", "factorize", "ghost_batchnorm",
+                            "layer_freezing", "low_precision_norm", "squeeze_excite",
+                            "stochastic_depth", "sync_batchnorm", "weight_standardization"})
     compatibility.excludes.push_back({other, "the one number has no layers for it to work on"});
   return compatibility;
 }

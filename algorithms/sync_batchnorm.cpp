@@ -1,0 +1,48 @@
+#include "algorithms/sync_batchnorm.h"
+
+#include "algorithms/parts/synced_norm.h"
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/state.h"
+
+namespace composer {
+
+at::Tensor SyncBatchNorm2d::normalize(const at::Tensor& input) {
+  if (!is_training() || ranks_.alone()) return BatchNorm2d::normalize(input);
+  num_batches_tracked.add_(1);
+  return synced_batch_norm(input, weight, bias, running_mean, running_var,
+                           {.eps = eps_, .momentum = momentum_, .training = true}, ranks_);
+}
+
+std::string SyncBatchNorm2d::describe() const {
+  return "SyncBatchNorm2d(" + std::to_string(channels_) + ")";
+}
+
+std::vector<Replacement> apply_sync_batchnorm(Block& model, const Ranks& ranks) {
+  auto replacements =
+      replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
+        const auto* norm = dynamic_cast<BatchNorm2d*>(&layer);
+        if (norm == nullptr || dynamic_cast<SyncBatchNorm2d*>(&layer) != nullptr) return nullptr;
+        return std::make_shared<SyncBatchNorm2d>(*norm, ranks);
+      });
+  if (replacements.empty())
+    throw UserError(
+        "algorithms.sync_batchnorm: the model has no batch normalisation, so sync_batchnorm would "
+        "change nothing; remove it");
+  return replacements;
+}
+
+Compatibility SyncBatchNorm::compatibility() {
+  return {.excludes = {{"ghost_batchnorm",
+                        "one normalises by less than a rank's share of the batch, the other by "
+                        "more"}}};
+}
+
+void SyncBatchNorm::init(State& state) {
+  replacements_ = apply_sync_batchnorm(*state.model, state.ranks);
+  log_count(state, "sync_batchnorm/num_new_layers", "sync_batchnorm: replaced", "layers");
+  if (state.ranks.alone())
+    log::info("sync_batchnorm: with one rank it is plain batch normalisation");
+}
+
+}  // namespace composer

@@ -1,0 +1,47 @@
+// sync_batchnorm: batch normalisation by the mean and variance of the batch of all ranks in place
+// of each rank's share, for shares too small to normalise by (Peng et al. 2018, "MegDet",
+// arXiv:1711.07240).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithms/parts/surgery.h"
+#include "composer/network/layers.h"
+#include "composer/network/surgery.h"
+#include "composer/ranks.h"
+#include "composer/recipe/compatibility.h"
+
+namespace composer {
+
+/// In training normalises by the statistics of all ranks (parts/synced_norm.h); with one rank, and
+/// in evaluation, an ordinary BatchNorm2d. Shares the original's tensors.
+class SyncBatchNorm2d : public BatchNorm2d {
+ public:
+  SyncBatchNorm2d(const BatchNorm2d& original, Ranks ranks)
+      : BatchNorm2d(original), ranks_(std::move(ranks)) {}
+
+  std::string describe() const override;
+
+ protected:
+  at::Tensor normalize(const at::Tensor& input) override;
+
+ private:
+  Ranks ranks_;
+};
+
+class SyncBatchNorm : public Surgery {
+ public:
+  static Compatibility compatibility();
+
+  void init(State& state) override;
+};
+
+/// Puts a SyncBatchNorm2d in place of every BatchNorm2d. Weights, buffers and their names stay.
+/// Throws UserError when there is none.
+std::vector<Replacement> apply_sync_batchnorm(Block& model, const Ranks& ranks);
+
+}  // namespace composer
