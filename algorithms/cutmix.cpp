@@ -52,8 +52,8 @@ void CutMix::fit_start(State& state) {
 void CutMix::after_dataloader(State& state) {
   if (!reached(state, params_.start)) return;
   auto& [images, target] = state.batch;
-  Random random(state.seed, "cutmix.batch", 0, static_cast<uint64_t>(state.time.batch));
-  const auto partners = random_partners(images.size(0), random, images.device());
+  const auto partners = partners_within("cutmix", state);
+  Random random(state.seed, "cutmix.box", 0, static_cast<uint64_t>(state.time.batch));
   const auto size = size_of(images);
   const auto box = params_.length ? fixed_box(size, *params_.length, random)
                                   : cutmix_box(size, random.beta(params_.alpha, params_.alpha),

@@ -37,9 +37,12 @@ void Ema::fit_start(State& state) {
 
 void Ema::update(State& state, bool epoch_end) {
   if (!state.schedule.due(interval_, state.time, epoch_end)) return;
-  if (shadow_.ready(*state.model))
+  const bool ready = shadow_.ready(*state.model);
+  if (!ready && !reached(state, params_.ema_start)) return;
+  state.ranks.broadcast(state.model->buffers());
+  if (ready)
     compute_ema(shadow_.copies(), shadow_.weights(), decay_);
-  else if (reached(state, params_.ema_start))
+  else
     shadow_.start(*state.model);
 }
 

@@ -21,7 +21,9 @@ std::string Lookahead::Params::check() const {
 }
 
 Lookahead::Lookahead(const Params& params)
-    : params_(params), slow_("slow.", params.buffers.value_or(params.schedule == "cubic")) {}
+    : params_(params),
+      buffers_(params.buffers.value_or(params.schedule == "cubic")),
+      slow_("slow.", buffers_) {}
 
 Compatibility Lookahead::compatibility() {
   return {.excludes = {
@@ -40,17 +42,27 @@ void Lookahead::fit_start(State& state) {
 }
 
 void Lookahead::batch_start(State& state) {
-  if (!slow_.ready(*state.model) && reached(state, params_.start)) slow_.start(*state.model);
+  if (!slow_.ready(*state.model) && reached(state, params_.start)) start(state);
+}
+
+void Lookahead::start(State& state) {
+  share_buffers(state);
+  slow_.start(*state.model);
+}
+
+void Lookahead::share_buffers(State& state) const {
+  if (buffers_) state.ranks.broadcast(state.model->buffers());
 }
 
 void Lookahead::update(State& state, bool epoch_end) {
   if (!slow_.ready(*state.model)) {
-    if (reached(state, params_.start)) slow_.start(*state.model);
+    if (reached(state, params_.start)) start(state);
     return;
   }
   const bool due = state.schedule.due(params_.interval, state.time, epoch_end);
-  if (due || (params_.schedule == "cubic" && ends(state, epoch_end)))
-    look_back(slow_.copies(), slow_.weights(), due ? 1 - kept(state) : 0);
+  if (!due && (params_.schedule != "cubic" || !ends(state, epoch_end))) return;
+  share_buffers(state);
+  look_back(slow_.copies(), slow_.weights(), due ? 1 - kept(state) : 0);
 }
 
 // An interval in epochs may end after the last batch.

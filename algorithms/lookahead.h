@@ -67,6 +67,9 @@ class Lookahead : public Algorithm {
   void load_state_dict(const StateDict& state) override { slow_.load(state); }
 
  private:
+  void start(State& state);
+  /// Takes rank 0's buffers, where they belong to the slow weights.
+  void share_buffers(State& state) const;
   void update(State& state, bool epoch_end);
   /// Whether no further update follows.
   bool ends(const State& state, bool epoch_end) const;
@@ -74,6 +77,7 @@ class Lookahead : public Algorithm {
   double kept(const State& state) const;
 
   Params params_;
+  bool buffers_;
   WeightCopy slow_;
 };
 

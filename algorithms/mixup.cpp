@@ -34,10 +34,12 @@ Mixup::Mixup(Params params) : params_(params) {
 
 void Mixup::after_dataloader(State& state) {
   auto& [images, target] = state.batch;
-  Random random(state.seed, "mixup.batch", 0, static_cast<uint64_t>(state.time.batch));
-  const auto partners = random_partners(images.size(0), random, images.device());
-  const auto weight = copy_to(
-      images.device(), mixup_weight(images.size(0), params_.alpha, params_.per_sample, random));
+  const auto partners = partners_within("mixup", state);
+  // Weights of the images before this rank's come first.
+  const int64_t before = params_.per_sample ? state.first_sample : 0, n = images.size(0);
+  Random random(state.seed, "mixup.weights", 0, static_cast<uint64_t>(state.time.batch));
+  const auto weights = mixup_weight(before + n, params_.alpha, params_.per_sample, random);
+  const auto weight = copy_to(images.device(), weights.narrow(0, before, n));
   target = mix_labels(target, partners, weight, "mixup");
   images = mixup(images, partners, weight);
 }

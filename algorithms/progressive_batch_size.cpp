@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "algorithms/parts/growth.h"
 #include "composer/error.h"
@@ -52,9 +53,11 @@ void ProgressiveBatchSize::fit_start(State& state) {
 }
 
 void ProgressiveBatchSize::batch_start(State& state) {
-  const int64_t samples = state.batch.samples();
-  state.updates =
-      updates_of(samples, batch_size_at(state.elapsed(), state.schedule.batch_size, params_));
+  const auto shares = state.ranks.gather(state.batch.samples());
+  const auto samples = std::accumulate(shares.begin(), shares.end(), int64_t{0});
+  const int64_t size = batch_size_at(state.elapsed(), state.schedule.batch_size, params_);
+  // Each rank has a part of every update.
+  state.updates = std::min(updates_of(samples, size), std::ranges::min(shares));
   const auto part = static_cast<double>(samples / state.updates);
   state.logger->log("progressive_batch_size/batch_size", part);
   if (!params_.scale_lr) return;

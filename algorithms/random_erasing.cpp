@@ -183,10 +183,11 @@ Compatibility RandomErasing::compatibility() {
 
 void RandomErasing::after_dataloader(State& state) {
   const auto& images = state.batch.input;
-  Random random(state.seed, "random_erasing.batch", 0, static_cast<uint64_t>(state.time.batch));
   // Rectangles of one image may overlap, so that the second ones come after the first ones.
   std::vector<std::vector<Erasure>> rounds(static_cast<size_t>(params_.law.max_count));
   for (int64_t sample = 0; sample < images.size(0); ++sample) {
+    Random random(state.seed, "random_erasing.batch", static_cast<uint64_t>(state.time.batch),
+                  static_cast<uint64_t>(state.first_sample + sample));
     if (random.uniform() >= params_.probability) continue;
     const auto erasures = draw_erasures(params_.law, size_of(images), sample, random);
     for (size_t i = 0; i < erasures.size(); ++i) rounds[i].push_back(erasures[i]);

@@ -26,7 +26,8 @@ at::Tensor reduced(const at::Tensor& images, double scale) {
 at::Tensor losses_of(State& state, double scale_factor) {
   const int64_t first_sample = state.first_sample;
   std::vector<at::Tensor> losses;
-  for (const auto& piece : state.batch.split(state.grad_accum)) {
+  const int64_t smallest = std::ranges::min(state.ranks.gather(state.batch.samples()));
+  for (const auto& piece : state.batch.split(std::min(state.grad_accum, smallest))) {
     losses.push_back(sample_losses(state.network(), piece, scale_factor));
     state.first_sample += piece.samples();
   }
@@ -93,7 +94,8 @@ bool SelectiveBackprop::active(double elapsed, int64_t batch_in_epoch, const Par
 
 void SelectiveBackprop::after_dataloader(State& state) {
   if (!active(state.elapsed(), state.time.batch_in_epoch, params_)) return;
-  Random random(state.seed, "selective_backprop.ranks", 0, static_cast<uint64_t>(state.time.batch));
+  Random random(state.seed, "selective_backprop.ranks", static_cast<uint64_t>(state.first_sample),
+                static_cast<uint64_t>(state.time.batch));
   const auto ranks = drawn_ranks(state.batch.samples(), params_.keep, random);
   state.batch = select_by_loss(state.batch, losses_of(state, params_.scale_factor), ranks);
 }

@@ -31,7 +31,7 @@ Batch select_by_loss(const Batch& batch, const at::Tensor& losses, const at::Ten
 
 /// Selects before anything else happens to a batch: methods that mix samples mix those that are
 /// left. The extra pass is the model's in training, without gradients, in as many pieces as there
-/// are microbatches.
+/// are microbatches. Of several ranks each selects within its share.
 class SelectiveBackprop : public Algorithm {
  public:
   struct Params {

@@ -91,6 +91,11 @@ class StochasticDepth : public Surgery {
 
   explicit StochasticDepth(Params params);
 
+  /// A dropped branch's parameters take no part in the batch.
+  bool leaves_out_parameters() const override {
+    return params_.stochastic_method == "block" && params_.drop_rate > 0;
+  }
+
   void init(State& state) override;
   void fit_start(State& state) override;
   void after_dataloader(State& state) override;

@@ -41,27 +41,30 @@ std::pair<Conv2d*, std::string> frozen_first_conv(Block& model) {
 }  // namespace
 
 at::Tensor whitening_filters(const at::Tensor& images, std::array<int64_t, 2> kernel,
-                             std::array<int64_t, 2> stride, double eps) {
+                             std::array<int64_t, 2> stride, double eps, const Ranks& ranks) {
   const at::NoGradGuard no_grad;
   const int64_t channels = images.size(1), values = channels * kernel[0] * kernel[1];
   auto moments = at::zeros({values, values}, images.options().dtype(at::kDouble));
-  double count = 0;
+  auto count = at::zeros({}, moments.options());
   for (int64_t begin = 0; begin < images.size(0); begin += images_at_once) {
     const auto some = images.slice(0, begin, begin + images_at_once).to(at::kFloat);
     const auto patches = at::im2col(some.contiguous(), kernel, {1, 1}, {0, 0}, stride);
     const auto columns = patches.transpose(0, 1).reshape({values, -1});
     moments += at::mm(columns, columns.t());
-    count += static_cast<double>(columns.size(1));
+    count += columns.size(1);
   }
+  ranks.sum({moments, count});
   const auto [eigenvalues, eigenvectors] = at::linalg_eigh(moments / count);
   const auto scaled = eigenvectors.t() / (eigenvalues.clamp_min(0) + eps).sqrt().unsqueeze(1);
-  return scaled.flip(0).to(at::kFloat).reshape({values, channels, kernel[0], kernel[1]});
+  auto filters = scaled.flip(0).to(at::kFloat).reshape({values, channels, kernel[0], kernel[1]});
+  ranks.broadcast(filters);  // eigenvectors have either sign, as the processor computes them
+  return filters;
 }
 
-void whiten(Conv2d& conv, const at::Tensor& images, double eps) {
+void whiten(Conv2d& conv, const at::Tensor& images, double eps, const Ranks& ranks) {
   refuse_groups(conv);
   const auto& o = conv.options();
-  const auto filters = whitening_filters(images, o.kernel, o.stride, eps);
+  const auto filters = whitening_filters(images, o.kernel, o.stride, eps, ranks);
   const at::NoGradGuard no_grad;
   const int64_t count = std::min(filters.size(0), std::max<int64_t>(o.out_channels / 2, 1));
   conv.weight.narrow(0, 0, count).copy_(filters.narrow(0, 0, count));
@@ -93,10 +96,13 @@ bool Whitening::was_loaded() const {
 
 void Whitening::after_dataloader(State& state) {
   if (state.time.batch == 0) {
-    if (was_loaded())
+    // Before the first batch all ranks got rank 0's weights, which differ from what others drew.
+    const bool loaded = state.ranks.broadcast(was_loaded() ? 1.0 : 0.0) != 0;
+    const int64_t samples = std::max<int64_t>(params_.samples - state.first_sample, 0);
+    if (loaded)
       log::warn("algorithms.whitening: " + path_ + " was loaded and stays as it is");
     else
-      whiten(*conv_, state.batch.input.slice(0, 0, params_.samples), params_.eps);
+      whiten(*conv_, state.batch.input.slice(0, 0, samples), params_.eps, state.ranks);
   }
   if (!conv_->bias.defined() || !conv_->bias.requires_grad()) return;
   if (!reached(state, params_.train_bias)) return;

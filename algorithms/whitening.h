@@ -12,6 +12,7 @@
 #include "algorithms/parts/start_time.h"
 #include "composer/algorithm.h"
 #include "composer/network/layers.h"
+#include "composer/ranks.h"
 #include "composer/recipe/compatibility.h"
 #include "composer/recipe/params.h"
 
@@ -19,13 +20,14 @@ namespace composer {
 
 /// The eigenvectors of the second moments of the patches of `images` [N, C, H, W], each over the
 /// square root of its eigenvalue + eps, largest first: float32 [C * kh * kw, C, kh, kw]. The mean
-/// is not taken off. stride: of the patches.
+/// is not taken off. stride: of the patches. ranks: whose images all count, of which one may have
+/// none; all get the same filters.
 at::Tensor whitening_filters(const at::Tensor& images, std::array<int64_t, 2> kernel,
-                             std::array<int64_t, 2> stride, double eps);
+                             std::array<int64_t, 2> stride, double eps, const Ranks& ranks = {});
 
 /// Puts the first filters and then their negatives into `conv`, half of its output channels each,
 /// or as many as there are. Throws UserError for a convolution with groups.
-void whiten(Conv2d& conv, const at::Tensor& images, double eps);
+void whiten(Conv2d& conv, const at::Tensor& images, double eps, const Ranks& ranks = {});
 
 /// Fills the network's first convolution from the images of the run's first batch, before methods
 /// that mix or cut whole batches change them, and never trains its weight. One that was loaded from

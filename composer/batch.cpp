@@ -31,12 +31,14 @@ RawBatch RawBatch::to(at::Device device) const {
 }
 
 std::vector<Batch> Batch::split(int64_t parts) const {
-  if (parts == 1) return {*this};
-  const int64_t total = samples(), size = (total + parts - 1) / parts;
+  const int64_t total = samples();
+  parts = std::min(parts, total);
+  if (parts <= 1) return {*this};
   std::vector<Batch> pieces;
-  for (int64_t begin = 0; begin < total; begin += size) {
-    const int64_t end = std::min(begin + size, total);
+  for (int64_t i = 0, begin = 0; i < parts; ++i) {
+    const int64_t end = begin + total / parts + (i < total % parts ? 1 : 0);
     pieces.push_back({input.slice(0, begin, end), target.slice(begin, end)});
+    begin = end;
   }
   return pieces;
 }

@@ -42,7 +42,7 @@ struct Batch {
 
   int64_t samples() const { return input.defined() ? input.size(0) : 0; }
 
-  /// At most `parts` views of ceil(N / parts) samples each, in order (the last may be shorter).
+  /// At most `parts` views, in order, none of them empty; their sizes differ by one at most.
   std::vector<Batch> split(int64_t parts) const;
 };
 

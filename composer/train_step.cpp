@@ -3,12 +3,20 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 
+#include <algorithm>
+
 #include "composer/optimization/gradient_norm.h"
 #include "composer/optimization/optimizer.h"
 
 namespace composer {
 
 namespace {
+
+/// `batch` in at most `parts`, as many on every rank.
+std::vector<Batch> split(const Batch& batch, int64_t parts, const Ranks& ranks) {
+  if (parts == 1) return {batch};
+  return batch.split(std::min(parts, std::ranges::min(ranks.gather(batch.samples()))));
+}
 
 std::vector<at::Tensor> trained(const Optimizer& optimizer) {
   auto parameters = optimizer.parameters();
@@ -30,7 +38,7 @@ TrainStep::TrainStep(State& state, Engine& engine, double grad_clip_norm,
 at::Tensor TrainStep::run() {
   const Batch whole = state_.batch;
   const int64_t first_sample = state_.first_sample;
-  const auto parts = whole.split(state_.updates);
+  const auto parts = split(whole, state_.updates, state_.ranks);
   const auto samples = [&](const Batch& batch) {
     return static_cast<double>(parts.size() == 1 ? batch.samples()
                                                  : state_.ranks.sum(batch.samples()));
@@ -55,7 +63,7 @@ at::Tensor TrainStep::update_on(const Batch& part) {
   state_.optimizer->zero_grad();
   const auto whole = state_.batch;
   const auto parts = (state_.grad_accum + state_.updates - 1) / state_.updates;
-  const auto loss = forward_backward(state_.batch.split(parts));
+  const auto loss = forward_backward(split(state_.batch, parts, state_.ranks));
   state_.batch = whole;
   state_.first_sample = first_sample;
   update_weights();

@@ -39,16 +39,16 @@ class DrawnPerImage : public Algorithm {
 
   bool listens(Event event) const override { return event != Event::augment || where_ == "device"; }
 
-  /// Draws by the batch and the image's position in it.
+  /// Draws by the batch and the image's place in that of all ranks.
   void augment(State& state) override {
     auto& images = state.raw_batch.images;
     const ImageSize size{images.size(1), images.size(2)};
     const auto batch = static_cast<uint64_t>(state.time.batch);
-    images =
-        augment_batch(images, std::function<Draw(int64_t)>([&](int64_t index) {
-                        Random random(state.seed, purpose_, batch, static_cast<uint64_t>(index));
-                        return draw_(random, size);
-                      }));
+    images = augment_batch(images, std::function<Draw(int64_t)>([&](int64_t index) {
+                             Random random(state.seed, purpose_, batch,
+                                           static_cast<uint64_t>(state.first_sample + index));
+                             return draw_(random, size);
+                           }));
   }
 
  protected:

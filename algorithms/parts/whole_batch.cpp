@@ -8,6 +8,7 @@
 
 #include "composer/device.h"
 #include "composer/error.h"
+#include "composer/state.h"
 
 namespace composer {
 namespace {
@@ -51,6 +52,12 @@ at::Tensor random_partners(int64_t n, Random& random, at::Device device) {
   for (int64_t left = n; left > 1; --left)
     std::swap(order[static_cast<size_t>(left - 1)], order[static_cast<size_t>(random.below(left))]);
   return copy_to(device, at::tensor(order));
+}
+
+at::Tensor partners_within(std::string_view method, const State& state) {
+  Random random(state.seed, std::string(method) + ".partners",
+                static_cast<uint64_t>(state.first_sample), static_cast<uint64_t>(state.time.batch));
+  return random_partners(state.batch.samples(), random, state.batch.input.device());
 }
 
 at::Tensor pick(const at::Tensor& images, int64_t dim, const at::Tensor& index) {

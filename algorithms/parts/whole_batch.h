@@ -12,6 +12,8 @@
 
 namespace composer {
 
+struct State;
+
 /// Height and width of images [N, C, H, W].
 ImageSize size_of(const at::Tensor& images);
 
@@ -28,6 +30,10 @@ Box box_within(ImageSize image, ImageSize size, Random& random);
 
 /// A random permutation of 0..n-1, int64 [n] on the device.
 at::Tensor random_partners(int64_t n, Random& random, at::Device device);
+
+/// Partners for the images of state.batch among themselves, by the batch and where in that of all
+/// ranks they begin: int64 [n] on their device. method: names the draws.
+at::Tensor partners_within(std::string_view method, const State& state);
 
 /// images.index_select(dim, index) that keeps channels-last strides, at the speed of whole rows.
 at::Tensor pick(const at::Tensor& images, int64_t dim, const at::Tensor& index);

@@ -1,0 +1,128 @@
+// Every algorithm trains on two ranks whose shares are uneven, in microbatches and bf16, and leaves
+// both with the same weights, to the bit.
+#include <catch2/catch.hpp>
+#include <mutex>
+
+#include "acting.h"
+#include "composer/assemble.h"
+#include "composer/error.h"
+#include "tests/ranks.h"
+
+using namespace composer;
+using namespace composer::acting;
+
+namespace {
+
+struct Ending {
+  std::vector<at::Tensor> weights;
+  std::map<std::string, at::Tensor> kept;  ///< by the algorithms: averages
+  Summary summary;
+};
+
+TrainerParts parts_of(const Ranks& ranks, const Names& words) {
+  static std::mutex assembling;  // weights are drawn from one generator
+  const std::lock_guard lock(assembling);
+  const auto resolved = resolve({"recipe", recipe}, words, known());
+  auto parts = assemble_training(resolved);
+  const auto open = [&](bool training) {
+    auto options = loader_options(resolved.options, training);
+    options.rank = ranks.rank(), options.world_size = ranks.size();
+    return build_dataset(resolved, training)->open(options);
+  };
+  parts.train_loader = open(true);
+  parts.eval_loader = open(false);
+  parts.ranks = ranks;
+  return parts;
+}
+
+Ending train(const Ranks& ranks, const Names& words) {
+  const OneThread one_thread;
+  Trainer trainer(parts_of(ranks, words));
+  Ending ending;
+  ending.summary = trainer.fit();
+  for (const auto& parameter : trainer.state().model->parameters())
+    ending.weights.push_back(parameter.detach());
+  for (const auto& algorithm : trainer.engine().algorithms())
+    for (const auto& [name, tensor] : algorithm.component->state_dict().tensors)
+      ending.kept[algorithm.name + "." + name] = tensor;
+  return ending;
+}
+
+void check_in_step(const Names& words) {
+  std::string line;
+  for (const auto& word : words) line += " " + word;
+  INFO(line);
+  std::vector<Ending> endings(2);
+  {
+    const Muted muted;
+    try {
+      test::in_ranks(2, [&](const Ranks& ranks) {
+        endings[static_cast<size_t>(ranks.rank())] = train(ranks, words);
+      });
+    } catch (const std::exception& error) {
+      FAIL_CHECK(error.what());
+      return;
+    }
+  }
+  const auto& [first, second] = std::tie(endings[0], endings[1]);
+  CHECK(first.summary.time.batch == 6);
+  CHECK(first.summary.time.sample == 54);
+  CHECK(first.summary.metrics == second.summary.metrics);
+  for (const auto& [name, value] : first.summary.metrics) {
+    INFO(name);
+    CHECK(std::isfinite(value));
+  }
+  REQUIRE(first.weights.size() == second.weights.size());
+  for (size_t i = 0; i < first.weights.size(); ++i) {
+    CHECK(first.weights[i].isfinite().all().item<bool>());
+    CHECK(at::equal(first.weights[i], second.weights[i]));
+  }
+  REQUIRE(first.kept.size() == second.kept.size());
+  for (const auto& [name, tensor] : first.kept) {
+    INFO(name);
+    CHECK(at::equal(tensor, second.kept.at(name)));
+  }
+}
+
+/// Nine samples a batch: five and four.
+const std::string uneven =
+    "--train_batch_size 9 --eval_batch_size 9 --run_dir none --num_workers 1 "
+    "--train_dataset.cifar10.synthetic_num_unique_samples 27";
+
+/// False where the recipe refuses them together.
+bool compatible(const Names& words) {
+  try {
+    resolve({"recipe", recipe}, words, known());
+    return true;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("each algorithm leaves two ranks with the same weights", "[cli][ranks][slow]") {
+  for (const auto& name : known().algorithms.names())
+    check_in_step(words_of({name}) + split(uneven));
+  check_in_step(Names{"--algorithms", "stochastic_depth"} + split(uneven) +
+                split("--algorithms.stochastic_depth.drop_rate 0.9"));
+}
+
+TEST_CASE("so does each algorithm beside sync_batchnorm", "[cli][ranks][slow]") {
+  int64_t tried = 0;
+  for (const auto& name : known().algorithms.names()) {
+    const auto words = words_of({name, "sync_batchnorm"}) + split(uneven);
+    if (name == "sync_batchnorm" || !compatible(words)) continue;
+    check_in_step(words);
+    ++tried;
+  }
+  CHECK(tried > 30);
+}
+
+TEST_CASE("so does every optimizer", "[cli][ranks][slow]") {
+  for (const auto& name : known().optimizers.names())
+    check_in_step(split(uneven) + Names{"--algorithms", "layer_freezing",
+                                        "--algorithms.layer_freezing.freeze_start", "0.2",
+                                        "--optimizer", name, "--optimizer." + name + ".lr",
+                                        "0.01"});
+}
