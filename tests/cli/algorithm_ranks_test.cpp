@@ -104,8 +104,9 @@ bool compatible(const Names& words) {
 TEST_CASE("each algorithm leaves two ranks with the same weights", "[cli][ranks][slow]") {
   for (const auto& name : known().algorithms.names())
     check_in_step(words_of({name}) + split(uneven));
-  check_in_step(Names{"--algorithms", "stochastic_depth"} + split(uneven) +
-                split("--algorithms.stochastic_depth.drop_rate 0.9"));
+  for (const auto* more : {"", "sync_batchnorm"})
+    check_in_step(Names{"--algorithms", "stochastic_depth"} + split(more) + split(uneven) +
+                  split("--algorithms.stochastic_depth.drop_rate 0.9"));
 }
 
 TEST_CASE("so does each algorithm beside sync_batchnorm", "[cli][ranks][slow]") {
