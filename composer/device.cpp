@@ -64,7 +64,10 @@ at::Device resolve_device(std::string_view word) {
     if (cuda.driver) log::warn("device: auto: the CPU computes: " + cuda.problem);
     return at::kCPU;
   }
-  const int64_t index = place_of_process().local_rank;
+  const auto place = place_of_process();
+  // Schedulers may show each process its own GPU alone.
+  const bool own_gpu = cuda.gpus == 1 && !place.by_launcher;
+  const int64_t index = own_gpu ? 0 : place.local_rank;
   if (index >= cuda.gpus)
     throw UserError("LOCAL_RANK: " + std::to_string(index) + " has no GPU; this machine has " +
                     std::to_string(cuda.gpus));

@@ -9,7 +9,8 @@
 
 namespace composer {
 
-/// word: auto, cpu or gpu. auto takes the GPU of this rank (LOCAL_RANK) where there is one, and
+/// word: auto, cpu or gpu. auto takes the GPU of this rank (LOCAL_RANK) where there is one, or
+/// the only one that a scheduler shows it, and
 /// warns with the reason where there is a driver but no GPU to be had. Throws UserError for gpu
 /// where none can be used, saying why. Opens CUDA unless word is cpu: call it before anything else
 /// asks LibTorch about CUDA (open_cuda says what does), and hand the device on.
