@@ -12,6 +12,7 @@
 #include "cli/launcher.h"
 #include "composer/builtin.h"
 #include "composer/cpu_allocator.h"
+#include "composer/distributed/place.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/recipe/registry.h"
@@ -43,8 +44,11 @@ constexpr const char* help =
                                               a network's layers, FLOPs, memory and receptive field
   composer data write|index|info|hash|verify ...
                                               makes .beton files and indices; shows and checks image data
-  composer [-n N] [--node_rank R --world_size W --master_addr A --master_port P] [train | PATH/TO/TRAINER] ...
-                                              starts N ranks of a trainer
+  composer [-n N] [--max_restarts K] [--requeue_status S] [train | eval | PATH/TO/TRAINER] ...
+                                              starts N ranks on this machine; after a failure up to K times again, from
+                                              the newest checkpoint; ends with S after a SIGTERM that saved
+  composer -n N --node_rank R --world_size W --master_addr A [--master_port P] ...
+                                              the same on several machines: one such line on each
 
 `composer SUBCOMMAND --help` says more. Exit status: 0 done, 1 the run failed, 2 the input is wrong, 130/143 interrupted.
 )";
@@ -78,9 +82,25 @@ int run(Words words) {
   const auto command = commands.find(words[0]);
   if (command == commands.end()) return start_program(launch, words);
   check_place_of_options(words);
-  if (launch.world_size > 1) return run_ranks(launch, {"/proc/self/exe", words, {}, {}});
+  if (launch.supervised()) {
+    if (only_looks(words))
+      take_first_place(launch);
+    else if (words[0] == "train" || words[0] == "eval")
+      return run_ranks(launch, {"/proc/self/exe", words, {}, {}});
+    else
+      throw UserError("-n: starts ranks of train, eval or a program, not of " + words[0]);
+  }
   words.erase(words.begin());
   return command->second(words);
+}
+
+/// Others have more to say; the launcher shows it, and keeps this rank's words in its log.
+int lost_peers(const PeerError& error) {
+  const auto place = place_of_process();
+  if (place.by_launcher && place.rank == 0) log::leave_terminal();
+  const std::string text = error.what();
+  log::error("lost the other ranks: " + text.substr(0, text.find('\n')));
+  return place.by_launcher ? lost_peers_status : 1;
 }
 
 }  // namespace
@@ -115,6 +135,8 @@ int main(int argc, char** argv) {
     return 2;
   } catch (const Interrupted& interrupted) {
     return 128 + interrupted.signal;
+  } catch (const PeerError& error) {
+    return lost_peers(error);
   } catch (const c10::Error& error) {
     log::error(std::string("failed: ") + error.what_without_backtrace());
   } catch (const std::exception& error) {

@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "cli/plan.h"
 #include "composer/assemble.h"
-#include "composer/distributed/rendezvous.h"
+#include "composer/distributed/place.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 

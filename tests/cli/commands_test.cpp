@@ -71,12 +71,11 @@ TEST_CASE("the article's command resolves, with and without FFCV, for any number
     const auto again = run(folder.path(), {"train", "-f", "dumped.yaml", "--dump"});
     CHECK(again.output == dumped.output);
   }
-  const auto several = run(folder.path(), Words{"-n", "8"} + article);
-  CHECK(several.status == 2);
-  CHECK(several.errors.find("later version") != std::string::npos);
-  const auto ffcv = run(folder.path(), Words{"-n", "1"} + article);
-  CHECK(ffcv.status == 2);
-  CHECK(ffcv.errors.find("/imagenet_train.ffcv") != std::string::npos);
+  for (const char* ranks : {"1", "2"}) {
+    const auto ffcv = run(folder.path(), Words{"-n", ranks} + article);
+    CHECK(ffcv.status == 2);
+    CHECK(ffcv.errors.find("/imagenet_train.ffcv") != std::string::npos);
+  }
 }
 
 TEST_CASE("the other commands of the contract resolve", "[cli][slow]") {

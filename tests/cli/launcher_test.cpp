@@ -2,10 +2,12 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <map>
 #include <thread>
 
+#include "composer/clock.h"
 #include "composer/error.h"
-#include "tests/cli/process.h"
+#include "tests/cli/program.h"
 #include "tests/composer/temporary_folder.h"
 
 using namespace composer;
@@ -19,37 +21,75 @@ std::vector<std::string> lines_of(const std::filesystem::path& path) {
   return lines;
 }
 
+void write_program(const TemporaryFolder& folder, const std::string& name,
+                   const std::string& script) {
+  folder.write(name, "#!/bin/sh\n" + script);
+  std::filesystem::permissions(folder / name, std::filesystem::perms::owner_exec,
+                               std::filesystem::perm_options::add);
+}
+
+void wait_for(const std::filesystem::path& path) {
+  for (int i = 0; i < 6000 && !std::filesystem::exists(path); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
+/// Whether the process, which is no child of this one, is gone or a zombie that nobody waits for.
+bool ends_within(double seconds, pid_t id) {
+  const double until = steady_seconds() + seconds;
+  const auto state = [&] {
+    std::ifstream file("/proc/" + std::to_string(id) + "/stat");
+    std::string number, name, letter;
+    file >> number >> name >> letter;
+    return letter;
+  };
+  while (steady_seconds() < until) {
+    if (const auto letter = state(); letter.empty() || letter == "Z") return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return false;
+}
+
 }  // namespace
 
 TEST_CASE("ranks are told their place among all", "[cli]") {
-  const TemporaryFolder folder;
-  Words words{"-n",
-              "2",
-              "--node_rank",
-              "1",
-              "--world_size",
-              "6",
-              "--master_addr",
-              "box",
-              "--master_port",
-              "29501",
-              "./show"};
+  Words words = split(
+      "-n 2 --node_rank 1 --world_size 6 --master_addr box --master_port 29501 --max_restarts=3 "
+      "./show");
   const Launch launch = take_launch_options(words);
-  const Command show{
-      "/bin/sh",
-      {"-c",
-       "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $NODE_RANK $MASTER_ADDR:$MASTER_PORT "
-       "> $LOCAL_RANK"},
-      {},
-      folder.path()};
+  CHECK(words == Words{"./show"});
+  CHECK(launch.max_restarts == 3);
+  const std::map<std::string, std::string> expected{
+      {"RANK", "3"},           {"LOCAL_RANK", "1"},
+      {"WORLD_SIZE", "6"},     {"LOCAL_WORLD_SIZE", "2"},
+      {"NODE_RANK", "1"},      {"MASTER_ADDR", "box"},
+      {"MASTER_PORT", "29501"}};
+  CHECK(rank_environment(launch, 1) == expected);
+}
+
+TEST_CASE("each job has a port of its own, at which its launcher hosts the store", "[cli]") {
+  const TemporaryFolder folder;
+  Words words = split("-n 2");
+  const Launch launch = take_launch_options(words);
+  const Command show{"/bin/sh",
+                     {"-c",
+                      "echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $NODE_RANK "
+                      "$TORCHELASTIC_USE_AGENT_STORE $TORCHELASTIC_RESTART_COUNT $MASTER_ADDR "
+                      "> $RANK; echo $MASTER_PORT > port$RANK"},
+                     {},
+                     folder.path()};
   CHECK(run_ranks(launch, show) == 0);
-  CHECK(lines_of(folder / "0") == Words{"2 0 6 2 1 box:29501"});
-  CHECK(lines_of(folder / "1") == Words{"3 1 6 2 1 box:29501"});
+  CHECK(lines_of(folder / "0") == Words{"0 0 2 2 0 True 0 127.0.0.1"});
+  CHECK(lines_of(folder / "1") == Words{"1 1 2 2 0 True 0 127.0.0.1"});
+  const auto port = lines_of(folder / "port0");
+  CHECK(lines_of(folder / "port1") == port);
+  CHECK(run_ranks(launch, show) == 0);
+  CHECK(lines_of(folder / "port0") != port);
 }
 
 TEST_CASE("machines that do not make up the world are refused", "[cli]") {
   const auto take = [](const std::string& node_rank, const std::string& world_size) {
-    Words words{"-n", "4", "--world_size", world_size, "--node_rank", node_rank};
+    Words words{"-n",          "4",       "--world_size",  world_size,
+                "--node_rank", node_rank, "--master_addr", "box"};
     return take_launch_options(words);
   };
   CHECK(take("1", "8").node_rank == 1);
@@ -78,9 +118,95 @@ TEST_CASE("no file becomes a standard stream that was closed", "[cli]") {
   training.wait();
 }
 
-TEST_CASE("a rank that fails ends the others and gives its status", "[cli]") {
-  Words words{"-n", "3"};
-  const Launch launch = take_launch_options(words);
-  const Command fails{"/bin/sh", {"-c", "[ $RANK != 1 ] || exit 7; exec sleep 100"}, {}, {}};
-  CHECK(run_ranks(launch, fails) == 7);
+TEST_CASE("a rank that fails ends the others and gives its status and its last lines", "[cli]") {
+  const TemporaryFolder folder;
+  write_program(folder, "fails",
+                "[ $RANK != 1 ] || { echo it is broken; exit 7; }\n"
+                "echo rank $RANK; trap '' TERM; exec sleep 100\n");
+  const double begin = steady_seconds();
+  const auto outcome = run(folder.path(), split("-n 3 ./fails"));
+  CHECK(steady_seconds() - begin < 5.5);
+  CHECK(outcome.status == 7);
+  CHECK(outcome.output == "rank 0\n");
+  CHECK(outcome.errors == "rank 1 failed with status 7; its last lines:\n  it is broken\n");
+}
+
+TEST_CASE("ranks that lost the others are not the ones that failed", "[cli]") {
+  const TemporaryFolder folder;
+  write_program(folder, "lost",
+                "[ $RANK = 1 ] || { echo no answer; exit 113; }\nsleep 0.3; kill -9 $$\n");
+  auto outcome = run(folder.path(), split("-n 3 ./lost"));
+  CHECK(outcome.status == 137);
+  CHECK(outcome.errors == "rank 1 was killed by signal 9 (Killed)\n");
+
+  write_program(folder, "lost", "[ $RANK = 1 ] || exec sleep 100\necho no answer; exit 113\n");
+  outcome = run(folder.path(), split("-n 2 ./lost"));
+  CHECK(outcome.status == 1);
+  CHECK(outcome.errors == "rank 1 lost the other ranks; its last lines:\n  no answer\n");
+}
+
+TEST_CASE("what all ranks say is shown once", "[cli]") {
+  const TemporaryFolder folder;
+  const auto outcome = run(folder.path(), split("-n 2 train --max_duration 0ep"));
+  CHECK(outcome.status == 2);
+  CHECK(outcome.errors.find("max_duration") == outcome.errors.rfind("max_duration:"));
+}
+
+TEST_CASE("ranks that failed start again as often as is allowed", "[cli]") {
+  const TemporaryFolder folder;
+  write_program(folder, "fails",
+                "echo $TORCHELASTIC_RESTART_COUNT\n"
+                "[ $RANK = 1 ] && exit 7\nexec sleep 100\n");
+  const auto outcome = run(folder.path(), split("-n 2 --max_restarts 1 ./fails"));
+  CHECK(outcome.status == 7);
+  CHECK(outcome.output == "0\n1\n");
+  CHECK(outcome.errors.find("(1 of at most 1 times)") != std::string::npos);
+  CHECK(outcome.errors.find("rank 1 failed with status 7") != std::string::npos);
+}
+
+TEST_CASE("wrong input is no reason to start again", "[cli]") {
+  const TemporaryFolder folder;
+  const auto outcome =
+      run(folder.path(), split("-n 1 --max_restarts 5 train --max_duration 0ep --run_dir none"));
+  CHECK(outcome.status == 2);
+  CHECK(outcome.errors.find("start again") == std::string::npos);
+}
+
+TEST_CASE("a SIGTERM reaches all ranks and gives the status that asks for a requeue", "[cli]") {
+  const TemporaryFolder folder;
+  write_program(folder, "waits", "touch began$RANK; exec sleep 100\n");
+  for (const auto& [options, number, status] : {std::tuple{"-n 2 --requeue_status 85", SIGTERM, 85},
+                                                {"-n 2", SIGTERM, 143},
+                                                {"-n 1 --requeue_status 85", SIGTERM, 85},
+                                                {"-n 2 --requeue_status 85", SIGINT, 130}}) {
+    INFO(options);
+    const Process process(folder.path(), split(options) + Words{"./waits"});
+    wait_for(folder / "began0");
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    process.signal(number);
+    const auto outcome = process.wait();
+    CHECK(outcome.status == status);
+    CHECK(outcome.errors == "");
+    std::filesystem::remove(folder / "began0");
+  }
+}
+
+TEST_CASE("ranks do not outlive a launcher that is killed", "[cli]") {
+  const TemporaryFolder folder;
+  write_program(folder, "waits", "echo $$ > id$RANK; mv id$RANK is$RANK; exec sleep 100\n");
+  const Process process(folder.path(), split("-n 2 ./waits"));
+  for (const char* name : {"is0", "is1"}) wait_for(folder / name);
+  process.signal(SIGKILL);
+  process.wait();
+  for (const char* name : {"is0", "is1"}) {
+    const pid_t id = std::stoi(lines_of(folder / name).at(0));
+    CHECK(ends_within(10, id));
+  }
+}
+
+TEST_CASE("a plan is that of one process, whatever ranks there are to be", "[cli]") {
+  const TemporaryFolder folder;
+  const auto outcome = run(folder.path(), split("-n 8 train --plan"));
+  CHECK(outcome.status == 0);
+  CHECK(outcome.output.find("model:") == outcome.output.rfind("model:"));
 }

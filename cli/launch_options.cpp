@@ -1,0 +1,116 @@
+#include "cli/launch_options.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <functional>
+#include <limits>
+#include <map>
+
+#include "composer/error.h"
+
+namespace composer {
+namespace {
+
+struct Option {
+  int64_t least, most;  ///< whole numbers; 0 and -1: it takes any word
+  std::function<void(Launch&, int64_t)> take;
+  std::function<void(Launch&, const std::string&)> take_word = nullptr;
+};
+
+constexpr int64_t any = std::numeric_limits<int64_t>::max();
+
+const std::map<std::string, Option>& launch_options() {
+  static const auto set_ranks = [](Launch& launch, int64_t n) { launch.ranks = n; };
+  static const std::map<std::string, Option> options{
+      {"-n", {1, any, set_ranks}},
+      {"--nproc", {1, any, set_ranks}},
+      {"--node_rank", {0, any, [](Launch& launch, int64_t n) { launch.node_rank = n; }}},
+      {"--world_size", {1, any, [](Launch& launch, int64_t n) { launch.world_size = n; }}},
+      {"--master_addr",
+       {0, -1, nullptr, [](Launch& launch, const auto& word) { launch.master_addr = word; }}},
+      {"--master_port",
+       {1, 65535,
+        [](Launch& launch, int64_t n) { launch.master_port = static_cast<uint16_t>(n); }}},
+      {"--max_restarts", {0, any, [](Launch& launch, int64_t n) { launch.max_restarts = n; }}},
+      {"--requeue_status",
+       {1, 255, [](Launch& launch, int64_t n) { launch.requeue_status = static_cast<int>(n); }}}};
+  return options;
+}
+
+int64_t whole_number(const std::string& option, const std::string& text, int64_t least,
+                     int64_t most) {
+  int64_t value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc{} || end != text.data() + text.size() || value < least || value > most)
+    throw UserError(option + ": '" + text + "' is not a whole number of at least " +
+                    std::to_string(least) +
+                    (most == any ? "" : ", at most " + std::to_string(most)));
+  return value;
+}
+
+/// Makes -n8 and --nproc=8 in front the two words -n 8 and --nproc 8.
+void split_first(Words& words) {
+  const std::string word = words[0];
+  size_t name_end = word.find('='), value = name_end + 1;
+  if (word.starts_with("-n") && word.size() > 2 &&
+      std::isdigit(static_cast<unsigned char>(word[2])))
+    name_end = value = 2;
+  if (name_end == std::string::npos || !launch_options().contains(word.substr(0, name_end))) return;
+  words[0].resize(name_end);
+  words.insert(words.begin() + 1, word.substr(value));
+}
+
+/// Machines of launch.ranks ranks each make up launch.world_size.
+void check_machines(const Launch& launch, bool address_given) {
+  if (launch.node_rank > 0 && launch.world_size <= launch.ranks)
+    throw UserError("--node_rank: " + std::to_string(launch.node_rank) +
+                    " on one machine; give --world_size, the ranks of all machines");
+  if (launch.world_size < launch.ranks)
+    throw UserError("--world_size: " + std::to_string(launch.world_size) + " is less than the " +
+                    std::to_string(launch.ranks) + " ranks of this machine (-n)");
+  if (launch.world_size % launch.ranks != 0)
+    throw UserError("--world_size: " + std::to_string(launch.world_size) +
+                    " ranks cannot be made of machines of " + std::to_string(launch.ranks) +
+                    " (-n)");
+  if (launch.node_rank >= launch.machines())
+    throw UserError("--node_rank: machines of " + std::to_string(launch.ranks) +
+                    " ranks (-n) make a --world_size of " + std::to_string(launch.world_size) +
+                    " with node ranks below " + std::to_string(launch.machines()) + ", not " +
+                    std::to_string(launch.node_rank));
+  if (launch.machines() > 1 && !address_given)
+    throw UserError("--master_addr: missing: the address of the machine with --node_rank 0");
+}
+
+}  // namespace
+
+Launch take_launch_options(Words& words) {
+  Launch launch;
+  Words given;
+  for (; !words.empty(); words.erase(words.begin(), words.begin() + 2)) {
+    split_first(words);
+    const std::string name = words[0];
+    const auto found = launch_options().find(name);
+    if (found == launch_options().end()) break;
+    if (words.size() < 2) throw UserError(name + ": needs a value");
+    const auto& option = found->second;
+    if (option.take_word)
+      option.take_word(launch, words[1]);
+    else
+      option.take(launch, whole_number(name, words[1], option.least, option.most));
+    given.push_back(name);
+  }
+  const auto has = [&](const char* name) { return std::ranges::count(given, name) > 0; };
+  if (!has("--world_size")) launch.world_size = launch.ranks;
+  check_machines(launch, has("--master_addr"));
+  return launch;
+}
+
+void check_place_of_options(const Words& words) {
+  for (const auto& word : words)
+    if (const auto name = word.substr(0, word.find('=')); launch_options().contains(name))
+      throw UserError(name + ": goes before the subcommand: composer " + name +
+                      (name == "-n" ? " 8" : " ...") + " train ...");
+}
+
+}  // namespace composer

@@ -1,0 +1,32 @@
+// The options before the subcommand: how many ranks a trainer has, and what becomes of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "cli/commands.h"
+
+namespace composer {
+
+struct Launch {
+  int64_t ranks = 1;       ///< on this machine
+  int64_t node_rank = 0;   ///< this machine among those of as many ranks
+  int64_t world_size = 1;  ///< on all machines
+  std::string master_addr = "127.0.0.1";
+  std::optional<uint16_t> master_port;  ///< nothing: any that is free
+  int64_t max_restarts = 0;
+  std::optional<int> requeue_status;  ///< exit status after a SIGTERM, in place of 143
+
+  int64_t machines() const { return world_size / ranks; }
+  /// One rank without wishes runs in the launcher's own process.
+  bool supervised() const { return world_size > 1 || max_restarts > 0 || requeue_status; }
+};
+
+/// Takes the launcher's options off the front of `words`. UserError for what makes no sense.
+Launch take_launch_options(Words& words);
+
+/// UserError where options of the launcher stand behind the subcommand.
+void check_place_of_options(const Words& words);
+
+}  // namespace composer
