@@ -8,8 +8,8 @@
 #include "cli/commands.h"
 #include "cli/sources.h"
 #include "composer/assemble.h"
+#include "composer/distributed/rendezvous.h"
 #include "composer/error.h"
-#include "composer/interrupt.h"
 #include "composer/logging/json_number.h"
 #include "composer/logging/log.h"
 #include "composer/storage/provenance.h"
@@ -152,6 +152,7 @@ int eval_command(const Words& words) {
   if (!parse(app, words)) return 0;
 
   const auto recipe = resolve_for_use(use, app);
+  if (place_of_process().rank > 0) log::quiet();
   auto parts = assemble_evaluation(recipe);
   const auto num_classes = parts.model->num_classes();
   auto names = parts.class_names;
@@ -161,7 +162,8 @@ int eval_command(const Words& words) {
   check_classes(names, trained, recipe);
   ConfusionMatrix confusion(num_classes);
   const auto metrics = trainer.evaluate(json ? &confusion : nullptr);
-  if (received_signal() != 0) return 128 + received_signal();
+  if (trainer.signal() != 0) return 128 + trainer.signal();
+  if (!trainer.state().ranks.first()) return 0;
   ordered_json line;
   for (const auto& [name, value] : metrics) line["metrics/eval/" + name] = json_number(value);
   if (json) {
@@ -188,6 +190,9 @@ int predict_command(const Words& words) {
   app.add_flag("--logits", logits_too, "all logits too");
   if (!parse(app, words)) return 0;
 
+  if (const auto ranks = place_of_process().size; ranks > 1)
+    throw UserError("predict: works in one process, not in " + std::to_string(ranks) +
+                    " ranks; start it without -n");
   const auto files = files_of(source);
   const auto recipe = resolve_for_use(use, app);
   if (!recipe.val_dataset)

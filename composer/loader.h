@@ -46,7 +46,9 @@ class Loader {
   /// before start().
   virtual void add_transform(SampleTransform transform) = 0;
 
-  /// The next batch: images and target.classes on the CPU (pinned where asked).
+  /// The next batch: images and target.classes on the CPU (pinned where asked). With several ranks
+  /// its share, which may be empty: where an evaluation's batch has fewer samples than ranks, or
+  /// none of them could be read.
   /// Nothing once at the end of each epoch; the call after that begins the next epoch. Throws what
   /// a worker thread threw.
   virtual std::optional<RawBatch> next() = 0;
@@ -55,7 +57,7 @@ class Loader {
 /// What to do about a sample that cannot be read.
 enum class OnBadSample {
   error,    ///< end the run, naming the sample and the reason
-  skip,     ///< leave it out: its batch is smaller
+  skip,     ///< leave it out: its batch is smaller, or fails where none is left
   replace,  ///< take the next good sample of the epoch in its place
 };
 

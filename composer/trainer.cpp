@@ -3,7 +3,6 @@
 #include <ATen/DeviceAccelerator.h>
 
 #include <cmath>
-#include <numeric>
 
 #include "composer/callbacks.h"
 #include "composer/device.h"
@@ -15,6 +14,7 @@
 #include "composer/logging/log.h"
 #include "composer/network/metrics.h"
 #include "composer/run_header.h"
+#include "composer/share.h"
 
 namespace composer {
 namespace {
@@ -284,13 +284,6 @@ RawBatch Trainer::next_training_batch() {
   return std::move(*batch);
 }
 
-int64_t Trainer::count_samples(const RawBatch& batch) {
-  const auto counts = state_.ranks.gather(batch.samples());
-  const auto own = counts.begin() + state_.ranks.rank();
-  state_.first_sample = std::accumulate(counts.begin(), own, int64_t{0});
-  return std::accumulate(own, counts.end(), state_.first_sample);
-}
-
 void Trainer::share_clock() { state_.time.seconds = state_.ranks.broadcast(clock_.seconds()); }
 
 void Trainer::agree() {
@@ -310,7 +303,8 @@ void Trainer::agree() {
 }
 
 void Trainer::train_batch(RawBatch batch) {
-  const int64_t samples = count_samples(batch);
+  const auto [first_sample, samples] = take_share(batch, state_.ranks);
+  state_.first_sample = first_sample;
   state_.raw_batch = std::exchange(batch, {}).to(state_.device);
   engine_.run(Event::augment, state_);
   state_.batch =
@@ -384,7 +378,9 @@ Trainer::Metrics Trainer::evaluate(ConfusionMatrix* confusion) {
   prepare();
   add_console();
   const InterruptGuard guard;
-  return run_evaluation(confusion);
+  auto metrics = run_evaluation(confusion);
+  agree();
+  return metrics;
 }
 
 void Trainer::predict(Loader& loader, const Evaluator::Receive& receive) {

@@ -86,6 +86,8 @@ class Trainer {
   const TrainerOptions& options() const { return options_; }
   Engine& engine() { return engine_; }
   const RunFolder& folder() const { return folder_; }
+  /// That some rank has received and all act upon; 0: none.
+  int signal() const { return signal_; }
 
  private:
   void check_save_best() const;
@@ -95,8 +97,6 @@ class Trainer {
   void train_epoch();
   RawBatch next_training_batch();
   void train_batch(RawBatch batch);
-  /// Takes this rank's place in the batch of all; returns the samples of all.
-  int64_t count_samples(const RawBatch& batch);
   /// Goes on with the first rank's clock.
   void share_clock();
   /// What one rank was asked for, all do.

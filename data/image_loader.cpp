@@ -7,6 +7,7 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/share.h"
 #include "data/draft_filler.h"
 #include "data/draft_queue.h"
 #include "data/index_place.h"
@@ -77,9 +78,25 @@ std::unique_ptr<IndexStore> indices_of(const Source& source, const LoaderOptions
   return path.empty() ? nullptr : open_index_store(path, common);
 }
 
+/// Every rank takes part in each training batch.
+void check_shares(int64_t samples, int64_t batches, const LoaderOptions& common) {
+  const auto ranks = [&] { return std::to_string(common.world_size) + " ranks"; };
+  if (common.batch_size < common.world_size)
+    throw UserError("batches of " + std::to_string(common.batch_size) +
+                    " samples are too small for " + ranks() + ": give train_batch_size at least " +
+                    std::to_string(common.world_size));
+  const int64_t last = samples - (batches - 1) * common.batch_size;
+  if (last < common.world_size)
+    throw UserError("the last batch of an epoch has only " + std::to_string(last) +
+                    " samples, too few for " + ranks() +
+                    ": set drop_last: true, or take another train_batch_size");
+}
+
 /// Of an epoch. Throws UserError when there are none.
-int64_t batches_of(int64_t samples, bool drop_last, const LoaderOptions& common) {
+int64_t batches_of(int64_t samples, const ImageLoaderOptions& options,
+                   const LoaderOptions& common) {
   const int64_t size = common.batch_size;
+  const bool drop_last = options.drop_last;
   if (samples == 0) throw UserError("the data set has no samples");
   if (drop_last && samples < size) {
     throw UserError("the data set has " + std::to_string(samples) +
@@ -87,6 +104,7 @@ int64_t batches_of(int64_t samples, bool drop_last, const LoaderOptions& common)
                     "; make the batch smaller or set drop_last: false");
   }
   const int64_t batches = drop_last ? samples / size : (samples + size - 1) / size;
+  if (options.training) check_shares(samples, batches, common);
   if (!common.subset_num_batches) return batches;
   if (*common.subset_num_batches > batches) {
     log::warn("subset_num_batches: " + std::to_string(*common.subset_num_batches) +
@@ -120,7 +138,7 @@ ImageLoader::ImageLoader(std::shared_ptr<Source> source, ImageLoaderOptions opti
       common_(common),
       sampler_(*source_, order_options(*source_, options_, common_)),
       normalizer_(options_.normalization.mean, options_.normalization.std),
-      batches_(batches_of(sampler_.size(), options_.drop_last, common_)),
+      batches_(batches_of(sampler_.size(), options_, common_)),
       bad_samples_(common_.on_bad_sample),
       fill_plan_{.source = *source_,
                  .indices = indices_.get(),
@@ -178,7 +196,7 @@ RawBatch ImageLoader::batch_of(Draft& draft) const {
   for (int64_t i = 0; i < draft.samples; ++i) {
     if (!draft.bad.contains(i)) good.push_back(i);
   }
-  if (good.empty()) {
+  if (good.empty() && common_.world_size == 1) {
     throw RunError("not one sample of batch " + std::to_string(draft.first / common_.batch_size) +
                    " of epoch " + std::to_string(draft.epoch) + " can be read");
   }
@@ -217,12 +235,10 @@ std::shared_ptr<Draft> ImageLoader::open_draft(int64_t epoch, int64_t batch, con
   auto draft = std::make_shared<Draft>();
   draft->epoch = epoch;
   const int64_t begin = batch * common_.batch_size;
-  int64_t samples = std::min(common_.batch_size, sampler_.size() - begin);
-  const int64_t ranks = common_.world_size;
-  const bool whole = samples == common_.batch_size;
-  if (options_.training && !whole) samples = (samples + ranks - 1) / ranks * ranks;
-  draft->first = begin + samples * common_.rank / ranks;
-  draft->samples = begin + samples * (common_.rank + 1) / ranks - draft->first;
+  const int64_t samples = std::min(common_.batch_size, sampler_.size() - begin);
+  draft->first = begin + share_begin(samples, common_.rank, common_.world_size);
+  draft->samples =
+      begin + share_begin(samples, common_.rank + 1, common_.world_size) - draft->first;
   draft->size = plan ? plan(epoch * batches_ + batch) : options_.transform.size;
   if (order_epoch_ != epoch) {
     order_ = sampler_.epoch(epoch);
@@ -235,7 +251,7 @@ std::shared_ptr<Draft> ImageLoader::open_draft(int64_t epoch, int64_t batch, con
   draft->classes = pool_.fresh({draft->samples}, at::kLong);
   if (options_.read_ahead) {
     for (int64_t i = 0; i < draft->samples; ++i) {
-      source_->will_need(order_((draft->first + i) % sampler_.size()));
+      source_->will_need(order_(draft->first + i));
     }
   }
   return draft;

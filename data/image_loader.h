@@ -21,8 +21,8 @@ struct ImageLoaderOptions {
   std::string rows{};  ///< the samples that take part, "0-99,200"; empty = all
   bool drop_last = false;
   /// Images have the size that the plan says, the next epoch's batches are prefetched at the end of
-  /// each, and with several ranks a last batch is filled up from the epoch's first samples, so that
-  /// all have the same number. Otherwise there is no plan, and no memory is held between epochs.
+  /// each, and no rank's share of a batch may be empty. Otherwise there is no plan, and no memory
+  /// is held between epochs.
   bool training = false;
   at::ScalarType output = at::kByte;  ///< of the images, or float or bfloat16: normalised already,
                                       ///< for a loop of one's own
@@ -31,7 +31,7 @@ struct ImageLoaderOptions {
 };
 
 /// The samples are chosen_rows (data/rows.h) of the source. Throws UserError when there are none,
-/// or too few for a whole batch with drop_last.
+/// or too few: for a whole batch with drop_last, for the ranks in a batch of training.
 std::unique_ptr<Loader> make_image_loader(std::shared_ptr<Source> source,
                                           ImageLoaderOptions options, const LoaderOptions& common);
 

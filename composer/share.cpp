@@ -1,0 +1,46 @@
+#include "composer/share.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "composer/error.h"
+
+namespace composer {
+namespace {
+
+/// Rows begin to end of what all ranks have. counts: of each rank's rows.
+at::Tensor rows_of_all(const at::Tensor& own, const std::vector<int64_t>& counts, int64_t begin,
+                       int64_t end, const Ranks& ranks) {
+  auto sizes = own.sizes().vec();
+  sizes[0] = std::ranges::max(counts);
+  const auto sent = at::zeros(sizes, own.options().pinned_memory(false));
+  sent.narrow(0, 0, own.size(0)).copy_(own);
+  const auto gathered = ranks.gather(sent);
+  std::vector<at::Tensor> rows;
+  for (size_t rank = 0; rank < counts.size(); ++rank)
+    rows.push_back(gathered[static_cast<int64_t>(rank)].narrow(0, 0, counts[rank]));
+  return at::cat(rows).slice(0, begin, end);
+}
+
+}  // namespace
+
+Share take_share(RawBatch& batch, const Ranks& ranks) {
+  const auto counts = ranks.gather(batch.samples());
+  const int64_t samples = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  if (samples < ranks.size())
+    throw RunError("of a batch only " + std::to_string(samples) +
+                   " samples could be read, too few for " + std::to_string(ranks.size()) +
+                   " ranks");
+  if (std::ranges::min(counts) > 0)
+    return {std::accumulate(counts.begin(), counts.begin() + ranks.rank(), int64_t{0}), samples};
+
+  const int64_t begin = share_begin(samples, ranks.rank(), ranks.size());
+  const int64_t end = share_begin(samples, ranks.rank() + 1, ranks.size());
+  batch.images = rows_of_all(batch.images, counts, begin, end, ranks);
+  batch.target.classes = rows_of_all(batch.target.classes, counts, begin, end, ranks);
+  return {begin, samples};
+}
+
+}  // namespace composer

@@ -1,0 +1,28 @@
+// How the samples of a batch are shared out to the ranks.
+#pragma once
+
+#include <cstdint>
+
+#include "composer/batch.h"
+#include "composer/ranks.h"
+
+namespace composer {
+
+/// Where the share of a rank begins among `samples`; it ends where that of the next one does.
+/// Shares differ by one sample at most.
+constexpr int64_t share_begin(int64_t samples, int64_t rank, int64_t ranks) {
+  return samples * rank / ranks;
+}
+
+/// The place of a rank's share in the batch of all.
+struct Share {
+  int64_t first = 0;    ///< sample of it
+  int64_t samples = 0;  ///< of all ranks
+};
+
+/// Finds the place of `batch`, this rank's share, which may have lost samples. Where that of some
+/// rank has lost them all, those that are left are shared out anew. RunError where they are fewer
+/// than the ranks.
+Share take_share(RawBatch& batch, const Ranks& ranks);
+
+}  // namespace composer
