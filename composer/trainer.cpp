@@ -7,6 +7,7 @@
 #include "composer/callbacks.h"
 #include "composer/device.h"
 #include "composer/distributed/job_store.h"
+#include "composer/distributed/stragglers.h"
 #include "composer/error.h"
 #include "composer/feed.h"
 #include "composer/interrupt.h"
@@ -131,6 +132,7 @@ void Trainer::add_console() {
 void Trainer::open_run() {
   if (state_.ranks.first()) folder_.write_recipe(recipe_);
   add<CheckpointSaver>("save_interval", CheckpointSaver::Params{options_.save_interval});
+  if (!state_.ranks.alone()) add<Stragglers>("ranks", options_.log_interval);
   if (folder_.kept()) {
     writer_.emplace(
         folder_.checkpoints(), state_.ranks,
@@ -312,8 +314,11 @@ void Trainer::train_batch(RawBatch batch) {
   engine_.run(Event::after_dataloader, state_);
   engine_.run(Event::batch_start, state_);
 
+  const int64_t sent = step_->sync().bytes();
   const auto loss = step_->run();
   logger_.log("loss/train", loss);
+  if (!state_.ranks.alone())
+    logger_.log("comm/bytes", static_cast<double>(step_->sync().bytes() - sent));
   share_clock();
   state_.time.next_batch(samples);
   if (loss.is_cpu()) loss_guard_->see(state_.time, loss.item<double>());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
+#include "composer/clock.h"
 #include "composer/distributed/process_group.h"
 #include "composer/error.h"
 
@@ -15,22 +16,21 @@ namespace {
 class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
  public:
   SumHook(const c10::intrusive_ptr<c10d::ProcessGroup>& group, at::ScalarType dtype,
-          std::shared_ptr<int64_t> bytes)
-      : CppCommHookInterface(group), dtype_(dtype), bytes_(std::move(bytes)) {}
+          std::shared_ptr<SentGradients> sent)
+      : CppCommHookInterface(group), dtype_(dtype), sent_(std::move(sent)) {}
 
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
     RECORD_USER_SCOPE("gradient sum");
     auto buffer = bucket.getBufferRef();
     const bool as_is = dtype_ == at::kFloat || buffer.scalar_type() == dtype_;
     std::vector<at::Tensor> sent{as_is ? buffer : buffer.to(dtype_)};
-    *bytes_ += static_cast<int64_t>(sent[0].nbytes());
+    sent_->bytes += static_cast<int64_t>(sent[0].nbytes());
+    sent_->last = steady_seconds();
     c10::intrusive_ptr<c10::ivalue::Future> sum;
     with_peers([&] { sum = state_->allreduce(sent)->getFuture(); });
-    const auto take = [buffer, as_is](c10::ivalue::Future& done) {
-      c10::IValue result;
-      with_peers([&] { result = done.value(); });
-      if (!as_is)
-        buffer.copy_(result.isTensorList() ? result.toTensorVector()[0] : result.toTensor());
+    const auto take = [buffer, narrow = sent[0], as_is](c10::ivalue::Future& done) {
+      with_peers([&] { done.value(); });
+      if (!as_is) buffer.copy_(narrow);
       return c10::IValue(std::vector<at::Tensor>{buffer});
     };
     return sum->then(take, sum->elementType());
@@ -38,7 +38,7 @@ class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::Proce
 
  private:
   at::ScalarType dtype_;
-  std::shared_ptr<int64_t> bytes_;
+  std::shared_ptr<SentGradients> sent_;
 };
 
 constexpr size_t first_bucket_bytes = 1 << 20;
@@ -50,7 +50,7 @@ struct GradientSync::Buckets {
   std::unique_ptr<c10d::Reducer> reducer;
 
   Buckets(const std::vector<at::Tensor>& trained, const Ranks& ranks,
-          const GradientSyncOptions& options, const std::shared_ptr<int64_t>& bytes)
+          const GradientSyncOptions& options, const std::shared_ptr<SentGradients>& sent)
       : parameters(trained) {
     const auto group =
         std::dynamic_pointer_cast<ProcessGroupCommunicator>(ranks.communicator())->group();
@@ -68,7 +68,7 @@ struct GradientSync::Buckets {
         std::unordered_map<size_t, std::string>(), static_cast<int64_t>(first_bytes),
         /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
         std::vector<int64_t>());
-    reducer->register_comm_hook(std::make_unique<SumHook>(group, options.dtype, bytes));
+    reducer->register_comm_hook(std::make_unique<SumHook>(group, options.dtype, sent));
   }
   ~Buckets() { reducer->remove_autograd_hooks(); }
 };
@@ -84,7 +84,7 @@ void GradientSync::before_backward(const std::vector<at::Tensor>& parameters,
   const auto same = [](const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); };
   if (!buckets_ || !std::ranges::equal(buckets_->parameters, parameters, same)) {
     buckets_.reset();
-    buckets_ = std::make_unique<Buckets>(parameters, ranks_, options_, bytes_);
+    buckets_ = std::make_unique<Buckets>(parameters, ranks_, options_, sent_);
   }
   last_ = last;
   if (last) buckets_->reducer->prepare_for_backward({loss});
@@ -100,10 +100,11 @@ void GradientSync::after_backward() {
         "summed over the ranks; freeze them, or let the algorithm that leaves them out say so "
         "(leaves_out_parameters)");
   }
+  const auto communicator =
+      std::dynamic_pointer_cast<ProcessGroupCommunicator>(ranks_.communicator());
+  communicator->add_wait(steady_seconds() - sent_->last);
   // It would keep the order in which gradients came, step after step, to make buckets of it.
   buckets_->reducer->reset_state();
 }
-
-int64_t GradientSync::bytes() const { return *bytes_; }
 
 }  // namespace composer

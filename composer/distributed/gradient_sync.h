@@ -19,6 +19,12 @@ struct GradientSyncOptions {
   bool find_unused = false;           ///< some parameters may take no part in some backward passes
 };
 
+/// What a rank gave to be added up since the beginning.
+struct SentGradients {
+  int64_t bytes = 0;
+  double last = 0;  ///< steady-clock seconds of the last bucket
+};
+
 /// With one rank it does nothing. Buckets depend on the parameters alone, in the reverse of their
 /// order, so that sums of three and more ranks come out the same in every process that trains them.
 /// (Li et al. 2020, "PyTorch Distributed: Experiences on Accelerating Data Parallel Training").
@@ -37,7 +43,7 @@ class GradientSync {
   void after_backward();
 
   /// That this rank gave to be added up since the beginning.
-  int64_t bytes() const;
+  int64_t bytes() const { return sent_->bytes; }
 
  private:
   struct Buckets;
@@ -45,7 +51,7 @@ class GradientSync {
   Ranks ranks_;
   GradientSyncOptions options_;
   std::unique_ptr<Buckets> buckets_;
-  std::shared_ptr<int64_t> bytes_ = std::make_shared<int64_t>(0);
+  std::shared_ptr<SentGradients> sent_ = std::make_shared<SentGradients>();
   bool last_ = false;
 };
 

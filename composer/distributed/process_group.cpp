@@ -15,6 +15,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
+#include "composer/clock.h"
 #include "composer/distributed/job_store.h"
 #include "composer/distributed/nccl.h"
 #include "composer/distributed/own_address.h"
@@ -136,7 +137,9 @@ class Group : public ProcessGroupCommunicator {
   void run(const char* range, const Collective& collective) {
     RECORD_USER_SCOPE(range);
     const at::NoGradGuard no_grad;
+    const double begin = steady_seconds();
     with_peers(collective);
+    add_wait(steady_seconds() - begin);
   }
 
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
@@ -146,10 +149,11 @@ class Group : public ProcessGroupCommunicator {
 }  // namespace
 
 void with_peers(const std::function<void()>& collective) {
+  const std::string what = "another rank has ended, or does not answer: ";
   try {
     collective();
   } catch (const c10::DistError& error) {
-    throw PeerError(error.what_without_backtrace());
+    throw PeerError(what + error.what_without_backtrace());
   } catch (const c10::Error&) {
     throw;
   } catch (const UserError&) {
@@ -157,7 +161,7 @@ void with_peers(const std::function<void()>& collective) {
   } catch (const RunError&) {
     throw;
   } catch (const std::exception& error) {  // Gloo's
-    throw PeerError(error.what());
+    throw PeerError(what + error.what());
   }
 }
 
