@@ -3,9 +3,17 @@
 #include <ATen/core/Reduction.h>
 
 namespace composer {
+namespace {
+
+/// In float32 at least.
+at::Tensor widened(const at::Tensor& logits) {
+  return logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
+}
+
+}  // namespace
 
 at::Tensor soft_cross_entropy(const at::Tensor& logits, const Target& target, Over over) {
-  const auto scores = logits.to(at::kFloat);
+  const auto scores = widened(logits);
   if (!target.other_classes.defined())
     return at::cross_entropy_loss(scores, target.classes, {},
                                   over == Over::batch ? at::Reduction::Mean : at::Reduction::None,
@@ -15,7 +23,8 @@ at::Tensor soft_cross_entropy(const at::Tensor& logits, const Target& target, Ov
   const auto loss_of = [&](const at::Tensor& classes) {
     return at::nll_loss(log_probabilities, classes, {}, at::Reduction::None);
   };
-  auto mixed = loss_of(target.classes).lerp(loss_of(target.other_classes), target.other_weight);
+  auto mixed =
+      loss_of(target.classes).lerp(loss_of(target.other_classes), target.other_weight.to(scores));
   if (over == Over::batch) mixed = mixed.mean();
   if (target.smoothing == 0) return mixed;
   const auto spread = over == Over::batch ? log_probabilities.mean() : log_probabilities.mean(1);
@@ -24,7 +33,7 @@ at::Tensor soft_cross_entropy(const at::Tensor& logits, const Target& target, Ov
 
 at::Tensor binary_cross_entropy_with_logits(const at::Tensor& logits, const Target& target,
                                             Over over) {
-  const auto scores = logits.to(at::kFloat);
+  const auto scores = widened(logits);
   const auto dense = target.dense(scores.size(1));
   if (over == Over::sample)
     return at::binary_cross_entropy_with_logits(scores, dense, {}, {}, at::Reduction::None).sum(1);
