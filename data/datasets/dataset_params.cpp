@@ -1,5 +1,7 @@
 #include "data/datasets/dataset_params.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -81,6 +83,24 @@ class NumberedBeton final : public BetonSource {
   int64_t label(int64_t index) const override { return index; }
 };
 
+/// One holder of a folder at a time, among all processes; others wait. It ends with its process.
+/// Does nothing where there is no such folder, or no locks.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::string& folder)
+      : file_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    if (file_ >= 0) ::flock(file_, LOCK_EX);
+  }
+  ~FolderLock() {
+    if (file_ >= 0) ::close(file_);
+  }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int file_;
+};
+
 /// Whether the file takes up more than half of the memory.
 bool larger_than_memory(uint64_t bytes) {
   const auto pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
@@ -103,11 +123,13 @@ std::shared_ptr<Source> FfcvParams::open(int64_t channels,
       throw UserError("ffcv_dest: there is no file '" + path() +
                       "'; make it with `composer data write`, or set ffcv_write_dataset: true");
     }
-    write(*original(), path(), options.on_bad_sample, with_index);
+    const FolderLock lock(ffcv_dir);  // one rank writes for all
+    if (!fs::exists(path(), error)) write(*original(), path(), options.on_bad_sample, with_index);
   }
-  const std::string file =
-      ffcv_local_dir.empty() ? path() : copy_to_folder(path(), ffcv_local_dir, with_index);
-  return std::make_shared<BetonSource>(file, channels);
+  if (ffcv_local_dir.empty()) return std::make_shared<BetonSource>(path(), channels);
+  const FolderLock lock(ffcv_local_dir);
+  return std::make_shared<BetonSource>(copy_to_folder(path(), ffcv_local_dir, with_index),
+                                       channels);
 }
 
 std::optional<int64_t> FfcvParams::num_classes() const {

@@ -1,5 +1,7 @@
 // What several ranks get of each data set, against what one gets.
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "composer/error.h"
 #include "data/datasets/cifar10.h"
@@ -187,4 +189,24 @@ TEST_CASE("training batches of fewer samples than ranks are refused", "[data]") 
   CHECK_NOTHROW(open(false, true, 8, 1));
   CHECK_NOTHROW(open(false, true, 23, 2));
   CHECK_NOTHROW(open(false, false, 3, 4));
+}
+
+TEST_CASE("of several ranks one writes the .beton file for all", "[data]") {
+  const TemporaryFolder folder;
+  const FfcvParams params{
+      .use_ffcv = true, .ffcv_dir = folder.path(), .ffcv_dest = "x", .ffcv_write_dataset = true};
+  std::atomic<int> written = 0, opened = 0;
+  std::vector<std::thread> ranks;
+  for (int64_t rank = 0; rank < 4; ++rank)
+    ranks.emplace_back([&, rank] {
+      const auto original = [&]() -> std::shared_ptr<Source> {
+        ++written;
+        return std::make_shared<FakePixels>(pictures(20));
+      };
+      const auto source = params.open(3, original, {.rank = rank, .world_size = 4});
+      opened += source->size() == 20;
+    });
+  for (auto& rank : ranks) rank.join();
+  CHECK(written == 1);
+  CHECK(opened == 4);
 }
