@@ -22,7 +22,7 @@ model: {resnet: {model_name: resnet50, num_classes: 1000}}
 train_dataset: {shapes: {samples: 4096}}
 optimizer: {decoupled_sgdw: {lr: 1.0e-3, momentum: 0.9, weight_decay: 5.0e-4}}
 schedulers: {constant: {}}
-train_batch_size: 8
+train_batch_size: 2
 eval_interval: 0ep
 precision: fp32
 save_num_checkpoints_to_keep: 1
@@ -31,7 +31,7 @@ save_num_checkpoints_to_keep: 1
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument('--pairs', type=int, default=5)
 parser.add_argument('--saves', type=int, default=4, help='checkpoints of a run')
-parser.add_argument('--batches_between', type=int, default=15)
+parser.add_argument('--batches_between', type=int, default=25)
 parser.add_argument('--device', default='auto', choices=['auto', 'cpu', 'gpu'])
 parser.add_argument('--folder', help='where checkpoints are written; default: a temporary folder')
 add_composer(parser)
