@@ -109,7 +109,7 @@ void Trainer::prepare() {
   }
   state_.model->to(state_.device);
   state_.optimizer = std::move(optimizer);
-  if (state_.optimizer) state_.optimizer->attach(*state_.model);
+  if (state_.optimizer) state_.optimizer->attach(*state_.model, state_.ranks);
   restore();
   // Draws of weights may differ in their last bits between processors.
   state_.ranks.broadcast(state_.model->parameters());

@@ -1,7 +1,9 @@
 #include "composer/optimization/muon.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -27,17 +29,40 @@ at::Tensor shaped(const at::Tensor& rows, const at::Tensor& weight) {
       .permute({0, 3, 1, 2});
 }
 
+/// Of matrices whose smaller side is shorter, the iteration takes less time than sending.
+constexpr int64_t shortest_sent = 128;
+
+using Owners = std::vector<std::optional<int64_t>>;
+
+Owners owners_of(const std::vector<at::Tensor>& matrices, int64_t ranks) {
+  std::vector<std::pair<int64_t, int64_t>> sizes;
+  for (const auto& matrix : matrices) sizes.emplace_back(matrix.size(0), matrix.size(1));
+  return share_out(sizes, ranks);
+}
+
+/// Gives all ranks the tensors of each one's own.
+void exchange(const std::vector<at::Tensor>& tensors, const Owners& owners, const Ranks& ranks) {
+  for (int64_t rank = 0; rank < ranks.size(); ++rank) {
+    std::vector<at::Tensor> sent;
+    for (size_t i = 0; i < tensors.size(); ++i)
+      if (owners[i] == rank) sent.push_back(tensors[i]);
+    ranks.broadcast(sent, rank);
+  }
+}
+
 /// lr * orthogonalize() of each, float32, those of one shape together.
 std::vector<at::Tensor> moves_along(const std::vector<at::Tensor>& directions, int64_t steps,
-                                    const at::Tensor& lr) {
+                                    const at::Tensor& lr, const Ranks& ranks) {
+  std::vector<at::Tensor> rows, results(directions.size());
+  for (const auto& direction : directions) rows.push_back(rows_of(direction));
+  const auto owners = owners_of(rows, ranks.size());
   std::map<std::pair<int64_t, int64_t>, std::vector<size_t>> by_shape;
-  std::vector<at::Tensor> rows;
-  for (size_t i = 0; i < directions.size(); ++i) {
-    rows.push_back(rows_of(directions[i]));
-    by_shape[{rows[i].size(0), rows[i].size(1)}].push_back(i);
-  }
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (owners[i].value_or(ranks.rank()) == ranks.rank())
+      by_shape[{rows[i].size(0), rows[i].size(1)}].push_back(i);
+    else
+      results[i] = at::empty_like(directions[i], directions[i].options().dtype(at::kFloat));
   const auto type = directions[0].is_cuda() ? at::kBFloat16 : at::kFloat;
-  std::vector<at::Tensor> results(directions.size());
   for (const auto& [shape, members] : by_shape) {
     std::vector<at::Tensor> matrices;
     for (const size_t i : members) matrices.push_back(rows[i]);
@@ -45,6 +70,7 @@ std::vector<at::Tensor> moves_along(const std::vector<at::Tensor>& directions, i
     for (size_t k = 0; k < members.size(); ++k)
       results[members[k]] = shaped(done[static_cast<int64_t>(k)], directions[members[k]]);
   }
+  exchange(results, owners, ranks);
   return results;
 }
 
@@ -76,6 +102,27 @@ at::Tensor orthogonalize(const at::Tensor& matrices, int64_t steps) {
     x = a * x + (b * gram + c * gram.matmul(gram)).matmul(x);
   }
   return tall ? x.mT() : x;
+}
+
+std::vector<std::optional<int64_t>> share_out(
+    const std::vector<std::pair<int64_t, int64_t>>& matrices, int64_t ranks) {
+  Owners owners(matrices.size());
+  if (ranks == 1) return owners;
+  const auto work = [&](size_t i) {
+    const auto [rows, columns] = matrices[i];
+    return static_cast<double>(rows * columns) * static_cast<double>(std::min(rows, columns));
+  };
+  std::vector<size_t> large;
+  for (size_t i = 0; i < matrices.size(); ++i)
+    if (std::min(matrices[i].first, matrices[i].second) >= shortest_sent) large.push_back(i);
+  std::ranges::stable_sort(large, std::greater{}, work);
+  std::vector<double> loads(static_cast<size_t>(ranks), 0);
+  for (const size_t i : large) {
+    const auto least = std::ranges::min_element(loads);
+    *least += work(i);
+    owners[i] = least - loads.begin();
+  }
+  return owners;
 }
 
 Muon::Muon(const Params& params)
@@ -125,7 +172,7 @@ void Muon::update_by_muon(Update& update) const {
   const at::Tensor& found_inf = update.found_inf;
   if (found_inf.defined() && found_inf.is_cpu() && found_inf.item<float>() != 0) return;
   const at::Tensor lr = found_inf.defined() ? update.group.lr * (1 - found_inf) : update.group.lr;
-  const auto moves = moves_along(directions(update), params_.steps, lr);
+  const auto moves = moves_along(directions(update), params_.steps, lr, ranks());
   if (params_.rescale_weights)
     at::_foreach_mul_(update.parameters, rescaling(update.parameters, found_inf));
   at::_foreach_sub_(update.parameters, moves);

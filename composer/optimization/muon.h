@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "composer/optimization/optimizer.h"
@@ -18,6 +19,11 @@ namespace composer {
 /// singular values near 1 (most in [0.7, 1.2] after 5 steps): a quintic Newton-Schulz iteration,
 /// in the matrices' own type.
 at::Tensor orthogonalize(const at::Tensor& matrices, int64_t steps);
+
+/// The rank that makes each matrix [rows, columns] orthogonal and sends it to the others, in place
+/// of all of them doing it; nothing where that is quicker. No rank has much more to do than others.
+std::vector<std::optional<int64_t>> share_out(
+    const std::vector<std::pair<int64_t, int64_t>>& matrices, int64_t ranks);
 
 struct MuonParams {
   double lr = 0.24;
@@ -52,7 +58,7 @@ struct MuonParams {
 /// Convolution weights (4 dimensions), with W of shape [out, the rest]: m = momentum * m + g;
 /// d = g + momentum * m with nesterov, else m; W *= sqrt(out) / |W| with rescale_weights; W -= lr *
 /// orthogonalize(d). All else as Sgd with nesterov. State: momentum_buffer. Computes the iteration
-/// in bfloat16 on CUDA and in float32 elsewhere.
+/// in bfloat16 on CUDA and in float32 elsewhere, of large matrices on one of several ranks each.
 class Muon : public Optimizer {
  public:
   using Params = MuonParams;

@@ -40,7 +40,8 @@ std::vector<std::pair<std::string, at::Tensor>> trained(torch::nn::Module& model
 
 }  // namespace
 
-void Optimizer::attach(torch::nn::Module& model) {
+void Optimizer::attach(torch::nn::Module& model, const Ranks& ranks) {
+  ranks_ = ranks;
   states_.clear();
   groups_.clear();
   regroup(trained(model));

@@ -9,6 +9,7 @@
 
 #include "composer/algorithm.h"
 #include "composer/network/layer.h"
+#include "composer/ranks.h"
 
 namespace composer {
 
@@ -34,8 +35,9 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   /// Takes all parameters of `model` that require gradients. Called once the model is on its
-  /// device. RunError when there are none.
-  void attach(torch::nn::Module& model);
+  /// device. RunError when there are none. ranks: that make the same updates, among which work may
+  /// be divided.
+  void attach(torch::nn::Module& model, const Ranks& ranks = {});
   /// After surgery: drops parameters (and their state) that the model no longer has and takes up
   /// new ones.
   void follow(torch::nn::Module& model);
@@ -86,6 +88,7 @@ class Optimizer {
   };
 
   const Options& options() const { return options_; }
+  const Ranks& ranks() const { return ranks_; }
 
   Optimizer(const Options& options, std::vector<StateKind> kinds)
       : options_(options), kinds_(std::move(kinds)) {}
@@ -111,6 +114,7 @@ class Optimizer {
   std::vector<at::Tensor> new_state(const at::Tensor& parameter) const;
 
   Options options_;
+  Ranks ranks_;
   std::vector<StateKind> kinds_;
   std::map<std::string, double> lr_factors_;
   std::vector<ParameterGroup> groups_;

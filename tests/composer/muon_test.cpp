@@ -7,6 +7,7 @@
 #include "composer/network/layer.h"
 #include "tests/composer/wave.h"
 #include "tests/gpu.h"
+#include "tests/ranks.h"
 #include "tests/vectors.h"
 
 using namespace composer;
@@ -220,4 +221,53 @@ TEST_CASE("muon leaves alone what has no gradient, and trains without SGD's mome
   CHECK(after[1].equal(before[1]));
   CHECK_FALSE(after[2].equal(before[2]));
   CHECK(at::allclose(after[3], before[3] - 0.1 * net.parameters()[3].grad()));
+}
+
+TEST_CASE("large matrices are shared out evenly among ranks, small ones are not", "[muon][ranks]") {
+  using Owners = std::vector<std::optional<int64_t>>;
+  const std::vector<std::pair<int64_t, int64_t>> matrices{{64, 4000},  {128, 128},  {512, 4608},
+                                                          {256, 2304}, {512, 4608}, {4000, 127}};
+  CHECK((share_out(matrices, 1) == Owners(6)));
+  CHECK((share_out(matrices, 2) == Owners{{}, 1, 0, 0, 1, {}}));
+  CHECK((share_out(matrices, 8) == Owners{{}, 3, 0, 2, 1, {}}));
+}
+
+TEST_CASE("ranks that share out the iteration step as one does", "[muon][ranks]") {
+  struct Wide : torch::nn::Module {
+    explicit Wide(at::MemoryFormat format) {
+      int k = 0;
+      const auto put = [&](const char* name, at::IntArrayRef shape) {
+        register_parameter(name, wave(shape, k++, 0.1).contiguous(format));
+      };
+      put("a", {128, 16, 3, 3}), put("b", {136, 32, 2, 2}), put("c", {128, 16, 3, 3});
+      put("small", {8, 4, 3, 3});
+    }
+    void backward(int step) {
+      int k = 0;
+      for (auto& parameter : parameters())
+        parameter.mutable_grad() =
+            at::empty_like(parameter).detach().copy_(wave(parameter.sizes(), 3 * step + k++, 0.37));
+    }
+  };
+  const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);
+  const auto trained = [&](const Ranks& ranks) {
+    Wide net(format);
+    Muon optimizer({});
+    optimizer.attach(net, ranks);
+    for (int step = 0; step < 3; ++step) {
+      net.backward(step);
+      optimizer.step();
+    }
+    std::vector<at::Tensor> weights;
+    for (const auto& parameter : net.parameters()) weights.push_back(parameter.detach());
+    return weights;
+  };
+  const auto alone = trained({});
+  std::vector<std::vector<at::Tensor>> all(3);
+  test::in_ranks(
+      3, [&](const Ranks& ranks) { all[static_cast<size_t>(ranks.rank())] = trained(ranks); });
+  for (const auto& weights : all) {
+    check_same(weights, all[0]);
+    for (size_t i = 0; i < alone.size(); ++i) CHECK(at::allclose(weights[i], alone[i], 1e-4, 1e-6));
+  }
 }
