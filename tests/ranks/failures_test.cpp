@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Far less than dist_timeout, and enough for a busy machine.
-constexpr double soon = 60;
+constexpr double soon = 120;
 
 const std::string quick_training =
     "train --run_dir . --run_name run --train_dataset.shapes.samples 64 "
@@ -148,7 +148,7 @@ TEST_CASE("a rank that is stopped ends the others after dist_timeout", "[ranks][
   const TemporaryFolder folder;
   RankProcesses ranks(
       folder.path(), 2,
-      split(quick_training + "--max_duration 100000ep --eval_interval 0 --dist_timeout 10"));
+      split(quick_training + "--max_duration 100000ep --eval_interval 0 --dist_timeout 20"));
   REQUIRE(RankProcesses::within(soon, [&] { return has_trained(folder.path()); }));
   ranks[1].signal(SIGSTOP);
   REQUIRE(RankProcesses::within(soon, [&] { return ranks.ended(0); }));

@@ -150,7 +150,7 @@ TEST_CASE("bytes that ranks send and who is slowest are logged", "[ranks]") {
 TEST_CASE("the rank that takes long is the slowest", "[ranks]") {
   struct Sleep : Algorithm {
     void before_forward(State& state) override {
-      if (state.ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(40));
+      if (state.ranks.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(250));
     }
   };
   Setup setup;
@@ -162,8 +162,8 @@ TEST_CASE("the rank that takes long is the slowest", "[ranks]") {
   setup.add = [](Trainer& trainer) { trainer.add<Sleep>("sleep"); };
   const auto two = train_on(2, setup);
   CHECK(two.metrics.at("ranks/slowest") == 1);
-  CHECK(two.metrics.at("ranks/slowest_excess") > 0.01);  // half of what it takes longer
-  CHECK(two.metrics.at("ranks/wait") > 0.01);
+  CHECK(two.metrics.at("ranks/slowest_excess") > 0.05);  // half of what it takes longer
+  CHECK(two.metrics.at("ranks/wait") > 0.05);
 }
 
 TEST_CASE("updates of parts of a batch are as many on every rank", "[ranks]") {
