@@ -39,7 +39,6 @@ void Ema::update(State& state, bool epoch_end) {
   if (!state.schedule.due(interval_, state.time, epoch_end)) return;
   const bool ready = shadow_.ready(*state.model);
   if (!ready && !reached(state, params_.ema_start)) return;
-  state.ranks.broadcast(state.model->buffers());
   if (ready)
     compute_ema(shadow_.copies(), shadow_.weights(), decay_);
   else
@@ -48,6 +47,8 @@ void Ema::update(State& state, bool epoch_end) {
 
 void Ema::swap_in(State& state) {
   if (swapped_ || !shadow_.ready(*state.model)) return;
+  // Statistics are averages of each rank's own until they are used.
+  state.ranks.broadcast(shadow_.copies());
   shadow_.swap();
   swapped_ = true;
 }

@@ -195,13 +195,13 @@ void Trainer::train() {
     log::warn("nothing is left to train: the checkpoint is at epoch " +
               std::to_string(state_.time.epoch) + ", batch " + std::to_string(state_.time.batch) +
               ", max_duration is " + state_.schedule.max_duration.str());
+  agree();
   if (state_.time.batch > 0) {
     evaluate_if_due(false);
     if (state_.time.batch_in_epoch == 0) evaluate_if_due(true);
   }
   schedule_learning_rate();
   start_loader();
-  agree();
   while (!stopping()) train_epoch();
   if (!engine_.control().stop_reason().empty())
     log::info("stopped: " + engine_.control().stop_reason());
@@ -212,6 +212,7 @@ void Trainer::train() {
   const auto changes_at_the_end = [](const auto& algorithm) {
     return algorithm.events[static_cast<size_t>(Event::fit_end)];
   };
+  finish_save();
   save(signal_ == 0 && std::ranges::any_of(engine_.algorithms(), changes_at_the_end));
   finish_save();
   requests_.look(engine_.control(), /*now=*/true);
@@ -352,6 +353,7 @@ void Trainer::end_epoch() {
   logger_.log("metrics/train/Accuracy", step_->accuracy().value());
   engine_.run(Event::epoch_end, state_);
   logger_.commit("epoch", state_.time);
+  agree();
   evaluate_if_due(true);
   logger_.write();
   engine_.run(Event::epoch_checkpoint, state_);

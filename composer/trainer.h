@@ -157,7 +157,7 @@ class Trainer {
   std::optional<CheckpointWriter> writer_;  ///< in fit(), of a run that leaves something
   int64_t saved_batch_ = -1;                ///< of the last checkpoint that is whole or under way
   std::string save_problem_;                ///< of the last one that failed
-  BestMetric best_;                         ///< of save_best
+  BestMetric best_, best_before_;  ///< of save_best; before the checkpoint that it was last for
 };
 
 }  // namespace composer

@@ -41,6 +41,7 @@ void Trainer::restore() {
     if (state_.ranks.first()) {
       lock_ = folder_.claim();
       newest = newest_checkpoint(folder_.checkpoints()).value_or("");
+      if (!newest.empty()) tidy_checkpoints(newest);
     }
     newest = state_.ranks.broadcast(newest);
     if (!newest.empty()) path = newest, everything = true;
@@ -219,7 +220,9 @@ void Trainer::save_if_best() {
   const auto found = state_.eval_metrics.find(options_.save_best);
   if (found == state_.eval_metrics.end() || evaluator_.evaluated_batch() != state_.time.batch)
     return;
+  const auto before = best_;
   if (!best_.take(options_.save_best, found->second)) return;
+  best_before_ = before;
   if (saved_batch_ == state_.time.batch) finish_save();
   if (saved_batch_ != state_.time.batch)
     save(/*replace=*/false, /*best=*/true);
@@ -240,6 +243,7 @@ void Trainer::conclude(const std::optional<SaveOutcome>& outcome) {
   if (problem.empty()) return;
   saved_batch_ = -1;
   save_problem_ = problem;
+  if (outcome->best) best_ = best_before_;
   const bool own = outcome->rank == state_.ranks.rank();
   const auto text = own ? problem : "rank " + std::to_string(outcome->rank) + ": " + problem;
   if (outcome->not_finite ? options_.on_nan == "stop" : options_.on_save_error == "error") {

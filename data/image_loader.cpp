@@ -104,14 +104,17 @@ int64_t batches_of(int64_t samples, const ImageLoaderOptions& options,
                     "; make the batch smaller or set drop_last: false");
   }
   const int64_t batches = drop_last ? samples / size : (samples + size - 1) / size;
-  if (options.training) check_shares(samples, batches, common);
-  if (!common.subset_num_batches) return batches;
+  const auto shared = [&](int64_t taken) {
+    if (options.training) check_shares(std::min(samples, taken * size), taken, common);
+    return taken;
+  };
+  if (!common.subset_num_batches) return shared(batches);
   if (*common.subset_num_batches > batches) {
     log::warn("subset_num_batches: " + std::to_string(*common.subset_num_batches) +
               " is more than the " + std::to_string(batches) +
               " batches of an epoch; all of them are used");
   }
-  return std::clamp<int64_t>(*common.subset_num_batches, 1, batches);
+  return shared(std::clamp<int64_t>(*common.subset_num_batches, 1, batches));
 }
 
 size_t prefetched(const LoaderOptions& common) {

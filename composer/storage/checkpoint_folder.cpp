@@ -146,6 +146,14 @@ void mark_latest_checkpoint(const fs::path& folder, const std::string& name) {
   point(folder / "latest", name);
 }
 
+void tidy_checkpoints(const fs::path& newest) {
+  const auto folder = newest.parent_path();
+  remove_leftovers(folder);
+  std::error_code none;
+  if (fs::read_symlink(folder / "latest", none) != newest.filename())
+    mark_latest_checkpoint(folder, newest.filename());
+}
+
 void mark_best_checkpoint(const fs::path& folder, const std::string& name) try {
   point(folder / "best", name);
 } catch (const fs::filesystem_error& failure) {

@@ -37,6 +37,10 @@ void mark_latest_checkpoint(const std::filesystem::path& folder, const std::stri
 /// Points `folder`/best to the checkpoint of that name.
 void mark_best_checkpoint(const std::filesystem::path& folder, const std::string& name);
 
+/// After a kill: takes away what it left half made beside the newest checkpoint, and points
+/// `latest` to that.
+void tidy_checkpoints(const std::filesystem::path& newest);
+
 /// Deletes all but the newest `count` checkpoints of `folder` and the one that is marked as the
 /// best; a negative count keeps all.
 void keep_newest_checkpoints(const std::filesystem::path& folder, int64_t count);

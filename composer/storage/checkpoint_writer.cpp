@@ -1,7 +1,8 @@
 #include "composer/storage/checkpoint_writer.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
-#include <c10/util/ParallelGuard.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,6 +20,12 @@
 
 namespace composer {
 namespace {
+
+/// The cores belong to training, whose threads this one's would fight.
+void stay_on_one_thread() {
+  at::get_num_threads();  // LibTorch sets the number anew in a thread's first call
+  omp_set_num_threads(1);
+}
 
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
@@ -77,7 +84,7 @@ struct CheckpointWriter::Job {
   void run(bool behind, std::function<ordered_json()> work) {
     task = std::async(behind ? std::launch::async : std::launch::deferred,
                       [behind, work = std::move(work)] {
-                        const c10::ParallelGuard on_one_thread(behind);
+                        if (behind) stay_on_one_thread();
                         const at::NoGradGuard no_grad;
                         return work();
                       });
@@ -121,7 +128,7 @@ void CheckpointWriter::start(const Checkpoint& checkpoint, Plan plan) {
     copies_.take(tensors);
   }
   if (!ranks_.alone()) return begin_together(job);
-  job.run(options_.behind, [this, &job] {
+  job.run(in_a_thread(), [this, &job] {
     copies_.wait();
     job.stands = !job.folder.begin(job.plan.replace);
     try {
@@ -144,7 +151,7 @@ void CheckpointWriter::begin_together(Job& job) {
     problem = std::current_exception();
   }
   job.stands = ranks_.any(job.stands || problem != nullptr);
-  job.run(options_.behind, [this, &job, problem] {
+  job.run(in_a_thread(), [this, &job, problem] {
     copies_.wait();
     if (problem) std::rethrow_exception(problem);
     return job.write_files();
@@ -186,6 +193,7 @@ std::optional<SaveOutcome> CheckpointWriter::advance() {
       ranks_.gather(own.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
   SaveOutcome outcome;
   outcome.name = job.name;
+  outcome.best = job.plan.best;
   std::vector<ordered_json> reports;
   for (const auto& text : texts) {
     const auto& report = reports.emplace_back(ordered_json::parse(text));
@@ -201,7 +209,7 @@ std::optional<SaveOutcome> CheckpointWriter::advance() {
     return outcome;
   }
   job.written = true;
-  job.run(options_.behind && ranks_.first(), [this, &job, reports = std::move(reports)] {
+  job.run(in_a_thread() && ranks_.first(), [this, &job, reports = std::move(reports)] {
     if (!ranks_.first()) return ordered_json();
     for (const auto& report : reports) job.manifest["files"].update(report.at("files"));
     commit(job);
@@ -213,7 +221,7 @@ std::optional<SaveOutcome> CheckpointWriter::advance() {
 void CheckpointWriter::give_up() {
   const auto job = std::move(job_);
   if (!job) return;
-  const bool under_way = options_.behind && job->task.valid();
+  const bool under_way = in_a_thread() && job->task.valid();
   const auto problem = under_way ? problem_in(report_of(job->task)) : "";
   if (!ranks_.alone() && ranks_.first()) job->folder.abandon();
   if (!problem.empty()) throw RunError(problem);

@@ -20,6 +20,7 @@ struct SaveOutcome {
   std::string problem;      ///< why there is none; empty: it is whole and on the disk
   bool not_finite = false;  ///< the problem is that its weights are not
   int64_t rank = 0;         ///< whose problem it is
+  bool best = false;        ///< it was to be marked as the best
 };
 
 /// One checkpoint at a time. Several ranks write one together, each its files: all make the same
@@ -28,7 +29,7 @@ struct SaveOutcome {
 class CheckpointWriter {
  public:
   struct Options {
-    bool behind = true;           ///< false: everything happens in wait(), and nothing is copied
+    bool behind = true;           ///< false: nothing is copied, wait() follows start()
     int64_t newest_to_keep = -1;  ///< older ones are deleted, but for the best; -1: none is
   };
   struct Plan {
@@ -62,6 +63,8 @@ class CheckpointWriter {
  private:
   struct Job;
 
+  /// Several ranks answer each other while they write.
+  bool in_a_thread() const { return options_.behind || !ranks_.alone(); }
   void begin_together(Job& job);
   void commit(Job& job) const;
   /// Waits for what is under way here and on the other ranks, and goes on to what is next.

@@ -89,7 +89,8 @@ class FolderLock {
  public:
   explicit FolderLock(const std::string& folder)
       : file_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (file_ >= 0) ::flock(file_, LOCK_EX);
+    if (file_ >= 0 && ::flock(file_, LOCK_EX) != 0)
+      log::warn(folder + ": its file system has no locks; several ranks would write there at once");
   }
   ~FolderLock() {
     if (file_ >= 0) ::close(file_);
@@ -127,6 +128,7 @@ std::shared_ptr<Source> FfcvParams::open(int64_t channels,
     if (!fs::exists(path(), error)) write(*original(), path(), options.on_bad_sample, with_index);
   }
   if (ffcv_local_dir.empty()) return std::make_shared<BetonSource>(path(), channels);
+  fs::create_directories(ffcv_local_dir, error);  // for the lock; the copy says what is wrong
   const FolderLock lock(ffcv_local_dir);
   return std::make_shared<BetonSource>(copy_to_folder(path(), ffcv_local_dir, with_index),
                                        channels);
