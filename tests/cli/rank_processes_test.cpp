@@ -85,7 +85,81 @@ void check_survives(int kills, std::vector<std::string> training) {
   }
 }
 
+/// Two network namespaces with a cable between them, for two machines: 10.77.0.1 and 10.77.0.2.
+class TwoHosts {
+ public:
+  TwoHosts() {
+    const auto id = std::to_string(getpid());
+    for (const char* letter : {"a", "b"}) names_.push_back("composer-" + id + letter);
+    made_ = ip("netns add " + names_[0]) && ip("netns add " + names_[1]) &&
+            ip("link add ca" + id + " netns " + names_[0] + " type veth peer name cb" + id +
+               " netns " + names_[1]) &&
+            up(0, "ca" + id) && up(1, "cb" + id);
+  }
+  ~TwoHosts() {
+    for (const auto& name : names_) ip("netns del " + name);
+  }
+  TwoHosts(const TwoHosts&) = delete;
+  TwoHosts& operator=(const TwoHosts&) = delete;
+
+  bool made() const { return made_; }
+
+  /// A launcher of two ranks on that host.
+  Process start(size_t host, const fs::path& folder, const std::vector<std::string>& options,
+                const std::vector<std::string>& training) const {
+    return Process(folder,
+                   split("netns exec " + names_[host] + " " PROGRAM " -n 2 --node_rank " +
+                         std::to_string(host) + " --world_size 4 --master_addr 10.77.0.1") +
+                       options + training,
+                   "/sbin/ip");
+  }
+
+ private:
+  static bool ip(const std::string& words) {
+    return std::system(("/sbin/ip " + words + " 2>/dev/null").c_str()) == 0;
+  }
+  bool up(size_t host, const std::string& device) const {
+    const auto in = "-n " + names_[host] + " ";
+    return ip(in + "addr add 10.77.0." + std::to_string(host + 1) + "/24 dev " + device) &&
+           ip(in + "link set " + device + " up") && ip(in + "link set lo up");
+  }
+
+  std::vector<std::string> names_;
+  bool made_ = false;
+};
+
 }  // namespace
+
+TEST_CASE("two machines train together, and start again together", "[cli][train][slow]") {
+  const TwoHosts hosts;
+  if (!hosts.made()) {
+    WARN("skipped: no network namespaces can be made here");
+    return;
+  }
+  const TemporaryFolder folder;
+  for (const bool killed : {false, true}) {
+    const auto name = killed ? std::string("killed") : std::string("run");
+    const auto training = training_without_end + split("--max_duration 6ep --run_name " + name);
+    const auto options = split("--max_restarts 1");
+    const auto first = hosts.start(0, folder.path(), options, training);
+    const auto second = hosts.start(1, folder.path(), options, training);
+    std::optional<Outcome> early;
+    while (killed && killed::batches_saved(folder / ("runs/" + name)) < 3 &&
+           !(early = first.poll()))
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    INFO((early ? early->errors : ""));
+    REQUIRE_FALSE(early);
+    if (killed) CHECK(std::system(("pkill -9 -n -P " + std::to_string(second.id())).c_str()) == 0);
+    const auto of_first = first.wait(), of_second = second.wait();
+    INFO(of_first.errors << of_second.errors);
+    CHECK(of_first.status == 0);
+    CHECK(of_second.status == 0);
+    CHECK(summary_of(folder / ("runs/" + name))["world_size"] == 4);
+    CHECK((of_first.errors.find("start again") != std::string::npos) == killed);
+    CHECK((of_second.errors.find("was killed by signal 9") != std::string::npos) == killed);
+  }
+  CHECK(killed::difference(folder / "runs/killed", folder / "runs/run") == "");
+}
 
 TEST_CASE("composer -n 2 trains, and each rank has its log", "[cli][train][slow]") {
   const TemporaryFolder folder;
