@@ -18,6 +18,13 @@ struct Option {
   std::function<void(Launch&, const std::string&)> take_word = nullptr;
 };
 
+Bind bind_of(const std::string& word) {
+  static const std::map<std::string, Bind> binds{
+      {"none", Bind::none}, {"cores", Bind::cores}, {"numa", Bind::numa}};
+  if (const auto found = binds.find(word); found != binds.end()) return found->second;
+  throw UserError("--bind: '" + word + "' is not none, cores or numa");
+}
+
 constexpr int64_t any = std::numeric_limits<int64_t>::max();
 
 const std::map<std::string, Option>& launch_options() {
@@ -32,6 +39,8 @@ const std::map<std::string, Option>& launch_options() {
       {"--master_port",
        {1, 65535,
         [](Launch& launch, int64_t n) { launch.master_port = static_cast<uint16_t>(n); }}},
+      {"--bind",
+       {0, -1, nullptr, [](Launch& launch, const auto& word) { launch.bind = bind_of(word); }}},
       {"--max_restarts", {0, any, [](Launch& launch, int64_t n) { launch.max_restarts = n; }}},
       {"--requeue_status",
        {1, 255, [](Launch& launch, int64_t n) { launch.requeue_status = static_cast<int>(n); }}}};

@@ -9,6 +9,9 @@
 
 namespace composer {
 
+/// What ranks are bound to.
+enum class Bind { none, cores, numa };
+
 struct Launch {
   int64_t ranks = 1;       ///< on this machine
   int64_t node_rank = 0;   ///< this machine among those of as many ranks
@@ -16,11 +19,14 @@ struct Launch {
   std::string master_addr = "127.0.0.1";
   std::optional<uint16_t> master_port;  ///< nothing: any that is free
   int64_t max_restarts = 0;
+  Bind bind = Bind::none;
   std::optional<int> requeue_status;  ///< exit status after a SIGTERM, in place of 143
 
   int64_t machines() const { return world_size / ranks; }
   /// One rank without wishes runs in the launcher's own process.
-  bool supervised() const { return world_size > 1 || max_restarts > 0 || requeue_status; }
+  bool supervised() const {
+    return world_size > 1 || max_restarts > 0 || requeue_status || bind != Bind::none;
+  }
 };
 
 /// Takes the launcher's options off the front of `words`. UserError for what makes no sense.

@@ -7,8 +7,10 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
+#include "cli/core_binding.h"
 #include "cli/rank_logs.h"
 #include "composer/clock.h"
 #include "composer/distributed/job_store.h"
@@ -53,6 +55,7 @@ class Job {
         store_(open_store(launch)),
         logs_(launch.node_rank * launch.ranks, launch.ranks) {
     launch_.master_port = store_.port();
+    if (launch.bind != Bind::none) processors_ = processors_of_ranks(launch.bind, launch.ranks);
   }
 
   int run() {
@@ -95,8 +98,12 @@ class Job {
     options.look = [&] { look(*ranks); };
     Supervisor supervisor(options);
     ranks = &supervisor;
-    for (int64_t i = 0; i < launch_.ranks; ++i)
-      supervisor.start(command_of(i), !on_terminal(static_cast<size_t>(i)));
+    for (int64_t i = 0; i < launch_.ranks; ++i) {
+      const auto number = static_cast<size_t>(i);
+      std::optional<BoundThread> bound;
+      if (!processors_.empty()) bound.emplace(processors_[number]);
+      supervisor.start(command_of(i), !on_terminal(number));
+    }
     supervisor.wait();
     asked_to_end_ = supervisor.asked_by() != 0;
     return outcome_of(supervisor);
@@ -107,6 +114,7 @@ class Job {
     for (auto& [name, value] : rank_environment(launch_, local_rank))
       command.environment[name] = value;
     command.environment["COMPOSER_LAUNCHER"] = "1";
+    if (launch_.bind == Bind::cores) command.environment["COMPOSER_BIND"] = "cores";
     command.environment["TORCHELASTIC_USE_AGENT_STORE"] = "True";
     command.environment["TORCHELASTIC_RESTART_COUNT"] = std::to_string(starts_);
     return command;
@@ -216,7 +224,8 @@ class Job {
   const Command& program_;
   JobStore store_;
   RankLogs logs_;
-  int64_t starts_ = 0;  ///< after the first
+  std::vector<cpu_set_t> processors_;  ///< of each rank; empty: any
+  int64_t starts_ = 0;                 ///< after the first
   bool over_ = false, asked_to_end_ = false;
 };
 

@@ -4,7 +4,9 @@
 #include <sstream>
 
 #include "composer/assemble.h"
+#include "composer/distributed/place.h"
 #include "composer/error.h"
+#include "composer/rank_threads.h"
 
 namespace composer {
 namespace {
@@ -80,6 +82,15 @@ void print_events(std::ostream& out, Engine& engine, const State& state) {
     for (const auto& name : names) out << ' ' << name;
     out << '\n';
   }
+}
+
+void print_ranks(std::ostream& out, const TrainerOptions& options) {
+  const auto place = place_of_process();
+  const auto threads = rank_threads(options);
+  out << "ranks: " << place.size;
+  if (place.local_size < place.size) out << ", " << place.local_size << " a machine";
+  out << (place.size > 1 ? ", each with " : ", with ") << threads.compute << " compute and "
+      << threads.loader << " loader threads\n";
 }
 
 using Row = std::vector<std::pair<std::string, double>>;
@@ -173,6 +184,7 @@ std::string plan(const Recipe& recipe) {
       << " batches an epoch";
   if (const auto total = state.schedule.total_batches()) out << ", " << *total << " in all";
   out << "\nprecision: " << options.precision << ", device: " << options.device << '\n';
+  print_ranks(out, options);
 
   engine.run(Event::init, state);
   for (const auto& algorithm : engine.algorithms()) {

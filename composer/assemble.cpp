@@ -10,6 +10,7 @@
 #include "composer/error.h"
 #include "composer/image_fit.h"
 #include "composer/logging/log.h"
+#include "composer/rank_threads.h"
 #include "composer/storage/manifest.h"
 #include "composer/text.h"
 
@@ -213,7 +214,7 @@ LoaderOptions loader_options(const TrainerOptions& options, bool training) {
   loader.batch_size = training ? options.train_batch_size
                                : options.eval_batch_size.value_or(options.train_batch_size);
   loader.seed = static_cast<uint64_t>(options.seed);
-  loader.num_workers = options.dataloader.num_workers;
+  loader.num_workers = rank_threads(options).loader;
   loader.prefetch_factor = options.dataloader.prefetch_factor;
   loader.on_bad_sample = on_bad_sample_words.at(options.dataloader.on_bad_sample);
   loader.resize_filter = options.dataloader.resize_filter;
@@ -232,6 +233,7 @@ LoaderOptions loader_options(const TrainerOptions& options, bool training) {
 TrainerParts assemble_model(const Recipe& recipe) {
   TrainerParts parts;
   parts.options = recipe.options;
+  use_rank_threads(recipe.options);
   parts.device = resolve_device(recipe.options.device);
   parts.model = build_model(recipe);
   parts.algorithms = build_members(recipe.algorithms);

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include "composer/device.h"
+#include "composer/rank_threads.h"
 
 namespace composer {
 namespace {
@@ -29,7 +30,7 @@ std::vector<std::string> run_header(const State& state, const TrainerOptions& op
   return {
       "device: " + describe(state.device) + ", " + std::string(name(state.precision)) + ", " +
           (state.device.is_cpu() ? "" : std::to_string(at::get_num_threads()) + " CPU threads, ") +
-          std::to_string(options.dataloader.num_workers) + " loader threads",
+          std::to_string(rank_threads(options).loader) + " loader threads",
       "network: " + state.model->describe() + ", " + std::to_string(parameters) + " parameters, " +
           std::to_string(state.model->num_classes()) + " classes",
       "training: " + samples_of(training) + ", " + length_of(state.schedule),

@@ -22,6 +22,7 @@ set(owned
   "gif_lib\\.h|^data/formats/gif\\.cpp$"
   "tiff(io)?\\.h|^data/formats/tiff(_input)?\\.cpp$"
   "webp/|^data/formats/webp\\.cpp$"
+  "hwloc(/.*)?\\.h|^cli/core_binding\\.cpp$"
   "openssl/|^data/sha256\\.cpp$"
   "spdlog/|^composer/logging/log\\.cpp$"
   "fmt/|^composer/logging/log\\.cpp$"

@@ -74,6 +74,7 @@ Place place_by_torch() {
   place.node_rank = variable("NODE_RANK", place.rank / place.local_size, 0, place.size - 1);
   place.store_is_hosted = is("TORCHELASTIC_USE_AGENT_STORE", "True");
   place.by_launcher = is("COMPOSER_LAUNCHER", "1");
+  place.has_own_cores = is("COMPOSER_BIND", "cores");
   place.restart = variable("TORCHELASTIC_RESTART_COUNT", 0, 0, most_ranks);
   return place;
 }

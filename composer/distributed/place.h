@@ -16,6 +16,7 @@ struct Place {
   uint16_t port = 29500;
   bool store_is_hosted = false;  ///< by the launcher; else rank 0 hosts it
   bool by_launcher = false;      ///< by this program's own, which shows what ranks print
+  bool has_own_cores = false;    ///< it is bound to processors that no other rank runs on
   int64_t restart = 0;           ///< how often all ranks have been started again
 
   bool operator==(const Place&) const = default;

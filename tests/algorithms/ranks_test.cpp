@@ -217,6 +217,8 @@ TEST_CASE("averages take the first rank's running statistics", "[ranks]") {
       f.state.time.next_batch(4);
       algorithm->batch_end(f.state);
     }
+    algorithm->eval_start(f.state);
+    algorithm->eval_end(f.state);
     averages[rank] = algorithm->state_dict();
     own[rank] = f.state.model->named_buffers()["bn1.running_mean"].clone();
   });
@@ -226,5 +228,5 @@ TEST_CASE("averages take the first rank's running statistics", "[ranks]") {
     INFO(name);
     CHECK(at::equal(tensor, averages[1].tensors.at(name)));
   }
-  CHECK(at::equal(own[0], own[1]));
+  CHECK(at::equal(own[0], own[1]) == slow);  // what ema does not need it does not send
 }

@@ -99,6 +99,7 @@ const std::vector<Bad> cases{
     {"-n 2 list", "", "not of list"},
     {"-n 2 --world_size 4 train", "", "--master_addr: missing"},
     {"-n 2 --requeue_status 300 train", "", "--requeue_status"},
+    {"-n 2 --bind core train", "", "--bind"},
     {"train --max_restarts 3", "", "before the subcommand"},
     {"-n 4 --world_size 2 train", "", "--world_size"},
     {"-n", "", "-n"},

@@ -209,4 +209,19 @@ TEST_CASE("a plan is that of one process, whatever ranks there are to be", "[cli
   const auto outcome = run(folder.path(), split("-n 8 train --plan"));
   CHECK(outcome.status == 0);
   CHECK(outcome.output.find("model:") == outcome.output.rfind("model:"));
+  CHECK(outcome.output.find("\nranks: 8, each with 1 compute") != std::string::npos);
+}
+
+TEST_CASE("ranks are bound to equal shares of the cores, or to memory nodes", "[cli]") {
+  const TemporaryFolder folder;
+  write_program(folder, "show", "grep Cpus_allowed_list: /proc/self/status > bound$RANK\n");
+  REQUIRE(run(folder.path(), split("-n 2 ./show")).status == 0);
+  const auto all = lines_of(folder / "bound0");
+  REQUIRE(run(folder.path(), split("-n 2 --bind cores ./show")).status == 0);
+  if (std::thread::hardware_concurrency() > 1) {
+    CHECK(lines_of(folder / "bound0") != lines_of(folder / "bound1"));
+    CHECK(lines_of(folder / "bound0") != all);
+  }
+  REQUIRE(run(folder.path(), split("-n 2 --bind numa ./show")).status == 0);
+  CHECK(lines_of(folder / "bound1").size() == 1);
 }

@@ -85,7 +85,7 @@ TEST_CASE("torchrun's variables are understood, and count before others", "[rank
                     {"MASTER_PORT", "1234"},
                     {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                     {"TORCHELASTIC_RESTART_COUNT", "2"}});
-  const Place expected{3, 4, 1, 2, 1, "box", 1234, true, false, 2};
+  const Place expected{3, 4, 1, 2, 1, "box", 1234, true, false, false, 2};
   CHECK(place_in(variables) == expected);
 }
 
