@@ -146,8 +146,10 @@ void check_same_settings(const TrainerParts& parts) {
                       " was started with other settings: " + differences[rank]);
 }
 
-/// Meets the other ranks, with which `parts` are to be used.
+}  // namespace
+
 void join(TrainerParts& parts) {
+  if (!parts.device) parts.device = resolve_device(parts.options.device);
   const auto place = place_of_process();
   set_deterministic(parts.options.deterministic_mode);  // NCCL asks for it when it is opened
   parts.ranks = join_ranks(place, *parts.device, parts.options.dist_timeout);
@@ -157,6 +159,8 @@ void join(TrainerParts& parts) {
     parts.options.run_name =
         parts.ranks.broadcast(RunFolder(parts.options.run_dir, "", false).run_name());
 }
+
+namespace {
 
 /// Ranks that were started again go on with their run.
 TrainerOptions taken_up(TrainerOptions options) {

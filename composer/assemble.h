@@ -25,11 +25,15 @@ std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe);
 /// Model, algorithms and callbacks; no data, no optimizer.
 TrainerParts assemble_model(const Recipe& recipe);
 
+/// Meets the other ranks where this process is one of several: sets the device, where it is not
+/// set, the ranks, and the same run_name on all. UserError where a rank was started with other
+/// settings. The functions below do it for parts made from a recipe.
+void join(TrainerParts& parts);
+
 /// What `assemble_model` makes and the evaluation data. UserError when the recipe has none.
 TrainerParts assemble_evaluation(const Recipe& recipe);
 
-/// Everything. UserError when data are missing, do not fit the model, or several ranks are asked
-/// for.
+/// Everything. UserError when data are missing or do not fit the model.
 TrainerParts assemble_training(const Recipe& recipe);
 
 }  // namespace composer

@@ -33,7 +33,8 @@ std::vector<std::string> run_header(const State& state, const TrainerOptions& op
           std::to_string(rank_threads(options).loader) + " loader threads",
       "network: " + state.model->describe() + ", " + std::to_string(parameters) + " parameters, " +
           std::to_string(state.model->num_classes()) + " classes",
-      "training: " + samples_of(training) + ", " + length_of(state.schedule),
+      "training: " + samples_of(training) + ", " + length_of(state.schedule) +
+          (state.ranks.alone() ? "" : ", " + std::to_string(state.ranks.size()) + " ranks"),
       "evaluation: " + (evaluation == nullptr ? "none" : samples_of(*evaluation)),
       "run: " + (folder.empty() ? "nothing is left on the disk" : folder.string()),
   };

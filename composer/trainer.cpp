@@ -7,6 +7,7 @@
 #include "composer/callbacks.h"
 #include "composer/device.h"
 #include "composer/distributed/job_store.h"
+#include "composer/distributed/place.h"
 #include "composer/distributed/stragglers.h"
 #include "composer/error.h"
 #include "composer/feed.h"
@@ -88,6 +89,10 @@ Trainer::Trainer(TrainerParts parts)
 
 void Trainer::prepare() {
   if (std::exchange(prepared_, true)) return;
+  if (const auto place = place_of_process(); place.size > 1 && state_.ranks.alone())
+    throw UserError("rank " + std::to_string(place.rank) + " of " + std::to_string(place.size) +
+                    ": TrainerParts has no ranks, each process would train by itself; call "
+                    "join(parts) before the Trainer is made");
   state_.device = device_ ? *device_ : resolve_device(options_.device);
   if (!state_.device.is_cpu()) at::accelerator::setDeviceIndex(state_.device.index());
   state_.precision = resolve_precision(options_.precision, state_.device);

@@ -39,6 +39,8 @@ int main(int argc, char** argv) try {
   parts.optimizer = std::make_shared<Sgd>(Sgd::Params{.lr = 0.05, .momentum = 0.9});
   parts.schedulers = {std::make_shared<ScheduledBy<CosineDecay>>(CosineDecay{})};
 
+  join(parts);
+
   Trainer trainer(std::move(parts));
   trainer.add<BlurPool>("blurpool", BlurPool::Params{});
   trainer.add<LabelSmoothing>("label_smoothing", LabelSmoothing::Params{.smoothing = 0.05});
