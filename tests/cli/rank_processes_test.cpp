@@ -228,7 +228,7 @@ TEST_CASE("twenty kills at any instant leave the same bytes", "[cli][resume][.lo
 TEST_CASE("a rank that stops answering ends the run", "[cli][slow]") {
   const TemporaryFolder folder;
   const Process process(folder.path(),
-                        split("-n 2") + small_training +
+                        split("-n 2") + training_without_end +
                             split("--run_name run --max_duration 1000ep --dist_timeout 10"));
   std::optional<Outcome> ended;
   while (killed::batches_saved(folder / "runs/run") < 2 && !(ended = process.poll()))
