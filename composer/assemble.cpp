@@ -135,10 +135,13 @@ void check_same_settings(const TrainerParts& parts) {
   const auto own = common_settings(parts);
   std::istringstream first(parts.ranks.broadcast(joined(own, "\n")));
   std::string line, difference;
-  for (size_t i = 0; difference.empty() && std::getline(first, line); ++i)
-    if (i == own.size() || own[i] != line)
+  size_t lines = 0;
+  for (; difference.empty() && std::getline(first, line); ++lines)
+    if (lines == own.size() || own[lines] != line)
       difference =
-          "'" + (i < own.size() ? own[i] : "nothing") + "' where rank 0 has '" + line + "'";
+          "'" + (lines < own.size() ? own[lines] : "nothing") + "' where rank 0 has '" + line + "'";
+  if (difference.empty() && lines < own.size())
+    difference = "'" + own[lines] + "' where rank 0 has nothing";
   const auto differences = parts.ranks.gather(difference);
   for (size_t rank = 0; rank < differences.size(); ++rank)
     if (!differences[rank].empty())
@@ -166,9 +169,10 @@ namespace {
 TrainerOptions taken_up(TrainerOptions options) {
   const auto place = place_of_process();
   if (place.restart == 0 || options.run_dir.empty()) return options;
-  if (options.run_name.empty())
-    if (const auto folder = told_run_folder(place)) options.run_name = folder->filename().string();
-  if (!options.run_name.empty()) options.autoresume = true;
+  const auto folder = told_run_folder(place);
+  if (!folder) return options;
+  if (options.run_name.empty()) options.run_name = folder->filename().string();
+  options.autoresume = true;
   return options;
 }
 

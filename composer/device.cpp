@@ -65,8 +65,7 @@ at::Device resolve_device(std::string_view word) {
     return at::kCPU;
   }
   const auto place = place_of_process();
-  // Schedulers may show each process its own GPU alone.
-  const bool own_gpu = cuda.gpus == 1 && !place.by_launcher;
+  const bool own_gpu = cuda.gpus == 1 && place.may_see_own_gpu;
   const int64_t index = own_gpu ? 0 : place.local_rank;
   if (index >= cuda.gpus)
     throw UserError("LOCAL_RANK: " + std::to_string(index) + " has no GPU; this machine has " +

@@ -61,6 +61,16 @@ uint16_t port_of_job(const std::string& job) {
   return static_cast<uint16_t>(first_job_port + hash % job_ports);
 }
 
+/// Without LOCAL_WORLD_SIZE all ranks are taken to be on one machine.
+void check_local_size(const Place& place) {
+  const auto address = text("MASTER_ADDR");
+  if (place.size == 1 || text("LOCAL_WORLD_SIZE") || !address) return;
+  if (*address == "localhost" || *address == "::1" || address->starts_with("127.")) return;
+  throw UserError("LOCAL_WORLD_SIZE: is not set, but MASTER_ADDR is " + *address +
+                  ": say how many of the " + std::to_string(place.size) +
+                  " ranks (WORLD_SIZE) are on this machine");
+}
+
 /// RANK, WORLD_SIZE, ...: this program's launcher, torchrun.
 Place place_by_torch() {
   Place place;
@@ -69,6 +79,7 @@ Place place_by_torch() {
     throw UserError("RANK: is not set, but WORLD_SIZE is " + std::to_string(place.size) +
                     "; start the ranks with composer -n, torchrun, srun or mpirun");
   place.rank = variable("RANK", 0, 0, place.size - 1);
+  check_local_size(place);
   place.local_size = variable("LOCAL_WORLD_SIZE", place.size, 1, place.size);
   place.local_rank = variable("LOCAL_RANK", place.rank % place.local_size, 0, place.local_size - 1);
   place.node_rank = variable("NODE_RANK", place.rank / place.local_size, 0, place.size - 1);
@@ -90,6 +101,7 @@ void check_address(const Place& place, const char* starter) {
 /// Of Open MPI's mpirun.
 Place place_by_open_mpi() {
   Place place;
+  place.may_see_own_gpu = true;
   place.size = variable("OMPI_COMM_WORLD_SIZE", 1, 1, most_ranks);
   place.rank = variable("OMPI_COMM_WORLD_RANK", 0, 0, place.size - 1);
   place.local_size = variable("OMPI_COMM_WORLD_LOCAL_SIZE", place.size, 1, place.size);
@@ -105,6 +117,7 @@ Place place_by_open_mpi() {
 /// Of MPICH's and Intel's mpirun.
 Place place_by_pmi() {
   Place place;
+  place.may_see_own_gpu = true;
   place.size = variable("PMI_SIZE", 1, 1, most_ranks);
   place.rank = variable("PMI_RANK", 0, 0, place.size - 1);
   place.local_size = variable("MPI_LOCALNRANKS", place.size, 1, place.size);
@@ -112,6 +125,7 @@ Place place_by_pmi() {
       variable("MPI_LOCALRANKID", place.rank % place.local_size, 0, place.local_size - 1);
   place.node_rank = place.rank / place.local_size;
   check_address(place, "mpirun");
+  if (const auto job = text("PMI_JOBID")) place.port = port_of_job(*job);
   return place;
 }
 
@@ -159,6 +173,7 @@ int64_t tasks_of_machine(const Place& place, size_t machines) {
 
 Place place_by_srun(int64_t tasks) {
   Place place;
+  place.may_see_own_gpu = true;
   place.size = tasks;
   place.rank = variable("SLURM_PROCID", 0, 0, place.size - 1);
   place.node_rank = variable("SLURM_NODEID", 0, 0, place.size - 1);

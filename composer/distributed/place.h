@@ -18,6 +18,7 @@ struct Place {
   bool by_launcher = false;      ///< by this program's own, which shows what ranks print
   bool has_own_cores = false;    ///< it is bound to processors that no other rank runs on
   int64_t restart = 0;           ///< how often all ranks have been started again
+  bool may_see_own_gpu = false;  ///< alone: schedulers may show each process one GPU
 
   bool operator==(const Place&) const = default;
 };

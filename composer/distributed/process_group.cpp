@@ -7,7 +7,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -159,6 +161,10 @@ void with_peers(const std::function<void()>& collective) {
   } catch (const UserError&) {
     throw;
   } catch (const RunError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::logic_error&) {
     throw;
   } catch (const std::exception& error) {  // Gloo's
     throw PeerError(what + error.what());

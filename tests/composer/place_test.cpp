@@ -123,7 +123,8 @@ TEST_CASE("the least that srun sets is enough", "[ranks]") {
                                {"SLURM_LOCALID", "1"},
                                {"SLURM_NODEID", "0"},
                                {"SLURM_JOB_NODELIST", "localhost"}});
-  const Place expected{1, 2, 1, 2};
+  Place expected{1, 2, 1, 2};
+  expected.may_see_own_gpu = true;
   CHECK(place == expected);
 }
 
@@ -177,6 +178,11 @@ TEST_CASE("mpirun's variables are understood", "[ranks]") {
   CHECK(place.rank == 1);
   CHECK(place.size == 2);
   CHECK(place.local_rank == 1);
+  CHECK(place.may_see_own_gpu);
+  const auto port_of = [](const std::string& job) {
+    return place_in({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"PMI_JOBID", job}}).port;
+  };
+  CHECK(port_of("1") != port_of("2"));
 }
 
 TEST_CASE("variables that make no sense are named", "[ranks]") {
@@ -184,6 +190,10 @@ TEST_CASE("variables that make no sense are named", "[ranks]") {
   CHECK_THROWS_WITH(place_in({{"RANK", "2"}, {"WORLD_SIZE", "2"}}), Contains("RANK: '2'"));
   CHECK_THROWS_WITH(place_in({{"RANK", "0"}, {"WORLD_SIZE", "two"}}), Contains("WORLD_SIZE"));
   CHECK_THROWS_WITH(place_in({{"RANK", "0"}, {"MASTER_PORT", "70000"}}), Contains("MASTER_PORT"));
+  CHECK_THROWS_WITH(place_in({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "box"}}),
+                    Contains("LOCAL_WORLD_SIZE: is not set"));
+  CHECK(place_in({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}}).local_size ==
+        2);
   CHECK_THROWS_WITH(place_in({{"SLURM_PROCID", "7"}, {"SLURM_NTASKS", "4"}}),
                     Contains("SLURM_PROCID: '7'"));
 }

@@ -4,8 +4,11 @@
 
 #include <catch2/catch.hpp>
 #include <mutex>
+#include <new>
+#include <stdexcept>
 
 #include "composer/distributed/gradient_sync.h"
+#include "composer/distributed/process_group.h"
 #include "composer/error.h"
 #include "tests/ranks.h"
 
@@ -55,6 +58,12 @@ TEST_CASE("ranks sum, broadcast, gather and agree", "[ranks]") {
     CHECK(any);
     CHECK_FALSE(none);
   });
+}
+
+TEST_CASE("only what comes of other ranks is a PeerError", "[ranks]") {
+  CHECK_THROWS_AS(with_peers([] { throw std::bad_alloc(); }), std::bad_alloc);
+  CHECK_THROWS_AS(with_peers([] { throw std::out_of_range("at"); }), std::out_of_range);
+  CHECK_THROWS_AS(with_peers([] { throw std::runtime_error("closed"); }), PeerError);
 }
 
 TEST_CASE("a rank that ends is a PeerError for the others", "[ranks]") {
