@@ -24,8 +24,13 @@ struct Launch {
 
   int64_t machines() const { return world_size / ranks; }
   /// One rank without wishes runs in the launcher's own process.
-  bool supervised() const {
-    return world_size > 1 || max_restarts > 0 || requeue_status || bind != Bind::none;
+  bool supervised() const { return !reason().empty(); }
+  /// The option that asks for ranks in processes of their own; empty: none does.
+  std::string reason() const {
+    if (world_size > 1) return "-n";
+    if (max_restarts > 0) return "--max_restarts";
+    if (requeue_status) return "--requeue_status";
+    return bind != Bind::none ? "--bind" : "";
   }
 };
 

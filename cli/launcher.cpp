@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "composer/distributed/job_store.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/process/signals.h"
 #include "composer/process/supervisor.h"
 #include "composer/recipe/value.h"
 
@@ -32,9 +34,10 @@ constexpr double end_seconds = 30;
 constexpr double failure_grace_seconds = 3, settle_seconds = 1;
 /// For launchers of other machines to come, and to see how the job ended.
 constexpr double meeting_seconds = 300, leave_seconds = 10;
+constexpr auto wait_between_looks = std::chrono::milliseconds(50);
 
-/// Keys of what launchers tell each other: how often the ranks were started again, that they will
-/// not be any more, and how many launchers have nothing more to ask.
+/// Keys of what launchers tell each other: how often the ranks were started again, the status that
+/// the job ends with where they will not be any more, and how many launchers have left.
 constexpr const char *starts_key = "composer/starts", *over_key = "composer/over",
                      *left_key = "composer/left";
 
@@ -60,7 +63,8 @@ class Job {
 
   int run() {
     for (;;) {
-      const int status = run_once();
+      int status = run_once();
+      if (status == 0 && several_machines() && launch_.node_rank == 0) status = wait_for_others();
       if (!goes_on_after(status)) return leave(status);
       ++starts_;
       log::warn("the ranks start again from the newest whole checkpoint (" +
@@ -104,7 +108,13 @@ class Job {
       if (!processors_.empty()) bound.emplace(processors_[number]);
       supervisor.start(command_of(i), !on_terminal(number));
     }
+    ended_for_others_ = false;
     supervisor.wait();
+    try {
+      learn_run_folder();
+    } catch (const RunError&) {
+      lost_store_ = true;
+    }
     asked_to_end_ = supervisor.asked_by() != 0;
     return outcome_of(supervisor);
   }
@@ -123,29 +133,53 @@ class Job {
   /// For what ranks and other launchers have told.
   void look(Supervisor& supervisor) {
     try {
-      if (!logs_.opened())
-        if (const auto folder = told_run_folder(store_)) logs_.open(*folder);
-      if (several_machines() && (store_.get(over_key) || starts_told() > starts_)) supervisor.end();
+      learn_run_folder();
+      if (!several_machines()) return;
+      if (const auto status = told_status())
+        end_for_others(supervisor, interrupted(*status) ? end_seconds : failure_grace_seconds);
+      else if (starts_told() > starts_)
+        end_for_others(supervisor, failure_grace_seconds);
     } catch (const RunError&) {  // the first machine's launcher is gone, and with it the job
-      over_ = true;
-      supervisor.end();
+      lost_store_ = true;
+      end_for_others(supervisor, failure_grace_seconds);
     }
   }
 
+  void end_for_others(Supervisor& supervisor, double grace_seconds) {
+    ended_for_others_ = true;
+    supervisor.end(grace_seconds);
+  }
+
+  void learn_run_folder() {
+    if (logs_.opened() || lost_store_) return;
+    if (const auto folder = told_run_folder(store_)) logs_.open(*folder);
+  }
+
+  /// That a launcher has left with, if one has failed or was asked to end.
+  std::optional<int> told_status() {
+    const auto text = store_.get(over_key);
+    return text ? std::optional<int>(std::stoi(*text)) : std::nullopt;
+  }
+
+  /// Launchers but the first that have left.
+  int64_t left() { return store_.add(left_key, 0); }
   int64_t starts_told() { return std::stoll(store_.get(starts_key).value_or("0")); }
 
   int outcome_of(const Supervisor& supervisor) {
-    const auto& failed = supervisor.failed();
-    const auto first = first_to_fail(supervisor);
-    if (first) {
+    if (const auto first = first_to_fail(supervisor)) {
       show_failure(*first, supervisor.status(*first));
       return supervisor.status(*first);
     }
-    if (!failed.empty()) {
+    if (supervisor.status() == 0) return 0;
+    if (asked_to_end_) {
+      warn_of_killed(supervisor);
+      return 128 + supervisor.asked_by();
+    }
+    if (!supervisor.failed().empty()) {
       show_lost(supervisor);
       return lost_peers_status;
     }
-    return supervisor.status();
+    return ended_for_others_ ? 128 + SIGTERM : supervisor.status();
   }
 
   /// Of those that failed by themselves. Where the first rank says the same, it has said it on the
@@ -169,13 +203,21 @@ class Job {
       log::error(name_of(number) + " " + how_it_ended(status));
   }
 
+  void warn_of_killed(const Supervisor& supervisor) {
+    for (size_t i = 0; i < static_cast<size_t>(launch_.ranks); ++i)
+      if (supervisor.status(i) == 128 + SIGKILL)
+        log::warn(name_of(i) + " did not end when it was asked to, and was killed");
+  }
+
   /// Of ranks of which none failed by itself on this machine.
   void show_lost(const Supervisor& supervisor) {
-    const size_t first = supervisor.failed().front();
     for (size_t i = 0; i < static_cast<size_t>(launch_.ranks); ++i)
       if (supervisor.status(i) == 128 + SIGKILL)
         log::error(name_of(i) + " did not answer any more, and was killed");
-    show_last_lines(first, "lost the other ranks");
+    const auto& failed = supervisor.failed();
+    const auto first = std::ranges::find_if(
+        failed, [&](size_t number) { return !logs_.last_lines(number).empty(); });
+    show_last_lines(first == failed.end() ? failed.front() : *first, "lost the other ranks");
   }
 
   void show_last_lines(size_t number, const std::string& what) {
@@ -191,9 +233,10 @@ class Job {
   /// After a failure that starting again may mend, here or on another machine.
   bool goes_on_after(int status) {
     const bool user_error = status == 2, done = status == 0 || interrupted(status);
+    if (asked_to_end_ || lost_store_) return false;
     try {
       const bool told = several_machines() && starts_told() > starts_;
-      if (asked_to_end_ || over_ || (several_machines() && store_.get(over_key))) return false;
+      if (several_machines() && (told_status() || left() > 0)) return false;
       if (user_error || (done && !told) || starts_ >= launch_.max_restarts) return false;
       if (several_machines() && !told) store_.set(starts_key, std::to_string(starts_ + 1));
       return true;
@@ -202,22 +245,54 @@ class Job {
     }
   }
 
-  /// Tells the other launchers. The first machine's, which hosts the store, waits for them.
+  /// Of the first machine's launcher, which hosts the store, and whose ranks are done: until the
+  /// other launchers have left, or start again. Returns 0, or 128 + the signal that asked for the
+  /// end.
+  int wait_for_others() {
+    const Signals signals({SIGINT, SIGTERM});
+    try {
+      while (left() < launch_.machines() - 1 && starts_told() <= starts_) {
+        if (const auto taken = signals.take(); !taken.empty()) {
+          asked_to_end_ = true;
+          return 128 + taken.front();
+        }
+        std::this_thread::sleep_for(wait_between_looks);
+      }
+    } catch (const RunError&) {
+      lost_store_ = true;
+    }
+    return 0;
+  }
+
+  /// Tells the other launchers. The first machine's waits for them.
   int leave(int status) {
     try {
-      if (several_machines() && !over_) {
-        if (status != 0) store_.set(over_key, "1");
-        int64_t left = store_.add(left_key, 1);
-        const double until = steady_seconds() + leave_seconds;
-        while (launch_.node_rank == 0 && left < launch_.machines() && steady_seconds() < until) {
-          std::this_thread::sleep_for(std::chrono::milliseconds(50));
-          left = store_.add(left_key, 0);
-        }
-      }
+      if (several_machines() && !lost_store_) status = say_farewell(status);
     } catch (const RunError&) {  // nobody is left to be told
+      lost_store_ = true;
     }
+    if (lost_store_ && ended_for_others_ && interrupted(status) && !asked_to_end_) status = 1;
+    if (status == lost_peers_status) status = 1;
+    if (status == 0 || interrupted(status)) logs_.show_waiting();
     if (status == 128 + SIGTERM && launch_.requeue_status) return *launch_.requeue_status;
-    return status == lost_peers_status ? 1 : status;
+    return status;
+  }
+
+  /// Returns the job's status: that of another launcher where only that one's ranks failed.
+  int say_farewell(int status) {
+    const auto told = told_status();
+    const bool for_others =
+        status == lost_peers_status || (ended_for_others_ && interrupted(status));
+    if (for_others && !asked_to_end_) status = told.value_or(1);
+    if (status != 0 && !told) store_.set(over_key, std::to_string(status));
+    if (launch_.node_rank != 0) {
+      store_.add(left_key, 1);
+      return status;
+    }
+    const double until = steady_seconds() + leave_seconds + (interrupted(status) ? end_seconds : 0);
+    while (left() < launch_.machines() - 1 && steady_seconds() < until)
+      std::this_thread::sleep_for(wait_between_looks);
+    return status;
   }
 
   Launch launch_;
@@ -226,7 +301,9 @@ class Job {
   RankLogs logs_;
   std::vector<cpu_set_t> processors_;  ///< of each rank; empty: any
   int64_t starts_ = 0;                 ///< after the first
-  bool over_ = false, asked_to_end_ = false;
+  bool lost_store_ = false;            ///< with the launcher that hosts it
+  bool asked_to_end_ = false;          ///< by a signal
+  bool ended_for_others_ = false;      ///< what the ranks of this start were
 };
 
 fs::path find_program(const std::string& name) {
@@ -236,11 +313,6 @@ fs::path find_program(const std::string& name) {
   std::string problem =
       "composer: '" + name + "' is no subcommand, nor a program here or beside composer";
   throw UserError(problem + suggestion(name, command_names()));
-}
-
-void check_ranks_option(const Words& words) {
-  if (std::ranges::count(words, "-n") + std::ranges::count(words, "--nproc") > 0)
-    throw UserError("-n: goes before the program: composer -n 8 " + words[0] + " ...");
 }
 
 }  // namespace
@@ -271,8 +343,8 @@ void take_first_place(const Launch& launch) {
 
 int start_program(const Launch& launch, const Words& words) {
   const auto program = find_program(words[0]);
-  check_ranks_option(words);
-  if (launch.supervised() && !only_looks(words))
+  const bool asks_for_help = std::ranges::count(words, "--help") > 0;
+  if (launch.supervised() && !asks_for_help)
     return run_ranks(launch, {program, {words.begin() + 1, words.end()}, {}, {}});
   std::vector<char*> arguments;
   for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));

@@ -25,7 +25,7 @@ std::map<std::string, std::string> rank_environment(const Launch& launch, int64_
 /// lines are shown. Returns 0, or the status of the one that failed first.
 int run_ranks(const Launch& launch, const Command& program);
 
-/// Whether the words ask to be told of a training, not to train: --plan, --dump, --help.
+/// Whether the words of train or eval ask to be told of it, not to do it: --plan, --dump, --help.
 bool only_looks(const Words& words);
 
 /// Runs the program words[0], looked for as given, then beside this program: one rank in place of

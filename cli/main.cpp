@@ -89,16 +89,17 @@ int run(Words words) {
     else if (words[0] == "train" || words[0] == "eval")
       return run_ranks(launch, {"/proc/self/exe", words, {}, {}});
     else
-      throw UserError("-n: starts ranks of train, eval or a program, not of " + words[0]);
+      throw UserError(launch.reason() + ": is for ranks of train, eval or a program, not of " +
+                      words[0]);
   }
   words.erase(words.begin());
   return command->second(words);
 }
 
-/// Others have more to say; the launcher shows it, and keeps this rank's words in its log.
+/// Others have more to say; the launcher shows it, where this rank's words are in its log.
 int lost_peers(const PeerError& error) {
   const auto place = place_of_process();
-  if (place.by_launcher && place.rank == 0) log::leave_terminal();
+  if (place.by_launcher && place.rank == 0 && log::kept_in_file()) log::leave_terminal();
   const std::string text = error.what();
   log::error("lost the other ranks: " + text.substr(0, text.find('\n')));
   return place.by_launcher ? lost_peers_status : 1;

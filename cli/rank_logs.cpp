@@ -2,6 +2,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <sstream>
+#include <utility>
 
 #include "composer/logging/log.h"
 
@@ -40,6 +42,15 @@ void RankLogs::open(const fs::path& run) {
 fs::path RankLogs::file(size_t number) const {
   if (!opened()) return {};
   return folder_ / ("rank" + std::to_string(first_rank_ + static_cast<int64_t>(number)) + ".log");
+}
+
+void RankLogs::show_waiting() {
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    std::istringstream lines(std::exchange(ranks_[i].waiting, {}));
+    for (std::string line; std::getline(lines, line);)
+      std::fprintf(stderr, "rank %lld: %s\n",
+                   static_cast<long long>(first_rank_) + static_cast<long long>(i), line.c_str());
+  }
 }
 
 void RankLogs::start_again() {

@@ -28,6 +28,8 @@ class RankLogs {
   const std::deque<std::string>& last_lines(size_t number) const { return ranks_[number].last; }
   /// Empty before the folder is known.
   std::filesystem::path file(size_t number) const;
+  /// Writes what still waits, as no folder came, to standard error, each line behind its rank.
+  void show_waiting();
   /// New processes take the ranks' places.
   void start_again();
 

@@ -64,6 +64,11 @@ void also_in(const std::filesystem::path& file) {
   }
 }
 
+bool kept_in_file() {
+  const std::lock_guard lock(terminal);
+  return logger().sinks().size() > 1;
+}
+
 void leave_terminal() {
   status("");
   logger().sinks().front()->set_level(spdlog::level::off);

@@ -17,6 +17,8 @@ void quiet();
 
 /// Adds all lines to a file too, whose folder it makes; where it cannot, it warns.
 void also_in(const std::filesystem::path& file);
+/// Whether lines are in a file too.
+bool kept_in_file();
 /// Keeps lines from standard error.
 void leave_terminal();
 

@@ -85,10 +85,21 @@ void Supervisor::wait() {
       options_.look();
       next_look_ = steady_seconds() + watch_seconds;
     }
-    if (end_at_ && !ending_ && steady_seconds() >= *end_at_) end();
-    if (kill_at_ && steady_seconds() >= *kill_at_)
-      for (const auto& child : children_) child.kill();
+    end_those_due();
   }
+}
+
+void Supervisor::end_those_due() {
+  const double now = steady_seconds();
+  if (end_at_ && !ending_ && now >= *end_at_) end();
+  if (follow_at_ && now >= *follow_at_) {
+    follow_at_ = std::numeric_limits<double>::infinity();
+    if (asked_by_ == 0 && !ending_) signal_all(SIGTERM);
+    kill_by(now + options_.first_grace_seconds);
+  }
+  if (!kill_at_ || now < *kill_at_) return;
+  ending_ = true;
+  for (const auto& child : children_) child.kill();
 }
 
 void Supervisor::wait_for_news() {
@@ -110,7 +121,7 @@ double Supervisor::seconds_to_wait() const {
   double seconds = std::numeric_limits<double>::infinity();
   if (!any_running()) return seconds;
   const double now = steady_seconds();
-  for (const auto& at : {ending_ ? std::nullopt : end_at_, kill_at_})
+  for (const auto& at : {ending_ ? std::nullopt : end_at_, follow_at_, kill_at_})
     if (at) seconds = std::min(seconds, std::max(0.0, *at - now));
   if (options_.look) seconds = std::min(seconds, std::max(0.0, next_look_ - now));
   if (std::ranges::any_of(children_, &Child::only_rest_runs))
@@ -164,15 +175,17 @@ void Supervisor::reap() {
     if (!child.running() || child.poll(rest_seconds()) || child.status() == 0) continue;
     if (first_failure_ == 0) first_failure_ = child.status();
     const bool as_asked = asked_by_ != 0 && child.status() == 128 + asked_by_;
-    if (as_asked || ending_ || (options_.fails && !options_.fails(child.status()))) continue;
-    failed_.push_back(i);
-    if (options_.fail_together && !end_at_) end_at_ = steady_seconds() + options_.settle_seconds;
+    if (as_asked || ending_) continue;
+    const bool fails = !options_.fails || options_.fails(child.status());
+    if (fails) failed_.push_back(i);
+    auto& at = fails ? end_at_ : follow_at_;
+    if (options_.fail_together && !at) at = steady_seconds() + options_.settle_seconds;
   }
 }
 
-void Supervisor::end() {
+void Supervisor::end(std::optional<double> grace_seconds) {
   if (std::exchange(ending_, true)) return;
-  kill_by(steady_seconds() + options_.grace_seconds);
+  kill_by(steady_seconds() + grace_seconds.value_or(options_.grace_seconds));
   signal_all(SIGTERM);
 }
 

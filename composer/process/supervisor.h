@@ -24,7 +24,8 @@ struct SupervisorOptions {
   bool fail_together = true;
   /// So long after it failed: they may be ending by themselves.
   double settle_seconds = 0;
-  /// Which statuses are failures; null: all but 0.
+  /// Which statuses are failures; null: all but 0. A child that ends with another one by itself
+  /// asks the others to end too (SIGTERM), after settle_seconds.
   std::function<bool(int status)> fails;
   /// Called about twice a second while children run.
   std::function<void()> look;
@@ -56,14 +57,15 @@ class Supervisor {
   /// Returns when every child has ended and the writers have written all, or after an end that is
   /// asked for while they alone are waited for.
   void wait();
-  /// Asks the children to end, and kills them after the grace time.
-  void end();
+  /// Asks the children to end, and kills them after the grace time, or after another one.
+  void end(std::optional<double> grace_seconds = {});
 
   /// The exit status of a child, or 128 + the signal that ended it; -1 while it runs.
   int status(size_t number) const { return children_[number].status(); }
   /// That of the child which failed first; 0 when none did.
   int status() const { return first_failure_; }
-  /// The children that failed before they were asked to end, in the order in which they ended.
+  /// The children that failed before this process ended or killed them, in the order in which they
+  /// ended.
   const std::vector<size_t>& failed() const { return failed_; }
   /// The signal that last asked this process for the end; 0 for none.
   int asked_by() const { return asked_by_; }
@@ -74,6 +76,7 @@ class Supervisor {
   bool may_read(Stream stream) const;
   void wait_for_news();
   void read_and_write();
+  void end_those_due();
   void pass_on(int signal);
   void stop_together();
   void ask_to_end(int signal);
@@ -87,10 +90,10 @@ class Supervisor {
   Signals signals_;
   std::deque<Child> children_;
   std::vector<size_t> failed_;
-  bool ending_ = false;                                ///< by this process
-  std::optional<double> asked_at_, end_at_, kill_at_;  ///< seconds of the steady clock
-  double next_look_ = 0;                               ///< so too
-  int asked_by_ = 0;                                   ///< the signal
+  bool ending_ = false;                                            ///< by this process
+  std::optional<double> asked_at_, follow_at_, end_at_, kill_at_;  ///< seconds of the steady clock
+  double next_look_ = 0;                                           ///< so too
+  int asked_by_ = 0;                                               ///< the signal
   int first_failure_ = 0;
 };
 

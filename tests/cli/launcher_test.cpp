@@ -9,6 +9,7 @@
 #include "composer/error.h"
 #include "tests/cli/program.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/ranks/rank_processes.h"
 
 using namespace composer;
 
@@ -48,6 +49,22 @@ bool ends_within(double seconds, pid_t id) {
   }
   return false;
 }
+
+/// A launcher of one rank on each of two machines, here both this one.
+struct TwoLaunchers {
+  TwoLaunchers(const TemporaryFolder& folder, const std::string& options)
+      : first(start(folder, "0", options)), second(start(folder, "1", options)) {}
+
+  const std::string port = std::to_string(test::free_port());
+  const Process first, second;
+
+ private:
+  Process start(const TemporaryFolder& folder, const std::string& node_rank,
+                const std::string& options) const {
+    return {folder.path(), split("-n 1 --world_size 2 --master_addr 127.0.0.1 --node_rank " +
+                                 node_rank + " --master_port " + port + " " + options)};
+  }
+};
 
 }  // namespace
 
@@ -189,6 +206,88 @@ TEST_CASE("a SIGTERM reaches all ranks and gives the status that asks for a requ
     CHECK(outcome.errors == "");
     std::filesystem::remove(folder / "began0");
   }
+}
+
+TEST_CASE("a rank that a SIGTERM ends by itself ends the others", "[cli]") {
+  const TemporaryFolder folder;
+  write_program(folder, "ends", "[ $RANK != 1 ] || kill -TERM $$\nexec sleep 100\n");
+  const double begin = steady_seconds();
+  CHECK(run(folder.path(), split("-n 3 ./ends")).status == 143);
+  CHECK(steady_seconds() - begin < 5.5);
+}
+
+TEST_CASE("ranks that lose others as these end are ended as was asked", "[cli]") {
+  const TemporaryFolder folder;
+  write_program(folder, "waits",
+                "[ $RANK != 1 ] || trap 'exit 113' TERM\n"
+                "touch began$RANK; while :; do sleep 0.05; done 2>/dev/null\n");
+  const Process process(folder.path(), split("-n 2 --requeue_status 85 --max_restarts 1 ./waits"));
+  for (const char* name : {"began0", "began1"}) wait_for(folder / name);
+  process.signal(SIGTERM);
+  CHECK(process.wait().status == 85);
+}
+
+TEST_CASE("a failure on another machine is the job's", "[cli]") {
+  const TemporaryFolder folder;
+  write_program(folder, "fails", "[ $RANK = $WHICH ] && exit 7\nexec sleep 100\n");
+  for (const char* which : {"0", "1"}) {
+    setenv("WHICH", which, 1);
+    const TwoLaunchers launchers(folder, "--requeue_status 85 ./fails");
+    CHECK(launchers.first.wait().status == 7);
+    CHECK(launchers.second.wait().status == 7);
+  }
+  unsetenv("WHICH");
+}
+
+TEST_CASE("a SIGTERM on another machine is the job's", "[cli]") {
+  const TemporaryFolder folder;
+  write_program(folder, "waits", "touch began$RANK; exec sleep 100\n");
+  const TwoLaunchers launchers(folder, "--requeue_status 85 ./waits");
+  for (const char* name : {"began0", "began1"}) wait_for(folder / name);
+  launchers.second.signal(SIGTERM);
+  CHECK(launchers.first.wait().status == 85);
+  CHECK(launchers.second.wait().status == 85);
+}
+
+TEST_CASE("the first machine, done, waits for the others and starts again with them", "[cli]") {
+  const TemporaryFolder folder;
+  write_program(folder, "fails",
+                "echo $TORCHELASTIC_RESTART_COUNT >> starts$RANK\n"
+                "[ $RANK = 0 ] || { sleep 1; exit $((1 - TORCHELASTIC_RESTART_COUNT)); }\n");
+  const TwoLaunchers launchers(folder, "--max_restarts 1 ./fails");
+  CHECK(launchers.first.wait().status == 0);
+  CHECK(launchers.second.wait().status == 0);
+  CHECK(lines_of(folder / "starts0") == Words{"0", "1"});
+  CHECK(lines_of(folder / "starts1") == Words{"0", "1"});
+}
+
+TEST_CASE("what ranks without a run folder say is shown at the end", "[cli]") {
+  const TemporaryFolder folder;
+  write_program(folder, "says", "echo said by $RANK; echo got $@\n");
+  const auto outcome = run(folder.path(), split("-n 3 ./says -n 5 --dump"));
+  CHECK(outcome.status == 0);
+  CHECK(outcome.output == "said by 0\ngot -n 5 --dump\n");
+  CHECK(outcome.errors ==
+        "rank 1: said by 1\nrank 1: got -n 5 --dump\nrank 2: said by 2\nrank 2: got -n 5 --dump\n");
+}
+
+TEST_CASE("an option of the launcher that has no use is named", "[cli]") {
+  const TemporaryFolder folder;
+  const auto outcome = run(folder.path(), split("--max_restarts 2 data info x.beton"));
+  CHECK(outcome.status == 2);
+  CHECK(outcome.errors.starts_with("--max_restarts: is for ranks of train, eval or a program"));
+}
+
+TEST_CASE("a first rank that has no log yet tells that it lost the others", "[cli]") {
+  const TemporaryFolder folder;
+  const auto outcome =
+      run(folder.path(),
+          split("RANK=0 WORLD_SIZE=2 COMPOSER_LAUNCHER=1 TORCHELASTIC_USE_AGENT_STORE=True "
+                "MASTER_PORT=" +
+                std::to_string(test::free_port()) + " " PROGRAM " train --dist_timeout 1"),
+          "/usr/bin/env");
+  CHECK(outcome.status == 113);
+  CHECK(outcome.errors.find("lost the other ranks: nobody answers") != std::string::npos);
 }
 
 TEST_CASE("ranks do not outlive a launcher that is killed", "[cli]") {

@@ -443,6 +443,19 @@ TEST_CASE("a first request to end is enforced where that is asked", "[supervisor
   heard.run({"trap '' TERM; echo ready; while true; do sleep 0.05; done"});
   CHECK(heard.supervisor.status(0) == 128 + SIGKILL);
   CHECK(heard.supervisor.asked_by() == SIGTERM);
+  CHECK(heard.supervisor.failed().empty());
+}
+
+TEST_CASE("a child that ends by itself as if it were asked to ends the others", "[supervisor]") {
+  SupervisorOptions options;
+  options.first_grace_seconds = 1;
+  options.fails = [](int status) { return status != 128 + SIGTERM; };
+  Heard heard(options);
+  heard.run(
+      {"sleep 0.3; kill -TERM $$", "exec sleep 100", "trap '' TERM; while :; do sleep 0.05; done"});
+  CHECK(heard.supervisor.status(1) == 128 + SIGTERM);
+  CHECK(heard.supervisor.status(2) == 128 + SIGKILL);
+  CHECK(heard.supervisor.failed().empty());
 }
 
 TEST_CASE("who fails while the others settle is noted, in the order of failures", "[supervisor]") {
