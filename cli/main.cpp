@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <iostream>
 #include <utility>
 
@@ -87,7 +88,7 @@ int run(Words words) {
     if (only_looks(words))
       take_first_place(launch);
     else if (words[0] == "train" || words[0] == "eval")
-      return run_ranks(launch, {"/proc/self/exe", words, {}, {}});
+      return run_ranks(launch, {std::filesystem::read_symlink("/proc/self/exe"), words, {}, {}});
     else
       throw UserError(launch.reason() + ": is for ranks of train, eval or a program, not of " +
                       words[0]);
