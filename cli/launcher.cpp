@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "cli/core_binding.h"
+#include "cli/job_watch.h"
 #include "cli/rank_logs.h"
 #include "composer/clock.h"
 #include "composer/distributed/job_store.h"
@@ -34,12 +35,25 @@ constexpr double end_seconds = 30;
 constexpr double failure_grace_seconds = 3, settle_seconds = 1;
 /// For launchers of other machines to come, and to see how the job ended.
 constexpr double meeting_seconds = 300, leave_seconds = 10;
+/// The launcher that hosts the store is gone when it has not answered for so long.
+constexpr double silence_seconds = 30;
 constexpr auto wait_between_looks = std::chrono::milliseconds(50);
 
 /// Keys of what launchers tell each other: how often the ranks were started again, the status that
 /// the job ends with where they will not be any more, and how many launchers have left.
 constexpr const char *starts_key = "composer/starts", *over_key = "composer/over",
                      *left_key = "composer/left";
+
+int64_t told_starts(JobStore& store) { return std::stoll(store.get(starts_key).value_or("0")); }
+
+std::optional<int> told_status(JobStore& store) {
+  const auto text = store.get(over_key);
+  return text ? std::optional<int>(std::stoi(*text)) : std::nullopt;
+}
+
+JobNews ask_for_news(JobStore& store) {
+  return {told_run_folder(store), told_status(store), told_starts(store)};
+}
 
 bool interrupted(int status) { return status == 128 + SIGINT || status == 128 + SIGTERM; }
 
@@ -99,7 +113,10 @@ class Job {
       logs_.take(number, line);
     };
     Supervisor* ranks = nullptr;
-    options.look = [&] { look(*ranks); };
+    std::optional<JobWatch> watch;
+    options.look = [&] {
+      if (watch) look(*ranks, *watch);
+    };
     Supervisor supervisor(options);
     ranks = &supervisor;
     for (int64_t i = 0; i < launch_.ranks; ++i) {
@@ -109,7 +126,9 @@ class Job {
       supervisor.start(command_of(i), !on_terminal(number));
     }
     ended_for_others_ = false;
+    watch.emplace(store_, ask_for_news, silence_seconds);
     supervisor.wait();
+    watch.reset();
     try {
       learn_run_folder();
     } catch (const RunError&) {
@@ -131,13 +150,14 @@ class Job {
   }
 
   /// For what ranks and other launchers have told.
-  void look(Supervisor& supervisor) {
+  void look(Supervisor& supervisor, JobWatch& watch) {
+    if (lost_store_) return;
     try {
-      learn_run_folder();
-      if (!several_machines()) return;
-      if (const auto status = told_status())
-        end_for_others(supervisor, interrupted(*status) ? end_seconds : failure_grace_seconds);
-      else if (starts_told() > starts_)
+      const auto news = watch.news();
+      if (news.run_folder) logs_.open(*news.run_folder);
+      if (news.status)
+        end_for_others(supervisor, interrupted(*news.status) ? end_seconds : failure_grace_seconds);
+      else if (news.starts > starts_)
         end_for_others(supervisor, failure_grace_seconds);
     } catch (const RunError&) {  // the first machine's launcher is gone, and with it the job
       lost_store_ = true;
@@ -155,15 +175,10 @@ class Job {
     if (const auto folder = told_run_folder(store_)) logs_.open(*folder);
   }
 
-  /// That a launcher has left with, if one has failed or was asked to end.
-  std::optional<int> told_status() {
-    const auto text = store_.get(over_key);
-    return text ? std::optional<int>(std::stoi(*text)) : std::nullopt;
-  }
-
   /// Launchers but the first that have left.
   int64_t left() { return store_.add(left_key, 0); }
-  int64_t starts_told() { return std::stoll(store_.get(starts_key).value_or("0")); }
+  int64_t starts_told() { return told_starts(store_); }
+  std::optional<int> status_told() { return told_status(store_); }
 
   int outcome_of(const Supervisor& supervisor) {
     if (const auto first = first_to_fail(supervisor)) {
@@ -236,7 +251,7 @@ class Job {
     if (asked_to_end_ || lost_store_) return false;
     try {
       const bool told = several_machines() && starts_told() > starts_;
-      if (several_machines() && (told_status() || left() > 0)) return false;
+      if (several_machines() && (status_told() || left() > 0)) return false;
       if (user_error || (done && !told) || starts_ >= launch_.max_restarts) return false;
       if (several_machines() && !told) store_.set(starts_key, std::to_string(starts_ + 1));
       return true;
@@ -280,7 +295,7 @@ class Job {
 
   /// Returns the job's status: that of another launcher where only that one's ranks failed.
   int say_farewell(int status) {
-    const auto told = told_status();
+    const auto told = status_told();
     const bool for_others =
         status == lost_peers_status || (ended_for_others_ && interrupted(status));
     if (for_others && !asked_to_end_) status = told.value_or(1);

@@ -5,6 +5,7 @@
 #include <map>
 #include <thread>
 
+#include "cli/job_watch.h"
 #include "composer/clock.h"
 #include "composer/error.h"
 #include "tests/cli/program.h"
@@ -259,6 +260,28 @@ TEST_CASE("the first machine, done, waits for the others and starts again with t
   CHECK(launchers.second.wait().status == 0);
   CHECK(lines_of(folder / "starts0") == Words{"0", "1"});
   CHECK(lines_of(folder / "starts1") == Words{"0", "1"});
+}
+
+TEST_CASE("a store that does not answer keeps nobody waiting", "[cli]") {
+  const auto store = JobStore::host(0, 5);
+  const auto news_in = [](double seconds) {
+    return [seconds](JobStore&) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+      return JobNews{.run_folder = {}, .status = 7, .starts = 2};
+    };
+  };
+  const double begin = steady_seconds();
+  {
+    JobWatch watch(store, news_in(5), 0.2);
+    CHECK_NOTHROW(watch.news());
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    CHECK_THROWS_AS(watch.news(), RunError);
+  }
+  CHECK(steady_seconds() - begin < 4);
+  JobWatch watch(store, news_in(0), 5);
+  for (int i = 0; i < 300 && watch.news().starts == 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  CHECK(watch.news().status == 7);
 }
 
 TEST_CASE("what ranks without a run folder say is shown at the end", "[cli]") {

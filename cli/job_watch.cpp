@@ -1,0 +1,75 @@
+#include "cli/job_watch.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include "composer/clock.h"
+#include "composer/error.h"
+
+namespace composer {
+namespace {
+
+constexpr auto between_questions = std::chrono::milliseconds(400);
+/// More than that is time for which this process was stopped.
+constexpr double most_between_reads = 1;
+constexpr auto last_answer = std::chrono::seconds(1);
+
+}  // namespace
+
+struct JobWatch::Heard {
+  std::mutex mutex;  ///< guards all below
+  std::condition_variable changed;
+  JobNews news;
+  int64_t answers = 0;
+  bool lost = false;   ///< the host
+  bool stop = false;   ///< is wanted
+  bool ended = false;  ///< the thread has
+};
+
+JobWatch::JobWatch(JobStore store, std::function<JobNews(JobStore&)> ask, double silence_seconds)
+    : heard_(std::make_shared<Heard>()),
+      silence_seconds_(silence_seconds),
+      read_at_(steady_seconds()) {
+  thread_ = std::thread([heard = heard_, store = std::move(store), ask = std::move(ask)]() mutable {
+    std::unique_lock lock(heard->mutex);
+    while (!heard->stop && !heard->lost) {
+      lock.unlock();
+      std::optional<JobNews> news;
+      try {
+        news = ask(store);
+      } catch (const std::exception&) {  // news() tells
+      }
+      lock.lock();
+      heard->lost = !news;
+      if (news) heard->news = *news, ++heard->answers;
+      heard->changed.wait_for(lock, between_questions, [&] { return heard->stop; });
+    }
+    heard->ended = true;
+    heard->changed.notify_all();
+  });
+}
+
+JobWatch::~JobWatch() {
+  std::unique_lock lock(heard_->mutex);
+  heard_->stop = true;
+  heard_->changed.notify_all();
+  const bool ended = heard_->changed.wait_for(lock, last_answer, [&] { return heard_->ended; });
+  lock.unlock();
+  ended ? thread_.join() : thread_.detach();
+}
+
+JobNews JobWatch::news() {
+  const std::lock_guard lock(heard_->mutex);
+  const double now = steady_seconds();
+  silent_ += std::min(now - std::exchange(read_at_, now), most_between_reads);
+  if (std::exchange(answers_, heard_->answers) != heard_->answers) silent_ = 0;
+  if (heard_->lost || silent_ > silence_seconds_)
+    throw RunError("the store where the ranks meet does not answer");
+  return heard_->news;
+}
+
+}  // namespace composer
