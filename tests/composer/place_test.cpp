@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "composer/error.h"
+#include "tiny_run.h"
 
 using namespace composer;
 using Catch::Contains;
@@ -207,4 +208,12 @@ TEST_CASE("SLURM's lists of machines are expanded", "[ranks]") {
   CHECK(machines_of("r[9-11]s.x,q[1]") == Names{"r9s.x", "r10s.x", "r11s.x", "q1"});
   CHECK_THROWS_AS(machines_of("node[1-"), UserError);
   CHECK_THROWS_AS(machines_of("node[3-1]"), UserError);
+}
+
+TEST_CASE("a trainer that forgets to join the ranks is refused", "[ranks]") {
+  const Environment environment({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}});
+  Trainer trainer(tiny_parts());
+  CHECK_THROWS_WITH(trainer.fit(),
+                    "rank 1 of 2: TrainerParts has no ranks, each process would train by itself; "
+                    "call join(parts) before the Trainer is made");
 }

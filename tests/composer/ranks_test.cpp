@@ -138,6 +138,20 @@ TEST_CASE("sums of gradients begin while the backward pass goes on", "[ranks]") 
   });
 }
 
+TEST_CASE("parameters that a pass leaves out without saying so are an error", "[ranks]") {
+  const auto run = [] {
+    in_ranks(2, [](const Ranks& ranks) {
+      const auto a = at::ones({2}).requires_grad_(), b = at::ones({2}).requires_grad_();
+      GradientSync sync(ranks, {});
+      const auto loss = a.sum();
+      sync.before_backward({a, b}, loss, true);
+      loss.backward();
+      sync.after_backward();
+    });
+  };
+  CHECK_THROWS_WITH(run(), Catch::Contains("took no part in the backward pass"));
+}
+
 TEST_CASE("parameters that a pass leaves out keep no gradient, or another rank's", "[ranks]") {
   in_ranks(2, [&](const Ranks& ranks) {
     const auto a = at::ones({2}).requires_grad_(), b = at::ones({2}).requires_grad_(),
