@@ -37,11 +37,9 @@ void Ema::fit_start(State& state) {
 
 void Ema::update(State& state, bool epoch_end) {
   if (!state.schedule.due(interval_, state.time, epoch_end)) return;
-  const bool ready = shadow_.ready(*state.model);
-  if (!ready && !reached(state, params_.ema_start)) return;
-  if (ready)
+  if (shadow_.ready(*state.model))
     compute_ema(shadow_.copies(), shadow_.weights(), decay_);
-  else
+  else if (reached(state, params_.ema_start))
     shadow_.start(*state.model);
 }
 

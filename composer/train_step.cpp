@@ -43,9 +43,10 @@ at::Tensor TrainStep::run() {
     return static_cast<double>(parts.size() == 1 ? batch.samples()
                                                  : state_.ranks.sum(batch.samples()));
   };
+  const double total = samples(whole);
   at::Tensor loss;
   for (const auto& part : parts) {
-    const auto share = samples(part) / samples(whole);
+    const auto share = samples(part) / total;
     const auto part_loss = update_on(part);
     loss = loss.defined() ? loss + part_loss * share : part_loss * share;
   }

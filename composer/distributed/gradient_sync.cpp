@@ -47,13 +47,14 @@ constexpr size_t first_bucket_bytes = 1 << 20;
 
 struct GradientSync::Buckets {
   std::vector<at::Tensor> parameters;
+  std::shared_ptr<ProcessGroupCommunicator> communicator;
   std::unique_ptr<c10d::Reducer> reducer;
 
   Buckets(const std::vector<at::Tensor>& trained, const Ranks& ranks,
           const GradientSyncOptions& options, const std::shared_ptr<SentGradients>& sent)
-      : parameters(trained) {
-    const auto group =
-        std::dynamic_pointer_cast<ProcessGroupCommunicator>(ranks.communicator())->group();
+      : parameters(trained),
+        communicator(std::dynamic_pointer_cast<ProcessGroupCommunicator>(ranks.communicator())) {
+    const auto group = communicator->group();
     const auto bucket_bytes = static_cast<size_t>(options.bucket_mb * (1 << 20));
     const auto first_bytes = std::min(first_bucket_bytes, bucket_bytes);
     // The last layers' gradients are there first.
@@ -100,9 +101,7 @@ void GradientSync::after_backward() {
         "summed over the ranks; freeze them, or let the algorithm that leaves them out say so "
         "(leaves_out_parameters)");
   }
-  const auto communicator =
-      std::dynamic_pointer_cast<ProcessGroupCommunicator>(ranks_.communicator());
-  communicator->add_wait(steady_seconds() - sent_->last);
+  buckets_->communicator->add_wait(steady_seconds() - sent_->last);
   // It would keep the order in which gradients came, step after step, to make buckets of it.
   buckets_->reducer->reset_state();
 }

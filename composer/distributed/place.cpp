@@ -98,35 +98,37 @@ void check_address(const Place& place, const char* starter) {
                     "machine's name or address");
 }
 
-/// Of Open MPI's mpirun.
-Place place_by_open_mpi() {
+/// What an mpirun calls a rank's place.
+struct MpiVariables {
+  const char *rank, *size, *local_rank, *local_size;
+};
+
+/// job: its name, where there is one.
+Place place_by_mpi(const MpiVariables& names, const std::optional<std::string>& job) {
   Place place;
   place.may_see_own_gpu = true;
-  place.size = variable("OMPI_COMM_WORLD_SIZE", 1, 1, most_ranks);
-  place.rank = variable("OMPI_COMM_WORLD_RANK", 0, 0, place.size - 1);
-  place.local_size = variable("OMPI_COMM_WORLD_LOCAL_SIZE", place.size, 1, place.size);
-  place.local_rank = variable("OMPI_COMM_WORLD_LOCAL_RANK", place.rank % place.local_size, 0,
-                              place.local_size - 1);
+  place.size = variable(names.size, 1, 1, most_ranks);
+  place.rank = variable(names.rank, 0, 0, place.size - 1);
+  place.local_size = variable(names.local_size, place.size, 1, place.size);
+  place.local_rank =
+      variable(names.local_rank, place.rank % place.local_size, 0, place.local_size - 1);
   place.node_rank = place.rank / place.local_size;
   check_address(place, "mpirun");
-  if (const auto job = first_text({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}))
-    place.port = port_of_job(*job);
+  if (job) place.port = port_of_job(*job);
   return place;
+}
+
+/// Of Open MPI's mpirun.
+Place place_by_open_mpi() {
+  return place_by_mpi({"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                       "OMPI_COMM_WORLD_LOCAL_SIZE"},
+                      first_text({"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}));
 }
 
 /// Of MPICH's and Intel's mpirun.
 Place place_by_pmi() {
-  Place place;
-  place.may_see_own_gpu = true;
-  place.size = variable("PMI_SIZE", 1, 1, most_ranks);
-  place.rank = variable("PMI_RANK", 0, 0, place.size - 1);
-  place.local_size = variable("MPI_LOCALNRANKS", place.size, 1, place.size);
-  place.local_rank =
-      variable("MPI_LOCALRANKID", place.rank % place.local_size, 0, place.local_size - 1);
-  place.node_rank = place.rank / place.local_size;
-  check_address(place, "mpirun");
-  if (const auto job = text("PMI_JOBID")) place.port = port_of_job(*job);
-  return place;
+  return place_by_mpi({"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+                      text("PMI_JOBID"));
 }
 
 /// Tasks of the step that srun started; 1 for a batch script or a shell, which are no such step

@@ -17,7 +17,7 @@
 #include "algorithms/trivialaugment.h"
 #include "algorithms/whitening.h"
 #include "composer/error.h"
-#include "models/resnet_cifar.h"
+#include "tests/algorithms/resnet20.h"
 #include "tests/algorithms/shared_batch.h"
 #include "tests/algorithms/tiny_model.h"
 
@@ -26,6 +26,7 @@ using test::first_share;
 using test::Fixture;
 using test::in_ranks;
 using test::samples;
+using test::two_models;
 using test::Whole;
 
 namespace {
@@ -104,14 +105,6 @@ template <class T>
 auto maker(const typename T::Params& params = {}) {
   return [params]() -> std::shared_ptr<Algorithm> { return std::make_shared<T>(params); };
 }
-
-std::shared_ptr<Model> resnet20() {
-  at::manual_seed(5);
-  return std::make_shared<ResNetCifar>(
-      ResNetCifar::Params{.model_name = "resnet_20", .initializers = {"kaiming_normal"}});
-}
-
-std::vector<std::shared_ptr<Model>> two_models() { return {resnet20(), resnet20()}; }
 
 }  // namespace
 

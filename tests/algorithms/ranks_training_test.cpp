@@ -11,7 +11,7 @@
 #include "composer/error.h"
 #include "composer/optimization/optimizers.h"
 #include "composer/train_step.h"
-#include "models/resnet_cifar.h"
+#include "tests/algorithms/resnet20.h"
 #include "tests/algorithms/shared_batch.h"
 #include "tests/algorithms/tiny_model.h"
 #include "tests/ranks.h"
@@ -20,20 +20,14 @@ using namespace composer;
 using test::first_share;
 using test::Fixture;
 using test::in_ranks;
+using test::resnet20;
 using test::samples;
+using test::two_models;
 using test::Whole;
 
 namespace {
 
 std::mutex checking;
-
-std::shared_ptr<Model> resnet20() {
-  at::manual_seed(5);
-  return std::make_shared<ResNetCifar>(
-      ResNetCifar::Params{.model_name = "resnet_20", .initializers = {"kaiming_normal"}});
-}
-
-std::vector<std::shared_ptr<Model>> two_models() { return {resnet20(), resnet20()}; }
 
 at::Tensor weights_of(const Model& model) {
   std::vector<at::Tensor> all;

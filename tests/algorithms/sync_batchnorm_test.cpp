@@ -10,7 +10,7 @@
 #include "composer/optimization/optimizers.h"
 #include "composer/random.h"
 #include "composer/train_step.h"
-#include "models/resnet_cifar.h"
+#include "tests/algorithms/resnet20.h"
 #include "tests/algorithms/tiny_model.h"
 #include "tests/composer/replayed.h"
 #include "tests/ranks.h"
@@ -18,17 +18,12 @@
 using namespace composer;
 using test::Fixture;
 using test::in_ranks;
+using test::resnet20;
 using test::TinyModel;
 
 namespace {
 
 std::mutex checking;
-
-std::shared_ptr<Model> resnet20() {
-  at::manual_seed(5);
-  return std::make_shared<ResNetCifar>(
-      ResNetCifar::Params{.model_name = "resnet_20", .initializers = {"kaiming_normal"}});
-}
 
 /// A rank's part of the batch: as even as can be, or with the first rank's twice the others'.
 at::Tensor share_of(const at::Tensor& batch, const Ranks& ranks, bool uneven = false) {

@@ -2,10 +2,9 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "data/datasets/shapes.h"
-#include "data/jpeg/jpeg.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/data/photos.h"
 
 using namespace composer;
 namespace fs = std::filesystem;
@@ -15,16 +14,8 @@ namespace {
 
 constexpr int kImages = 48;
 
-/// Drawn photographs in four class folders.
 void draw_photos(const fs::path& folder) {
-  for (int i = 0; i < kImages; ++i) {
-    const auto bytes = encode_jpeg(draw_shape(true, i, 90 + i % 5).view(), 90);
-    const fs::path file = folder / std::to_string(i % 4) / (std::to_string(i) + ".jpg");
-    fs::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-  }
+  test::draw_photos(folder, kImages, [](int i) { return 90 + i % 5; });
 }
 
 constexpr const char* recipe = R"(

@@ -25,12 +25,6 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-std::string big_endian(uint32_t value) {
-  std::string bytes;
-  for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(value >> shift);
-  return bytes;
-}
-
 std::string idx_images(uint32_t count) {
   std::string file = big_endian(0x803) + big_endian(count) + big_endian(28) + big_endian(28);
   for (uint32_t i = 0; i < count * 28 * 28; ++i) file += static_cast<char>(i % 251);

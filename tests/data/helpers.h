@@ -55,4 +55,10 @@ inline std::vector<PlainBatch> rest_of_epoch(Loader& loader) {
   return batches;
 }
 
+inline std::string big_endian(uint32_t value) {
+  std::string bytes;
+  for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(value >> shift);
+  return bytes;
+}
+
 }  // namespace composer::test

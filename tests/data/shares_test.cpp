@@ -17,12 +17,6 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-std::string big_endian(uint32_t value) {
-  std::string bytes;
-  for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>(value >> shift);
-  return bytes;
-}
-
 std::string noise(size_t bytes) {
   Random random(5, "test.shares", 0, 0);
   std::string made(bytes, '\0');

@@ -6,9 +6,8 @@
 
 #include "composer/distributed/rendezvous.h"
 #include "composer/error.h"
-#include "data/datasets/shapes.h"
-#include "data/jpeg/jpeg.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/data/photos.h"
 #include "tests/ranks/double_run.h"
 #include "tests/ranks/rank_processes.h"
 
@@ -46,17 +45,10 @@ void check_all(RankProcesses& ranks, size_t size, int status) {
   }
 }
 
-/// Class folders of drawn photographs, one of them cut short.
+/// Drawn photographs, one of them cut short.
 void draw_photos(const fs::path& folder) {
-  for (int i = 0; i < 48; ++i) {
-    auto bytes = encode_jpeg(draw_shape(true, i, 40).view(), 90);
-    if (i == 21) bytes.resize(100);
-    const fs::path file = folder / std::to_string(i % 4) / (std::to_string(i) + ".jpg");
-    fs::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-  }
+  test::draw_photos(folder, 48, [](int) { return 40; });
+  fs::resize_file(folder / "1/21.jpg", 100);
 }
 
 constexpr const char* photo_recipe = R"(
