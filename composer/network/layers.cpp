@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "composer/network/bf16_conv2d.h"
 #include "composer/network/layer_error.h"
 
 namespace composer {
@@ -58,6 +59,8 @@ at::Tensor Conv2d::convolve(const at::Tensor& input, std::array<int64_t, 2> stri
   check_window(*this, input, options_);
   auto options = options_;
   options.stride = stride;
+  if (bf16_conv2d_takes(input, weight, options))
+    return bf16_conv2d(input, weight, weight.detach().to(at::kBFloat16), bias, options);
   return op::conv2d(input, weight, bias, options);
 }
 
