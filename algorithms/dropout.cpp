@@ -38,7 +38,7 @@ at::Tensor kept_features(at::IntArrayRef shape, double rate, const std::string& 
 std::vector<const Layer*> linear_layers(Block& model) {
   std::vector<const Layer*> linears;
   std::unordered_set<const Layer*> second_halves;
-  for (const auto& [path, layer, next] : placed_layers(model)) {
+  for (const auto& [path, layer, next, slot] : placed_layers(model)) {
     if (const auto* halves = dynamic_cast<Factorized*>(layer))
       second_halves.insert(halves->second().get());
     else if (dynamic_cast<Linear*>(layer) != nullptr && !second_halves.contains(layer))

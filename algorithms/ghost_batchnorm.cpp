@@ -18,12 +18,12 @@ int64_t ghost_batches(int64_t samples, int64_t ghost_batch_size) {
 at::Tensor GhostBatchNorm2d::normalize(const at::Tensor& input) {
   const int64_t pieces = ghost_batches(input.size(0), ghost_batch_size_);
   if (!is_training() || pieces == 1) return BatchNorm2d::normalize(input);
-  num_batches_tracked.add_(1);
+  const double momentum = take_up_batch() / static_cast<double>(pieces);
   std::vector<at::Tensor> normalized;
   for (const auto& piece : input.tensor_split(pieces))
     normalized.push_back(at::batch_norm(piece, weight, bias, running_mean, running_var,
-                                        /*training=*/true, momentum_ / static_cast<double>(pieces),
-                                        eps_, at::globalContext().userEnabledCuDNN()));
+                                        /*training=*/true, momentum, eps_,
+                                        at::globalContext().userEnabledCuDNN()));
   return at::cat(normalized);
 }
 

@@ -9,9 +9,8 @@ namespace composer {
 
 at::Tensor SyncBatchNorm2d::normalize(const at::Tensor& input) {
   if (!is_training() || ranks_.alone()) return BatchNorm2d::normalize(input);
-  num_batches_tracked.add_(1);
   return synced_batch_norm(input, weight, bias, running_mean, running_var,
-                           {.eps = eps_, .momentum = momentum_, .training = true}, ranks_);
+                           {.eps = eps_, .momentum = take_up_batch(), .training = true}, ranks_);
 }
 
 std::string SyncBatchNorm2d::describe() const {

@@ -28,7 +28,7 @@ class Exchanged {
 /// All convolutions of `model`, in the order of the forward pass.
 std::vector<Layer*> convolutions_of(Block& model) {
   std::vector<Layer*> convolutions;
-  for (const auto& [path, layer, next] : placed_layers(model))
+  for (const auto& [path, layer, next, slot] : placed_layers(model))
     if (conv_of(*layer) != nullptr && std::ranges::count(convolutions, layer) == 0)
       convolutions.push_back(layer);
   return convolutions;

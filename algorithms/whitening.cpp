@@ -18,7 +18,7 @@ constexpr int64_t images_at_once = 64;
 
 /// The first convolution in the order of the forward pass, and its path. Null where there is none.
 std::pair<Conv2d*, std::string> first_conv(Block& model) {
-  for (const auto& [path, layer, next] : placed_layers(model))
+  for (const auto& [path, layer, next, slot] : placed_layers(model))
     if (const auto conv = conv_of(*layer)) return {conv.get(), path};
   return {nullptr, ""};
 }

@@ -4,14 +4,19 @@
 
 #include "composer/network/layer_error.h"
 #include "composer/network/norm_layer.h"
+#include "composer/network/recompute.h"
 #include "composer/network/recorder.h"
 
 namespace composer {
 
+at::Tensor Slot::run(const at::Tensor& input) const {
+  return recomputes_ ? recomputed(*layer_, input) : layer_->forward(input);
+}
+
 at::Tensor Slot::operator()(const at::Tensor& input) const {
   const Recorder::Inside inside(name_);
   try {
-    return layer_->forward(input);
+    return run(input);
   } catch (const LayerError& error) {
     throw error.inside(name_);
   }
@@ -22,7 +27,7 @@ at::Tensor Slot::operator()(const at::Tensor& input, const at::Tensor& residual,
   const Recorder::Inside inside(name_);
   try {
     return norm_ != nullptr ? norm_->forward(input, residual, activation)
-                            : followed(layer_->forward(input), residual, activation);
+                            : followed(run(input), residual, activation);
   } catch (const LayerError& error) {
     throw error.inside(name_);
   }

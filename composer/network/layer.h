@@ -48,12 +48,19 @@ class Slot {
   void then(Activation activation) { next_ = activation; }
   Activation next() const { return next_; }
 
+  /// Whether the layer keeps only its input and runs again in the backward pass (recompute.h).
+  void recompute(bool on) { recomputes_ = on; }
+  bool recomputes() const { return recomputes_; }
+
  private:
+  at::Tensor run(const at::Tensor& input) const;
+
   Block& owner_;
   std::string name_;
   std::shared_ptr<Layer> layer_;
   NormLayer* norm_ = nullptr;  ///< layer_, if it is one
   Activation next_ = Activation::none;
+  bool recomputes_ = false;
 };
 
 /// A layer made of layers. Derived classes keep `Slot&` members from add(), in the order of the

@@ -4,6 +4,7 @@
 
 #include "composer/network/bf16_conv2d.h"
 #include "composer/network/layer_error.h"
+#include "composer/network/recompute.h"
 
 namespace composer {
 namespace {
@@ -90,9 +91,15 @@ at::Tensor BatchNorm2d::normalize(const at::Tensor& input) {
         " gets one value a channel in training, of which there is no variance; a batch "
         "needs more samples: set drop_last: true for train_dataset, or another "
         "train_batch_size or grad_accum");
-  if (is_training()) num_batches_tracked.add_(1);
-  return op::batch_norm(input, weight, bias, running_mean, running_var,
-                        {.eps = eps_, .momentum = momentum_, .training = is_training()});
+  return op::batch_norm(
+      input, weight, bias, running_mean, running_var,
+      {.eps = eps_, .momentum = is_training() ? take_up_batch() : 0, .training = is_training()});
+}
+
+double BatchNorm2d::take_up_batch() {
+  if (again()) return 0;
+  num_batches_tracked.add_(1);
+  return momentum_;
 }
 
 void BatchNorm2d::to(at::Device device, at::ScalarType type, bool non_blocking) {

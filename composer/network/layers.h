@@ -50,6 +50,10 @@ class BatchNorm2d : public NormLayer {
  protected:
   at::Tensor normalize(const at::Tensor& input) override;
 
+  /// Counts a training batch and returns its weight in the running statistics: momentum; 0, and not
+  /// counted, where a block runs again for its gradients.
+  double take_up_batch();
+
   int64_t channels_;
   double eps_, momentum_;
 };

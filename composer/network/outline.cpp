@@ -25,7 +25,7 @@ bool only_activates(const std::string& layer) { return layer == "ReLU" || layer 
 
 std::vector<std::string> outline(Block& root) {
   std::vector<std::string> lines;
-  for (const auto& [path, layer, next] : placed_layers(root)) {
+  for (const auto& [path, layer, next, slot] : placed_layers(root)) {
     if (dynamic_cast<Block*>(layer) == nullptr || layer->describe() != layer->name())
       lines.push_back(path + ": " + layer->describe());
     if (next != Activation::none)

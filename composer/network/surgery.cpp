@@ -8,8 +8,8 @@ namespace {
 
 void collect_layers(Block& block, const std::string& prefix,
                     std::unordered_set<const Layer*>& entered, std::vector<PlacedLayer>& layers) {
-  for (const Slot& slot : block.slots()) {
-    layers.push_back({prefix + slot.name(), slot.layer().get(), slot.next()});
+  for (Slot& slot : block.slots()) {
+    layers.push_back({prefix + slot.name(), slot.layer().get(), slot.next(), &slot});
     if (auto* inner = dynamic_cast<Block*>(slot.layer().get());
         inner != nullptr && entered.insert(inner).second)
       collect_layers(*inner, prefix + slot.name() + ".", entered, layers);

@@ -13,6 +13,7 @@ struct PlacedLayer {
   std::string path;  ///< "layer2.0.conv2"
   Layer* layer;
   Activation next;  ///< what follows it in through_slots()
+  Slot* slot;
 };
 
 /// What every slot under `root` holds, slots in order, those of a block after the block. A block in

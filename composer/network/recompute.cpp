@@ -1,0 +1,151 @@
+#include "composer/network/recompute.h"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <mutex>
+
+#include "composer/network/operations.h"
+#include "composer/optimization/precision.h"
+
+namespace composer {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+thread_local bool second_time = false;
+
+class SecondTime {
+ public:
+  SecondTime() : before_(std::exchange(second_time, true)) {}
+  ~SecondTime() { second_time = before_; }
+  SecondTime(const SecondTime&) = delete;
+  SecondTime& operator=(const SecondTime&) = delete;
+
+ private:
+  bool before_;
+};
+
+Precision precision_here(at::DeviceType device) {
+  if (!at::autocast::is_autocast_enabled(device)) return Precision::fp32;
+  return at::autocast::get_autocast_dtype(device) == at::kHalf ? Precision::amp_fp16
+                                                               : Precision::amp_bf16;
+}
+
+/// The generators that a layer on a device may draw from.
+std::vector<at::Generator> generators_of(at::Device device) {
+  std::vector<at::Generator> generators{at::globalContext().defaultGenerator(at::kCPU)};
+  if (!device.is_cpu()) generators.push_back(at::globalContext().defaultGenerator(device));
+  return generators;
+}
+
+std::vector<at::Tensor> states_of(at::Device device) {
+  std::vector<at::Tensor> states;
+  for (auto& generator : generators_of(device)) {
+    const std::lock_guard lock(generator.mutex());
+    states.push_back(generator.get_state());
+  }
+  return states;
+}
+
+void set_states(at::Device device, const std::vector<at::Tensor>& states) {
+  auto generators = generators_of(device);
+  for (size_t i = 0; i < generators.size(); ++i) {
+    const std::lock_guard lock(generators[i].mutex());
+    generators[i].set_state(states[i]);
+  }
+}
+
+/// Generators as they were in the first pass, while it lives.
+class DrawsAgain {
+ public:
+  DrawsAgain(at::Device device, const std::vector<at::Tensor>& states)
+      : device_(device), now_(states_of(device)) {
+    set_states(device, states);
+  }
+  ~DrawsAgain() { set_states(device_, now_); }
+  DrawsAgain(const DrawsAgain&) = delete;
+  DrawsAgain& operator=(const DrawsAgain&) = delete;
+
+ private:
+  at::Device device_;
+  std::vector<at::Tensor> now_;
+};
+
+/// How the first pass ran.
+struct FirstPass : torch::CustomClassHolder {
+  FirstPass(std::shared_ptr<Layer> layer, at::Device device)
+      : layer(std::move(layer)),
+        device(device),
+        precision(precision_here(device.type())),
+        generators(states_of(device)) {}
+
+  std::shared_ptr<Layer> layer;
+  at::Device device;
+  Precision precision;
+  std::vector<at::Tensor> generators;
+};
+
+// The parameters are inputs of the node, so that their gradients come out of it and go where those
+// of other layers go.
+struct Recomputed : torch::autograd::Function<Recomputed> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
+                            const at::TensorList& parameters, const std::shared_ptr<Layer>& layer) {
+    context->saved_data["first"] =
+        c10::IValue::make_capsule(c10::make_intrusive<FirstPass>(layer, input.device()));
+    variable_list saved{input};
+    saved.insert(saved.end(), parameters.begin(), parameters.end());
+    context->save_for_backward(std::move(saved));
+    return layer->forward(input);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const auto capsule = context->saved_data["first"].toCapsule();
+    const auto& first = static_cast<const FirstPass&>(*capsule);
+    variable_list wanted;
+    const auto input = saved[0].detach().requires_grad_(context->needs_input_grad(0));
+    for (size_t i = 0; i < saved.size(); ++i)
+      if (context->needs_input_grad(i)) wanted.push_back(i == 0 ? input : saved[i]);
+    auto found = computed_again(first, input, wanted, gradients[0]);
+
+    variable_list results(saved.size() + 1);
+    for (size_t i = 0, next = 0; i < saved.size(); ++i)
+      if (context->needs_input_grad(i)) results[i] = std::move(found[next++]);
+    return results;
+  }
+
+  static variable_list computed_again(const FirstPass& first, const at::Tensor& input,
+                                      const variable_list& wanted, const at::Tensor& gradient) {
+    const at::AutoGradMode with_grad(true);
+    const SecondTime second_time;
+    at::Tensor output;
+    {
+      const DrawsAgain draws(first.device, first.generators);
+      const Autocast autocast(first.precision, first.device);
+      output = first.layer->forward(input);
+    }
+    return torch::autograd::grad({output}, wanted, {gradient}, /*retain_graph=*/false,
+                                 /*create_graph=*/false, /*allow_unused=*/true);
+  }
+};
+
+}  // namespace
+
+at::Tensor recomputed(Layer& layer, const at::Tensor& input) {
+  if (!at::GradMode::is_enabled() || op::recorded()) return layer.forward(input);
+  std::vector<at::Tensor> parameters;
+  for (const auto& parameter : layer.parameters())
+    if (parameter.requires_grad()) parameters.push_back(parameter);
+  if (parameters.empty() && !input.requires_grad()) return layer.forward(input);
+  return Recomputed::apply(input, at::TensorList(parameters),
+                           std::static_pointer_cast<Layer>(layer.shared_from_this()));
+}
+
+bool again() { return second_time; }
+
+}  // namespace composer
