@@ -143,6 +143,15 @@ void Muon::update(Update& update) {
     update_by_sgd(update);
 }
 
+bool Muon::in_one_pass(const ParameterGroup& group) const { return group.rule == sgd; }
+
+UpdateRule Muon::next_rule(const ParameterGroup& group, const std::vector<at::Tensor>&, bool) {
+  return SgdRule{.lr = *group.lr.const_data_ptr<float>(),
+                 .decay = static_cast<float>(group.weight_decay),
+                 .momentum = static_cast<float>(params_.sgd_momentum),
+                 .nesterov = params_.sgd_momentum != 0};
+}
+
 void Muon::update_by_sgd(Update& update) const {
   const bool keeps = params_.sgd_momentum != 0;
   at::_fused_sgd_(
@@ -170,7 +179,6 @@ std::vector<at::Tensor> Muon::directions(const Update& update) const {
 
 void Muon::update_by_muon(Update& update) const {
   const at::Tensor& found_inf = update.found_inf;
-  if (found_inf.defined() && found_inf.is_cpu() && found_inf.item<float>() != 0) return;
   const at::Tensor lr = found_inf.defined() ? update.group.lr * (1 - found_inf) : update.group.lr;
   const auto moves = moves_along(directions(update), params_.steps, lr, ranks());
   if (params_.rescale_weights)

@@ -66,6 +66,9 @@ class Muon : public Optimizer {
 
  protected:
   void update(Update& update) override;
+  bool in_one_pass(const ParameterGroup& group) const override;
+  UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
+                       bool first) override;
   ParameterSettings settings(const std::string& name, const at::Tensor& parameter) const override;
 
  private:

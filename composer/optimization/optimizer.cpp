@@ -28,6 +28,15 @@ at::Tensor aligned(const at::Tensor& tensor, const at::Tensor& parameter) {
   return at::empty_strided(parameter.sizes(), parameter.strides(), tensor.options()).copy_(tensor);
 }
 
+/// Waits for its device.
+bool is_set(const at::Tensor& flag) { return flag.defined() && flag.item<float>() != 0; }
+
+/// Whether kernels may walk its memory from end to end.
+bool is_dense_float(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided &&
+         tensor.is_non_overlapping_and_dense();
+}
+
 /// The parameters that require gradients, each once.
 std::vector<std::pair<std::string, at::Tensor>> trained(torch::nn::Module& model) {
   std::vector<std::pair<std::string, at::Tensor>> parameters;
@@ -47,20 +56,7 @@ void Optimizer::attach(torch::nn::Module& model, const Ranks& ranks) {
   regroup(trained(model));
 }
 
-void Optimizer::follow(torch::nn::Module& model) {
-  std::map<std::string, at::Tensor> before;
-  for (const auto& group : groups_)
-    for (size_t i = 0; i < group.names.size(); ++i) before[group.names[i]] = group.parameters[i];
-  regroup(trained(model));
-  States kept;
-  for (const auto& group : groups_)
-    for (size_t i = 0; i < group.names.size(); ++i) {
-      const auto old = before.find(group.names[i]);
-      if (old == before.end() || !old->second.is_same(group.parameters[i])) continue;
-      if (auto state = states_.extract(group.names[i])) kept.insert(std::move(state));
-    }
-  states_ = std::move(kept);
-}
+void Optimizer::follow(torch::nn::Module& model) { regroup(trained(model)); }
 
 void Optimizer::scale_lr(const std::map<std::string, double>& factors) {
   for (const auto& [name, factor] : factors)
@@ -75,6 +71,10 @@ void Optimizer::scale_lr(const std::map<std::string, double>& factors) {
 ParameterSettings Optimizer::settings(const std::string&, const at::Tensor& parameter) const {
   const bool exempt = options_.no_decay_norm_bias && parameter.dim() <= 1;
   return {.initial_lr = options_.lr, .weight_decay = exempt ? 0 : options_.weight_decay};
+}
+
+UpdateRule Optimizer::next_rule(const ParameterGroup&, const std::vector<at::Tensor>&, bool) {
+  throw RunError("an optimizer that updates in one pass has no rule for it");
 }
 
 void Optimizer::regroup(const Named& parameters) {
@@ -100,60 +100,113 @@ void Optimizer::regroup(const Named& parameters) {
     group->parameters.push_back(parameter);
   }
   if (groups.empty()) throw RunError("the model has no parameters that require gradients");
+  auto states = kept_states(groups);
   groups_ = std::move(groups);
+  states_ = std::move(states);
 }
 
-std::vector<at::Tensor> Optimizer::new_state(const at::Tensor& parameter) const {
-  std::vector<at::Tensor> state;
+std::vector<std::vector<Optimizer::State>> Optimizer::kept_states(
+    const std::vector<ParameterGroup>& groups) {
+  std::map<std::string, std::pair<at::Tensor, State*>> before;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (size_t i = 0; i < groups_[g].names.size(); ++i)
+      before[groups_[g].names[i]] = {groups_[g].parameters[i], &states_[g][i]};
+  std::vector<std::vector<State>> states;
+  for (const auto& group : groups) {
+    auto& kept = states.emplace_back(group.names.size());
+    for (size_t i = 0; i < kept.size(); ++i) {
+      const auto old = before.find(group.names[i]);
+      if (old != before.end() && old->second.first.is_same(group.parameters[i]))
+        kept[i] = std::move(*old->second.second);
+    }
+  }
+  return states;
+}
+
+Optimizer::State Optimizer::new_state(const at::Tensor& parameter) const {
+  State state;
   for (const auto& kind : kinds_)
     state.push_back(kind.scalar ? at::zeros({}, parameter.options().dtype(at::kFloat))
                                 : at::zeros_like(parameter, at::MemoryFormat::Preserve));
   return state;
 }
 
-bool Optimizer::awaits_first_update(const ParameterGroup& group) const {
-  for (size_t i = 0; i < group.names.size(); ++i)
-    if (group.parameters[i].grad().defined() && !states_.contains(group.names[i])) return true;
-  return false;
+Optimizer::State& Optimizer::state_of(size_t group, size_t index) {
+  const at::Tensor& parameter = groups_[group].parameters[index];
+  State& state = states_[group][index];
+  if (state.empty()) state = new_state(parameter);
+  for (size_t k = 0; k < state.size(); ++k)
+    if (!kinds_[k].scalar) state[k] = aligned(state[k], parameter);
+  return state;
 }
 
-Optimizer::Update Optimizer::collect(const ParameterGroup& group, bool first,
+bool Optimizer::add_to_pass(size_t group, size_t index) {
+  const at::Tensor& parameter = groups_[group].parameters[index];
+  const at::Tensor& gradient = parameter.grad();
+  if (!in_one_pass(groups_[group]) || !is_dense_float(parameter) || !is_dense_float(gradient))
+    return false;
+  const bool first = states_[group][index].empty();
+  const State& state = state_of(group, index);
+  gradients_.push_back(same_layout(gradient, parameter) ? gradient : aligned(gradient, parameter));
+  passed_.push_back(parameter);
+  UpdateSpan span{.size = parameter.numel(),
+                  .weight = parameter.mutable_data_ptr<float>(),
+                  .gradient = gradients_.back().const_data_ptr<float>()};
+  for (size_t k = 0, place = 0; k < state.size(); ++k)
+    if (!kinds_[k].scalar) span.state[place++] = state[k].mutable_data_ptr<float>();
+  pass_.add(next_rule(groups_[group], state, first), span);
+  return true;
+}
+
+void Optimizer::run_pass() {
+  pass_.run();
+  for (const auto& parameter : passed_) parameter.unsafeGetTensorImpl()->bump_version();
+  passed_.clear(), gradients_.clear();
+}
+
+Optimizer::Update Optimizer::collect(size_t group, const std::vector<size_t>& indices, bool first,
                                      const at::Tensor& found_inf) {
-  Update update{.group = group,
+  Update update{.group = groups_[group],
                 .parameters = {},
                 .gradients = {},
                 .state = std::vector<std::vector<at::Tensor>>(kinds_.size()),
                 .first = first,
                 .found_inf = found_inf};
-  for (size_t i = 0; i < group.names.size(); ++i) {
-    const at::Tensor& parameter = group.parameters[i];
-    const at::Tensor& gradient = parameter.grad();
-    if (!gradient.defined()) continue;
-    auto found = states_.find(group.names[i]);
-    if (first_update_differs() && (found == states_.end()) != first) continue;
-    if (found == states_.end()) found = states_.emplace(group.names[i], new_state(parameter)).first;
+  for (const size_t i : indices) {
+    const at::Tensor& parameter = update.group.parameters[i];
     update.parameters.push_back(parameter);
-    update.gradients.push_back(aligned(gradient, parameter));
-    for (size_t k = 0; k < kinds_.size(); ++k) {
-      at::Tensor& state = found->second[k];
-      if (!kinds_[k].scalar) state = aligned(state, parameter);
-      update.state[k].push_back(state);
-    }
+    update.gradients.push_back(aligned(parameter.grad(), parameter));
+    const State& state = state_of(group, i);
+    for (size_t k = 0; k < kinds_.size(); ++k) update.state[k].push_back(state[k]);
   }
   return update;
 }
 
+void Optimizer::update_others(size_t group, const std::vector<size_t>& indices,
+                              const at::Tensor& found_inf) {
+  const auto update_some = [&](const std::vector<size_t>& some, bool first) {
+    if (some.empty()) return;
+    Update all = collect(group, some, first, found_inf);
+    update(all);
+  };
+  std::vector<size_t> known, fresh;
+  for (const size_t i : indices)
+    (first_update_differs() && states_[group][i].empty() ? fresh : known).push_back(i);
+  update_some(known, false);
+  if (!fresh.empty() && !is_set(found_inf)) update_some(fresh, true);
+}
+
 void Optimizer::step(const at::Tensor& found_inf) {
   const at::NoGradGuard no_grad;
-  const auto update_some = [&](const ParameterGroup& group, bool first) {
-    Update some = collect(group, first, found_inf);
-    if (!some.parameters.empty()) update(some);
-  };
-  for (const auto& group : groups_) {
-    const bool awaited = first_update_differs() && awaits_first_update(group);
-    update_some(group, false);
-    if (awaited && !(found_inf.defined() && found_inf.item<float>() != 0)) update_some(group, true);
-  }
+  const bool known = found_inf.defined() && found_inf.is_cpu();
+  if (known && is_set(found_inf)) return;
+  std::vector<std::vector<size_t>> others(groups_.size());
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (size_t i = 0; i < groups_[g].parameters.size(); ++i)
+      if (groups_[g].parameters[i].grad().defined() && !add_to_pass(g, i)) others[g].push_back(i);
+  run_pass();
+  for (size_t g = 0; g < groups_.size(); ++g)
+    update_others(g, others[g], known ? at::Tensor() : found_inf);
 }
 
 void Optimizer::zero_grad() {
@@ -184,18 +237,19 @@ std::vector<at::Tensor> Optimizer::gradients() const {
 
 StateDict Optimizer::state_dict() const {
   StateDict dict;
-  for (const auto& [parameter, state] : states_)
-    for (size_t k = 0; k < kinds_.size(); ++k)
-      dict.tensors[kinds_[k].name + "." + parameter] = state[k];
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (size_t i = 0; i < states_[g].size(); ++i)
+      for (size_t k = 0; k < states_[g][i].size(); ++k)
+        dict.tensors[kinds_[k].name + "." + groups_[g].names[i]] = states_[g][i][k];
   dict.values["lr_multiplier"] = multiplier_;
   return dict;
 }
 
 void Optimizer::load_state_dict(const StateDict& dict) {
-  States states;
+  std::vector<std::vector<State>> states;
   std::vector<std::string> problems;
   auto unknown = dict.tensors;
-  const auto load = [&](const std::string& parameter, std::vector<at::Tensor> state) {
+  const auto load = [&](const std::string& parameter, State state) -> State {
     size_t found = 0;
     for (size_t k = 0; k < kinds_.size(); ++k) {
       const auto saved = unknown.extract(kinds_[k].name + "." + parameter);
@@ -210,11 +264,13 @@ void Optimizer::load_state_dict(const StateDict& dict) {
     }
     if (found != 0 && found != kinds_.size())
       problems.push_back("optimizer state of '" + parameter + "' is incomplete");
-    if (found == kinds_.size()) states.emplace(parameter, std::move(state));
+    return found == kinds_.size() ? state : State();
   };
-  for (const auto& group : groups_)
+  for (const auto& group : groups_) {
+    states.emplace_back();
     for (size_t i = 0; i < group.names.size(); ++i)
-      load(group.names[i], new_state(group.parameters[i]));
+      states.back().push_back(load(group.names[i], new_state(group.parameters[i])));
+  }
   for (const auto& [name, tensor] : unknown)
     problems.push_back("optimizer state '" + name +
                        "': this optimizer and model have no such state");

@@ -1,4 +1,4 @@
-// Optimizers over named parameters, updated by multi-tensor operations.
+// Optimizers over named parameters, updated in one pass over memory or by multi-tensor operations.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -9,6 +9,7 @@
 
 #include "composer/algorithm.h"
 #include "composer/network/layer.h"
+#include "composer/optimization/update_pass.h"
 #include "composer/ranks.h"
 
 namespace composer {
@@ -94,6 +95,12 @@ class Optimizer {
       : options_(options), kinds_(std::move(kinds)) {}
 
   virtual void update(Update& update) = 0;
+  /// Whether next_rule() says what an update does to the parameters of `group` that are dense
+  /// float32 on a CPU. They are updated in one pass over memory then; update() gets the others.
+  virtual bool in_one_pass(const ParameterGroup&) const { return false; }
+  /// Counts the scalars of `state` on. first: the parameter was never updated before.
+  virtual UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
+                               bool first);
   /// What the recipe gives a parameter, lr factors apart.
   virtual ParameterSettings settings(const std::string& name, const at::Tensor& parameter) const;
   /// Whether a step's weight decay is a share of the learning rate.
@@ -103,23 +110,33 @@ class Optimizer {
   virtual bool first_update_differs() const { return false; }
 
  private:
-  using States =
-      std::map<std::string, std::vector<at::Tensor>>;  // by parameter, in order of kinds_
-
   using Named = std::vector<std::pair<std::string, at::Tensor>>;
+  using State = std::vector<at::Tensor>;  ///< in the order of kinds_; empty before the first update
 
   void regroup(const Named& parameters);
-  bool awaits_first_update(const ParameterGroup& group) const;
-  Update collect(const ParameterGroup& group, bool first, const at::Tensor& found_inf);
-  std::vector<at::Tensor> new_state(const at::Tensor& parameter) const;
+  /// The states of the parameters of `groups` that are in groups_ too.
+  std::vector<std::vector<State>> kept_states(const std::vector<ParameterGroup>& groups);
+  State new_state(const at::Tensor& parameter) const;
+  /// New where there is none, with the parameter's strides.
+  State& state_of(size_t group, size_t index);
+  /// Whether it takes parameter `index` of the group, which has a gradient, into pass_.
+  bool add_to_pass(size_t group, size_t index);
+  void run_pass();
+  void update_others(size_t group, const std::vector<size_t>& indices, const at::Tensor& found_inf);
+  Update collect(size_t group, const std::vector<size_t>& indices, bool first,
+                 const at::Tensor& found_inf);
 
   Options options_;
   Ranks ranks_;
   std::vector<StateKind> kinds_;
   std::map<std::string, double> lr_factors_;
   std::vector<ParameterGroup> groups_;
-  States states_;
+  std::vector<std::vector<State>> states_;  ///< as groups_ and their parameters
   double multiplier_ = 1;
+
+  UpdatePass pass_;
+  std::vector<at::Tensor> passed_;     ///< the parameters in pass_
+  std::vector<at::Tensor> gradients_;  ///< that pass_ reads
 };
 
 }  // namespace composer

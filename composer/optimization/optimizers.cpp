@@ -1,8 +1,6 @@
 #include "composer/optimization/optimizers.h"
 
-#include <ATen/Parallel.h>
-
-#include <algorithm>
+#include <cmath>
 #include <optional>
 
 namespace composer {
@@ -17,52 +15,7 @@ double decay_rate(const ParameterGroup& group) {
   return group.initial_lr > 0 ? group.weight_decay / group.initial_lr : 0;
 }
 
-struct SgdwStep {
-  float shrink, lr, momentum, gradient_share;  // gradient_share: 1 - dampening, or 1 at first
-  bool nesterov;
-};
-
-void sgdw_span(const SgdwStep& step, int64_t count, float* __restrict parameter,
-               const float* __restrict gradient, float* __restrict buffer) {
-  const auto [shrink, lr, momentum, gradient_share, nesterov] = step;
-  if (!buffer) {
-    for (int64_t i = 0; i < count; ++i) parameter[i] = parameter[i] * shrink - lr * gradient[i];
-  } else if (nesterov) {
-    for (int64_t i = 0; i < count; ++i) {
-      const float kept = buffer[i] = momentum * buffer[i] + gradient_share * gradient[i];
-      parameter[i] = parameter[i] * shrink - lr * (gradient[i] + momentum * kept);
-    }
-  } else {
-    for (int64_t i = 0; i < count; ++i) {
-      const float kept = buffer[i] = momentum * buffer[i] + gradient_share * gradient[i];
-      parameter[i] = parameter[i] * shrink - lr * kept;
-    }
-  }
-}
-
-/// Decay and step in one pass over memory, which is what bounds it on a CPU.
-void sgdw_in_one_pass(const std::vector<at::Tensor>& parameters,
-                      const std::vector<at::Tensor>& gradients,
-                      const std::vector<at::Tensor>* buffers, const SgdwStep& step) {
-  constexpr int64_t grain = 1 << 15;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    auto* values = parameters[i].data_ptr<float>();
-    const auto* gradient = gradients[i].const_data_ptr<float>();
-    auto* buffer = buffers ? (*buffers)[i].data_ptr<float>() : nullptr;
-    at::parallel_for(0, parameters[i].numel(), grain, [&](int64_t begin, int64_t end) {
-      sgdw_span(step, end - begin, values + begin, gradient + begin,
-                buffer ? buffer + begin : nullptr);
-    });
-    parameters[i].unsafeGetTensorImpl()->bump_version();
-  }
-}
-
-bool one_pass_possible(const std::vector<at::Tensor>& parameters) {
-  return std::all_of(parameters.begin(), parameters.end(), [](const at::Tensor& parameter) {
-    return parameter.is_cpu() && parameter.scalar_type() == at::kFloat &&
-           parameter.is_non_overlapping_and_dense();
-  });
-}
+float lr_of(const ParameterGroup& group) { return *group.lr.const_data_ptr<float>(); }
 
 }  // namespace
 
@@ -97,28 +50,29 @@ void Sgd::update_fused(Update& update, double weight_decay) const {
                   /*grad_scale=*/{}, given(update.found_inf));
 }
 
+UpdateRule Sgd::next_rule(const ParameterGroup& group, const std::vector<at::Tensor>&, bool first) {
+  return SgdRule{.lr = lr_of(group),
+                 .decay = static_cast<float>(group.weight_decay),
+                 .momentum = static_cast<float>(params_.momentum),
+                 .gradient_share = first ? 1 : static_cast<float>(1 - params_.dampening),
+                 .nesterov = params_.nesterov};
+}
+
 void DecoupledSgdw::update(Update& update) {
-  const ParameterGroup& group = update.group;
-  const double rate = decay_rate(group);
-  if (one_pass_possible(update.parameters)) {
-    if (update.found_inf.defined() && update.found_inf.item<float>() != 0) return;
-    const auto lr = group.lr.item<float>();
-    const double gradient_share = update.first ? 1 : 1 - params_.dampening;
-    sgdw_in_one_pass(update.parameters, update.gradients,
-                     update.state.empty() ? nullptr : &update.state[0],
-                     {.shrink = static_cast<float>(1 - lr * rate),
-                      .lr = lr,
-                      .momentum = static_cast<float>(params_.momentum),
-                      .gradient_share = static_cast<float>(gradient_share),
-                      .nesterov = params_.nesterov});
-    return;
-  }
-  if (rate != 0) {
-    at::Tensor decay = group.lr * rate;
+  if (const double rate = decay_rate(update.group); rate != 0) {
+    at::Tensor decay = update.group.lr * rate;
     if (update.found_inf.defined()) decay = decay * (1 - update.found_inf);
     at::_foreach_mul_(update.parameters, 1 - decay);
   }
   update_fused(update, 0);
+}
+
+UpdateRule DecoupledSgdw::next_rule(const ParameterGroup& group,
+                                    const std::vector<at::Tensor>& state, bool first) {
+  auto rule = std::get<SgdRule>(Sgd::next_rule(group, state, first));
+  rule.decay = 0;
+  rule.shrink = static_cast<float>(1 - rule.lr * decay_rate(group));
+  return rule;
 }
 
 AdamW::AdamW(const Params& params)
@@ -144,6 +98,30 @@ void AdamW::update_fused(Update& update, double weight_decay) const {
                     params_.amsgrad ? update.state[3] : none, steps, update.group.lr,
                     params_.betas[0], params_.betas[1], weight_decay, params_.eps, params_.amsgrad,
                     /*maximize=*/false, /*grad_scale=*/{}, given(update.found_inf));
+}
+
+AdamRule AdamW::rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
+                     double weight_decay) const {
+  const double beta1 = params_.betas[0], beta2 = params_.betas[1];
+  const double lr = lr_of(group), step = *state[2].mutable_data_ptr<float>() += 1;
+  return {.shrink = static_cast<float>(1 - lr * weight_decay),
+          .mean_share = static_cast<float>(1 - beta1),
+          .beta2 = static_cast<float>(beta2),
+          .square_share = static_cast<float>(1 - beta2),
+          .step_size = static_cast<float>(lr / (1 - std::pow(beta1, step))),
+          .root = static_cast<float>(std::sqrt(1 - std::pow(beta2, step))),
+          .eps = static_cast<float>(params_.eps),
+          .amsgrad = params_.amsgrad};
+}
+
+UpdateRule AdamW::next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
+                            bool) {
+  return rule(group, state, group.weight_decay);
+}
+
+UpdateRule DecoupledAdamW::next_rule(const ParameterGroup& group,
+                                     const std::vector<at::Tensor>& state, bool) {
+  return rule(group, state, decay_rate(group));
 }
 
 void DecoupledAdamW::update(Update& update) { update_fused(update, decay_rate(update.group)); }

@@ -59,6 +59,9 @@ class Sgd : public Optimizer {
 
  protected:
   void update(Update& update) override;
+  UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
+                       bool first) override;
+  bool in_one_pass(const ParameterGroup&) const override { return true; }
   bool first_update_differs() const override {
     return params_.momentum != 0 && params_.dampening != 0;
   }
@@ -76,6 +79,8 @@ class DecoupledSgdw : public Sgd {
 
  protected:
   void update(Update& update) override;
+  UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
+                       bool first) override;
   bool decay_follows_lr() const override { return false; }
 };
 
@@ -89,6 +94,12 @@ class AdamW : public Optimizer {
  protected:
   void update(Update& update) override { update_fused(update, update.group.weight_decay); }
   void update_fused(Update& update, double weight_decay) const;
+  UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
+                       bool first) override;
+  bool in_one_pass(const ParameterGroup&) const override { return true; }
+  /// Counts the step.
+  AdamRule rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
+                double weight_decay) const;
 
   Params params_;
 };
@@ -100,6 +111,8 @@ class DecoupledAdamW : public AdamW {
 
  protected:
   void update(Update& update) override;
+  UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
+                       bool first) override;
   bool decay_follows_lr() const override { return false; }
 };
 
