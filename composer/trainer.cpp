@@ -95,7 +95,8 @@ void Trainer::prepare() {
                     "join(parts) before the Trainer is made");
   state_.device = device_ ? *device_ : resolve_device(options_.device);
   if (!state_.device.is_cpu()) at::accelerator::setDeviceIndex(state_.device.index());
-  state_.precision = resolve_precision(options_.precision, state_.device);
+  const auto origin = find_origin();
+  state_.precision = choose_precision(origin);
   set_float32_rounding(state_.precision);
   set_deterministic(options_.deterministic_mode);
   step_.emplace(state_, engine_, options_.grad_clip_norm, gradient_sync_of(options_, engine_));
@@ -115,7 +116,7 @@ void Trainer::prepare() {
   state_.model->to(state_.device);
   state_.optimizer = std::move(optimizer);
   if (state_.optimizer) state_.optimizer->attach(*state_.model, state_.ranks);
-  restore();
+  restore(origin);
   // Draws of weights may differ in their last bits between processors.
   state_.ranks.broadcast(state_.model->parameters());
   state_.ranks.broadcast(state_.model->buffers());

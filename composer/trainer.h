@@ -114,8 +114,16 @@ class Trainer {
 
   /// What checkpoints keep beside the weights and the optimizer, by its name there.
   std::vector<std::pair<std::string, Stateful*>> checkpoint_parts();
-  void restore();
-  void check_network(const std::filesystem::path& path, bool everything);
+  /// What the run starts from.
+  struct Origin {
+    std::filesystem::path path;  ///< empty: fresh weights
+    bool everything = false;     ///< the run of a checkpoint goes on
+  };
+  Origin find_origin();
+  /// The same on all ranks.
+  Precision choose_precision(const Origin& origin) const;
+  void restore(const Origin& origin);
+  void check_network(const Origin& origin) const;
   void resume(const std::filesystem::path& path, Checkpoint checkpoint);
   void hand_out(const std::filesystem::path& path, std::map<std::string, StateDict>& parts);
   void check_epochs(const std::filesystem::path& path, const Checkpoint& checkpoint) const;

@@ -29,13 +29,14 @@ std::string split_problem(const Checkpoint& checkpoint, const SplitOptions& spli
 
 }  // namespace
 
-void Trainer::restore() {
+Trainer::Origin Trainer::find_origin() {
   namespace fs = std::filesystem;
-  fs::path path = options_.load_path;
-  bool everything = !options_.load_weights_only && state_.optimizer && fs::is_directory(path);
-  if (everything && !options_.load_ignore.empty() && !options_.autoresume)
+  Origin origin{options_.load_path};
+  origin.everything =
+      !options_.load_weights_only && state_.optimizer && fs::is_directory(origin.path);
+  if (origin.everything && !options_.load_ignore.empty() && !options_.autoresume)
     throw UserError("load_ignore: needs load_weights_only true: a resumption takes everything of " +
-                    path.string());
+                    origin.path.string());
   if (options_.autoresume && state_.optimizer) {
     std::string newest;
     if (state_.ranks.first()) {
@@ -44,12 +45,36 @@ void Trainer::restore() {
       if (!newest.empty()) tidy_checkpoints(newest);
     }
     newest = state_.ranks.broadcast(newest);
-    if (!newest.empty()) path = newest, everything = true;
+    if (!newest.empty()) origin = {newest, true};
   }
+  if (origin.path.empty()) return origin;
+  if (!fs::exists(origin.path))
+    throw UserError("load_path: " + origin.path.string() + " does not exist");
+  loaded_ = read_provenance(origin.path);
+  return origin;
+}
+
+/// `amp` is measured: a run that goes on keeps to what it began with, and what a checkpoint was
+/// trained in is evaluated in that.
+Precision Trainer::choose_precision(const Origin& origin) const {
+  const bool same_network = origin.everything || !state_.optimizer;
+  const auto device = c10::DeviceTypeName(state_.device.type(), /*lower_case=*/true);
+  if (options_.precision == "amp" && same_network && loaded_.device == device &&
+      !loaded_.precision.empty()) {
+    log::info("precision amp: " + loaded_.precision + ", as " + origin.path.string() +
+              " was trained in");
+    return resolve_precision(loaded_.precision, state_.device);
+  }
+  std::string word;
+  if (state_.ranks.first()) word = name(resolve_precision(options_.precision, state_.device));
+  return resolve_precision(state_.ranks.broadcast(word), state_.device);
+}
+
+void Trainer::restore(const Origin& origin) {
+  const auto& [path, everything] = origin;
   if (path.empty()) return;
-  if (!fs::exists(path)) throw UserError("load_path: " + path.string() + " does not exist");
-  check_network(path, everything);
-  if (!everything && (state_.optimizer || !fs::is_directory(path)))
+  check_network(origin);
+  if (!everything && (state_.optimizer || !std::filesystem::is_directory(path)))
     return load_weights(*state_.model, path, {options_.load_ignore, options_.load_strict});
 
   auto checkpoint = load_checkpoint(path);
@@ -67,8 +92,8 @@ void Trainer::restore() {
 }
 
 /// Weights of another network may fit this one by name and shape (blurpool), and be wrong.
-void Trainer::check_network(const std::filesystem::path& path, bool everything) {
-  loaded_ = read_provenance(path);
+void Trainer::check_network(const Origin& origin) const {
+  const auto& [path, everything] = origin;
   if (loaded_.network.empty()) return;
   const auto ignored = everything ? std::vector<std::string>() : options_.load_ignore;
   const auto lines = differences(loaded_.network, outline(*state_.model), ignored);
@@ -177,6 +202,7 @@ Checkpoint Trainer::snapshot() {
   checkpoint.samples_per_epoch = state_.schedule.samples_per_epoch;
   checkpoint.recipe = recipe_;
   checkpoint.device = c10::DeviceTypeName(state_.device.type(), /*lower_case=*/true);
+  checkpoint.precision = name(state_.precision);
   checkpoint.network = outline(*state_.model);
   checkpoint.class_names = class_names_;
   checkpoint.model = model_tensors(*state_.model);

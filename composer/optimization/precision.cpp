@@ -3,28 +3,18 @@
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/cpu/Utils.h>
 
 #include <map>
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/optimization/bf16_choice.h"
 
 namespace composer {
 namespace {
 
 constexpr double initial_scale = 65536, growth = 2, backoff = 0.5;
 constexpr int64_t growth_interval = 2000;
-
-bool cpu_has_bf16() {
-  const auto capabilities = at::cpu::get_cpu_capabilities();
-  for (const char* instructions : {"avx512_bf16", "amx_bf16", "avx_ne_convert", "bf16"}) {
-    const auto found = capabilities.find(instructions);
-    if (found != capabilities.end() && found->second.isBool() && found->second.toBool())
-      return true;
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -55,9 +45,10 @@ Precision resolve_precision(std::string_view word, at::Device device) {
     throw UserError("precision: '" + std::string(word) +
                     "' is none of fp32, tf32, amp, amp_fp16, amp_bf16, bf16");
   if (!device.is_cpu()) return Precision::amp_fp16;
-  if (cpu_has_bf16()) return Precision::amp_bf16;
-  log::warn("precision amp: this processor has no bf16 instructions; training in fp32");
-  return Precision::fp32;
+  const auto bf16 = choose_bf16(bf16_instructions(), bf16_speedup);
+  log::info("precision amp: " + std::string(bf16.faster ? "bf16" : "fp32") + " (" + bf16.reason +
+            ")");
+  return bf16.faster ? Precision::amp_bf16 : Precision::fp32;
 }
 
 void set_float32_rounding(Precision precision) {

@@ -18,8 +18,8 @@ enum class Precision { fp32, amp_fp16, amp_bf16, tf32 };
 std::string_view name(Precision precision);
 
 /// Words of the recipe key `precision`: fp32, tf32, amp, amp_fp16, amp_bf16, bf16. `amp` is fp16
-/// with loss scaling on CUDA; on the CPU it is bf16 where the processor has bf16 instructions, else
-/// fp32. bf16 means amp_bf16. The CPU has no tf32: a warning, and fp32.
+/// with loss scaling on CUDA; on the CPU it is bf16 where that is faster (bf16_choice.h), else
+/// fp32, and a line says why. bf16 means amp_bf16. The CPU has no tf32: a warning, and fp32.
 Precision resolve_precision(std::string_view word, at::Device device);
 
 /// Whether GPUs round the factors of float32 convolutions and matrix products: for tf32 they do.

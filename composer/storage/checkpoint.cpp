@@ -179,6 +179,7 @@ ordered_json manifest_of(const Checkpoint& checkpoint, const std::vector<TensorF
           {"compute_threads", at::get_num_threads()},
           {"instruction_set", at::get_cpu_capability()},
           {"device", checkpoint.device},
+          {"precision", checkpoint.precision},
           {"recipe", checkpoint.recipe},
           {"network", checkpoint.network},
           {"class_names", checkpoint.class_names},
@@ -200,6 +201,7 @@ Checkpoint load_checkpoint(const fs::path& path) try {
   checkpoint.samples_per_epoch = manifest.at("samples_per_epoch");
   checkpoint.recipe = manifest.at("recipe");
   checkpoint.device = manifest.value("device", "");
+  checkpoint.precision = manifest.value("precision", "");
   checkpoint.network = manifest.value("network", std::vector<std::string>{});
   checkpoint.class_names = manifest.value("class_names", std::vector<std::string>{});
   checkpoint.model = read_safetensors(path / model_file);

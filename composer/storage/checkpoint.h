@@ -26,6 +26,7 @@ struct Checkpoint {
   int64_t train_batch_size = 1, batches_per_epoch = 1, samples_per_epoch = 1;
   std::string recipe;
   std::string device;  ///< its type: "cpu", "cuda"; empty: not known, in a manifest that lacks it
+  std::string precision;  ///< what the recipe's came to, for instance "amp_bf16"; empty likewise
   std::vector<std::string> network;         ///< composer/network/outline.h
   std::vector<std::string> class_names;     ///< in order of their index; may be empty
   std::map<std::string, at::Tensor> model;  ///< parameters and buffers by PyTorch's names

@@ -29,7 +29,8 @@ Provenance read_provenance(const std::filesystem::path& path) try {
   if (std::filesystem::is_directory(path)) {
     const auto manifest = read_manifest(path);
     return {manifest.value("recipe", ""), manifest.value("network", Lines{}),
-            manifest.value("class_names", Lines{})};
+            manifest.value("class_names", Lines{}), manifest.value("device", ""),
+            manifest.value("precision", "")};
   }
   if (path.extension() != ".safetensors") return {};
   const auto metadata = read_safetensors_metadata(path);

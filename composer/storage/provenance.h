@@ -13,6 +13,7 @@ struct Provenance {
   std::string recipe;                    ///< resolved, YAML
   std::vector<std::string> network;      ///< composer/network/outline.h
   std::vector<std::string> class_names;  ///< in order of their index
+  std::string device{}, precision{};     ///< that it was trained on and in; of checkpoints alone
 };
 
 /// Of a checkpoint folder or a .safetensors file that was exported from one; other files tell

@@ -5,15 +5,47 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "composer/clock.h"
 #include "composer/error.h"
+#include "composer/optimization/bf16_choice.h"
+#include "tests/composer/tiny_run.h"
+#include "tests/ranks.h"
 
 using namespace composer;
+using Catch::Contains;
+namespace fs = std::filesystem;
 
 namespace {
 
 at::ScalarType product_dtype() {
   return at::matmul(at::ones({2, 2}), at::ones({2, 2})).scalar_type();
+}
+
+/// Writes another value into a checkpoint's manifest.
+void set_in_manifest(const fs::path& checkpoint, const std::string& key, const std::string& value) {
+  const auto path = checkpoint / "manifest.json";
+  auto manifest = nlohmann::ordered_json::parse(std::ifstream(path));
+  REQUIRE(manifest.contains(key));
+  manifest[key] = value;
+  std::ofstream(path) << manifest;
+}
+
+TrainerParts amp_parts(const fs::path& run_dir) {
+  auto parts = tiny_parts();
+  parts.options.precision = "amp";
+  parts.options.run_dir = run_dir;
+  parts.options.run_name = "run";
+  parts.options.max_duration = {1, TimeUnit::epoch};
+  return parts;
+}
+
+Precision prepared_precision(TrainerParts parts) {
+  Trainer trainer(std::move(parts));
+  trainer.prepare();
+  return trainer.state().precision;
 }
 
 }  // namespace
@@ -72,7 +104,7 @@ TEST_CASE("the words of the recipe's precision", "[precision]") {
   CHECK(resolve_precision("amp_fp16", at::kCUDA) == Precision::amp_fp16);
   CHECK(resolve_precision("amp", at::kCUDA) == Precision::amp_fp16);
   CHECK(resolve_precision("amp", at::kCPU) != Precision::amp_fp16);
-  CHECK_THROWS_WITH(resolve_precision("fp8", at::kCPU), Catch::Contains("fp8"));
+  CHECK_THROWS_WITH(resolve_precision("fp8", at::kCPU), Contains("fp8"));
   for (const auto precision : {Precision::fp32, Precision::amp_fp16, Precision::amp_bf16})
     CHECK(resolve_precision(name(precision), at::kCPU) == precision);
 }
@@ -122,4 +154,84 @@ TEST_CASE("a loss scaler that is off does nothing", "[precision]") {
   scaler.unscale(gradients);
   scaler.update();
   CHECK_FALSE(scaler.found_inf().defined());
+}
+
+TEST_CASE("amp on a CPU is bf16 where its instructions make that faster", "[precision]") {
+  int probes = 0;
+  const auto measured = [&](double speedup) {
+    return [&probes, speedup] { return ++probes, speedup; };
+  };
+  const auto none = choose_bf16({}, measured(3));
+  CHECK_FALSE(none.faster);
+  CHECK_THAT(none.reason, Contains("no bf16 instructions"));
+  const auto tiles = choose_bf16({"AMX", /*matrix=*/true}, measured(0.5));
+  CHECK(tiles.faster);
+  CHECK(tiles.reason == "AMX");
+  CHECK(probes == 0);
+
+  const auto vectors = choose_bf16({"AVX512-BF16"}, measured(1.62));
+  CHECK(vectors.faster);
+  CHECK(vectors.reason == "AVX512-BF16; bf16 is 1.6 times as fast in a probe");
+  CHECK_FALSE(choose_bf16({"AVX512-BF16"}, measured(1.05)).faster);
+  CHECK_FALSE(choose_bf16({"AVX512-BF16"}, measured(0.4)).faster);
+  CHECK_FALSE(choose_bf16({"AMX", true, /*limited=*/true}, measured(0.2)).faster);
+  CHECK(probes == 4);
+}
+
+TEST_CASE("the probe of bf16 is short, draws nothing and is made once", "[precision]") {
+  at::manual_seed(5);
+  const auto expected = at::rand({4});
+  at::manual_seed(5);
+  const double speedup = bf16_speedup();
+  CHECK(speedup > 0);
+  CHECK(std::isfinite(speedup));
+  CHECK(at::equal(at::rand({4}), expected));
+  const double begin = steady_seconds();
+  CHECK(bf16_speedup() == speedup);
+  CHECK(steady_seconds() - begin < 0.01);
+}
+
+TEST_CASE("all ranks compute in the first one's precision", "[precision]") {
+  std::array<Precision, 2> precisions{};
+  test::in_ranks(2, [&](const Ranks& ranks) {
+    auto parts = tiny_parts();
+    parts.ranks = ranks;
+    parts.options.precision = ranks.first() ? "bf16" : "fp32";
+    precisions[static_cast<size_t>(ranks.rank())] = prepared_precision(std::move(parts));
+  });
+  CHECK(precisions == std::array{Precision::amp_bf16, Precision::amp_bf16});
+}
+
+TEST_CASE("with amp a run goes on, and is evaluated, in the precision that it began with",
+          "[precision]") {
+  const TemporaryFolder folder;
+  Trainer first(amp_parts(folder.path()));
+  first.fit();
+  const auto chosen = first.state().precision;
+  const auto other = chosen == Precision::fp32 ? Precision::amp_bf16 : Precision::fp32;
+  const auto checkpoint = fs::canonical(first.folder().checkpoints() / "latest");
+  CHECK(nlohmann::json::parse(std::ifstream(checkpoint / "manifest.json"))["precision"] ==
+        name(chosen));
+  set_in_manifest(checkpoint, "precision", std::string(name(other)));
+
+  auto resumed = amp_parts(folder.path());
+  resumed.options.autoresume = true;
+  resumed.options.max_duration = {2, TimeUnit::epoch};
+  CHECK(prepared_precision(std::move(resumed)) == other);
+
+  const auto load = [&](bool trains) {
+    auto parts = amp_parts("");
+    parts.options.load_path = checkpoint;
+    parts.options.load_weights_only = trains;
+    if (!trains) parts.optimizer = nullptr, parts.train_loader = nullptr;
+    return parts;
+  };
+  CHECK(prepared_precision(load(false)) == other);
+  CHECK(prepared_precision(load(true)) == chosen);
+
+  auto explicitly = load(false);
+  explicitly.options.precision = name(chosen);
+  CHECK(prepared_precision(std::move(explicitly)) == chosen);
+  set_in_manifest(checkpoint, "device", "cuda");
+  CHECK(prepared_precision(load(false)) == chosen);
 }
