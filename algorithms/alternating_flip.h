@@ -2,6 +2,8 @@
 // epochs in a row always show both sides of it (Jordan 2024, arXiv:2404.00498).
 #pragma once
 
+#include <string>
+
 #include "composer/algorithm.h"
 #include "composer/recipe/compatibility.h"
 
@@ -20,6 +22,7 @@ class AlternatingFlip : public Algorithm {
  public:
   static Compatibility compatibility();
 
+  std::string against_replay() const override { return {}; }
   SampleTransform sample_transform(const State& state) override;
 };
 

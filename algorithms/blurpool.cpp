@@ -121,11 +121,13 @@ at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride) {
 }
 
 const at::Tensor& BlurFilter::operator()(const at::Tensor& input) {
-  if (!filter_.defined() || filter_.size(0) != input.size(1) ||
-      filter_.scalar_type() != input.scalar_type() || filter_.device() != input.device() ||
-      filter_.suggest_memory_format() != input.suggest_memory_format())
-    filter_ = blur_filter(input.detach());
-  return filter_;
+  const auto fits = [&](const at::Tensor& filter) {
+    return filter.size(0) == input.size(1) && filter.scalar_type() == input.scalar_type() &&
+           filter.device() == input.device() &&
+           filter.suggest_memory_format() == input.suggest_memory_format();
+  };
+  const auto found = std::ranges::find_if(filters_, fits);
+  return found != filters_.end() ? *found : filters_.emplace_back(blur_filter(input.detach()));
 }
 
 at::Tensor BlurConv2d::forward(const at::Tensor& input) {

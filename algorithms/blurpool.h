@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include <array>
+#include <deque>
 #include <limits>
 #include <string>
 #include <vector>
@@ -31,14 +32,14 @@ at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride, const at
                 int64_t most_elements = most_elements_at_once);
 at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride);
 
-/// Keeps one filter, made anew when the input's channels, type, device or strides change. Not a
-/// buffer: never saved.
+/// Keeps a filter for each kind of input: channels, type, device and strides. They stay in their
+/// place, for recorded steps. Not a buffer: never saved.
 class BlurFilter {
  public:
   const at::Tensor& operator()(const at::Tensor& input);
 
  private:
-  at::Tensor filter_;
+  std::deque<at::Tensor> filters_;
 };
 
 /// A strided convolution with a blur: of its input (the default) or, computed without stride, of

@@ -3,6 +3,8 @@
 // shape or name.
 #pragma once
 
+#include <string>
+
 #include "composer/algorithm.h"
 
 namespace torch::nn {
@@ -19,6 +21,7 @@ void apply_channels_last(torch::nn::Module& module);
 class ChannelsLast : public Algorithm {
  public:
   Order order(Event) const override { return Order::last; }
+  std::string against_replay() const override { return {}; }
   void init(State& state) override;
 };
 

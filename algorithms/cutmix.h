@@ -52,6 +52,7 @@ class CutMix : public Algorithm {
 
   explicit CutMix(Params params);
 
+  std::string against_replay() const override { return {}; }
   void fit_start(State& state) override;
   void after_dataloader(State& state) override;
 

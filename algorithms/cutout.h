@@ -4,6 +4,7 @@
 
 #include <ATen/ATen.h>
 
+#include <string>
 #include <vector>
 
 #include "algorithms/parts/whole_batch.h"
@@ -35,6 +36,7 @@ class Cutout : public Algorithm {
 
   explicit Cutout(Params params) : params_(params) {}
 
+  std::string against_replay() const override { return {}; }
   void after_dataloader(State& state) override;
 
  private:

@@ -36,6 +36,7 @@ class DiracInit : public Algorithm {
     return {.excludes = {{"factorize", "the identity would take the place of half a weight"}}};
   }
 
+  std::string against_replay() const override { return {}; }
   void init(State& state) override;
   std::vector<std::string> report() const override { return changes_; }
 

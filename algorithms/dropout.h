@@ -63,6 +63,7 @@ class Dropout : public Surgery {
 
   explicit Dropout(Params params) : params_(std::move(params)) {}
 
+  std::string against_replay() const override { return "draws on the host in every forward pass"; }
   void init(State& state) override;
 
  private:

@@ -59,6 +59,7 @@ class Ema : public Algorithm {
   /// after all that others do in an evaluation.
   Order order(Event event) const override { return closing(event) ? Order::last : Order::first; }
 
+  std::string against_replay() const override { return {}; }
   void fit_start(State& state) override;
   void batch_end(State& state) override { update(state, false); }
   void epoch_end(State& state) override { update(state, true); }

@@ -43,6 +43,7 @@ class GradientClipping : public Algorithm {
 
   explicit GradientClipping(Params params) : params_(std::move(params)) {}
 
+  std::string against_replay() const override { return {}; }
   void after_train_batch(State& state) override;
 
  private:

@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include <string>
+
 #include "composer/algorithm.h"
 #include "composer/recipe/params.h"
 
@@ -29,6 +31,7 @@ class LabelSmoothing : public Algorithm {
 
   explicit LabelSmoothing(Params params) : params_(params) {}
 
+  std::string against_replay() const override { return {}; }
   void before_loss(State& state) override;
   void after_loss(State& state) override;
 

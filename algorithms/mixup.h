@@ -4,6 +4,8 @@
 
 #include <ATen/ATen.h>
 
+#include <string>
+
 #include "composer/algorithm.h"
 #include "composer/random.h"
 #include "composer/recipe/compatibility.h"
@@ -43,6 +45,7 @@ class Mixup : public Algorithm {
     return {.excludes = {{"cutmix", "both give each image a second label"}}};
   }
 
+  std::string against_replay() const override { return {}; }
   void after_dataloader(State& state) override;
 
  private:

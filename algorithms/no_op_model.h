@@ -32,6 +32,7 @@ class NoOpModel : public Algorithm {
   static Compatibility compatibility();
 
   Order order(Event) const override { return Order::last; }
+  std::string against_replay() const override { return {}; }
   void init(State& state) override;
   std::vector<std::string> report() const override;
 };

@@ -92,6 +92,7 @@ class RandomErasing : public Algorithm {
   bool listens(Event event) const override {
     return event != Event::after_dataloader || params_.where == "device";
   }
+  std::string against_replay() const override { return {}; }
   void after_dataloader(State& state) override;
   SampleTransform sample_transform(const State& state) override;
 

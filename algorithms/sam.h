@@ -45,6 +45,9 @@ class Sam : public Algorithm {
   /// Before all that shall see the new gradients, such as gradient_clipping.
   Order order(Event) const override { return Order::first; }
 
+  std::string against_replay() const override {
+    return "computes the gradients of a batch twice, in every interval-th step";
+  }
   void after_train_batch(State& state) override;
 
  private:

@@ -91,6 +91,8 @@ class StochasticDepth : public Surgery {
 
   explicit StochasticDepth(Params params);
 
+  std::string against_replay() const override { return "draws on the host in every forward pass"; }
+
   /// A dropped branch's parameters take no part in the batch.
   bool leaves_out_parameters() const override {
     return params_.stochastic_method == "block" && params_.drop_rate > 0;

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include <functional>
+#include <string>
 
 #include "composer/algorithm.h"
 #include "composer/recipe/params.h"
@@ -45,6 +46,7 @@ class TestTimeAugmentation : public Algorithm {
 
   explicit TestTimeAugmentation(Params params) : params_(params) {}
 
+  std::string against_replay() const override { return {}; }
   void eval_after_forward(State& state) override { add_views(state); }
   void predict_after_forward(State& state) override { add_views(state); }
 

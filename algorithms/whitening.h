@@ -55,6 +55,7 @@ class Whitening : public Algorithm {
   /// Before what else changes the images of a batch that is on the device.
   Order order(Event) const override { return Order::first; }
 
+  std::string against_replay() const override { return {}; }
   void init(State& state) override;
   void fit_start(State& state) override;
   void after_dataloader(State& state) override;

@@ -105,7 +105,7 @@ class StubOptimizer : public Optimizer {
 };
 
 struct StepSetting {
-  std::string model = "resnet50", precision = "amp_bf16", device = "auto";
+  std::string model = "resnet50", precision = "amp_bf16", device = "auto", cuda_graph = "auto";
   int64_t batch_size = 16, resolution = 224, steps = 5, repeats = 3;
   Words algorithms;
 };
@@ -127,7 +127,8 @@ Recipe recipe_of(const StepSetting& setting) {
       "optimizer: {sgd: {lr: 0.01, momentum: 0.9, weight_decay: 5e-5, nesterov: true}}\n"
       "algorithms: {" +
       joined(with_values) + "}\nprecision: " + setting.precision + "\ndevice: " + setting.device +
-      "\nrun_dir: none\n" + "train_batch_size: " + std::to_string(setting.batch_size) +
+      "\ncuda_graph: " + setting.cuda_graph + "\nrun_dir: none\n" +
+      "train_batch_size: " + std::to_string(setting.batch_size) +
       "\nmax_duration: " + std::to_string(3 + setting.steps * setting.repeats) + "ba\n";
   return resolve({"bench", yaml}, algorithms);
 }
@@ -207,6 +208,9 @@ int step_command(const Words& words) {
   app.add_option("--precision", setting.precision, "fp32, amp, amp_fp16, amp_bf16")
       ->capture_default_str();
   app.add_option("--device", setting.device, "auto, cpu or gpu")->capture_default_str();
+  app.add_option("--cuda_graph", setting.cuda_graph,
+                 "auto, true or false: whether a GPU replays the step")
+      ->capture_default_str();
   app.add_option("--algorithms", setting.algorithms,
                  "beside channels_last and label_smoothing; with values: 'cutout: {length: 0.3}'");
   app.add_option("--steps", setting.steps, "steps a repeat")
@@ -221,8 +225,10 @@ int step_command(const Words& words) {
   app.add_flag("--json", json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;
 
+  auto parts = step_parts(setting);
+  const int64_t warmup = parts.device->is_cpu() ? 3 : 3 + StepGraphs::warm_ups;
   const auto [seconds, hook_fractions, device, peak] =
-      time_steps(step_parts(setting), 3, setting, true);
+      time_steps(std::move(parts), warmup, setting, true);
   const auto costs = operators ? std::optional(measure_operators(setting)) : std::nullopt;
   std::vector<double> rates;
   for (const double time : seconds)

@@ -7,6 +7,7 @@
 #include "composer/distributed/place.h"
 #include "composer/error.h"
 #include "composer/rank_threads.h"
+#include "composer/step_graphs.h"
 
 namespace composer {
 namespace {
@@ -91,6 +92,17 @@ void print_ranks(std::ostream& out, const TrainerOptions& options) {
   if (place.local_size < place.size) out << ", " << place.local_size << " a machine";
   out << (place.size > 1 ? ", each with " : ", with ") << threads.compute << " compute and "
       << threads.loader << " loader threads\n";
+}
+
+void print_cuda_graph(std::ostream& out, const TrainerOptions& options, const Engine& engine) {
+  if (options.device == "cpu") return;
+  out << "cuda_graph: " << options.cuda_graph;
+  if (options.cuda_graph != "false") {
+    const auto reason = against_replay(engine, place_of_process().size == 1);
+    out << (reason.empty() ? ", on a GPU each step is recorded once and replayed"
+                           : ", off: " + reason);
+  }
+  out << '\n';
 }
 
 using Row = std::vector<std::pair<std::string, double>>;
@@ -185,6 +197,7 @@ std::string plan(const Recipe& recipe) {
   if (const auto total = state.schedule.total_batches()) out << ", " << *total << " in all";
   out << "\nprecision: " << options.precision << ", device: " << options.device << '\n';
   print_ranks(out, options);
+  print_cuda_graph(out, options, engine);
 
   engine.run(Event::init, state);
   for (const auto& algorithm : engine.algorithms()) {

@@ -81,6 +81,15 @@ class Algorithm : public Hooks<State&> {
   /// say so here, their backward pass fails.
   virtual bool leaves_out_parameters() const { return false; }
 
+  /// Why a step must not be recorded once and replayed from then on (StepGraphs) while this takes
+  /// part; empty: it may. It may where the functions from before_forward to after_train_batch and
+  /// the forward passes of layers that this put into the model do the same work on the same tensors
+  /// in every step: they are called when a step is recorded, not when it is replayed. Functions of
+  /// other events are called always.
+  virtual std::string against_replay() const {
+    return "does not say that its steps may be replayed (Algorithm::against_replay)";
+  }
+
   /// What it changed in the model at init, for `--plan`: one line a change.
   virtual std::vector<std::string> report() const { return {}; }
 

@@ -54,7 +54,7 @@ void SpeedMonitor::load_state_dict(const StateDict& state) {
   if (const auto* seconds = state.find<double>("training_seconds")) training_ = *seconds;
 }
 
-void LrMonitor::after_train_batch(const State& state, Logger& logger, RunControl&) {
+void LrMonitor::batch_start(const State& state, Logger& logger, RunControl&) {
   logger.log("lr", state.optimizer->lr());
 }
 

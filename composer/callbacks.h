@@ -49,7 +49,7 @@ class SpeedMonitor : public Callback {
 /// lr: the learning rate that each batch trained with.
 class LrMonitor : public Callback {
  public:
-  void after_train_batch(const State& state, Logger& logger, RunControl& control) override;
+  void batch_start(const State& state, Logger& logger, RunControl& control) override;
 };
 
 /// Asks for a checkpoint every save_interval, beside the recipe's own key of that name.

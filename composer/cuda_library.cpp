@@ -23,19 +23,18 @@ std::string place_of_library() {
   return file_name;
 }
 
-void* open_library() {
+void* open_library(const std::string& purpose) {
   void* const library = dlopen(place_of_library().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return library;
   throw UserError(
-      std::string("device: gpu: ranks on GPUs need ") + file_name +
-      ", which cannot be opened: " + dlerror() +
+      purpose + " " + file_name + ", which cannot be opened: " + dlerror() +
       "; it is built where LibTorch with CUDA is (COMPOSER_CUDA=1 cmake/bootstrap build)");
 }
 
 }  // namespace
 
-void* function_of_cuda_library(const char* name) {
-  static void* const library = open_library();
+void* function_of_cuda_library(const char* name, const std::string& purpose) {
+  static void* const library = open_library(purpose);
   if (void* const function = dlsym(library, name)) return function;
   throw UserError(place_of_library() + ": has no " + name + ": it is of another version");
 }

@@ -85,6 +85,7 @@ struct TrainerOptions {
   std::string device = "auto";
   int64_t seed = 17;
   bool deterministic_mode = false;
+  std::string cuda_graph = "auto";
   int64_t grad_accum = 1;
   double grad_clip_norm = -1;
   double scale_schedule_ratio = 1;
@@ -127,6 +128,10 @@ struct TrainerOptions {
     f("seed", seed, "of every random number", in(0, 4294967295.0));
     f("deterministic_mode", deterministic_mode,
       "only deterministic operations, for the same bytes also on a GPU; slower");
+    f("cuda_graph", cuda_graph,
+      "on a GPU, training steps are recorded once for each shape of a batch and replayed; auto: "
+      "where the algorithms allow it",
+      one_of("auto", "true", "false"));
     f("grad_accum", grad_accum, "microbatches a step is split into", at_least(1),
       later("auto", "the number of microbatches, for instance 1"));
     f("grad_clip_norm", grad_clip_norm, "largest norm of all gradients; -1 = no limit",

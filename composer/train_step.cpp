@@ -61,15 +61,22 @@ at::Tensor TrainStep::update_on(const Batch& part) {
   const int64_t first_sample = state_.first_sample;
   state_.batch = part;
   engine_.run(Event::before_train_batch, state_);
-  state_.optimizer->zero_grad();
+  const auto loss = graphs_ ? graphs_->run(state_, [this] { return update(); }) : update();
+  state_.first_sample = first_sample + part.samples();
+  return loss;
+}
+
+/// The part of an update that may be replayed.
+at::Tensor TrainStep::update() {
   const auto whole = state_.batch;
+  const int64_t first_sample = state_.first_sample;
+  state_.optimizer->zero_grad();
   const auto parts = (state_.grad_accum + state_.updates - 1) / state_.updates;
-  const auto loss = forward_backward(split(state_.batch, parts, state_.ranks));
+  const auto loss = forward_backward(split(whole, parts, state_.ranks));
   state_.batch = whole;
   state_.first_sample = first_sample;
   update_weights();
   passes_.clear();
-  state_.first_sample += part.samples();
   return loss;
 }
 

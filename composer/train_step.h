@@ -1,6 +1,7 @@
 // One training step: from a batch on the device to updated weights.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "composer/distributed/gradient_sync.h"
@@ -8,6 +9,7 @@
 #include "composer/network/metrics.h"
 #include "composer/optimization/precision.h"
 #include "composer/state.h"
+#include "composer/step_graphs.h"
 
 namespace composer {
 
@@ -26,6 +28,9 @@ class TrainStep {
   /// the device.
   at::Tensor run();
 
+  /// From before_forward to the end of an update, steps are replayed.
+  void replay_by(std::unique_ptr<StepGraphs> graphs) { graphs_ = std::move(graphs); }
+
   /// See State::recompute_gradients.
   void recompute_gradients();
 
@@ -35,6 +40,7 @@ class TrainStep {
 
  private:
   at::Tensor update_on(const Batch& part);
+  at::Tensor update();
   at::Tensor forward_backward(const std::vector<Batch>& microbatches);
   at::Tensor loss_of(const at::Tensor& outputs, const Target& target, double share) const;
   void backward(const at::Tensor& loss, bool last);
@@ -56,6 +62,7 @@ class TrainStep {
   GradScaler scaler_;
   RunningAccuracy accuracy_;
   std::vector<Pass> passes_;
+  std::unique_ptr<StepGraphs> graphs_;  ///< null: steps are not replayed
 };
 
 }  // namespace composer

@@ -70,7 +70,8 @@ Trainer::Trainer(TrainerParts parts)
       class_names_(std::move(parts.class_names)),
       console_(parts.console && parts.ranks.first()),
       summary_sink_(std::make_shared<SummarySink>()),
-      evaluator_(state_, engine_, std::move(parts.eval_loader), options_.eval_interval) {
+      evaluator_(state_, engine_, std::move(parts.eval_loader), options_.eval_interval),
+      step_recorder_(std::move(parts.step_recorder)) {
   state_.model = std::move(parts.model);
   state_.optimizer = std::move(parts.optimizer);
   state_.schedule = schedule_of(options_, train_loader_.get());
@@ -208,6 +209,7 @@ void Trainer::train() {
   }
   schedule_learning_rate();
   start_loader();
+  step_->replay_by(step_graphs(options_.cuda_graph, engine_, state_, step_recorder_));
   while (!stopping()) train_epoch();
   if (!engine_.control().stop_reason().empty())
     log::info("stopped: " + engine_.control().stop_reason());

@@ -45,6 +45,7 @@ struct TrainerParts {
   std::vector<std::string> class_names;  ///< in order of their index, for checkpoints; may be empty
   bool console = true;                   ///< tell on standard error what goes on
   Ranks ranks;  ///< that train together, each with such parts of its own (join_ranks)
+  std::shared_ptr<StepRecorder> step_recorder{};  ///< of cuda_graph; null: the device's own
 };
 
 class Trainer {
@@ -159,6 +160,7 @@ class Trainer {
   std::shared_ptr<LossGuard> loss_guard_;  ///< from fit() on
   Evaluator evaluator_;
   std::optional<TrainStep> step_;  ///< from prepare() on
+  std::shared_ptr<StepRecorder> step_recorder_;
   RunClock clock_;
   int signal_ = 0;  ///< that the ranks agreed to have received
   bool prepared_ = false;

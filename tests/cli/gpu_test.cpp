@@ -52,6 +52,16 @@ class WithStandIn {
   }
   const fs::path& folder() const { return folder_.path(); }
 
+  /// A copy of the program that takes the stand-in for libcomposer_cuda.so, from lib/ beside its
+  /// folder.
+  std::string with_library() const {
+    const auto program = folder() / "bin/composer";
+    fs::create_directories(program.parent_path());
+    fs::copy(PROGRAM, program);
+    fs::create_symlink(STAND_IN, folder() / "lib");
+    return program.string();
+  }
+
   /// What the last run noted, by how often.
   std::map<std::string, int> notes() const {
     std::map<std::string, int> counts;
@@ -99,15 +109,12 @@ TEST_CASE("what asks LibTorch about CUDA too early is told so", "[cli][gpu][slow
 
 TEST_CASE("ranks have a GPU each, and sum gradients between these", "[cli][gpu][slow]") {
   WithStandIn machine(std::map<std::string, std::string>{{"STAND_IN_GPUS", "2"}});
-  // The program takes libcomposer_cuda.so from lib/ beside its folder.
-  fs::create_directories(machine.folder() / "bin");
-  fs::copy(PROGRAM, machine.folder() / "bin/composer");
-  fs::create_symlink(STAND_IN, machine.folder() / "lib");
+  const auto program = machine.with_library();
   const auto train = [&](const std::string& batches) {
     const auto two = machine.run("-n 2 " + small + "--precision fp32 --algorithms channels_last " +
                                      "--grad_comm bf16 --eval_interval 0 --run_name " + batches +
                                      " --max_duration " + batches,
-                                 (machine.folder() / "bin/composer").string());
+                                 program);
     INFO(two.errors);
     REQUIRE(two.status == 0);
     CHECK(machine.notes()["nccl"] == 2);
@@ -221,4 +228,75 @@ TEST_CASE("training steps do not wait for the GPU", "[cli][gpu][slow]") {
   const int many = waits(8);
   for (const auto& [line, count] : machine.notes()) UNSCOPED_INFO(count << " x " << line);
   CHECK(many == few);
+}
+
+namespace {
+
+std::string bytes_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+TEST_CASE("replayed steps give the bytes that steps give which run", "[cli][gpu][slow]") {
+  struct Setting {
+    std::string words;
+    int shapes, updates;
+  };
+  const auto setting = GENERATE(
+      Setting{"--algorithms channels_last label_smoothing --precision fp32", 1, 12},
+      Setting{"--algorithms channels_last blurpool mixup ema squeeze_excite gradient_clipping "
+              "--algorithms.squeeze_excite.min_channels 16 --precision amp_fp16 "
+              "--algorithms.gradient_clipping.clipping_type norm "
+              "--algorithms.gradient_clipping.clipping_threshold 0.5 --grad_accum 2",
+              1, 12},
+      Setting{"--algorithms progressive_resizing cutmix lookahead whitening --precision fp32 "
+              "--algorithms.progressive_resizing.size_increment 16 --optimizer adamw",
+              2, 12});
+  CAPTURE(setting.words);
+  WithStandIn machine;
+  const auto program = machine.with_library();
+  const auto train = [&](const std::string& name, const std::string& more) {
+    const auto outcome = machine.run(small + "--device gpu --eval_interval 0ep --run_name " + name +
+                                         " " + setting.words + " " + more,
+                                     program);
+    INFO(outcome.errors);
+    REQUIRE(outcome.status == 0);
+    const auto folder = machine.folder() / "runs" / name / "checkpoints/latest";
+    return bytes_of(folder / "model-00001-of-00001.safetensors") +
+           bytes_of(folder / "optimizer-00001-of-00001.safetensors");
+  };
+  const auto plain = train("plain", "--max_duration 12ba --cuda_graph false");
+  CHECK(machine.notes().count("recorded") == 0);
+  const int waits = machine.waits();
+  CHECK(plain == train("replayed", "--max_duration 12ba --cuda_graph true"));
+  CHECK(machine.notes()["recorded"] == setting.shapes);
+  CHECK(machine.notes()["replayed"] == setting.updates - 3 * setting.shapes);
+  CHECK(machine.waits() == waits);
+
+  INFO("a resumption in between");
+  const auto resumed = [&](const std::string& word) {
+    train("resumed_" + word, "--max_duration 5ba --cuda_graph " + word);
+    return train("resumed_" + word, "--max_duration 12ba --autoresume true --cuda_graph " + word);
+  };
+  CHECK(resumed("false") == resumed("true"));
+}
+
+TEST_CASE("a run says why its steps are not replayed", "[cli][gpu][slow]") {
+  WithStandIn machine;
+  const auto program = machine.with_library();
+  const auto errors = [&](const std::string& words) {
+    return machine.run(small + "--device gpu --run_dir none --max_duration 2ba " + words, program)
+        .errors;
+  };
+  CHECK(errors("--algorithms dropout")
+            .find("cuda_graph: off: dropout: draws on the host in every forward pass") !=
+        std::string::npos);
+  CHECK(errors("--algorithms sam --cuda_graph true")
+            .find("cuda_graph: true: steps cannot be replayed: sam:") != std::string::npos);
+  CHECK(machine.run(small + "--plan --algorithms dropout")
+            .output.find(
+                "cuda_graph: auto, off: dropout: draws on the host in every forward pass\n") !=
+        std::string::npos);
 }

@@ -3,10 +3,13 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <set>
+#include <vector>
 
 namespace composer::stand_in {
 
@@ -21,6 +24,10 @@ class DeviceMemory : public c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override {
     auto* block = static_cast<Block*>(std::aligned_alloc(64, (bytes + 2 * 64 - 1) / 64 * 64));
     block->bytes = static_cast<int64_t>(bytes);
+    {
+      const std::lock_guard guard(lock());
+      blocks().insert(block);
+    }
     const int64_t now = in_use() += block->bytes;
     for (int64_t most = peak(); now > most && !peak().compare_exchange_weak(most, now);) {
     }
@@ -43,10 +50,41 @@ class DeviceMemory : public c10::DeviceAllocator {
   void resetAccumulatedStats(c10::DeviceIndex) override {}
   void resetPeakStats(c10::DeviceIndex) override { peak() = in_use().load(); }
 
+  /// What all of it holds.
+  static std::map<void*, std::vector<char>> contents() {
+    const std::lock_guard guard(lock());
+    std::map<void*, std::vector<char>> all;
+    for (const Block* block : blocks()) {
+      const char* bytes = reinterpret_cast<const char*>(block) + 64;
+      all[const_cast<char*>(bytes)].assign(bytes, bytes + block->bytes);
+    }
+    return all;
+  }
+  /// As it was, but for what was freed since.
+  static void restore(const std::map<void*, std::vector<char>>& contents) {
+    const std::lock_guard guard(lock());
+    for (const Block* block : blocks()) {
+      void* const place = const_cast<char*>(reinterpret_cast<const char*>(block)) + 64;
+      const auto found = contents.find(place);
+      if (found == contents.end()) continue;
+      const auto& bytes = found->second;
+      std::copy_n(bytes.begin(), std::min<int64_t>(std::ssize(bytes), block->bytes),
+                  static_cast<char*>(place));
+    }
+  }
+
  private:
   struct Block {
     int64_t bytes;
   };
+  static std::mutex& lock() {
+    static auto* mutex = new std::mutex;
+    return *mutex;
+  }
+  static std::set<Block*>& blocks() {
+    static auto* set = new std::set<Block*>;
+    return *set;
+  }
   static std::atomic<int64_t>& in_use() {
     static std::atomic<int64_t> bytes = 0;
     return bytes;
@@ -56,6 +94,10 @@ class DeviceMemory : public c10::DeviceAllocator {
     return bytes;
   }
   static void release(void* block) {
+    {
+      const std::lock_guard guard(lock());
+      blocks().erase(static_cast<Block*>(block));
+    }
     in_use() -= static_cast<Block*>(block)->bytes;
     std::free(block);
   }

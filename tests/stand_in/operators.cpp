@@ -18,6 +18,7 @@
 #include "tests/stand_in/host.h"
 #include "tests/stand_in/log.h"
 #include "tests/stand_in/memory.h"
+#include "tests/stand_in/tape.h"
 
 namespace composer::stand_in {
 namespace {
@@ -115,6 +116,25 @@ void take_size(const at::Tensor& written, const at::Tensor& host) {
   on_host(written).copy_(host);
 }
 
+void copy_values(const c10::IValue& to, const c10::IValue& from) {
+  if (to.isTensor() && to.toTensor().defined()) on_host(to.toTensor()).copy_(from.toTensor());
+  if (!to.isTensorList()) return;
+  const auto list = to.toTensorVector(), values = from.toTensorVector();
+  for (size_t i = 0; i < list.size(); ++i) copy_values(list[i], values[i]);
+}
+
+/// Calls the operator again, its results into the places of `results`, but for those that are
+/// arguments.
+void compute_again(const c10::OperatorHandle& op, const std::vector<c10::IValue>& arguments,
+                   const std::vector<c10::IValue>& results) {
+  const Below below;
+  c10::Stack stack;
+  for (const auto& argument : arguments) stack.push_back(on_host(argument));
+  op.callBoxed(&stack);
+  for (size_t r = 0; r < results.size(); ++r)
+    if (op.schema().returns()[r].alias_info() == nullptr) copy_values(results[r], stack[r]);
+}
+
 void compute_on_host(const c10::OperatorHandle& op, c10::Stack* stack) {
   const Below below;
   const auto& schema = op.schema();
@@ -123,7 +143,10 @@ void compute_on_host(const c10::OperatorHandle& op, c10::Stack* stack) {
                                            stack->end());
   refuse_other_devices(schema.name(), arguments);
   const OnDevice device(device_of(arguments));
-  if (waits(schema.name(), arguments)) note("wait: " + schema.name());
+  if (waits(schema.name(), arguments)) {
+    refuse_while_recording(schema.name());
+    note("wait: " + schema.name());
+  }
   torch::jit::drop(*stack, count);
   std::vector<c10::IValue> hosts;
   for (const auto& argument : arguments) hosts.push_back(on_host(argument));
@@ -148,6 +171,10 @@ void compute_on_host(const c10::OperatorHandle& op, c10::Stack* stack) {
                 ": the stand-in does not know this view");
     stack->push_back(std::move(result));
   }
+  if (recording == nullptr) return;
+  const std::vector<c10::IValue> made(stack->end() - static_cast<int64_t>(results.size()),
+                                      stack->end());
+  recording->push_back([op, arguments, made] { compute_again(op, arguments, made); });
 }
 
 at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> type,
@@ -189,6 +216,7 @@ const at::Tensor& resize_(const at::Tensor& self, at::IntArrayRef size,
 at::Tensor& copy_(at::Tensor& self, const at::Tensor& from, bool non_blocking) {
   const Below below;
   if (self.is_cuda() != from.is_cuda()) {
+    refuse_while_recording("copy between host and GPU");
     const auto& host = self.is_cuda() ? from : self;
     const auto bytes = std::to_string(from.nbytes()) + " bytes";
     if (!host.is_pinned())
@@ -197,6 +225,11 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& from, bool non_blocking) {
       note("wait: copy of " + bytes);
   }
   on_host(self).copy_(on_host(from));
+  if (recording != nullptr)
+    recording->push_back([self, from] {
+      const Below not_recorded_for_gradients;
+      on_host(self).copy_(on_host(from));
+    });
   return self;
 }
 

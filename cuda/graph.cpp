@@ -1,0 +1,111 @@
+// Training steps as CUDA graphs.
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/core/Event.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <exception>
+
+#include "composer/step_recorder.h"
+
+namespace composer::cuda {
+namespace {
+
+using c10::cuda::CUDAStream;
+
+/// Memory that recordings share. LibTorch lets a pool be joined only while some graph has it, so
+/// that a new one begins where all are gone.
+struct Pool {
+  c10::MempoolId_t id = at::cuda::graph_pool_handle();
+};
+
+class CudaRecording : public Recording {
+ public:
+  explicit CudaRecording(std::shared_ptr<Pool> pool) : pool_(std::move(pool)) {}
+
+  void replay() override { graph_.replay(); }
+
+  /// On the current stream. Loader threads use CUDA meanwhile, for page-locked memory: only what
+  /// this thread does must not wait.
+  void begin() { graph_.capture_begin(pool_->id, cudaStreamCaptureModeThreadLocal); }
+  void end() { graph_.capture_end(); }
+
+  const Pool& pool() const { return *pool_; }
+
+ private:
+  std::shared_ptr<Pool> pool_;
+  at::cuda::CUDAGraph graph_;
+};
+
+/// After a failure: ends the capture on the current stream.
+void abandon(std::unique_ptr<CudaRecording> recording) noexcept {
+  const auto pool = recording->pool().id;
+  try {
+    recording->end();
+    return;
+  } catch (const std::exception&) {
+    // The driver refused the graph, before the allocator was told that it ends.
+  }
+  try {
+    c10::cuda::CUDACachingAllocator::endAllocateToPool(c10::cuda::current_device(), pool);
+  } catch (const std::exception&) {
+    // It was told.
+  }
+  recording.release();  // the allocator of page-locked memory may still ask it for its streams
+}
+
+class CudaStepRecorder : public StepRecorder {
+ public:
+  void run(const std::function<void()>& work) override {
+    const CUDAStream outer = c10::cuda::getCurrentCUDAStream();
+    wait(stream_, outer);
+    {
+      const c10::cuda::CUDAStreamGuard guard(stream_);
+      work();
+    }
+    wait(outer, stream_);
+  }
+
+  std::unique_ptr<Recording> record(const std::function<void()>& work) override {
+    c10::cuda::device_synchronize();
+    c10::cuda::CUDACachingAllocator::emptyCache();  // the pool needs as much again
+    auto pool = pool_.lock();
+    if (pool == nullptr) pool_ = pool = std::make_shared<Pool>();
+    auto recording = std::make_unique<CudaRecording>(std::move(pool));
+    const c10::cuda::CUDAStreamGuard guard(stream_);
+    try {
+      recording->begin();
+      work();
+    } catch (...) {
+      abandon(std::move(recording));
+      throw;
+    }
+    try {
+      recording->end();
+    } catch (...) {
+      abandon(std::move(recording));
+      throw;
+    }
+    return recording;
+  }
+
+ private:
+  /// What is queued on `later` from now on comes after what is on `earlier`.
+  static void wait(const CUDAStream& later, const CUDAStream& earlier) {
+    c10::Event event(c10::DeviceType::CUDA);
+    event.record(earlier.unwrap());
+    event.block(later.unwrap());
+  }
+
+  CUDAStream stream_ = c10::cuda::getStreamFromPool();  ///< which the default one cannot be
+  std::weak_ptr<Pool> pool_;
+};
+
+}  // namespace
+}  // namespace composer::cuda
+
+extern "C" composer::StepRecorder* composer_step_recorder() {
+  return new composer::cuda::CudaStepRecorder;
+}

@@ -1,0 +1,152 @@
+// Replayed steps, on a recorder that runs them again.
+#include "composer/step_graphs.h"
+
+#include <catch2/catch.hpp>
+
+#include "composer/error.h"
+#include "composer/trainer.h"
+#include "rerun.h"
+#include "tiny_run.h"
+
+using namespace composer;
+using test::Rerun;
+using Counts = Rerun::Counts;
+
+namespace {
+
+struct Refuses : Rerun {
+  using Rerun::Rerun;
+  std::unique_ptr<Recording> record(const std::function<void()>&) override {
+    throw RunError("operation not permitted when stream is capturing\nsecond line");
+  }
+};
+
+struct Replayable : Algorithm {
+  std::string against_replay() const override { return {}; }
+};
+
+/// So many updates in each batch.
+struct Divide : Replayable {
+  explicit Divide(std::function<int64_t(int64_t)> updates) : updates(std::move(updates)) {}
+  void batch_start(State& state) override { state.updates = updates(state.time.batch); }
+  std::function<int64_t(int64_t)> updates;
+};
+
+struct FreezeAt : Replayable {
+  explicit FreezeAt(int64_t batch) : batch(batch) {}
+  void batch_start(State& state) override {
+    if (state.time.batch != batch) return;
+    auto weight = state.model->named_parameters()["conv.weight"];
+    weight.requires_grad_(false);
+    weight.mutable_grad().reset();
+  }
+  int64_t batch;
+};
+
+struct Silent : Algorithm {};
+
+struct Watcher : Callback {
+  void after_loss(const State&, Logger&, RunControl&) override {}
+};
+
+struct Outcome {
+  at::Tensor weights;
+  Counts counts;
+};
+
+TrainerParts parts_of(int64_t batches) {
+  auto parts = tiny_parts();
+  parts.options.max_duration = {static_cast<double>(batches), TimeUnit::batch};
+  parts.eval_loader = nullptr;
+  return parts;
+}
+
+/// 12 batches; without a recorder where `word` is empty.
+template <class Recorder = Rerun, class Prepare>
+Outcome trained(const std::string& word, Prepare prepare, int64_t batches = 12) {
+  Outcome outcome;
+  auto parts = parts_of(batches);
+  if (!word.empty()) {
+    parts.options.cuda_graph = word;
+    parts.step_recorder = std::make_shared<Recorder>(outcome.counts);
+  }
+  Trainer trainer(std::move(parts));
+  prepare(trainer);
+  trainer.fit();
+  outcome.weights = weights_of(trainer);
+  return outcome;
+}
+
+constexpr auto nothing = [](Trainer&) {};
+constexpr int warm_ups = StepGraphs::warm_ups;
+
+}  // namespace
+
+TEST_CASE("replayed steps train as steps that run, after some of these", "[step_graphs]") {
+  const auto plain = trained("", nothing), replayed = trained("auto", nothing);
+  CHECK(at::equal(plain.weights, replayed.weights));
+  CHECK(replayed.counts == Counts{warm_ups, 1, 12 - warm_ups});
+  CHECK(trained("false", nothing).counts == Counts{});
+}
+
+TEST_CASE("each shape of a batch is recorded by itself", "[step_graphs]") {
+  const auto prepare = [](Trainer& trainer) {
+    trainer.add<Divide>("divide", [](int64_t batch) { return batch % 2 + 1; });
+  };
+  const auto plain = trained("", prepare), replayed = trained("auto", prepare);
+  CHECK(at::equal(plain.weights, replayed.weights));
+  // 6 batches in one part, 6 in two.
+  CHECK(replayed.counts == Counts{2 * warm_ups, 2, 18 - 2 * warm_ups});
+}
+
+TEST_CASE("what changes the parameters drops what was recorded", "[step_graphs]") {
+  const auto prepare = [](Trainer& trainer) { trainer.add<FreezeAt>("freeze", 6); };
+  const auto plain = trained("", prepare), replayed = trained("auto", prepare);
+  CHECK(at::equal(plain.weights, replayed.weights));
+  CHECK(replayed.counts == Counts{2 * warm_ups, 2, 12 - 2 * warm_ups});
+}
+
+TEST_CASE("gradients and outputs are there after a replayed step", "[step_graphs]") {
+  struct Look : Callback {
+    void batch_end(const State& state, Logger&, RunControl&) override {
+      if (state.time.batch != 9) return;
+      CHECK(state.optimizer->gradients().size() == state.optimizer->parameters().size());
+      CHECK(state.outputs.size(0) == 8);
+      CHECK_FALSE(state.outputs.requires_grad());
+      CHECK(state.loss.dim() == 0);
+      CHECK(state.batch.samples() == 8);
+      ++looks;
+    }
+    int looks = 0;
+  };
+  Counts counts;
+  auto parts = parts_of(9);
+  parts.step_recorder = std::make_shared<Rerun>(counts);
+  const auto look = std::make_shared<Look>();
+  parts.callbacks.push_back({"look", look, subscriptions<Look>()});
+  Trainer(std::move(parts)).fit();
+  CHECK(look->looks == 1);
+}
+
+TEST_CASE("algorithms that do not allow it, and callbacks that watch a step, prevent replays",
+          "[step_graphs]") {
+  const auto silent = [](Trainer& trainer) { trainer.add<Silent>("silent"); };
+  const auto watched = [](Trainer& trainer) { trainer.add<Watcher>("watcher"); };
+  CHECK(trained("auto", silent).counts == Counts{});
+  CHECK(trained("auto", watched).counts == Counts{});
+  CHECK_THROWS_WITH(trained("true", silent),
+                    "cuda_graph: true: steps cannot be replayed: silent: does not say that its "
+                    "steps may be replayed (Algorithm::against_replay)");
+  CHECK_THROWS_WITH(trained("true", watched),
+                    "cuda_graph: true: steps cannot be replayed: watcher: watches after_loss of "
+                    "every step");
+}
+
+TEST_CASE("where a step cannot be recorded, auto goes on without and true fails", "[step_graphs]") {
+  const auto plain = trained("", nothing), without = trained<Refuses>("auto", nothing);
+  CHECK(at::equal(plain.weights, without.weights));
+  CHECK(without.counts == Counts{warm_ups, 0, 0});
+  CHECK_THROWS_WITH(trained<Refuses>("true", nothing),
+                    "cuda_graph: true: the step cannot be recorded: operation not permitted when "
+                    "stream is capturing");
+}
