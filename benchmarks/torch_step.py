@@ -52,6 +52,7 @@ def main():
     parser.add_argument('--steps', type=int, default=5)
     parser.add_argument('--repeats', type=int, default=3)
     parser.add_argument('--compile', action='store_true')
+    parser.add_argument('--compile_mode', default='default', help='of torch.compile, for instance max-autotune')
     args = parser.parse_args()
     device = 'cuda' if args.device == 'gpu' or args.device == 'auto' and torch.cuda.is_available() else 'cpu'
     dtype = torch.float16 if args.precision == 'amp' and device == 'cuda' else torch.bfloat16
@@ -65,7 +66,7 @@ def main():
     images = torch.randn(args.batch_size, 3, args.resolution, args.resolution, device=device)
     images = images.to(memory_format=torch.channels_last)
     labels = torch.randint(10 if cifar else 1000, (args.batch_size,), device=device)
-    forward = torch.compile(model) if args.compile else model
+    forward = torch.compile(model, mode=args.compile_mode) if args.compile else model
     scaler = torch.amp.GradScaler(device, enabled=dtype == torch.float16)
 
     def step():
@@ -90,7 +91,8 @@ def main():
             step()
         wait()
         rates.append(args.batch_size * args.steps / (time.perf_counter() - begin))
-    print(json.dumps(dict(peer='torch ' + torch.__version__, compile=args.compile, model=args.model, device=device,
+    peak = torch.cuda.max_memory_allocated() >> 20 if device == 'cuda' else None
+    print(json.dumps(dict(peer='torch ' + torch.__version__, compile=args.compile, peak_memory_mb=peak, model=args.model, device=device,
                           batch_size=args.batch_size, resolution=args.resolution, precision=args.precision,
                           images_per_s=statistics.median(rates), all=rates,
                           max_rss_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)))

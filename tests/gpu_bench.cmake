@@ -28,7 +28,7 @@ function(expect name value)
   endif()
 endfunction()
 
-set(small --build ${BUILD} --without tests mnist cifar10)
+set(small --build ${BUILD} --without tests libraries mnist cifar10)
 run(gpu_pack 0 ${small} --list)
 if(NOT output MATCHES "programs/composer")
   message(FATAL_ERROR "--list does not show the program:\n${output}")
@@ -47,6 +47,13 @@ expect(well "passed" stages 1 status)
 expect(well "3" stages 1 figures batches)
 expect(well "cpu.*" stages 1 figures device)
 expect(well "0" stages 1 commands 0 exit_status)
+expect(well "skipped" stages 2 status)
+
+# What passed is not done again, but for prepare.
+run(gpu 0 ${on_cpu} --output ${FOLDER}/well --stages prepare quickstart graph_resnet50)
+expect(well "quickstart" stages 0 name)
+expect(well "prepare" stages 1 name)
+expect(well "graph_resnet50" stages 2 name)
 expect(well "skipped" stages 2 status)
 
 file(WRITE ${FOLDER}/pack/programs/composer "#!/bin/sh\necho broken >&2\nexit 3\n")
