@@ -33,6 +33,9 @@ class ActivationCheckpointing : public Algorithm {
 
   void init(State& state) override;
   std::vector<std::string> report() const override;
+  std::string against_replay() const override {
+    return "sets LibTorch's generators back in each step";
+  }
 
  private:
   Params params_;
