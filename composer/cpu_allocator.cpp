@@ -18,18 +18,26 @@ constexpr size_t huge_page = 2 << 20;
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-/// `size` bytes at a border of huge pages, or null.
-void* map(size_t size) {
+constexpr int readable = PROT_READ | PROT_WRITE, own_memory = MAP_PRIVATE | MAP_ANONYMOUS;
+
+/// Addresses for `size` bytes from a border of huge pages on, or null.
+char* reserve(size_t size, int protection) {
   const size_t room = size + huge_page;
-  void* mapping = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* mapping = mmap(nullptr, room, protection, own_memory, -1, 0);
   if (mapping == MAP_FAILED) return nullptr;
   auto* begin = static_cast<char*>(mapping);
   auto* block = reinterpret_cast<char*>(round_up(reinterpret_cast<uintptr_t>(begin), huge_page));
   if (block > begin) munmap(begin, static_cast<size_t>(block - begin));
   if (begin + room > block + size)
     munmap(block + size, static_cast<size_t>(begin + room - block - size));
-  if (size >= huge_page) madvise(block, size, MADV_HUGEPAGE);
   return block;
+}
+
+/// Whether there is memory behind these addresses now.
+bool back(char* begin, size_t size) {
+  if (mmap(begin, size, readable, own_memory | MAP_FIXED, -1, 0) == MAP_FAILED) return false;
+  madvise(begin, size, MADV_HUGEPAGE);
+  return true;
 }
 
 [[noreturn]] void out_of_memory(size_t bytes) {
@@ -62,61 +70,112 @@ void CpuAllocator::release(void* block) {
   if (!may_be_large || !instance().keep(block)) std::free(block);
 }
 
-void* CpuAllocator::take(size_t size) {
-  const std::lock_guard lock(mutex_);
-  const auto found = kept_.lower_bound(size);
-  if (found != kept_.end() && found->first <= size + size / 4) {
-    void* block = found->second.block;
-    in_use_.emplace(block, found->first);
-    kept_bytes_ -= found->first;
-    kept_.erase(found);
-    return block;
-  }
-  most_in_use_ = std::max(most_in_use_, mapped_ - kept_bytes_ + size);
-  const size_t limit = most_in_use_ + most_in_use_ / 4;
-  if (mapped_ + size > limit) unmap_oldest(mapped_ + size - limit);
-  void* block = map(size);
-  if (block == nullptr) {
-    unmap_oldest(kept_bytes_);
-    block = map(size);
-  }
-  if (block == nullptr) out_of_memory(size);
-  mapped_ += size;
-  in_use_.emplace(block, size);
-  return block;
-}
-
 bool CpuAllocator::keep(void* block) {
   const std::lock_guard lock(mutex_);
   const auto found = in_use_.find(block);
   if (found == in_use_.end()) return false;
-  kept_.emplace(found->second, Kept{block, frees_++});
-  kept_bytes_ += found->second;
+  add(found->second < huge_page ? small_ : pages_, block, found->second);
   in_use_.erase(found);
   return true;
 }
 
-void CpuAllocator::unmap_oldest(size_t bytes) {
-  for (size_t freed = 0; freed < bytes && !kept_.empty();) {
+void* CpuAllocator::take(size_t size) {
+  const std::lock_guard lock(mutex_);
+  return size < huge_page ? take_small(size) : take_pages(size);
+}
+
+void* CpuAllocator::take_small(size_t size) {
+  const auto found = small_.kept.lower_bound(size);
+  if (found != small_.kept.end() && found->first <= size + size / 4) {
+    const size_t all = found->first;
+    return in_use_.emplace(remove(small_, found), all).first->first;
+  }
+  small_.most_in_use = std::max(small_.most_in_use, small_.mapped - small_.kept_bytes + size);
+  const size_t limit = small_.most_in_use + small_.most_in_use / 4;
+  if (small_.mapped + size > limit) unmap_oldest(small_, small_.mapped + size - limit);
+  void* const block = reserve(size, readable);
+  if (block == nullptr) out_of_memory(size);
+  small_.mapped += size;
+  in_use_.emplace(block, size);
+  return block;
+}
+
+void* CpuAllocator::take_pages(size_t size) {
+  const auto found = pages_.kept.lower_bound(size);
+  if (found != pages_.kept.end()) {
+    const size_t rest = found->first - size;
+    auto* const block = static_cast<char*>(remove(pages_, found));
+    if (rest > 0) add(pages_, block + size, rest);
+    in_use_.emplace(block, size);
+    return block;
+  }
+  char* const block = reserve(size, PROT_NONE);
+  if (block == nullptr) out_of_memory(size);
+  char* const moved = move_kept_pages(block, block + size);
+  const auto lacking = static_cast<size_t>(block + size - moved);
+  if (lacking > 0) {
+    unmap_oldest(pages_, std::min(lacking, pages_.kept_bytes));
+    if (!back(moved, lacking)) {
+      munmap(moved, lacking);
+      if (moved > block) add(pages_, block, static_cast<size_t>(moved - block));
+      out_of_memory(size);
+    }
+    pages_.mapped += lacking;
+  }
+  in_use_.emplace(block, size);
+  return block;
+}
+
+/// Returns up to where there are pages now: all that are kept, or as many as the system will move.
+/// One call moves one page, as those of a block may have come from several mappings.
+char* CpuAllocator::move_kept_pages(char* to, const char* end) {
+  while (to < end && !pages_.kept.empty()) {
+    const auto largest = std::prev(pages_.kept.end());
+    size_t left = largest->first;
+    auto* from = static_cast<char*>(remove(pages_, largest));
+    bool refused = false;
+    for (; left > 0 && to < end; left -= huge_page, from += huge_page, to += huge_page) {
+      refused = mremap(from, huge_page, huge_page, MREMAP_MAYMOVE | MREMAP_FIXED, to) == MAP_FAILED;
+      if (refused) break;
+    }
+    if (left > 0) add(pages_, from, left);
+    if (refused) break;
+  }
+  return to;
+}
+
+void CpuAllocator::add(Pool& pool, void* block, size_t size) {
+  pool.kept.emplace(size, Kept{block, frees_++});
+  pool.kept_bytes += size;
+}
+
+void* CpuAllocator::remove(Pool& pool, std::multimap<size_t, Kept>::iterator kept) {
+  void* const block = kept->second.block;
+  pool.kept_bytes -= kept->first;
+  pool.kept.erase(kept);
+  return block;
+}
+
+void CpuAllocator::unmap_oldest(Pool& pool, size_t bytes) {
+  for (size_t freed = 0; freed < bytes && !pool.kept.empty();) {
     const auto oldest = std::min_element(
-        kept_.begin(), kept_.end(),
+        pool.kept.begin(), pool.kept.end(),
         [](const auto& a, const auto& b) { return a.second.freed < b.second.freed; });
-    munmap(oldest->second.block, oldest->first);
-    freed += oldest->first;
-    mapped_ -= oldest->first;
-    kept_bytes_ -= oldest->first;
-    kept_.erase(oldest);
+    const size_t size = oldest->first;
+    munmap(remove(pool, oldest), size);
+    freed += size;
+    pool.mapped -= size;
   }
 }
 
 size_t CpuAllocator::mapped_bytes() const {
   const std::lock_guard lock(mutex_);
-  return mapped_;
+  return small_.mapped + pages_.mapped;
 }
 
 size_t CpuAllocator::kept_bytes() const {
   const std::lock_guard lock(mutex_);
-  return kept_bytes_;
+  return small_.kept_bytes + pages_.kept_bytes;
 }
 
 CpuAllocator& CpuAllocator::instance() {

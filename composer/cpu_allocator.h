@@ -13,9 +13,12 @@
 
 namespace composer {
 
-/// Blocks of half a MiB and more come from mappings of its own; a freed one serves a later request
-/// that it fits to a quarter. Kept blocks make room, the longest unused first, once what is mapped
-/// exceeds by a quarter the most that was ever in use at one time.
+/// Blocks of half a MiB and more come from mappings of its own, those from 2 MiB on in whole huge
+/// pages. Freed pages serve later requests, whatever their sizes: a larger block is divided, and
+/// smaller ones' pages are moved together, without copying. So of these no more is mapped than the
+/// most that was in use at one time. A freed block below 2 MiB serves a later request that it fits
+/// to a quarter; the longest unused make room once what is mapped of them exceeds by a quarter the
+/// most that was in use.
 class CpuAllocator final : public c10::Allocator {
  public:
   static constexpr size_t least = 512 << 10;
@@ -35,16 +38,25 @@ class CpuAllocator final : public c10::Allocator {
     void* block;
     uint64_t freed;  ///< when, counted in frees
   };
+  /// Of blocks below a huge page, or of huge pages.
+  struct Pool {
+    std::multimap<size_t, Kept> kept;
+    size_t mapped = 0, kept_bytes = 0, most_in_use = 0;
+  };
 
   static void release(void* block);
-  void* take(size_t size);
   bool keep(void* block);  ///< false for a block that is not one of the large ones
-  void unmap_oldest(size_t bytes);
+  void* take(size_t size);
+  void* take_small(size_t size);
+  void* take_pages(size_t size);
+  void add(Pool& pool, void* block, size_t size);
+  void* remove(Pool& pool, std::multimap<size_t, Kept>::iterator kept);
+  char* move_kept_pages(char* to, const char* end);
+  void unmap_oldest(Pool& pool, size_t bytes);
 
   mutable std::mutex mutex_;
   std::unordered_map<void*, size_t> in_use_;
-  std::multimap<size_t, Kept> kept_;
-  size_t mapped_ = 0, kept_bytes_ = 0, most_in_use_ = 0;
+  Pool small_, pages_;
   uint64_t frees_ = 0;
 };
 

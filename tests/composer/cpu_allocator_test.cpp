@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <thread>
+#include <vector>
 
 using composer::CpuAllocator;
 
@@ -25,12 +26,51 @@ TEST_CASE("a freed block serves the next request that it fits", "[cpu_allocator]
   CHECK(allocator.mapped_bytes() == mapped);
 }
 
-TEST_CASE("what is mapped stays near the most that was in use", "[cpu_allocator]") {
+TEST_CASE("of large blocks no more is mapped than was in use at one time", "[cpu_allocator]") {
   auto& allocator = CpuAllocator::instance();
   { const auto block = allocator.allocate(64 << 20); }
   const size_t mapped = allocator.mapped_bytes();
-  for (size_t size = 1 << 20; size <= 64 << 20; size += 1 << 20) {
+  for (size_t size = 2 << 20; size <= 64 << 20; size += 1 << 20) {
     const auto block = allocator.allocate(size);
+    std::memset(block.get(), 1, size);
+    CHECK(allocator.mapped_bytes() == mapped);
+  }
+}
+
+TEST_CASE("freed pages make up larger blocks, and large blocks are divided", "[cpu_allocator]") {
+  auto& allocator = CpuAllocator::instance();
+  constexpr size_t page = 2 << 20;
+  size_t mapped = 0;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<c10::DataPtr> blocks;
+    for (size_t i = 0; i < 24; ++i) {
+      blocks.push_back(allocator.allocate(page * (i % 3 + 1)));
+      std::memset(blocks.back().get(), static_cast<int>(i), page * (i % 3 + 1));
+    }
+    if (round == 0) mapped = allocator.mapped_bytes();
+    // Every second one makes room; the others keep what is in them.
+    for (size_t i = 0; i < 24; i += 2) blocks[i].clear();
+    auto large = allocator.allocate(20 * page);
+    std::memset(large.get(), 77, 20 * page);
+    for (size_t i = 1; i < 24; i += 2) {
+      const auto* bytes = static_cast<const unsigned char*>(blocks[i].get());
+      const size_t size = page * (i % 3 + 1);
+      CHECK((bytes[0] == i && bytes[size / 2] == i && bytes[size - 1] == i));
+    }
+    CHECK(allocator.mapped_bytes() == mapped);
+  }
+}
+
+TEST_CASE("what is mapped of smaller blocks stays near the most that was in use",
+          "[cpu_allocator]") {
+  auto& allocator = CpuAllocator::instance();
+  std::vector<c10::DataPtr> blocks;
+  for (int i = 0; i < 16; ++i) blocks.push_back(allocator.allocate(1 << 20));
+  blocks.clear();
+  const size_t mapped = allocator.mapped_bytes();
+  for (size_t size = 512 << 10; size < 2 << 20; size += 64 << 10) {
+    for (int i = 0; i < 8; ++i) blocks.push_back(allocator.allocate(size));
+    blocks.clear();
     CHECK(allocator.mapped_bytes() <= mapped + mapped / 4 + (2 << 20));
   }
 }
