@@ -1,4 +1,5 @@
 // Training steps as CUDA graphs.
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/core/Event.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -39,21 +40,21 @@ class CudaRecording : public Recording {
   at::cuda::CUDAGraph graph_;
 };
 
-/// After a failure: ends the capture on the current stream.
+/// After a failure: ends the capture on the current stream. Where that fails too, as the driver has
+/// dropped the graph, LibTorch's allocators were not told of the end.
 void abandon(std::unique_ptr<CudaRecording> recording) noexcept {
   const auto pool = recording->pool().id;
   try {
-    recording->end();
-    return;
+    return recording->end();
   } catch (const std::exception&) {
-    // The driver refused the graph, before the allocator was told that it ends.
   }
   try {
     c10::cuda::CUDACachingAllocator::endAllocateToPool(c10::cuda::current_device(), pool);
+    at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool);
   } catch (const std::exception&) {
-    // It was told.
+    // They were.
   }
-  recording.release();  // the allocator of page-locked memory may still ask it for its streams
+  recording.release();  // LibTorch may know its address
 }
 
 class CudaStepRecorder : public StepRecorder {
@@ -78,14 +79,10 @@ class CudaStepRecorder : public StepRecorder {
     try {
       recording->begin();
       work();
-    } catch (...) {
-      abandon(std::move(recording));
-      throw;
-    }
-    try {
       recording->end();
     } catch (...) {
       abandon(std::move(recording));
+      pool_.reset();  // its state is unknown
       throw;
     }
     return recording;

@@ -3,9 +3,11 @@
 
 #include <catch2/catch.hpp>
 
+#include "composer/cuda_library.h"
 #include "composer/error.h"
 #include "composer/trainer.h"
 #include "rerun.h"
+#include "tests/gpu.h"
 #include "tiny_run.h"
 
 using namespace composer;
@@ -149,4 +151,52 @@ TEST_CASE("where a step cannot be recorded, auto goes on without and true fails"
   CHECK_THROWS_WITH(trained<Refuses>("true", nothing),
                     "cuda_graph: true: the step cannot be recorded: operation not permitted when "
                     "stream is capturing");
+}
+
+namespace {
+
+using Refuse = void(bool);
+
+/// While it lives, whatever waits for the GPU throws.
+class NoWaits {
+ public:
+  explicit NoWaits(Refuse* refuse) : refuse_(refuse) { refuse_(true); }
+  ~NoWaits() { refuse_(false); }
+
+ private:
+  Refuse* refuse_;
+};
+
+/// From the end of batch 5 to that of batch 10.
+struct RefuseWaits : Replayable {
+  explicit RefuseWaits(Refuse* refuse) : refuse(refuse) {}
+  void batch_end(State& state) override {
+    if (state.time.batch == 5) refused.emplace(refuse);
+    if (state.time.batch == 10) refused.reset();
+  }
+  Refuse* refuse;
+  std::optional<NoWaits> refused;
+};
+
+}  // namespace
+
+TEST_CASE("steps on a GPU wait for nothing, replayed or not", "[step_graphs][gpu]") {
+  if (!test::has_gpu()) return;
+  Refuse* refuse = nullptr;
+  try {
+    refuse = reinterpret_cast<Refuse*>(
+        function_of_cuda_library("composer_refuse_waits", "this test needs"));
+  } catch (const UserError& error) {
+    WARN("skipped on CUDA: " << error.what());
+    return;
+  }
+  for (const std::string word : {"false", "true"}) {
+    auto parts = parts_of(12);
+    parts.options.device = "gpu";
+    parts.options.cuda_graph = word;
+    parts.options.log_interval = {100, TimeUnit::batch};
+    Trainer trainer(std::move(parts));
+    trainer.add<RefuseWaits>("refuse_waits", refuse);
+    CHECK_NOTHROW(trainer.fit());
+  }
 }
