@@ -1,0 +1,50 @@
+// Batch normalisation on the current GPU: what norm.cpp, which knows tensors, asks of norm.cu,
+// which knows none. Memory is that of the GPU; nothing is waited for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace composer::cuda {
+
+enum class NormType { fp32, fp16, bf16 };
+enum class NormFollows { nothing, relu, gelu };
+
+/// rows: pixels of all images. channels: a multiple of 8. Null: there is none.
+struct NormForwardArguments {
+  NormType type;
+  int64_t rows;
+  int channels;
+  NormFollows follows;
+  const void *input, *residual;
+  const float *weight, *bias;
+  float *running_mean, *running_var;
+  float eps, momentum;
+  bool training;
+  float* statistics;  ///< [4, channels], written
+  float* partial;     ///< [norm_partial_size()], overwritten; with training
+  void* output;
+};
+
+struct NormBackwardArguments {
+  NormType type;
+  int64_t rows;
+  int channels;
+  NormFollows follows;
+  bool training;
+  const void *gradient, *input, *residual, *output;
+  const float* statistics;  ///< of the forward pass
+  float* partial;           ///< [norm_partial_size()], overwritten
+  float* line;              ///< [2, channels], overwritten
+  /// Written unless null.
+  float *for_weight, *for_bias;
+  void *for_residual, *for_input;
+};
+
+size_t norm_partial_size(int64_t rows, int channels);
+
+/// Queues the work on `stream`, a cudaStream_t. What cudaGetLastError() says.
+int norm_forward(const NormForwardArguments& arguments, void* stream);
+int norm_backward(const NormBackwardArguments& arguments, void* stream);
+
+}  // namespace composer::cuda

@@ -1,0 +1,51 @@
+// Which kernels a forward or backward pass is made of. `Run`: called as run(grid, kernel), in
+// order.
+#pragma once
+
+#include "cuda/norm_kernels.h"
+#include "cuda/norm_launch.h"
+
+namespace composer::cuda {
+
+inline size_t partial_size(int64_t rows, int channels) {
+  return 2 * static_cast<size_t>(channels) *
+         static_cast<size_t>(norm_grid(rows, channels).shape.blocks);
+}
+
+template <class T, class Run>
+void forward_passes(const NormForwardArguments& given, Run& run) {
+  const auto [shape, grid] = norm_grid(given.rows, given.channels);
+  const auto* const input = static_cast<const T*>(given.input);
+  if (given.training) run(grid, NormMomentsKernel<T>{shape, input, given.partial});
+  run(norm_channel_grid(shape, 3),
+      NormStatisticsKernel{shape, given.training ? given.partial : nullptr, given.weight,
+                           given.bias, given.running_mean, given.running_var, given.eps,
+                           given.momentum, given.statistics});
+  run(grid, NormApplyKernel<T>{shape, input, static_cast<const T*>(given.residual),
+                               given.statistics, static_cast<T*>(given.output), given.follows});
+}
+
+template <class T, class Run>
+void backward_passes(const NormBackwardArguments& given, Run& run) {
+  const auto [shape, grid] = norm_grid(given.rows, given.channels);
+  NormSlopes<T> slopes{static_cast<const T*>(given.gradient),
+                       static_cast<const T*>(given.input),
+                       static_cast<const T*>(given.residual),
+                       static_cast<const T*>(given.output),
+                       given.statistics,
+                       given.follows};
+  auto* const for_residual = static_cast<T*>(given.for_residual);
+  run(grid, NormSumsKernel<T>{shape, slopes, for_residual, given.partial});
+  run(norm_channel_grid(shape, 2),
+      NormLineKernel{shape, given.partial, given.statistics, given.training, given.for_weight,
+                     given.for_bias, given.line});
+  if (given.for_input == nullptr) return;
+  if (for_residual != nullptr) {
+    slopes.gradient = for_residual;
+    slopes.residual = slopes.output = nullptr;
+    slopes.follows = NormFollows::nothing;
+  }
+  run(grid, NormGradientKernel<T>{shape, slopes, given.line, static_cast<T*>(given.for_input)});
+}
+
+}  // namespace composer::cuda
