@@ -22,6 +22,7 @@ int predict_command(const Words& words);
 int list_command(const Words& words);
 int describe_command(const Words& words);
 int bench_command(const Words& words);
+int check_command(const Words& words);
 int checkpoint_command(const Words& words);
 int request_command(const Words& words);
 int model_command(const Words& words);

@@ -36,6 +36,8 @@ constexpr const char* help =
   composer describe algorithm NAME            (or model, dataset, ...) its hyperparameters
   composer bench loader|image|augment|step|overhead ...
                                               measures
+  composer check -f RECIPE --against fp32|cpu [--steps N] [--json]
+                                              its training steps held against another backend's, tensor by tensor
   composer checkpoint info PATH               what a checkpoint holds
   composer checkpoint export PATH --output F.safetensors [--weights model|ema|swa|...]
                                               its weights, or their average, as a file
@@ -55,11 +57,12 @@ constexpr const char* help =
 `composer SUBCOMMAND --help` says more. Exit status: 0 done, 1 the run failed, 2 the input is wrong, 130/143 interrupted.
 )";
 
-const CommandTable commands{{"train", train_command},           {"eval", eval_command},
-                            {"predict", predict_command},       {"list", list_command},
-                            {"describe", describe_command},     {"bench", bench_command},
-                            {"checkpoint", checkpoint_command}, {"data", data_command},
-                            {"model", model_command},           {"request", request_command}};
+const CommandTable commands{{"train", train_command},       {"eval", eval_command},
+                            {"predict", predict_command},   {"list", list_command},
+                            {"describe", describe_command}, {"bench", bench_command},
+                            {"check", check_command},       {"checkpoint", checkpoint_command},
+                            {"data", data_command},         {"model", model_command},
+                            {"request", request_command}};
 
 /// So that no file of ours becomes one of the standard streams where they were closed.
 void open_standard_streams() {

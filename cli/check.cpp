@@ -1,0 +1,198 @@
+// The subcommand check: a recipe's training steps, held against those of another backend.
+#include <cmath>
+#include <iomanip>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "composer/assemble.h"
+#include "composer/comparison/step_check.h"
+#include "composer/device.h"
+#include "composer/distributed/place.h"
+#include "composer/error.h"
+#include "composer/logging/json_number.h"
+#include "composer/logging/log.h"
+#include "composer/recipe/value.h"
+#include "composer/text.h"
+
+namespace composer {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Of `recipe`, without what evaluates or watches it. with_data: a train_loader too.
+TrainerParts parts_of(const Recipe& recipe, bool with_data) {
+  if (with_data) return assemble_training(recipe);
+  auto parts = assemble_model(recipe);
+  parts.optimizer = recipe.optimizer->build();
+  parts.schedulers = build_schedulers(recipe);
+  return parts;
+}
+
+/// checked: nothing of the reference's is loaded twice.
+CheckedSide side_of(const Recipe& recipe, bool with_data) {
+  return {[recipe, with_data] { return parts_of(recipe, with_data); }, {}};
+}
+
+struct Sides {
+  CheckedSide checked, reference;
+};
+
+Sides against_fp32(Recipe recipe) {
+  const auto device = resolve_device(recipe.options.device);
+  const auto precision = resolve_precision(recipe.options.precision, device);
+  if (precision == Precision::fp32)
+    throw UserError("--against fp32: the recipe's precision, " + recipe.options.precision +
+                    ", is fp32 here already; give another one, for instance --precision bf16");
+  recipe.options.precision = name(precision);
+  const auto checked = side_of(recipe, false);
+  recipe.options.precision = "fp32";
+  return {checked, side_of(recipe, true)};
+}
+
+Sides against_cpu(Recipe recipe) {
+  const auto device = resolve_device(recipe.options.device);
+  if (device.is_cpu())
+    throw UserError(
+        "--against cpu: the recipe's device is the CPU already; this is for machines with a GPU");
+  const auto precision = resolve_precision(recipe.options.precision, device);
+  recipe.options.precision = name(precision);
+  const auto checked = side_of(recipe, false);
+  recipe.options.device = "cpu";
+  if (precision != Precision::amp_bf16) recipe.options.precision = "fp32";
+  return {checked, side_of(recipe, true)};
+}
+
+const std::map<std::string, Sides (*)(Recipe)> backends{{"fp32", against_fp32},
+                                                        {"cpu", against_cpu}};
+
+std::string text_of(const StepCheck::Side& side) {
+  return std::string(name(side.precision)) + " on " + side.device;
+}
+
+/// "0.0312", "3.1e-06".
+std::string error_text(double error) {
+  if (!std::isfinite(error)) return "not finite";
+  char text[32];
+  std::snprintf(text, sizeof text, error == 0 || error >= 1e-3 ? "%.4f" : "%.1e", error);
+  return text;
+}
+
+void print(const StepCheck& check) {
+  auto& out = std::cout;
+  out << text_of(check.checked) << "\nagainst " << text_of(check.reference) << ", "
+      << check.deviations.front().by_step.size() << " steps of " << check.batch_size
+      << " images\n\n"
+      << std::left << std::setw(12) << "" << std::setw(12) << "deviation" << std::setw(12)
+      << "tolerance"
+      << "the worst\n";
+  for (const auto& deviation : check.deviations) {
+    out << std::setw(12) << deviation.what << std::setw(12) << error_text(deviation.worst())
+        << std::setw(12) << error_text(deviation.tolerance)
+        << (deviation.tensor.empty() ? "" : deviation.tensor + ", ") << "step "
+        << deviation.step + 1 << (deviation.within() ? "" : "  BEYOND") << '\n';
+  }
+  if (check.overflowed > 0)
+    out << "\ngradients overflowed in " << check.overflowed
+        << " steps, while loss scaling looked for its scale: not compared there\n";
+  if (!check.free_losses.empty()) out << "\nloss of steps that each side goes on by itself:\n";
+  for (const auto& [checked, reference] : check.free_losses)
+    out << "  " << std::setw(12) << checked << std::setw(12) << reference << '\n';
+  out << '\n';
+  if (check.within()) out << "all is within the tolerances\n";
+  for (const auto& deviation : check.deviations)
+    if (!deviation.within())
+      out << deviation.what << " differ by more than rounding explains"
+          << (deviation.first.empty() ? "" : ", first at " + deviation.first) << '\n';
+}
+
+ordered_json json_of(const StepCheck& check, const std::string& against) {
+  const auto side = [](const StepCheck::Side& one) {
+    return ordered_json{{"device", one.device}, {"precision", name(one.precision)}};
+  };
+  auto deviations = ordered_json::array();
+  for (const auto& one : check.deviations) {
+    auto by_step = ordered_json::array();
+    for (const double error : one.by_step) by_step.push_back(json_number(error));
+    deviations.push_back({{"what", one.what},
+                          {"deviation", json_number(one.worst())},
+                          {"tolerance", one.tolerance},
+                          {"within", one.within()},
+                          {"tensor", one.tensor},
+                          {"step", one.step + 1},
+                          {"first", one.first},
+                          {"by_step", by_step}});
+  }
+  auto free_losses = ordered_json::array();
+  for (const auto& [checked, reference] : check.free_losses)
+    free_losses.push_back({json_number(checked), json_number(reference)});
+  return {{"against", against},
+          {"within", check.within()},
+          {"checked", side(check.checked)},
+          {"reference", side(check.reference)},
+          {"steps", check.deviations.front().by_step.size()},
+          {"batch_size", check.batch_size},
+          {"deviations", deviations},
+          {"overflowed_steps", check.overflowed},
+          {"free_losses", free_losses}};
+}
+
+}  // namespace
+
+int check_command(const Words& words) {
+  CLI::App app(
+      "Trains a few steps of a recipe twice on the same batches, as it stands and by another "
+      "backend, and compares\nloss, logits, gradients, weights and statistics. Each step begins "
+      "with the same weights on both sides. Exit\nstatus 0: all is within the tolerances; 1: "
+      "something is beyond.",
+      "check");
+  std::string file, against;
+  StepCheckOptions options;
+  bool json = false;
+  app.add_option("-f,--file", file, "recipe: a path, or a name from `composer list recipes`")
+      ->required();
+  app.add_option("--against", against,
+                 "fp32: the recipe's precision against float32; cpu: its GPU against the CPU")
+      ->required();
+  app.add_option("--steps", options.steps, "steps that are compared")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--free_steps", options.free_steps,
+                 "further ones, in which each side goes on by itself: their losses are shown")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_flag("--json", json, "one JSON object on standard output");
+  app.allow_extras();
+  app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
+  if (!parse(app, words)) return 0;
+
+  const auto backend = backends.find(against);
+  if (backend == backends.end()) {
+    Words known;
+    for (const auto& [name, sides] : backends) known.push_back(name);
+    throw UserError("--against: '" + against + "' is none of " + joined(known) +
+                    suggestion(against, known));
+  }
+  if (place_of_process().size > 1)
+    throw UserError("check: is for one process; each of several ranks would check by itself");
+  auto recipe =
+      resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)});
+  recipe.options.autoresume = false;
+  recipe.options.run_name.clear();
+  recipe.options.run_dir.clear();
+  recipe.val_dataset = nullptr;
+
+  log::quiet();
+  const auto [checked, reference] = backend->second(recipe);
+  const auto check = check_steps(checked, reference, options);
+  if (check.signal != 0) throw Interrupted{check.signal};
+  if (json)
+    std::cout << json_of(check, against) << '\n';
+  else
+    print(check);
+  return check.within() ? 0 : 1;
+}
+
+}  // namespace composer

@@ -1,0 +1,82 @@
+// composer check, as a user calls it.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+#include "tests/composer/temporary_folder.h"
+
+using namespace composer;
+using Catch::Contains;
+using nlohmann::json;
+
+namespace {
+
+const std::string recipe = R"(model: {resnet_cifar: {model_name: resnet_20}}
+train_dataset: {shapes: {samples: 64}}
+optimizer: {decoupled_sgdw: {lr: 0.1, momentum: 0.9}}
+schedulers: [cosine_decay]
+algorithms: [channels_last, label_smoothing, mixup, stochastic_depth, ema]
+callbacks: [speed_monitor]
+train_batch_size: 16
+max_duration: 2ep
+device: cpu
+precision: bf16
+run_name: run
+dataloader: {num_workers: 1}
+)";
+
+Outcome check(const TemporaryFolder& folder, const std::string& rest) {
+  folder.write("r.yaml", recipe);
+  return run(folder.path(), split("check -f r.yaml " + rest));
+}
+
+}  // namespace
+
+TEST_CASE("check holds bf16 against float32 on the recipe's batches, with its random draws",
+          "[cli][check]") {
+  const TemporaryFolder folder;
+  const auto outcome = check(folder, "--against fp32 --steps 2 --free_steps 1 --json");
+  INFO(outcome.errors << outcome.output);
+  REQUIRE(outcome.status == 0);
+  const auto result = json::parse(outcome.output);
+  CHECK(result["within"] == true);
+  CHECK(result["steps"] == 2);
+  CHECK(result["batch_size"] == 16);
+  CHECK(result["checked"]["precision"] == "amp_bf16");
+  CHECK(result["reference"]["precision"] == "fp32");
+  CHECK(result["free_losses"].size() == 1);
+  REQUIRE(result["deviations"].size() == 5);
+  for (const auto& deviation : result["deviations"]) {
+    INFO(deviation);
+    if (deviation["what"] == "logits") CHECK(deviation["deviation"] > 0);
+    CHECK(deviation["deviation"] <= deviation["tolerance"]);
+    CHECK(deviation["by_step"].size() == 2);
+  }
+  CHECK_FALSE(std::filesystem::exists(folder / "runs"));
+}
+
+TEST_CASE("check says for people what differs most", "[cli][check]") {
+  const TemporaryFolder folder;
+  const auto outcome = check(folder, "--against fp32 --steps 1");
+  INFO(outcome.errors << outcome.output);
+  CHECK(outcome.status == 0);
+  for (const char* text : {"amp_bf16 on cpu", "against fp32 on cpu", "1 steps of 16 images",
+                           "gradients", ".weight, step 1", "all is within the tolerances"})
+    CHECK_THAT(outcome.output, Contains(text));
+}
+
+TEST_CASE("check refuses what it cannot compare", "[cli][check]") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& rest, const std::string& text) {
+    const auto outcome = check(folder, rest);
+    INFO(rest << "\n" << outcome.errors);
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.errors, Contains(text));
+  };
+  refused("--against fp23", "did you mean 'fp32'?");
+  refused("--against cpu", "the recipe's device is the CPU already");
+  refused("--against fp32 --precision fp32", "is fp32 here already");
+  refused("--against fp32 --steps 0", "--steps");
+  refused("--against fp32 --momentun 0.5", "did you mean");
+  refused("", "--against is required");
+}

@@ -1,0 +1,270 @@
+#include "composer/comparison/step_check.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "composer/error.h"
+#include "composer/network/layers.h"
+#include "composer/optimization/optimizers.h"
+#include "tests/composer/tiny_run.h"
+
+using namespace composer;
+using Catch::Contains;
+
+namespace {
+
+/// What is wrong with a layer, while the side with the wrong one is trained.
+enum class Fault { none, output, gradient };
+
+/// A convolution that can be made wrong.
+class Doubtful : public Conv2d {
+ public:
+  Doubtful(const Conv2dOptions& options, const Fault& fault) : Conv2d(options), fault_(fault) {}
+  at::Tensor forward(const at::Tensor& input) override {
+    const auto output = Conv2d::forward(input);
+    if (fault_ == Fault::output) return output + 1;
+    if (fault_ == Fault::gradient) return output + (output - output.detach());
+    return output;
+  }
+
+ private:
+  const Fault& fault_;
+};
+
+class Net : public Model {
+ public:
+  explicit Net(const Fault& fault) {
+    for (int64_t i = 1; i <= 3; ++i) {
+      const Conv2dOptions options{
+          .in_channels = i == 1 ? 3 : 8, .out_channels = 8, .kernel = {3, 3}, .padding = {1, 1}};
+      const auto number = std::to_string(i);
+      layers_.push_back(i == 2 ? &add<Doubtful>("conv" + number, options, fault)
+                               : &add<Conv2d>("conv" + number, options));
+      layers_.push_back(&add<BatchNorm2d>("bn" + number, 8));
+      layers_.push_back(&add<ReLU>("relu" + number));
+    }
+    layers_.push_back(&add<AdaptiveAvgPool2d>("pool"));
+    layers_.push_back(&add<Linear>("fc", 8, 2));
+  }
+  at::Tensor forward(const at::Tensor& input) override {
+    auto output = input;
+    for (const Slot* layer : layers_) output = (*layer)(output);
+    return output;
+  }
+  int64_t num_classes() const override { return 2; }
+
+ private:
+  std::vector<Slot*> layers_;
+};
+
+/// A network, and what is wrong with it inside of a scope.
+struct Bench {
+  Fault now = Fault::none;
+
+  CheckedSide side(const std::string& precision, Fault fault = Fault::none) {
+    const auto parts = [this, precision] {
+      auto made = tiny_parts();
+      at::manual_seed(7);
+      made.model = std::make_shared<Net>(now);
+      made.options.precision = precision;
+      made.options.eval_interval = {1, TimeUnit::batch};
+      return made;
+    };
+    const auto scope = [this, fault] {
+      now = fault;
+      return std::shared_ptr<void>(nullptr, [this](void*) { now = Fault::none; });
+    };
+    return {parts, scope};
+  }
+};
+
+const Deviation& of(const StepCheck& check, const std::string& what) {
+  return *std::ranges::find(check.deviations, what, &Deviation::what);
+}
+
+}  // namespace
+
+TEST_CASE("two equal sides do not differ by a bit, also over the end of an epoch", "[check]") {
+  Bench bench;
+  const auto check = check_steps(bench.side("fp32"), bench.side("fp32"), {.steps = 5});
+  CHECK(check.within());
+  REQUIRE(check.deviations.size() == 5);
+  for (const auto& deviation : check.deviations) {
+    INFO(deviation.what << " " << deviation.tensor);
+    CHECK(deviation.by_step == std::vector<double>(5, 0.0));
+    CHECK(deviation.first.empty());
+  }
+  CHECK(check.batch_size == 8);
+  CHECK(check.checked.precision == Precision::fp32);
+}
+
+TEST_CASE("bf16 is within its tolerances of float32, which it does not equal", "[check]") {
+  Bench bench;
+  const auto check = check_steps(bench.side("bf16"), bench.side("fp32"), {.steps = 3});
+  CHECK(check.checked.precision == Precision::amp_bf16);
+  CHECK(check.reference.precision == Precision::fp32);
+  for (const auto& deviation : check.deviations) {
+    INFO(deviation.what << " " << deviation.tensor << " " << deviation.worst());
+    CHECK(deviation.within());
+    if (deviation.what == "loss" || deviation.what == "logits") CHECK(deviation.worst() > 0);
+  }
+}
+
+TEST_CASE("a layer whose output is wrong is found by the statistics behind it", "[check]") {
+  Bench bench;
+  const auto check =
+      check_steps(bench.side("bf16", Fault::output), bench.side("fp32"), {.steps = 2});
+  CHECK_FALSE(check.within());
+  const auto& statistics = of(check, "statistics");
+  CHECK_FALSE(statistics.within());
+  CHECK(statistics.first == "bn2.running_mean");
+  CHECK(statistics.tensor == "bn2.running_mean");
+}
+
+TEST_CASE("a layer whose gradient is wrong is found and named", "[check]") {
+  Bench bench;
+  const auto check =
+      check_steps(bench.side("bf16", Fault::gradient), bench.side("fp32"), {.steps = 2});
+  CHECK_FALSE(check.within());
+  CHECK(of(check, "logits").within());
+  CHECK(of(check, "statistics").within());
+  const auto& gradients = of(check, "gradients");
+  CHECK_FALSE(gradients.within());
+  CHECK_THAT(gradients.first, Contains("conv2."));
+  CHECK(of(check, "weights").within());  // updated by the reference's gradients
+}
+
+TEST_CASE("an optimizer that is wrong is found, whatever the gradients' rounding", "[check]") {
+  Bench bench;
+  auto other = bench.side("bf16");
+  other.parts = [parts = other.parts] {
+    auto made = parts();
+    SgdParams sgd;
+    sgd.lr = 0.101;
+    sgd.momentum = 0.9;
+    made.optimizer = std::make_shared<Sgd>(sgd);
+    return made;
+  };
+  const auto check = check_steps(other, bench.side("fp32"), {.steps = 2});
+  CHECK(of(check, "gradients").within());
+  CHECK_FALSE(of(check, "weights").within());
+  CHECK(of(check, "weights").worst() == Approx(0.01).epsilon(0.05));
+}
+
+TEST_CASE("to be recorded changes nothing of a run", "[check]") {
+  Bench bench;
+  const auto weights = [&](bool recorded) {
+    auto parts = bench.side("fp32").parts();
+    parts.options.max_duration = {3, TimeUnit::batch};
+    Trainer trainer(std::move(parts));
+    const StepRecorder* none = nullptr;
+    if (recorded) trainer.add<StepRecorder>("recorder", 3, 0, none);
+    trainer.fit();
+    return weights_of(trainer);
+  };
+  CHECK(at::equal(weights(true), weights(false)));
+}
+
+TEST_CASE("steps begin with the reference's weights; free ones go on by themselves", "[check]") {
+  Bench bench;
+  const auto wrong = bench.side("fp32", Fault::gradient);
+  const auto held = check_steps(wrong, bench.side("fp32"), {.steps = 4});
+  const auto& loss = of(held, "loss");
+  CHECK(loss.by_step == std::vector<double>(4, 0.0));
+  CHECK(held.free_losses.empty());
+
+  const auto freed = check_steps(wrong, bench.side("fp32"), {.steps = 1, .free_steps = 3});
+  CHECK(of(freed, "loss").by_step.size() == 1);
+  REQUIRE(freed.free_losses.size() == 3);
+  CHECK(freed.free_losses.front().first == freed.free_losses.front().second);
+  CHECK(freed.free_losses.back().first != freed.free_losses.back().second);
+}
+
+TEST_CASE("a run that ends early is compared as far as it goes, one at its end is an error",
+          "[check]") {
+  Bench bench;
+  const auto with_length = [&](double batches) {
+    auto side = bench.side("fp32");
+    side.parts = [parts = side.parts, batches] {
+      auto made = parts();
+      made.options.max_duration = {batches, TimeUnit::batch};
+      return made;
+    };
+    return side;
+  };
+  const auto check = check_steps(with_length(2), with_length(2), {.steps = 5});
+  CHECK(of(check, "loss").by_step.size() == 2);
+
+  const TemporaryFolder folder;
+  auto trained = with_length(2).parts();
+  trained.options.run_dir = folder.path();
+  trained.options.run_name = "run";
+  Trainer(std::move(trained)).fit();
+  auto ended = with_length(2);
+  ended.parts = [parts = ended.parts, &folder] {
+    auto made = parts();
+    made.options.load_path = folder.path() / "run/checkpoints/latest";
+    return made;
+  };
+  CHECK_THROWS_WITH(check_steps(ended, ended, {}), Contains("no step left to train"));
+}
+
+TEST_CASE("what deviations are relative to", "[check]") {
+  const auto ones = at::ones({4});
+  TrainedState before{.weights = {{"w", ones}}, .statistics = {}, .optimizer = {}};
+  StepRecord reference;
+  reference.loss = 2;
+  reference.logits = at::full({1, 4}, 3.0);
+  reference.gradients = {{"large", at::full({4}, 10.0)}, {"tiny", at::full({4}, 1e-6)}};
+  reference.after.weights = {{"w", ones * 0.9}};
+  auto checked = reference;
+  const auto tolerances = tolerances_of(Precision::fp32, Precision::amp_bf16);
+  const auto measured = [&] { return deviations({{checked, reference, before}}, tolerances); };
+  for (const auto& deviation : measured()) CHECK(deviation.worst() == 0);
+
+  checked.loss = 2.2;
+  checked.logits = reference.logits * 1.5;
+  checked.gradients[0].second = at::full({4}, 14.0);
+  reference.gradient_noise = {3.0, 0.0};
+  checked.gradients[1].second = at::full({4}, 0.1);  // little beside the others
+  checked.after.weights = {{"w", ones * 0.95}};
+  auto found = measured();
+  CHECK(found[0].worst() == Approx(0.1));
+  CHECK(found[1].worst() == Approx(0.5));
+  CHECK(found[2].worst() == Approx(0.1 / (0.1 * std::sqrt(50))).epsilon(0.01));
+  CHECK(found[2].tensor == "tiny");
+  reference.gradient_noise = {1.0, 0.0};
+  CHECK(measured()[2].worst() == Approx((8 - 3) / 20.0));
+  CHECK(measured()[2].tensor == "large");
+  CHECK(found[3].worst() == Approx(0.5).epsilon(1e-3));
+  CHECK(found[3].tensor == "w");
+  CHECK(found[0].tolerance == tolerances.loss);
+
+  const auto first_wrong =
+      deviations({{checked, reference, before}, {reference, reference, before}}, tolerances);
+  for (const auto& deviation : first_wrong) {
+    CHECK(deviation.step == 0);
+    CHECK(deviation.by_step[1] == 0);
+  }
+  CHECK(first_wrong[0].worst() == Approx(0.1));
+
+  checked.after.weights = {{"w", ones * 0.9 * (1 + 5e-8)}};
+  CHECK(measured()[3].worst() == 0);  // rounding
+
+  checked.loss = std::nan("");
+  checked.gradients.pop_back();
+  found = measured();
+  CHECK(std::isinf(found[0].worst()));
+  CHECK(std::isinf(found[2].worst()));
+  CHECK(found[2].tensor == "tiny");
+  CHECK(found[2].first == "tiny");
+}
+
+TEST_CASE("the coarser arithmetic decides what is tolerated", "[check]") {
+  const auto bf16 = tolerances_of(Precision::amp_bf16, Precision::fp32);
+  CHECK(bf16.gradients == tolerances_of(Precision::fp32, Precision::amp_bf16).gradients);
+  const auto fp16 = tolerances_of(Precision::amp_fp16, Precision::fp32);
+  const auto fp32 = tolerances_of(Precision::fp32, Precision::fp32);
+  CHECK(fp32.logits < fp16.logits);
+  CHECK(fp16.logits < bf16.logits);
+}
