@@ -6,7 +6,7 @@
 namespace composer {
 
 /// Whether bf16_conv2d() may take the place of op::conv2d for such a convolution: under autocast to
-/// bfloat16, while gradients of the weight are wanted and no pass is recorded.
+/// bfloat16, while no pass is recorded.
 bool bf16_conv2d_takes(const at::Tensor& input, const at::Tensor& weight,
                        const Conv2dOptions& options);
 

@@ -176,3 +176,19 @@ TEST_CASE(
   CHECK(error(layer.weight.grad()) < 0.05 * error(rounded.grad()));
   CHECK(at::allclose(layer.bias.grad(), gradient.to(at::kFloat).sum({0, 2, 3}), 1e-4, 1e-4));
 }
+
+TEST_CASE("a convolution whose weight is frozen trains its bias", "[weight_gradient]") {
+  if (all_instructions().empty()) return;
+  auto options = Sizes{3, 3, 9, 9, 24, {2, 2}, 1, {0, 0}}.options();
+  options.bias = true;
+  Conv2d layer(options);
+  layer.weight.requires_grad_(false);
+  const Autocast autocast(Precision::amp_bf16, at::kCPU);
+  const auto output = layer.forward(images({3, 3, 9, 9}));
+  const auto gradient = images(output.sizes());
+  output.backward(gradient);
+  CHECK_FALSE(layer.weight.grad().defined());
+  CHECK(at::allclose(layer.bias.grad(), gradient.to(at::kFloat).sum({0, 2, 3}), 1e-4, 1e-4));
+  const at::InferenceMode inference;
+  CHECK(layer.forward(images({3, 3, 9, 9})).scalar_type() == at::kBFloat16);
+}
