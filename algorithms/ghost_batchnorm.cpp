@@ -1,11 +1,10 @@
 #include "algorithms/ghost_batchnorm.h"
 
-#include <ATen/Context.h>
-
 #include <algorithm>
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/network/fused_norm.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -15,16 +14,29 @@ int64_t ghost_batches(int64_t samples, int64_t ghost_batch_size) {
   return std::max<int64_t>(std::min(wanted, samples / 2), 1);
 }
 
-at::Tensor GhostBatchNorm2d::normalize(const at::Tensor& input) {
+at::Tensor GhostBatchNorm2d::forward(const at::Tensor& input, const at::Tensor& residual,
+                                     Activation activation) {
   const int64_t pieces = ghost_batches(input.size(0), ghost_batch_size_);
-  if (!is_training() || pieces == 1) return BatchNorm2d::normalize(input);
-  const double momentum = take_up_batch() / static_cast<double>(pieces);
-  std::vector<at::Tensor> normalized;
-  for (const auto& piece : input.tensor_split(pieces))
-    normalized.push_back(at::batch_norm(piece, weight, bias, running_mean, running_var,
-                                        /*training=*/true, momentum, eps_,
-                                        at::globalContext().userEnabledCuDNN()));
-  return at::cat(normalized);
+  if (!is_training() || pieces == 1) return BatchNorm2d::forward(input, residual, activation);
+  NormCall call{.input = {},
+                .residual = {},
+                .weight = weight,
+                .bias = bias,
+                .running_mean = running_mean,
+                .running_var = running_var,
+                .options = {.eps = eps_,
+                            .momentum = take_up_batch() / static_cast<double>(pieces),
+                            .training = true},
+                .activation = activation};
+  const auto inputs = input.tensor_split(pieces);
+  const auto residuals =
+      residual.defined() ? residual.tensor_split(pieces) : std::vector<at::Tensor>(inputs.size());
+  std::vector<at::Tensor> outputs;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    call.input = inputs[i], call.residual = residuals[i];
+    outputs.push_back(batch_norm_with(call));
+  }
+  return at::cat(outputs);
 }
 
 std::string GhostBatchNorm2d::describe() const {

@@ -27,10 +27,10 @@ class GhostBatchNorm2d : public BatchNorm2d {
   GhostBatchNorm2d(const BatchNorm2d& original, int64_t ghost_batch_size)
       : BatchNorm2d(original), ghost_batch_size_(ghost_batch_size) {}
 
+  using BatchNorm2d::forward;
+  at::Tensor forward(const at::Tensor& input, const at::Tensor& residual,
+                     Activation activation) override;
   std::string describe() const override;
-
- protected:
-  at::Tensor normalize(const at::Tensor& input) override;
 
  private:
   int64_t ghost_batch_size_;

@@ -7,10 +7,17 @@
 
 namespace composer {
 
-at::Tensor SyncBatchNorm2d::normalize(const at::Tensor& input) {
-  if (!is_training() || ranks_.alone()) return BatchNorm2d::normalize(input);
-  return synced_batch_norm(input, weight, bias, running_mean, running_var,
-                           {.eps = eps_, .momentum = take_up_batch(), .training = true}, ranks_);
+at::Tensor SyncBatchNorm2d::forward(const at::Tensor& input, const at::Tensor& residual,
+                                    Activation activation) {
+  if (!is_training() || ranks_.alone()) return BatchNorm2d::forward(input, residual, activation);
+  const auto normalized =
+      synced_batch_norm(input, weight, bias, running_mean, running_var,
+                        {.eps = eps_, .momentum = take_up_batch(), .training = true}, ranks_);
+  return followed_in_place(normalized, residual, activation);
+}
+
+std::string SyncBatchNorm2d::why_separate() const {
+  return ranks_.alone() ? "" : "by the batch of all ranks";
 }
 
 std::string SyncBatchNorm2d::describe() const {

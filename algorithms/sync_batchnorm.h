@@ -24,10 +24,11 @@ class SyncBatchNorm2d : public BatchNorm2d {
   SyncBatchNorm2d(const BatchNorm2d& original, Ranks ranks)
       : BatchNorm2d(original), ranks_(std::move(ranks)) {}
 
+  using BatchNorm2d::forward;
+  at::Tensor forward(const at::Tensor& input, const at::Tensor& residual,
+                     Activation activation) override;
+  std::string why_separate() const override;
   std::string describe() const override;
-
- protected:
-  at::Tensor normalize(const at::Tensor& input) override;
 
  private:
   Ranks ranks_;

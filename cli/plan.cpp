@@ -1,11 +1,14 @@
 #include "cli/plan.h"
 
 #include <cmath>
+#include <map>
 #include <sstream>
 
 #include "composer/assemble.h"
 #include "composer/distributed/place.h"
 #include "composer/error.h"
+#include "composer/network/fused_norm.h"
+#include "composer/network/norm_layer.h"
 #include "composer/rank_threads.h"
 #include "composer/step_graphs.h"
 
@@ -61,6 +64,36 @@ int64_t number_of_weights(const Model& model) {
   int64_t weights = 0;
   for (const auto& parameter : model.parameters()) weights += parameter.numel();
   return weights;
+}
+
+/// Of images under the precision, on a CPU.
+std::string why_step_by_step(at::ScalarType type) {
+  NormCall call;
+  call.input = at::ones({2, 1, 1, 1}, type);
+  call.running_mean = at::zeros({1}), call.running_var = at::ones({1});
+  return why_step_by_step(call);
+}
+
+/// Which norms are one operator with what follows them, and which are not, and why.
+void print_norms(std::ostream& out, const Model& model, const TrainerOptions& options) {
+  const auto& precision = options.precision;
+  const bool amp = precision == "amp", bf16 = precision == "amp_bf16" || precision == "bf16";
+  const auto type = precision == "amp_fp16" ? at::kHalf : bf16 ? at::kBFloat16 : at::kFloat;
+  const auto of_run = options.device == "gpu" ? "on a GPU" : why_step_by_step(type);
+  const std::string where = std::string("CPU, ") + (amp ? "bf16 or fp32" : bf16 ? "bf16" : "fp32");
+  std::map<std::string, int64_t> layers;
+  for (const auto& module : model.modules()) {
+    const auto* const norm = dynamic_cast<const NormLayer*>(module.get());
+    if (norm == nullptr) continue;
+    const auto why = norm->why_separate().empty() ? of_run : norm->why_separate();
+    const auto description = norm->describe();
+    const auto kind = description.substr(0, description.find('('));
+    ++layers[(why.empty() ? "in one operator: " : "one by one: ") + kind + " (" +
+             (why.empty() ? where : why) + "), "];
+  }
+  for (const auto& [text, count] : layers)
+    out << "norm, addition and activation " << text << count
+        << (count == 1 ? " layer\n" : " layers\n");
 }
 
 /// Those that change images before the first event of a batch.
@@ -210,6 +243,8 @@ std::string plan(const Recipe& recipe) {
   }
   if (const auto left = number_of_weights(*state.model); left != weights)
     out << "\nthe model then has " << left << " parameters\n";
+  out << '\n';
+  print_norms(out, *state.model, options);
   print_events(out, engine, state);
   print_schedule(out, recipe, engine, state);
   return out.str();

@@ -176,6 +176,7 @@ class Accountant {
       case sigmoid:
         return output();
       case gelu:
+        return is_fused(operation) ? 0 : input(0);
       case avg_pool2d:
         return input(0);
       case max_pool2d:
@@ -198,6 +199,13 @@ class Accountant {
         return 0;
     }
     return 0;
+  }
+
+  /// Whether a batch norm computes the activation too, and keeps nothing between (fused_norm.h).
+  bool is_fused(const Graph::Operation& activation) const {
+    const auto& norm = graph_.values[*activation.inputs[0]].producer;
+    return norm && graph_.operations[*norm].kind == OperationKind::batch_norm &&
+           graph_.operations[*norm].layer == activation.layer;
   }
 
   /// How many means a normalisation takes, and as many deviations.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "composer/network/bf16_conv2d.h"
+#include "composer/network/fused_norm.h"
 #include "composer/network/layer_error.h"
 #include "composer/network/recompute.h"
 
@@ -84,16 +85,23 @@ BatchNorm2d::BatchNorm2d(int64_t channels, double eps, double momentum)
   num_batches_tracked = register_buffer("num_batches_tracked", at::zeros({}, at::kLong));
 }
 
-at::Tensor BatchNorm2d::normalize(const at::Tensor& input) {
+at::Tensor BatchNorm2d::forward(const at::Tensor& input, const at::Tensor& residual,
+                                Activation activation) {
   if (is_training() && input.numel() == channels_)
     throw LayerError(
         describe() +
         " gets one value a channel in training, of which there is no variance; a batch "
         "needs more samples: set drop_last: true for train_dataset, or another "
         "train_batch_size or grad_accum");
-  return op::batch_norm(
-      input, weight, bias, running_mean, running_var,
-      {.eps = eps_, .momentum = is_training() ? take_up_batch() : 0, .training = is_training()});
+  const double momentum = is_training() ? take_up_batch() : 0;
+  return batch_norm_with({.input = input,
+                          .residual = residual,
+                          .weight = weight,
+                          .bias = bias,
+                          .running_mean = running_mean,
+                          .running_var = running_var,
+                          .options = {.eps = eps_, .momentum = momentum, .training = is_training()},
+                          .activation = activation});
 }
 
 double BatchNorm2d::take_up_batch() {

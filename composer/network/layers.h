@@ -34,11 +34,15 @@ class Conv2d : public Layer {
 /// weight, bias [channels]; buffers running_mean, running_var [channels], num_batches_tracked [].
 /// momentum is the weight of the new batch (PyTorch's convention). LayerError in training for one
 /// value a channel, of which there is no variance. num_batches_tracked stays on the CPU wherever
-/// the layer goes: nothing is computed from it, and a GPU would take a kernel to count.
+/// the layer goes: nothing is computed from it, and a GPU would take a kernel to count. What
+/// follows the norm is computed with it (fused_norm.h), so derived classes override forward().
 class BatchNorm2d : public NormLayer {
  public:
   explicit BatchNorm2d(int64_t channels, double eps = 1e-5, double momentum = 0.1);
 
+  using NormLayer::forward;
+  at::Tensor forward(const at::Tensor& input, const at::Tensor& residual,
+                     Activation activation) override;
   std::string describe() const override;
 
   using Layer::to;
@@ -48,7 +52,7 @@ class BatchNorm2d : public NormLayer {
   at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
  protected:
-  at::Tensor normalize(const at::Tensor& input) override;
+  at::Tensor normalize(const at::Tensor& input) final { return forward(input); }
 
   /// Counts a training batch and returns its weight in the running statistics: momentum; 0, and not
   /// counted, where a block runs again for its gradients.

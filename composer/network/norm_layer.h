@@ -1,6 +1,8 @@
 // Normalisation together with what follows it in a block, so that one kernel may compute all of it.
 #pragma once
 
+#include <string>
+
 #include "composer/network/activation.h"
 #include "composer/network/layer.h"
 
@@ -12,6 +14,10 @@ class NormLayer : public Layer {
   /// none. What overrides this computes the same in fewer passes.
   virtual at::Tensor forward(const at::Tensor& input, const at::Tensor& residual,
                              Activation activation);
+
+  /// Why no operator computes it together with what follows it; empty where its input decides
+  /// (fused_norm.h).
+  virtual std::string why_separate() const { return "there is no operator for it"; }
 
   at::Tensor forward(const at::Tensor& input) final { return forward(input, {}, Activation::none); }
 

@@ -55,6 +55,16 @@ TEST_CASE("uneven pieces keep order and memory format", "[ghost_batchnorm]") {
                      1e-5));
 }
 
+TEST_CASE("each piece takes its share of what follows the norm", "[ghost_batchnorm]") {
+  const auto activation = GENERATE(Activation::none, Activation::relu, Activation::gelu);
+  const BatchNorm2d norm(4);
+  GhostBatchNorm2d ghost(norm, 3);
+  const auto input = at::randn({7, 4, 5, 5}), residual = at::randn({7, 4, 5, 5});
+  const auto expected = followed(ghost.forward(input), residual, activation);
+  CHECK(at::allclose(ghost.forward(input, residual, activation), expected, 1e-5, 1e-6));
+  CHECK(norm.num_batches_tracked.item<int64_t>() == 2);
+}
+
 TEST_CASE("ghost batchnorm keeps weights and names and changes the step", "[ghost_batchnorm]") {
   Fixture f;
   f.state.model = std::make_shared<ResNetCifar>(

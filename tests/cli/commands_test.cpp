@@ -124,6 +124,27 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("the plan says which norms are one operator with what follows them", "[cli]") {
+  const TemporaryFolder folder;
+  const auto planned = [&](const std::string& rest) {
+    const auto plan =
+        run(folder.path(), split("train -f resnet20_cifar10 --train_dataset.cifar10.use_synthetic "
+                                 "true --plan --device cpu --precision ") +
+                               split(rest));
+    INFO(plan.errors);
+    CHECK(plan.status == 0);
+    return plan.output;
+  };
+  CHECK_THAT(planned("fp32"),
+             Contains("\nnorm, addition and activation in one operator: BatchNorm2d "
+                      "(CPU, fp32), 21 layers\n"));
+  CHECK_THAT(planned("fp32 --algorithms ghost_batchnorm"),
+             Contains("in one operator: GhostBatchNorm2d (CPU, fp32), 21 layers\n"));
+  CHECK_THAT(planned("amp_bf16"), Contains("BatchNorm2d (CPU, bf16), 21 layers\n"));
+  CHECK_THAT(planned("fp32 --model.resnet_cifar.norm group_norm"),
+             Contains("one by one: GroupNorm (there is no operator for it), 21 layers\n"));
+}
+
 TEST_CASE("the launcher's options are taken in any order, with = or a blank", "[cli]") {
   const TemporaryFolder folder;
   folder.write("show", "#!/bin/sh\necho $MASTER_ADDR:$MASTER_PORT $*\n");

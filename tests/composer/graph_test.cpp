@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "composer/error.h"
+#include "composer/network/fused_norm.h"
 #include "composer/network/layers.h"
 #include "composer/network/model.h"
 #include "composer/network/norm_layers.h"
@@ -50,6 +51,7 @@ class Net : public Model {
 
 at::Tensor evaluated(Model& model, const at::Tensor& input) {
   const at::NoGradGuard no_grad;
+  const Unfused unfused;  // as a graph's operations are
   const bool training = model.is_training();
   model.eval();
   auto output = model.forward(input);

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "composer/error.h"
+#include "composer/network/fused_norm.h"
 #include "composer/network/layers.h"
 #include "composer/optimization/precision.h"
 
@@ -67,7 +68,8 @@ std::vector<at::Tensor> results(const std::function<std::shared_ptr<Layer>()>& m
 
 }  // namespace
 
-TEST_CASE("a norm with what follows it is bit for bit its parts", "[norm_layers]") {
+TEST_CASE("a norm with what follows it, step by step, is bit for bit its parts", "[norm_layers]") {
+  const Unfused unfused;
   const bool training = GENERATE(true, false), with_residual = GENERATE(true, false);
   const auto activation = GENERATE(Activation::none, Activation::relu, Activation::gelu);
   const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);

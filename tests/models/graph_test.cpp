@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "composer/network/fused_norm.h"
 #include "models/airbench.h"
 #include "models/mnist_classifier.h"
 #include "models/resnet.h"
@@ -18,6 +19,7 @@ Graph checked(Model& model, const at::Tensor& input) {
   model.eval();
   auto graph = record(model, input);
   const at::NoGradGuard no_grad;
+  const Unfused unfused;  // as a graph's operations are
   CHECK(at::equal(test::replayed(graph, input), model.forward(input)));
   std::map<std::string, int> names;
   for (const auto& value : graph.values)

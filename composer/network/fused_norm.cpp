@@ -1,0 +1,139 @@
+#include "composer/network/fused_norm.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
+
+#include <optional>
+
+#include "composer/network/norm_layer.h"
+
+namespace composer {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// The kernels for the input's device; null where there are none.
+const NormKernels* kernels_for(const at::Tensor& input) {
+  return input.is_cpu() ? &cpu_norm_kernels() : nullptr;
+}
+
+at::MemoryFormat layout_of(const at::Tensor& images) {
+  return images.is_contiguous(at::MemoryFormat::ChannelsLast) ? at::MemoryFormat::ChannelsLast
+                                                              : at::MemoryFormat::Contiguous;
+}
+
+at::Tensor made_like(const at::Tensor& input, const at::Tensor& other) {
+  return other.to(input.scalar_type()).contiguous(layout_of(input));
+}
+
+NormOutput computed(const NormCall& call) {
+  RECORD_FUNCTION("composer::fused_batch_norm", c10::ArrayRef<const c10::IValue>());
+  return kernels_for(call.input)->forward(call);
+}
+
+/// Of a first-order gradient: a graph that leads to an error.
+variable_list differentiable_once(variable_list gradients) {
+  for (auto& gradient : gradients)
+    if (gradient.defined()) gradient = gradient.detach().requires_grad_(true);
+  auto error = std::make_shared<torch::autograd::DelayedError>(
+      "the gradient of fused batch normalisation cannot be differentiated again; compute step by "
+      "step (composer/network/fused_norm.h: Unfused)",
+      static_cast<int64_t>(gradients.size()));
+  return (*error)(std::move(gradients));
+}
+
+struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
+  /// The tensors once more, as autograd follows those that are arguments.
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
+                            const std::optional<at::Tensor>& residual,
+                            const std::optional<at::Tensor>& weight,
+                            const std::optional<at::Tensor>& bias, const NormCall& call) {
+    const auto [output, statistics] = computed(call);
+    const bool relu = call.activation == Activation::relu,
+               gelu = call.activation == Activation::gelu, rest = residual.has_value();
+    const bool reads_input = call.options.training || gelu || (relu && !rest) ||
+                             (weight.has_value() && weight->requires_grad());
+    const bool recomputes = gelu || (relu && !rest);
+    const at::Tensor none;
+    context->save_for_backward({reads_input ? input : none, gelu && rest ? *residual : none,
+                                relu && rest ? output : none, statistics, call.weight,
+                                recomputes ? call.bias : none});
+    auto& data = context->saved_data;
+    data["residual"] = rest, data["weight"] = weight.has_value(), data["bias"] = bias.has_value();
+    data["training"] = call.options.training;
+    data["activation"] = static_cast<int64_t>(call.activation);
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    RECORD_FUNCTION("composer::fused_batch_norm_backward", c10::ArrayRef<const c10::IValue>());
+    const auto saved = context->get_saved_variables();
+    auto& data = context->saved_data;
+    size_t edge = 0;
+    const auto needed = [&](bool given) { return given && context->needs_input_grad(edge++); };
+    NormBackward call;
+    call.input = saved[0], call.residual = saved[1], call.output = saved[2];
+    call.statistics = saved[3], call.weight = saved[4], call.bias = saved[5];
+    call.with_residual = data["residual"].toBool(), call.training = data["training"].toBool();
+    call.activation = static_cast<Activation>(data["activation"].toInt());
+    call.for_input = needed(true), call.for_residual = needed(call.with_residual);
+    call.for_weight = needed(data["weight"].toBool()),
+    call.for_bias = needed(data["bias"].toBool());
+    const auto& like = call.input.defined()    ? call.input
+                       : call.output.defined() ? call.output
+                                               : gradients[0];
+    call.gradient = made_like(like, gradients[0]);
+    const auto found = kernels_for(call.gradient)->backward(call);
+    variable_list all{found.input, found.residual, found.weight, found.bias};
+    if (at::GradMode::is_enabled()) all = differentiable_once(std::move(all));
+    all.emplace_back();
+    return all;
+  }
+};
+
+std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
+  return tensor.defined() ? std::optional(tensor) : std::nullopt;
+}
+
+bool differentiates(const NormCall& call) {
+  if (!at::GradMode::is_enabled()) return false;
+  for (const auto* tensor : {&call.input, &call.residual, &call.weight, &call.bias})
+    if (tensor->defined() && tensor->requires_grad()) return true;
+  return false;
+}
+
+at::Tensor step_by_step(const NormCall& call) {
+  return followed_in_place(op::batch_norm(call.input, call.weight, call.bias, call.running_mean,
+                                          call.running_var, call.options),
+                           call.residual, call.activation);
+}
+
+}  // namespace
+
+int& Unfused::count() {
+  static thread_local int count = 0;
+  return count;
+}
+
+std::string why_step_by_step(const NormCall& call) {
+  if (Unfused::here()) return "switched off";
+  if (op::recorded()) return "recorded";
+  if (call.residual.defined() && call.residual.sizes() != call.input.sizes())
+    return "a residual of another shape";
+  const auto* kernels = kernels_for(call.input);
+  return kernels == nullptr ? call.input.device().str() : kernels->refusal(call);
+}
+
+at::Tensor batch_norm_with(const NormCall& given) {
+  if (!why_step_by_step(given).empty()) return step_by_step(given);
+  auto call = given;
+  if (call.residual.defined()) call.residual = made_like(call.input, call.residual);
+  if (!differentiates(call)) return computed(call).output;
+  return FusedBatchNorm::apply(call.input, if_defined(call.residual), if_defined(call.weight),
+                               if_defined(call.bias), call);
+}
+
+}  // namespace composer

@@ -1,0 +1,416 @@
+#include "composer/network/fused_norm.h"
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+#include "composer/network/layers.h"
+#include "composer/profiling/timer.h"
+#include "saved_tensors.h"
+#include "tests/each_target.h"
+
+using namespace composer;
+using Catch::Matchers::Contains;
+
+namespace {
+
+constexpr auto nchw = at::MemoryFormat::Contiguous, nhwc = at::MemoryFormat::ChannelsLast;
+
+/// What a norm gets, and the gradient of its output. Tensors but `call`'s are undefined where there
+/// is none.
+struct Case {
+  NormCall call;
+  at::Tensor gradient;
+};
+
+/// A case's output, running statistics and gradients.
+struct Found {
+  at::Tensor output, mean, variance, input, residual, weight, bias;
+};
+
+Case random_case(at::IntArrayRef shape, at::ScalarType type, at::MemoryFormat format,
+                 bool with_residual, Activation activation, bool training) {
+  const auto images = [&] { return at::randn(shape).to(type).contiguous(format); };
+  const int64_t channels = shape[1];
+  Case all;
+  all.call.input = (images() * 2 + 1).contiguous(format);
+  if (with_residual) all.call.residual = images();
+  all.call.weight = at::rand({channels}) + 0.5;
+  all.call.bias = at::randn({channels}) * 0.5;
+  all.call.running_mean = at::randn({channels});
+  all.call.running_var = at::rand({channels}) + 1;
+  all.call.options = {.eps = 1e-5, .momentum = 0.2, .training = training};
+  all.call.activation = activation;
+  all.gradient = images();
+  return all;
+}
+
+Case in_double(const Case& given) {
+  Case all = given;
+  for (auto* tensor : {&all.call.input, &all.call.residual, &all.call.weight, &all.call.bias,
+                       &all.call.running_mean, &all.call.running_var, &all.gradient})
+    if (tensor->defined()) *tensor = tensor->to(at::kDouble);
+  return all;
+}
+
+/// By leaves of its own.
+Found found(const Case& given) {
+  auto call = given.call;
+  const auto leaf = [](at::Tensor& tensor) {
+    if (tensor.defined()) tensor = tensor.detach().clone().requires_grad_(true);
+  };
+  leaf(call.input), leaf(call.residual), leaf(call.weight), leaf(call.bias);
+  call.running_mean = call.running_mean.clone(), call.running_var = call.running_var.clone();
+  const auto output = batch_norm_with(call);
+  output.backward(given.gradient);
+  return {output.detach(),
+          call.running_mean,
+          call.running_var,
+          call.input.grad(),
+          call.residual.defined() ? call.residual.grad() : at::Tensor(),
+          call.weight.grad(),
+          call.bias.grad()};
+}
+
+/// The largest distance, as a share of the largest number expected.
+double worst(const at::Tensor& given, const at::Tensor& expected) {
+  const double largest = expected.abs().max().item<double>();
+  return (given.to(at::kDouble) - expected).abs().max().item<double>() / std::max(largest, 1e-3);
+}
+
+/// The largest distance as a share of what rounding to bfloat16 makes at most, where `slack` of the
+/// largest number is allowed besides.
+double roundings(const at::Tensor& given, const at::Tensor& expected, double slack) {
+  const double largest = expected.abs().max().item<double>();
+  const auto off = (given.to(at::kDouble) - expected).abs();
+  return ((off - slack * largest).clamp_min(0) / (expected.abs() * 0x1p-8 + 1e-30))
+      .max()
+      .item<double>();
+}
+
+void check_images(const at::Tensor& given, const at::Tensor& expected, const at::Tensor& like,
+                  double slack_in_bf16) {
+  REQUIRE(given.defined());
+  CHECK(given.strides() == like.strides());
+  REQUIRE(given.scalar_type() == like.scalar_type());
+  if (like.scalar_type() == at::kFloat)
+    CHECK(worst(given, expected) < 2e-6);
+  else
+    CHECK(roundings(given, expected, slack_in_bf16) <= 1.01);
+}
+
+/// The case against float64 step by step.
+void check(Case given) {
+  auto exact = in_double(given);
+  if (given.call.activation == Activation::relu) {
+    // No gradient where rounding may decide about the sign.
+    auto before = exact.call;
+    before.activation = Activation::none;
+    before.running_mean = before.running_mean.clone();
+    before.running_var = before.running_var.clone();
+    const auto close = batch_norm_with(before).abs() < 1e-4;
+    given.gradient.masked_fill_(close, 0), exact.gradient.masked_fill_(close, 0);
+  }
+  const auto fused = found(given), expected = found(exact);
+  const bool gelu = given.call.activation == Activation::gelu;
+  check_images(fused.output, expected.output, given.call.input, 1e-6);
+  check_images(fused.input, expected.input, given.call.input, gelu ? 0x1p-8 : 1e-6);
+  if (given.call.residual.defined())
+    check_images(fused.residual, expected.residual, given.call.input, 1e-6);
+  CHECK(worst(fused.mean, expected.mean) < 1e-6);
+  CHECK(worst(fused.variance, expected.variance) < 1e-6);
+  CHECK(worst(fused.weight, expected.weight) < 4e-6);
+  CHECK(worst(fused.bias, expected.bias) < 4e-6);
+}
+
+bool is_fused(const Case& given) { return why_step_by_step(given.call).empty(); }
+
+}  // namespace
+
+TEST_CASE("fused batch norm is that of float64 to rounding", "[fused_norm]") {
+  const auto type = GENERATE(at::kFloat, at::kBFloat16);
+  const auto format = GENERATE(nchw, nhwc);
+  const auto activation = GENERATE(Activation::none, Activation::relu, Activation::gelu);
+  at::manual_seed(3);
+  for (const bool training : {true, false})
+    for (const bool with_residual : {true, false})
+      for (const int64_t channels : {1, 3, 7, 16, 24, 64, 130}) {
+        CAPTURE(type, format, activation, training, with_residual, channels);
+        const auto given =
+            random_case({3, channels, 7, 5}, type, format, with_residual, activation, training);
+        REQUIRE(is_fused(given));
+        for (const int64_t target : test::targets()) {
+          const test::OnlyTarget only(target);
+          check(given);
+        }
+      }
+}
+
+TEST_CASE("fused batch norm adds up images of many parts", "[fused_norm]") {
+  const auto [shape, format] =
+      GENERATE(table<std::vector<int64_t>, at::MemoryFormat>({{{2, 16, 111, 93}, nhwc},
+                                                              {{5, 7, 203, 51}, nhwc},
+                                                              {{7, 2047, 5, 5}, nhwc},
+                                                              {{260, 512, 1, 1}, nhwc},
+                                                              {{2, 3, 301, 257}, nchw},
+                                                              {{2, 200, 7, 7}, nchw}}));
+  const auto type = GENERATE(at::kFloat, at::kBFloat16);
+  CAPTURE(shape, type);
+  at::manual_seed(4);
+  check(random_case(shape, type, format, true, Activation::relu, true));
+  check(random_case(shape, type, format, false, Activation::relu, true));
+}
+
+TEST_CASE("fused batch norm gives the same bits on any number of threads", "[fused_norm]") {
+  const auto format = GENERATE(nchw, nhwc);
+  const auto activation = GENERATE(Activation::relu, Activation::gelu);
+  at::manual_seed(5);
+  const auto given =
+      random_case({4, 24, 96, 97}, at::kBFloat16, format, true, activation, /*training=*/true);
+  const int before = at::get_num_threads();
+  at::set_num_threads(1);
+  const auto alone = found(given);
+  for (const int threads : {2, 3, 5}) {
+    at::set_num_threads(threads);
+    const auto shared = found(given);
+    CHECK(at::equal(shared.output, alone.output));
+    CHECK(at::equal(shared.mean, alone.mean));
+    CHECK(at::equal(shared.variance, alone.variance));
+    CHECK(at::equal(shared.input, alone.input));
+    CHECK(at::equal(shared.residual, alone.residual));
+    CHECK(at::equal(shared.weight, alone.weight));
+    CHECK(at::equal(shared.bias, alone.bias));
+  }
+  at::set_num_threads(before);
+}
+
+TEST_CASE("fused batch norm keeps the digits of a channel far from 0", "[fused_norm]") {
+  const auto format = GENERATE(nchw, nhwc);
+  at::manual_seed(6);
+  auto given = random_case({8, 16, 40, 40}, at::kFloat, format, false, Activation::none, true);
+  given.call.input = (at::randn({8, 16, 40, 40}) + 1000).contiguous(format);
+  given.call.input.select(1, 3).narrow(1, 0, 20).fill_(0);  // far from the mean of its first rows
+  const auto fused = found(given), expected = found(in_double(given));
+  CHECK(worst(fused.mean, expected.mean) < 1e-6);
+  CHECK(((fused.variance.to(at::kDouble) - expected.variance) / expected.variance)
+            .abs()
+            .max()
+            .item<double>() < 2e-6);
+  // The mean itself rounds to 3e-5.
+  CHECK((fused.output - expected.output).abs().max().item<double>() < 2e-4);
+  CHECK(worst(fused.input, expected.input) < 1e-4);
+  given.call.input.fill_(1000.1);
+  const auto constant = found(given);
+  CHECK(constant.variance.min().item<double>() >= 0);
+  CHECK(at::isfinite(constant.output).all().item<bool>());
+}
+
+TEST_CASE("what ReLU cuts off has no gradient, down to the least numbers", "[fused_norm]") {
+  const auto type = GENERATE(at::kFloat, at::kBFloat16);
+  const bool with_residual = GENERATE(true, false);
+  at::manual_seed(7);
+  auto given = random_case({4, 16, 9, 9}, type, nhwc, with_residual, Activation::relu, false);
+  const float least = type == at::kFloat ? 0x1p-149F : 0x1p-133F;
+  given.call.input = at::randint(-8, 9, {4, 16, 9, 9}).to(type).contiguous(nhwc);
+  given.call.weight.fill_(least / 4), given.call.bias.zero_();
+  given.call.running_mean.zero_(), given.call.running_var.fill_(1), given.call.options.eps = 0;
+  if (type == at::kFloat) given.call.weight.fill_(least), given.call.input.clamp_(-2, 2);
+  if (with_residual) given.call.residual.zero_();
+  given.gradient.fill_(1);
+  for (const int64_t target : test::targets()) {
+    const test::OnlyTarget only(target);
+    const auto all = found(given);
+    const auto positive = (all.output > 0).to(at::kFloat).sum({0, 2, 3});
+    CHECK(at::equal(all.bias, positive));
+    CHECK(positive.min().item<float>() > 0);
+  }
+}
+
+TEST_CASE("numbers that are none go through fused batch norm as through PyTorch's",
+          "[fused_norm]") {
+  const auto type = GENERATE(at::kFloat, at::kBFloat16);
+  const auto activation = GENERATE(Activation::none, Activation::relu, Activation::gelu);
+  const bool training = GENERATE(true, false), with_residual = GENERATE(true, false);
+  const float infinity = std::numeric_limits<float>::infinity();
+  at::manual_seed(8);
+  auto given = random_case({2, 5, 6, 7}, type, nhwc, with_residual, activation, training);
+  given.call.input[0][0][1][1] = std::numeric_limits<float>::quiet_NaN();
+  given.call.input[1][1][0][0] = infinity;
+  given.call.input[1][2][0][0] = -infinity;
+  given.call.input[1][3][0][0] = 1e38F;
+  for (const int64_t target : test::targets()) {
+    const test::OnlyTarget only(target);
+    const auto fused = found(given);
+    const Unfused step_by_step;
+    const auto parts = found(given);
+    const auto finite = [](const at::Tensor& images) { return at::isfinite(images); };
+    CHECK(at::equal(at::isnan(fused.output), at::isnan(parts.output)));
+    CHECK(at::equal(at::isinf(fused.output), at::isinf(parts.output)));
+    if (activation == Activation::relu)  // where the output is NaN, the gradient goes through
+      CHECK(at::equal(finite(fused.bias), finite(parts.bias)));
+    if (!training) CHECK(at::equal(fused.input == 0, parts.input == 0));
+  }
+}
+
+TEST_CASE("fused batch norm computes the gradients that are asked for", "[fused_norm]") {
+  const auto activation = GENERATE(Activation::none, Activation::relu, Activation::gelu);
+  const bool training = GENERATE(true, false), with_residual = GENERATE(true, false);
+  at::manual_seed(9);
+  const auto given =
+      random_case({4, 24, 9, 8}, at::kFloat, nhwc, with_residual, activation, training);
+  const auto all = found(given);
+  // Bits: input, residual, weight, bias. No weight and no bias at all in the second round.
+  for (int wanted = 1; wanted < 16; ++wanted) {
+    auto call = given.call;
+    int bit = 0;
+    const auto leaf = [&](at::Tensor& tensor) {
+      if (tensor.defined())
+        tensor = tensor.detach().clone().requires_grad_((wanted >> bit & 1) != 0);
+      ++bit;
+    };
+    leaf(call.input), leaf(call.residual), leaf(call.weight), leaf(call.bias);
+    call.running_mean = call.running_mean.clone(), call.running_var = call.running_var.clone();
+    const auto output = batch_norm_with(call);
+    CHECK(at::equal(output, all.output));
+    if (!output.requires_grad()) continue;
+    output.backward(given.gradient);
+    const auto same = [](const at::Tensor& tensor, const at::Tensor& gradient) {
+      if (!tensor.defined()) return true;
+      return tensor.requires_grad() ? at::equal(tensor.grad(), gradient) : !tensor.grad().defined();
+    };
+    CAPTURE(wanted);
+    CHECK(same(call.input, all.input));
+    CHECK(same(call.residual, all.residual));
+    CHECK(same(call.weight, all.weight));
+    CHECK(same(call.bias, all.bias));
+  }
+  auto plain = given;
+  plain.call.weight = at::Tensor(), plain.call.bias = at::Tensor();
+  auto ones = given;
+  ones.call.weight = at::ones({24}), ones.call.bias = at::zeros({24});
+  auto call = plain.call;
+  call.input = call.input.clone().requires_grad_(true);
+  call.running_mean = call.running_mean.clone(), call.running_var = call.running_var.clone();
+  const auto output = batch_norm_with(call);
+  output.backward(given.gradient);
+  const auto expected = found(ones);
+  CHECK(at::equal(output, expected.output));
+  CHECK(at::equal(call.input.grad(), expected.input));
+}
+
+TEST_CASE("without gradients the output is the same", "[fused_norm]") {
+  at::manual_seed(10);
+  const auto given = random_case({2, 24, 9, 8}, at::kBFloat16, nhwc, true, Activation::relu, false);
+  const auto expected = found(given).output;
+  const at::NoGradGuard no_grad;
+  const auto output = batch_norm_with(given.call);
+  CHECK(at::equal(output, expected));
+  CHECK_FALSE(output.requires_grad());
+}
+
+TEST_CASE("gradients and residuals of another layout or type are made like the input",
+          "[fused_norm]") {
+  at::manual_seed(11);
+  const auto given = random_case({2, 24, 9, 8}, at::kBFloat16, nhwc, true, Activation::relu, true);
+  const auto expected = found(given);
+  auto other = given;
+  other.gradient = given.gradient.contiguous(nchw);
+  other.call.residual = given.call.residual.to(at::kFloat).contiguous(nchw);
+  const auto all = found(other);
+  CHECK(at::equal(all.output, expected.output));
+  CHECK(at::equal(all.input, expected.input));
+  CHECK(all.output.strides() == given.call.input.strides());
+  CHECK(all.residual.scalar_type() == at::kFloat);
+  CHECK(at::equal(all.residual, expected.residual.to(at::kFloat)));
+
+  auto mean = given.call;
+  mean.input = mean.input.clone().requires_grad_(true);
+  batch_norm_with(mean).sum().backward();  // a gradient that is one number, spread
+  CHECK(mean.input.grad().strides() == mean.input.strides());
+}
+
+TEST_CASE("what there is no operator for is computed step by step, and said", "[fused_norm]") {
+  at::manual_seed(12);
+  const auto given = random_case({2, 8, 6, 6}, at::kFloat, nhwc, true, Activation::relu, true);
+  const auto why = [&](const auto& change) {
+    auto call = given.call;
+    change(call);
+    const auto output = batch_norm_with(call);
+    CHECK(output.sizes() == call.input.sizes());
+    return why_step_by_step(call);
+  };
+  CHECK(why([](NormCall&) {}).empty());
+  CHECK(why([](NormCall& call) {
+          call.input = call.input.to(at::kDouble), call.residual = call.residual.to(at::kDouble);
+          for (auto* one : {&call.weight, &call.bias, &call.running_mean, &call.running_var})
+            *one = one->to(at::kDouble);
+        }) == "Double");
+  CHECK(why([](NormCall& call) { call.residual = call.residual.narrow(0, 0, 1); }) ==
+        "a residual of another shape");
+  CHECK_THAT(why([](NormCall& call) {
+               call.input = at::randn({2, 8, 6, 12}).slice(3, 0, 12, 2);
+             }),
+             Contains("without gaps"));
+  CHECK_THAT(why([](NormCall& call) {
+               call.input = call.input.to(at::kBFloat16);
+               for (auto* one : {&call.weight, &call.bias, &call.running_mean, &call.running_var})
+                 *one = one->to(at::kBFloat16);
+             }),
+             Contains("float32"));
+  const Unfused unfused;
+  CHECK(why([](NormCall&) {}) == "switched off");
+}
+
+TEST_CASE("a fused batch norm's gradient has none of its own, and says so", "[fused_norm]") {
+  at::manual_seed(13);
+  auto call = random_case({2, 8, 6, 6}, at::kFloat, nhwc, false, Activation::gelu, true).call;
+  call.input.requires_grad_(true);
+  const auto loss = batch_norm_with(call).square().sum();
+  const auto gradient =
+      torch::autograd::grad({loss}, {call.input}, {}, std::nullopt, /*create_graph=*/true)[0];
+  CHECK(gradient.abs().sum().item<double>() > 0);
+  CHECK_THROWS_WITH(gradient.sum().backward(), Contains("cannot be differentiated again"));
+}
+
+TEST_CASE("fused batch norm keeps its input, and its output where a residual went in",
+          "[fused_norm]") {
+  class Net : public Model {
+   public:
+    explicit Net(Activation activation, bool with_residual)
+        : activation_(activation),
+          with_residual_(with_residual),
+          norm_(add<BatchNorm2d>("n", 24)) {}
+    at::Tensor forward(const at::Tensor& input) override {
+      if (!with_residual_) return norm_(input, {}, activation_);
+      const auto residual = at::randn_like(input);  // nobody else keeps it
+      return norm_(input, residual, activation_);
+    }
+    int64_t num_classes() const override { return 1; }
+
+   private:
+    Activation activation_;
+    bool with_residual_;
+    Slot& norm_;
+  };
+  const auto activation = GENERATE(Activation::none, Activation::relu, Activation::gelu);
+  const bool with_residual = GENERATE(true, false);
+  Net net(activation, with_residual);
+  const auto input = at::randn({4, 24, 16, 16}).to(at::kBFloat16).contiguous(nhwc);
+  const int64_t images = activation != Activation::none && with_residual ? 2 : 1;
+  const int64_t bytes = images * static_cast<int64_t>(input.nbytes());
+  const int64_t kept = test::saved_bytes(net, input);
+  CHECK(kept >= bytes);
+  CHECK(kept <= bytes + 2 * 4 * 24);
+}
+
+TEST_CASE("a fused batch norm has a name among the operators", "[fused_norm]") {
+  Timer timer(Timer::Listen::operators);
+  found(random_case({2, 8, 6, 6}, at::kFloat, nhwc, false, Activation::relu, true));
+  const auto operators = timer.totals().operators;
+  CHECK(operators.count("composer::fused_batch_norm") == 1);
+  CHECK(operators.count("composer::fused_batch_norm_backward") == 1);
+  CHECK(operators.count("aten::native_batch_norm") == 0);
+}
