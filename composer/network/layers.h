@@ -43,6 +43,7 @@ class BatchNorm2d : public NormLayer {
   using NormLayer::forward;
   at::Tensor forward(const at::Tensor& input, const at::Tensor& residual,
                      Activation activation) override;
+  std::string why_separate() const override { return ""; }
   std::string describe() const override;
 
   using Layer::to;
