@@ -62,8 +62,13 @@ at::Tensor Conv2d::convolve(const at::Tensor& input, std::array<int64_t, 2> stri
   auto options = options_;
   options.stride = stride;
   if (bf16_conv2d_takes(input, weight, options))
-    return bf16_conv2d(input, weight, weight.detach().to(at::kBFloat16), bias, options);
-  return op::conv2d(input, weight, bias, options);
+    return bf16_conv2d(input, weight, rounded_weight(weight, *weight_shadow_), bias, options);
+  return op::conv2d(input, autocast_weight(weight, weight_shadow_),
+                    autocast_weight(bias, bias_shadow_), options);
+}
+
+std::vector<ShadowedWeight> Conv2d::shadowed_weights() const {
+  return {{weight, weight_shadow_}, {bias, bias_shadow_}};
 }
 
 std::string Conv2d::describe() const {
@@ -133,7 +138,14 @@ Linear::Linear(int64_t in_features, int64_t out_features, bool with_bias)
   if (with_bias) bias = register_parameter("bias", uniform_by_fan_in({out_features}, in_features));
 }
 
-at::Tensor Linear::forward(const at::Tensor& input) { return op::linear(input, weight, bias); }
+at::Tensor Linear::forward(const at::Tensor& input) {
+  return op::linear(input, autocast_weight(weight, weight_shadow_),
+                    autocast_weight(bias, bias_shadow_));
+}
+
+std::vector<ShadowedWeight> Linear::shadowed_weights() const {
+  return {{weight, weight_shadow_}, {bias, bias_shadow_}};
+}
 
 std::string Linear::describe() const {
   return "Linear(" + std::to_string(in_features_) + ", " + std::to_string(out_features_) + ")";

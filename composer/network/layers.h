@@ -8,12 +8,13 @@
 #include "composer/network/layer.h"
 #include "composer/network/norm_layer.h"
 #include "composer/network/operations.h"
+#include "composer/network/weight_shadow.h"
 
 namespace composer {
 
 /// weight [out, in / groups, kh, kw], bias [out] or undefined. LayerError for images that are
 /// smaller than the kernel.
-class Conv2d : public Layer {
+class Conv2d : public Layer, public HasShadows {
  public:
   explicit Conv2d(const Conv2dOptions& options);
   /// Shares the tensors of `other`.
@@ -22,6 +23,8 @@ class Conv2d : public Layer {
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
 
+  std::vector<ShadowedWeight> shadowed_weights() const override;
+
   const Conv2dOptions& options() const { return options_; }
   at::Tensor weight, bias;
 
@@ -29,6 +32,10 @@ class Conv2d : public Layer {
   at::Tensor convolve(const at::Tensor& input, std::array<int64_t, 2> stride) const;
 
   Conv2dOptions options_;
+
+ private:
+  std::shared_ptr<WeightShadow> weight_shadow_ = std::make_shared<WeightShadow>();
+  std::shared_ptr<WeightShadow> bias_shadow_ = std::make_shared<WeightShadow>();
 };
 
 /// weight, bias [channels]; buffers running_mean, running_var [channels], num_batches_tracked [].
@@ -64,17 +71,20 @@ class BatchNorm2d : public NormLayer {
 };
 
 /// weight [out, in], bias [out] or undefined. Input [N, in].
-class Linear : public Layer {
+class Linear : public Layer, public HasShadows {
  public:
   Linear(int64_t in_features, int64_t out_features, bool bias = true);
 
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
+  std::vector<ShadowedWeight> shadowed_weights() const override;
 
   at::Tensor weight, bias;
 
  private:
   int64_t in_features_, out_features_;
+  std::shared_ptr<WeightShadow> weight_shadow_ = std::make_shared<WeightShadow>();
+  std::shared_ptr<WeightShadow> bias_shadow_ = std::make_shared<WeightShadow>();
 };
 
 /// LayerError for images that are smaller than the kernel.

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "composer/error.h"
+#include "composer/network/weight_shadow.h"
 
 namespace composer {
 namespace {
@@ -51,12 +52,31 @@ std::vector<std::pair<std::string, at::Tensor>> trained(torch::nn::Module& model
 
 void Optimizer::attach(torch::nn::Module& model, const Ranks& ranks) {
   ranks_ = ranks;
-  states_.clear();
+  kept_.clear();
   groups_.clear();
-  regroup(trained(model));
+  follow(model);
 }
 
-void Optimizer::follow(torch::nn::Module& model) { regroup(trained(model)); }
+void Optimizer::follow(torch::nn::Module& model) {
+  regroup(trained(model));
+  find_shadows(model);
+}
+
+void Optimizer::find_shadows(torch::nn::Module& model) {
+  std::map<const at::TensorImpl*, std::shared_ptr<WeightShadow>> shadows;
+  const auto look_at = [&](const torch::nn::Module& module) {
+    if (const auto* layer = dynamic_cast<const HasShadows*>(&module))
+      for (const auto& [weight, shadow] : layer->shadowed_weights())
+        if (weight.defined()) shadows[weight.unsafeGetTensorImpl()] = shadow;
+  };
+  look_at(model);
+  for (const auto& module : model.modules(/*include_self=*/false)) look_at(*module);
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (size_t i = 0; i < kept_[g].size(); ++i) {
+      const auto found = shadows.find(groups_[g].parameters[i].unsafeGetTensorImpl());
+      kept_[g][i].shadow = found == shadows.end() ? nullptr : found->second;
+    }
+}
 
 void Optimizer::scale_lr(const std::map<std::string, double>& factors) {
   for (const auto& [name, factor] : factors)
@@ -100,27 +120,27 @@ void Optimizer::regroup(const Named& parameters) {
     group->parameters.push_back(parameter);
   }
   if (groups.empty()) throw RunError("the model has no parameters that require gradients");
-  auto states = kept_states(groups);
+  auto kept = take_over(groups);
   groups_ = std::move(groups);
-  states_ = std::move(states);
+  kept_ = std::move(kept);
 }
 
-std::vector<std::vector<Optimizer::State>> Optimizer::kept_states(
+std::vector<std::vector<Optimizer::Kept>> Optimizer::take_over(
     const std::vector<ParameterGroup>& groups) {
-  std::map<std::string, std::pair<at::Tensor, State*>> before;
+  std::map<std::string, std::pair<at::Tensor, Kept*>> before;
   for (size_t g = 0; g < groups_.size(); ++g)
     for (size_t i = 0; i < groups_[g].names.size(); ++i)
-      before[groups_[g].names[i]] = {groups_[g].parameters[i], &states_[g][i]};
-  std::vector<std::vector<State>> states;
+      before[groups_[g].names[i]] = {groups_[g].parameters[i], &kept_[g][i]};
+  std::vector<std::vector<Kept>> all;
   for (const auto& group : groups) {
-    auto& kept = states.emplace_back(group.names.size());
+    auto& kept = all.emplace_back(group.names.size());
     for (size_t i = 0; i < kept.size(); ++i) {
       const auto old = before.find(group.names[i]);
       if (old != before.end() && old->second.first.is_same(group.parameters[i]))
         kept[i] = std::move(*old->second.second);
     }
   }
-  return states;
+  return all;
 }
 
 Optimizer::State Optimizer::new_state(const at::Tensor& parameter) const {
@@ -133,7 +153,7 @@ Optimizer::State Optimizer::new_state(const at::Tensor& parameter) const {
 
 Optimizer::State& Optimizer::state_of(size_t group, size_t index) {
   const at::Tensor& parameter = groups_[group].parameters[index];
-  State& state = states_[group][index];
+  State& state = kept_[group][index].state;
   if (state.empty()) state = new_state(parameter);
   for (size_t k = 0; k < state.size(); ++k)
     if (!kinds_[k].scalar) state[k] = aligned(state[k], parameter);
@@ -145,22 +165,43 @@ bool Optimizer::add_to_pass(size_t group, size_t index) {
   const at::Tensor& gradient = parameter.grad();
   if (!in_one_pass(groups_[group]) || !is_dense_float(parameter) || !is_dense_float(gradient))
     return false;
-  const bool first = states_[group][index].empty();
+  const bool first = kept_[group][index].state.empty();
   const State& state = state_of(group, index);
   gradients_.push_back(same_layout(gradient, parameter) ? gradient : aligned(gradient, parameter));
-  passed_.push_back(parameter);
+  passed_.push_back({parameter, nullptr, {}});
   UpdateSpan span{.size = parameter.numel(),
                   .weight = parameter.mutable_data_ptr<float>(),
                   .gradient = gradients_.back().const_data_ptr<float>()};
+  if (auto* const shadow = kept_[group][index].shadow.get())
+    if (auto* const room = shadow->room_for(parameter)) {
+      span.rounded = reinterpret_cast<uint16_t*>(room);
+      passed_.back().shadow = shadow;
+    }
+  add_average(span, parameter);
   for (size_t k = 0, place = 0; k < state.size(); ++k)
     if (!kinds_[k].scalar) span.state[place++] = state[k].mutable_data_ptr<float>();
   pass_.add(next_rule(groups_[group], state, first), span);
   return true;
 }
 
+void Optimizer::add_average(UpdateSpan& span, const at::Tensor& parameter) {
+  const auto found = averages_.find(parameter.unsafeGetTensorImpl());
+  if (found == averages_.end()) return;
+  const at::Tensor& average = found->second.second;
+  if (!is_dense_float(average) || !same_layout(average, parameter)) return;
+  span.average = average.mutable_data_ptr<float>();
+  span.average_share = static_cast<float>(average_share_);
+  passed_.back().average = average;
+  averages_.erase(found);
+}
+
 void Optimizer::run_pass() {
   pass_.run();
-  for (const auto& parameter : passed_) parameter.unsafeGetTensorImpl()->bump_version();
+  for (const auto& [parameter, shadow, average] : passed_) {
+    parameter.unsafeGetTensorImpl()->bump_version();
+    if (average.defined()) average.unsafeGetTensorImpl()->bump_version();
+    if (shadow != nullptr) shadow->filled_for(parameter);
+  }
   passed_.clear(), gradients_.clear();
 }
 
@@ -191,7 +232,7 @@ void Optimizer::update_others(size_t group, const std::vector<size_t>& indices,
   };
   std::vector<size_t> known, fresh;
   for (const size_t i : indices)
-    (first_update_differs() && states_[group][i].empty() ? fresh : known).push_back(i);
+    (first_update_differs() && kept_[group][i].state.empty() ? fresh : known).push_back(i);
   update_some(known, false);
   if (!fresh.empty() && !is_set(found_inf)) update_some(fresh, true);
 }
@@ -199,14 +240,36 @@ void Optimizer::update_others(size_t group, const std::vector<size_t>& indices,
 void Optimizer::step(const at::Tensor& found_inf) {
   const at::NoGradGuard no_grad;
   const bool known = found_inf.defined() && found_inf.is_cpu();
-  if (known && is_set(found_inf)) return;
+  if (!known)
+    update_all(found_inf);
+  else if (!is_set(found_inf))
+    update_all({});
+  move_other_averages();
+}
+
+void Optimizer::average_with_next_step(const std::vector<at::Tensor>& weights,
+                                       const std::vector<at::Tensor>& averages, double share) {
+  averages_.clear();
+  for (size_t i = 0; i < weights.size(); ++i)
+    averages_[weights[i].unsafeGetTensorImpl()] = {weights[i], averages[i]};
+  average_share_ = share;
+}
+
+void Optimizer::move_other_averages() {
+  std::vector<at::Tensor> weights, averages;
+  for (const auto& [key, pair] : averages_)
+    weights.push_back(pair.first), averages.push_back(pair.second);
+  if (!weights.empty()) at::_foreach_lerp_(averages, weights, average_share_);
+  averages_.clear();
+}
+
+void Optimizer::update_all(const at::Tensor& found_inf) {
   std::vector<std::vector<size_t>> others(groups_.size());
   for (size_t g = 0; g < groups_.size(); ++g)
     for (size_t i = 0; i < groups_[g].parameters.size(); ++i)
       if (groups_[g].parameters[i].grad().defined() && !add_to_pass(g, i)) others[g].push_back(i);
   run_pass();
-  for (size_t g = 0; g < groups_.size(); ++g)
-    update_others(g, others[g], known ? at::Tensor() : found_inf);
+  for (size_t g = 0; g < groups_.size(); ++g) update_others(g, others[g], found_inf);
 }
 
 void Optimizer::zero_grad() {
@@ -238,9 +301,9 @@ std::vector<at::Tensor> Optimizer::gradients() const {
 StateDict Optimizer::state_dict() const {
   StateDict dict;
   for (size_t g = 0; g < groups_.size(); ++g)
-    for (size_t i = 0; i < states_[g].size(); ++i)
-      for (size_t k = 0; k < states_[g][i].size(); ++k)
-        dict.tensors[kinds_[k].name + "." + groups_[g].names[i]] = states_[g][i][k];
+    for (size_t i = 0; i < kept_[g].size(); ++i)
+      for (size_t k = 0; k < kept_[g][i].state.size(); ++k)
+        dict.tensors[kinds_[k].name + "." + groups_[g].names[i]] = kept_[g][i].state[k];
   dict.values["lr_multiplier"] = multiplier_;
   return dict;
 }
@@ -275,7 +338,8 @@ void Optimizer::load_state_dict(const StateDict& dict) {
     problems.push_back("optimizer state '" + name +
                        "': this optimizer and model have no such state");
   if (!problems.empty()) throw UserError(problems);
-  states_ = std::move(states);
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (size_t i = 0; i < kept_[g].size(); ++i) kept_[g][i].state = std::move(states[g][i]);
   if (const auto* multiplier = dict.find<double>("lr_multiplier")) set_lr_multiplier(*multiplier);
 }
 

@@ -4,7 +4,10 @@
 #include <ATen/ATen.h>
 
 #include <map>
+#include <memory>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "composer/algorithm.h"
@@ -13,6 +16,8 @@
 #include "composer/ranks.h"
 
 namespace composer {
+
+class WeightShadow;
 
 /// What a parameter is trained with.
 struct ParameterSettings {
@@ -35,9 +40,9 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
-  /// Takes all parameters of `model` that require gradients. Called once the model is on its
-  /// device. RunError when there are none. ranks: that make the same updates, among which work may
-  /// be divided.
+  /// Takes all parameters of `model` that require gradients; steps in one pass write their bfloat16
+  /// copies (HasShadows) too. Called once the model is on its device. RunError when there are none.
+  /// ranks: that make the same updates, among which work may be divided.
   void attach(torch::nn::Module& model, const Ranks& ranks = {});
   /// After surgery: drops parameters (and their state) that the model no longer has and takes up
   /// new ones.
@@ -51,6 +56,11 @@ class Optimizer {
   /// One update from the parameters' gradients. found_inf: a float32 scalar on the device; where it
   /// is 1 nothing changes. May be undefined. Parameters without a gradient are left alone.
   void step(const at::Tensor& found_inf = {});
+  /// Has the next step also move averages += share * (weights - averages) as at::lerp does, the
+  /// weights being as it leaves them, also where it skips or does not train them: those that it
+  /// updates in one pass over memory, in the same pass. The lists run in parallel; floating point.
+  void average_with_next_step(const std::vector<at::Tensor>& weights,
+                              const std::vector<at::Tensor>& averages, double share);
   void zero_grad();
 
   /// Sets every group's lr to multiplier * initial_lr, without waiting for the device.
@@ -113,15 +123,25 @@ class Optimizer {
   using Named = std::vector<std::pair<std::string, at::Tensor>>;
   using State = std::vector<at::Tensor>;  ///< in the order of kinds_; empty before the first update
 
+  /// What belongs to a parameter.
+  struct Kept {
+    State state;
+    std::shared_ptr<WeightShadow> shadow;  ///< may be null
+  };
+
   void regroup(const Named& parameters);
-  /// The states of the parameters of `groups` that are in groups_ too.
-  std::vector<std::vector<State>> kept_states(const std::vector<ParameterGroup>& groups);
+  void find_shadows(torch::nn::Module& model);
+  /// Of the parameters of `groups`, taken over for those that are in groups_ too.
+  std::vector<std::vector<Kept>> take_over(const std::vector<ParameterGroup>& groups);
   State new_state(const at::Tensor& parameter) const;
   /// New where there is none, with the parameter's strides.
   State& state_of(size_t group, size_t index);
   /// Whether it takes parameter `index` of the group, which has a gradient, into pass_.
   bool add_to_pass(size_t group, size_t index);
+  void add_average(UpdateSpan& span, const at::Tensor& parameter);
   void run_pass();
+  void update_all(const at::Tensor& found_inf);
+  void move_other_averages();
   void update_others(size_t group, const std::vector<size_t>& indices, const at::Tensor& found_inf);
   Update collect(size_t group, const std::vector<size_t>& indices, bool first,
                  const at::Tensor& found_inf);
@@ -131,12 +151,20 @@ class Optimizer {
   std::vector<StateKind> kinds_;
   std::map<std::string, double> lr_factors_;
   std::vector<ParameterGroup> groups_;
-  std::vector<std::vector<State>> states_;  ///< as groups_ and their parameters
+  std::vector<std::vector<Kept>> kept_;  ///< as groups_ and their parameters
   double multiplier_ = 1;
 
   UpdatePass pass_;
-  std::vector<at::Tensor> passed_;     ///< the parameters in pass_
+  struct Passed {
+    at::Tensor parameter;
+    WeightShadow* shadow;  ///< that the pass writes; may be null
+    at::Tensor average;    ///< that it moves; may be undefined
+  };
+  std::vector<Passed> passed_;         ///< in pass_
   std::vector<at::Tensor> gradients_;  ///< that pass_ reads
+  /// Of the next step, as far as they are not in pass_: weight and average.
+  std::unordered_map<const at::TensorImpl*, std::pair<at::Tensor, at::Tensor>> averages_;
+  double average_share_ = 0;
 };
 
 }  // namespace composer

@@ -184,21 +184,89 @@ TEST_CASE("decoupled optimizers follow their formulas", "[optimizers]") {
   }
 }
 
-TEST_CASE("the one-pass and the multi-tensor decoupled_sgdw agree", "[optimizers]") {
-  for (const auto& params : {sgd(0, 0, false), sgd(0.9, 0, true), sgd(0.9, 0.5, false)}) {
+TEST_CASE("the one-pass and the multi-tensor updates agree", "[optimizers]") {
+  for (const auto& [name, make] : all_cases) {
+    CAPTURE(name);
     Net single, wide;
     for (const auto& item : wide.named_parameters().pairs())
       wide.put(item.first, item.second.detach().to(at::kDouble));
-    DecoupledSgdw a(params), b(params);
-    a.attach(single), b.attach(wide);
+    const auto a = make(), b = make();
+    a->attach(single), b->attach(wide);
     for (int step = 0; step < 10; ++step) {
       single.backward(step), wide.backward(step);
       for (auto& parameter : wide.parameters())
         parameter.mutable_grad() = parameter.grad().to(at::kDouble);
-      a.step(), b.step();
+      a->step(), b->step();
     }
     for (size_t i = 0; i < 3; ++i)
       CHECK(at::allclose(single.parameters()[i].to(at::kDouble), wide.parameters()[i], 1e-5, 1e-6));
+  }
+}
+
+TEST_CASE("a step counts the versions of what it writes up", "[optimizers]") {
+  for (const auto& [name, make] : all_cases) {
+    CAPTURE(name);
+    Net net;
+    const auto optimizer = make();
+    optimizer->attach(net);
+    net.backward(0);
+    net.parameters()[1].mutable_grad().reset();
+    const auto before = net.parameters()[0]._version(), untouched = net.parameters()[1]._version();
+    optimizer->step();
+    CHECK(net.parameters()[0]._version() > before);
+    CHECK(net.parameters()[1]._version() == untouched);
+  }
+}
+
+TEST_CASE("averages of what a step does not update move too, once", "[optimizers]") {
+  for (const auto& [name, make] : all_cases) {
+    CAPTURE(name);
+    Net net;
+    net.parameters()[2].set_requires_grad(false);
+    const auto optimizer = make();
+    optimizer->attach(net);
+    auto weights = net.parameters();
+    weights.push_back(wave({4}, 0, 1));  // a buffer
+    std::vector<at::Tensor> averages;
+    for (const auto& weight : weights) averages.push_back(wave(weight.sizes(), 5, 0.1));
+    for (const auto& found_inf : {at::Tensor(), at::zeros({}), at::ones({})}) {
+      std::vector<at::Tensor> before;
+      for (const auto& average : averages) before.push_back(average.clone());
+      net.backward(0);
+      optimizer->average_with_next_step(weights, averages, 0.3);
+      optimizer->step(found_inf);
+      for (size_t i = 2; i < weights.size(); ++i)
+        CHECK(averages[i].equal(before[i].lerp(weights[i].detach(), 0.3)));
+      const auto moved = averages[3].clone();
+      optimizer->step();
+      CHECK(averages[3].equal(moved));
+    }
+  }
+}
+
+TEST_CASE("averages take in the weights that the step leaves", "[optimizers]") {
+  const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);
+  for (const auto& [name, make] : all_cases) {
+    CAPTURE(name);
+    Net net;
+    const auto optimizer = make();
+    optimizer->attach(net);
+    std::vector<at::Tensor> averages;
+    for (const auto& weight : net.parameters())
+      averages.push_back(
+          wave(weight.sizes(), 5, 0.1)
+              .contiguous(weight.dim() == 4 ? format : at::MemoryFormat::Contiguous));
+    for (int step = 0; step < 3; ++step) {
+      const at::Tensor found_inf = step == 1 ? at::ones({}) : at::zeros({});
+      std::vector<at::Tensor> expected;
+      for (const auto& average : averages) expected.push_back(average.clone());
+      net.backward(step);
+      optimizer->average_with_next_step(net.parameters(), averages, 0.3);
+      optimizer->step(found_inf);
+      for (size_t i = 0; i < 3; ++i)
+        CHECK(at::allclose(averages[i], expected[i].lerp(net.parameters()[i].detach(), 0.3), 1e-6,
+                           1e-7));
+    }
   }
 }
 
