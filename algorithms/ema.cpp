@@ -1,11 +1,29 @@
 #include "algorithms/ema.h"
 
 #include <cmath>
+#include <utility>
 
 #include "algorithms/parts/start_time.h"
+#include "composer/optimization/optimizer.h"
 #include "composer/state.h"
 
 namespace composer {
+namespace {
+
+struct Pairs {
+  std::vector<at::Tensor> averages, weights;
+};
+
+/// Those of floating point, or the others.
+Pairs pairs_of(const WeightCopy& copy, bool floating) {
+  Pairs pairs;
+  for (size_t i = 0; i < copy.weights().size(); ++i)
+    if (copy.weights()[i].is_floating_point() == floating)
+      pairs.averages.push_back(copy.copies()[i]), pairs.weights.push_back(copy.weights()[i]);
+  return pairs;
+}
+
+}  // namespace
 
 double ema_decay(double half_life, double interval) { return std::exp2(-interval / half_life); }
 
@@ -35,7 +53,21 @@ void Ema::fit_start(State& state) {
   warn_if_longer(state, "algorithms.ema.update_interval", interval_);
 }
 
+void Ema::after_train_batch(State& state) {
+  auto end = state.time;
+  ++end.batch;
+  handed_over_ = state.step_is_final && state.updates == 1 &&
+                 state.schedule.due(interval_, end, false) && shadow_.ready(*state.model);
+  if (!handed_over_) return;
+  const auto [averages, weights] = pairs_of(shadow_, /*floating=*/true);
+  state.optimizer->average_with_next_step(weights, averages, 1 - decay_);
+}
+
 void Ema::update(State& state, bool epoch_end) {
+  if (std::exchange(handed_over_, false)) {
+    const auto [averages, weights] = pairs_of(shadow_, /*floating=*/false);
+    return compute_ema(averages, weights, decay_);
+  }
   if (!state.schedule.due(interval_, state.time, epoch_end)) return;
   if (shadow_.ready(*state.model))
     compute_ema(shadow_.copies(), shadow_.weights(), decay_);

@@ -61,6 +61,8 @@ class Ema : public Algorithm {
 
   std::string against_replay() const override { return {}; }
   void fit_start(State& state) override;
+  /// Hands what batch_end would do over to the optimizer's step, where nothing comes in between.
+  void after_train_batch(State& state) override;
   void batch_end(State& state) override { update(state, false); }
   void epoch_end(State& state) override { update(state, true); }
   void eval_start(State& state) override { swap_in(state); }
@@ -81,6 +83,7 @@ class Ema : public Algorithm {
   Time interval_;
   double decay_;
   WeightCopy shadow_{average_prefix, true};
+  bool handed_over_ = false;  ///< this batch's update, but for what is only copied
   bool swapped_ = false;
 };
 

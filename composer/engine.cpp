@@ -60,6 +60,12 @@ void Engine::run(Event event, State& state) {
   }
 }
 
+bool Engine::acts_before_last(Event event) const {
+  return std::ranges::any_of(algorithms_, [event](const auto& member) {
+    return listens(member, event) && member.component->order(event) != Algorithm::Order::last;
+  });
+}
+
 std::vector<std::string> Engine::order(Event event) {
   if (!arranged_) arrange();
   const auto& [algorithms, callbacks] = listeners_[static_cast<size_t>(event)];

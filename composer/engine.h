@@ -36,6 +36,9 @@ class Engine {
 
   void run(Event event, State& state);
 
+  /// Whether an algorithm listens to `event` that does not ask to run last there.
+  bool acts_before_last(Event event) const;
+
   /// Names in the order in which they run.
   std::vector<std::string> order(Event event);
 

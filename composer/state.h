@@ -45,6 +45,8 @@ struct State {
   int64_t grad_accum = 1;
   int64_t updates = 1;  ///< of the weights in a batch, each from an equal part of its samples;
                         ///< writable until batch_start
+  bool step_is_final = false;  ///< no algorithm acts between the last update of a batch and those
+                               ///< that run last on batch_end; from fit_start on
   uint64_t seed = 0;
   Ranks ranks;  ///< batch, outputs and loss are this rank's share; weights, gradients (after the
                 ///< backward pass), time and metrics are those of all

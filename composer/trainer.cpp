@@ -197,6 +197,7 @@ Summary Trainer::fit() {
 
 void Trainer::train() {
   clock_.start(state_.time.seconds);
+  state_.step_is_final = !engine_.acts_before_last(Event::batch_end);
   engine_.run(Event::fit_start, state_);
   if (state_.time.batch > 0 && state_.schedule.finished(state_.time))
     log::warn("nothing is left to train: the checkpoint is at epoch " +

@@ -166,6 +166,52 @@ TEST_CASE("training and its checkpoints hold the training weights, resumed or no
   CHECK_FALSE(at::equal(average.at("shadow.fc.weight"), with.model.at("fc.weight")));
 }
 
+TEST_CASE("ema has the optimizer's step do its update where nothing comes in between", "[ema]") {
+  Fixture f;
+  Ema ema({.half_life = one_batch});
+  step(ema, f.state, 1, 4);
+  f.state.optimizer = std::make_shared<Sgd>(SgdParams{.lr = 1});
+  f.state.optimizer->attach(*f.state.model);
+  const auto train = [&](double to) {
+    for (auto& weight : f.state.model->parameters()) weight.mutable_grad() = weight.detach() - to;
+    ema.after_train_batch(f.state);
+    f.state.optimizer->step();
+    const double average = shadow(ema);
+    ++f.state.time.batch;
+    ema.batch_end(f.state);
+    return average;
+  };
+  CHECK(train(8) == 4);  // another algorithm may act first
+  CHECK(shadow(ema) == 6);
+  f.state.step_is_final = true;
+  CHECK(train(2) == 4);
+  CHECK(shadow(ema) == 4);
+  f.state.updates = 2;
+  CHECK(train(8) == 4);
+  CHECK(shadow(ema) == 6);
+}
+
+TEST_CASE("ema's average is the same by the optimizer's step and by itself", "[ema]") {
+  struct Idle : Algorithm {
+    void batch_end(State&) override {}
+  };
+  const auto average = [](bool idle) {
+    auto parts = tiny_parts();
+    Trainer trainer(std::move(parts));
+    const auto ema = std::make_shared<Ema>(
+        Params{.half_life = {3, TimeUnit::batch}, .update_interval = Time{2, TimeUnit::batch}});
+    trainer.engine().add(Member<Algorithm>{"ema", ema, subscriptions<Ema>()});
+    if (idle) trainer.add<Idle>("idle");
+    trainer.fit();
+    CHECK(trainer.state().step_is_final != idle);
+    return ema->state_dict().tensors;
+  };
+  const auto by_step = average(false), by_itself = average(true);
+  REQUIRE(by_step.size() == by_itself.size());
+  for (const auto& [name, tensor] : by_step)
+    CHECK(at::allclose(tensor, by_itself.at(name), 1e-6, 1e-7));
+}
+
 TEST_CASE("times of other units are refused", "[ema]") {
   CHECK(Params{}.check().empty());
   CHECK(Params{.update_interval = Time{20, TimeUnit::batch}}.check().empty());
