@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "composer/optimization/update_kernels.h"
+#include "composer/optimization/update_simd.h"
 
 namespace composer {
 

@@ -1,12 +1,12 @@
-#include "composer/optimization/update_kernels.h"
+#include "composer/optimization/update_simd.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Version.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "composer/optimization/update_pass.h"
 #include "tests/composer/wave.h"
@@ -118,14 +118,14 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
 
 }  // namespace
 
-TEST_CASE("updates follow their formulas on every target, to the same bits", "[update_kernels]") {
+TEST_CASE("updates follow their formulas on every target, to the same bits", "[update_simd]") {
   for (const int64_t size : {0, 1, 15, 16, 37, 100}) {
     for (const auto& rule : sgd_rules) check_rule(rule, size, 0.01f);
     for (const auto& rule : adam_rules) check_rule(rule, size, 0.8f);
   }
 }
 
-TEST_CASE("without room for rounded weights and averages none are written", "[update_kernels]") {
+TEST_CASE("without room for rounded weights and averages none are written", "[update_simd]") {
   for (const int64_t target : test::targets()) {
     const test::OnlyTarget only(target);
     Arrays all(37), few(37);
@@ -139,7 +139,7 @@ TEST_CASE("without room for rounded weights and averages none are written", "[up
   }
 }
 
-TEST_CASE("weights are rounded as LibTorch rounds them", "[update_kernels]") {
+TEST_CASE("weights are rounded as LibTorch rounds them", "[update_simd]") {
   std::vector<float> values;
   for (uint32_t high = 0; high < 0x10000; high += 7)
     for (const uint32_t low : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu}) {
@@ -163,7 +163,7 @@ TEST_CASE("weights are rounded as LibTorch rounds them", "[update_kernels]") {
   }
 }
 
-TEST_CASE("averages move as at::lerp moves them", "[update_kernels]") {
+TEST_CASE("averages move as at::lerp moves them", "[update_simd]") {
   Arrays arrays(1000), before(1000);
   const float share = GENERATE(0.01f, 0.3f, 0.5f, 0.93f);
   update(sgd_rules[1], arrays.span(share));
@@ -175,7 +175,7 @@ TEST_CASE("averages move as at::lerp moves them", "[update_kernels]") {
     CHECK(at::allclose(arrays.average, expected, 1e-6, 1e-7));
 }
 
-TEST_CASE("a pass makes the updates that single calls make", "[update_kernels]") {
+TEST_CASE("a pass makes the updates that single calls make", "[update_simd]") {
   UpdatePass pass;
   for (const std::vector<int64_t>& sizes :
        {std::vector<int64_t>{3, 100000, 0, 1, 32768, 70001}, {5}, {}, {40000, 2}}) {

@@ -1,10 +1,10 @@
-#include "composer/optimization/update_kernels.h"
+#include "composer/optimization/update_simd.h"
 
 #include <bit>
 #include <cmath>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "composer/optimization/update_kernels.cpp"
+#define HWY_TARGET_INCLUDE "composer/optimization/update_simd.cpp"
 #include "hwy/foreach_target.h"
 
 // After foreach_target.h
