@@ -7,6 +7,8 @@
 
 #include <optional>
 
+#include "composer/cuda_library.h"
+#include "composer/error.h"
 #include "composer/network/norm_layer.h"
 
 namespace composer {
@@ -15,9 +17,23 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+/// Those of libcomposer_cuda.so; null where it has none or is not there.
+const NormKernels* gpu_norm_kernels() {
+  static const NormKernels* const kernels = []() -> const NormKernels* {
+    try {
+      return reinterpret_cast<OpenNormKernels*>(
+          function_of_cuda_library("composer_norm_kernels", "fused normalisation needs"))();
+    } catch (const UserError&) {
+      return nullptr;
+    }
+  }();
+  return kernels;
+}
+
 /// The kernels for the input's device; null where there are none.
 const NormKernels* kernels_for(const at::Tensor& input) {
-  return input.is_cpu() ? &cpu_norm_kernels() : nullptr;
+  if (input.is_cpu()) return &cpu_norm_kernels();
+  return input.is_cuda() ? gpu_norm_kernels() : nullptr;
 }
 
 at::MemoryFormat layout_of(const at::Tensor& images) {

@@ -66,3 +66,7 @@ class NormKernels {
 const NormKernels& cpu_norm_kernels();
 
 }  // namespace composer
+
+/// What cuda/ has for it: kernels for the current device.
+using OpenNormKernels = const composer::NormKernels*();
+extern "C" OpenNormKernels composer_norm_kernels;
