@@ -56,7 +56,8 @@ void Ema::fit_start(State& state) {
 void Ema::after_train_batch(State& state) {
   auto end = state.time;
   ++end.batch;
-  handed_over_ = state.step_is_final && state.updates == 1 &&
+  // A GPU may replay the step without this.
+  handed_over_ = state.device.is_cpu() && state.step_is_final && state.updates == 1 &&
                  state.schedule.due(interval_, end, false) && shadow_.ready(*state.model);
   if (!handed_over_) return;
   const auto [averages, weights] = pairs_of(shadow_, /*floating=*/true);
