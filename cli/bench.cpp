@@ -310,6 +310,7 @@ int overhead_command(const Words& words) {
 
 const CommandTable benchmarks{{"step", step_command},
                               {"overhead", overhead_command},
+                              {"headspace", bench_headspace_command},
                               {"loader", bench_loader_command},
                               {"image", bench_image_command},
                               {"augment", bench_augment_command}};

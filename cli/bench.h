@@ -11,6 +11,7 @@ namespace composer {
 double median(std::vector<double> values);
 
 int bench_loader_command(const Words& words);
+int bench_headspace_command(const Words& words);
 int bench_image_command(const Words& words);
 int bench_augment_command(const Words& words);
 

@@ -53,6 +53,7 @@ class TiledSource final : public Source {
   uint64_t paged_bytes() const override { return source_->paged_bytes(); }
   int64_t page(int64_t index) const override { return source_->page(inner(index)); }
   void will_need(int64_t index) const override { source_->will_need(inner(index)); }
+  void forget(int64_t index) const override { source_->forget(inner(index)); }
   fs::path indexed_path() const override { return source_->indexed_path(); }
 
  private:

@@ -34,6 +34,7 @@ constexpr const char* help =
   composer predict --load_path P --source FILE|FOLDER|F.beton [-f RECIPE] [--top_k 5] [--logits]
   composer list [algorithms|models|datasets|optimizers|schedulers|callbacks|loggers|recipes]
   composer describe algorithm NAME            (or model, dataset, ...) its hyperparameters
+  composer bench headspace -f RECIPE          what limits the training: the step, decoding, the storage
   composer bench loader|image|augment|step|overhead ...
                                               measures
   composer check -f RECIPE --against fp32|cpu [--steps N] [--json]

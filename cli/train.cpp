@@ -1,3 +1,4 @@
+#include <cstdio>
 #include <iostream>
 
 #include "cli/arguments.h"
@@ -11,6 +12,17 @@
 namespace composer {
 namespace {
 
+/// recipe: what the run can be measured by.
+std::string limit_line(const Summary& summary, const std::string& recipe) {
+  char waited[64];
+  std::snprintf(waited, sizeof waited, "it waited for data %.1f %% of the time",
+                summary.wait_fraction.value_or(0) * 100);
+  std::string line = "limited by the " + summary.limited_by() + ": " + waited;
+  if (summary.limited_by() != "step")
+    line += "; composer bench headspace -f " + recipe + " says more";
+  return line;
+}
+
 void say_what_came_of_it(const Summary& summary, const RunFolder& folder) {
   std::string line = summary.status + " after " + std::to_string(summary.time.epoch) + " epochs, " +
                      std::to_string(summary.time.batch) + " batches";
@@ -18,6 +30,9 @@ void say_what_came_of_it(const Summary& summary, const RunFolder& folder) {
       found != summary.metrics.end())
     line += ", eval accuracy " + std::to_string(found->second);
   log::info_wrapped(line);
+  if (summary.wait_fraction)
+    log::info(limit_line(summary, folder.kept() ? (folder.path() / "hparams.yaml").string()
+                                                : std::string("RECIPE")));
   if (!folder.kept()) return;
   log::info("the run is in " + folder.path().string() +
             ": summary.json, metrics.jsonl, hparams.yaml, checkpoints/latest");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "composer/callbacks.h"
 #include "composer/device.h"
 #include "composer/distributed/job_store.h"
 #include "composer/distributed/rendezvous.h"
@@ -176,6 +177,14 @@ TrainerOptions taken_up(TrainerOptions options) {
   return options;
 }
 
+/// Every run from a recipe tells how fast it is and how long it waits for data.
+void watch_speed(TrainerParts& parts) {
+  const std::string name = "speed_monitor";
+  if (std::ranges::find(parts.callbacks, name, &Member<Callback>::name) == parts.callbacks.end())
+    parts.callbacks.push_back({name, std::make_shared<SpeedMonitor>(SpeedMonitor::Params{}),
+                               subscriptions<SpeedMonitor>()});
+}
+
 void warn_of_options_without_effect(const DataloaderOptions& options) {
   if (!options.persistent_workers)
     log::warn(
@@ -287,6 +296,7 @@ TrainerParts assemble_training(const Recipe& recipe) {
     complaints.collect(
         [&] { check_same_classes(recipe, trained.class_names, evaluated.class_names); });
   complaints.raise();
+  watch_speed(parts);
   parts.options = options;
   parts.train_loader = std::move(trained.loader), parts.eval_loader = std::move(evaluated.loader);
   parts.class_names = std::move(trained.class_names);

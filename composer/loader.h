@@ -73,6 +73,12 @@ struct Split {
   bool evaluation = false;  ///< the side: what is evaluated on, else what is trained on
 };
 
+/// Samples that are decoded when a set is opened, and handed out in place of all others.
+struct DecodedSamples {
+  int64_t most;
+  int64_t kept = 0;  ///< how many there are, once the set is open
+};
+
 struct LoaderOptions {
   int64_t batch_size = 1;
   uint64_t seed = 0;
@@ -90,6 +96,8 @@ struct LoaderOptions {
       std::nullopt;  ///< end each epoch after this many batches; more than it has: a warning
   std::optional<Split> split = std::nullopt;  ///< of the data's training part; none = all samples
   std::vector<std::string> class_names{};     ///< for messages; may be empty
+  bool cold = false;  ///< to measure: each sample leaves the system's cache before it is read
+  std::shared_ptr<DecodedSamples> decoded{};  ///< to measure what decoding costs; null: none
 };
 
 /// Where images come from. A recipe's train_dataset and val_dataset each name one.

@@ -269,8 +269,10 @@ void Trainer::train_epoch() {
   while (!whole()) {
     const double begin = steady_seconds();
     const int64_t samples_before = state_.time.sample;
-    train_batch(next_training_batch());
-    clock_.count(state_.time.sample - samples_before, steady_seconds() - begin);
+    auto batch = next_training_batch();
+    const double waited = steady_seconds() - begin;
+    train_batch(std::move(batch));
+    clock_.count(state_.time.sample - samples_before, steady_seconds() - begin, waited);
 
     requests_.look(engine_.control());
     agree();
@@ -418,6 +420,7 @@ Summary Trainer::summarize(const std::string& status) {
   summary.world_size = state_.ranks.size();
   summary.time = state_.time;
   summary.samples_per_second = clock_.samples_per_second();
+  summary.wait_fraction = clock_.wait_fraction();
   summary.metrics = summary_sink_->last();
   summary.best_metrics = summary_sink_->best();
   summary.device = describe(state_.device);

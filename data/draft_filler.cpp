@@ -112,6 +112,7 @@ bool DraftFiller::read(int64_t sample, const SamplePlace& where, ImageSize size,
     StoredImage image;
     {
       const Range range(listened_, "read");
+      if (plan_.common.cold) source.forget(sample);
       image = source.open(sample, pipeline_.scratch());
       if (plan_.indices != nullptr) image.index.use(*plan_.indices);
       label = source.label(sample);

@@ -8,6 +8,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/share.h"
+#include "data/decoded_source.h"
 #include "data/draft_filler.h"
 #include "data/draft_queue.h"
 #include "data/index_place.h"
@@ -264,6 +265,11 @@ std::shared_ptr<Draft> ImageLoader::open_draft(int64_t epoch, int64_t batch, con
 
 std::unique_ptr<Loader> make_image_loader(std::shared_ptr<Source> source,
                                           ImageLoaderOptions options, const LoaderOptions& common) {
+  if (common.decoded) {
+    auto decoded = std::make_shared<DecodedSource>(std::move(source), common.decoded->most);
+    common.decoded->kept = decoded->decoded();
+    source = std::move(decoded);
+  }
   return std::make_unique<ImageLoader>(std::move(source), std::move(options), common);
 }
 

@@ -158,6 +158,11 @@ StoredImage FileSource::open(int64_t index, ReadScratch& scratch) const {
   return image;
 }
 
+void FileSource::forget(int64_t index) const {
+  const Descriptor file{::open(path(index), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.number >= 0) ::posix_fadvise(file.number, 0, 0, POSIX_FADV_DONTNEED);
+}
+
 std::shared_ptr<Source> open_image_files(const std::vector<std::string>& files, int64_t channels) {
   auto source = std::make_shared<FileSource>(channels);
   std::vector<std::string> problems;

@@ -64,6 +64,8 @@ class Source {
   virtual int64_t page(int64_t) const { return 0; }
   /// Asks the system to read the sample ahead.
   virtual void will_need(int64_t) const {}
+  /// Asks the system to let go of what it keeps of the sample in memory.
+  virtual void forget(int64_t) const {}
   /// The .beton file or the folder whose streams have keys, for which a loader keeps crop indices.
   /// Empty: none are kept.
   virtual std::filesystem::path indexed_path() const { return {}; }
@@ -93,6 +95,7 @@ class FileSource : public Source {
   std::string name(int64_t index) const override { return path(index); }
   StoredImage open(int64_t index, ReadScratch& scratch) const override;
   bool has_image_files() const override { return true; }
+  void forget(int64_t index) const override;
   std::filesystem::path indexed_path() const override { return folder_; }
 
  private:

@@ -25,6 +25,10 @@ std::string unique_name() {
   return std::string(text) + suffix;
 }
 
+nlohmann::ordered_json number(std::optional<double> value) {
+  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
+
 nlohmann::ordered_json to_json(const std::map<std::string, double>& values) {
   auto json = nlohmann::ordered_json::object();
   for (const auto& [name, value] : values) json[name] = json_number(value);
@@ -73,6 +77,12 @@ void RunFolder::write_recipe(const std::string& recipe) const {
   if (!recipe.empty()) write_whole(path_ / "hparams.yaml", recipe);
 }
 
+std::string Summary::limited_by() const {
+  constexpr double little = 0.05, much = 0.25;
+  if (!wait_fraction) return "";
+  return *wait_fraction < little ? "step" : *wait_fraction < much ? "step and data" : "data";
+}
+
 void RunFolder::write_summary(const Summary& summary) const {
   if (!kept_) return;
   const nlohmann::ordered_json json{{"status", summary.status},
@@ -81,6 +91,8 @@ void RunFolder::write_summary(const Summary& summary) const {
                                     {"samples", summary.time.sample},
                                     {"seconds", summary.time.seconds},
                                     {"samples_per_second", summary.samples_per_second},
+                                    {"wait_fraction", number(summary.wait_fraction)},
+                                    {"limited_by", summary.limited_by()},
                                     {"metrics", to_json(summary.metrics)},
                                     {"best_metrics", to_json(summary.best_metrics)},
                                     {"device", summary.device},

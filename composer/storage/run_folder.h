@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "composer/storage/mailbox.h"
@@ -18,6 +19,7 @@ struct Summary {
   Timestamp time;
   double samples_per_second =
       0;  ///< training only; evaluation, checkpoints and the first batches left out
+  std::optional<double> wait_fraction;  ///< share of that time without data; none: too few batches
   std::map<std::string, double> metrics;
   struct Best {
     double value;
@@ -27,6 +29,10 @@ struct Summary {
   std::string device, precision;
   int64_t world_size = 1;
   int64_t peak_memory_bytes = 0;
+
+  /// What limited it: "step" where it waited for less than 5 % of the time, "data" from 25 % on,
+  /// "step and data" between; empty where that is not known.
+  std::string limited_by() const;
 };
 
 class RunFolder {

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <vector>
@@ -88,17 +89,27 @@ int64_t BetonSource::page(int64_t index) const {
   }
 }
 
-void BetonSource::will_need(int64_t index) const {
+void BetonSource::will_need(int64_t index) const { advise(index, 0, MADV_WILLNEED); }
+
+void BetonSource::forget(int64_t index) const {
+  constexpr size_t largest_unit = 256 << 10;  // the system drops whole units of pages only
+  advise(index, largest_unit, MADV_PAGEOUT);
+}
+
+void BetonSource::advise(int64_t index, size_t margin, int advice) const {
   std::span<const uint8_t> bytes;
   try {
     bytes = file_.image(index, image_field_).bytes;
   } catch (const RunError&) {
     return;  // open() will tell
   }
+  const auto file = file_.mapping().bytes();
+  const auto before = std::min<size_t>(margin, static_cast<size_t>(bytes.data() - file.data()));
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(bytes.data()) / page * page;
-  const auto end = reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size();
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_WILLNEED);
+  const auto begin = reinterpret_cast<uintptr_t>(bytes.data() - before) / page * page;
+  const auto end = std::min(reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size() + margin,
+                            reinterpret_cast<uintptr_t>(file.data()) + file.size());
+  ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);
 }
 
 bool is_beton(const fs::path& path) {

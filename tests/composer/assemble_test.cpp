@@ -73,3 +73,12 @@ TEST_CASE("the classes of each set are listed once", "[assemble]") {
       assemble_training(recipe_with("eval_batch_size: 8\nval_dataset: {listed: {second: bird}}\n")),
       Catch::Contains("missing: dog; not in train_dataset: bird"));
 }
+
+TEST_CASE("every run of a recipe watches its speed, once", "[assemble]") {
+  for (const std::string more : {"", "callbacks: []\n", "callbacks: [lr_monitor]\n",
+                                 "callbacks: {speed_monitor: {window_size: 5}}\n"}) {
+    INFO(more);
+    const auto parts = assemble_training(recipe_with(more));
+    CHECK(std::ranges::count(parts.callbacks, "speed_monitor", &Member<Callback>::name) == 1);
+  }
+}

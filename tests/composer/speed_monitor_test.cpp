@@ -71,3 +71,41 @@ TEST_CASE("time/wait_fraction leaves evaluation's waits out", "[speed_monitor]")
   REQUIRE(fractions.size() == 8);
   for (size_t i = 0; i < fractions.size(); ++i) CHECK(fractions[i] * batch_seconds[i] < 0.01);
 }
+
+TEST_CASE("a summary says what limited the run, once its first batches are over",
+          "[speed_monitor]") {
+  RunClock clock;
+  for (int i = 0; i < 10; ++i) clock.count(8, 5, 5);
+  CHECK_FALSE(clock.wait_fraction());
+  for (int i = 0; i < 4; ++i) clock.count(8, 2, 0.5);
+  CHECK(clock.wait_fraction() == 0.25);
+  CHECK(clock.samples_per_second() == 4);
+
+  Summary summary;
+  CHECK(summary.limited_by().empty());
+  for (const auto& [fraction, limit] : {std::pair<double, std::string>{0, "step"},
+                                        {0.049, "step"},
+                                        {0.05, "step and data"},
+                                        {0.249, "step and data"},
+                                        {0.25, "data"},
+                                        {1, "data"}}) {
+    summary.wait_fraction = fraction;
+    CHECK(summary.limited_by() == limit);
+  }
+}
+
+TEST_CASE("the wait for data of a whole run stands in its summary", "[speed_monitor]") {
+  const TemporaryFolder folder;
+  auto parts = tiny_parts();
+  parts.options.run_dir = folder.path();
+  parts.options.run_name = "run";
+  parts.options.max_duration = {20, TimeUnit::batch};
+  parts.train_loader = std::make_shared<SlowLoader>(32, 20);
+  const auto summary = Trainer(std::move(parts)).fit();
+  REQUIRE(summary.wait_fraction);
+  CHECK(*summary.wait_fraction > 0.05);
+  CHECK(*summary.wait_fraction <= 1);
+  const auto written = nlohmann::json::parse(std::ifstream(folder / "run" / "summary.json"));
+  CHECK(written.at("wait_fraction") == *summary.wait_fraction);
+  CHECK(written.at("limited_by") == summary.limited_by());
+}

@@ -465,9 +465,9 @@ TEST_CASE("the run folder holds what the contract says", "[trainer]") {
   const auto path = folder.path() / "run";
   CHECK(bytes_of(path / "hparams.yaml") == "model: x\n");
   const auto summary = json_of(path / "summary.json");
-  for (const char* key :
-       {"status", "epochs", "batches", "samples", "seconds", "samples_per_second", "metrics",
-        "best_metrics", "device", "precision", "world_size", "peak_memory_bytes", "version"})
+  for (const char* key : {"status", "epochs", "batches", "samples", "seconds", "samples_per_second",
+                          "wait_fraction", "limited_by", "metrics", "best_metrics", "device",
+                          "precision", "world_size", "peak_memory_bytes", "version"})
     CHECK(summary.contains(key));
   CHECK(summary.at("status") == "completed");
   CHECK(summary.at("batches") == 8);

@@ -1,0 +1,368 @@
+// The subcommand bench headspace: what limits a recipe's training on this machine.
+#include <algorithm>
+#include <fstream>
+#include <iomanip>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/arguments.h"
+#include "cli/bench.h"
+#include "cli/headspace.h"
+#include "composer/assemble.h"
+#include "composer/clock.h"
+#include "composer/device.h"
+#include "composer/distributed/place.h"
+#include "composer/error.h"
+#include "composer/interrupt.h"
+#include "composer/logging/log.h"
+#include "composer/profiling/timer.h"
+#include "composer/state.h"
+
+namespace composer {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// What the training is given: the recipe's batches, those of samples that are decoded already, or
+/// the last one again and again, where the loader put it or on the device.
+enum class Feed { real, decoded, kept, on_device };
+
+class SwitchedLoader : public Loader {
+ public:
+  SwitchedLoader(std::shared_ptr<Loader> real, std::shared_ptr<Loader> decoded)
+      : real_(std::move(real)), decoded_(std::move(decoded)) {}
+
+  int64_t batches_per_epoch() const override { return real_->batches_per_epoch(); }
+  int64_t samples_per_epoch() const override { return real_->samples_per_epoch(); }
+  ImageSize image_size() const override { return real_->image_size(); }
+  const Normalization& normalization() const override { return real_->normalization(); }
+  void add_transform(SampleTransform transform) override {
+    real_->add_transform(transform);
+    decoded_->add_transform(transform);
+    transforms_.push_back(std::move(transform));
+  }
+  void start(int64_t epoch, int64_t batch, SizePlan plan) override {
+    real_->start(epoch, batch, plan);
+    decoded_->start(epoch, batch, plan);
+    plan_ = std::move(plan);
+  }
+  std::optional<RawBatch> next() override {
+    if (feed_ == Feed::kept || feed_ == Feed::on_device) return kept_;
+    auto& loader = feed_ == Feed::real ? *real_ : *decoded_;
+    auto batch = loader.next();
+    if (!batch) batch = loader.next();  // the end of its epoch is not the run's
+    kept_ = batch;
+    return batch;
+  }
+
+  void switch_to(Feed feed, at::Device device) {
+    feed_ = feed;
+    if (feed == Feed::on_device) kept_ = kept_->to(device);
+  }
+
+  /// Starts another loader with the transforms and sizes that this one was told.
+  void start_alike(Loader& other) const {
+    for (const auto& transform : transforms_) other.add_transform(transform);
+    other.start(0, 0, plan_);
+  }
+
+ private:
+  std::shared_ptr<Loader> real_, decoded_;
+  Feed feed_ = Feed::real;
+  std::optional<RawBatch> kept_;
+  std::vector<SampleTransform> transforms_;
+  SizePlan plan_;
+};
+
+/// Bytes that this process has read from storage; nothing where the system does not say.
+std::optional<double> bytes_from_storage() {
+  std::ifstream file("/proc/self/io");
+  std::string key;
+  for (double value = 0; file >> key >> value;)
+    if (key == "read_bytes:") return value;
+  return {};
+}
+
+/// What a stretch of the run, or of a loader, came to.
+struct Stretch {
+  double seconds = 0, images = 0, waited = 0;
+  std::optional<double> bytes;  ///< read from storage
+
+  double rate() const { return images / seconds; }
+};
+
+/// Trains on one feed after the other, each for some seconds after its first batches, then ends the
+/// run.
+class FeedMonitor : public Callback {
+ public:
+  FeedMonitor(SwitchedLoader& loader, std::vector<Feed> feeds, double seconds,
+              int64_t first_batches)
+      : loader_(loader), feeds_(std::move(feeds)), seconds_(seconds), first_(first_batches) {}
+
+  void batch_end(const State& state, Logger&, RunControl& control) override {
+    if (!timer_) timer_.emplace(Timer::Listen::here);
+    ++done_;
+    if (done_ < first_) return;
+    if (done_ == first_) return begin(state);
+    stretch_.images += static_cast<double>(state.batch.samples());
+    if (steady_seconds() - begin_ < seconds_ || done_ < first_ + least_batches) return;
+    end(state);
+    if (++place_ == feeds_.size()) {
+      timer_.reset();
+      return control.request_stop("all feeds are measured");
+    }
+    loader_.switch_to(feeds_[place_], state.device);
+    done_ = 0;
+  }
+
+  /// One for each feed, unless the run was ended.
+  const std::vector<Stretch>& stretches() const { return stretches_; }
+
+ private:
+  static constexpr int64_t least_batches = 3;
+
+  void begin(const State& state) {
+    synchronize(state.device);
+    stretch_ = {};
+    waited_ = timer_->here("dataloader").seconds;
+    bytes_ = bytes_from_storage();
+    begin_ = steady_seconds();
+  }
+  void end(const State& state) {
+    synchronize(state.device);
+    stretch_.seconds = steady_seconds() - begin_;
+    stretch_.waited = timer_->here("dataloader").seconds - waited_;
+    if (const auto bytes = bytes_from_storage(); bytes && bytes_) stretch_.bytes = *bytes - *bytes_;
+    stretches_.push_back(stretch_);
+  }
+
+  SwitchedLoader& loader_;
+  std::vector<Feed> feeds_;
+  double seconds_;
+  int64_t first_;
+  std::optional<Timer> timer_;
+  size_t place_ = 0;
+  int64_t done_ = 0;  ///< batches of this feed
+  double begin_ = 0, waited_ = 0;
+  std::optional<double> bytes_;
+  Stretch stretch_;
+  std::vector<Stretch> stretches_;
+};
+
+/// The loader's batches, which nobody uses, after the first ones.
+Stretch drained(Loader& loader, double seconds, int64_t first_batches) {
+  constexpr int64_t least_batches = 3;
+  const InterruptGuard guard;
+  Stretch stretch;
+  std::optional<double> bytes;
+  double begin = 0;
+  for (int64_t done = 0;; ++done) {
+    if (const int signal = received_signal(); signal != 0) throw Interrupted{signal};
+    if (done == first_batches) begin = steady_seconds(), bytes = bytes_from_storage();
+    if (done >= first_batches + least_batches && steady_seconds() - begin >= seconds) break;
+    auto batch = loader.next();
+    if (!batch) batch = loader.next();
+    if (done >= first_batches) stretch.images += static_cast<double>(batch->samples());
+  }
+  stretch.seconds = steady_seconds() - begin;
+  if (const auto now = bytes_from_storage(); now && bytes) stretch.bytes = *now - *bytes;
+  return stretch;
+}
+
+std::shared_ptr<Loader> open_again(const Recipe& recipe, const TrainerParts& parts,
+                                   const std::function<void(LoaderOptions&)>& change) {
+  auto options = loader_options(recipe.options, /*training=*/true);
+  options.class_names = parts.class_names;
+  options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();
+  change(options);
+  return build_dataset(recipe, true)->open(options);
+}
+
+/// Samples that stand for all: no processor's cache holds them.
+constexpr int64_t decoded_samples = 512;
+
+/// Read from storage for a sample: less, a tenth of a page, is something else.
+constexpr double least_bytes = 400;
+
+constexpr int64_t endless = int64_t{1} << 30;
+
+struct Measured {
+  Headspace rates;
+  HeadspaceSetting setting;
+};
+
+/// The loader by itself, from the system's cache and from the storage.
+void measure_alone(const Recipe& recipe, const TrainerParts& parts, const SwitchedLoader& told,
+                   double seconds, Headspace& rates) {
+  const int64_t first = recipe.options.dataloader.prefetch_factor + 1;
+  const auto measured = [&](bool cold, double length) {
+    const auto loader =
+        open_again(recipe, parts, [&](LoaderOptions& options) { options.cold = cold; });
+    told.start_alike(*loader);
+    return drained(*loader, length, first);
+  };
+  measured(/*cold=*/false, seconds);  // puts the samples into the cache
+  rates.step_free = measured(false, seconds / 2).rate();
+  const auto stretch = measured(/*cold=*/true, seconds);
+  if (stretch.bytes.value_or(0) < least_bytes * stretch.images) return;
+  rates.cold = stretch.rate();
+  rates.bytes_of_a_sample = *stretch.bytes / stretch.images;
+}
+
+HeadspaceSetting setting_of(const Recipe& recipe, const State& state) {
+  const auto uses = [&](const std::string& name) {
+    return std::ranges::any_of(recipe.algorithms,
+                               [&](const auto& one) { return one->name() == name; });
+  };
+  return {.on_cpu = state.device.is_cpu(),
+          .half_precision =
+              state.precision == Precision::amp_bf16 || state.precision == Precision::amp_fp16,
+          .channels_last = uses("channels_last"),
+          .pinned = recipe.options.dataloader.pin_memory,
+          .beton = dump(recipe).find("use_ffcv: true") != std::string::npos,
+          .num_workers = recipe.options.dataloader.num_workers,
+          .cores = std::max<int64_t>(1, std::thread::hardware_concurrency())};
+}
+
+Headspace rates_of(const std::vector<Stretch>& stretches, const DecodedSamples& decoded) {
+  Headspace rates;
+  rates.as_it_is = stretches[0].rate();
+  rates.wait_fraction = stretches[0].waited / stretches[0].seconds;
+  rates.decoded_samples = decoded.kept;
+  if (decoded.kept > 0) rates.decoding_free = stretches[1].rate();
+  rates.loader_free = stretches[2].rate();
+  if (stretches.size() > 3) rates.copy_free = stretches[3].rate();
+  return rates;
+}
+
+Measured measure(Recipe recipe, double seconds) {
+  auto& options = recipe.options;
+  options.run_dir.clear(), options.run_name.clear(), options.save_best.clear();
+  options.autoresume = false;
+  options.on_nan = "ignore";
+  options.max_duration = {static_cast<double>(endless), TimeUnit::batch};
+  recipe.val_dataset = nullptr;
+  recipe.callbacks.clear(), recipe.loggers.clear();
+  auto parts = assemble_training(recipe);
+  const auto decoded = std::make_shared<DecodedSamples>(DecodedSamples{decoded_samples});
+  const auto loader = std::make_shared<SwitchedLoader>(
+      parts.train_loader,
+      open_again(recipe, parts, [&](LoaderOptions& changed) { changed.decoded = decoded; }));
+  std::vector<Feed> feeds{Feed::real, Feed::decoded, Feed::kept};
+  if (!parts.device->is_cpu()) feeds.push_back(Feed::on_device);
+  const auto monitor = std::make_shared<FeedMonitor>(*loader, feeds, seconds,
+                                                     options.dataloader.prefetch_factor + 2);
+  const TrainerParts kept = parts;
+  parts.train_loader = loader;
+  parts.callbacks = {{"headspace", monitor, subscriptions<FeedMonitor>()}};
+  parts.console = false;
+  Trainer trainer(std::move(parts));
+  const auto summary = trainer.fit();
+  if (summary.signal != 0) throw Interrupted{summary.signal};
+
+  // The training first: what comes after it has read the samples already.
+  const auto& real = monitor->stretches().front();
+  auto rates = rates_of(monitor->stretches(), *decoded);
+  measure_alone(recipe, kept, *loader, seconds, rates);
+  if (rates.bytes_of_a_sample && real.bytes)
+    rates.storage_share = std::min(1.0, *real.bytes / real.images / *rates.bytes_of_a_sample);
+  return {rates, setting_of(recipe, trainer.state())};
+}
+
+void print(const Measured& measured, const Verdict& verdict) {
+  const auto& rates = measured.rates;
+  auto& out = std::cout;
+  const auto line = [&](const char* what, std::optional<double> rate, const std::string& note) {
+    out << std::left << std::setw(34) << what << std::right << std::setw(10);
+    if (rate)
+      out << std::fixed << std::setprecision(*rate < 100 ? 1 : 0) << *rate;
+    else
+      out << "-";
+    out << (note.empty() ? "" : "   " + note) << '\n';
+  };
+  const auto percent = [](double share) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f %%", share * 100);
+    return std::string(text);
+  };
+  const auto megabytes = [](double bytes) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f MB/s", bytes / 1e6);
+    return std::string(text);
+  };
+  out << std::setw(44) << "images/s" << '\n';
+  line("the run as it is", rates.as_it_is,
+       "waits for data " + percent(rates.wait_fraction) + " of the time");
+  line("with the loader free", rates.loader_free, "one batch again and again");
+  line("with decoding free", rates.decoding_free,
+       rates.decoding_free ? std::to_string(rates.decoded_samples) + " samples, decoded before"
+                           : "this set does not say how it is decoded");
+  line("with the copy to the device free", rates.copy_free,
+       rates.copy_free ? "one batch, on the device" : "there is none on the CPU");
+  line("with the step free", rates.step_free, "the loader alone, from the system's cache");
+  line("the loader alone, from storage", rates.cold,
+       rates.cold ? megabytes(*rates.bytes_of_a_sample * *rates.cold)
+                  : "nothing is read from storage: the samples are in memory");
+  out << '\n' << verdict.text << "\nto change:\n";
+  for (const auto& advice : verdict.advice) out << "  " << advice << '\n';
+  if (rates.cold && *rates.cold < rates.as_it_is && verdict.limit != Limit::storage)
+    out << "a first epoch, or a set larger than the memory, would be limited by the storage\n";
+}
+
+ordered_json json_of(const Measured& measured, const Verdict& verdict) {
+  const auto& rates = measured.rates;
+  const auto optional = [](std::optional<double> value) {
+    return value ? ordered_json(*value) : ordered_json(nullptr);
+  };
+  return {{"images_per_s", rates.as_it_is},
+          {"wait_fraction", rates.wait_fraction},
+          {"loader_free", rates.loader_free},
+          {"decoding_free", optional(rates.decoding_free)},
+          {"decoded_samples", rates.decoded_samples},
+          {"copy_free", optional(rates.copy_free)},
+          {"step_free", rates.step_free},
+          {"loader_cold", optional(rates.cold)},
+          {"bytes_of_a_sample", optional(rates.bytes_of_a_sample)},
+          {"storage_share", rates.storage_share},
+          {"limited_by", name(verdict.limit)},
+          {"gain", verdict.gain},
+          {"verdict", verdict.text},
+          {"advice", verdict.advice}};
+}
+
+}  // namespace
+
+int bench_headspace_command(const Words& words) {
+  CLI::App app(
+      "What limits a recipe's training on this machine, as it is at the run's beginning: its rate, "
+      "and the rate with\nloading, decoding, the copy to the device or the step free. Leaves "
+      "nothing on the disk.",
+      "bench headspace");
+  std::string file;
+  double seconds = 4;
+  bool json = false;
+  app.add_option("-f,--file", file, "recipe: a path, or a name from `composer list recipes`")
+      ->required();
+  app.add_option("--seconds", seconds, "that each of some six rates is measured, after a warm-up")
+      ->capture_default_str()
+      ->check(CLI::Range(0.05, 3600.0));
+  app.add_flag("--json", json, "one JSON object on standard output");
+  app.allow_extras();
+  app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
+  if (!parse(app, words)) return 0;
+  if (place_of_process().size > 1)
+    throw UserError("bench headspace: is for one process; each of several ranks would measure");
+  const auto recipe =
+      resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)});
+  log::quiet();
+  const auto measured = measure(recipe, seconds);
+  const auto verdict = judge(measured.rates, measured.setting);
+  if (json)
+    std::cout << json_of(measured, verdict) << '\n';
+  else
+    print(measured, verdict);
+  return 0;
+}
+
+}  // namespace composer
