@@ -14,6 +14,7 @@
 #include "composer/error.h"
 #include "composer/logging/json_number.h"
 #include "composer/logging/log.h"
+#include "composer/network/fused_norm.h"
 #include "composer/recipe/value.h"
 #include "composer/text.h"
 
@@ -65,8 +66,14 @@ Sides against_cpu(Recipe recipe) {
   return {checked, side_of(recipe, true)};
 }
 
-const std::map<std::string, Sides (*)(Recipe)> backends{{"fp32", against_fp32},
-                                                        {"cpu", against_cpu}};
+Sides against_unfused(Recipe recipe) {
+  auto reference = side_of(recipe, true);
+  reference.scope = [] { return std::make_shared<Unfused>(); };
+  return {side_of(recipe, false), reference};
+}
+
+const std::map<std::string, Sides (*)(Recipe)> backends{
+    {"cpu", against_cpu}, {"fp32", against_fp32}, {"unfused", against_unfused}};
 
 std::string text_of(const StepCheck::Side& side) {
   return std::string(name(side.precision)) + " on " + side.device;
@@ -153,8 +160,10 @@ int check_command(const Words& words) {
   bool json = false;
   app.add_option("-f,--file", file, "recipe: a path, or a name from `composer list recipes`")
       ->required();
-  app.add_option("--against", against,
-                 "fp32: the recipe's precision against float32; cpu: its GPU against the CPU")
+  app.add_option(
+         "--against", against,
+         "fp32: the recipe's precision against float32; unfused: composer's own operators against "
+         "LibTorch's, step by step; cpu: its GPU against the CPU")
       ->required();
   app.add_option("--steps", options.steps, "steps that are compared")
       ->capture_default_str()

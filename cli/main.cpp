@@ -37,7 +37,7 @@ constexpr const char* help =
   composer bench headspace -f RECIPE          what limits the training: the step, decoding, the storage
   composer bench loader|image|augment|step|overhead ...
                                               measures
-  composer check -f RECIPE --against fp32|cpu [--steps N] [--json]
+  composer check -f RECIPE --against fp32|unfused|cpu [--steps N] [--json]
                                               its training steps held against another backend's, tensor by tensor
   composer checkpoint info PATH               what a checkpoint holds
   composer checkpoint export PATH --output F.safetensors [--weights model|ema|swa|...]

@@ -23,8 +23,8 @@ TrainerParts bare(TrainerParts parts) {
   return parts;
 }
 
-void add(TrainerParts& parts, const std::shared_ptr<StepRecorder>& recorder) {
-  parts.algorithms.push_back({"step_recorder", recorder, subscriptions<StepRecorder>()});
+void add(TrainerParts& parts, const std::shared_ptr<StepWitness>& recorder) {
+  parts.algorithms.push_back({"step_recorder", recorder, subscriptions<StepWitness>()});
 }
 
 /// Returns the signal that ended it, else 0.
@@ -41,7 +41,7 @@ bool all_finite(const NamedTensors& tensors) {
   });
 }
 
-std::vector<StepPair> pairs(const StepRecorder& checked, const StepRecorder& reference,
+std::vector<StepPair> pairs(const StepWitness& checked, const StepWitness& reference,
                             const StepCheck& check, size_t steps) {
   const auto overflowed = [](const StepRecord& record, const StepCheck::Side& side) {
     return side.precision == Precision::amp_fp16 && !all_finite(record.gradients);
@@ -64,7 +64,7 @@ StepCheck check_steps(const CheckedSide& checked, const CheckedSide& reference,
                       const StepCheckOptions& options) {
   const auto scope = [](const CheckedSide& side) { return side.scope ? side.scope() : nullptr; };
   StepCheck check;
-  const auto theirs = std::make_shared<StepRecorder>(options.steps, options.free_steps, nullptr);
+  const auto theirs = std::make_shared<StepWitness>(options.steps, options.free_steps, nullptr);
   std::shared_ptr<KeepingLoader> batches;
   {
     const auto kept = scope(reference);
@@ -75,7 +75,7 @@ StepCheck check_steps(const CheckedSide& checked, const CheckedSide& reference,
     add(parts, theirs);
     check.signal = train(std::move(parts), check.reference);
   }
-  const auto ours = std::make_shared<StepRecorder>(options.steps, options.free_steps, theirs.get());
+  const auto ours = std::make_shared<StepWitness>(options.steps, options.free_steps, theirs.get());
   if (check.signal == 0) {
     const auto kept = scope(checked);
     auto parts = bare(checked.parts());

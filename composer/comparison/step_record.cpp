@@ -81,7 +81,7 @@ void add_noise(State& state, const NamedTensors& before, StepRecord& record) {
 
 }  // namespace
 
-void StepRecorder::batch_start(State& state) {
+void StepWitness::batch_start(State& state) {
   const auto step = records_.size();
   if (reference_ != nullptr && std::cmp_less_equal(step, steps_) &&
       step < reference_->records().size()) {
@@ -95,14 +95,14 @@ void StepRecorder::batch_start(State& state) {
   records_.emplace_back();
 }
 
-void StepRecorder::before_backward(State& state) {
+void StepWitness::before_backward(State& state) {
   auto& record = records_.back();
   record.loss += state.loss.item<double>();
   const auto logits = recorded_copy(state.outputs);
   record.logits = record.logits.defined() ? at::cat({record.logits, logits}) : logits;
 }
 
-void StepRecorder::after_train_batch(State& state) {
+void StepWitness::after_train_batch(State& state) {
   const auto step = records_.size() - 1;
   if (std::cmp_greater_equal(step, steps_)) return;
   auto& record = records_.back();
@@ -113,7 +113,7 @@ void StepRecorder::after_train_batch(State& state) {
     put_gradients(reference_->records()[step].gradients, *state.model);
 }
 
-void StepRecorder::batch_end(State& state) {
+void StepWitness::batch_end(State& state) {
   records_.back().after = recorded_state(state);
   if (std::ssize(records_) >= steps_ + free_steps_)
     state.schedule.max_duration = {static_cast<double>(state.time.batch), TimeUnit::batch};

@@ -36,11 +36,11 @@ inline constexpr double weight_noise = 1.0 / 512;  ///< bf16's rounding
 /// Records the steps of the run that it is added to, which it ends after so many. A reference's may
 /// be given to the recorder of another run, which then begins each step with what the reference's
 /// began with, and updates its weights by the reference's gradients: so that errors do not add up.
-class StepRecorder : public Algorithm {
+class StepWitness : public Algorithm {
  public:
   /// steps: that are compared. free_steps: further ones, of which the first still begins alike.
   /// reference: outlives it; null: this is one.
-  StepRecorder(int64_t steps, int64_t free_steps, const StepRecorder* reference)
+  StepWitness(int64_t steps, int64_t free_steps, const StepWitness* reference)
       : steps_(steps), free_steps_(free_steps), reference_(reference) {}
 
   Order order(Event) const override { return Order::last; }
@@ -57,7 +57,7 @@ class StepRecorder : public Algorithm {
 
  private:
   int64_t steps_, free_steps_;
-  const StepRecorder* reference_;
+  const StepWitness* reference_;
   TrainedState start_;
   std::vector<StepRecord> records_;
 };

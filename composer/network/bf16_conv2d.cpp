@@ -3,6 +3,7 @@
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "composer/network/fused_norm.h"
 #include "composer/network/weight_gradient.h"
 
 namespace composer {
@@ -98,7 +99,7 @@ struct Bf16Conv2d : torch::autograd::Function<Bf16Conv2d> {
 bool bf16_conv2d_takes(const at::Tensor& input, const at::Tensor& weight,
                        const Conv2dOptions& options) {
   return input.is_cpu() && input.dim() == 4 && weight.scalar_type() == at::kFloat &&
-         !op::recorded() && at::autocast::is_autocast_enabled(at::kCPU) &&
+         !op::recorded() && !Unfused::here() && at::autocast::is_autocast_enabled(at::kCPU) &&
          at::autocast::get_autocast_dtype(at::kCPU) == at::kBFloat16 && tile_instructions() &&
          weight_gradient_takes(options) && input.is_contiguous(at::MemoryFormat::ChannelsLast);
 }

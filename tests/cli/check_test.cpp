@@ -55,6 +55,19 @@ TEST_CASE("check holds bf16 against float32 on the recipe's batches, with its ra
   CHECK_FALSE(std::filesystem::exists(folder / "runs"));
 }
 
+TEST_CASE("check holds the operators of our own against LibTorch's", "[cli][check]") {
+  const TemporaryFolder folder;
+  const auto precision = GENERATE("fp32", "bf16");
+  const auto outcome =
+      check(folder, std::string("--against unfused --steps 2 --json --precision ") + precision);
+  INFO(outcome.errors << outcome.output);
+  REQUIRE(outcome.status == 0);
+  const auto result = json::parse(outcome.output);
+  CHECK(result["checked"]["precision"] == result["reference"]["precision"]);
+  for (const auto& deviation : result["deviations"])
+    if (deviation["what"] == "gradients") CHECK(deviation["deviation"] > 0);
+}
+
 TEST_CASE("check says for people what differs most", "[cli][check]") {
   const TemporaryFolder folder;
   const auto outcome = check(folder, "--against fp32 --steps 1");

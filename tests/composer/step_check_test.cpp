@@ -157,8 +157,8 @@ TEST_CASE("to be recorded changes nothing of a run", "[check]") {
     auto parts = bench.side("fp32").parts();
     parts.options.max_duration = {3, TimeUnit::batch};
     Trainer trainer(std::move(parts));
-    const StepRecorder* none = nullptr;
-    if (recorded) trainer.add<StepRecorder>("recorder", 3, 0, none);
+    const StepWitness* none = nullptr;
+    if (recorded) trainer.add<StepWitness>("recorder", 3, 0, none);
     trainer.fit();
     return weights_of(trainer);
   };
