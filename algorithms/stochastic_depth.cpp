@@ -56,7 +56,8 @@ StochasticBlock::StochasticBlock(std::shared_ptr<ResidualBlock> original, Draw d
     register_parameter(parameter.key(), parameter.value());
   for (const auto& buffer : original_->named_buffers(/*recurse=*/false))
     register_buffer(buffer.key(), buffer.value());
-  for (const auto& slot : original_->slots()) add(slot.name(), slot.layer());
+  for (const auto& slot : original_->slots())
+    add(slot.name(), slot.layer()).recompute(slot.recomputes());
 }
 
 void StochasticBlock::train(bool on) {
@@ -71,9 +72,11 @@ std::string StochasticBlock::describe() const {
 
 // Surgery sees the slots of this block; the original calls its own.
 void StochasticBlock::hand_on_replaced_layers() {
-  for (size_t i = 0; i < slots().size(); ++i)
-    if (original_->slots()[i].layer() != slots()[i].layer())
-      original_->slots()[i].set(slots()[i].layer());
+  for (size_t i = 0; i < slots().size(); ++i) {
+    Slot& slot = original_->slots()[i];
+    if (slot.layer() != slots()[i].layer()) slot.set(slots()[i].layer());
+    slot.recompute(slots()[i].recomputes());
+  }
 }
 
 at::Tensor StochasticBlock::without_residual(const at::Tensor& input) {

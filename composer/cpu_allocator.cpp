@@ -93,8 +93,7 @@ void* CpuAllocator::take_small(size_t size) {
   small_.most_in_use = std::max(small_.most_in_use, small_.mapped - small_.kept_bytes + size);
   const size_t limit = small_.most_in_use + small_.most_in_use / 4;
   if (small_.mapped + size > limit) unmap_oldest(small_, small_.mapped + size - limit);
-  void* const block = reserve(size, readable);
-  if (block == nullptr) out_of_memory(size);
+  void* const block = reserve_or_make_room(size, readable);
   small_.mapped += size;
   in_use_.emplace(block, size);
   return block;
@@ -109,8 +108,7 @@ void* CpuAllocator::take_pages(size_t size) {
     in_use_.emplace(block, size);
     return block;
   }
-  char* const block = reserve(size, PROT_NONE);
-  if (block == nullptr) out_of_memory(size);
+  char* const block = reserve_or_make_room(size, PROT_NONE);
   char* const moved = move_kept_pages(block, block + size);
   const auto lacking = static_cast<size_t>(block + size - moved);
   if (lacking > 0) {
@@ -123,6 +121,16 @@ void* CpuAllocator::take_pages(size_t size) {
     pages_.mapped += lacking;
   }
   in_use_.emplace(block, size);
+  return block;
+}
+
+/// What is kept makes room where the system has none left.
+char* CpuAllocator::reserve_or_make_room(size_t size, int protection) {
+  if (char* const block = reserve(size, protection)) return block;
+  unmap_oldest(small_, small_.kept_bytes);
+  unmap_oldest(pages_, pages_.kept_bytes);
+  char* const block = reserve(size, protection);
+  if (block == nullptr) out_of_memory(size);
   return block;
 }
 

@@ -51,6 +51,7 @@ class CpuAllocator final : public c10::Allocator {
   void* take_pages(size_t size);
   void add(Pool& pool, void* block, size_t size);
   void* remove(Pool& pool, std::multimap<size_t, Kept>::iterator kept);
+  char* reserve_or_make_room(size_t size, int protection);
   char* move_kept_pages(char* to, const char* end);
   void unmap_oldest(Pool& pool, size_t bytes);
 

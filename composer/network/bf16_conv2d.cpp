@@ -3,6 +3,7 @@
 #include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "composer/network/differentiable_once.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/weight_gradient.h"
 
@@ -82,7 +83,8 @@ struct Bf16Conv2d : torch::autograd::Function<Bf16Conv2d> {
       of_weight = weight_gradient(images, gradient, options, *tile_instructions());
     if (held.bias && context->needs_input_grad(3))
       of_bias = at::sum(gradient, {0, 2, 3}, /*keepdim=*/false, at::kFloat);
-    return {of_input, of_weight, {}, of_bias, {}};
+    return differentiable_once({of_input, of_weight, {}, of_bias, {}}, "convolutions in bf16",
+                               "compute step by step (composer/network/fused_norm.h: Unfused)");
   }
 
   /// The gradient of all pixels, of which those that were not read have none.

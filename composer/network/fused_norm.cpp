@@ -3,12 +3,12 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/functions/basic_ops.h>
 
 #include <optional>
 
 #include "composer/cuda_library.h"
 #include "composer/error.h"
+#include "composer/network/differentiable_once.h"
 #include "composer/network/norm_layer.h"
 
 namespace composer {
@@ -48,17 +48,6 @@ at::Tensor made_like(const at::Tensor& input, const at::Tensor& other) {
 NormOutput computed(const NormCall& call) {
   RECORD_FUNCTION("composer::fused_batch_norm", c10::ArrayRef<const c10::IValue>());
   return kernels_for(call.input)->forward(call);
-}
-
-/// Of a first-order gradient: a graph that leads to an error.
-variable_list differentiable_once(variable_list gradients) {
-  for (auto& gradient : gradients)
-    if (gradient.defined()) gradient = gradient.detach().requires_grad_(true);
-  auto error = std::make_shared<torch::autograd::DelayedError>(
-      "the gradient of fused batch normalisation cannot be differentiated again; compute step by "
-      "step (composer/network/fused_norm.h: Unfused)",
-      static_cast<int64_t>(gradients.size()));
-  return (*error)(std::move(gradients));
 }
 
 struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
@@ -104,7 +93,8 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
     call.gradient = made_like(like, gradients[0]);
     const auto found = kernels_for(call.gradient)->backward(call);
     variable_list all{found.input, found.residual, found.weight, found.bias};
-    if (at::GradMode::is_enabled()) all = differentiable_once(std::move(all));
+    all = differentiable_once(std::move(all), "fused batch normalisation",
+                              "compute step by step (composer/network/fused_norm.h: Unfused)");
     all.emplace_back();
     return all;
   }

@@ -7,7 +7,10 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <mutex>
+#include <set>
 
+#include "composer/error.h"
+#include "composer/network/differentiable_once.h"
 #include "composer/network/operations.h"
 #include "composer/optimization/precision.h"
 
@@ -100,7 +103,13 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
     variable_list saved{input};
     saved.insert(saved.end(), parameters.begin(), parameters.end());
     context->save_for_backward(std::move(saved));
-    return layer->forward(input);
+    const auto version = input._version();
+    const auto output = layer->forward(input);
+    if (input._version() != version)
+      throw UserError(layer->describe() +
+                      " overwrites its input, which it would need to be computed again: leave it "
+                      "out of activation_checkpointing, or let its first layer make a new tensor");
+    return output;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
@@ -116,7 +125,8 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
     variable_list results(saved.size() + 1);
     for (size_t i = 0, next = 0; i < saved.size(); ++i)
       if (context->needs_input_grad(i)) results[i] = std::move(found[next++]);
-    return results;
+    return differentiable_once(std::move(results), "a block that is computed again",
+                               "leave it out of activation_checkpointing");
   }
 
   static variable_list computed_again(const FirstPass& first, const at::Tensor& input,
@@ -129,6 +139,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
       const Autocast autocast(first.precision, first.device);
       output = first.layer->forward(input);
     }
+    if (!output.requires_grad()) return variable_list(wanted.size());  // the input, handed on
     return torch::autograd::grad({output}, wanted, {gradient}, /*retain_graph=*/false,
                                  /*create_graph=*/false, /*allow_unused=*/true);
   }
@@ -139,8 +150,10 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
 at::Tensor recomputed(Layer& layer, const at::Tensor& input) {
   if (!at::GradMode::is_enabled() || op::recorded()) return layer.forward(input);
   std::vector<at::Tensor> parameters;
+  std::set<const at::TensorImpl*> seen;
   for (const auto& parameter : layer.parameters())
-    if (parameter.requires_grad()) parameters.push_back(parameter);
+    if (parameter.requires_grad() && seen.insert(parameter.unsafeGetTensorImpl()).second)
+      parameters.push_back(parameter);
   if (parameters.empty() && !input.requires_grad()) return layer.forward(input);
   return Recomputed::apply(input, at::TensorList(parameters),
                            std::static_pointer_cast<Layer>(layer.shared_from_this()));

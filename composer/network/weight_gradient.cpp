@@ -126,13 +126,15 @@ class WeightGradient {
   at::Tensor run() {
     const auto bytes = at::TensorOptions().dtype(at::kByte);
     const int64_t count = cut_.position_parts * cut_.channel_parts;
-    sums_ = at::empty({count, part_blocks_ * columns_, tiles::channels, tiles::channels},
-                      bytes.dtype(at::kFloat));
+    sums_ = at::empty({count, sums_of_task()}, bytes.dtype(at::kFloat));
     const auto scratch = at::empty({count, input_bytes() + gradient_bytes()}, bytes);
+    auto* const sums = sums_.data_ptr<float>();
+    auto* const memory = scratch.data_ptr<uint8_t>();
     at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
       const tiles::Scope scope(instructions_);
       for (int64_t task = begin; task < end; ++task)
-        sum_part(task, reinterpret_cast<uint16_t*>(scratch[task].data_ptr<uint8_t>()));
+        sum_part(task, reinterpret_cast<uint16_t*>(memory + task * scratch.size(1)),
+                 sums + task * sums_of_task());
     });
     return gathered();
   }
@@ -173,7 +175,8 @@ class WeightGradient {
     const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
     const bool twice = out_blocks_ * columns_ * block_bytes <= most_sum_bytes;
     cut_.channel_parts = twice ? 1 : std::min(threads, out_blocks_);
-    cut_.position_parts = twice ? threads : divided_up(threads, cut_.channel_parts);
+    const int64_t all = std::max<int64_t>(1, divided_up(grid_.positions(), tiles::pixels));
+    cut_.position_parts = std::min(all, twice ? threads : divided_up(threads, cut_.channel_parts));
     part_blocks_ = divided_up(out_blocks_, cut_.channel_parts);
     const auto inputs = static_cast<int64_t>(inputs_.size()) * versions() * in_blocks_;
     chunk_ = std::clamp<int64_t>(cache_bytes / ((inputs + part_blocks_) * tile_bytes), 4, 64);
@@ -186,12 +189,15 @@ class WeightGradient {
   }
   int64_t gradient_bytes() const { return part_blocks_ * chunk_ * tile_bytes; }
 
-  void sum_part(int64_t task, uint16_t* scratch) {
+  int64_t sums_of_task() const {
+    return part_blocks_ * columns_ * tiles::channels * tiles::channels;
+  }
+
+  void sum_part(int64_t task, uint16_t* scratch, float* sums) const {
     const int64_t part = task % cut_.position_parts, channels = task / cut_.position_parts;
     const int64_t all = divided_up(grid_.positions(), tiles::pixels);
     const int64_t end = all * (part + 1) / cut_.position_parts;
-    float* const sums = sums_[task].data_ptr<float>();
-    std::fill_n(sums, sums_[task].numel(), 0.0f);
+    std::fill_n(sums, sums_of_task(), 0.0f);
     std::vector<const uint16_t*> pixels((chunk_ + 1) * tiles::pixels +
                                         static_cast<size_t>(most_shift_ - least_shift_ + 2));
     uint16_t* const gradient = scratch + input_bytes() / 2;
@@ -279,13 +285,12 @@ class WeightGradient {
     const int64_t block = out / tiles::channels, part = block / part_blocks_;
     const int64_t index =
         (block % part_blocks_ * columns_ + column) * 256 + out % tiles::channels * tiles::channels;
-    const int64_t task_size = part_blocks_ * columns_ * 256;
     const float* from =
-        sums_.const_data_ptr<float>() + part * cut_.position_parts * task_size + index;
+        sums_.const_data_ptr<float>() + part * cut_.position_parts * sums_of_task() + index;
     const size_t count = std::min<size_t>(to.size(), tiles::channels);
     std::copy_n(from, count, to.begin());
     for (int64_t i = 1; i < cut_.position_parts; ++i) {
-      from += task_size;
+      from += sums_of_task();
       for (size_t c = 0; c < count; ++c) to[c] += from[c];
     }
   }
@@ -303,7 +308,7 @@ class WeightGradient {
   int64_t part_blocks_ = 0;  ///< of output channels, of a task
   int64_t chunk_ = 0;        ///< tiles at one time
   int64_t pairs_ = 0;        ///< of the input's pixels then
-  at::Tensor sums_;          ///< [tasks, blocks, 16, 16]
+  at::Tensor sums_;          ///< [tasks, blocks * 16 * 16]
 };
 
 std::optional<tiles::Instructions> best_instructions() {

@@ -1,13 +1,18 @@
 #include "algorithms/activation_checkpointing.h"
 
+#include <torch/csrc/autograd/autograd.h>
+
 #include <catch2/catch.hpp>
 
 #include "algorithms/ghost_batchnorm.h"
 #include "algorithms/squeeze_excite.h"
+#include "algorithms/stochastic_depth.h"
 #include "composer/error.h"
 #include "composer/network/graph.h"
 #include "composer/network/layers.h"
+#include "composer/network/recompute.h"
 #include "composer/optimization/precision.h"
+#include "composer/state.h"
 #include "models/airbench.h"
 #include "tests/algorithms/resnet20.h"
 #include "tests/composer/saved_tensors.h"
@@ -163,4 +168,78 @@ TEST_CASE("what would choose nothing is refused", "[activation_checkpointing]") 
                     Contains("layers: 'conv1' fits no block"));
   CHECK_THROWS_WITH(apply_activation_checkpointing(*model, {.layers = {}, .every = 10}),
                     Contains("every: 10 leaves none of 9 blocks"));
+}
+
+TEST_CASE("a block that hands its input on needs no gradients", "[activation_checkpointing]") {
+  State state;
+  state.seed = 3;
+  const auto draws = std::make_shared<DepthDraws>(DepthDraws{.state = &state, .warmup = {}});
+  const auto plain = resnet20(), other = resnet20();
+  for (auto* model : {plain.get(), other.get()}) {
+    model->freeze({"conv1.*", "bn1.*"});
+    apply_stochastic_depth(*model, {.drop_rate = 0.9, .drop_distribution = "uniform"}, draws);
+  }
+  apply_activation_checkpointing(*other, {});
+  for (state.time.batch = 0; state.time.batch < 6; ++state.time.batch) {
+    plain->zero_grad(), other->zero_grad();
+    check_same_step(*plain, *other, Precision::fp32);
+  }
+}
+
+TEST_CASE("blocks within one whose depth is drawn", "[activation_checkpointing]") {
+  State state;
+  const auto draws = std::make_shared<DepthDraws>(DepthDraws{.state = &state, .warmup = {}});
+  const auto plain = resnet20(), other = resnet20();
+  for (auto* model : {plain.get(), other.get()})
+    apply_stochastic_depth(*model, {.drop_rate = 0.1}, draws);
+  const auto before = test::saved_bytes(*other, images());
+  CHECK(apply_activation_checkpointing(*other, {.layers = {"*.downsample"}, .every = 1}).size() ==
+        2);
+  CHECK(test::saved_bytes(*other, images()) < before);
+  const auto again = resnet20();
+  apply_stochastic_depth(*again, {.drop_rate = 0.1}, draws);
+  apply_activation_checkpointing(*again, {.layers = {"*.downsample"}, .every = 1});
+  check_same_step(*plain, *again, Precision::fp32);
+}
+
+TEST_CASE("a layer in two slots of a block has its gradient once", "[activation_checkpointing]") {
+  class Twice final : public Block {
+   public:
+    explicit Twice(const std::shared_ptr<Layer>& layer) {
+      add("first", layer), add("second", layer);
+    }
+    at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
+  };
+  class TwiceModel final : public Model {
+   public:
+    TwiceModel() {
+      at::manual_seed(1);
+      add("block", std::static_pointer_cast<Layer>(std::make_shared<Twice>(std::make_shared<Conv2d>(
+                       Conv2dOptions{.in_channels = 3, .out_channels = 3, .kernel = {1, 1}}))));
+      add<AdaptiveAvgPool2d>("pool");
+    }
+    at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
+    int64_t num_classes() const override { return 3; }
+  };
+  TwiceModel plain, other;
+  apply_activation_checkpointing(other, {.layers = {"block"}, .every = 1});
+  check_same_step(plain, other, Precision::fp32);
+}
+
+TEST_CASE("what cannot be computed again says so", "[activation_checkpointing]") {
+  class Overwriting final : public Block {
+   public:
+    Overwriting() { add<ReLU>("relu", /*in_place=*/true); }
+    at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
+  };
+  const auto block = std::make_shared<Overwriting>();
+  const auto input = images().requires_grad_() * 1;
+  CHECK_THROWS_WITH(recomputed(*block, input), Contains("overwrites its input"));
+
+  const auto model = resnet20();
+  apply_activation_checkpointing(*model, {});
+  const auto loss = model->forward(images()).sum();
+  const auto weight = model->named_parameters()["layer3.2.conv2.weight"];
+  const auto gradient = torch::autograd::grad({loss}, {weight}, {}, true, /*create_graph=*/true)[0];
+  CHECK_THROWS_WITH(gradient.sum().backward(), Contains("cannot be differentiated again"));
 }

@@ -126,7 +126,7 @@ TEST_CASE("the weight gradient is the same from any number of threads, to roundi
   at::set_num_threads(threads);
 }
 
-TEST_CASE("infinities and NaN reach the weight gradient, and only what they touch",
+TEST_CASE("infinities and NaN reach the weight gradient, of no other channel",
           "[weight_gradient]") {
   for (const auto instructions : all_instructions())
     for (const double bad : {std::numeric_limits<double>::infinity(), std::nan("")}) {
