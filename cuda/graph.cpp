@@ -1,6 +1,7 @@
 // Training steps as CUDA graphs.
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/Event.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -8,6 +9,7 @@
 #include <c10/cuda/CUDAStream.h>
 
 #include <exception>
+#include <functional>
 
 #include "composer/step_recorder.h"
 
@@ -32,6 +34,7 @@ class CudaRecording : public Recording {
   /// this thread does must not wait.
   void begin() { graph_.capture_begin(pool_->id, cudaStreamCaptureModeThreadLocal); }
   void end() { graph_.capture_end(); }
+  void drop() { graph_.reset(); }
 
   const Pool& pool() const { return *pool_; }
 
@@ -40,21 +43,51 @@ class CudaRecording : public Recording {
   at::cuda::CUDAGraph graph_;
 };
 
-/// After a failure: ends the capture on the current stream. Where that fails too, as the driver has
-/// dropped the graph, LibTorch's allocators were not told of the end.
+/// Tidies up after an error, which is the one to report.
+void try_to(const std::function<void()>& work) noexcept {
+  try {
+    work();
+  } catch (const std::exception&) {
+  }
+}
+
+/// What CUDAGraph does at the end of a capture and when it is destroyed, for one whose end failed:
+/// the driver has dropped the graph, and LibTorch's allocators were not told. One that was told
+/// throws.
+void release_pool(c10::MempoolId_t pool) noexcept {
+  namespace device_memory = c10::cuda::CUDACachingAllocator;
+  const auto device = c10::cuda::current_device();
+  try_to([&] {
+    device_memory::endAllocateToPool(device, pool);
+    device_memory::releasePool(device, pool);
+  });
+  try_to([&] {
+    auto* const host_memory = at::getHostAllocator(at::kCUDA);
+    host_memory->end_allocate_to_pool(pool);
+    host_memory->release_pool(pool);
+  });
+}
+
+/// Captures something. LibTorch's generator takes every draw for one of a capture until one ends
+/// well.
+void capture_anything() {
+  at::cuda::CUDAGraph graph;
+  graph.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);
+  const auto nothing = at::zeros({1}, at::Device(at::kCUDA, c10::cuda::current_device()));
+  graph.capture_end();
+}
+
+/// After a failure: ends the capture on the current stream, which lets others begin there.
 void abandon(std::unique_ptr<CudaRecording> recording) noexcept {
-  const auto pool = recording->pool().id;
   try {
     return recording->end();
   } catch (const std::exception&) {
+    // Then by hand.
   }
-  try {
-    c10::cuda::CUDACachingAllocator::endAllocateToPool(c10::cuda::current_device(), pool);
-    at::getHostAllocator(at::kCUDA)->end_allocate_to_pool(pool);
-  } catch (const std::exception&) {
-    // They were.
-  }
-  recording.release();  // LibTorch may know its address
+  release_pool(recording->pool().id);
+  try_to([&] { recording->drop(); });  // where it ended and was not made ready to replay
+  recording.release();                 // LibTorch may know its address
+  try_to(capture_anything);
 }
 
 class CudaStepRecorder : public StepRecorder {

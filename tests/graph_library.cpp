@@ -42,6 +42,12 @@ bool refuses_waits(StepRecorder& recorder) {
   return false;
 }
 
+/// Throws where LibTorch takes it for a part of a recording.
+bool draws() {
+  const auto some = at::rand({64}, at::Device(at::kCUDA, 0));
+  return some.min().item<float>() < some.max().item<float>();
+}
+
 }  // namespace
 
 int main() {
@@ -57,6 +63,7 @@ int main() {
     const std::unique_ptr<StepRecorder> recorder(open());
     check_sums(*recorder, "each replay adds");
     check(refuses_waits(*recorder), "a wait cannot be recorded");
+    check(draws(), "the GPU draws after a failure");
     check_sums(*recorder, "after a failure too");
     return 0;
   } catch (const c10::Error& error) {
