@@ -108,6 +108,7 @@ class CudaStepRecorder : public StepRecorder {
     auto pool = pool_.lock();
     if (pool == nullptr) pool_ = pool = std::make_shared<Pool>();
     auto recording = std::make_unique<CudaRecording>(std::move(pool));
+    const CUDAStream outer = c10::cuda::getCurrentCUDAStream();
     const c10::cuda::CUDAStreamGuard guard(stream_);
     try {
       recording->begin();
@@ -118,6 +119,7 @@ class CudaStepRecorder : public StepRecorder {
       pool_.reset();  // its state is unknown
       throw;
     }
+    wait(outer, stream_);  // a replay comes after what begin() queued
     return recording;
   }
 
