@@ -137,13 +137,16 @@ void StepGraphs::record(Step& step, State& state, const std::function<void()>& w
   std::vector<at::Tensor> before;
   for (const auto& counter : step.counters) before.push_back(counter.clone());
   const auto batch = state.batch;
+  const int64_t first_sample = state.first_sample;
   try {
     step.recording = recorder_->record(work);
     for (size_t i = 0; i < before.size(); ++i)
       step.increments.push_back(step.counters[i] - before[i]);
   } catch (const std::exception& error) {
     state.batch = batch;
+    state.first_sample = first_sample;
     for (size_t i = 0; i < before.size(); ++i) step.counters[i].copy_(before[i]);
+    drop_results(step, state);
     give_up(error.what());
   }
 }
@@ -156,6 +159,14 @@ void StepGraphs::take_results(Step& step, State& state) {
   step.gradients.clear();
   for (const auto& parameter : state.optimizer->parameters())
     step.gradients.push_back(parameter.grad());
+}
+
+/// Of a step that failed: with its graph of gradients goes the memory of all that it saved.
+void StepGraphs::drop_results(Step& step, State& state) {
+  state.outputs = state.loss = at::Tensor();
+  step.mean_loss = step.outputs = step.loss = at::Tensor();
+  step.gradients.clear();
+  state.optimizer->zero_grad();
 }
 
 void StepGraphs::replay(Step& step, State& state) {

@@ -74,6 +74,7 @@ class StepGraphs {
   void run_on(Step& step, State& state, const std::function<at::Tensor()>& body);
   void record(Step& step, State& state, const std::function<void()>& work);
   static void take_results(Step& step, State& state);
+  static void drop_results(Step& step, State& state);
   static void replay(Step& step, State& state);
   void give_up(const std::string& reason);
 

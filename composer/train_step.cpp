@@ -71,6 +71,7 @@ at::Tensor TrainStep::update() {
   const auto whole = state_.batch;
   const int64_t first_sample = state_.first_sample;
   state_.optimizer->zero_grad();
+  passes_.clear();  // of a step that failed
   const auto parts = (state_.grad_accum + state_.updates - 1) / state_.updates;
   const auto loss = forward_backward(split(whole, parts, state_.ranks));
   state_.batch = whole;

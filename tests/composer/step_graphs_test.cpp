@@ -2,6 +2,7 @@
 #include "composer/step_graphs.h"
 
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "composer/cuda_library.h"
 #include "composer/error.h"
@@ -151,6 +152,51 @@ TEST_CASE("where a step cannot be recorded, auto goes on without and true fails"
   CHECK_THROWS_WITH(trained<Refuses>("true", nothing),
                     "cuda_graph: true: the step cannot be recorded: operation not permitted when "
                     "stream is capturing");
+}
+
+namespace {
+
+/// Fails before the second backward pass of the step that is recorded, and looks at what the next
+/// forward pass finds.
+struct FailOnce : Replayable {
+  explicit FailOnce(const Counts& counts, int& looks) : counts(counts), looks(looks) {}
+  void before_forward(State& state) override {
+    if (counts.recordings == 1 && failed && looks++ == 0) {
+      CHECK_FALSE(state.outputs.defined());
+      CHECK_FALSE(state.loss.defined());
+      CHECK(state.first_sample == 0);
+      CHECK(state.optimizer->gradients().empty());
+    }
+  }
+  void before_backward(State& state) override {
+    if (counts.recordings != 1 || state.first_sample == 0 || std::exchange(failed, true)) return;
+    CHECK_FALSE(state.optimizer->gradients().empty());
+    throw RunError("out of memory");
+  }
+  const Counts& counts;
+  int& looks;
+  bool failed = false;
+};
+
+}  // namespace
+
+TEST_CASE("nothing is left of a step that could not be recorded", "[step_graphs]") {
+  const auto prepared = [](TrainerParts parts) {
+    parts.options.grad_accum = 2;
+    return parts;
+  };
+  Trainer plain(prepared(parts_of(6)));
+  plain.fit();
+  Counts counts;
+  int looks = 0;
+  auto parts = prepared(parts_of(6));
+  parts.step_recorder = std::make_shared<Rerun>(counts);
+  Trainer trainer(std::move(parts));
+  trainer.add<FailOnce>("fail_once", counts, looks);
+  trainer.fit();
+  CHECK(looks > 0);
+  CHECK(counts == Counts{warm_ups, 1, 0});
+  CHECK(at::equal(weights_of(plain), weights_of(trainer)));
 }
 
 namespace {
