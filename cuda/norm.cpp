@@ -43,6 +43,12 @@ bool aligned(const at::Tensor& tensor) {
   return !tensor.defined() || reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % alignment == 0;
 }
 
+/// NHWC, where kernels may read it.
+at::Tensor in_rows(const at::Tensor& images) {
+  const auto rows = images.contiguous(at::MemoryFormat::ChannelsLast);
+  return aligned(rows) ? rows : rows.clone();
+}
+
 const void* read(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.const_data_ptr() : nullptr;
 }
@@ -107,7 +113,7 @@ class CudaNormKernels : public NormKernels {
   }
 
   NormGradients backward(const NormBackward& call) const override {
-    const auto& gradient = call.gradient;
+    const auto gradient = in_rows(call.gradient);
     const c10::cuda::CUDAGuard device(gradient.device());
     NormBackwardArguments given{};
     given.type = *type_of(gradient);

@@ -6,11 +6,13 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "composer/network/layers.h"
 #include "composer/profiling/timer.h"
 #include "saved_tensors.h"
 #include "tests/each_target.h"
+#include "tests/gpu.h"
 
 using namespace composer;
 using Catch::Matchers::Contains;
@@ -330,6 +332,34 @@ TEST_CASE("gradients and residuals of another layout or type are made like the i
   mean.input = mean.input.clone().requires_grad_(true);
   batch_norm_with(mean).sum().backward();  // a gradient that is one number, spread
   CHECK(mean.input.grad().strides() == mean.input.strides());
+}
+
+TEST_CASE("a gradient of another layout is read right where nothing of the input is kept",
+          "[fused_norm][gpu]") {
+  at::manual_seed(13);
+  const auto device = test::has_gpu() ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  auto given = random_case({2, 24, 9, 8}, at::kFloat, nhwc, true, Activation::none, false);
+  auto& call = given.call;
+  for (auto* tensor : {&call.input, &call.residual, &call.weight, &call.bias, &call.running_mean,
+                       &call.running_var, &given.gradient})
+    *tensor = tensor->to(device);
+  const auto gradients = [&](const at::Tensor& gradient) {
+    auto copy = call;
+    for (auto* image : {&copy.input, &copy.residual}) *image = image->clone().requires_grad_(true);
+    batch_norm_with(copy).backward(gradient);
+    return std::pair(copy.input.grad().cpu(), copy.residual.grad().cpu());
+  };
+  const auto expected = gradients(given.gradient);
+  const auto apart = at::empty(given.gradient.numel() + 1, given.gradient.options());
+  const auto odd = apart.narrow(0, 1, given.gradient.numel())
+                       .view({2, 9, 8, 24})
+                       .permute({0, 3, 1, 2})
+                       .copy_(given.gradient);
+  for (const auto& other : {given.gradient.contiguous(nchw), odd}) {
+    const auto [input, residual] = gradients(other);
+    CHECK(at::allclose(input, expected.first));
+    CHECK(at::allclose(residual, expected.second));
+  }
 }
 
 TEST_CASE("what there is no operator for is computed step by step, and said", "[fused_norm]") {
