@@ -114,8 +114,9 @@ void StepGraphs::run_on(Step& step, State& state, const std::function<at::Tensor
   const auto work = [&step, &state, body] {
     // What an earlier step left of its graph of gradients belongs to other streams.
     state.outputs = state.loss = at::Tensor();
-    step.mean_loss = body();
-    take_results(step, state);
+    step.mean_loss = body().detach();
+    state.outputs = state.outputs.detach();
+    state.loss = state.loss.detach();
   };
   if (step.done < warm_ups) {
     recorder_->run(work);
@@ -139,7 +140,10 @@ void StepGraphs::record(Step& step, State& state, const std::function<void()>& w
   const auto batch = state.batch;
   const int64_t first_sample = state.first_sample;
   try {
-    step.recording = recorder_->record(work);
+    step.recording = recorder_->record([&step, &state, work] {
+      work();
+      keep_results(step, state);
+    });
     for (size_t i = 0; i < before.size(); ++i)
       step.increments.push_back(step.counters[i] - before[i]);
   } catch (const std::exception& error) {
@@ -152,10 +156,9 @@ void StepGraphs::record(Step& step, State& state, const std::function<void()>& w
 }
 
 /// Called by the work itself, whose tensors these are.
-void StepGraphs::take_results(Step& step, State& state) {
-  step.mean_loss = step.mean_loss.detach();
-  step.outputs = state.outputs = state.outputs.detach();
-  step.loss = state.loss = state.loss.detach();
+void StepGraphs::keep_results(Step& step, const State& state) {
+  step.outputs = state.outputs;
+  step.loss = state.loss;
   step.gradients.clear();
   for (const auto& parameter : state.optimizer->parameters())
     step.gradients.push_back(parameter.grad());

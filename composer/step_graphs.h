@@ -61,7 +61,8 @@ class StepGraphs {
   struct Step {
     int64_t done = 0;  ///< runs before the recording
     Batch batch;       ///< which the kernels read
-    at::Tensor mean_loss, loss, outputs;
+    at::Tensor mean_loss;
+    at::Tensor loss, outputs;                ///< of the recording, as what follows
     std::vector<at::Tensor> gradients;       ///< in the order of the optimizer's parameters
     std::vector<at::Tensor> counters;        ///< on the CPU, which a replay does not reach
     std::vector<at::Tensor> increments;      ///< theirs in a step
@@ -73,7 +74,7 @@ class StepGraphs {
   Step& step_for(const State& state);
   void run_on(Step& step, State& state, const std::function<at::Tensor()>& body);
   void record(Step& step, State& state, const std::function<void()>& work);
-  static void take_results(Step& step, State& state);
+  static void keep_results(Step& step, const State& state);
   static void drop_results(Step& step, State& state);
   static void replay(Step& step, State& state);
   void give_up(const std::string& reason);
