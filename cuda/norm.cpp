@@ -5,6 +5,9 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <map>
+#include <mutex>
+
 #include "composer/network/norm_call.h"
 #include "cuda/norm_launch.h"
 
@@ -72,6 +75,20 @@ at::Tensor partial(const at::Tensor& images, int64_t rows, int channels) {
   return numbers(images, {static_cast<int64_t>(norm_partial_size(rows, channels))});
 }
 
+/// Why `device` does not run the kernels; empty where it does.
+std::string refusal_of(at::Device device) {
+  static std::mutex mutex;
+  static std::map<c10::DeviceIndex, std::string> known;
+  const std::lock_guard lock(mutex);
+  const auto [found, is_new] = known.try_emplace(device.index());
+  if (is_new) {
+    const c10::cuda::CUDAGuard here(device);
+    if (const auto error = static_cast<cudaError_t>(norm_unavailable()); error != cudaSuccess)
+      found->second = std::string("no kernels for this GPU: ") + cudaGetErrorString(error);
+  }
+  return found->second;
+}
+
 class CudaNormKernels : public NormKernels {
  public:
   std::string refusal(const NormCall& call) const override {
@@ -85,7 +102,7 @@ class CudaNormKernels : public NormKernels {
       if (parameter.defined() &&
           (parameter.scalar_type() != at::kFloat || !parameter.is_contiguous()))
         return "parameters that are not float32";
-    return "";
+    return refusal_of(input.device());
   }
 
   NormOutput forward(const NormCall& call) const override {

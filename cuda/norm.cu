@@ -43,6 +43,13 @@ class Queue {
 
 }  // namespace
 
+int norm_unavailable() {
+  cudaFuncAttributes attributes;
+  const auto error = cudaFuncGetAttributes(&attributes, run<NormStatisticsKernel>);
+  if (error != cudaSuccess) cudaGetLastError();  // which the next call would report
+  return error;
+}
+
 size_t norm_partial_size(int64_t rows, int channels) { return partial_size(rows, channels); }
 
 int norm_forward(const NormForwardArguments& arguments, void* stream) {

@@ -41,6 +41,9 @@ struct NormBackwardArguments {
   void *for_residual, *for_input;
 };
 
+/// An error where the kernels were not compiled for the current device.
+int norm_unavailable();
+
 size_t norm_partial_size(int64_t rows, int channels);
 
 /// Queues the work on `stream`, a cudaStream_t. What cudaGetLastError() says.
