@@ -118,12 +118,13 @@ void StepGraphs::run_on(Step& step, State& state, const std::function<at::Tensor
     state.outputs = state.outputs.detach();
     state.loss = state.loss.detach();
   };
-  if (step.done < warm_ups) {
+  const bool recorded = step.recording != nullptr;
+  if (!recorded && (step.done < warm_ups || state.optimizer->first_update_waits())) {
     recorder_->run(work);
     ++step.done;
     return;
   }
-  if (step.recording == nullptr) {
+  if (!recorded) {
     record(step, state, work);
     if (recorder_ != nullptr) step.recording->replay();
   } else {

@@ -26,7 +26,8 @@ std::string against_replay(const Engine& engine, bool alone);
 
 class StepGraphs {
  public:
-  /// Steps of a shape that are done before one is recorded.
+  /// Steps of a shape that are done before one is recorded; more where all of them were skipped and
+  /// the optimizer's first update is still to come.
   static constexpr int64_t warm_ups = 3;
   /// Shapes that are kept recorded.
   static constexpr size_t most_recordings = 64;

@@ -272,6 +272,14 @@ void Optimizer::update_all(const at::Tensor& found_inf) {
   for (size_t g = 0; g < groups_.size(); ++g) update_others(g, others[g], found_inf);
 }
 
+bool Optimizer::first_update_waits() const {
+  if (!first_update_differs()) return false;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (size_t i = 0; i < kept_[g].size(); ++i)
+      if (kept_[g][i].state.empty() && groups_[g].parameters[i].grad().defined()) return true;
+  return false;
+}
+
 void Optimizer::zero_grad() {
   for (const auto& group : groups_)
     for (const auto& parameter : group.parameters) parameter.mutable_grad().reset();

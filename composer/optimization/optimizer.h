@@ -61,6 +61,8 @@ class Optimizer {
   /// updates in one pass over memory, in the same pass. The lists run in parallel; floating point.
   void average_with_next_step(const std::vector<at::Tensor>& weights,
                               const std::vector<at::Tensor>& averages, double share);
+  /// Whether a step from the gradients that are there would wait for found_inf on a GPU.
+  bool first_update_waits() const;
   void zero_grad();
 
   /// Sets every group's lr to multiplier * initial_lr, without waiting for the device.

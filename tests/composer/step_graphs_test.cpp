@@ -2,6 +2,7 @@
 #include "composer/step_graphs.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <utility>
 
 #include "composer/cuda_library.h"
@@ -197,6 +198,42 @@ TEST_CASE("nothing is left of a step that could not be recorded", "[step_graphs]
   CHECK(looks > 0);
   CHECK(counts == Counts{warm_ups, 1, 0});
   CHECK(at::equal(weights_of(plain), weights_of(trainer)));
+}
+
+namespace {
+
+/// Gradients that are not finite, in so many batches from the first.
+struct Overflow : Replayable {
+  explicit Overflow(int64_t batches) : batches(batches) {}
+  void after_backward(State& state) override {
+    if (state.time.batch < batches)
+      for (auto& gradient : state.optimizer->gradients())
+        gradient.fill_(std::numeric_limits<float>::infinity());
+  }
+  int64_t batches;
+};
+
+}  // namespace
+
+TEST_CASE("a first update that waits for the gradients' check is not recorded", "[step_graphs]") {
+  const auto weights = [](std::shared_ptr<StepRecorder> recorder) {
+    auto parts = parts_of(12);
+    parts.options.precision = "amp_fp16";
+    SgdParams sgd;
+    sgd.lr = 0.01;
+    sgd.momentum = 0.9;
+    sgd.dampening = 0.5;
+    parts.optimizer = std::make_shared<Sgd>(sgd);
+    parts.step_recorder = std::move(recorder);
+    Trainer trainer(std::move(parts));
+    trainer.add<Overflow>("overflow", warm_ups + 2);
+    trainer.fit();
+    return weights_of(trainer);
+  };
+  Counts counts;
+  const auto replayed = weights(std::make_shared<Rerun>(counts));
+  CHECK(counts == Counts{warm_ups + 3, 1, 12 - warm_ups - 3});
+  CHECK(at::equal(weights(nullptr), replayed));
 }
 
 namespace {
