@@ -37,6 +37,12 @@ bool out_of_reach(const at::Tensor& tensor, const State& state) {
   return tensor.is_cpu() && !state.device.is_cpu();
 }
 
+std::vector<int64_t> versions_of(const std::vector<at::Tensor>& tensors) {
+  std::vector<int64_t> versions;
+  for (const auto& tensor : tensors) versions.push_back(tensor._version());
+  return versions;
+}
+
 }  // namespace
 
 std::string against_replay(const Engine& engine, bool alone) {
@@ -120,7 +126,7 @@ void StepGraphs::run_on(Step& step, State& state, const std::function<at::Tensor
   };
   const bool recorded = step.recording != nullptr;
   if (!recorded && (step.done < warm_ups || state.optimizer->first_update_waits())) {
-    recorder_->run(work);
+    warm_up(step, state, work);
     ++step.done;
     return;
   }
@@ -131,6 +137,30 @@ void StepGraphs::run_on(Step& step, State& state, const std::function<at::Tensor
     RECORD_USER_SCOPE("replay");
     replay(step, state);
   }
+}
+
+/// Recordings keep the memory of a whole step: where there is too little beside them they go,
+/// unless the weights have changed already.
+void StepGraphs::warm_up(Step& step, State& state, const std::function<void()>& work) {
+  if (recordings() == 0) return recorder_->run(work);
+  const auto batch = state.batch;
+  const int64_t first_sample = state.first_sample;
+  const auto versions = versions_of(state.optimizer->parameters());
+  std::vector<at::Tensor> buffers;
+  for (const auto& buffer : buffers_) buffers.push_back(buffer.clone());
+  try {
+    return recorder_->run(work);
+  } catch (const c10::OutOfMemoryError&) {
+    if (versions_of(state.optimizer->parameters()) != versions) throw;
+  }
+  log::warn("cuda_graph: recorded steps are dropped: no memory for a step of another shape");
+  state.batch = batch;
+  state.first_sample = first_sample;
+  drop_results(step, state);
+  std::erase_if(steps_, [&](const auto& item) { return &item.second != &step; });
+  recorder_->free_memory();
+  for (size_t i = 0; i < buffers.size(); ++i) buffers_[i].copy_(buffers[i]);
+  recorder_->run(work);
 }
 
 void StepGraphs::record(Step& step, State& state, const std::function<void()>& work) {

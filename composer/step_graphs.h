@@ -74,6 +74,7 @@ class StepGraphs {
   Footing footing_of(const State& state) const;
   Step& step_for(const State& state);
   void run_on(Step& step, State& state, const std::function<at::Tensor()>& body);
+  void warm_up(Step& step, State& state, const std::function<void()>& work);
   void record(Step& step, State& state, const std::function<void()>& work);
   static void keep_results(Step& step, const State& state);
   static void drop_results(Step& step, State& state);

@@ -27,6 +27,9 @@ class StepRecorder {
   /// of which one replays at a time. What `work` throws is thrown; also where it does what cannot
   /// be recorded, such as wait for the device.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& work) = 0;
+
+  /// Waits for the device and gives it back what nothing uses, also of recordings that are gone.
+  virtual void free_memory() = 0;
 };
 
 }  // namespace composer

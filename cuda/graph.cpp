@@ -103,8 +103,7 @@ class CudaStepRecorder : public StepRecorder {
   }
 
   std::unique_ptr<Recording> record(const std::function<void()>& work) override {
-    c10::cuda::device_synchronize();
-    c10::cuda::CUDACachingAllocator::emptyCache();  // the pool needs as much again
+    free_memory();  // the pool needs as much again
     auto pool = pool_.lock();
     if (pool == nullptr) pool_ = pool = std::make_shared<Pool>();
     auto recording = std::make_unique<CudaRecording>(std::move(pool));
@@ -121,6 +120,11 @@ class CudaStepRecorder : public StepRecorder {
     }
     wait(outer, stream_);  // a replay comes after what begin() queued
     return recording;
+  }
+
+  void free_memory() override {
+    c10::cuda::device_synchronize();
+    c10::cuda::CUDACachingAllocator::emptyCache();
   }
 
  private:

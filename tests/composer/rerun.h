@@ -11,7 +11,7 @@ namespace composer::test {
 class Rerun : public StepRecorder {
  public:
   struct Counts {
-    int runs = 0, recordings = 0, replays = 0;
+    int runs = 0, recordings = 0, replays = 0, freed = 0;
     bool operator==(const Counts&) const = default;
   };
 
@@ -27,6 +27,7 @@ class Rerun : public StepRecorder {
     work();
     return std::make_unique<Again>(counts_, work);
   }
+  void free_memory() override { ++counts_.freed; }
 
  private:
   class Again : public Recording {

@@ -202,6 +202,39 @@ TEST_CASE("nothing is left of a step that could not be recorded", "[step_graphs]
 
 namespace {
 
+/// Out of memory in the first step beside a recording, after its forward pass.
+struct NoRoom : Replayable {
+  explicit NoRoom(const Counts& counts) : counts(counts) {}
+  void before_backward(State& state) override {
+    if (state.updates == 1 || std::exchange(failed, true)) return;
+    CHECK(counts.recordings == 1);
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory");
+  }
+  const Counts& counts;
+  bool failed = false;
+};
+
+}  // namespace
+
+TEST_CASE("where a step has no room beside recordings, these go and it is done again",
+          "[step_graphs]") {
+  const auto divide = [](Trainer& trainer) {
+    trainer.add<Divide>("divide", [](int64_t batch) { return batch < 6 ? 1 : 2; });
+  };
+  Counts counts;
+  auto parts = parts_of(12);
+  parts.step_recorder = std::make_shared<Rerun>(counts);
+  Trainer trainer(std::move(parts));
+  divide(trainer);
+  trainer.add<NoRoom>("no_room", counts);
+  trainer.fit();
+  CHECK(at::equal(trained("", divide).weights, weights_of(trainer)));
+  // 6 batches in one part, 6 in two, the first of which fails once.
+  CHECK(counts == Counts{2 * warm_ups + 1, 2, 18 - 2 * warm_ups, 1});
+}
+
+namespace {
+
 /// Gradients that are not finite, in so many batches from the first.
 struct Overflow : Replayable {
   explicit Overflow(int64_t batches) : batches(batches) {}

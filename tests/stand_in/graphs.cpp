@@ -41,6 +41,7 @@ class TapeRecorder : public StepRecorder {
     end();
     return std::make_unique<TapeRecording>(std::move(tape));
   }
+  void free_memory() override {}
 };
 
 }  // namespace
