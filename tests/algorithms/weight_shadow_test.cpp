@@ -8,6 +8,7 @@
 #include "algorithms/lookahead.h"
 #include "algorithms/sam.h"
 #include "algorithms/swa.h"
+#include "composer/network/fused_norm.h"
 #include "composer/optimization/muon.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/weights.h"
@@ -69,6 +70,7 @@ TrainerParts parts_of(const std::string& run_dir, bool plain) {
 /// Trains, and is interrupted after batch 5 with a `stop`.
 Outcome train(
     bool plain, const Add& add, bool stop, const Add& before = [](Trainer&) {}) {
+  const Unfused step_by_step;  // gradients of weights are rounded then, as the plain network's are
   const TemporaryFolder folder;
   const auto evaluations = std::make_shared<Evaluations>();
   for (const int64_t batch : stop ? std::vector<int64_t>{5, -1} : std::vector<int64_t>{-1}) {

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 
 #include "composer/network/network.h"
+#include "composer/network/weight_gradient.h"
 #include "composer/optimization/optimizers.h"
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
@@ -50,17 +51,22 @@ TEST_CASE("a step converts no tensor twice", "[models][conversions]") {
   }
   ResNet resnet50({.model_name = "resnet50", .num_classes = 10, .initializers = {}});
   ResNetCifar resnet56({.model_name = "resnet56", .num_classes = 10, .initializers = {}});
-  // The gradients of weights, from oneDNN's order to that of the weights, but for 1x1's.
-  constexpr int64_t layouts50 = 17, layouts56 = 55;
+  // The gradient of the pooled features; those of weights, from oneDNN's order to that of the
+  // weights, but for 1x1's.
+  constexpr int64_t layouts50 = 1 + 17, layouts56 = 1 + 55;
   CHECK(conversions_of_step(resnet50, 64, Precision::fp32) == layouts50);
   CHECK(conversions_of_step(resnet56, 32, Precision::fp32) == layouts56);
   // Also the images, three within LibTorch's mean over a feature map, the logits and their
-  // gradient, and all gradients of weights to float32.
-  constexpr int64_t types50 = 1 + 3 + 2 + 53 + 2, types56 = 1 + 3 + 2 + 57 + 2;
-  CHECK(conversions_of_step(resnet50, 64, Precision::amp_bf16) == layouts50 + types50);
-  CHECK(conversions_of_step(resnet56, 32, Precision::amp_bf16) == layouts56 + types56);
+  // gradient, and both gradients of the linear layer to float32. Those of convolutions are float32,
+  // in the weights' order, where they are our own.
+  constexpr int64_t types = 1 + 3 + 2 + 2;
+  const bool own = tile_instructions().has_value();
+  const int64_t all50 = types + (own ? 1 : layouts50 + 53),
+                all56 = types + (own ? 1 : layouts56 + 57);
+  CHECK(conversions_of_step(resnet50, 64, Precision::amp_bf16) == all50);
+  CHECK(conversions_of_step(resnet56, 32, Precision::amp_bf16) == all56);
   // None of a weight, in any of them.
-  CHECK(conversions_of_step(resnet50, 64, Precision::amp_bf16, 2) == 2 * (layouts50 + types50));
+  CHECK(conversions_of_step(resnet50, 64, Precision::amp_bf16, 2) == 2 * all50);
 }
 
 }  // namespace

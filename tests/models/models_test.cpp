@@ -161,7 +161,8 @@ TEST_CASE("the networks for small images have group norm under the same names", 
   }
   ResNetCifar narrow({.model_name = "resnet_20", .initializers = {}, .norm = "group_norm"});
   std::map<std::string, std::string> layers;
-  for (const auto& [path, layer, next, slot] : placed_layers(narrow)) layers[path] = layer->describe();
+  for (const auto& [path, layer, next, slot] : placed_layers(narrow))
+    layers[path] = layer->describe();
   CHECK(layers.at("bn1") == "GroupNorm(8, 16)");
   CHECK(layers.at("layer3.0.bn1") == "GroupNorm(32, 64)");
 }

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
+#include "composer/network/fused_norm.h"
 #include "composer/optimization/precision.h"
 #include "composer/storage/torch_file.h"
 #include "composer/storage/weights.h"
@@ -65,14 +66,21 @@ void check_logits(Model& model, const TensorMap& expected, const std::string& na
   CHECK(relative_error(model.forward(last), expected.at(name + "/logits")) < 1e-4);
 
   const Autocast autocast(Precision::amp_bf16, at::kCPU);
+  const auto &exact = expected.at(name + "/logits"), &rounded = expected.at(name + "/bf16_logits");
   const auto logits = model.forward(last);
   CHECK(logits.scalar_type() == at::kBFloat16);
-  CHECK(relative_error(logits, expected.at(name + "/bf16_logits")) < 2e-3);
+  CHECK(relative_error(logits, exact) < 1.5 * relative_error(rounded, exact));
+  // Python rounds between a norm and what follows it.
+  const Unfused step_by_step;
+  CHECK(relative_error(model.forward(last), rounded) < 2e-3);
 }
 
 void check_training_step(Model& model, const at::Tensor& input, const TensorMap& expected,
                          const std::string& name) {
   model.train();
+  // Where a value is next to zero, its last bit decides whether ReLU hands its gradient on: those
+  // of ResNet-50 on few pixels in float32 are off by a hundredth, wherever rounding differs.
+  const Unfused step_by_step;
   Target target{.classes = expected.at(name + "/classes"),
                 .other_classes = {},
                 .other_weight = {},
