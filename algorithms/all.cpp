@@ -41,8 +41,8 @@ namespace composer {
 
 void add_builtin_algorithms(Registry& registry) {
   auto& algorithms = registry.algorithms;
-  algorithms.add<ActivationCheckpointing>(
-      "activation_checkpointing", "keeps fewer activations and computes the others again");
+  algorithms.add<ActivationCheckpointing>("activation_checkpointing",
+                                          "keeps fewer activations and computes the others again");
   algorithms.add<AlternatingFlip>("alternating_flip", "mirrors each image in every second epoch");
   algorithms.add<AugMix>("augmix", "averages each image with randomly changed versions of itself");
   algorithms.add<AutoAugment>("autoaugment",

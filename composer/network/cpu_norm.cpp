@@ -159,8 +159,8 @@ class Backward {
     const auto sums = sums_.total(gradients), products = sums_.total(by_distance);
     const int64_t channels = runs_.channels();
     const auto values = static_cast<double>(runs_.values_a_channel());
-    const auto *const inverse = row(call_.statistics, inverse_deviation),
-               *const factor = row(line_, scale);
+    const auto *const inverse = row(call_.statistics, inverse_deviation), *const factor =
+                                                                              row(line_, scale);
     const auto make = [&](const auto& value) {
       auto numbers = at::empty({channels}, at::kFloat);
       for (int64_t c = 0; c < channels; ++c)
