@@ -23,7 +23,7 @@ TrainerParts parts_of(const Ranks& ranks, const Names& words) {
   static std::mutex assembling;  // weights are drawn from one generator
   const std::lock_guard lock(assembling);
   const auto resolved = resolve({"recipe", recipe}, words, known());
-  auto parts = assemble_training(resolved);
+  auto parts = timeless(assemble_training(resolved));
   const auto open = [&](bool training) {
     auto options = loader_options(resolved.options, training);
     options.rank = ranks.rank(), options.world_size = ranks.size();

@@ -344,8 +344,8 @@ TEST_CASE("bench step tells operators, ranges and conversions of further steps",
   CHECK(ranges.at("before_loss")["self_ms"] < ranges.at("before_loss")["ms"]);
 
   const auto mixed = nlohmann::json::parse(measure("--precision amp_bf16 --json"));
-  // Weights and images become bfloat16, their gradients float again.
-  CHECK(mixed["conversions"].get<double>() >= result["conversions"].get<double>() + 2 * 21);
+  // Images become bfloat16, logits and the linear layer's gradients float again.
+  CHECK(mixed["conversions"].get<double>() >= 4);
   const auto table = measure("--precision fp32");
   for (const char* part : {"operator ", "aten::convolution_backward", "outside of operators",
                            "range ", "backward", "others", "conversions of type or layout"})

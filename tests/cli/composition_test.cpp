@@ -64,7 +64,7 @@ class Killer : public Callback {
 Summary train(const Names& words, bool killed) {
   const Muted muted;
   const OneThread one_thread;
-  Trainer trainer(assemble_training(resolve({"recipe", recipe}, words, known())));
+  Trainer trainer(timeless(assemble_training(resolve({"recipe", recipe}, words, known()))));
   if (killed) trainer.add<Killer>("killer");
   return trainer.fit();
 }

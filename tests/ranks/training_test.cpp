@@ -193,13 +193,14 @@ TEST_CASE("in float32 a real network trains alike on 1, 2 and 4 ranks", "[ranks]
   setup.change = [](TrainerParts& parts) {
     parts.eval_loader = nullptr;
     SgdParams sgd;
-    sgd.lr = 0.01, sgd.momentum = 0.9;
+    // Small enough for the loss to stay where no last bit of a value next to ReLU's edge matters.
+    sgd.lr = 0.001, sgd.momentum = 0.9;
     parts.optimizer = std::make_shared<Sgd>(sgd);
   };
   const auto one = train_on(1, setup);
   for (const int64_t size : {2, 4}) {
     const auto several = train_on(size, setup);
     CHECK(several.losses[0] == Approx(one.losses[0]).epsilon(1e-5));
-    CHECK(distance(several, one) < 1e-3);
+    CHECK(distance(several, one) < 1e-5);
   }
 }
