@@ -229,6 +229,9 @@ void Optimizer::update_others(size_t group, const std::vector<size_t>& indices,
     if (some.empty()) return;
     Update all = collect(group, some, first, found_inf);
     update(all);
+    // LibTorch's fused operators do not count what they write.
+    for (const auto& parameter : all.parameters)
+      if (!parameter.is_inference()) parameter.unsafeGetTensorImpl()->bump_version();
   };
   std::vector<size_t> known, fresh;
   for (const size_t i : indices)
