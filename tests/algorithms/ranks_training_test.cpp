@@ -157,7 +157,7 @@ TEST_CASE("ranks make as many updates and microbatches, however their shares div
   CHECK(updates[1] == updates[0]);
 }
 
-TEST_CASE("a gradient that overflows on one rank skips the step on all", "[ranks]") {
+TEST_CASE("a gradient that overflows on one rank skips the step on all", "[ranks][slow]") {
   const Whole whole;
   auto models = two_models();
   const auto before = weights_of(*models[0]).clone();
