@@ -108,40 +108,31 @@ struct GradientPass {
   }
 };
 
-template <class Pass, class All>
-void run(const NormRows& rows, const All& all) {
-  Pass pass{rows, all};
-  if (rows.bf16)
-    over_rows<BFloat16>(rows, pass);
-  else
-    over_rows<Float32>(rows, pass);
-}
-
 void gradient_sums(const NormRows& rows, NormSlope slope, const NormGradientSums& all) {
   switch (slope) {
     case NormSlope::one:
-      return run<SumsPass<NormSlope::one>>(rows, all);
+      return over_rows(rows, SumsPass<NormSlope::one>{rows, all});
     case NormSlope::relu:
-      return run<SumsPass<NormSlope::relu>>(rows, all);
+      return over_rows(rows, SumsPass<NormSlope::relu>{rows, all});
     case NormSlope::relu_of_rest:
-      return run<SumsPass<NormSlope::relu_of_rest>>(rows, all);
+      return over_rows(rows, SumsPass<NormSlope::relu_of_rest>{rows, all});
     case NormSlope::gelu:
-      return run<SumsPass<NormSlope::gelu>>(rows, all);
+      return over_rows(rows, SumsPass<NormSlope::gelu>{rows, all});
     case NormSlope::gelu_of_rest:
-      return run<SumsPass<NormSlope::gelu_of_rest>>(rows, all);
+      return over_rows(rows, SumsPass<NormSlope::gelu_of_rest>{rows, all});
   }
 }
 
 void gradient_apply(const NormRows& rows, NormSlope slope, const NormGradientApply& all) {
   switch (slope) {
     case NormSlope::relu:
-      return run<GradientPass<NormSlope::relu>>(rows, all);
+      return over_rows(rows, GradientPass<NormSlope::relu>{rows, all});
     case NormSlope::relu_of_rest:
-      return run<GradientPass<NormSlope::relu_of_rest>>(rows, all);
+      return over_rows(rows, GradientPass<NormSlope::relu_of_rest>{rows, all});
     case NormSlope::one:
     case NormSlope::gelu:
     case NormSlope::gelu_of_rest:
-      return run<GradientPass<NormSlope::one>>(rows, all);
+      return over_rows(rows, GradientPass<NormSlope::one>{rows, all});
   }
 }
 

@@ -35,11 +35,7 @@ struct MomentsPass {
 };
 
 void moments(const NormRows& rows, const NormMoments& all) {
-  MomentsPass pass{rows, all};
-  if (rows.bf16)
-    over_rows<BFloat16>(rows, pass);
-  else
-    over_rows<Float32>(rows, pass);
+  over_rows(rows, MomentsPass{rows, all});
 }
 
 template <Activation activation>
@@ -74,11 +70,7 @@ struct ApplyPass {
 
 template <Activation activation>
 void apply_with(const NormRows& rows, const NormApply& all) {
-  ApplyPass<activation> pass{rows, all};
-  if (rows.bf16)
-    over_rows<BFloat16>(rows, pass);
-  else
-    over_rows<Float32>(rows, pass);
+  over_rows(rows, ApplyPass<activation>{rows, all});
 }
 
 void apply(const NormRows& rows, Activation activation, const NormApply& all) {

@@ -143,7 +143,7 @@ struct RowSet {
 /// read on and on in memory's order, as prefetching wants it, in pages of its own; of rows side by
 /// side in a page it makes neither head nor tail, which takes twice the time.
 template <class Number, class Pass>
-HWY_INLINE void over_rows(const NormRows& all, Pass& pass) {
+HWY_INLINE void over_rows_of(const NormRows& all, Pass& pass) {
   constexpr int64_t together = 8;
   const int64_t whole = all.width / norm_block * norm_block;
   const auto blocks = [&](const RowSet& rows) HWY_ATTR {
@@ -154,6 +154,14 @@ HWY_INLINE void over_rows(const NormRows& all, Pass& pass) {
   const int64_t apart = all.rows / together;
   for (int64_t row = 0; row < apart; ++row) blocks({row, together, apart});
   for (int64_t row = apart * together; row < all.rows; ++row) blocks({row, 1, 1});
+}
+
+template <class Pass>
+HWY_INLINE void over_rows(const NormRows& all, Pass pass) {
+  if (all.bf16)
+    over_rows_of<BFloat16>(all, pass);
+  else
+    over_rows_of<Float32>(all, pass);
 }
 
 /// The standard normal distribution at z: the probability of less, and the density.
