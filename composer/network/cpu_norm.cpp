@@ -99,7 +99,8 @@ NormSlope slope_of(const NormBackward& call) {
 
 /// One backward pass: the sums over each channel, then the input's gradient. Between them stands
 /// the gradient of the values before the activation: as the residual's gradient, where one is asked
-/// for; in the memory of the input's gradient, where it is costly; else it is computed twice.
+/// for; in the memory of what is added to the output's gradient; in that of the input's gradient,
+/// where it is costly; else it is computed twice.
 class Backward {
  public:
   explicit Backward(const NormBackward& call)
@@ -112,7 +113,9 @@ class Backward {
   NormGradients operator()() {
     if (call_.for_input) found_.input = at::empty_like(call_.gradient, at::MemoryFormat::Preserve);
     const bool gelu = call_.activation == Activation::gelu;
-    if (slope_ != NormSlope::one && call_.for_residual)
+    if (call_.added.defined())
+      sloped_ = call_.added;
+    else if (slope_ != NormSlope::one && call_.for_residual)
       sloped_ = at::empty_like(call_.gradient, at::MemoryFormat::Preserve);
     else if (gelu && call_.for_input)
       sloped_ = found_.input;
@@ -132,8 +135,8 @@ class Backward {
   }
 
   void sum() {
-    const auto *const gradient = memory_of(call_.gradient), *const input = memory_of(call_.input),
-                      *const rest = memory_of(this->rest());
+    const auto *const gradient = memory_of(call_.gradient), *const added = memory_of(call_.added),
+                      *const input = memory_of(call_.input), *const rest = memory_of(this->rest());
     auto* const sloped = mutable_memory_of(sloped_);
     runs_.for_each(/*last_first=*/false, [&] {
       return [&, sum = std::vector<float>(static_cast<size_t>(runs_.width())),
@@ -145,8 +148,8 @@ class Backward {
         for_rows(run, [&](const NormRows& rows, int64_t at) {
           norm_gradient_sums(
               rows, slope_,
-              {runs_.at(gradient, at), runs_.at(input, at), runs_.at(rest, at), all[0], all[1],
-               all[2], sum.data(), products.data(), runs_.at(sloped, at)});
+              {runs_.at(gradient, at), runs_.at(added, at), runs_.at(input, at), runs_.at(rest, at),
+               all[0], all[1], all[2], sum.data(), products.data(), runs_.at(sloped, at)});
           const auto width = static_cast<size_t>(rows.width);
           add_columns({sum.data(), width}, run.repeated, sums_.of(run, gradients));
           add_columns({products.data(), width}, run.repeated, sums_.of(run, by_distance));

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <optional>
 
@@ -50,6 +51,16 @@ NormOutput computed(const NormCall& call) {
   return kernels_for(call.input)->forward(call);
 }
 
+/// Whether a residual's gradient may go to the fused norm that made the residual past autograd,
+/// which would add it to the other readers' in a pass of its own: that norm runs later in this
+/// backward pass, and no one looks at what goes between them.
+bool goes_unseen(torch::autograd::Node& from, torch::autograd::Node& to) {
+  const auto* chosen = torch::autograd::get_current_graph_task_exec_info();
+  return !at::GradMode::is_enabled() && (chosen == nullptr || chosen->empty()) &&
+         from.post_hooks().empty() && to.pre_hooks().empty() && to.tensor_pre_hooks().empty() &&
+         to.retains_grad_hooks().empty();
+}
+
 struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
   /// The tensors once more, as autograd follows those that are arguments.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
@@ -63,6 +74,7 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
                              (weight.has_value() && weight->requires_grad());
     const bool recomputes = gelu || (relu && !rest);
     const at::Tensor none;
+    context->set_materialize_grads(false);
     context->save_for_backward({reads_input ? input : none, gelu && rest ? *residual : none,
                                 relu && rest ? output : none, statistics, call.weight,
                                 recomputes ? call.bias : none});
@@ -87,16 +99,47 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
     call.for_input = needed(true), call.for_residual = needed(call.with_residual);
     call.for_weight = needed(data["weight"].toBool()),
     call.for_bias = needed(data["bias"].toBool());
+    auto parts = std::vector{gradients[0], taken(*context)};
+    std::erase_if(parts, [](const at::Tensor& part) { return !part.defined(); });
+    if (parts.empty()) return variable_list(5);
     const auto& like = call.input.defined()    ? call.input
                        : call.output.defined() ? call.output
-                                               : gradients[0];
-    call.gradient = made_like(like, gradients[0]);
-    const auto found = kernels_for(call.gradient)->backward(call);
+                                               : parts[0];
+    call.gradient = made_like(like, parts[0]);
+    if (parts.size() > 1) call.added = made_like(like, parts[1]);
+    auto found = kernels_for(call.gradient)->backward(call);
+    if (call.for_residual && !found.residual.is_same(call.gradient) && left(found.residual))
+      found.residual = at::Tensor();
     variable_list all{found.input, found.residual, found.weight, found.bias};
     all = differentiable_once(std::move(all), "fused batch normalisation",
                               "compute step by step (composer/network/fused_norm.h: Unfused)");
     all.emplace_back();
     return all;
+  }
+
+ private:
+  /// Leaves a residual's gradient with the fused norm that made the residual; false where it is
+  /// to be returned.
+  static bool left(const at::Tensor& gradient) {
+    const auto node = torch::autograd::get_current_node();
+    auto* const maker =
+        dynamic_cast<torch::autograd::CppNode<FusedBatchNorm>*>(node->next_edge(1).function.get());
+    if (maker == nullptr || !gradient.is_cpu() || !goes_unseen(*node, *maker)) return false;
+    auto& data = maker->ctx_.saved_data;
+    const int task = torch::autograd::get_current_graph_task_id();
+    if (data.count("left") > 0 && data["left_in"].toInt() == task) return false;
+    data["left"] = gradient, data["left_in"] = task;
+    return true;
+  }
+
+  /// What was left here in this backward pass, or an undefined tensor.
+  static at::Tensor taken(AutogradContext& context) {
+    auto& data = context.saved_data;
+    if (data.count("left") == 0) return {};
+    const auto gradient = data["left"].toTensor();
+    const bool present = data["left_in"].toInt() == torch::autograd::get_current_graph_task_id();
+    data.erase("left"), data.erase("left_in");
+    return present ? gradient : at::Tensor();
   }
 };
 

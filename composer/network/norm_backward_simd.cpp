@@ -61,7 +61,8 @@ struct SumsPass {
   HWY_INLINE void block(const RowSet& set, int64_t column, int64_t n) {
     using Type = typename Number::Type;
     const auto *inputs = static_cast<const Type*>(all.input),
-               *gradients = static_cast<const Type*>(all.gradient);
+               *gradients = static_cast<const Type*>(all.gradient),
+               *added = static_cast<const Type*>(all.added);
     const Sloping<slope, Number, part> sloping(all, column, n);
     const auto centre = columns<Number, part>(all.centre + column, n);
     auto sum = set.first == 0 ? zeros() : columns<Number, part>(all.sum + column, n);
@@ -69,7 +70,9 @@ struct SumsPass {
     for (int64_t i = 0; i < set.count; ++i) {
       const int64_t at = (set.first + i * set.apart) * rows.stride + column;
       const auto input = inputs == nullptr ? zeros() : load<Number, part>(inputs + at, n);
-      const auto sloped = sloping(load<Number, part>(gradients + at, n), input, all.rest, at, n);
+      auto gradient = load<Number, part>(gradients + at, n);
+      if (added != nullptr) gradient = gradient + load<Number, part>(added + at, n);
+      const auto sloped = sloping(gradient, input, all.rest, at, n);
       sum = sum + sloped;
       products = mul_add(sloped, input - centre, products);
       if (all.sloped != nullptr)

@@ -30,6 +30,7 @@ struct NormOutput {
 /// What a backward pass gets and what it is to compute.
 struct NormBackward {
   at::Tensor gradient;    ///< the output's, of the input's type and layout
+  at::Tensor added;       ///< likewise, to be added to it, or undefined; its memory is taken over
   at::Tensor input;       ///< undefined where neither it nor what is recomputed of it is needed
   at::Tensor residual;    ///< where there was one and the activation is GELU, else undefined
   at::Tensor output;      ///< where there was a residual and the activation is ReLU, else undefined

@@ -42,11 +42,11 @@ enum class NormSlope {
   gelu_of_rest,  ///< at input * scale + shift + rest, the residual
 };
 
-/// slope * gradient: its sums, sum[column] by itself and products[column] times input - centre; and
-/// itself as `sloped`, where that is not null. What a slope does not need may be null; without an
-/// input the products mean nothing.
+/// slope * (gradient + added): its sums, sum[column] by itself and products[column] times input -
+/// centre; and itself as `sloped`, where that is not null. `added` may be null, and may be `sloped`.
+/// What a slope does not need may be null; without an input the products mean nothing.
 struct NormGradientSums {
-  const void *gradient, *input, *rest;
+  const void *gradient, *added, *input, *rest;
   const float *scale, *shift, *centre;
   float *sum, *products;
   void* sloped;

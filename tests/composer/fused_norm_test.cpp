@@ -1,6 +1,7 @@
 #include "composer/network/fused_norm.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/record_function.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <catch2/catch.hpp>
@@ -301,6 +302,141 @@ TEST_CASE("fused batch norm computes the gradients that are asked for", "[fused_
   const auto expected = found(ones);
   CHECK(at::equal(output, expected.output));
   CHECK(at::equal(call.input.grad(), expected.input));
+}
+
+namespace {
+
+/// Sums of whole tensors on this thread while one lives.
+class SumCounter {
+ public:
+  SumCounter() {
+    count() = 0;
+    handle_ = at::addThreadLocalCallback(
+        at::RecordFunctionCallback([](const at::RecordFunction& call)
+                                       -> std::unique_ptr<at::ObserverContext> {
+          const std::string name = call.name();
+          count() += name == "aten::add" || name == "aten::add_" ? 1 : 0;
+          return nullptr;
+        }).scopes({at::RecordScope::FUNCTION}));
+  }
+  ~SumCounter() { at::removeCallback(handle_); }
+  SumCounter(const SumCounter&) = delete;
+  SumCounter& operator=(const SumCounter&) = delete;
+
+  static int& count() {
+    static int count = 0;
+    return count;
+  }
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+/// A norm's output that goes into a product and, as the residual, into `residuals` norms with the
+/// activation: all gradients, and how many sums autograd made.
+struct Shared {
+  std::vector<at::Tensor> gradients;
+  at::Tensor seen;  ///< by a hook on the output, where there is one
+  int sums = 0;
+};
+Shared shared_output(const Case& first, const Case& second, const at::Tensor& factor, int residuals,
+                     bool with_hook) {
+  Shared all;
+  std::vector<at::Tensor> leaves;
+  const auto leaf = [&](at::Tensor& tensor) {
+    tensor = tensor.detach().clone().requires_grad_(true), leaves.push_back(tensor);
+  };
+  auto maker = first.call, reader = second.call;
+  for (auto* call : {&maker, &reader}) {
+    leaf(call->input), leaf(call->weight), leaf(call->bias);
+    call->running_mean = call->running_mean.clone(), call->running_var = call->running_var.clone();
+  }
+  if (maker.residual.defined()) leaf(maker.residual);
+  const auto output = batch_norm_with(maker);
+  if (with_hook) output.register_hook([&](const at::Tensor& gradient) { all.seen = gradient; });
+  std::vector<at::Tensor> ends{output * factor}, gradients{second.gradient};
+  for (int i = 0; i < residuals; ++i) {
+    auto call = reader;
+    call.residual = output;
+    call.running_mean = call.running_mean.clone(), call.running_var = call.running_var.clone();
+    ends.push_back(batch_norm_with(call)), gradients.push_back(first.gradient);
+  }
+  {
+    const SumCounter sums;
+    torch::autograd::backward(ends, gradients);
+    all.sums = SumCounter::count();
+  }
+  for (const auto& one : leaves) all.gradients.push_back(one.grad());
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("what a residual's gradient adds to is added in the norm that made the residual",
+          "[fused_norm]") {
+  const auto type = GENERATE(at::kFloat, at::kBFloat16);
+  const auto maker = GENERATE(Activation::none, Activation::relu, Activation::gelu);
+  const bool with_residual = GENERATE(true, false), training = GENERATE(true, false);
+  CAPTURE(type, maker, with_residual, training);
+  at::manual_seed(14);
+  const std::vector<int64_t> shape{4, 24, 9, 8};
+  auto first = random_case(shape, type, nhwc, with_residual, maker, training);
+  const auto second = random_case(shape, type, nhwc, true, Activation::gelu, true);
+  const auto factor = at::randn(shape).to(type).contiguous(nhwc);
+  // Far from where rounding decides about ReLU
+  first.call.input = first.call.input.sign() * (first.call.input.abs() + 0.5);
+  const auto close = [&](const Shared& given, const Shared& expected) {
+    for (size_t i = 0; i < given.gradients.size(); ++i) {
+      CAPTURE(i);
+      const double bound = type == at::kFloat ? 1e-5 : 0.02;
+      const auto off = (given.gradients[i].to(at::kDouble) - expected.gradients[i]).abs();
+      const double largest = expected.gradients[i].abs().max().item<double>();
+      CHECK(at::quantile(off.flatten(), 0.98).item<double>() < bound * largest);
+    }
+  };
+  const auto exact = [&](int residuals) {
+    return shared_output(in_double(first), in_double(second), factor.to(at::kDouble), residuals,
+                         false);
+  };
+  const auto one = shared_output(first, second, factor, 1, false);
+  close(one, exact(1));
+  CHECK(one.sums == 0);
+  const auto two = shared_output(first, second, factor, 2, false);
+  close(two, exact(2));
+  const auto seen = shared_output(first, second, factor, 1, true);
+  close(seen, exact(1));
+  CHECK(seen.sums == 1);
+  REQUIRE(seen.seen.defined());
+  const auto both =
+      shared_output(in_double(first), in_double(second), factor.to(at::kDouble), 1, true);
+  CHECK(at::allclose(seen.seen.to(at::kDouble), both.seen, 0.02, 0.02));
+}
+
+TEST_CASE("a residual that only a norm reads gets its gradient", "[fused_norm]") {
+  at::manual_seed(15);
+  const auto given = random_case({4, 24, 9, 8}, at::kFloat, nhwc, true, Activation::relu, true);
+  auto first = given.call, second = given.call;
+  first.input = given.call.input.clone().requires_grad_(true);
+  second.residual = batch_norm_with(first);
+  SECTION("where it is the network's way") { batch_norm_with(second).backward(given.gradient); }
+  SECTION("again, with the graph kept") {
+    const auto output = batch_norm_with(second);
+    output.backward(given.gradient, /*retain_graph=*/true);
+    const auto once = first.input.grad().clone();
+    first.input.mutable_grad().zero_();
+    output.backward(given.gradient);
+    CHECK(at::equal(first.input.grad(), once));
+  }
+  SECTION("where the gradients of chosen tensors are asked for") {
+    const auto output = batch_norm_with(second);
+    const auto found = torch::autograd::grad({output}, {second.residual, first.input},
+                                             {given.gradient}, /*retain_graph=*/true);
+    REQUIRE(found[0].defined());
+    CHECK(found[0].abs().sum().item<float>() > 0);
+    output.backward(given.gradient);
+    CHECK(at::equal(first.input.grad(), found[1]));
+  }
+  CHECK(first.input.grad().abs().sum().item<float>() > 0);
 }
 
 TEST_CASE("without gradients the output is the same", "[fused_norm]") {
