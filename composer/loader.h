@@ -22,6 +22,15 @@ struct Normalization {
   std::vector<double> std;
 };
 
+/// What an evaluation makes of an image before a network gets it: the shorter side becomes
+/// resize_size long, the middle of `size` is cut out, and its bytes are normalised.
+struct Preparation {
+  int64_t channels = 3;
+  int64_t resize_size = -1;  ///< -1 = stays
+  ImageSize size;
+  Normalization normalization;
+};
+
 /// Pure function: index of the batch since the start of training -> size of its images.
 using SizePlan = std::function<ImageSize(int64_t batch)>;
 
@@ -114,6 +123,10 @@ class Dataset {
   /// UserError naming files that are missing or of the wrong kind.
   virtual std::unique_ptr<Loader> open_files(std::vector<std::string> files,
                                              const LoaderOptions& options) const = 0;
+
+  /// What open_files() makes of an image, for those who use the network without the set. Nothing
+  /// for a set that does it in a way of its own.
+  virtual std::optional<Preparation> preparation(const LoaderOptions&) const { return {}; }
 
   /// Whether open() keeps to LoaderOptions::split: the sides have this set's transforms for
   /// training and for evaluation. A recipe that splits another set is refused.

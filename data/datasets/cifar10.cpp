@@ -116,7 +116,11 @@ std::unique_ptr<Loader> Cifar10Dataset::open(const LoaderOptions& options) const
 
 std::unique_ptr<Loader> Cifar10Dataset::open_files(std::vector<std::string> files,
                                                    const LoaderOptions& options) const {
-  return open_file_loader(files, 3, fitted(image_size()), normalization(), options);
+  return open_file_loader(files, *preparation(options), options);
+}
+
+std::optional<Preparation> Cifar10Dataset::preparation(const LoaderOptions&) const {
+  return fitted(3, image_size(), normalization());
 }
 
 std::vector<std::string> Cifar10Dataset::class_names() const {

@@ -213,29 +213,33 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform tr
   return make_image_loader(std::move(source), std::move(loader), options);
 }
 
-std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files, int64_t channels,
-                                         Transform transform, Normalization normalization,
+std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files,
+                                         const Preparation& preparation,
                                          const LoaderOptions& options) {
   std::shared_ptr<Source> source;
   if (files.size() == 1 && is_beton(files[0])) {
-    source = std::make_shared<NumberedBeton>(files[0], channels);
+    source = std::make_shared<NumberedBeton>(files[0], preparation.channels);
   } else {
-    source = open_image_files(files, channels);
+    source = open_image_files(files, preparation.channels);
   }
+  Transform transform{.kind = Transform::Kind::center_crop,
+                      .resize_size = preparation.resize_size,
+                      .size = preparation.size};
   set_pixels(transform, options, false);
   LoaderOptions whole = options;
   whole.split.reset();
   return make_image_loader(std::move(source),
                            {.transform = std::move(transform),
                             .augmentations = {},
-                            .normalization = std::move(normalization)},
+                            .normalization = preparation.normalization},
                            whole);
 }
 
-Transform fitted(ImageSize size) {
-  return {.kind = Transform::Kind::center_crop,
+Preparation fitted(int64_t channels, ImageSize size, Normalization normalization) {
+  return {.channels = channels,
           .resize_size = std::max(size.height, size.width),
-          .size = size};
+          .size = size,
+          .normalization = std::move(normalization)};
 }
 
 std::string checked_datadir(const std::string& datadir, const std::string& expected) {

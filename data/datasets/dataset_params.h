@@ -164,13 +164,12 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform tr
                                     const DatasetParams& params, const LoaderOptions& options);
 
 /// Image files in the given order, or the samples of one .beton file, whatever options.split says.
-/// transform: for evaluation.
-std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files, int64_t channels,
-                                         Transform transform, Normalization normalization,
+std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files,
+                                         const Preparation& preparation,
                                          const LoaderOptions& options);
 
-/// Evaluation of a set whose images all have `size`: files of another size are resized and cropped.
-Transform fitted(ImageSize size);
+/// That of a set whose images all have `size`: files of another size are resized and cropped.
+Preparation fitted(int64_t channels, ImageSize size, Normalization normalization);
 
 /// datadir, which must be an existing folder. expected: what it should hold, for messages. Throws
 /// UserError.

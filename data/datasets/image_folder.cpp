@@ -189,8 +189,14 @@ std::unique_ptr<Loader> ImageFolderDataset::open(const LoaderOptions& options) c
 
 std::unique_ptr<Loader> ImageFolderDataset::open_files(std::vector<std::string> files,
                                                        const LoaderOptions& options) const {
-  return open_file_loader(files, 3, folder_transform(params_, false, options),
-                          imagenet_normalization(), options);
+  return open_file_loader(files, *preparation(options), options);
+}
+
+std::optional<Preparation> ImageFolderDataset::preparation(const LoaderOptions& options) const {
+  const auto transform = folder_transform(params_, false, options);
+  return Preparation{.resize_size = transform.resize_size,
+                     .size = transform.size,
+                     .normalization = imagenet_normalization()};
 }
 
 }  // namespace composer

@@ -62,6 +62,7 @@ class ImageFolderDataset final : public Dataset {
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
   std::unique_ptr<Loader> open_files(std::vector<std::string> files,
                                      const LoaderOptions& options) const override;
+  std::optional<Preparation> preparation(const LoaderOptions& options) const override;
   bool can_split() const override { return true; }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }

@@ -22,6 +22,7 @@ class ImagenetDataset final : public Dataset {
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
   std::unique_ptr<Loader> open_files(std::vector<std::string> files,
                                      const LoaderOptions& options) const override;
+  std::optional<Preparation> preparation(const LoaderOptions& options) const override;
   std::optional<int64_t> published_samples() const override {
     return params_.is_train ? 1281167 : 50000;
   }

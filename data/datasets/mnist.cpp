@@ -137,7 +137,11 @@ std::unique_ptr<Loader> MnistDataset::open(const LoaderOptions& options) const {
 
 std::unique_ptr<Loader> MnistDataset::open_files(std::vector<std::string> files,
                                                  const LoaderOptions& options) const {
-  return open_file_loader(files, 1, fitted(image_size()), {{0}, {255}}, options);
+  return open_file_loader(files, *preparation(options), options);
+}
+
+std::optional<Preparation> MnistDataset::preparation(const LoaderOptions&) const {
+  return fitted(1, image_size(), {{0}, {255}});
 }
 
 std::vector<std::string> MnistDataset::class_names() const {

@@ -38,6 +38,7 @@ class ShapesDataset final : public Dataset {
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
   std::unique_ptr<Loader> open_files(std::vector<std::string> files,
                                      const LoaderOptions& options) const override;
+  std::optional<Preparation> preparation(const LoaderOptions& options) const override;
   std::optional<int64_t> published_samples() const override {
     return params_.samples.value_or(params_.is_train ? 2000 : 500);
   }

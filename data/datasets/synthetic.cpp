@@ -49,7 +49,11 @@ std::unique_ptr<Loader> SyntheticDataset::open(const LoaderOptions& options) con
 
 std::unique_ptr<Loader> SyntheticDataset::open_files(std::vector<std::string> files,
                                                      const LoaderOptions& options) const {
-  return open_file_loader(files, params_.channels, fitted(image_size()), normalization(), options);
+  return open_file_loader(files, *preparation(options), options);
+}
+
+std::optional<Preparation> SyntheticDataset::preparation(const LoaderOptions&) const {
+  return fitted(params_.channels, image_size(), normalization());
 }
 
 }  // namespace composer

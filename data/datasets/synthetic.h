@@ -49,6 +49,7 @@ class SyntheticDataset final : public Dataset {
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
   std::unique_ptr<Loader> open_files(std::vector<std::string> files,
                                      const LoaderOptions& options) const override;
+  std::optional<Preparation> preparation(const LoaderOptions& options) const override;
   std::optional<int64_t> published_samples() const override { return params_.samples; }
   bool can_split() const override { return true; }
   bool drop_last() const override { return params_.drop_last; }

@@ -81,7 +81,10 @@ class NpyDataset final : public Dataset {
   /// What `predict --source` goes through: files of any format and size.
   std::unique_ptr<Loader> open_files(std::vector<std::string> files,
                                      const LoaderOptions& options) const override {
-    return open_file_loader(files, 3, fitted(image_size()), normalization(), options);
+    return open_file_loader(files, *preparation(options), options);
+  }
+  std::optional<Preparation> preparation(const LoaderOptions&) const override {
+    return fitted(3, image_size(), normalization());
   }
 
   bool drop_last() const override { return params_.drop_last; }
