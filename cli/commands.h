@@ -24,6 +24,7 @@ int describe_command(const Words& words);
 int bench_command(const Words& words);
 int check_command(const Words& words);
 int checkpoint_command(const Words& words);
+int export_command(const Words& words);
 int request_command(const Words& words);
 int model_command(const Words& words);
 int data_command(const Words& words);

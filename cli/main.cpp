@@ -40,8 +40,8 @@ constexpr const char* help =
   composer check -f RECIPE --against fp32|unfused|cpu [--steps N] [--json]
                                               its training steps held against another backend's, tensor by tensor
   composer checkpoint info PATH               what a checkpoint holds
-  composer checkpoint export PATH --output F.safetensors [--weights model|ema|swa|...]
-                                              its weights, or their average, as a file
+  composer export CHECKPOINT --format safetensors|torchscript|onnx --output PATH [--weights model|ema|swa]
+                                              its network for use elsewhere
   composer request RUN_FOLDER checkpoint|stop [--wait SECONDS]
                                               asks a run that is going on to save, or to save and end
   composer model info NAME|-f RECIPE [--batch_size B] [--json]
@@ -62,8 +62,8 @@ const CommandTable commands{{"train", train_command},       {"eval", eval_comman
                             {"predict", predict_command},   {"list", list_command},
                             {"describe", describe_command}, {"bench", bench_command},
                             {"check", check_command},       {"checkpoint", checkpoint_command},
-                            {"data", data_command},         {"model", model_command},
-                            {"request", request_command}};
+                            {"export", export_command},     {"data", data_command},
+                            {"model", model_command},       {"request", request_command}};
 
 /// So that no file of ours becomes one of the standard streams where they were closed.
 void open_standard_streams() {

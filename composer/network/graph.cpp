@@ -4,6 +4,7 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <stdexcept>
 #include <utility>
 
 #include "composer/network/model.h"
@@ -52,6 +53,57 @@ std::vector<size_t> Graph::readers(size_t value) const {
         break;
       }
   return indices;
+}
+
+at::Tensor compute(const Graph::Operation& operation, const std::vector<at::Tensor>& inputs) {
+  static const at::Tensor none;
+  const auto at = [&](size_t i) -> const at::Tensor& {
+    return i < inputs.size() ? inputs[i] : none;
+  };
+  const auto& options = operation.options;
+  switch (operation.kind) {
+    case OperationKind::adaptive_avg_pool2d:
+      return op::adaptive_avg_pool2d(at(0), std::get<AdaptivePool2dOptions>(options));
+    case OperationKind::add:
+      return op::add(at(0), at(1));
+    case OperationKind::avg_pool2d:
+      return op::avg_pool2d(at(0), std::get<Pool2dOptions>(options));
+    case OperationKind::batch_norm:
+      return op::batch_norm(at(0), at(1), at(2), at(3), at(4), std::get<BatchNormOptions>(options));
+    case OperationKind::cat:
+      return op::cat(inputs);
+    case OperationKind::conv2d:
+      return op::conv2d(at(0), at(1), at(2), std::get<Conv2dOptions>(options));
+    case OperationKind::expand:
+      return op::expand(at(0), std::get<ExpandOptions>(options));
+    case OperationKind::flatten:
+      return op::flatten(at(0));
+    case OperationKind::gelu:
+      return op::gelu(at(0));
+    case OperationKind::group_norm:
+      return op::group_norm(at(0), at(1), at(2), std::get<GroupNormOptions>(options));
+    case OperationKind::layer_norm:
+      return op::layer_norm(at(0), at(1), at(2), std::get<LayerNormOptions>(options));
+    case OperationKind::linear:
+      return op::linear(at(0), at(1), at(2));
+    case OperationKind::max_pool2d:
+      return op::max_pool2d(at(0), std::get<Pool2dOptions>(options));
+    case OperationKind::mean:
+      return op::mean(at(0));
+    case OperationKind::multiply:
+      return op::multiply(at(0), at(1));
+    case OperationKind::relu:
+      return op::relu(at(0));
+    case OperationKind::scale:
+      return op::scale(at(0), std::get<ScaleOptions>(options).factor);
+    case OperationKind::sigmoid:
+      return op::sigmoid(at(0));
+    case OperationKind::standardize_weight:
+      return op::standardize_weight(at(0), std::get<StandardizeOptions>(options));
+    case OperationKind::unsqueeze:
+      return op::unsqueeze(at(0));
+  }
+  throw std::logic_error("no such operation");
 }
 
 Graph record(Model& model, const at::Tensor& input) {

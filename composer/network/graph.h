@@ -53,4 +53,8 @@ struct Graph {
 /// operation where a tensor comes from an operation that is not in operations.h.
 Graph record(Model& model, const at::Tensor& input);
 
+/// What the operation gives for its inputs, in the order of Operation::inputs; undefined for those
+/// that are absent.
+at::Tensor compute(const Graph::Operation& operation, const std::vector<at::Tensor>& inputs);
+
 }  // namespace composer

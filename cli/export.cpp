@@ -1,0 +1,104 @@
+// The subcommand export: a checkpoint's network for use elsewhere.
+#include <functional>
+#include <map>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/text.h"
+#include "inference/from_checkpoint.h"
+#include "inference/network_folder.h"
+#include "inference/python_names.h"
+#include "inference/torchscript.h"
+
+namespace composer {
+namespace {
+
+struct ExportOptions {
+  std::string path, format, output, weights, names;
+  bool preprocessing = false;
+};
+
+void export_safetensors(const TakenNetwork& taken, const ExportOptions& options) {
+  if (!options.names.empty()) check_names(taken, options.names);
+  write_network(options.output, taken.network, taken.state);
+}
+
+void export_torchscript(const TakenNetwork& taken, const ExportOptions& options) {
+  write_torchscript(options.output, taken.network);
+}
+
+struct Format {
+  std::string ending;  ///< of the file's name; empty: a folder
+  void (*write)(const TakenNetwork&, const ExportOptions&);
+};
+const std::map<std::string, Format> formats{{"safetensors", {"", export_safetensors}},
+                                            {"torchscript", {".pt", export_torchscript}}};
+
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, format] : formats) names.push_back(name);
+  return names;
+}
+
+const Format& find_format(const std::string& name) {
+  const auto found = formats.find(name);
+  if (found == formats.end())
+    throw UserError("--format: must be " + joined(format_names(), " or ") + ", not '" + name + "'" +
+                    suggestion(name, format_names()));
+  return found->second;
+}
+
+void check(const ExportOptions& options, const Format& format) {
+  if (!options.names.empty() && options.format != "safetensors")
+    throw UserError("--names: is for --format safetensors");
+  if (options.preprocessing && options.format != "onnx")
+    throw UserError("--preprocessing: is for --format onnx");
+  if (format.ending.empty() && std::filesystem::path(options.output).has_extension() &&
+      !std::filesystem::is_directory(options.output))
+    throw UserError("--output: " + options.output + ": " + options.format +
+                    " makes a folder; name one without an ending");
+  if (format.ending.empty()) return;
+  const std::filesystem::path output(options.output);
+  if (output.extension() != format.ending)
+    throw UserError("--output: " + options.output + " must end in " + format.ending);
+  const auto folder = std::filesystem::absolute(output).parent_path();
+  if (!std::filesystem::is_directory(folder))
+    throw UserError("--output: there is no folder " + folder.string());
+}
+
+}  // namespace
+
+int export_command(const Words& words) {
+  CLI::App app(
+      "Writes the network of a checkpoint, with what its use needs: weights, structure, how images "
+      "are\nprepared, class names, recipe and metrics.",
+      "export");
+  ExportOptions options;
+  app.add_option("path", options.path, "a checkpoint folder")->required();
+  app.add_option("--format", options.format,
+                 "safetensors: a folder that `composer predict --model` reads, whose weights are "
+                 "Python's too;\ntorchscript: a file for torch.jit.load in Python and C++")
+      ->required();
+  app.add_option("--output", options.output, "the folder or file to write")->required();
+  app.add_option("--weights", options.weights,
+                 "model, or the algorithm whose average of the weights is wanted (" +
+                     joined(averaging_algorithms(), ", ") +
+                     "); default: what evaluation uses, the average where there is one");
+  app.add_option("--names", options.names,
+                 "safetensors: a library that shall load the weights strictly: torchvision or "
+                 "timm");
+  app.add_flag("--preprocessing", options.preprocessing,
+               "onnx: takes uint8 images [N, H, W, C] in place of normalised ones");
+  if (!parse(app, words)) return 0;
+  const auto& format = find_format(options.format);
+  check(options, format);
+  const auto taken = take_network(options.path, options.weights);
+  format.write(taken, options);
+  log::info("wrote the network of " + options.path + " (weights: " + taken.network.weights +
+            ", after " + std::to_string(taken.network.batch) + " batches) to " + options.output);
+  return 0;
+}
+
+}  // namespace composer

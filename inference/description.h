@@ -1,0 +1,20 @@
+// What an export says of a trained network beside its operations and numbers.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "inference/trained_network.h"
+
+namespace composer {
+
+/// {"format", "format_version", "weights", "epoch", "batch", "preparation": {"channels",
+/// "resize_size", "resize_filter", "height", "width", "mean", "std"}, "class_names", "metrics",
+/// "recipe", "layers"}.
+nlohmann::ordered_json description_of(const TrainedNetwork& network);
+
+/// The same back, without a graph. Throws std::invalid_argument or nlohmann's exceptions.
+TrainedNetwork described(const nlohmann::ordered_json& json);
+
+inline constexpr int network_version = 1;
+
+}  // namespace composer

@@ -1,0 +1,14 @@
+// A graph with fewer operations that computes the same.
+#pragma once
+
+#include "composer/network/graph.h"
+
+namespace composer {
+
+/// What does not depend on the input is computed, in float32; norms by running statistics and
+/// constant factors go into the convolution or linear layer before them, where nothing else reads
+/// its output; what nobody reads is left out. Results differ by rounding. New weights and biases
+/// are named "<layer>.weight" and "<layer>.bias" after the layer they went into.
+Graph folded(Graph graph);
+
+}  // namespace composer

@@ -1,0 +1,222 @@
+#include "inference/graph_json.h"
+
+#include <c10/core/ScalarType.h>
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+
+namespace composer {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// One function each way lists the members of an options' struct: `member` writes or reads one.
+template <class Options>
+void members(Options& options, const auto& member) {
+  using Plain = std::remove_const_t<Options>;
+  if constexpr (std::is_same_v<Plain, Conv2dOptions>) {
+    member("in_channels", options.in_channels), member("out_channels", options.out_channels);
+    member("kernel", options.kernel), member("stride", options.stride);
+    member("padding", options.padding), member("dilation", options.dilation);
+    member("groups", options.groups), member("bias", options.bias);
+  } else if constexpr (std::is_same_v<Plain, Pool2dOptions>) {
+    member("kernel", options.kernel), member("stride", options.stride);
+    member("padding", options.padding), member("dilation", options.dilation);
+    member("ceil_mode", options.ceil_mode);
+  } else if constexpr (std::is_same_v<Plain, AdaptivePool2dOptions>) {
+    member("size", options.size);
+  } else if constexpr (std::is_same_v<Plain, BatchNormOptions>) {
+    member("eps", options.eps), member("momentum", options.momentum);
+    member("training", options.training);
+  } else if constexpr (std::is_same_v<Plain, GroupNormOptions>) {
+    member("groups", options.groups), member("eps", options.eps);
+  } else if constexpr (std::is_same_v<Plain, LayerNormOptions>) {
+    member("features", options.features), member("eps", options.eps);
+  } else if constexpr (std::is_same_v<Plain, ScaleOptions>) {
+    member("factor", options.factor);
+  } else if constexpr (std::is_same_v<Plain, ExpandOptions>) {
+    member("shape", options.shape);
+  } else if constexpr (std::is_same_v<Plain, StandardizeOptions>) {
+    member("eps", options.eps);
+  } else {
+    static_assert(std::is_same_v<Plain, std::monostate>);
+  }
+}
+
+Json options_json(const OperationOptions& options) {
+  Json json = Json::object();
+  std::visit(
+      [&](const auto& all) {
+        members(all, [&](const char* key, const auto& value) { json[key] = value; });
+      },
+      options);
+  return json;
+}
+
+template <class Options>
+OperationOptions read_options(const Json& json) {
+  Options options{};
+  members(options, [&](const char* key, auto& value) { json.at(key).get_to(value); });
+  return options;
+}
+
+/// Those that operations of the kind have.
+OperationOptions options_from(OperationKind kind, const Json& json) {
+  switch (kind) {
+    case OperationKind::adaptive_avg_pool2d:
+      return read_options<AdaptivePool2dOptions>(json);
+    case OperationKind::avg_pool2d:
+    case OperationKind::max_pool2d:
+      return read_options<Pool2dOptions>(json);
+    case OperationKind::batch_norm:
+      return read_options<BatchNormOptions>(json);
+    case OperationKind::conv2d:
+      return read_options<Conv2dOptions>(json);
+    case OperationKind::expand:
+      return read_options<ExpandOptions>(json);
+    case OperationKind::group_norm:
+      return read_options<GroupNormOptions>(json);
+    case OperationKind::layer_norm:
+      return read_options<LayerNormOptions>(json);
+    case OperationKind::scale:
+      return read_options<ScaleOptions>(json);
+    case OperationKind::standardize_weight:
+      return read_options<StandardizeOptions>(json);
+    default:
+      return read_options<std::monostate>(json);
+  }
+}
+
+OperationKind kind_of(const std::string& word) {
+  for (int i = 0; i <= static_cast<int>(OperationKind::unsqueeze); ++i)
+    if (word == name(static_cast<OperationKind>(i))) return static_cast<OperationKind>(i);
+  throw std::invalid_argument("no operation '" + word + "'");
+}
+
+at::ScalarType type_of(const std::string& word) {
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble, at::kByte, at::kChar})
+    if (word == c10::toString(type)) return type;
+  throw std::invalid_argument("no type '" + word + "'");
+}
+
+/// Fewest and most inputs of an operation.
+std::pair<size_t, size_t> input_counts(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::add:
+    case OperationKind::multiply:
+      return {2, 2};
+    case OperationKind::batch_norm:
+      return {5, 5};
+    case OperationKind::conv2d:
+    case OperationKind::linear:
+      return {2, 3};
+    case OperationKind::group_norm:
+    case OperationKind::layer_norm:
+      return {1, 3};
+    case OperationKind::cat:
+      return {1, SIZE_MAX};
+    default:
+      return {1, 1};
+  }
+}
+
+void check_constant(const std::string& name, const at::Tensor& tensor, const Graph::Value& value) {
+  if (!tensor.defined()) throw std::invalid_argument("there is no tensor '" + name + "'");
+  if (tensor.sizes() != at::IntArrayRef(value.shape) || tensor.scalar_type() != value.type)
+    throw std::invalid_argument("tensor '" + name + "' is " + toString(tensor.scalar_type()) + " " +
+                                c10::str(tensor.sizes()) + ", not " + toString(value.type) + " " +
+                                c10::str(at::IntArrayRef(value.shape)));
+}
+
+/// Each operation's inputs are there before it, and its output is made once.
+void check_order(const Graph& graph) {
+  const size_t count = graph.values.size();
+  std::vector<bool> known(count);
+  for (size_t i = 0; i < count; ++i) known[i] = graph.values[i].constant.defined();
+  if (graph.input >= count || graph.output >= count || known[graph.input])
+    throw std::invalid_argument("its input or output is no value of it");
+  known[graph.input] = true;
+  for (const auto& operation : graph.operations) {
+    const auto what = std::string(name(operation.kind)) + " of '" + operation.layer + "'";
+    const auto [fewest, most] = input_counts(operation.kind);
+    if (operation.inputs.size() < fewest || operation.inputs.size() > most || !operation.inputs[0])
+      throw std::invalid_argument(what + ": has " + std::to_string(operation.inputs.size()) +
+                                  " inputs");
+    for (const auto& input : operation.inputs)
+      if (input && (*input >= count || !known[*input]))
+        throw std::invalid_argument(what + ": reads a value that nothing made");
+    if (operation.output >= count || known[operation.output])
+      throw std::invalid_argument(what + ": its output is made twice, or no value");
+    known[operation.output] = true;
+  }
+  if (!known[graph.output]) throw std::invalid_argument("nothing makes its output");
+}
+
+}  // namespace
+
+std::string constant_name(const Graph& graph, size_t value) {
+  const auto& name = graph.values[value].name;
+  return name.empty() ? "constant." + std::to_string(value) : name;
+}
+
+Json to_json(const Graph& graph) {
+  Json values = Json::array(), operations = Json::array();
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    const auto& value = graph.values[i];
+    Json json{{"shape", value.shape}, {"type", c10::toString(value.type)}};
+    if (value.constant.defined()) json["tensor"] = constant_name(graph, i);
+    values.push_back(std::move(json));
+  }
+  for (const auto& operation : graph.operations) {
+    Json inputs = Json::array();
+    for (const auto& input : operation.inputs) inputs.push_back(input ? Json(*input) : Json());
+    operations.push_back({{"kind", name(operation.kind)},
+                          {"layer", operation.layer},
+                          {"inputs", std::move(inputs)},
+                          {"output", operation.output},
+                          {"options", options_json(operation.options)}});
+  }
+  return {{"input", graph.input},
+          {"output", graph.output},
+          {"values", std::move(values)},
+          {"operations", std::move(operations)}};
+}
+
+Graph graph_from(const Json& json,
+                 const std::function<at::Tensor(const std::string& name)>& tensor_of) {
+  Graph graph;
+  for (const auto& from : json.at("values")) {
+    Graph::Value value{.shape = from.at("shape").get<std::vector<int64_t>>(),
+                       .type = type_of(from.at("type").get<std::string>()),
+                       .producer = {},
+                       .constant = {},
+                       .name = {}};
+    if (from.contains("tensor")) {
+      const auto name = from.at("tensor").get<std::string>();
+      value.constant = tensor_of(name);
+      check_constant(name, value.constant, value);
+      if (!name.starts_with("constant.")) value.name = name;
+    }
+    graph.values.push_back(std::move(value));
+  }
+  for (const auto& from : json.at("operations")) {
+    Graph::Operation operation{.kind = kind_of(from.at("kind").get<std::string>()),
+                               .layer = from.at("layer").get<std::string>(),
+                               .options = {},
+                               .inputs = {},
+                               .output = from.at("output").get<size_t>()};
+    operation.options = options_from(operation.kind, from.at("options"));
+    for (const auto& input : from.at("inputs"))
+      operation.inputs.push_back(input.is_null() ? std::nullopt
+                                                 : std::optional(input.get<size_t>()));
+    graph.operations.push_back(std::move(operation));
+  }
+  graph.input = json.at("input").get<size_t>(), graph.output = json.at("output").get<size_t>();
+  check_order(graph);
+  for (size_t i = 0; i < graph.operations.size(); ++i)
+    graph.values[graph.operations[i].output].producer = i;
+  return graph;
+}
+
+}  // namespace composer

@@ -1,0 +1,22 @@
+// A graph as JSON; its tensors stand elsewhere under names.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "composer/network/graph.h"
+
+namespace composer {
+
+/// Name of a constant of the graph: its own, or "constant.<index>".
+std::string constant_name(const Graph& graph, size_t value);
+
+nlohmann::ordered_json to_json(const Graph& graph);
+
+/// tensor_of: the tensor of that name; undefined where there is none. Throws std::invalid_argument
+/// that says what is wrong with the graph, or nlohmann's exceptions.
+Graph graph_from(const nlohmann::ordered_json& json,
+                 const std::function<at::Tensor(const std::string& name)>& tensor_of);
+
+}  // namespace composer

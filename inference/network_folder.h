@@ -1,0 +1,23 @@
+// A trained network on the disk: a folder of network.json (what it computes, how images are
+// prepared, class names, recipe, metrics), model.safetensors (weights under their names) and, where
+// it has others, constants.safetensors.
+#pragma once
+
+#include <filesystem>
+
+#include "composer/storage/safetensors.h"
+#include "inference/trained_network.h"
+
+namespace composer {
+
+/// Writes the folder, which is made; files of an earlier network in it are replaced, and a reader
+/// notices a mixture. `state`: what model.safetensors holds, all tensors of the graph that have a
+/// name among them; empty: those. Throws UserError for a folder that holds other things, RunError
+/// when it cannot be written.
+void write_network(const std::filesystem::path& folder, const TrainedNetwork& network,
+                   TensorMap state = {});
+
+/// Throws UserError naming what is missing or damaged.
+TrainedNetwork read_network(const std::filesystem::path& folder);
+
+}  // namespace composer

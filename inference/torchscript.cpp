@@ -1,0 +1,133 @@
+#include "inference/torchscript.h"
+
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/export.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "composer/error.h"
+#include "composer/storage/atomic_file.h"
+#include "composer/text.h"
+#include "inference/description.h"
+#include "inference/fold.h"
+
+namespace composer {
+namespace {
+
+std::string number(double value) {
+  std::ostringstream text;
+  text.precision(17);
+  text << std::scientific << value;
+  return text.str();
+}
+
+std::string list(const auto& numbers) {
+  std::vector<std::string> words;
+  for (const int64_t value : numbers) words.push_back(std::to_string(value));
+  return "[" + joined(words, ", ") + "]";
+}
+
+/// The operation as TorchScript calls it; x: names of its inputs, "None" where absent.
+std::string call_of(const Graph::Operation& operation, std::vector<std::string> x) {
+  const auto all = joined(x, ", ");
+  x.resize(std::max<size_t>(x.size(), 5), "None");
+  const auto pool = [&](const Pool2dOptions& o) {
+    return x[0] + ", " + list(o.kernel) + ", " + list(o.stride) + ", " + list(o.padding);
+  };
+  const auto& options = operation.options;
+  switch (operation.kind) {
+    case OperationKind::adaptive_avg_pool2d:
+      return "torch.adaptive_avg_pool2d(" + all + ", " +
+             list(std::get<AdaptivePool2dOptions>(options).size) + ")";
+    case OperationKind::add:
+      return "torch.add(" + all + ")";
+    case OperationKind::avg_pool2d: {
+      const auto& o = std::get<Pool2dOptions>(options);
+      return "torch.avg_pool2d(" + pool(o) + ", " + (o.ceil_mode ? "True" : "False") + ")";
+    }
+    case OperationKind::batch_norm:
+      return "torch.batch_norm(" + joined({x.begin(), x.begin() + 5}, ", ") + ", False, 0.0, " +
+             number(std::get<BatchNormOptions>(options).eps) + ", False)";
+    case OperationKind::cat:
+      return "torch.cat([" + all + "], 1)";
+    case OperationKind::conv2d: {
+      const auto& o = std::get<Conv2dOptions>(options);
+      return "torch.conv2d(" + joined({x.begin(), x.begin() + 3}, ", ") + ", " + list(o.stride) +
+             ", " + list(o.padding) + ", " + list(o.dilation) + ", " + std::to_string(o.groups) +
+             ")";
+    }
+    case OperationKind::flatten:
+      return "torch.flatten(" + all + ", 1)";
+    case OperationKind::gelu:
+      return "torch.gelu(" + all + ")";
+    case OperationKind::group_norm: {
+      const auto& o = std::get<GroupNormOptions>(options);
+      return "torch.group_norm(" + x[0] + ", " + std::to_string(o.groups) + ", " + x[1] + ", " +
+             x[2] + ", " + number(o.eps) + ", False)";
+    }
+    case OperationKind::layer_norm: {
+      const auto& o = std::get<LayerNormOptions>(options);
+      return "torch.layer_norm(" + x[0] + ", [" + std::to_string(o.features) + "], " + x[1] + ", " +
+             x[2] + ", " + number(o.eps) + ", False)";
+    }
+    case OperationKind::linear:
+      return "torch.linear(" + joined({x.begin(), x.begin() + 3}, ", ") + ")";
+    case OperationKind::max_pool2d: {
+      const auto& o = std::get<Pool2dOptions>(options);
+      return "torch.max_pool2d(" + pool(o) + ", " + list(o.dilation) + ", " +
+             (o.ceil_mode ? "True" : "False") + ")";
+    }
+    case OperationKind::mean:
+      return "torch.mean(" + all + ", [2, 3])";
+    case OperationKind::multiply:
+      return "torch.mul(" + all + ")";
+    case OperationKind::relu:
+      return "torch.relu(" + all + ")";
+    case OperationKind::scale:
+      return "torch.mul(" + all + ", " + number(std::get<ScaleOptions>(options).factor) + ")";
+    case OperationKind::sigmoid:
+      return "torch.sigmoid(" + all + ")";
+    case OperationKind::unsqueeze:
+      return "torch.unsqueeze(torch.unsqueeze(" + all + ", 2), 3)";
+    case OperationKind::expand:
+    case OperationKind::standardize_weight:
+      break;  // of the input; folding has computed those of weights
+  }
+  throw UserError("export: layer '" + operation.layer + "': " + std::string(name(operation.kind)) +
+                  " of the input has no form there");
+}
+
+std::string source_of(const Graph& graph) {
+  const auto name = [&](size_t value) {
+    return (graph.values[value].constant.defined() ? "self.c" : "v") + std::to_string(value);
+  };
+  std::string text = "def forward(self, v" + std::to_string(graph.input) + ": Tensor) -> Tensor:\n";
+  for (const auto& operation : graph.operations) {
+    std::vector<std::string> inputs;
+    for (const auto& input : operation.inputs) inputs.push_back(input ? name(*input) : "None");
+    text += "  " + name(operation.output) + " = " + call_of(operation, std::move(inputs)) + "\n";
+  }
+  return text + "  return " + name(graph.output) + "\n";
+}
+
+}  // namespace
+
+void write_torchscript(const std::string& path, const TrainedNetwork& network) {
+  if (!network.quantization.empty())
+    throw UserError(path + ": a quantized network has no TorchScript form; export it as onnx");
+  const auto graph = folded(network.graph);
+  torch::jit::Module module("ComposerNetwork");
+  for (size_t i = 0; i < graph.values.size(); ++i)
+    if (const auto& constant = graph.values[i].constant; constant.defined())
+      module.register_buffer("c" + std::to_string(i), constant.contiguous());
+  module.define(source_of(graph));
+  module.eval();
+  std::ostringstream bytes;
+  module.save(bytes, {{"network.json", description_of(network).dump(1)}});
+  AtomicFile file(path);
+  file.write(std::string_view(bytes.view()));
+  file.commit_to_disk();
+}
+
+}  // namespace composer

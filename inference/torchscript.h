@@ -1,0 +1,16 @@
+// A trained network as a TorchScript file, which Python's torch and LibTorch load without this
+// library.
+#pragma once
+
+#include <string>
+
+#include "inference/trained_network.h"
+
+namespace composer {
+
+/// The network, folded, as a module: float32 [N, C, H, W], normalised as the preparation says ->
+/// logits [N, classes]. The extra file "network.json" is its description (description.h). Throws
+/// UserError for a quantized network, RunError when the file cannot be written.
+void write_torchscript(const std::string& path, const TrainedNetwork& network);
+
+}  // namespace composer
