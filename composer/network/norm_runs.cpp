@@ -20,12 +20,10 @@ constexpr int64_t block = 32;
 /// Columns of a row of NCHW, at most.
 constexpr int64_t plane_width = 1024;
 
-int64_t divided_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 /// A multiple of the channels, and of a block where that is not too much.
 int64_t width_of(int64_t channels) {
   const int64_t least = std::lcm(channels, block);
-  return least > most_width ? channels : least * divided_up(least_width, least);
+  return least > most_width ? channels : least * at::divup(least_width, least);
 }
 
 /// In eight sums, which vectors hold.
@@ -56,19 +54,19 @@ void NormRuns::cut_channels_last() {
   width_ = width_of(channels_);
   of_group_ = channels_;
   const int64_t in_row = width_ / channels_;
-  together_ = divided_up(std::max(least_pixels, run_values / channels_), in_row) * in_row;
-  parts_ = divided_up(values_a_channel(), together_);
+  together_ = at::divup(std::max(least_pixels, run_values / channels_), in_row) * in_row;
+  parts_ = at::divup(values_a_channel(), together_);
 }
 
 void NormRuns::cut_planes() {
   of_piece_ = std::min(pixels_, plane_width);
-  pieces_ = divided_up(pixels_, of_piece_);
+  pieces_ = at::divup(pixels_, of_piece_);
   of_group_ = std::min(channels_, plane_width / of_piece_);
-  groups_ = divided_up(channels_, of_group_);
+  groups_ = at::divup(channels_, of_group_);
   width_ = of_group_ * of_piece_;
   together_ = std::min(images_, run_values / width_);
-  parts_ = divided_up(images_, together_) * pieces_;
-  grain_ = divided_up(run_values, together_ * width_);
+  parts_ = at::divup(images_, together_) * pieces_;
+  grain_ = at::divup(run_values, together_ * width_);
 }
 
 int64_t NormRuns::values(int64_t part) const {

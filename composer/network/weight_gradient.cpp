@@ -17,9 +17,8 @@ namespace composer {
 #ifdef COMPOSER_X86
 namespace {
 
-int64_t divided_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 int64_t divided_down(int64_t value, int64_t by) {
-  return value >= 0 ? value / by : -divided_up(-value, by);
+  return value >= 0 ? value / by : -at::divup(-value, by);
 }
 
 /// One of a convolution's two dimensions. Output position i meets tap t at input position
@@ -78,7 +77,7 @@ struct Source {
     const int64_t y = row * stride + first_row;
     const bool outside = sample >= samples || row < 0 || y >= height;
     const auto count = static_cast<int64_t>(to.size());
-    const int64_t inside = divided_up(width - first_column, stride);  // columns in all
+    const int64_t inside = at::divup(width - first_column, stride);  // columns in all
     const int64_t begin = outside ? count : std::clamp<int64_t>(-column, 0, count);
     const int64_t end = outside ? count : std::clamp<int64_t>(inside - column, begin, count);
     std::fill(to.begin(), to.begin() + begin, zeros);
@@ -113,8 +112,8 @@ class WeightGradient {
               {input.size(3), gradient.size(3), options.kernel[1], options.stride[1],
                options.padding[1]},
               input.size(0)},
-        in_blocks_(divided_up(input.size(1), tiles::channels)),
-        out_blocks_(divided_up(gradient.size(1), tiles::channels)),
+        in_blocks_(at::divup(input.size(1), tiles::channels)),
+        out_blocks_(at::divup(gradient.size(1), tiles::channels)),
         gradient_(source(gradient)),
         zeros_(std::max(input.size(1), gradient.size(1)), 0) {
     for (int64_t y = 0; y < options.kernel[0]; ++y)
@@ -175,12 +174,12 @@ class WeightGradient {
     const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
     const bool twice = out_blocks_ * columns_ * block_bytes <= most_sum_bytes;
     cut_.channel_parts = twice ? 1 : std::min(threads, out_blocks_);
-    const int64_t all = std::max<int64_t>(1, divided_up(grid_.positions(), tiles::pixels));
-    cut_.position_parts = std::min(all, twice ? threads : divided_up(threads, cut_.channel_parts));
-    part_blocks_ = divided_up(out_blocks_, cut_.channel_parts);
+    const int64_t all = std::max<int64_t>(1, at::divup(grid_.positions(), tiles::pixels));
+    cut_.position_parts = std::min(all, twice ? threads : at::divup(threads, cut_.channel_parts));
+    part_blocks_ = at::divup(out_blocks_, cut_.channel_parts);
     const auto inputs = static_cast<int64_t>(inputs_.size()) * versions() * in_blocks_;
     chunk_ = std::clamp<int64_t>(cache_bytes / ((inputs + part_blocks_) * tile_bytes), 4, 64);
-    pairs_ = chunk_ * tiles::pixels / 2 + divided_up(most_shift_ - least_shift_, 2) + 1;
+    pairs_ = chunk_ * tiles::pixels / 2 + at::divup(most_shift_ - least_shift_, 2) + 1;
   }
 
   int64_t input_values() const { return in_blocks_ * pairs_ * 2 * tiles::channels; }
@@ -195,7 +194,7 @@ class WeightGradient {
 
   void sum_part(int64_t task, uint16_t* scratch, float* sums) const {
     const int64_t part = task % cut_.position_parts, channels = task / cut_.position_parts;
-    const int64_t all = divided_up(grid_.positions(), tiles::pixels);
+    const int64_t all = at::divup(grid_.positions(), tiles::pixels);
     const int64_t end = all * (part + 1) / cut_.position_parts;
     std::fill_n(sums, sums_of_task(), 0.0f);
     std::vector<const uint16_t*> pixels((chunk_ + 1) * tiles::pixels +
@@ -210,7 +209,7 @@ class WeightGradient {
   }
 
   void take_inputs(int64_t first, int64_t count, Pixels pixels, uint16_t* to) const {
-    const int64_t pairs = count * tiles::pixels / 2 + divided_up(most_shift_ - least_shift_, 2);
+    const int64_t pairs = count * tiles::pixels / 2 + at::divup(most_shift_ - least_shift_, 2);
     for (const auto& input : inputs_) {
       input.locate(grid_, first + least_shift_, zeros_.data(),
                    pixels.first(static_cast<size_t>(2 * pairs + versions() - 1)));
@@ -230,7 +229,7 @@ class WeightGradient {
     part_of.locate(grid_, first, zeros_.data(),
                    pixels.first(static_cast<size_t>(count * tiles::pixels)));
     tiles::transpose(pixels.data(), count, channels, to);
-    return divided_up(channels, tiles::channels);
+    return at::divup(channels, tiles::channels);
   }
 
   void multiply(const uint16_t* inputs, const uint16_t* gradient, int64_t blocks, int64_t count,
