@@ -6,6 +6,7 @@
 #include "composer/name_pattern.h"
 #include "composer/network/surgery.h"
 #include "composer/state.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -17,9 +18,9 @@ bool within(const std::string& path, const std::string& block) {
 }
 
 std::string names_of(const std::vector<PlacedLayer>& blocks) {
-  std::string names;
-  for (const auto& block : blocks) names += (names.empty() ? "" : ", ") + block.path;
-  return names.empty() ? "none" : names;
+  std::vector<std::string> names;
+  for (const auto& block : blocks) names.push_back(block.path);
+  return names.empty() ? "none" : joined(names);
 }
 
 void check_patterns(const std::vector<std::string>& patterns,
