@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "composer/cpu_instructions.h"
 #include "composer/simd.h"
 
 namespace composer {
@@ -311,17 +312,13 @@ class WeightGradient {
 };
 
 std::optional<tiles::Instructions> best_instructions() {
-  const auto capabilities = at::cpu::get_cpu_capabilities();
-  const auto has = [&](const char* name) {
-    const auto found = capabilities.find(name);
-    return found != capabilities.end() && found->second.isBool() && found->second.toBool();
-  };
   const char* const word = std::getenv("COMPOSER_TILES");
   const std::string_view most = word == nullptr ? "" : word;
-  if (most == "none" || !has("avx512_bf16") || !has("avx512_bw") || !has("avx512_vl"))
+  if (most == "none" || !has_instructions("avx512_bf16") || !has_instructions("avx512_bw") ||
+      !has_instructions("avx512_vl"))
     return std::nullopt;
-  const bool amx =
-      most != "avx512_bf16" && has("amx_tile") && has("amx_bf16") && at::cpu::init_amx();
+  const bool amx = most != "avx512_bf16" && has_instructions("amx_tile") &&
+                   has_instructions("amx_bf16") && at::cpu::init_amx();
   return amx ? tiles::Instructions::amx_bf16 : tiles::Instructions::avx512_bf16;
 }
 

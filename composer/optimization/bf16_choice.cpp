@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/cpu/Utils.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "composer/clock.h"
+#include "composer/cpu_instructions.h"
 
 namespace composer {
 namespace {
@@ -85,16 +85,11 @@ bool is_limited() {
 }  // namespace
 
 Bf16Instructions bf16_instructions() {
-  const auto capabilities = at::cpu::get_cpu_capabilities();
-  const auto has = [&](const char* name) {
-    const auto found = capabilities.find(name);
-    return found != capabilities.end() && found->second.isBool() && found->second.toBool();
-  };
   const bool limited = is_limited();
-  if (has("amx_bf16")) return {"AMX", /*matrix=*/true, limited};
-  if (has("avx512_bf16")) return {"AVX512-BF16", false, limited};
-  if (has("avx_ne_convert")) return {"AVX-NE-CONVERT", false, limited};
-  if (has("bf16")) return {"bf16 instructions", false, limited};
+  if (has_instructions("amx_bf16")) return {"AMX", /*matrix=*/true, limited};
+  if (has_instructions("avx512_bf16")) return {"AVX512-BF16", false, limited};
+  if (has_instructions("avx_ne_convert")) return {"AVX-NE-CONVERT", false, limited};
+  if (has_instructions("bf16")) return {"bf16 instructions", false, limited};
   return {};
 }
 

@@ -1,10 +1,9 @@
 // The copies of a training step that only change a tensor's type or layout, to the number.
 #include "composer/profiling/conversions.h"
 
-#include <ATen/cpu/Utils.h>
-
 #include <catch2/catch.hpp>
 
+#include "composer/cpu_instructions.h"
 #include "composer/network/network.h"
 #include "composer/network/weight_gradient.h"
 #include "composer/optimization/optimizers.h"
@@ -13,12 +12,6 @@
 
 namespace composer {
 namespace {
-
-bool has_instructions(const std::string& name) {
-  const auto all = at::cpu::get_cpu_capabilities();
-  const auto found = all.find(name);
-  return found != all.end() && found->second.isBool() && found->second.toBool();
-}
 
 /// In the third step on one batch of channels-last images, the weights channels-last too.
 int64_t conversions_of_step(Model& model, int64_t pixels, Precision precision,
