@@ -6,6 +6,7 @@
 #include "composer/network/differentiable_once.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/weight_gradient.h"
+#include "composer/optional_tensor.h"
 
 namespace composer {
 namespace {
@@ -108,8 +109,7 @@ bool bf16_conv2d_takes(const at::Tensor& input, const at::Tensor& weight,
 
 at::Tensor bf16_conv2d(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& rounded,
                        const at::Tensor& bias, const Conv2dOptions& options) {
-  return Bf16Conv2d::apply(input.to(at::kBFloat16), weight, rounded,
-                           bias.defined() ? std::optional(bias) : std::nullopt, options);
+  return Bf16Conv2d::apply(input.to(at::kBFloat16), weight, rounded, if_defined(bias), options);
 }
 
 }  // namespace composer

@@ -11,6 +11,7 @@
 #include "composer/error.h"
 #include "composer/network/differentiable_once.h"
 #include "composer/network/norm_layer.h"
+#include "composer/optional_tensor.h"
 
 namespace composer {
 namespace {
@@ -142,10 +143,6 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
     return present ? gradient : at::Tensor();
   }
 };
-
-std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
 
 bool differentiates(const NormCall& call) {
   if (!at::GradMode::is_enabled()) return false;

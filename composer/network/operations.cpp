@@ -3,16 +3,12 @@
 #include <ATen/Context.h>
 
 #include <array>
-#include <optional>
 
 #include "composer/network/recorder.h"
+#include "composer/optional_tensor.h"
 
 namespace composer {
 namespace {
-
-std::optional<at::Tensor> if_defined(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
 
 /// What `compute` gives; a recorder hears of it as one operation.
 at::Tensor reported(OperationKind kind, const auto& options, at::ArrayRef<const at::Tensor*> inputs,

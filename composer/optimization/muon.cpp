@@ -7,6 +7,8 @@
 #include <map>
 #include <utility>
 
+#include "composer/optional_tensor.h"
+
 namespace composer {
 namespace {
 
@@ -154,11 +156,11 @@ UpdateRule Muon::next_rule(const ParameterGroup& group, const std::vector<at::Te
 
 void Muon::update_by_sgd(Update& update) const {
   const bool keeps = params_.sgd_momentum != 0;
-  at::_fused_sgd_(
-      update.parameters, update.gradients, keeps ? update.state[0] : std::vector<at::Tensor>{},
-      update.group.weight_decay, params_.sgd_momentum, update.group.lr, /*dampening=*/0,
-      /*nesterov=*/keeps, /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/{},
-      update.found_inf.defined() ? std::optional(update.found_inf) : std::nullopt);
+  at::_fused_sgd_(update.parameters, update.gradients,
+                  keeps ? update.state[0] : std::vector<at::Tensor>{}, update.group.weight_decay,
+                  params_.sgd_momentum, update.group.lr, /*dampening=*/0,
+                  /*nesterov=*/keeps, /*maximize=*/false, /*is_first_step=*/false,
+                  /*grad_scale=*/{}, if_defined(update.found_inf));
 }
 
 std::vector<at::Tensor> Muon::directions(const Update& update) const {

@@ -1,14 +1,11 @@
 #include "composer/optimization/optimizers.h"
 
 #include <cmath>
-#include <optional>
+
+#include "composer/optional_tensor.h"
 
 namespace composer {
 namespace {
-
-std::optional<at::Tensor> given(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
 
 /// Decay a unit of learning rate, for a decoupled optimizer.
 double decay_rate(const ParameterGroup& group) {
@@ -47,7 +44,7 @@ void Sgd::update_fused(Update& update, double weight_decay) const {
                   update.state.empty() ? none : update.state[0], weight_decay, params_.momentum,
                   update.group.lr, params_.dampening, params_.nesterov, /*maximize=*/false,
                   /*is_first_step=*/update.first,
-                  /*grad_scale=*/{}, given(update.found_inf));
+                  /*grad_scale=*/{}, if_defined(update.found_inf));
 }
 
 UpdateRule Sgd::next_rule(const ParameterGroup& group, const std::vector<at::Tensor>&, bool first) {
@@ -97,7 +94,7 @@ void AdamW::update_fused(Update& update, double weight_decay) const {
   at::_fused_adamw_(update.parameters, update.gradients, update.state[0], update.state[1],
                     params_.amsgrad ? update.state[3] : none, steps, update.group.lr,
                     params_.betas[0], params_.betas[1], weight_decay, params_.eps, params_.amsgrad,
-                    /*maximize=*/false, /*grad_scale=*/{}, given(update.found_inf));
+                    /*maximize=*/false, /*grad_scale=*/{}, if_defined(update.found_inf));
 }
 
 AdamRule AdamW::rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
