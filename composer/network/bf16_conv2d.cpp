@@ -1,11 +1,11 @@
 #include "composer/network/bf16_conv2d.h"
 
-#include <ATen/autocast_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "composer/network/differentiable_once.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/weight_gradient.h"
+#include "composer/network/weight_shadow.h"
 #include "composer/optional_tensor.h"
 
 namespace composer {
@@ -101,10 +101,9 @@ struct Bf16Conv2d : torch::autograd::Function<Bf16Conv2d> {
 
 bool bf16_conv2d_takes(const at::Tensor& input, const at::Tensor& weight,
                        const Conv2dOptions& options) {
-  return input.is_cpu() && input.dim() == 4 && weight.scalar_type() == at::kFloat &&
-         !op::recorded() && !Unfused::here() && at::autocast::is_autocast_enabled(at::kCPU) &&
-         at::autocast::get_autocast_dtype(at::kCPU) == at::kBFloat16 && tile_instructions() &&
-         weight_gradient_takes(options) && input.is_contiguous(at::MemoryFormat::ChannelsLast);
+  return input.is_cpu() && input.dim() == 4 && is_rounded_by_autocast(weight) && !op::recorded() &&
+         !Unfused::here() && tile_instructions() && weight_gradient_takes(options) &&
+         input.is_contiguous(at::MemoryFormat::ChannelsLast);
 }
 
 at::Tensor bf16_conv2d(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& rounded,

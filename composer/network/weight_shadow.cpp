@@ -29,12 +29,6 @@ struct RoundWeight : torch::autograd::Function<RoundWeight> {
   }
 };
 
-bool is_rounded_by_autocast(const at::Tensor& weight) {
-  return weight.is_cpu() && weight.scalar_type() == at::kFloat &&
-         at::autocast::is_autocast_enabled(at::kCPU) &&
-         at::autocast::get_autocast_dtype(at::kCPU) == at::kBFloat16;
-}
-
 /// Whether it stays for more than one pass, and counts its versions.
 bool is_kept(const at::Tensor& weight) { return weight.is_leaf() && !weight.is_inference(); }
 
@@ -72,6 +66,12 @@ void WeightShadow::filled_for(const at::Tensor& weight) {
   storage_.emplace(weight.storage().getWeakStorageImpl());
   data_ = weight.const_data_ptr();
   version_ = weight._version();
+}
+
+bool is_rounded_by_autocast(const at::Tensor& weight) {
+  return weight.is_cpu() && weight.scalar_type() == at::kFloat &&
+         at::autocast::is_autocast_enabled(at::kCPU) &&
+         at::autocast::get_autocast_dtype(at::kCPU) == at::kBFloat16;
 }
 
 at::Tensor rounded_weight(const at::Tensor& weight, WeightShadow& shadow) {

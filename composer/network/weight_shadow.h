@@ -44,6 +44,9 @@ class WeightShadow {
   uint32_t version_ = 0;
 };
 
+/// Whether an operation that autocast knows would now convert `weight` to bfloat16 on the CPU.
+bool is_rounded_by_autocast(const at::Tensor& weight);
+
 /// `weight` [any shape, float32, on the CPU] in bfloat16, without gradients: its copy, where the
 /// weight stays for more than one pass.
 at::Tensor rounded_weight(const at::Tensor& weight, WeightShadow& shadow);
