@@ -23,8 +23,8 @@ TrainerParts bare(TrainerParts parts) {
   return parts;
 }
 
-void add(TrainerParts& parts, const std::shared_ptr<StepWitness>& recorder) {
-  parts.algorithms.push_back({"step_recorder", recorder, subscriptions<StepWitness>()});
+void add(TrainerParts& parts, const std::shared_ptr<StepWitness>& witness) {
+  parts.algorithms.push_back({"step_witness", witness, subscriptions<StepWitness>()});
 }
 
 /// Returns the signal that ended it, else 0.

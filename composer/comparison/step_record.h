@@ -34,7 +34,7 @@ struct StepRecord {
 inline constexpr double weight_noise = 1.0 / 512;  ///< bf16's rounding
 
 /// Records the steps of the run that it is added to, which it ends after so many. A reference's may
-/// be given to the recorder of another run, which then begins each step with what the reference's
+/// be given to the witness of another run, which then begins each step with what the reference's
 /// began with, and updates its weights by the reference's gradients: so that errors do not add up.
 class StepWitness : public Algorithm {
  public:

@@ -158,7 +158,7 @@ TEST_CASE("to be recorded changes nothing of a run", "[check]") {
     parts.options.max_duration = {3, TimeUnit::batch};
     Trainer trainer(std::move(parts));
     const StepWitness* none = nullptr;
-    if (recorded) trainer.add<StepWitness>("recorder", 3, 0, none);
+    if (recorded) trainer.add<StepWitness>("step_witness", 3, 0, none);
     trainer.fit();
     return weights_of(trainer);
   };
