@@ -4,7 +4,6 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
-#include "composer/network/fused_norm.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -18,24 +17,13 @@ at::Tensor GhostBatchNorm2d::forward(const at::Tensor& input, const at::Tensor& 
                                      Activation activation) {
   const int64_t pieces = ghost_batches(input.size(0), ghost_batch_size_);
   if (!is_training() || pieces == 1) return BatchNorm2d::forward(input, residual, activation);
-  NormCall call{.input = {},
-                .residual = {},
-                .weight = weight,
-                .bias = bias,
-                .running_mean = running_mean,
-                .running_var = running_var,
-                .options = {.eps = eps_,
-                            .momentum = take_up_batch() / static_cast<double>(pieces),
-                            .training = true},
-                .activation = activation};
+  const double momentum = take_up_batch() / static_cast<double>(pieces);
   const auto inputs = input.tensor_split(pieces);
   const auto residuals =
       residual.defined() ? residual.tensor_split(pieces) : std::vector<at::Tensor>(inputs.size());
   std::vector<at::Tensor> outputs;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    call.input = inputs[i], call.residual = residuals[i];
-    outputs.push_back(batch_norm_with(call));
-  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    outputs.push_back(normalized(inputs[i], residuals[i], activation, momentum));
   return at::cat(outputs);
 }
 

@@ -98,7 +98,11 @@ at::Tensor BatchNorm2d::forward(const at::Tensor& input, const at::Tensor& resid
         " gets one value a channel in training, of which there is no variance; a batch "
         "needs more samples: set drop_last: true for train_dataset, or another "
         "train_batch_size or grad_accum");
-  const double momentum = is_training() ? take_up_batch() : 0;
+  return normalized(input, residual, activation, is_training() ? take_up_batch() : 0);
+}
+
+at::Tensor BatchNorm2d::normalized(const at::Tensor& input, const at::Tensor& residual,
+                                   Activation activation, double momentum) {
   return batch_norm_with({.input = input,
                           .residual = residual,
                           .weight = weight,

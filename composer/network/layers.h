@@ -62,6 +62,11 @@ class BatchNorm2d : public NormLayer {
  protected:
   at::Tensor normalize(const at::Tensor& input) final { return forward(input); }
 
+  /// activation(norm of input + residual); in training `momentum` is the input's weight in the
+  /// running statistics.
+  at::Tensor normalized(const at::Tensor& input, const at::Tensor& residual, Activation activation,
+                        double momentum);
+
   /// Counts a training batch and returns its weight in the running statistics: momentum; 0, and not
   /// counted, where a block runs again for its gradients.
   double take_up_batch();
