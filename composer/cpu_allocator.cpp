@@ -90,8 +90,8 @@ void* CpuAllocator::take_small(size_t size) {
     const size_t all = found->first;
     return in_use_.emplace(remove(small_, found), all).first->first;
   }
-  small_.most_in_use = std::max(small_.most_in_use, small_.mapped - small_.kept_bytes + size);
-  const size_t limit = small_.most_in_use + small_.most_in_use / 4;
+  most_small_in_use_ = std::max(most_small_in_use_, small_.mapped - small_.kept_bytes + size);
+  const size_t limit = most_small_in_use_ + most_small_in_use_ / 4;
   if (small_.mapped + size > limit) unmap_oldest(small_, small_.mapped + size - limit);
   void* const block = reserve_or_make_room(size, readable);
   small_.mapped += size;
@@ -112,7 +112,7 @@ void* CpuAllocator::take_pages(size_t size) {
   char* const moved = move_kept_pages(block, block + size);
   const auto lacking = static_cast<size_t>(block + size - moved);
   if (lacking > 0) {
-    unmap_oldest(pages_, std::min(lacking, pages_.kept_bytes));
+    unmap_oldest(pages_, lacking);
     if (!back(moved, lacking)) {
       munmap(moved, lacking);
       if (moved > block) add(pages_, block, static_cast<size_t>(moved - block));

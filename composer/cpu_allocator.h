@@ -41,7 +41,7 @@ class CpuAllocator final : public c10::Allocator {
   /// Of blocks below a huge page, or of huge pages.
   struct Pool {
     std::multimap<size_t, Kept> kept;
-    size_t mapped = 0, kept_bytes = 0, most_in_use = 0;
+    size_t mapped = 0, kept_bytes = 0;
   };
 
   static void release(void* block);
@@ -58,6 +58,7 @@ class CpuAllocator final : public c10::Allocator {
   mutable std::mutex mutex_;
   std::unordered_map<void*, size_t> in_use_;
   Pool small_, pages_;
+  size_t most_small_in_use_ = 0;  ///< bytes
   uint64_t frees_ = 0;
 };
 
