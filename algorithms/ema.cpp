@@ -8,22 +8,6 @@
 #include "composer/state.h"
 
 namespace composer {
-namespace {
-
-struct Pairs {
-  std::vector<at::Tensor> averages, weights;
-};
-
-/// Those of floating point, or the others.
-Pairs pairs_of(const WeightCopy& copy, bool floating) {
-  Pairs pairs;
-  for (size_t i = 0; i < copy.weights().size(); ++i)
-    if (copy.weights()[i].is_floating_point() == floating)
-      pairs.averages.push_back(copy.copies()[i]), pairs.weights.push_back(copy.weights()[i]);
-  return pairs;
-}
-
-}  // namespace
 
 double ema_decay(double half_life, double interval) { return std::exp2(-interval / half_life); }
 
@@ -60,13 +44,14 @@ void Ema::after_train_batch(State& state) {
   handed_over_ = state.device.is_cpu() && state.step_is_final && state.updates == 1 &&
                  state.schedule.due(interval_, end, false) && shadow_.ready(*state.model);
   if (!handed_over_) return;
-  const auto [averages, weights] = pairs_of(shadow_, /*floating=*/true);
+  const auto [averages, weights] = pairs_of(shadow_.copies(), shadow_.weights(), /*floating=*/true);
   state.optimizer->average_with_next_step(weights, averages, 1 - decay_);
 }
 
 void Ema::update(State& state, bool epoch_end) {
   if (std::exchange(handed_over_, false)) {
-    const auto [averages, weights] = pairs_of(shadow_, /*floating=*/false);
+    const auto [averages, weights] =
+        pairs_of(shadow_.copies(), shadow_.weights(), /*floating=*/false);
     return compute_ema(averages, weights, decay_);
   }
   if (!state.schedule.due(interval_, state.time, epoch_end)) return;

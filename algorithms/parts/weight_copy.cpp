@@ -6,16 +6,19 @@
 
 namespace composer {
 
+TensorPairs pairs_of(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
+                     bool floating) {
+  TensorPairs pairs;
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i].is_floating_point() == floating)
+      pairs.averages.push_back(averages[i]), pairs.values.push_back(values[i]);
+  return pairs;
+}
+
 void move_averages(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
                    double share) {
   const at::NoGradGuard no_grad;
-  struct {
-    std::vector<at::Tensor> averages, values;
-  } floating, other;
-  for (size_t i = 0; i < values.size(); ++i) {
-    auto& kind = values[i].is_floating_point() ? floating : other;
-    kind.averages.push_back(averages[i]), kind.values.push_back(values[i]);
-  }
+  const auto floating = pairs_of(averages, values, true), other = pairs_of(averages, values, false);
   if (!floating.values.empty()) at::_foreach_lerp_(floating.averages, floating.values, share);
   if (!other.values.empty()) at::_foreach_copy_(other.averages, other.values);
 }

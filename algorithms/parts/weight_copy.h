@@ -13,6 +13,14 @@
 
 namespace composer {
 
+struct TensorPairs {
+  std::vector<at::Tensor> averages, values;
+};
+
+/// Of lists that run in parallel, the pairs whose values are floating point, or the others.
+TensorPairs pairs_of(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
+                     bool floating);
+
 /// averages <- averages + share * (values - averages), in place. Tensors that are not floating
 /// point are copied. The lists run in parallel.
 void move_averages(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
