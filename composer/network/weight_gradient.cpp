@@ -48,6 +48,7 @@ struct Grid {
 
   int64_t image() const { return height.pitch() * width.pitch(); }
   int64_t positions() const { return samples * image(); }
+  int64_t tiles() const { return at::divup(positions(), tiles::pixels); }
 };
 
 using Pixels = std::span<const uint16_t*>;
@@ -97,7 +98,8 @@ struct Cut {
   int64_t position_parts, channel_parts;
 };
 
-constexpr int64_t tile_bytes = tiles::values * 2, block_bytes = 1024;
+constexpr int64_t block_values = tiles::channels * tiles::channels;
+constexpr int64_t tile_bytes = tiles::values * 2, block_bytes = block_values * 4;
 /// Of a core's own cache, for the tiles of a task's positions at one time.
 constexpr int64_t cache_bytes = 1 << 20;
 /// Sums of more than that are not kept twice.
@@ -175,8 +177,8 @@ class WeightGradient {
     const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
     const bool twice = out_blocks_ * columns_ * block_bytes <= most_sum_bytes;
     cut_.channel_parts = twice ? 1 : std::min(threads, out_blocks_);
-    const int64_t all = std::max<int64_t>(1, at::divup(grid_.positions(), tiles::pixels));
-    cut_.position_parts = std::min(all, twice ? threads : at::divup(threads, cut_.channel_parts));
+    const int64_t most = std::max<int64_t>(1, grid_.tiles());
+    cut_.position_parts = std::min(most, twice ? threads : at::divup(threads, cut_.channel_parts));
     part_blocks_ = at::divup(out_blocks_, cut_.channel_parts);
     const auto inputs = static_cast<int64_t>(inputs_.size()) * versions() * in_blocks_;
     chunk_ = std::clamp<int64_t>(cache_bytes / ((inputs + part_blocks_) * tile_bytes), 4, 64);
@@ -189,19 +191,16 @@ class WeightGradient {
   }
   int64_t gradient_bytes() const { return part_blocks_ * chunk_ * tile_bytes; }
 
-  int64_t sums_of_task() const {
-    return part_blocks_ * columns_ * tiles::channels * tiles::channels;
-  }
+  int64_t sums_of_task() const { return part_blocks_ * columns_ * block_values; }
 
   void sum_part(int64_t task, uint16_t* scratch, float* sums) const {
     const int64_t part = task % cut_.position_parts, channels = task / cut_.position_parts;
-    const int64_t all = at::divup(grid_.positions(), tiles::pixels);
-    const int64_t end = all * (part + 1) / cut_.position_parts;
+    const int64_t end = grid_.tiles() * (part + 1) / cut_.position_parts;
     std::fill_n(sums, sums_of_task(), 0.0f);
     std::vector<const uint16_t*> pixels((chunk_ + 1) * tiles::pixels +
                                         static_cast<size_t>(most_shift_ - least_shift_ + 2));
     uint16_t* const gradient = scratch + input_bytes() / 2;
-    for (int64_t tile = all * part / cut_.position_parts; tile < end; tile += chunk_) {
+    for (int64_t tile = grid_.tiles() * part / cut_.position_parts; tile < end; tile += chunk_) {
       const int64_t count = std::min(chunk_, end - tile);
       take_inputs(tile * tiles::pixels, count, pixels, scratch);
       const int64_t blocks = take_gradient(tile * tiles::pixels, count, channels, pixels, gradient);
@@ -245,7 +244,7 @@ class WeightGradient {
         for (int i = 0; i < product.columns; ++i) {
           product.right[i] = right_factor(inputs, column + i);
           for (int row = 0; row < product.rows; ++row)
-            product.sums[row][i] = sums + ((block + row) * columns_ + column + i) * 256;
+            product.sums[row][i] = sums + ((block + row) * columns_ + column + i) * block_values;
         }
         for (int row = 0; row < product.rows; ++row)
           product.left[row] = gradient + (block + row) * count * tiles::values;
@@ -283,8 +282,8 @@ class WeightGradient {
   /// `to`: channels of the input from a block's first on.
   void gather_row(int64_t out, int64_t column, std::span<float> to) const {
     const int64_t block = out / tiles::channels, part = block / part_blocks_;
-    const int64_t index =
-        (block % part_blocks_ * columns_ + column) * 256 + out % tiles::channels * tiles::channels;
+    const int64_t index = (block % part_blocks_ * columns_ + column) * block_values +
+                          out % tiles::channels * tiles::channels;
     const float* from =
         sums_.const_data_ptr<float>() + part * cut_.position_parts * sums_of_task() + index;
     const size_t count = std::min<size_t>(to.size(), tiles::channels);
