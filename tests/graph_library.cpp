@@ -2,14 +2,12 @@
 // replayed, and a recording that fails leaves everything usable; else it says that there is none. A
 // program of its own, as LibTorch's CUDA library stays open.
 #include <ATen/ATen.h>
-#include <ATen/DeviceAccelerator.h>
-#include <dlfcn.h>
 
 #include <iostream>
 
-#include "composer/cuda.h"
 #include "composer/cuda_library.h"
 #include "composer/step_recorder.h"
+#include "tests/first_gpu.h"
 
 namespace {
 
@@ -51,13 +49,7 @@ bool draws() {
 }  // namespace
 
 int main() {
-  const int gpus = composer::open_cuda().gpus;
-  if (gpus == 0 && dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-    std::cerr << "libtorch_cuda.so: " << dlerror() << '\n';
-    return 1;
-  }
-  try {
-    if (gpus > 0) at::accelerator::setDeviceIndex(0);
+  return composer::on_first_gpu("driver", [] {
     auto* const open = reinterpret_cast<OpenStepRecorder*>(
         composer::function_of_cuda_library("composer_step_recorder", "this test needs"));
     const std::unique_ptr<StepRecorder> recorder(open());
@@ -66,9 +58,5 @@ int main() {
     check(draws(), "the GPU draws after a failure");
     check_sums(*recorder, "after a failure too");
     return 0;
-  } catch (const c10::Error& error) {
-    const std::string problem = error.what_without_backtrace();
-    std::cout << "SKIPPED on a GPU: " << problem << '\n';
-    return gpus == 0 && problem.find("driver") != std::string::npos ? 0 : 1;
-  }
+  });
 }
