@@ -71,7 +71,8 @@ struct SumsPass {
       const int64_t at = (set.first + i * set.apart) * rows.stride + column;
       const auto input = inputs == nullptr ? zeros() : load<Number, part>(inputs + at, n);
       auto gradient = load<Number, part>(gradients + at, n);
-      if (added != nullptr) gradient = gradient + load<Number, part>(added + at, n);
+      if (added != nullptr)
+        gradient = Number::as_stored(gradient + load<Number, part>(added + at, n));
       const auto sloped = sloping(gradient, input, all.rest, at, n);
       sum = sum + sloped;
       products = mul_add(sloped, input - centre, products);

@@ -43,8 +43,9 @@ enum class NormSlope {
 };
 
 /// slope * (gradient + added): its sums, sum[column] by itself and products[column] times input -
-/// centre; and itself as `sloped`, where that is not null. `added` may be null, and may be `sloped`.
-/// What a slope does not need may be null; without an input the products mean nothing.
+/// centre; and itself as `sloped`, where that is not null. What is added may be null, and may be
+/// `sloped`; the sum is rounded as the values are. What a slope does not need may be null; without
+/// an input the products mean nothing.
 struct NormGradientSums {
   const void *gradient, *added, *input, *rest;
   const float *scale, *shift, *centre;

@@ -52,6 +52,8 @@ struct Float32 {
     hn::StoreU(values.a, NormTag(), to);
     hn::StoreU(values.b, NormTag(), to + norm_lanes);
   }
+  /// What load() gives of what store() keeps.
+  static HWY_INLINE Pair as_stored(Pair values) { return values; }
   /// A block of columns' parameters.
   static HWY_INLINE Pair columns(const float* from) { return load(from); }
   static HWY_INLINE void store_columns(Pair values, float* to) { store(values, to); }
@@ -76,6 +78,12 @@ struct BFloat16 {
     const auto both = hn::Or(hn::ShiftRight<16>(rounded(values.a)),
                              hn::And(rounded(values.b), hn::Set(d, 0xFFFF0000U)));
     hn::StoreU(both, d, reinterpret_cast<uint32_t*>(to));
+  }
+  static HWY_INLINE Pair as_stored(Pair values) {
+    const Tag32 d;
+    const auto upper = hn::Set(d, 0xFFFF0000U);
+    return {hn::BitCast(NormTag(), hn::And(rounded(values.a), upper)),
+            hn::BitCast(NormTag(), hn::And(rounded(values.b), upper))};
   }
   static HWY_INLINE Pair columns(const float* from) {
     Pair values = zeros();
