@@ -28,14 +28,14 @@ bool WeightCopy::ready(const torch::nn::Module& model) {
   const at::NoGradGuard no_grad;
   follow(model);
   std::vector<std::string> problems;
-  for (size_t i = 0; i < names_.size(); ++i) {
-    const auto found = loaded_.find(prefix_ + names_[i]);
-    if (found == loaded_.end() || found->second.sizes() != weights_[i].sizes()) {
-      problems.push_back("the checkpoint has no tensor '" + prefix_ + names_[i] +
+  for (const auto& weight : weights_) copies_.push_back(at::empty_like(weight));
+  for (const auto& [name, i] : names_) {
+    const auto found = loaded_.find(prefix_ + name);
+    if (found == loaded_.end() || found->second.sizes() != weights_[i].sizes())
+      problems.push_back("the checkpoint has no tensor '" + prefix_ + name +
                          "' of the model's shape; do model_name and the algorithms fit it?");
-      continue;
-    }
-    copies_.push_back(at::empty_like(weights_[i]).copy_(found->second));
+    else
+      copies_[i].copy_(found->second);
   }
   if (!problems.empty()) throw UserError(problems);
   loaded_.clear();
@@ -52,8 +52,14 @@ void WeightCopy::drop() { names_.clear(), weights_.clear(), copies_.clear(), loa
 
 void WeightCopy::follow(const torch::nn::Module& model) {
   names_.clear(), weights_.clear(), copies_.clear();
+  std::map<const at::TensorImpl*, size_t> places;
   const auto add = [&](const auto& items) {
-    for (const auto& item : items) names_.push_back(item.key()), weights_.push_back(item.value());
+    for (const auto& item : items) {
+      const auto [place, fresh] =
+          places.try_emplace(item.value().unsafeGetTensorImpl(), weights_.size());
+      if (fresh) weights_.push_back(item.value());
+      names_.emplace_back(item.key(), place->second);
+    }
   };
   add(model.named_parameters());
   if (buffers_) add(model.named_buffers());
@@ -71,7 +77,7 @@ void WeightCopy::swap() {
 void WeightCopy::save(StateDict& state) const {
   state.tensors.insert(loaded_.begin(), loaded_.end());
   if (loaded_.empty())
-    for (size_t i = 0; i < names_.size(); ++i) state.tensors[prefix_ + names_[i]] = copies_[i];
+    for (const auto& [name, i] : names_) state.tensors[prefix_ + name] = copies_[i];
 }
 
 void WeightCopy::load(const StateDict& state) {

@@ -41,7 +41,8 @@ class WeightCopy {
   void start(const torch::nn::Module& model);
   void drop();
 
-  /// The model's tensors, and their copies in the same order. Both empty before ready() or start().
+  /// The model's tensors, each once, and their copies in the same order. Both empty before ready()
+  /// or start().
   const std::vector<at::Tensor>& weights() const { return weights_; }
   const std::vector<at::Tensor>& copies() const { return copies_; }
 
@@ -57,7 +58,9 @@ class WeightCopy {
 
   std::string prefix_;
   bool buffers_;
-  std::vector<std::string> names_;
+  /// All of the model, and which of weights_ each stands for: a tensor that layers share has
+  /// several.
+  std::vector<std::pair<std::string, size_t>> names_;
   std::vector<at::Tensor> weights_, copies_;
   std::map<std::string, at::Tensor> loaded_;  ///< by prefixed name, until ready()
 };

@@ -64,17 +64,24 @@ void Optimizer::follow(torch::nn::Module& model) {
 
 void Optimizer::find_shadows(torch::nn::Module& model) {
   std::map<const at::TensorImpl*, std::shared_ptr<WeightShadow>> shadows;
+  std::map<const WeightShadow*, const at::TensorImpl*> weights;  // null: of several
   const auto look_at = [&](const torch::nn::Module& module) {
-    if (const auto* layer = dynamic_cast<const HasShadows*>(&module))
-      for (const auto& [weight, shadow] : layer->shadowed_weights())
-        if (weight.defined()) shadows[weight.unsafeGetTensorImpl()] = shadow;
+    const auto* const layer = dynamic_cast<const HasShadows*>(&module);
+    if (layer == nullptr) return;
+    for (const auto& [weight, shadow] : layer->shadowed_weights()) {
+      if (!weight.defined()) continue;
+      shadows[weight.unsafeGetTensorImpl()] = shadow;
+      auto& only = weights.try_emplace(shadow.get(), weight.unsafeGetTensorImpl()).first->second;
+      if (only != weight.unsafeGetTensorImpl()) only = nullptr;
+    }
   };
   look_at(model);
   for (const auto& module : model.modules(/*include_self=*/false)) look_at(*module);
   for (size_t g = 0; g < groups_.size(); ++g)
     for (size_t i = 0; i < kept_[g].size(); ++i) {
       const auto found = shadows.find(groups_[g].parameters[i].unsafeGetTensorImpl());
-      kept_[g][i].shadow = found == shadows.end() ? nullptr : found->second;
+      const bool own = found != shadows.end() && weights[found->second.get()] != nullptr;
+      kept_[g][i].shadow = own ? found->second : nullptr;
     }
 }
 
@@ -187,10 +194,10 @@ bool Optimizer::add_to_pass(size_t group, size_t index) {
 void Optimizer::add_average(UpdateSpan& span, const at::Tensor& parameter) {
   const auto found = averages_.find(parameter.unsafeGetTensorImpl());
   if (found == averages_.end()) return;
-  const at::Tensor& average = found->second.second;
+  const auto [weight, average, share] = found->second;
   if (!is_dense_float(average) || !same_layout(average, parameter)) return;
   span.average = average.mutable_data_ptr<float>();
-  span.average_share = static_cast<float>(average_share_);
+  span.average_share = static_cast<float>(share);
   passed_.back().average = average;
   averages_.erase(found);
 }
@@ -240,7 +247,7 @@ void Optimizer::update_others(size_t group, const std::vector<size_t>& indices,
   if (!fresh.empty() && !is_set(found_inf)) update_some(fresh, true);
 }
 
-void Optimizer::step(const at::Tensor& found_inf) {
+void Optimizer::step(const at::Tensor& found_inf) try {
   const at::NoGradGuard no_grad;
   const bool known = found_inf.defined() && found_inf.is_cpu();
   if (!known)
@@ -248,22 +255,40 @@ void Optimizer::step(const at::Tensor& found_inf) {
   else if (!is_set(found_inf))
     update_all({});
   move_other_averages();
+} catch (...) {
+  drop_step();
+  throw;
 }
 
 void Optimizer::average_with_next_step(const std::vector<at::Tensor>& weights,
                                        const std::vector<at::Tensor>& averages, double share) {
-  averages_.clear();
-  for (size_t i = 0; i < weights.size(); ++i)
-    averages_[weights[i].unsafeGetTensorImpl()] = {weights[i], averages[i]};
-  average_share_ = share;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const auto* const key = weights[i].unsafeGetTensorImpl();
+    const auto [begin, end] = averages_.equal_range(key);
+    const auto same = std::find_if(
+        begin, end, [&](const auto& item) { return item.second.average.is_same(averages[i]); });
+    if (same != end)
+      same->second.share = share;
+    else
+      averages_.emplace(key, Average{weights[i], averages[i], share});
+  }
 }
 
 void Optimizer::move_other_averages() {
-  std::vector<at::Tensor> weights, averages;
-  for (const auto& [key, pair] : averages_)
-    weights.push_back(pair.first), averages.push_back(pair.second);
-  if (!weights.empty()) at::_foreach_lerp_(averages, weights, average_share_);
+  struct Lists {
+    std::vector<at::Tensor> weights, averages;
+  };
+  std::map<double, Lists> by_share;
+  for (const auto& [key, item] : averages_) {
+    auto& lists = by_share[item.share];
+    lists.weights.push_back(item.weight), lists.averages.push_back(item.average);
+  }
+  for (auto& [share, lists] : by_share) at::_foreach_lerp_(lists.averages, lists.weights, share);
   averages_.clear();
+}
+
+void Optimizer::drop_step() {
+  pass_.clear(), passed_.clear(), gradients_.clear(), averages_.clear();
 }
 
 void Optimizer::update_all(const at::Tensor& found_inf) {

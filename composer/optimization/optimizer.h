@@ -59,6 +59,7 @@ class Optimizer {
   /// Has the next step also move averages += share * (weights - averages) as at::lerp does, the
   /// weights being as it leaves them, also where it skips or does not train them: those that it
   /// updates in one pass over memory, in the same pass. The lists run in parallel; floating point.
+  /// Adds to what was asked for before; an average of the same weight gets the new share.
   void average_with_next_step(const std::vector<at::Tensor>& weights,
                               const std::vector<at::Tensor>& averages, double share);
   /// Whether a step from the gradients that are there would wait for found_inf on a GPU.
@@ -108,7 +109,9 @@ class Optimizer {
 
   virtual void update(Update& update) = 0;
   /// Whether next_rule() says what an update does to the parameters of `group` that are dense
-  /// float32 on a CPU. They are updated in one pass over memory then; update() gets the others.
+  /// float32 on a CPU. They are updated in one pass over memory then; update() gets the others. The
+  /// built-in ones say it of themselves, not of classes derived from them, which may update in
+  /// another way.
   virtual bool in_one_pass(const ParameterGroup&) const { return false; }
   /// Counts the scalars of `state` on. first: the parameter was never updated before.
   virtual UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
@@ -144,6 +147,8 @@ class Optimizer {
   void run_pass();
   void update_all(const at::Tensor& found_inf);
   void move_other_averages();
+  /// What was meant for a step that ended by an exception.
+  void drop_step();
   void update_others(size_t group, const std::vector<size_t>& indices, const at::Tensor& found_inf);
   Update collect(size_t group, const std::vector<size_t>& indices, bool first,
                  const at::Tensor& found_inf);
@@ -164,9 +169,12 @@ class Optimizer {
   };
   std::vector<Passed> passed_;         ///< in pass_
   std::vector<at::Tensor> gradients_;  ///< that pass_ reads
-  /// Of the next step, as far as they are not in pass_: weight and average.
-  std::unordered_map<const at::TensorImpl*, std::pair<at::Tensor, at::Tensor>> averages_;
-  double average_share_ = 0;
+  struct Average {
+    at::Tensor weight, average;
+    double share;
+  };
+  /// Of the next step, as far as they are not in pass_; by their weight.
+  std::unordered_multimap<const at::TensorImpl*, Average> averages_;
 };
 
 }  // namespace composer

@@ -1,6 +1,7 @@
 #include "composer/optimization/optimizers.h"
 
 #include <cmath>
+#include <typeinfo>
 
 #include "composer/optional_tensor.h"
 
@@ -47,6 +48,8 @@ void Sgd::update_fused(Update& update, double weight_decay) const {
                   /*grad_scale=*/{}, if_defined(update.found_inf));
 }
 
+bool Sgd::in_one_pass(const ParameterGroup&) const { return typeid(*this) == typeid(Sgd); }
+
 UpdateRule Sgd::next_rule(const ParameterGroup& group, const std::vector<at::Tensor>&, bool first) {
   return SgdRule{.lr = lr_of(group),
                  .decay = static_cast<float>(group.weight_decay),
@@ -62,6 +65,10 @@ void DecoupledSgdw::update(Update& update) {
     at::_foreach_mul_(update.parameters, 1 - decay);
   }
   update_fused(update, 0);
+}
+
+bool DecoupledSgdw::in_one_pass(const ParameterGroup&) const {
+  return typeid(*this) == typeid(DecoupledSgdw);
 }
 
 UpdateRule DecoupledSgdw::next_rule(const ParameterGroup& group,
@@ -111,9 +118,15 @@ AdamRule AdamW::rule(const ParameterGroup& group, const std::vector<at::Tensor>&
           .amsgrad = params_.amsgrad};
 }
 
+bool AdamW::in_one_pass(const ParameterGroup&) const { return typeid(*this) == typeid(AdamW); }
+
 UpdateRule AdamW::next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
                             bool) {
   return rule(group, state, group.weight_decay);
+}
+
+bool DecoupledAdamW::in_one_pass(const ParameterGroup&) const {
+  return typeid(*this) == typeid(DecoupledAdamW);
 }
 
 UpdateRule DecoupledAdamW::next_rule(const ParameterGroup& group,

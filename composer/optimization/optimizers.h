@@ -61,7 +61,7 @@ class Sgd : public Optimizer {
   void update(Update& update) override;
   UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
                        bool first) override;
-  bool in_one_pass(const ParameterGroup&) const override { return true; }
+  bool in_one_pass(const ParameterGroup&) const override;
   bool first_update_differs() const override {
     return params_.momentum != 0 && params_.dampening != 0;
   }
@@ -81,6 +81,7 @@ class DecoupledSgdw : public Sgd {
   void update(Update& update) override;
   UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
                        bool first) override;
+  bool in_one_pass(const ParameterGroup&) const override;
   bool decay_follows_lr() const override { return false; }
 };
 
@@ -96,7 +97,7 @@ class AdamW : public Optimizer {
   void update_fused(Update& update, double weight_decay) const;
   UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
                        bool first) override;
-  bool in_one_pass(const ParameterGroup&) const override { return true; }
+  bool in_one_pass(const ParameterGroup&) const override;
   /// Counts the step.
   AdamRule rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
                 double weight_decay) const;
@@ -113,6 +114,7 @@ class DecoupledAdamW : public AdamW {
   void update(Update& update) override;
   UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
                        bool first) override;
+  bool in_one_pass(const ParameterGroup&) const override;
   bool decay_follows_lr() const override { return false; }
 };
 

@@ -19,6 +19,8 @@ class UpdatePass {
 
   /// Makes the updates that were added since the last run.
   void run();
+  /// Forgets them.
+  void clear() { updates_.clear(); }
 
  private:
   struct Update {

@@ -212,6 +212,35 @@ TEST_CASE("ema's average is the same by the optimizer's step and by itself", "[e
     CHECK(at::allclose(tensor, by_itself.at(name), 1e-6, 1e-7));
 }
 
+TEST_CASE("a weight that layers share has one average, which is exchanged once", "[ema]") {
+  class Tied : public Model {
+   public:
+    Tied() {
+      const auto layer = std::make_shared<Linear>(2, 2);
+      add("one", layer), add("two", layer);
+    }
+    at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
+    int64_t num_classes() const override { return 2; }
+  };
+  Tied model;
+  WeightCopy copy("shadow.", false);
+  copy.start(model);
+  CHECK(copy.copies().size() == 2);
+  for (const auto& average : copy.copies()) average.fill_(3);
+  const auto trained = model.parameters()[0].detach().clone();
+  copy.swap();
+  CHECK(at::equal(model.parameters()[0].detach(), at::full({2, 2}, 3.0)));
+  copy.swap();
+  CHECK(at::equal(model.parameters()[0].detach(), trained));
+  StateDict state;
+  copy.save(state);
+  CHECK(state.tensors.size() == 4);
+  WeightCopy back("shadow.", false);
+  back.load(state);
+  CHECK(back.ready(model));
+  CHECK(at::equal(back.copies()[0], copy.copies()[0]));
+}
+
 TEST_CASE("times of other units are refused", "[ema]") {
   CHECK(Params{}.check().empty());
   CHECK(Params{.update_interval = Time{20, TimeUnit::batch}}.check().empty());

@@ -244,6 +244,74 @@ TEST_CASE("averages of what a step does not update move too, once", "[optimizers
   }
 }
 
+TEST_CASE("several averages of the same weights follow, each by its own share", "[optimizers]") {
+  Net net;
+  Sgd optimizer({.lr = 0.1});
+  optimizer.attach(net);
+  std::vector<at::Tensor> slow, quick;
+  for (const auto& weight : net.parameters())
+    slow.push_back(at::zeros_like(weight)), quick.push_back(at::zeros_like(weight));
+  net.backward(0);
+  optimizer.average_with_next_step(net.parameters(), slow, 0.25);
+  optimizer.average_with_next_step(net.parameters(), quick, 0.25);
+  optimizer.average_with_next_step(net.parameters(), quick, 0.5);
+  optimizer.step();
+  for (size_t i = 0; i < slow.size(); ++i) {
+    CHECK(at::allclose(slow[i], net.parameters()[i] * 0.25));
+    CHECK(at::allclose(quick[i], net.parameters()[i] * 0.5));
+  }
+}
+
+TEST_CASE("an optimizer derived from a built-in one updates in its own way", "[optimizers]") {
+  class Frozen : public Sgd {
+   public:
+    using Sgd::Sgd;
+
+   protected:
+    void update(Update& update) override {
+      for (auto& parameter : update.parameters) parameter.add_(1);
+    }
+  };
+  Net net;
+  Frozen optimizer({.lr = 0.1});
+  optimizer.attach(net);
+  const auto before = net.parameters()[0].detach().clone();
+  net.backward(0);
+  optimizer.step();
+  CHECK(at::equal(net.parameters()[0].detach(), before + 1));
+}
+
+TEST_CASE("a step that fails leaves nothing to the next one", "[optimizers]") {
+  class Failing : public Sgd {
+   public:
+    using Sgd::Sgd;
+    bool fails = true;
+
+   protected:
+    bool in_one_pass(const ParameterGroup&) const override { return true; }
+    UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
+                         bool first) override {
+      if (fails && ++updates_ == 2) throw std::runtime_error("no rule");
+      return Sgd::next_rule(group, state, first);
+    }
+
+   private:
+    int updates_ = 0;
+  };
+  Net net, other;
+  Failing optimizer({.lr = 0.1});
+  Sgd plain({.lr = 0.1});
+  optimizer.attach(net), plain.attach(other);
+  net.backward(0), other.backward(0);
+  const auto average = at::zeros_like(net.parameters()[2]);
+  optimizer.average_with_next_step({net.parameters()[2]}, {average}, 0.5);
+  CHECK_THROWS_WITH(optimizer.step(), "no rule");
+  optimizer.fails = false;
+  optimizer.step(), plain.step();
+  for (size_t i = 0; i < 3; ++i) CHECK(at::equal(net.parameters()[i], other.parameters()[i]));
+  CHECK(average.abs().max().item<float>() == 0);
+}
+
 TEST_CASE("averages take in the weights that the step leaves", "[optimizers]") {
   const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);
   for (const auto& [name, make] : all_cases) {
