@@ -1,16 +1,17 @@
 #include "composer/network/recompute.h"
 
-#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <mutex>
+#include <optional>
 #include <set>
 
 #include "composer/error.h"
 #include "composer/network/differentiable_once.h"
+#include "composer/network/fused_norm.h"
+#include "composer/network/generators.h"
 #include "composer/network/operations.h"
 #include "composer/optimization/precision.h"
 
@@ -39,58 +40,20 @@ Precision precision_here(at::DeviceType device) {
                                                                : Precision::amp_bf16;
 }
 
-/// The generators that a layer on a device may draw from.
-std::vector<at::Generator> generators_of(at::Device device) {
-  std::vector<at::Generator> generators{at::globalContext().defaultGenerator(at::kCPU)};
-  if (!device.is_cpu()) generators.push_back(at::globalContext().defaultGenerator(device));
-  return generators;
-}
-
-std::vector<at::Tensor> states_of(at::Device device) {
-  std::vector<at::Tensor> states;
-  for (auto& generator : generators_of(device)) {
-    const std::lock_guard lock(generator.mutex());
-    states.push_back(generator.get_state());
-  }
-  return states;
-}
-
-void set_states(at::Device device, const std::vector<at::Tensor>& states) {
-  auto generators = generators_of(device);
-  for (size_t i = 0; i < generators.size(); ++i) {
-    const std::lock_guard lock(generators[i].mutex());
-    generators[i].set_state(states[i]);
-  }
-}
-
-/// Generators as they were in the first pass, while it lives.
-class DrawsAgain {
- public:
-  DrawsAgain(at::Device device, const std::vector<at::Tensor>& states)
-      : device_(device), now_(states_of(device)) {
-    set_states(device, states);
-  }
-  ~DrawsAgain() { set_states(device_, now_); }
-  DrawsAgain(const DrawsAgain&) = delete;
-  DrawsAgain& operator=(const DrawsAgain&) = delete;
-
- private:
-  at::Device device_;
-  std::vector<at::Tensor> now_;
-};
-
 /// How the first pass ran.
 struct FirstPass : torch::CustomClassHolder {
   FirstPass(std::shared_ptr<Layer> layer, at::Device device)
       : layer(std::move(layer)),
         device(device),
         precision(precision_here(device.type())),
-        generators(states_of(device)) {}
+        generators(generator_states(device)),
+        unfused(Unfused::here()) {}
 
   std::shared_ptr<Layer> layer;
   at::Device device;
   Precision precision;
   std::vector<at::Tensor> generators;
+  bool unfused;
 };
 
 // The parameters are inputs of the node, so that their gradients come out of it and go where those
@@ -133,6 +96,8 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
                                       const variable_list& wanted, const at::Tensor& gradient) {
     const at::AutoGradMode with_grad(true);
     const SecondTime second_time;
+    std::optional<Unfused> unfused;  // a GPU's backward pass has a thread of its own
+    if (first.unfused) unfused.emplace();
     at::Tensor output;
     {
       const DrawsAgain draws(first.device, first.generators);

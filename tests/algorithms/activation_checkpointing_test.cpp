@@ -3,11 +3,13 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "algorithms/ghost_batchnorm.h"
 #include "algorithms/squeeze_excite.h"
 #include "algorithms/stochastic_depth.h"
 #include "composer/error.h"
+#include "composer/network/fused_norm.h"
 #include "composer/network/graph.h"
 #include "composer/network/layers.h"
 #include "composer/network/recompute.h"
@@ -118,6 +120,28 @@ TEST_CASE("what a block draws it draws again", "[activation_checkpointing]") {
     next[model == &other] = at::rand({4});
   }
   check_same(next[0], next[1], "the draw that follows");
+}
+
+TEST_CASE("a block computes step by step again, whichever thread's turn it is",
+          "[activation_checkpointing]") {
+  struct Notes : Layer {
+    Notes() { factor = register_parameter("factor", at::ones({1})); }
+    at::Tensor forward(const at::Tensor& input) override {
+      unfused.push_back(Unfused::here());
+      return input * factor;
+    }
+    std::string describe() const override { return "Notes"; }
+    at::Tensor factor;
+    std::vector<bool> unfused;
+  };
+  const auto layer = std::make_shared<Notes>();
+  at::Tensor output;
+  {
+    const Unfused step_by_step;
+    output = recomputed(*layer, images());
+  }
+  std::thread([&] { output.sum().backward(); }).join();
+  CHECK(layer->unfused == std::vector<bool>{true, true});
 }
 
 TEST_CASE("blocks keep their inputs and nothing else", "[activation_checkpointing]") {
