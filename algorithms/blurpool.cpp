@@ -11,6 +11,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/logger.h"
+#include "composer/network/fused_norm.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/state.h"
 
@@ -110,8 +111,9 @@ at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride, const at
                 int64_t most_elements) {
   if (input.size(2) + 2 < 3 || input.size(3) + 2 < 3) return input;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  const bool slow_gradient =
-      !op::recorded() && input.is_cpu() && input.scalar_type() == at::kBFloat16 && stride != unit;
+  const bool slow_gradient = !op::recorded() && input.is_cpu() &&
+                             input.scalar_type() == at::kBFloat16 && stride != unit &&
+                             !Unfused::keeps_back();
   return slow_gradient ? StridedBlur::apply(input, stride[0], stride[1], filter)
                        : depthwise(input, stride, filter, most_elements);
 }
@@ -144,13 +146,15 @@ std::string BlurConv2d::describe() const {
 }
 
 at::Tensor BlurMaxPool2d::forward(const at::Tensor& input) {
-  if (has_one_pass(options()) && pooled_blur_takes(input) && !op::recorded())
+  if (has_one_pass(options()) && pooled_blur_takes(input) && !op::recorded() &&
+      !Unfused::keeps_back())
     return pooled_blur(input, options().stride[0]);
   check_size(input);
   auto unstrided = options();
   unstrided.stride = unit;
-  const auto pooled =
-      input.is_cpu() ? op::max_pool2d(input, unstrided) : unstrided_max_pool(input, unstrided);
+  const auto pooled = input.is_cpu() || Unfused::keeps_back()
+                          ? op::max_pool2d(input, unstrided)
+                          : unstrided_max_pool(input, unstrided);
   return blur(pooled, options().stride, filter_(pooled));
 }
 

@@ -195,8 +195,13 @@ int check_command(const Words& words) {
 
   log::quiet();
   const auto [checked, reference] = backend->second(recipe);
+  const auto kept_back = Unfused::kept_back();
   const auto check = check_steps(checked, reference, options);
   if (check.signal != 0) throw Interrupted{check.signal};
+  if (against == "unfused" && Unfused::kept_back() == kept_back)
+    log::warn(
+        "--against unfused: this recipe uses none of composer's own operators here; both sides "
+        "computed the same way, so nothing was compared");
   if (json)
     std::cout << json_of(check, against) << '\n';
   else

@@ -102,8 +102,8 @@ struct Bf16Conv2d : torch::autograd::Function<Bf16Conv2d> {
 bool bf16_conv2d_takes(const at::Tensor& input, const at::Tensor& weight,
                        const Conv2dOptions& options) {
   return input.is_cpu() && input.dim() == 4 && is_rounded_by_autocast(weight) && !op::recorded() &&
-         !Unfused::here() && tile_instructions() && weight_gradient_takes(options) &&
-         input.is_contiguous(at::MemoryFormat::ChannelsLast);
+         tile_instructions() && weight_gradient_takes(options) &&
+         input.is_contiguous(at::MemoryFormat::ChannelsLast) && !Unfused::keeps_back();
 }
 
 at::Tensor bf16_conv2d(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& rounded,

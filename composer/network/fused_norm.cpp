@@ -144,6 +144,8 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
   }
 };
 
+thread_local int64_t kept_back_here = 0;
+
 bool differentiates(const NormCall& call) {
   if (!at::GradMode::is_enabled()) return false;
   for (const auto* tensor : {&call.input, &call.residual, &call.weight, &call.bias})
@@ -164,13 +166,21 @@ int& Unfused::count() {
   return count;
 }
 
+bool Unfused::keeps_back() {
+  if (!here()) return false;
+  ++kept_back_here;
+  return true;
+}
+
+int64_t Unfused::kept_back() { return kept_back_here; }
+
 std::string why_step_by_step(const NormCall& call) {
-  if (Unfused::here()) return "switched off";
   if (op::recorded()) return "recorded";
   if (call.residual.defined() && call.residual.sizes() != call.input.sizes())
     return "a residual of another shape";
   const auto* kernels = kernels_for(call.input);
-  return kernels == nullptr ? call.input.device().str() : kernels->refusal(call);
+  const auto refusal = kernels == nullptr ? call.input.device().str() : kernels->refusal(call);
+  return refusal.empty() && Unfused::keeps_back() ? "switched off" : refusal;
 }
 
 at::Tensor batch_norm_with(const NormCall& given) {

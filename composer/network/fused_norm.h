@@ -24,6 +24,10 @@ class Unfused {
   Unfused& operator=(const Unfused&) = delete;
 
   static bool here() { return count() > 0; }
+  /// here(), asked by an operator of composer's own that would run otherwise.
+  static bool keeps_back();
+  /// How often keeps_back() was true on this thread.
+  static int64_t kept_back();
 
  private:
   static int& count();

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "composer/error.h"
+#include "composer/network/fused_norm.h"
 #include "composer/network/weight_shadow.h"
 
 namespace composer {
@@ -170,7 +171,8 @@ Optimizer::State& Optimizer::state_of(size_t group, size_t index) {
 bool Optimizer::add_to_pass(size_t group, size_t index) {
   const at::Tensor& parameter = groups_[group].parameters[index];
   const at::Tensor& gradient = parameter.grad();
-  if (!in_one_pass(groups_[group]) || !is_dense_float(parameter) || !is_dense_float(gradient))
+  if (!in_one_pass(groups_[group]) || !is_dense_float(parameter) || !is_dense_float(gradient) ||
+      Unfused::keeps_back())
     return false;
   const bool first = kept_[group][index].state.empty();
   const State& state = state_of(group, index);

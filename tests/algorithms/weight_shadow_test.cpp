@@ -51,6 +51,13 @@ struct Outcome {
 
 using Add = std::function<void(Trainer&)>;
 
+/// Gradients of weights are rounded, as the plain network's are; the optimizer's pass stays.
+struct RoundedGradients : Algorithm {
+  void before_forward(State&) override { unfused_.emplace(); }
+  void after_backward(State&) override { unfused_.reset(); }
+  std::optional<Unfused> unfused_;
+};
+
 TrainerParts parts_of(const std::string& run_dir, bool plain) {
   auto parts = tiny_parts();
   if (plain) {
@@ -70,7 +77,6 @@ TrainerParts parts_of(const std::string& run_dir, bool plain) {
 /// Trains, and is interrupted after batch 5 with a `stop`.
 Outcome train(
     bool plain, const Add& add, bool stop, const Add& before = [](Trainer&) {}) {
-  const Unfused step_by_step;  // gradients of weights are rounded then, as the plain network's are
   const TemporaryFolder folder;
   const auto evaluations = std::make_shared<Evaluations>();
   for (const int64_t batch : stop ? std::vector<int64_t>{5, -1} : std::vector<int64_t>{-1}) {
@@ -78,6 +84,7 @@ Outcome train(
     parts.callbacks.push_back({"evaluations", evaluations, subscriptions<Evaluations>()});
     Trainer trainer(std::move(parts));
     add(trainer);
+    trainer.add<RoundedGradients>("rounded_gradients");
     trainer.add<StopAt>("stop", batch);
     before(trainer);
     trainer.fit();
