@@ -25,8 +25,10 @@ class KeepingLoader : public Loader {
     loader_->add_transform(std::move(transform));
   }
   std::optional<RawBatch> next() override {
-    kept_.push_back(loader_->next());
-    return kept_.back();
+    auto batch = loader_->next();
+    kept_.push_back(batch);
+    if (batch) kept_.back()->images = batch->images.clone();  // methods may write to the batch
+    return batch;
   }
 
   /// In order, with the ends of epochs.

@@ -12,6 +12,10 @@ namespace {
 /// What is not of the step itself stays out.
 TrainerParts bare(TrainerParts parts) {
   auto& options = parts.options;
+  if (options.max_duration.unit == TimeUnit::second)
+    throw UserError("max_duration: " + options.max_duration.str() +
+                    " ends two runs at different steps, which cannot be compared then; give it in "
+                    "ba or ep");
   options.run_dir.clear();
   options.autoresume = false;
   options.save_best.clear();
@@ -24,7 +28,8 @@ TrainerParts bare(TrainerParts parts) {
 }
 
 void add(TrainerParts& parts, const std::shared_ptr<StepWitness>& witness) {
-  parts.algorithms.push_back({"step_witness", witness, subscriptions<StepWitness>()});
+  parts.algorithms.insert(parts.algorithms.begin(),
+                          {"step_witness", witness, subscriptions<StepWitness>()});
 }
 
 /// Returns the signal that ended it, else 0.

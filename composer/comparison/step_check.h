@@ -43,7 +43,7 @@ struct StepCheck {
 
 /// Trains the reference, then the other on the same batches, of which every step begins with what
 /// the reference's began with. RunError where the run has no step left to train, or loss scaling
-/// gave up every one.
+/// gave up every one; UserError for a run that so many seconds end.
 StepCheck check_steps(const CheckedSide& checked, const CheckedSide& reference,
                       const StepCheckOptions& options);
 

@@ -2,8 +2,10 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
 
 #include "composer/error.h"
+#include "composer/network/fused_norm.h"
 #include "composer/network/layers.h"
 #include "composer/optimization/optimizers.h"
 #include "tests/composer/tiny_run.h"
@@ -33,7 +35,7 @@ class Doubtful : public Conv2d {
 
 class Net : public Model {
  public:
-  explicit Net(const Fault& fault) {
+  Net(const Fault& fault, bool draws) : draws_(draws) {
     for (int64_t i = 1; i <= 3; ++i) {
       const Conv2dOptions options{
           .in_channels = i == 1 ? 3 : 8, .out_channels = 8, .kernel = {3, 3}, .padding = {1, 1}};
@@ -48,24 +50,29 @@ class Net : public Model {
   }
   at::Tensor forward(const at::Tensor& input) override {
     auto output = input;
-    for (const Slot* layer : layers_) output = (*layer)(output);
+    for (const Slot* layer : layers_) {
+      output = (*layer)(output);
+      if (draws_ && layer == layers_.front()) output = at::dropout(output, 0.5, /*train=*/true);
+    }
     return output;
   }
   int64_t num_classes() const override { return 2; }
 
  private:
+  bool draws_;
   std::vector<Slot*> layers_;
 };
 
 /// A network, and what is wrong with it inside of a scope.
 struct Bench {
   Fault now = Fault::none;
+  bool draws = false;  ///< by LibTorch's generator
 
   CheckedSide side(const std::string& precision, Fault fault = Fault::none) {
     const auto parts = [this, precision] {
       auto made = tiny_parts();
       at::manual_seed(7);
-      made.model = std::make_shared<Net>(now);
+      made.model = std::make_shared<Net>(now, draws);
       made.options.precision = precision;
       made.options.eval_interval = {1, TimeUnit::batch};
       return made;
@@ -77,6 +84,29 @@ struct Bench {
     return {parts, scope};
   }
 };
+
+CheckedSide changed(CheckedSide side, std::function<void(TrainerParts&)> change) {
+  side.parts = [parts = std::move(side.parts), change = std::move(change)] {
+    auto made = parts();
+    change(made);
+    return made;
+  };
+  return side;
+}
+
+template <class Method>
+CheckedSide with(const CheckedSide& side, const Method& method) {
+  return changed(side, [method](TrainerParts& parts) {
+    parts.algorithms.push_back(
+        {"method", std::make_shared<Method>(method), subscriptions<Method>()});
+  });
+}
+
+bool equal(const StepCheck& check) {
+  return std::ranges::all_of(check.deviations, [](const Deviation& one) {
+    return std::ranges::count(one.by_step, 0.0) == std::ssize(one.by_step);
+  });
+}
 
 const Deviation& of(const StepCheck& check, const std::string& what) {
   return *std::ranges::find(check.deviations, what, &Deviation::what);
@@ -96,6 +126,88 @@ TEST_CASE("two equal sides do not differ by a bit, also over the end of an epoch
   }
   CHECK(check.batch_size == 8);
   CHECK(check.checked.precision == Precision::fp32);
+}
+
+namespace {
+
+struct HalvesWeights : Algorithm {
+  void epoch_end(State& state) override {
+    const at::NoGradGuard no_grad;
+    for (auto& parameter : state.model->parameters()) parameter.mul_(0.5);
+  }
+};
+
+struct TwoUpdates : Algorithm {
+  void batch_start(State& state) override {
+    state.updates = 2;
+    for (const auto& group : state.optimizer->groups()) at::Tensor(group.lr).div_(2);
+  }
+};
+
+/// Scales gradients far down.
+struct Shrinks : Algorithm {
+  explicit Shrinks(double factor) : factor(factor) {}
+  void after_train_batch(State& state) override {
+    for (const auto& gradient : state.optimizer->gradients()) at::Tensor(gradient).mul_(factor);
+  }
+  double factor;
+};
+
+struct Inverts : Algorithm {
+  void augment(State& state) override { state.raw_batch.images.bitwise_not_(); }
+};
+
+}  // namespace
+
+TEST_CASE("what methods do to the weights between two steps is done on both sides", "[check]") {
+  Bench bench;
+  const auto side = with(bench.side("fp32"), HalvesWeights());
+  CHECK(equal(check_steps(side, side, {.steps = 6})));
+}
+
+TEST_CASE("a batch's updates are compared one by one", "[check]") {
+  Bench bench;
+  const auto side = with(bench.side("fp32"), TwoUpdates());
+  const auto same = check_steps(side, side, {.steps = 3});
+  CHECK(equal(same));
+  CHECK(of(same, "gradients").by_step.size() == 3);
+  const auto rounded = check_steps(with(bench.side("bf16"), TwoUpdates()), side, {.steps = 2});
+  for (const auto& deviation : rounded.deviations) {
+    INFO(deviation.what << " " << deviation.tensor << " " << deviation.worst());
+    CHECK(deviation.within());
+  }
+  const auto wrong =
+      check_steps(with(bench.side("bf16", Fault::gradient), TwoUpdates()), side, {.steps = 1});
+  CHECK_THAT(of(wrong, "gradients").first, Contains("conv2.") && Contains("in update 2"));
+}
+
+TEST_CASE("what methods do to gradients is no noise: reversed ones are found", "[check]") {
+  Bench bench;
+  const auto reference = with(bench.side("fp32"), Shrinks(1e-3));
+  CHECK(check_steps(with(bench.side("bf16"), Shrinks(1e-3)), reference, {.steps = 2}).within());
+  const auto wrong = check_steps(with(bench.side("bf16"), Shrinks(-1e-3)), reference, {.steps = 2});
+  CHECK_FALSE(of(wrong, "gradients").within());
+}
+
+TEST_CASE("batches are the same though methods write to them", "[check]") {
+  Bench bench;
+  const auto side = with(bench.side("fp32"), Inverts());
+  CHECK(equal(check_steps(side, side, {.steps = 2})));
+}
+
+TEST_CASE("what layers draw is the same on both sides, and after a record", "[check]") {
+  Bench bench;
+  bench.draws = true;
+  CHECK(equal(check_steps(bench.side("fp32"), bench.side("fp32"), {.steps = 5})));
+}
+
+TEST_CASE("a run that so many seconds end is refused", "[check]") {
+  Bench bench;
+  const auto side = changed(bench.side("fp32"), [](TrainerParts& parts) {
+    parts.options.max_duration = {0.3, TimeUnit::second};
+  });
+  CHECK_THROWS_WITH(check_steps(side, side, {}), Contains("max_duration: 0.3sec"));
+  CHECK_THROWS_AS(check_steps(side, side, {}), UserError);
 }
 
 TEST_CASE("bf16 is within its tolerances of float32, which it does not equal", "[check]") {
@@ -153,6 +265,7 @@ TEST_CASE("an optimizer that is wrong is found, whatever the gradients' rounding
 
 TEST_CASE("to be recorded changes nothing of a run", "[check]") {
   Bench bench;
+  bench.draws = GENERATE(false, true);
   const auto weights = [&](bool recorded) {
     auto parts = bench.side("fp32").parts();
     parts.options.max_duration = {3, TimeUnit::batch};
@@ -163,6 +276,58 @@ TEST_CASE("to be recorded changes nothing of a run", "[check]") {
     return weights_of(trainer);
   };
   CHECK(at::equal(weights(true), weights(false)));
+}
+
+namespace {
+
+/// Infinite gradients wherever they are computed for the second time in a step.
+struct OverflowsAgain : Algorithm {
+  void fit_start(State& state) override {
+    state.recompute_gradients = [&state, calls = 0,
+                                 recompute = state.recompute_gradients]() mutable {
+      if (calls++ % 2 == 1) return recompute();
+      auto weight = state.model->parameters().front();
+      const auto kept = weight.clone();
+      weight.fill_(INFINITY);
+      recompute();
+      weight.copy_(kept);
+    };
+  }
+};
+
+}  // namespace
+
+TEST_CASE("loss scaling does not learn from what a record computes again", "[check]") {
+  Bench bench;
+  const auto weights = [&](bool recorded) {
+    auto parts = bench.side("amp_fp16").parts();
+    parts.options.max_duration = {4, TimeUnit::batch};
+    parts.options.on_nan = "ignore";
+    Trainer trainer(std::move(parts));
+    trainer.add<OverflowsAgain>("overflows");
+    const StepWitness* none = nullptr;
+    if (recorded) trainer.add<StepWitness>("recorder", 4, 0, none);
+    trainer.fit();
+    return weights_of(trainer);
+  };
+  CHECK(at::equal(weights(true), weights(false)));
+}
+
+TEST_CASE("an optimizer's pass is kept back as other operators are", "[check]") {
+  const auto updated = [](bool unfused) {
+    at::manual_seed(1);
+    TinyModel model;
+    Sgd sgd({});
+    sgd.attach(model);
+    for (auto& parameter : model.parameters()) parameter.mutable_grad() = at::ones_like(parameter);
+    const auto before = Unfused::kept_back();
+    std::optional<Unfused> kept;
+    if (unfused) kept.emplace();
+    sgd.step();
+    CHECK((Unfused::kept_back() > before) == unfused);
+    return model.parameters().front().detach().clone();
+  };
+  CHECK(at::allclose(updated(true), updated(false)));
 }
 
 TEST_CASE("steps begin with the reference's weights; free ones go on by themselves", "[check]") {
@@ -211,7 +376,7 @@ TEST_CASE("a run that ends early is compared as far as it goes, one at its end i
 
 TEST_CASE("what deviations are relative to", "[check]") {
   const auto ones = at::ones({4});
-  TrainedState before{.weights = {{"w", ones}}, .statistics = {}, .optimizer = {}};
+  TrainedState before{.weights = {{"w", ones}}, .statistics = {}};
   StepRecord reference;
   reference.loss = 2;
   reference.logits = at::full({1, 4}, 3.0);
@@ -267,4 +432,34 @@ TEST_CASE("the coarser arithmetic decides what is tolerated", "[check]") {
   const auto fp32 = tolerances_of(Precision::fp32, Precision::fp32);
   CHECK(fp32.logits < fp16.logits);
   CHECK(fp16.logits < bf16.logits);
+}
+
+TEST_CASE("gradients of fused norms are as near the exact ones as those step by step", "[check]") {
+  const auto gradients = [](int64_t seed, at::ScalarType type, bool fused) {
+    std::optional<Unfused> unfused;
+    if (!fused) unfused.emplace();
+    at::manual_seed(static_cast<uint64_t>(seed));
+    const Fault none = Fault::none;
+    Net net(none, /*draws=*/false);
+    net.to(type);
+    const auto images =
+        at::randn({16, 3, 8, 8}).to(type).contiguous(at::MemoryFormat::ChannelsLast);
+    const Target target{.classes = at::randint(2, {16}), .other_classes = {}, .other_weight = {}};
+    net.loss(net.forward(images), target).backward();
+    std::vector<at::Tensor> all;
+    for (const auto& parameter : net.parameters())
+      all.push_back(parameter.grad().to(at::kDouble).flatten());
+    return at::cat(all);
+  };
+  double ours = 0, theirs = 0;
+  for (int64_t seed = 0; seed < 5; ++seed) {
+    const auto exact = gradients(seed, at::kDouble, false);
+    const auto error = [&](bool fused) {
+      return ((gradients(seed, at::kFloat, fused) - exact).norm() / exact.norm()).item<double>();
+    };
+    ours += error(true), theirs += error(false);
+  }
+  INFO(ours / 5 << " against " << theirs / 5);
+  CHECK(ours < 1e-5);
+  CHECK(ours < 2 * theirs);
 }
