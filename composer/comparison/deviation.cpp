@@ -155,11 +155,11 @@ Tolerances tolerances_of(Precision one, Precision other) {
     case Precision::fp32:
       return {.loss = 1e-4,
               .logits = 1e-3,
-              .gradients = 1e-2,
+              .gradients = 0.1,
               .weights = 1e-3,
               .statistics = 1e-3,
               .least_gradient = 1e-3,
-              .noise = 1e-4};
+              .noise = 1e-2};
     case Precision::tf32:
     case Precision::amp_fp16:
       return {.loss = 1e-2,

@@ -57,15 +57,32 @@ TEST_CASE("check holds bf16 against float32 on the recipe's batches, with its ra
 
 TEST_CASE("check holds the operators of our own against LibTorch's", "[cli][check]") {
   const TemporaryFolder folder;
-  const auto precision = GENERATE("fp32", "bf16");
+  const auto setting = GENERATE("fp32", "bf16", "fp32 --seed 2", "fp32 --seed 3");
   const auto outcome =
-      check(folder, std::string("--against unfused --steps 2 --json --precision ") + precision);
-  INFO(outcome.errors << outcome.output);
+      check(folder, std::string("--against unfused --steps 2 --json --precision ") + setting);
+  INFO(setting << outcome.errors << outcome.output);
   REQUIRE(outcome.status == 0);
   const auto result = json::parse(outcome.output);
   CHECK(result["checked"]["precision"] == result["reference"]["precision"]);
   for (const auto& deviation : result["deviations"])
     if (deviation["what"] == "logits") CHECK(deviation["deviation"] > 0);
+  CHECK_THAT(outcome.errors, !Contains("none of composer's own operators"));
+}
+
+TEST_CASE("check says where the recipe uses no operator of our own", "[cli][check]") {
+  const TemporaryFolder folder;
+  auto plain = recipe;
+  plain.replace(0, plain.find('\n'),
+                "model: {resnet_cifar: {model_name: resnet_20, norm: group_norm}}");
+  const std::string optimizer = "{decoupled_sgdw: {lr: 0.1, momentum: 0.9}}";
+  plain.replace(plain.find(optimizer), optimizer.size(),
+                "{muon: {lr: 0.1}}\nfreeze: ['*bn*', '*downsample.1*', 'fc.*', '*.bias']");
+  folder.write("plain.yaml", plain);
+  const auto outcome =
+      run(folder.path(), split("check -f plain.yaml --against unfused --steps 1 --precision fp32"));
+  INFO(outcome.errors << outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.errors, Contains("none of composer's own operators"));
 }
 
 TEST_CASE("check says for people what differs most", "[cli][check]") {
