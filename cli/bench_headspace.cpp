@@ -16,6 +16,7 @@
 #include "composer/error.h"
 #include "composer/interrupt.h"
 #include "composer/logging/log.h"
+#include "composer/optimization/bf16_choice.h"
 #include "composer/profiling/timer.h"
 #include "composer/state.h"
 
@@ -52,7 +53,7 @@ class SwitchedLoader : public Loader {
     auto& loader = feed_ == Feed::real ? *real_ : *decoded_;
     auto batch = loader.next();
     if (!batch) batch = loader.next();  // the end of its epoch is not the run's
-    kept_ = batch;
+    if (!kept_ || batch->samples() >= kept_->samples()) kept_ = batch;  // an epoch's last is short
     return batch;
   }
 
@@ -210,14 +211,20 @@ void measure_alone(const Recipe& recipe, const TrainerParts& parts, const Switch
   rates.bytes_of_a_sample = *stretch.bytes / stretch.images;
 }
 
+bool has_amp(const Recipe& recipe, const State& state) {
+  if (recipe.options.precision == "amp" || state.precision == Precision::amp_bf16 ||
+      state.precision == Precision::amp_fp16)
+    return true;
+  return state.device.is_cpu() && !choose_bf16(bf16_instructions(), bf16_speedup).faster;
+}
+
 HeadspaceSetting setting_of(const Recipe& recipe, const State& state) {
   const auto uses = [&](const std::string& name) {
     return std::ranges::any_of(recipe.algorithms,
                                [&](const auto& one) { return one->name() == name; });
   };
   return {.on_cpu = state.device.is_cpu(),
-          .half_precision =
-              state.precision == Precision::amp_bf16 || state.precision == Precision::amp_fp16,
+          .has_amp = has_amp(recipe, state),
           .channels_last = uses("channels_last"),
           .pinned = recipe.options.dataloader.pin_memory,
           .beton = dump(recipe).find("use_ffcv: true") != std::string::npos,
@@ -303,7 +310,7 @@ void print(const Measured& measured, const Verdict& verdict) {
   line("with the step free", rates.step_free, "the loader alone, from the system's cache");
   line("the loader alone, from storage", rates.cold,
        rates.cold ? megabytes(*rates.bytes_of_a_sample * *rates.cold)
-                  : "nothing is read from storage: the samples are in memory");
+                  : "the system counted no bytes read");
   out << '\n' << verdict.text << "\nto change:\n";
   for (const auto& advice : verdict.advice) out << "  " << advice << '\n';
   if (rates.cold && *rates.cold < rates.as_it_is && verdict.limit != Limit::storage)
@@ -337,7 +344,7 @@ int bench_headspace_command(const Words& words) {
   CLI::App app(
       "What limits a recipe's training on this machine, as it is at the run's beginning: its rate, "
       "and the rate with\nloading, decoding, the copy to the device or the step free. Leaves "
-      "nothing on the disk.",
+      "nothing on the disk but crop indices.",
       "bench headspace");
   std::string file;
   double seconds = 4;

@@ -36,9 +36,10 @@ double loader_gain(const Headspace& rates) {
 }
 
 Limit limit_of(const Headspace& rates) {
-  if (rates.copy_free && *rates.copy_free >= least_gain * rates.loader_free) return Limit::copy;
   const double room = loader_gain(rates) - 1;
-  if (room < least_gain - 1) return Limit::step;
+  const bool copies =
+      rates.copy_free && *rates.copy_free >= least_gain * rates.loader_free;  // once data is there
+  if (room < least_gain - 1) return copies ? Limit::copy : Limit::step;
   if (rates.storage_share > 0.5 && rates.cold && rates.step_free > least_gain * *rates.cold)
     return Limit::storage;
   if (rates.decoding_free && *rates.decoding_free / rates.as_it_is - 1 >= room / 2)
@@ -64,7 +65,7 @@ double rate_without(Limit limit, const Headspace& rates) {
 
 std::vector<std::string> faster_steps(const HeadspaceSetting& setting) {
   std::vector<std::string> advice;
-  if (!setting.half_precision) advice.push_back("--precision amp");
+  if (!setting.has_amp) advice.push_back("--precision amp");
   if (!setting.channels_last) advice.push_back("the algorithm channels_last");
   advice.push_back("fewer pixels: the algorithm progressive_resizing, a smaller crop_size");
   advice.push_back(setting.on_cpu ? "a GPU (device), or more ranks (composer -n)"

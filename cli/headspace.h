@@ -25,7 +25,7 @@ struct Headspace {
 /// What a verdict may advise to change.
 struct HeadspaceSetting {
   bool on_cpu = true;
-  bool half_precision = false;
+  bool has_amp = false;  ///< --precision amp would change nothing
   bool channels_last = false;
   bool pinned = false;
   bool beton = false;
@@ -47,9 +47,9 @@ struct Verdict {
 /// The step limits a run that would gain less than a tenth from a loader that costs nothing. Else
 /// the storage does where most samples came from there and it gives fewer than the cache, decoding
 /// where samples that are decoded already give at least half of what the free loader does, and
-/// otherwise the rest of the loader. The copy limits where it alone costs a tenth of a step. A
-/// loader gains no more than its work alone and the waits for it account for: rates are taken one
-/// after another, on machines that do other work too.
+/// otherwise the rest of the loader. The copy limits in place of the step where it alone costs a
+/// tenth of it. A loader gains no more than its work alone and the waits for it account for: rates
+/// are taken one after another, on machines that do other work too.
 Verdict judge(const Headspace& rates, const HeadspaceSetting& setting);
 
 }  // namespace composer

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "composer/optimization/bf16_choice.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
@@ -48,7 +49,7 @@ TEST_CASE("the step limits a run that a free loader would hardly speed up", "[he
         "a second");
   CHECK(advises(verdict, "--precision amp"));
   CHECK(advises(verdict, "channels_last"));
-  const auto tuned = judge(balanced(), {.half_precision = true, .channels_last = true});
+  const auto tuned = judge(balanced(), {.has_amp = true, .channels_last = true});
   CHECK_FALSE(advises(tuned, "--precision amp"));
   CHECK_FALSE(advises(tuned, "channels_last"));
 }
@@ -108,6 +109,9 @@ TEST_CASE("the copy limits where batches on the device train faster", "[headspac
   CHECK(advises(verdict, "--pin_memory true"));
   rates.copy_free = 106;
   CHECK(judge(rates, {.on_cpu = false}).limit == Limit::step);
+  rates.as_it_is = 400, rates.wait_fraction = 0.8;  // the loader has it wait
+  rates.loader_free = 3000, rates.copy_free = 3400, rates.step_free = 450;
+  CHECK(judge(rates, {.on_cpu = false}).limit == Limit::loader);
 }
 
 TEST_CASE("bench headspace measures a recipe and says what limits it", "[cli][headspace]") {
@@ -130,9 +134,15 @@ TEST_CASE("bench headspace measures a recipe and says what limits it", "[cli][he
   const auto told = run(folder.path(), split("bench headspace -f r.yaml --seconds 0.05"));
   CHECK(told.status == 0);
   for (const char* text :
-       {"with the loader free", "256 samples, decoded before", "nothing is read from storage",
-        "there is none on the CPU", "the training step limits this run", "--precision amp"})
+       {"with the loader free", "256 samples, decoded before", "the system counted no bytes read",
+        "there is none on the CPU", "the training step limits this run"})
     CHECK_THAT(told.output, Contains(text));
+  const bool amp_helps = choose_bf16(bf16_instructions(), bf16_speedup).faster;
+  CHECK((told.output.find("--precision amp") != std::string::npos) == amp_helps);
+  const auto amp =
+      run(folder.path(), split("bench headspace -f r.yaml --seconds 0.05 --precision amp"));
+  CHECK(amp.status == 0);
+  CHECK(amp.output.find("--precision amp") == std::string::npos);
 }
 
 TEST_CASE("bench headspace says that noise lies on no storage", "[cli][headspace]") {
