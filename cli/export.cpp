@@ -9,6 +9,7 @@
 #include "composer/text.h"
 #include "inference/from_checkpoint.h"
 #include "inference/network_folder.h"
+#include "inference/onnx/onnx_file.h"
 #include "inference/python_names.h"
 #include "inference/torchscript.h"
 
@@ -29,11 +30,16 @@ void export_torchscript(const TakenNetwork& taken, const ExportOptions& options)
   write_torchscript(options.output, taken.network);
 }
 
+void export_onnx(const TakenNetwork& taken, const ExportOptions& options) {
+  write_onnx(options.output, taken.network, {.preprocessing = options.preprocessing});
+}
+
 struct Format {
   std::string ending;  ///< of the file's name; empty: a folder
   void (*write)(const TakenNetwork&, const ExportOptions&);
 };
-const std::map<std::string, Format> formats{{"safetensors", {"", export_safetensors}},
+const std::map<std::string, Format> formats{{"onnx", {".onnx", export_onnx}},
+                                            {"safetensors", {"", export_safetensors}},
                                             {"torchscript", {".pt", export_torchscript}}};
 
 std::vector<std::string> format_names() {
@@ -77,9 +83,11 @@ int export_command(const Words& words) {
       "export");
   ExportOptions options;
   app.add_option("path", options.path, "a checkpoint folder")->required();
-  app.add_option("--format", options.format,
-                 "safetensors: a folder that `composer predict --model` reads, whose weights are "
-                 "Python's too;\ntorchscript: a file for torch.jit.load in Python and C++")
+  app.add_option(
+         "--format", options.format,
+         "safetensors: a folder that `composer predict --model` reads, whose weights are "
+         "Python's too;\ntorchscript: a file for torch.jit.load in Python and C++;\nonnx: a file "
+         "for ONNX Runtime, OpenVINO and others")
       ->required();
   app.add_option("--output", options.output, "the folder or file to write")->required();
   app.add_option("--weights", options.weights,

@@ -1,0 +1,17 @@
+// Operations of a network as nodes of ONNX.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "composer/network/graph.h"
+#include "inference/onnx/onnx_graph.h"
+
+namespace composer {
+
+/// Adds the nodes that compute the operation of the graph. inputs: names in the order of
+/// Operation::inputs, empty where absent. UserError naming the layer where ONNX has no form of it.
+void add_nodes(OnnxGraph& onnx, const Graph& graph, const Graph::Operation& operation,
+               std::vector<std::string> inputs, const std::string& output);
+
+}  // namespace composer

@@ -1,0 +1,45 @@
+#include <catch2/catch.hpp>
+
+#include "program.h"
+#include "tests/composer/temporary_folder.h"
+#include "tests/inference/onnx_reader.h"
+
+using namespace composer;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const std::string recipe = R"(model: {mnist_classifier: }
+train_dataset: {synthetic: {height: 28, width: 28, channels: 1, num_classes: 10, samples: 8}}
+optimizer: {sgd: {lr: 0.1}}
+train_batch_size: 8
+eval_batch_size: 8
+max_duration: 1ep
+device: cpu
+run_name: run
+)";
+
+}  // namespace
+
+TEST_CASE("composer export writes ONNX files, for images as numbers and as bytes",
+          "[cli][export][train][slow]") {
+  const TemporaryFolder folder;
+  folder.write("r.yaml", recipe);
+  const auto of = [&](const std::string& words) { return run(folder.path(), split(words)); };
+  REQUIRE(of("train -f r.yaml").status == 0);
+  const std::string command = "export runs/run/checkpoints/latest --format onnx --output ";
+  const auto plain = of(command + "net.onnx");
+  INFO(plain.errors);
+  REQUIRE(plain.status == 0);
+  CHECK_THAT(plain.errors, Contains("to net.onnx"));
+  using Shape = std::vector<std::string>;
+  CHECK(test::read_onnx(folder / "net.onnx").inputs.at(0).shape == Shape{"N", "1", "28", "28"});
+  REQUIRE(of(command + "bytes.onnx --preprocessing").status == 0);
+  const auto bytes = test::read_onnx(folder / "bytes.onnx");
+  CHECK(bytes.inputs.at(0).shape == Shape{"N", "28", "28", "1"});
+  CHECK(bytes.outputs.at(0).shape == Shape{"N", "10"});
+  CHECK_THAT(bytes.metadata.at("network.json"), Contains("mnist_classifier"));
+  const auto elsewhere = of(command + "net.pt");
+  CHECK(elsewhere.status == 2);
+  CHECK_THAT(elsewhere.errors, Contains("net.pt must end in .onnx"));
+}
