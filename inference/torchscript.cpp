@@ -124,7 +124,9 @@ void write_torchscript(const std::string& path, const TrainedNetwork& network) {
   module.define(source_of(graph));
   module.eval();
   std::ostringstream bytes;
-  module.save(bytes, {{"network.json", description_of(network).dump(1)}});
+  module.save(bytes, {{"network.json",
+                       description_of(network).dump(
+                           1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)}});
   AtomicFile file(path);
   file.write(std::string_view(bytes.view()));
   file.commit_to_disk();
