@@ -1,11 +1,17 @@
 #include "inference/python_names.h"
 
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "composer/assemble.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/network/outline.h"
 #include "composer/recipe/recipe.h"
 #include "composer/text.h"
+#include "inference/graph_json.h"
 
 namespace composer {
 
@@ -13,16 +19,30 @@ void check_names(const TakenNetwork& taken, const std::string& library) {
   if (library != "torchvision" && library != "timm")
     throw UserError("--names: must be torchvision or timm, not '" + library + "'" +
                     suggestion(library, {"torchvision", "timm"}));
+  if (!taken.network.quantization.empty())
+    throw UserError("--names: " + library + " has no quantized networks; export the checkpoint");
+  if (taken.network.recipe.empty())
+    throw UserError("--names: nothing tells whether " + library +
+                    " has this network: it was made from C++ without a recipe");
   const auto recipe = resolve({"the checkpoint's recipe", taken.network.recipe}, {}, registry(),
                               {.evaluation = true, .options = {}});
   if (recipe.model->name() != "resnet")
     throw UserError("--names: " + library + " has no network like " + recipe.model->name() +
                     "; it has those of the component resnet");
-  const auto changed = differences(taken.network.outline, outline(*build_model(recipe)));
-  if (changed.empty()) return;
-  log::warn("--names: " + library +
-            "'s network of these names is another one: " + std::to_string(changed.size()) +
-            " layers differ by surgery, the first " + changed.front());
+  const auto& graph = taken.network.graph;
+  if (std::ranges::any_of(graph.operations, [](const auto& operation) {
+        return operation.kind == OperationKind::group_norm;
+      }))
+    log::warn("--names: " + library +
+              "'s networks have batch norms unless they are made with another norm_layer; this one "
+              "has group norms");
+  const auto plain = build_model(recipe);
+  if (to_json(graph) == to_json(record(*plain, at::zeros(graph.values[graph.input].shape)))) return;
+  const auto changed = differences(taken.network.outline, outline(*plain));
+  log::warn("--names: " + library + "'s network of these names is another one: " +
+            (changed.empty() ? "surgery changed it"
+                             : std::to_string(changed.size()) +
+                                   " layers differ by surgery, the first " + changed.front()));
 }
 
 }  // namespace composer

@@ -8,8 +8,9 @@
 namespace composer {
 
 /// library: "torchvision" or "timm", whose residual networks name their tensors as ours do. Warns
-/// of layers that surgery changed: the library would load the weights, or refuse them, but compute
-/// something else. UserError for another library, and for a network that it does not have.
+/// where surgery changed what the network computes: the library would refuse the weights, or load
+/// them and compute something else. UserError for another library, and for a network that it does
+/// not have.
 void check_names(const TakenNetwork& taken, const std::string& library);
 
 }  // namespace composer

@@ -95,7 +95,7 @@ std::string call_of(const Graph::Operation& operation, std::vector<std::string> 
       break;  // of the input; folding has computed those of weights
   }
   throw UserError("export: layer '" + operation.layer + "': " + std::string(name(operation.kind)) +
-                  " of the input has no form there");
+                  " of what depends on the input has no TorchScript form");
 }
 
 std::string source_of(const Graph& graph) {
@@ -122,7 +122,7 @@ void write_torchscript(const std::string& path, const TrainedNetwork& network) {
     if (const auto& constant = graph.values[i].constant; constant.defined())
       module.register_buffer("c" + std::to_string(i), constant.contiguous());
   module.define(source_of(graph));
-  module.eval();
+  module.register_attribute("training", c10::BoolType::get(), false);
   std::ostringstream bytes;
   module.save(bytes, {{"network.json",
                        description_of(network).dump(

@@ -1,0 +1,74 @@
+"""What other libraries make of exported networks, held against the logits that are beside them.
+
+peer.py torchscript FOLDER          every NAME.pt by torch.jit.load, against NAME.safetensors
+peer.py torchvision|timm FOLDER     every folder NAME (model.safetensors, loaded strictly into the library's network of that
+                                    name), against NAME.safetensors
+Fails where one is more than 1e-4 of the largest logit away."""
+import json
+import pathlib
+import sys
+
+import numpy
+import torch
+
+
+def read(path):
+    """The tensors of a .safetensors file, by the format's description, not by the package."""
+    data = pathlib.Path(path).read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    types = {"F32": numpy.float32, "I64": numpy.int64}
+    tensors = {}
+    for name, entry in json.loads(data[8:begin]).items():
+        if name == "__metadata__":
+            continue
+        first, last = entry["data_offsets"]
+        numbers = numpy.frombuffer(data[begin + first:begin + last], types[entry["dtype"]])
+        tensors[name] = torch.from_numpy(numbers.reshape(entry["shape"]).copy())
+    return tensors
+
+
+def torchscript(path):
+    extra = {"network.json": ""}
+    module = torch.jit.load(path.with_suffix(".pt"), _extra_files=extra)
+    assert json.loads(extra["network.json"])["format"] == "composer network"
+    return module
+
+
+def library_network(create, path):
+    tensors = read(path.with_suffix("") / "model.safetensors")
+    network = create(path.stem, num_classes=len(tensors["fc.bias"]))
+    network.load_state_dict(tensors, strict=True)
+    return network.eval()
+
+
+def torchvision(path):
+    import torchvision.models
+    return library_network(torchvision.models.get_model, path)
+
+
+def timm(path):
+    import timm
+    return library_network(timm.create_model, path)
+
+
+def main():
+    load = {"torchscript": torchscript, "torchvision": torchvision, "timm": timm}[sys.argv[1]]
+    questions = sorted(pathlib.Path(sys.argv[2]).glob("*.safetensors"))
+    assert questions, "there is nothing to compare"
+    failed = False
+    for path in questions:
+        question = read(path)
+        network = load(path)
+        for count in (1, len(question["images"])):
+            expected = question["logits"][:count]
+            with torch.no_grad():
+                given = network(question["images"][:count])
+            distance = ((given - expected).abs().max() / question["logits"].abs().max()).item()
+            if not distance < 1e-4:
+                print(f"{path.stem}, {count} images: {distance} away")
+                failed = True
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
