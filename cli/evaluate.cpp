@@ -13,6 +13,7 @@
 #include "composer/logging/json_number.h"
 #include "composer/logging/log.h"
 #include "composer/storage/provenance.h"
+#include "composer/storage/weights.h"
 #include "composer/text.h"
 #include "data/beton/source.h"
 #include "data/datasets/image_folder.h"
@@ -34,8 +35,8 @@ struct UseOptions {
         "the checkpoint)");
     app.add_option(
         "--load_path", load_path,
-        "the weights: a checkpoint folder (runs/NAME/checkpoints/latest), a .safetensors "
-        "or a .pth file");
+        "the weights: a checkpoint folder (runs/NAME/checkpoints/latest), a folder that `composer "
+        "export` wrote,\na .safetensors or a .pth file");
     app.allow_extras();
     app.footer(
         "Any key of the recipe can be given as --dotted.key VALUE. Weights of another network, or "
@@ -47,7 +48,7 @@ struct UseOptions {
 /// The recipe that `path` was trained by.
 RecipeFile recipe_inside(const std::string& path) {
   check_load_path(path);
-  auto text = read_provenance(path).recipe;
+  auto text = read_provenance(weights_file(path)).recipe;
   if (!text.empty()) return {path, std::move(text)};
   if (fs::is_directory(path))
     throw UserError("-f: missing: " + path +

@@ -1,5 +1,9 @@
 // The subcommand export: a checkpoint's network for use elsewhere.
-#include <functional>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <map>
 
 #include "cli/arguments.h"
@@ -61,17 +65,22 @@ void check(const ExportOptions& options, const Format& format) {
     throw UserError("--names: is for --format safetensors");
   if (options.preprocessing && options.format != "onnx")
     throw UserError("--preprocessing: is for --format onnx");
-  if (format.ending.empty() && std::filesystem::path(options.output).has_extension() &&
-      !std::filesystem::is_directory(options.output))
-    throw UserError("--output: " + options.output + ": " + options.format +
-                    " makes a folder; name one without an ending");
-  if (format.ending.empty()) return;
   const std::filesystem::path output(options.output);
+  if (format.ending.empty()) {
+    for (const char* file : {".safetensors", ".pt", ".pth", ".onnx"})
+      if (output.extension() == file)
+        throw UserError("--output: " + options.output + ": " + options.format +
+                        " makes a folder; name one without " + file);
+    return;
+  }
   if (output.extension() != format.ending)
     throw UserError("--output: " + options.output + " must end in " + format.ending);
   const auto folder = std::filesystem::absolute(output).parent_path();
   if (!std::filesystem::is_directory(folder))
     throw UserError("--output: there is no folder " + folder.string());
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    throw UserError("--output: " + folder.string() +
+                    " cannot be written to: " + std::strerror(errno));
 }
 
 }  // namespace
@@ -79,10 +88,14 @@ void check(const ExportOptions& options, const Format& format) {
 int export_command(const Words& words) {
   CLI::App app(
       "Writes the network of a checkpoint, with what its use needs: weights, structure, how images "
-      "are\nprepared, class names, recipe and metrics.",
+      "are\nprepared, class names, recipe and metrics of the evaluation. docs/inference.md says "
+      "what the\nformats hold and how to load them.",
       "export");
   ExportOptions options;
-  app.add_option("path", options.path, "a checkpoint folder")->required();
+  app.add_option("path", options.path,
+                 "a checkpoint folder (runs/NAME/checkpoints/latest), a folder that this command "
+                 "wrote, or a\n.safetensors file that tells its recipe")
+      ->required();
   app.add_option(
          "--format", options.format,
          "safetensors: a folder that `composer predict --model` reads, whose weights are "
@@ -90,10 +103,11 @@ int export_command(const Words& words) {
          "for ONNX Runtime, OpenVINO and others")
       ->required();
   app.add_option("--output", options.output, "the folder or file to write")->required();
-  app.add_option("--weights", options.weights,
-                 "model, or the algorithm whose average of the weights is wanted (" +
-                     joined(averaging_algorithms(), ", ") +
-                     "); default: what evaluation uses, the average where there is one");
+  app.add_option(
+      "--weights", options.weights,
+      "model, or the algorithm whose average of the weights is wanted (" +
+          joined(averaging_algorithms(), ", ") +
+          "); default: what evaluation uses: ema's average where there is one, else the model");
   app.add_option("--names", options.names,
                  "safetensors: a library that shall load the weights strictly: torchvision or "
                  "timm");
@@ -104,8 +118,10 @@ int export_command(const Words& words) {
   check(options, format);
   const auto taken = take_network(options.path, options.weights);
   format.write(taken, options);
-  log::info("wrote the network of " + options.path + " (weights: " + taken.network.weights +
-            ", after " + std::to_string(taken.network.batch) + " batches) to " + options.output);
+  const auto& network = taken.network;
+  log::info("wrote the network of " + options.path + " (weights: " + network.weights +
+            (network.batch > 0 ? ", after " + std::to_string(network.batch) + " batches" : "") +
+            ") to " + options.output);
   return 0;
 }
 

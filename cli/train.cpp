@@ -50,7 +50,10 @@ void say_what_next(const RunFolder& folder) {
       "  composer train --algorithms channels_last       the same with one algorithm\n"
       "  composer train -f resnet18 --train_dataset.imagenet.datadir YOUR_IMAGES --plan\n"
       "  composer eval --load_path " +
-      folder.checkpoints().string() + "/latest");
+      folder.checkpoints().string() +
+      "/latest\n"
+      "  composer export " +
+      folder.checkpoints().string() + "/latest --format torchscript --output network.pt");
 }
 
 }  // namespace

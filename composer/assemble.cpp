@@ -13,6 +13,7 @@
 #include "composer/logging/log.h"
 #include "composer/rank_threads.h"
 #include "composer/storage/manifest.h"
+#include "composer/storage/weights.h"
 #include "composer/text.h"
 
 namespace composer {
@@ -202,10 +203,13 @@ void check_load_path(const std::string& text) {
   if (path.empty()) return;
   if (!fs::exists(path)) throw UserError("load_path: " + text + " does not exist");
   if (!fs::is_directory(path) || fs::exists(path / "manifest.json")) return;
+  if (weights_file(path) != path) return;
   if (const auto meant = latest_below(path))
     throw UserError("load_path: " + text + " is no checkpoint; did you mean " + meant->string() +
                     "?");
-  throw UserError("load_path: " + text + " is no checkpoint: it has no manifest.json");
+  throw UserError("load_path: " + text +
+                  " is no checkpoint: it has no manifest.json, and no export: it has no " +
+                  exported_weights);
 }
 
 std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe) {

@@ -31,7 +31,7 @@ std::string split_problem(const Checkpoint& checkpoint, const SplitOptions& spli
 
 Trainer::Origin Trainer::find_origin() {
   namespace fs = std::filesystem;
-  Origin origin{options_.load_path};
+  Origin origin{weights_file(options_.load_path)};
   origin.everything =
       !options_.load_weights_only && state_.optimizer && fs::is_directory(origin.path);
   if (origin.everything && !options_.load_ignore.empty() && !options_.autoresume)

@@ -10,11 +10,15 @@
 #include "composer/assemble.h"
 #include "composer/error.h"
 #include "composer/logging/json_number.h"
+#include "composer/logging/log.h"
 #include "composer/network/outline.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/registry.h"
 #include "composer/storage/checkpoint.h"
+#include "composer/storage/provenance.h"
+#include "composer/storage/weights.h"
 #include "composer/text.h"
+#include "inference/network_folder.h"
 
 namespace composer {
 namespace {
@@ -38,9 +42,18 @@ TensorMap averages_of(const Checkpoint& checkpoint, const std::string& algorithm
   return averages;
 }
 
+bool acts_on_predictions(const Component& algorithm) {
+  return algorithm.subscriptions().test(static_cast<size_t>(Event::predict_start)) ||
+         algorithm.subscriptions().test(static_cast<size_t>(Event::predict_after_forward));
+}
+
+/// What an evaluation of the checkpoint computes with: an average that takes the weights' place
+/// meanwhile, else the model's own.
 std::string weights_of_evaluation(const Checkpoint& checkpoint) {
   for (const auto& algorithm : averaging_algorithms())
-    if (!averages_of(checkpoint, algorithm).empty()) return algorithm;
+    if (acts_on_predictions(*registry().algorithms.find(algorithm)) &&
+        !averages_of(checkpoint, algorithm).empty())
+      return algorithm;
   return "model";
 }
 
@@ -76,6 +89,9 @@ Recipe recipe_for_use(const std::string& path, const std::string& text) {
   recipe.options.run_name.clear();
   recipe.options.load_ignore.clear();
   recipe.options.load_strict = true;
+  recipe.options.precision = "fp32";
+  recipe.options.save_best.clear();
+  recipe.callbacks.clear();
   return recipe;
 }
 
@@ -98,12 +114,12 @@ void put(const TensorMap& tensors, Model& model) {
   copy(model.named_parameters()), copy(model.named_buffers());
 }
 
-/// Of the evaluation after that batch, as the run's folder around the checkpoint tells; empty where
-/// it does not.
+/// Of the evaluation after that batch, as the run's folder around the checkpoint tells; empty, and
+/// the log says so, where it does not.
 std::map<std::string, double> metrics_at(const fs::path& checkpoint, int64_t batch) {
   std::error_code error;
-  const auto folder = fs::canonical(checkpoint, error).parent_path().parent_path();
-  std::ifstream lines(folder / "metrics.jsonl");
+  const auto file = fs::canonical(checkpoint, error).parent_path().parent_path() / "metrics.jsonl";
+  std::ifstream lines(file);
   std::map<std::string, double> metrics;
   for (std::string line; std::getline(lines, line);) {
     const auto json = nlohmann::ordered_json::parse(line, nullptr, false);
@@ -113,7 +129,78 @@ std::map<std::string, double> metrics_at(const fs::path& checkpoint, int64_t bat
     for (const auto& [key, value] : json.items())
       if (key.starts_with("metrics/eval/")) metrics[key] = number_of(value);
   }
+  if (metrics.empty())
+    log::info(checkpoint.string() + ": without metrics: " +
+              (fs::exists(file, error)
+                   ? file.string() + " has no evaluation after batch " + std::to_string(batch)
+                   : "it is not in its run's folder, where metrics.jsonl has them"));
   return metrics;
+}
+
+void say_what_stays_behind(const Recipe& recipe) {
+  for (const auto& algorithm : recipe.algorithms)
+    if (acts_on_predictions(*algorithm) && algorithm->average_prefix().empty())
+      log::warn("algorithms." + algorithm->name() +
+                ": is no part of the network: what it does around a prediction is not exported, "
+                "and metrics of the evaluation are with it");
+}
+
+/// The network of the recipe with the weights at `path`, which the recipe loads.
+TakenNetwork taken_by(const Recipe& recipe, const std::string& path, TensorMap state) {
+  say_what_stays_behind(recipe);
+  TakenNetwork taken{{}, std::move(state)};
+  auto& network = taken.network;
+  network.preparation = preparation_of(recipe, path);
+  network.resize_filter = loader_options(recipe.options, false).resize_filter;
+  Trainer trainer(assemble_model(recipe));
+  trainer.prepare();
+  auto& model = *trainer.state().model;
+  put(taken.state, model);
+  const auto [height, width] = network.preparation.size;
+  network.graph = record(model, at::zeros({1, network.preparation.channels, height, width}));
+  network.outline = outline(model);
+  return taken;
+}
+
+TakenNetwork take_from_checkpoint(const std::string& path, std::string weights) {
+  const auto checkpoint = load_checkpoint(path);
+  const auto evaluated = weights_of_evaluation(checkpoint);
+  if (weights.empty()) weights = evaluated;
+  auto state = weights == "model" ? checkpoint.model : averaged(checkpoint, weights, path);
+  auto taken = taken_by(recipe_for_use(path, checkpoint.recipe), path, std::move(state));
+  auto& network = taken.network;
+  network.class_names = checkpoint.class_names;
+  network.recipe = checkpoint.recipe;
+  network.weights = weights;
+  network.epoch = checkpoint.time.epoch, network.batch = checkpoint.time.batch;
+  if (weights == evaluated)
+    network.metrics = metrics_at(path, checkpoint.time.batch);
+  else
+    log::info(path + ": without metrics: its evaluation was of the weights of " + evaluated);
+  return taken;
+}
+
+TakenNetwork take_from_export(const std::string& path, const std::string& weights) {
+  TakenNetwork taken{read_network(path), read_weights(weights_file(path))};
+  if (!weights.empty() && weights != taken.network.weights)
+    throw UserError("--weights: " + path + " holds those of " + taken.network.weights +
+                    " alone; export the checkpoint that it came from");
+  return taken;
+}
+
+TakenNetwork take_from_file(const std::string& path, const std::string& weights) {
+  const auto told = read_provenance(path);
+  if (told.recipe.empty())
+    throw UserError(path +
+                    ": holds weights alone: nothing tells what their network is; give a checkpoint "
+                    "folder, or what `composer export` made");
+  if (!weights.empty())
+    throw UserError("--weights: " + path + " holds one set of weights; leave it out");
+  auto taken = taken_by(recipe_for_use(path, told.recipe), path, read_weights(path));
+  taken.network.class_names = told.class_names;
+  taken.network.recipe = told.recipe;
+  log::info(path + ": without metrics, epoch and batch: a file of weights does not tell them");
+  return taken;
 }
 
 }  // namespace
@@ -124,31 +211,13 @@ std::vector<std::string> averaging_algorithms() {
   return names;
 }
 
-TakenNetwork take_network(const std::string& path, std::string weights) {
+TakenNetwork take_network(const std::string& path, const std::string& weights) {
   if (!weights.empty() && weights != "model" && prefix_of(weights).empty())
     throw UserError("--weights: must be model, or an algorithm that averages the weights (" +
                     joined(averaging_algorithms(), ", ") + "), not '" + weights + "'");
-  const auto checkpoint = load_checkpoint(path);
-  if (weights.empty()) weights = weights_of_evaluation(checkpoint);
-  TakenNetwork taken;
-  taken.state = weights == "model" ? checkpoint.model : averaged(checkpoint, weights, path);
-  const auto recipe = recipe_for_use(path, checkpoint.recipe);
-  auto& network = taken.network;
-  network.preparation = preparation_of(recipe, path);
-  network.resize_filter = loader_options(recipe.options, false).resize_filter;
-  Trainer trainer(assemble_model(recipe));
-  trainer.prepare();
-  auto& model = *trainer.state().model;
-  put(taken.state, model);
-  const auto [height, width] = network.preparation.size;
-  network.graph = record(model, at::zeros({1, network.preparation.channels, height, width}));
-  network.class_names = checkpoint.class_names;
-  network.recipe = checkpoint.recipe;
-  network.outline = outline(model);
-  network.weights = weights;
-  network.epoch = checkpoint.time.epoch, network.batch = checkpoint.time.batch;
-  network.metrics = metrics_at(path, checkpoint.time.batch);
-  return taken;
+  if (weights_file(path) != path) return take_from_export(path, weights);
+  if (fs::is_regular_file(path)) return take_from_file(path, weights);
+  return take_from_checkpoint(path, weights);
 }
 
 }  // namespace composer

@@ -14,11 +14,13 @@ struct TakenNetwork {
   TensorMap state;         ///< all parameters and buffers under PyTorch's names
 };
 
-/// The network of a checkpoint folder, with its recipe's surgery, as evaluation runs it. weights:
-/// "model", or the name of the algorithm whose average is wanted; empty: the average of the one
-/// that keeps one, else the model's. UserError naming what the checkpoint lacks, or what of the
+/// The network of a checkpoint folder, with its recipe's surgery, as evaluation runs it; or of a
+/// folder that `composer export` wrote, or of a .safetensors file that tells its recipe. weights:
+/// "model", or the name of the algorithm whose average is wanted; empty: those that evaluation
+/// uses, an average that takes the weights' place in it, else the model's. Metrics are there for
+/// the weights that were evaluated. UserError naming what is missing at `path`, or what of the
 /// network is outside of composer/network/operations.h.
-TakenNetwork take_network(const std::string& checkpoint, std::string weights = {});
+TakenNetwork take_network(const std::string& path, const std::string& weights = {});
 
 /// The registered algorithms that average the weights.
 std::vector<std::string> averaging_algorithms();

@@ -1,5 +1,9 @@
 #include "inference/network_folder.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -9,6 +13,7 @@
 #include "composer/storage/atomic_file.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/provenance.h"
+#include "composer/storage/weights.h"
 #include "inference/description.h"
 #include "inference/graph_json.h"
 
@@ -19,8 +24,9 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kDescription = "network.json";
-constexpr const char* kWeights = "model.safetensors";
+constexpr const char* kWeights = exported_weights;
 constexpr const char* kConstants = "constants.safetensors";
+constexpr const char* kUnfinished = ".unfinished_network";
 
 Json to_json(const Quantization& quantization, const Graph& graph) {
   Json activations = Json::array(), weights = Json::array();
@@ -86,11 +92,45 @@ void make_folder(const fs::path& folder) {
   if (!fs::is_directory(folder))
     throw UserError("--output: " + folder.string() + " cannot be made a folder" +
                     (error ? ": " + error.message() : ""));
-  if (!fs::is_empty(folder) && !fs::exists(folder / kDescription))
+  if (!fs::is_empty(folder) && !fs::exists(folder / kDescription) &&
+      !fs::exists(folder / kUnfinished))
     throw UserError("--output: " + folder.string() +
                     " holds other things than a network; name a new folder");
-  remove_partial_files(folder);
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    throw UserError("--output: " + folder.string() +
+                    " cannot be written to: " + std::strerror(errno));
 }
+
+/// Files on their way into a network's folder. Until all are written, an older network there stays
+/// whole; what never comes to its end is taken away.
+class Unfinished {
+ public:
+  explicit Unfinished(const fs::path& folder) : folder_(folder), place_(folder / kUnfinished) {
+    fs::remove_all(place_);
+    fs::create_directory(place_);
+  }
+  ~Unfinished() {
+    std::error_code ignored;
+    fs::remove_all(place_, ignored);
+  }
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+
+  fs::path operator/(const char* name) const { return place_ / name; }
+
+  /// The description comes last.
+  void finish() const {
+    for (const char* name : {kWeights, kConstants, kDescription})
+      if (fs::exists(place_ / name))
+        fs::rename(place_ / name, folder_ / name);
+      else
+        fs::remove(folder_ / name);
+    flush_folder(folder_);
+  }
+
+ private:
+  fs::path folder_, place_;
+};
 
 Json read_description(const fs::path& folder) {
   const auto path = folder / kDescription;
@@ -112,7 +152,7 @@ Json read_description(const fs::path& folder) {
 
 }  // namespace
 
-void write_network(const fs::path& folder, const TrainedNetwork& network, TensorMap state) {
+void write_network(const fs::path& folder, const TrainedNetwork& network, TensorMap state) try {
   make_folder(folder);
   if (state.empty()) state = named_constants(network.graph);
   const auto beside = constants_beside(network, state);
@@ -120,16 +160,17 @@ void write_network(const fs::path& folder, const TrainedNetwork& network, Tensor
   if (!network.quantization.empty())
     json["quantization"] = to_json(network.quantization, network.graph);
   json["graph"] = to_json(network.graph);
+  const Unfinished files(folder);
   json["files"][kWeights] = facts_of(
-      write_safetensors(folder / kWeights, state,
+      write_safetensors(files / kWeights, state,
                         to_metadata({network.recipe, network.outline, network.class_names})));
-  if (beside.empty())
-    fs::remove(folder / kConstants);
-  else
-    json["files"][kConstants] = facts_of(write_safetensors(folder / kConstants, beside));
-  AtomicFile file(folder / kDescription);
-  file.write(json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
-  file.commit_to_disk();
+  if (!beside.empty())
+    json["files"][kConstants] = facts_of(write_safetensors(files / kConstants, beside));
+  write_whole(files / kDescription,
+              json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  files.finish();
+} catch (const fs::filesystem_error& error) {
+  throw RunError(folder.string() + ": cannot be written: " + error.code().message());
 }
 
 TrainedNetwork read_network(const fs::path& folder) try {

@@ -10,8 +10,9 @@
 
 namespace composer {
 
-/// Writes the folder, which is made; files of an earlier network in it are replaced, and a reader
-/// notices a mixture. `state`: what model.safetensors holds, all tensors of the graph that have a
+/// Writes the folder, which is made. An earlier network in it is replaced once all is written and
+/// flushed; whatever the instant of a kill, a reader finds the old one, the new one, or that it is
+/// none. `state`: what model.safetensors holds, all tensors of the graph that have a
 /// name among them; empty: those. Throws UserError for a folder that holds other things, RunError
 /// when it cannot be written.
 void write_network(const std::filesystem::path& folder, const TrainedNetwork& network,

@@ -71,6 +71,15 @@ std::vector<std::string> not_finite(const TensorMap& tensors) {
   return bad;
 }
 
+std::filesystem::path weights_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto file = path / exported_weights;
+  const bool exported = std::filesystem::is_directory(path, error) &&
+                        !std::filesystem::exists(path / "manifest.json", error) &&
+                        std::filesystem::exists(file, error);
+  return exported ? file : path;
+}
+
 TensorMap read_weights(const std::filesystem::path& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
@@ -89,7 +98,7 @@ TensorMap read_weights(const std::filesystem::path& path) {
 
 Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::string& source,
                         const LoadRules& rules) {
-  NameList missing, unexpected, misshaped;
+  NameList missing, unexpected, misshaped, integers;
   std::string hint;
   std::vector<std::string> problems;
   Unloaded unloaded;
@@ -114,6 +123,8 @@ Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::strin
         hint = "; was it trained with num_classes " + std::to_string(found->second.size(0)) +
                "? --load_ignore '" + name.substr(0, name.rfind('.')) +
                ".*' starts with a new last layer";
+    } else if (target.is_floating_point() && !found->second.is_floating_point()) {
+      integers.add(name);
     }
   }
   for (const auto& [name, tensor] : tensors) {
@@ -130,6 +141,7 @@ Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::strin
   report("tensors that the model has and the file lacks", missing);
   report("tensors that the file has and the model lacks", unexpected);
   report("tensors of another shape", misshaped);
+  report("tensors of integers, as those of a quantized network", integers);
   if (unloaded.fresh.size() == targets.size())
     problems.push_back(source + ": nothing of it would be loaded");
   if (!problems.empty()) {

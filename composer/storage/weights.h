@@ -8,12 +8,18 @@
 
 namespace composer {
 
+/// The weights in a folder that `composer export` wrote.
+inline constexpr const char* exported_weights = "model.safetensors";
+
 /// All parameters and buffers by name, as they are (not copied): what a checkpoint stores of a
 /// model.
 TensorMap model_tensors(const torch::nn::Module& model);
 
 /// Names of the floating-point tensors that hold NaN or an infinity. Waits for the device, once.
 std::vector<std::string> not_finite(const TensorMap& tensors);
+
+/// Where `path` is a folder that `composer export` wrote: the file of weights in it; else `path`.
+std::filesystem::path weights_file(const std::filesystem::path& path);
 
 /// Tensors from a .safetensors file, a PyTorch file (.pth, .pt), or a checkpoint folder. Prefixes
 /// that wrappers put before every name ("module.", "_orig_mod.") are taken off. UserError as by the
@@ -33,9 +39,9 @@ struct Unloaded {
 };
 
 /// Copies `tensors` into the parameters and buffers of the same names, converting type and device.
-/// Throws UserError listing missing, unexpected and mis-shaped names and patterns that fit nothing,
-/// before anything is changed; a missing num_batches_tracked is taken as 0. The log lists what was
-/// not copied. source: for messages.
+/// Throws UserError listing missing, unexpected and mis-shaped names, integers in the place of
+/// weights and patterns that fit nothing, before anything is changed; a missing num_batches_tracked
+/// is taken as 0. The log lists what was not copied. source: for messages.
 Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::string& source,
                         const LoadRules& rules = {});
 

@@ -3,13 +3,15 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/main.h"
+#include "composer/assemble.h"
 #include "composer/recipe/registry.h"
+#include "composer/storage/checkpoint.h"
 #include "composer/storage/safetensors.h"
 #include "composer/storage/weights.h"
 #include "program.h"
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/temporary_folder.h"
-#include "tests/composer/tiny_run.h"
 
 using namespace composer;
 namespace fs = std::filesystem;
@@ -75,22 +77,22 @@ TEST_CASE("eval, predict and export take the average that ema kept",
   CHECK(loss(averaged) == Approx(at_the_end).epsilon(1e-5));
   CHECK(loss(plain) != Approx(at_the_end).epsilon(1e-3));
 
-  output("checkpoint export " + latest + " --output ema.safetensors --weights ema");
-  const auto alone = "-f r.yaml --algorithms channels_last --load_path ema.safetensors ";
+  const auto to_export = "export " + latest + " --format safetensors --output ";
+  output(to_export + "average --weights ema");
+  const auto alone = "-f r.yaml --algorithms channels_last --load_path average ";
   CHECK(output(std::string("eval ") + alone) == averaged);
   std::ofstream(folder / "image.ppm") << "P6 1 1 255\nabc";
   CHECK(output(std::string("predict --logits --source image.ppm ") + alone) ==
         output("predict --logits --source image.ppm -f r.yaml --load_path " + latest));
 
-  output("checkpoint export " + latest + " --output model.safetensors");
-  check_equal(read_safetensors(folder / "model.safetensors"),
+  output(to_export + "model --weights model");
+  check_equal(read_safetensors(folder / "model/model.safetensors"),
               read_safetensors(folder / (latest + "/model-00001-of-00001.safetensors")));
 
-  const auto swa = run(folder.path(), split("checkpoint export " + latest +
-                                            " --output s.safetensors --weights swa"));
+  const auto swa = run(folder.path(), split(to_export + "swa --weights swa"));
   CHECK(swa.status == 2);
   CHECK(swa.errors.find("has no weights of swa") != std::string::npos);
-  CHECK_FALSE(fs::exists(folder / "s.safetensors"));
+  CHECK_FALSE(fs::exists(folder / "swa"));
 }
 
 TEST_CASE("swa's average is exported with the model's buffers, until it is the model",
@@ -102,8 +104,8 @@ TEST_CASE("swa's average is exported with the model's buffers, until it is the m
                     "--swa_start 1ba --swa_end 3ba --swa.update_interval 1ba --save_interval 2ba"))
               .status == 0);
   const auto exported = [&](const std::string& checkpoint) {
-    return run(folder.path(), split("checkpoint export runs/run/checkpoints/" + checkpoint +
-                                    " --output swa.safetensors --weights swa"));
+    return run(folder.path(), split("export runs/run/checkpoints/" + checkpoint +
+                                    " --format safetensors --output swa --weights swa"));
   };
   const auto finished = exported("latest");
   CHECK(finished.status == 2);
@@ -111,7 +113,7 @@ TEST_CASE("swa's average is exported with the model's buffers, until it is the m
   const auto going = exported("ep0-ba2");
   INFO(going.errors);
   REQUIRE(going.status == 0);
-  const auto average = read_safetensors(folder / "swa.safetensors"),
+  const auto average = read_safetensors(folder / "swa/model.safetensors"),
              model = read_safetensors(folder /
                                       "runs/run/checkpoints/ep0-ba2/"
                                       "model-00001-of-00001.safetensors");
@@ -120,24 +122,26 @@ TEST_CASE("swa's average is exported with the model's buffers, until it is the m
   CHECK_FALSE(at::equal(average.at("conv1.weight"), model.at("conv1.weight")));
 }
 
-TEST_CASE("a program's own algorithm has its average exported too", "[cli][averages]") {
+TEST_CASE("a program's own algorithm has its average exported too", "[cli][averages][slow]") {
+  add_builtin_components();
   registry().algorithms.add<OneMore>("one_more", "keeps the weights and one more");
   const TemporaryFolder folder;
-  auto parts = tiny_parts();
-  parts.options.run_dir = folder.path().string();
-  parts.options.run_name = "run";
-  Trainer trainer(std::move(parts));
-  trainer.add<OneMore>("one_more");
+  Trainer trainer(assemble_training(
+      resolve({"the test's recipe", recipe},
+              split("--algorithms one_more --run_name run --progress_bar false --run_dir " +
+                    (folder / "runs").string()))));
   trainer.fit();
-  const auto checkpoint = (trainer.folder().checkpoints() / "latest").string();
-  const auto file = (folder / "w.safetensors").string();
-  CHECK(checkpoint_command({"export", checkpoint, "--output", file, "--weights", "one_more"}) == 0);
-  auto expected = model_tensors(*trainer.state().model);
+  const auto checkpoint = (folder / latest).string();
+  const auto net = (folder / "net").string();
+  const auto exported = [&](const std::string& weights) {
+    return export_command(
+        {checkpoint, "--format", "safetensors", "--output", net, "--weights", weights});
+  };
+  CHECK(exported("one_more") == 0);
+  auto expected = load_checkpoint(checkpoint).model;
   for (auto& [name, tensor] : expected) tensor = tensor + 1;
-  check_equal(read_safetensors(file), expected);
-  CHECK_THROWS_WITH(
-      checkpoint_command({"export", checkpoint, "--output", file, "--weights", "two_more"}),
-      Catch::Contains("(one_more)"));
+  check_equal(read_weights(net + "/model.safetensors"), expected);
+  CHECK_THROWS_WITH(exported("two_more"), Catch::Contains("(ema, one_more, swa)"));
 }
 
 TEST_CASE("describe says what an algorithm does not go with", "[cli][averages][slow]") {

@@ -41,6 +41,9 @@ device: cpu
 run_name: run
 )";
 
+const std::string to_export =
+    "export runs/run/checkpoints/latest --format safetensors --output net";
+
 struct Trained {
   Trained() {
     write_pictures(folder / "train", {"ape", "bee", "cat"}, 4);
@@ -83,19 +86,16 @@ TEST_CASE("eval and predict take the recipe inside the checkpoint", "[cli][use][
   fs::remove_all(trained.folder / "train");
   CHECK(trained.of("predict --source val --top_k 2 " + trained.weights).output == predicted.output);
 
-  REQUIRE(
-      trained.of("checkpoint export runs/run/checkpoints/latest --output w.safetensors").status ==
-      0);
-  CHECK(trained.of("predict --source val --top_k 2 --load_path w.safetensors").output ==
-        predicted.output);
+  REQUIRE(trained.of(to_export).status == 0);
+  for (const std::string exported : {"net", "net/", "net/model.safetensors"})
+    CHECK(trained.of("predict --source val --top_k 2 --load_path " + exported).output ==
+          predicted.output);
 }
 
 TEST_CASE("weights of another network are refused unless asked for", "[cli][use][slow]") {
   const Trained trained;
-  REQUIRE(
-      trained.of("checkpoint export runs/run/checkpoints/latest --output w.safetensors").status ==
-      0);
-  for (const auto& weights : {trained.weights, std::string("--load_path w.safetensors ")}) {
+  REQUIRE(trained.of(to_export).status == 0);
+  for (const auto& weights : {trained.weights, std::string("--load_path net ")}) {
     const auto refused = trained.of("eval -f r.yaml --algorithms none " + weights);
     INFO(refused.errors);
     CHECK(refused.status == 2);
@@ -109,12 +109,14 @@ TEST_CASE("weights of another network are refused unless asked for", "[cli][use]
                  trained.weights);
   CHECK(tuned.status == 0);
   CHECK_THAT(tuned.errors, Contains("of another network"));
+  CHECK(trained.of("train -f r.yaml --run_name from_export --load_path net").status == 0);
 
   const auto plain = trained.of("eval --load_path runs/run/checkpoints");
   CHECK(plain.status == 2);
   CHECK_THAT(plain.errors, Contains("did you mean"));
-  for (const std::string action : {"info runs/run", "export runs/run/ --output x.safetensors"}) {
-    const auto folder = trained.of("checkpoint " + action);
+  for (const std::string command :
+       {"checkpoint info runs/run", "export runs/run/ --format safetensors --output x"}) {
+    const auto folder = trained.of(command);
     CHECK(folder.status == 2);
     CHECK_THAT(folder.errors,
                Contains("is no checkpoint; did you mean runs/run/checkpoints/latest?"));

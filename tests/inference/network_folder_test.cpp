@@ -54,6 +54,34 @@ TEST_CASE("codes and their scales come back", "[inference]") {
   CHECK(at::equal(read.weight_scales.at(weight), network.quantization.weight_scales.at(weight)));
 }
 
+TEST_CASE("a network takes the place of an older one, and of what a kill left", "[inference]") {
+  const TemporaryFolder folder;
+  const auto cases = test::network_cases();
+  const auto blurred = std::ranges::find(cases, "blurpool", &test::NetworkCase::name);
+  write_network(folder / "net", test::trained(*blurred, *test::settled(*blurred)));
+  CHECK(std::filesystem::exists(folder / "net/constants.safetensors"));
+  const auto network = test::trained(cases[3], *test::settled(cases[3]));
+  write_network(folder / "net", network);
+  CHECK(read_network(folder / "net").classes() == network.classes());
+  CHECK_FALSE(std::filesystem::exists(folder / "net/constants.safetensors"));
+
+  std::filesystem::create_directories(folder / "killed/.unfinished_network");
+  folder.write("killed/.unfinished_network/constants.safetensors", "half");
+  folder.write("killed/model.safetensors", "another's");
+  CHECK_THROWS_WITH(read_network(folder / "killed"), Contains("has no network.json"));
+  write_network(folder / "killed", network);
+  CHECK(read_network(folder / "killed").classes() == network.classes());
+  const auto entries = [&] {
+    return std::distance(std::filesystem::directory_iterator(folder / "killed"), {});
+  };
+  CHECK(entries() == 2);
+
+  std::filesystem::remove(folder / "killed/model.safetensors");
+  std::filesystem::create_directories(folder / "killed/model.safetensors/in_the_way");
+  CHECK_THROWS_AS(write_network(folder / "killed", network), RunError);
+  CHECK(entries() == 2);
+}
+
 TEST_CASE("a folder that is damaged or none is named, with what is wrong", "[inference]") {
   const TemporaryFolder folder;
   const auto given = test::network_cases()[3];
