@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "composer/error.h"
+#include "composer/storage/weights.h"
 #include "networks.h"
 #include "tests/composer/temporary_folder.h"
 
@@ -52,6 +53,31 @@ TEST_CASE("codes and their scales come back", "[inference]") {
   CHECK(read.activations.at(network.graph.input).zero_point == 64);
   CHECK(read.activations.at(network.graph.input).scale == 0.05);
   CHECK(at::equal(read.weight_scales.at(weight), network.quantization.weight_scales.at(weight)));
+}
+
+TEST_CASE("a folder's weights load into a model, codes do not", "[inference]") {
+  const TemporaryFolder folder;
+  const auto given = test::network_cases()[3];
+  const auto model = test::settled(given);
+  auto network = test::trained(given, *model);
+  write_network(folder / "net", network);
+  const auto file = weights_file(folder / "net");
+  CHECK(file == folder / "net/model.safetensors");
+  CHECK(weights_file(file) == file);
+  const auto loaded = given.make();
+  load_weights(*loaded, file);
+  loaded->eval();
+  const auto images = test::random_images(given, 2);
+  const at::NoGradGuard no_grad;
+  CHECK(at::equal(loaded->forward(images), model->forward(images)));
+
+  auto& value = network.graph.values[*network.graph.operations[0].inputs[1]];
+  value.constant = value.constant.to(at::kChar), value.type = at::kChar;
+  write_network(folder / "net", network);
+  CHECK_THROWS_WITH(load_weights(*loaded, file),
+                    Contains("tensors of integers") && Contains("conv1.weight"));
+  folder.write("net/manifest.json", "{}");
+  CHECK(weights_file(folder / "net") == folder / "net");
 }
 
 TEST_CASE("a network takes the place of an older one, and of what a kill left", "[inference]") {
