@@ -53,7 +53,8 @@ class SwitchedLoader : public Loader {
     auto& loader = feed_ == Feed::real ? *real_ : *decoded_;
     auto batch = loader.next();
     if (!batch) batch = loader.next();  // the end of its epoch is not the run's
-    if (!kept_ || batch->samples() >= kept_->samples()) kept_ = batch;  // an epoch's last is short
+    if (batch && (!kept_ || batch->samples() >= kept_->samples()))
+      kept_ = batch;  // an epoch's last is short
     return batch;
   }
 

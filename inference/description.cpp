@@ -1,5 +1,6 @@
 #include "inference/description.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -28,7 +29,9 @@ Preparation preparation_from(const Json& json) {
                                     json.at("std").get<std::vector<double>>()}};
   const auto channels = static_cast<size_t>(all.channels);
   if ((channels != 1 && channels != 3) || all.normalization.mean.size() != channels ||
-      all.normalization.std.size() != channels || all.size.height < 1 || all.size.width < 1)
+      all.normalization.std.size() != channels ||
+      !std::ranges::all_of(all.normalization.std, [](double value) { return value > 0; }) ||
+      all.size.height < 1 || all.size.width < 1)
     throw std::invalid_argument("its preparation of images is none");
   return all;
 }

@@ -18,6 +18,13 @@ const at::Tensor& constant_at(const Graph& graph, const Operation& operation, si
   return graph.values[*operation.inputs[input]].constant;
 }
 
+/// Whether all that the operation reads beside its first input stays as it is.
+bool has_constants(const Graph& graph, const Operation& operation) {
+  for (size_t i = 1; i < operation.inputs.size(); ++i)
+    if (operation.inputs[i] && !constant_at(graph, operation, i).defined()) return false;
+  return true;
+}
+
 /// Adds a value that holds the tensor.
 size_t add_constant(Graph& graph, const at::Tensor& tensor, std::string name) {
   graph.values.push_back({.shape = tensor.sizes().vec(),
@@ -59,7 +66,7 @@ ChannelLine line_of(const Graph& graph, const Operation& operation) {
     const double factor = std::get<ScaleOptions>(operation.options).factor;
     return {at::full({1}, factor, at::kDouble), at::zeros({1}, at::kDouble)};
   }
-  if (operation.kind != OperationKind::batch_norm) return {};
+  if (operation.kind != OperationKind::batch_norm || !has_constants(graph, operation)) return {};
   const auto number = [&](size_t input, double otherwise) {
     const auto& given = constant_at(graph, operation, input);
     return given.defined() ? given.to(at::kDouble) : at::full({1}, otherwise, at::kDouble);
@@ -117,8 +124,7 @@ std::optional<size_t> weighted_producer(const Graph& graph, size_t value, const 
     const auto producer = graph.values[value].producer;
     if (!producer || graph.output == value || graph.readers(value).size() != 1) return {};
     const auto& operation = graph.operations[*producer];
-    if (has_weight(operation))
-      return constant_at(graph, operation, 1).defined() ? producer : std::nullopt;
+    if (has_weight(operation)) return has_constants(graph, operation) ? producer : std::nullopt;
     if (operation.kind != OperationKind::max_pool2d || !line.factor.gt(0).all().item<bool>())
       return {};
     value = *operation.inputs[0];

@@ -118,8 +118,9 @@ void put(const TensorMap& tensors, Model& model) {
 /// the log says so, where it does not.
 std::map<std::string, double> metrics_at(const fs::path& checkpoint, int64_t batch) {
   std::error_code error;
-  const auto file = fs::canonical(checkpoint, error).parent_path().parent_path() / "metrics.jsonl";
-  std::ifstream lines(file);
+  const auto folder = fs::canonical(checkpoint, error).parent_path();
+  const auto file = folder.parent_path() / "metrics.jsonl";
+  std::ifstream lines(folder.filename() == "checkpoints" ? file : fs::path());
   std::map<std::string, double> metrics;
   for (std::string line; std::getline(lines, line);) {
     const auto json = nlohmann::ordered_json::parse(line, nullptr, false);
@@ -131,7 +132,7 @@ std::map<std::string, double> metrics_at(const fs::path& checkpoint, int64_t bat
   }
   if (metrics.empty())
     log::info(checkpoint.string() + ": without metrics: " +
-              (fs::exists(file, error)
+              (lines.is_open()
                    ? file.string() + " has no evaluation after batch " + std::to_string(batch)
                    : "it is not in its run's folder, where metrics.jsonl has them"));
   return metrics;

@@ -2,6 +2,7 @@
 
 #include <c10/core/ScalarType.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
@@ -140,9 +141,15 @@ void check_order(const Graph& graph) {
   for (const auto& operation : graph.operations) {
     const auto what = std::string(name(operation.kind)) + " of '" + operation.layer + "'";
     const auto [fewest, most] = input_counts(operation.kind);
-    if (operation.inputs.size() < fewest || operation.inputs.size() > most || !operation.inputs[0])
+    if (operation.inputs.size() < fewest || operation.inputs.size() > most)
       throw std::invalid_argument(what + ": has " + std::to_string(operation.inputs.size()) +
                                   " inputs");
+    const bool norm = operation.kind == OperationKind::batch_norm;  // without weight and bias
+    for (size_t i = 0; i < operation.inputs.size(); ++i)
+      if (!operation.inputs[i] && i < fewest && !(norm && (i == 1 || i == 2)))
+        throw std::invalid_argument(what + ": lacks input " + std::to_string(i));
+    if (norm && std::get<BatchNormOptions>(operation.options).training)
+      throw std::invalid_argument(what + ": is by the batch's statistics");
     for (const auto& input : operation.inputs)
       if (input && (*input >= count || !known[*input]))
         throw std::invalid_argument(what + ": reads a value that nothing made");
@@ -151,6 +158,13 @@ void check_order(const Graph& graph) {
     known[operation.output] = true;
   }
   if (!known[graph.output]) throw std::invalid_argument("nothing makes its output");
+  const auto is_size = [](int64_t size) { return size > 0; };
+  for (const auto& value : graph.values)
+    if (!value.constant.defined() && !std::ranges::all_of(value.shape, is_size))
+      throw std::invalid_argument("a value has the shape " +
+                                  c10::str(at::IntArrayRef(value.shape)));
+  if (graph.values[graph.output].shape.size() != 2)
+    throw std::invalid_argument("its output is not [N, classes]");
 }
 
 }  // namespace

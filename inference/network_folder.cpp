@@ -175,6 +175,7 @@ void write_network(const fs::path& folder, const TrainedNetwork& network, Tensor
 
 TrainedNetwork read_network(const fs::path& folder) try {
   const auto json = read_description(folder);
+  json.at("files").at(kWeights);
   verify_files(folder, json);
   auto tensors = read_safetensors(folder / kWeights);
   if (json.at("files").contains(kConstants)) tensors.merge(read_safetensors(folder / kConstants));
@@ -183,6 +184,10 @@ TrainedNetwork read_network(const fs::path& folder) try {
     const auto found = tensors.find(name);
     return found == tensors.end() ? at::Tensor() : found->second;
   });
+  const auto& [channels, resize, size, normalization] = network.preparation;
+  if (network.graph.values[network.graph.input].shape !=
+      std::vector<int64_t>{1, channels, size.height, size.width})
+    throw std::invalid_argument("its graph does not take one of the images that it prepares");
   if (json.contains("quantization"))
     network.quantization = quantization_from(json.at("quantization"), network.graph, tensors);
   return network;

@@ -57,7 +57,7 @@ NormOutput computed(const NormCall& call) {
 /// backward pass, and no one looks at what goes between them.
 bool goes_unseen(torch::autograd::Node& from, torch::autograd::Node& to) {
   const auto* chosen = torch::autograd::get_current_graph_task_exec_info();
-  return !at::GradMode::is_enabled() && (chosen == nullptr || chosen->empty()) &&
+  return !at::GradMode::is_enabled() && chosen != nullptr && chosen->empty() &&
          from.post_hooks().empty() && to.pre_hooks().empty() && to.tensor_pre_hooks().empty() &&
          to.retains_grad_hooks().empty();
 }
@@ -123,6 +123,7 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
   /// to be returned.
   static bool left(const at::Tensor& gradient) {
     const auto node = torch::autograd::get_current_node();
+    if (node == nullptr) return false;  // without the engine
     auto* const maker =
         dynamic_cast<torch::autograd::CppNode<FusedBatchNorm>*>(node->next_edge(1).function.get());
     if (maker == nullptr || !gradient.is_cpu() || !goes_unseen(*node, *maker)) return false;

@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 
+#include <algorithm>
 #include <mutex>
 
 namespace composer {
@@ -26,7 +27,7 @@ std::vector<at::Tensor> generator_states(at::Device device) {
 
 void set_generator_states(at::Device device, const std::vector<at::Tensor>& states) {
   auto generators = generators_of(device);
-  for (size_t i = 0; i < generators.size(); ++i) {
+  for (size_t i = 0; i < std::min(generators.size(), states.size()); ++i) {
     const std::lock_guard lock(generators[i].mutex());
     generators[i].set_state(states[i]);
   }

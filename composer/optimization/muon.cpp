@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <typeinfo>
 #include <utility>
 
 #include "composer/optional_tensor.h"
@@ -145,7 +146,9 @@ void Muon::update(Update& update) {
     update_by_sgd(update);
 }
 
-bool Muon::in_one_pass(const ParameterGroup& group) const { return group.rule == sgd; }
+bool Muon::in_one_pass(const ParameterGroup& group) const {
+  return group.rule == sgd && typeid(*this) == typeid(Muon);
+}
 
 UpdateRule Muon::next_rule(const ParameterGroup& group, const std::vector<at::Tensor>&, bool) {
   return SgdRule{.lr = *group.lr.const_data_ptr<float>(),

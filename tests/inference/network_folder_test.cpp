@@ -134,6 +134,12 @@ TEST_CASE("a folder that is damaged or none is named, with what is wrong", "[inf
   CHECK_THROWS_WITH(read_network(folder / "net"), Contains("no operation 'conv9d'"));
   put(with("\"tensor\": \"conv1.weight\"", "\"tensor\": \"conv7.weight\""));
   CHECK_THROWS_WITH(read_network(folder / "net"), Contains("there is no tensor 'conv7.weight'"));
+  put(with("\"channels\": 3", "\"channels\": 1"));
+  CHECK_THROWS_WITH(read_network(folder / "net"), Contains("is damaged"));
+  put(with("\"inputs\": [\n     0,", "\"inputs\": [\n     null,"));
+  CHECK_THROWS_WITH(read_network(folder / "net"), Contains("lacks input 0"));
+  put(with("\"height\": 32", "\"height\": 31"));
+  CHECK_THROWS_WITH(read_network(folder / "net"), Contains("does not take one of the images"));
   put(good);
   CHECK_NOTHROW(read_network(folder / "net"));
   auto weights = text_of(folder / "net/model.safetensors");
