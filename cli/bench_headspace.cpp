@@ -227,6 +227,7 @@ HeadspaceSetting setting_of(const Recipe& recipe, const State& state) {
   return {.on_cpu = state.device.is_cpu(),
           .has_amp = has_amp(recipe, state),
           .channels_last = uses("channels_last"),
+          .progressive_resizing = uses("progressive_resizing"),
           .pinned = recipe.options.dataloader.pin_memory,
           .beton = dump(recipe).find("use_ffcv: true") != std::string::npos,
           .num_workers = recipe.options.dataloader.num_workers,

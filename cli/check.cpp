@@ -1,4 +1,5 @@
 // The subcommand check: a recipe's training steps, held against those of another backend.
+#include <algorithm>
 #include <cmath>
 #include <iomanip>
 #include <iostream>
@@ -96,8 +97,13 @@ void print(const StepCheck& check) {
       << "tolerance"
       << "the worst\n";
   for (const auto& deviation : check.deviations) {
-    out << std::setw(12) << deviation.what << std::setw(12) << error_text(deviation.worst())
-        << std::setw(12) << error_text(deviation.tolerance)
+    out << std::setw(12) << deviation.what;
+    if (deviation.worst() == 0) {
+      out << "all within what rounding does to the reference\n";
+      continue;
+    }
+    out << std::setw(12) << error_text(deviation.worst()) << std::setw(12)
+        << error_text(deviation.tolerance)
         << (deviation.tensor.empty() ? "" : deviation.tensor + ", ") << "step "
         << deviation.step + 1 << (deviation.within() ? "" : "  BEYOND") << '\n';
   }
@@ -111,7 +117,10 @@ void print(const StepCheck& check) {
   if (check.within()) out << "all is within the tolerances\n";
   for (const auto& deviation : check.deviations)
     if (!deviation.within())
-      out << deviation.what << " differ by more than rounding explains"
+      out << deviation.what << ": "
+          << (std::isfinite(deviation.worst())
+                  ? "more than rounding explains"
+                  : "not finite: the training diverges, or numbers overflow")
           << (deviation.first.empty() ? "" : ", first at " + deviation.first) << '\n';
 }
 
@@ -192,6 +201,10 @@ int check_command(const Words& words) {
   recipe.options.run_name.clear();
   recipe.options.run_dir.clear();
   recipe.val_dataset = nullptr;
+  if (std::ranges::any_of(recipe.algorithms, [](const auto& one) { return one->name() == "sam"; }))
+    log::warn(
+        "check: sam takes gradients at weights that other gradients chose, which multiplies "
+        "rounding: what is beyond a tolerance says little; check the recipe without it");
 
   log::quiet();
   const auto [checked, reference] = backend->second(recipe);

@@ -35,6 +35,14 @@ double loader_gain(const Headspace& rates) {
   return std::min(rates.loader_free / rates.as_it_is, 1 / (1 - share));
 }
 
+/// Whether a loader that costs nothing was slower than the real one, or gained far less than the
+/// waits for the real one account for.
+bool is_noisy(const Headspace& rates) {
+  const double by_waits = 1 / (1 - std::min(0.9, rates.wait_fraction));
+  return rates.loader_free < 0.95 * rates.as_it_is ||
+         (rates.wait_fraction > 0.1 && rates.loader_free < 0.8 * by_waits * rates.as_it_is);
+}
+
 Limit limit_of(const Headspace& rates) {
   const double room = loader_gain(rates) - 1;
   const bool copies =
@@ -67,7 +75,9 @@ std::vector<std::string> faster_steps(const HeadspaceSetting& setting) {
   std::vector<std::string> advice;
   if (!setting.has_amp) advice.push_back("--precision amp");
   if (!setting.channels_last) advice.push_back("the algorithm channels_last");
-  advice.push_back("fewer pixels: the algorithm progressive_resizing, a smaller crop_size");
+  advice.push_back(setting.progressive_resizing
+                       ? "fewer pixels: smaller images"
+                       : "fewer pixels: the algorithm progressive_resizing, smaller images");
   advice.push_back(setting.on_cpu ? "a GPU (device), or more ranks (composer -n)"
                                   : "more ranks (composer -n)");
   return advice;
@@ -86,7 +96,8 @@ std::vector<std::string> cheaper_decoding(const HeadspaceSetting& setting) {
                        : "a .beton file of smaller images: composer data write --max_resolution, "
                          "then use_ffcv");
   advice.push_back("crop indices made before: composer data index");
-  advice.push_back("progressive_resizing, which decodes small while small images are wanted");
+  if (!setting.progressive_resizing)
+    advice.push_back("progressive_resizing, which decodes small while small images are wanted");
   return advice;
 }
 
@@ -105,7 +116,8 @@ std::vector<std::string> advice_on(Limit limit, const HeadspaceSetting& setting)
     case Limit::loader: {
       auto advice = more_workers(setting);
       advice.push_back("fewer or cheaper augmentations in the loader");
-      advice.push_back("a larger --prefetch_factor, where batches come in bursts");
+      if (setting.num_workers > 0)
+        advice.push_back("a larger --prefetch_factor, where batches come in bursts");
       return advice;
     }
     case Limit::step:
@@ -154,7 +166,10 @@ Verdict judge(const Headspace& rates, const HeadspaceSetting& setting) {
   const bool step = limit == Limit::step;
   const auto text = subject(limit) +
                     (step ? ": loading that costs nothing would give " : ": free, it would give ") +
-                    gain_text(step ? loader_gain(rates) : gain);
+                    gain_text(step ? loader_gain(rates) : gain) +
+                    (is_noisy(rates) ? "; but the rates contradict each other, as other programs "
+                                       "took their share: repeat it, or give more --seconds"
+                                     : "");
   return {limit, gain, text, advice_on(limit, setting)};
 }
 

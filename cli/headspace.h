@@ -27,6 +27,7 @@ struct HeadspaceSetting {
   bool on_cpu = true;
   bool has_amp = false;  ///< --precision amp would change nothing
   bool channels_last = false;
+  bool progressive_resizing = false;
   bool pinned = false;
   bool beton = false;
   int64_t num_workers = 0, cores = 1;

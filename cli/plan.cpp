@@ -9,6 +9,7 @@
 #include "composer/error.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/norm_layer.h"
+#include "composer/optimization/bf16_choice.h"
 #include "composer/rank_threads.h"
 #include "composer/step_graphs.h"
 
@@ -64,6 +65,13 @@ int64_t number_of_weights(const Model& model) {
   int64_t weights = 0;
   for (const auto& parameter : model.parameters()) weights += parameter.numel();
   return weights;
+}
+
+/// What `amp` comes to on this machine's CPU, and why; empty for other words and GPUs.
+std::string what_amp_is(const TrainerOptions& options) {
+  if (options.precision != "amp" || options.device == "gpu") return "";
+  const auto [faster, reason] = choose_bf16(bf16_instructions(), bf16_speedup);
+  return std::string(" (on this CPU ") + (faster ? "bf16: " : "fp32: ") + reason + ")";
 }
 
 /// Of images under the precision, on a CPU.
@@ -228,7 +236,8 @@ std::string plan(const Recipe& recipe) {
       << "max_duration: " << state.schedule.max_duration.str() << ", " << length.batches
       << " batches an epoch";
   if (const auto total = state.schedule.total_batches()) out << ", " << *total << " in all";
-  out << "\nprecision: " << options.precision << ", device: " << options.device << '\n';
+  out << "\nprecision: " << options.precision << what_amp_is(options)
+      << ", device: " << options.device << '\n';
   print_ranks(out, options);
   print_cuda_graph(out, options, engine);
 

@@ -64,6 +64,14 @@ TEST_CASE("a loader that does nearly nothing does not limit, whatever slowed a r
   CHECK(judge(rates, {}).gain == Approx(1 / (1 - 0.3 - 1.0 / 90)));
 }
 
+TEST_CASE("rates that contradict each other are called so", "[headspace]") {
+  CHECK_THAT(judge(balanced(), {}).text, !Contains("contradict"));
+  Headspace rates;
+  rates.as_it_is = 180, rates.wait_fraction = 0.146;
+  rates.loader_free = 160, rates.step_free = 5000;
+  CHECK_THAT(judge(rates, {}).text, Contains("contradict each other"));
+}
+
 TEST_CASE("decoding limits where decoded samples give what a free loader gives", "[headspace]") {
   auto rates = balanced();
   rates.loader_free = 200, rates.decoding_free = 180, rates.step_free = 110;
