@@ -25,6 +25,7 @@ int bench_command(const Words& words);
 int check_command(const Words& words);
 int checkpoint_command(const Words& words);
 int export_command(const Words& words);
+int quantize_command(const Words& words);
 int request_command(const Words& words);
 int model_command(const Words& words);
 int data_command(const Words& words);

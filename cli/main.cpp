@@ -42,6 +42,8 @@ constexpr const char* help =
   composer checkpoint info PATH               what a checkpoint holds
   composer export CHECKPOINT --format safetensors|torchscript|onnx --output PATH [--weights model|ema|swa]
                                               its network for use elsewhere
+  composer quantize CHECKPOINT --calibration DATA --output DIR [--evaluate DATA] [--max_drop 0.002] [--keep LAYER ...]
+                                              its network in 8 bits, and what that costs
   composer request RUN_FOLDER checkpoint|stop [--wait SECONDS]
                                               asks a run that is going on to save, or to save and end
   composer model info NAME|-f RECIPE [--batch_size B] [--json]
@@ -63,7 +65,8 @@ const CommandTable commands{{"train", train_command},       {"eval", eval_comman
                             {"describe", describe_command}, {"bench", bench_command},
                             {"check", check_command},       {"checkpoint", checkpoint_command},
                             {"export", export_command},     {"data", data_command},
-                            {"model", model_command},       {"request", request_command}};
+                            {"model", model_command},       {"quantize", quantize_command},
+                            {"request", request_command}};
 
 /// So that no file of ours becomes one of the standard streams where they were closed.
 void open_standard_streams() {

@@ -86,21 +86,6 @@ TensorMap named_constants(const Graph& graph) {
   return all;
 }
 
-void make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (!fs::is_directory(folder))
-    throw UserError("--output: " + folder.string() + " cannot be made a folder" +
-                    (error ? ": " + error.message() : ""));
-  if (!fs::is_empty(folder) && !fs::exists(folder / kDescription) &&
-      !fs::exists(folder / kUnfinished))
-    throw UserError("--output: " + folder.string() +
-                    " holds other things than a network; name a new folder");
-  if (::access(folder.c_str(), W_OK | X_OK) != 0)
-    throw UserError("--output: " + folder.string() +
-                    " cannot be written to: " + std::strerror(errno));
-}
-
 /// Files on their way into a network's folder. Until all are written, an older network there stays
 /// whole; what never comes to its end is taken away.
 class Unfinished {
@@ -152,8 +137,23 @@ Json read_description(const fs::path& folder) {
 
 }  // namespace
 
+void make_network_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!fs::is_directory(folder))
+    throw UserError("--output: " + folder.string() + " cannot be made a folder" +
+                    (error ? ": " + error.message() : ""));
+  if (!fs::is_empty(folder) && !fs::exists(folder / kDescription) &&
+      !fs::exists(folder / kUnfinished))
+    throw UserError("--output: " + folder.string() +
+                    " holds other things than a network; name a new folder");
+  if (::access(folder.c_str(), W_OK | X_OK) != 0)
+    throw UserError("--output: " + folder.string() +
+                    " cannot be written to: " + std::strerror(errno));
+}
+
 void write_network(const fs::path& folder, const TrainedNetwork& network, TensorMap state) try {
-  make_folder(folder);
+  make_network_folder(folder);
   if (state.empty()) state = named_constants(network.graph);
   const auto beside = constants_beside(network, state);
   auto json = description_of(network);

@@ -222,6 +222,12 @@ std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files,
   } else {
     source = open_image_files(files, preparation.channels);
   }
+  return open_prepared_loader(std::move(source), preparation, {}, options);
+}
+
+std::unique_ptr<Loader> open_prepared_loader(std::shared_ptr<Source> source,
+                                             const Preparation& preparation, std::string rows,
+                                             const LoaderOptions& options) {
   Transform transform{.kind = Transform::Kind::center_crop,
                       .resize_size = preparation.resize_size,
                       .size = preparation.size};
@@ -231,7 +237,8 @@ std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files,
   return make_image_loader(std::move(source),
                            {.transform = std::move(transform),
                             .augmentations = {},
-                            .normalization = preparation.normalization},
+                            .normalization = preparation.normalization,
+                            .rows = std::move(rows)},
                            whole);
 }
 

@@ -168,6 +168,12 @@ std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files,
                                          const Preparation& preparation,
                                          const LoaderOptions& options);
 
+/// Samples of the source as an evaluation prepares them, whatever options.split says. rows: as of
+/// ImageLoaderOptions.
+std::unique_ptr<Loader> open_prepared_loader(std::shared_ptr<Source> source,
+                                             const Preparation& preparation, std::string rows,
+                                             const LoaderOptions& options);
+
 /// That of a set whose images all have `size`: files of another size are resized and cropped.
 Preparation fitted(int64_t channels, ImageSize size, Normalization normalization);
 

@@ -1,0 +1,105 @@
+#include "cli/prepared_images.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "cli/sources.h"
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/text.h"
+#include "data/datasets/dataset_params.h"
+#include "data/datasets/image_folder.h"
+#include "data/datasets/mnist.h"
+#include "data/thread_count.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kBatch = 64;
+
+/// Another source's samples with the channels that a network takes.
+class ChannelSource final : public Source {
+ public:
+  ChannelSource(std::shared_ptr<Source> source, int64_t channels)
+      : source_(std::move(source)), channels_(channels) {}
+
+  int64_t size() const override { return source_->size(); }
+  int64_t channels() const override { return channels_; }
+  int64_t label(int64_t index) const override { return source_->label(index); }
+  std::string name(int64_t index) const override { return source_->name(index); }
+  StoredImage open(int64_t index, ReadScratch& scratch) const override {
+    return source_->open(index, scratch);
+  }
+  bool has_image_files() const override { return source_->has_image_files(); }
+
+ private:
+  std::shared_ptr<Source> source_;
+  int64_t channels_;
+};
+
+bool has_mnist(const fs::path& folder, bool is_train) {
+  const std::string name = is_train ? "train-images-idx3-ubyte" : "t10k-images-idx3-ubyte";
+  for (const auto& place : {folder, folder / "MNIST" / "raw"})
+    for (const char* ending : {"", ".gz"})
+      if (std::error_code error; fs::is_regular_file(place / (name + ending), error)) return true;
+  return false;
+}
+
+std::shared_ptr<Source> source_at(const std::string& path, bool is_train) {
+  return has_mnist(path, is_train) ? open_mnist(path, is_train) : open_source(path, is_train);
+}
+
+/// `count` of the numbers below `size`, as --rows takes them. Any first part of them is spread
+/// evenly: steps of the golden section (Weyl 1916) visit each once.
+std::string spread_rows(int64_t count, int64_t size) {
+  auto step = std::max<int64_t>(1, std::llround(0.618034 * static_cast<double>(count)));
+  while (std::gcd(step, count) != 1) ++step;
+  std::string rows;
+  for (int64_t i = 0, at = 0; i < count; ++i, at = (at + step) % count)
+    rows += (rows.empty() ? "" : ",") + std::to_string(at * size / count);
+  return rows;
+}
+
+/// Class folders stand for the classes that the network was trained on.
+void check_names(const std::vector<std::string>& folders, const TrainedNetwork& network) {
+  if (folders.empty() || network.class_names.empty() || folders == network.class_names) return;
+  throw UserError("has the classes " + first_few(folders) + "; the network was trained on " +
+                  first_few(network.class_names) +
+                  ": the same label would mean two things; give the data the same class folders");
+}
+
+PreparedImages open_images(const std::string& path, bool is_train, const TrainedNetwork& network,
+                           std::optional<int64_t> most) {
+  const auto& preparation = network.preparation;
+  const auto source =
+      std::make_shared<ChannelSource>(source_at(path, is_train), preparation.channels);
+  const bool loose = source->has_image_files() && folder_classes(path).empty();
+  const int64_t count = std::min(source->size(), most.value_or(source->size()));
+  if (count == 0) throw UserError(path + ": has no images");
+  if (!loose && source->has_image_files() && !most) check_names(folder_classes(path), network);
+  LoaderOptions options{.batch_size = std::min(kBatch, count), .num_workers = thread_count(0)};
+  options.resize_filter = network.resize_filter;
+  const auto rows = most ? spread_rows(count, source->size()) : std::string();
+  return {.loader = open_prepared_loader(source, preparation, rows, options),
+          .samples = count,
+          .labelled = !loose};
+}
+
+}  // namespace
+
+PreparedImages open_prepared(const std::string& option, const std::string& path, bool is_train,
+                             const TrainedNetwork& network, std::optional<int64_t> most) {
+  try {
+    return open_images(path, is_train, network, most);
+  } catch (const UserError& error) {
+    throw UserError(option + ": " + error.what());
+  }
+}
+
+}  // namespace composer

@@ -1,0 +1,101 @@
+#include "inference/quantization/calibration.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "inference/quantization/bias_correction.h"
+#include "inference/quantization/places.h"
+
+namespace composer {
+namespace {
+
+constexpr int64_t kFirstImages = 64;
+
+/// 10 log10(2): as much noise again.
+constexpr double kTwice = 3.01;
+
+std::vector<at::Tensor> first_images_of(const std::vector<at::Tensor>& batches, int64_t count) {
+  std::vector<at::Tensor> first;
+  for (const auto& batch : batches) {
+    if (count <= 0) break;
+    first.push_back(batch.narrow(0, 0, std::min(count, batch.size(0))));
+    count -= batch.size(0);
+  }
+  return first;
+}
+
+}  // namespace
+
+Calibration::Calibration(TrainedNetwork folded, std::vector<at::Tensor> images,
+                         int64_t activation_bits, bool correct_biases)
+    : folded_(std::move(folded)),
+      first_images_(first_images_of(images, kFirstImages)),
+      activation_bits_(activation_bits),
+      correct_biases_(correct_biases),
+      observed_(observed_codes(folded_.graph, images, activation_bits)) {}
+
+TrainedNetwork Calibration::network(const std::set<std::string>& kept) const {
+  auto network = folded_;
+  auto quantization = quantization_of(folded_.graph, observed_, coded_without(folded_.graph, kept),
+                                      activation_bits_);
+  if (correct_biases_)
+    network.graph = bias_corrected(folded_.graph, quantization, at::cat(first_images_));
+  return quantized(std::move(network), std::move(quantization));
+}
+
+std::map<size_t, double> Calibration::errors(const TrainedNetwork& network) const {
+  std::set<size_t> values{network.graph.output};
+  for (const auto& operation : network.graph.operations)
+    if (operation.inputs.size() > 1 && operation.inputs[1] &&
+        network.quantization.weight_scales.contains(*operation.inputs[1]))
+      values.insert(operation.output);
+  return signal_to_noise(folded_.graph, Simulation(network), first_images_, values);
+}
+
+double Calibration::logits_error(const std::set<std::string>& kept) const {
+  const auto& graph = folded_.graph;
+  return signal_to_noise(graph, Simulation(network(kept)), first_images_, {graph.output})
+      .at(graph.output);
+}
+
+std::map<std::string, double> Calibration::ends_worth_keeping(
+    const std::set<std::string>& kept) const {
+  std::map<std::string, double> worth;
+  const auto layers = codable_layers(folded_.graph);
+  if (layers.size() < 3) return worth;
+  const double with_all = logits_error(kept);
+  for (const auto& end : {layers.front(), layers.back()}) {
+    if (kept.contains(end)) continue;
+    auto more = kept;
+    more.insert(end);
+    const double gain = logits_error(more) - with_all;
+    if (gain > kTwice) worth[end] = gain;
+  }
+  return worth;
+}
+
+std::vector<std::string> Calibration::by_sensitivity() const {
+  auto layers = codable_layers(folded_.graph);
+  std::map<std::string, double> errors;
+  for (const auto& layer : layers) {
+    std::set<std::string> others(layers.begin(), layers.end());
+    others.erase(layer);
+    errors[layer] = logits_error(others);
+  }
+  std::ranges::stable_sort(layers, {}, [&](const auto& layer) { return errors.at(layer); });
+  return layers;
+}
+
+size_t fewest_enough(size_t most, const std::function<bool(size_t count)>& enough) {
+  if (most == 0 || enough(0)) return 0;
+  size_t too_few = 0, count = 1;
+  while (count < most && !enough(count)) too_few = count, count *= 2;
+  count = std::min(count, most);
+  while (count - too_few > 1) {
+    const size_t middle = too_few + (count - too_few) / 2;
+    (enough(middle) ? count : too_few) = middle;
+  }
+  return count;
+}
+
+}  // namespace composer

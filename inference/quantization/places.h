@@ -1,0 +1,28 @@
+// Where a network can compute with codes.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "composer/network/graph.h"
+
+namespace composer {
+
+/// Indices of the operations that can: convolutions and linear layers with constant weights.
+std::vector<size_t> codable_operations(const Graph& graph);
+
+/// What those operations are called: their layer's path.
+std::vector<std::string> codable_layers(const Graph& graph);
+
+/// The values that have codes when the operations `coded` compute with them, each with the one
+/// whose numbers choose its codes. Codes have
+///   - the inputs of these operations, and what a maximum or another shape made them from, which
+///     has the same codes;
+///   - where a sum, and a ReLU after it, is computed by the convolution before it, in the place of
+///     the other summand: that summand and the result.
+std::map<size_t, size_t> coded_values(const Graph& graph, const std::set<size_t>& coded);
+
+}  // namespace composer

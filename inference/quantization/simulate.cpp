@@ -1,0 +1,61 @@
+#include "inference/quantization/simulate.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+#include <utility>
+
+#include "inference/quantization/codes.h"
+
+namespace composer {
+
+Simulation::Simulation(Graph graph, Quantization quantization)
+    : graph_(std::move(graph)), quantization_(std::move(quantization)) {
+  const at::NoGradGuard no_grad;
+  for (const auto& [weight, scales] : quantization_.weight_scales) {
+    auto& value = graph_.values.at(weight);
+    const auto codes = value.type == at::kChar ? value.constant : codes_of(value.constant, scales);
+    value.constant = numbers_of(codes, scales);
+    value.type = at::kFloat;
+  }
+}
+
+at::Tensor Simulation::run(const at::Tensor& images, const Made& made) const {
+  return pass(graph_, images, [&](size_t value, at::Tensor& tensor) {
+    if (made) made(value, tensor);
+    if (const auto codes = quantization_.activations.find(value);
+        codes != quantization_.activations.end())
+      tensor = rounded_to_codes(tensor, codes->second, quantization_.activation_bits);
+  });
+}
+
+std::map<size_t, double> signal_to_noise(const Graph& folded, const Simulation& simulation,
+                                         const std::vector<at::Tensor>& images,
+                                         const std::set<size_t>& values) {
+  struct Power {
+    double signal = 0, noise = 0;
+  };
+  std::map<size_t, Power> powers;
+  const auto squared = [](const at::Tensor& tensor) {
+    return tensor.square().sum(at::kDouble).item<double>();
+  };
+  for (const auto& batch : images) {
+    std::map<size_t, at::Tensor> exact;
+    pass(folded, batch, [&](size_t value, at::Tensor& tensor) {
+      if (values.contains(value)) exact[value] = tensor;
+    });
+    simulation.run(batch, [&](size_t value, at::Tensor& tensor) {
+      if (!values.contains(value)) return;
+      const at::NoGradGuard no_grad;
+      powers[value].signal += squared(exact.at(value));
+      powers[value].noise += squared(tensor - exact.at(value));
+      exact.erase(value);
+    });
+  }
+  std::map<size_t, double> decibels;
+  for (const auto& [value, power] : powers)
+    decibels[value] = 10 * std::log10(power.signal / power.noise);
+  return decibels;
+}
+
+}  // namespace composer

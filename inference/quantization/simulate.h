@@ -1,0 +1,38 @@
+// What a quantized network computes, in float32: the reference of kernels that compute with codes.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "inference/quantization/pass.h"
+#include "inference/trained_network.h"
+
+namespace composer {
+
+class Simulation {
+ public:
+  /// graph: its weights with scales are int8 codes, or the float32 numbers that have yet to become
+  /// codes.
+  Simulation(Graph graph, Quantization quantization);
+  explicit Simulation(const TrainedNetwork& network)
+      : Simulation(network.graph, network.quantization) {}
+
+  /// images: float32 [N, C, H, W], normalised -> logits [N, classes].
+  at::Tensor operator()(const at::Tensor& images) const { return run(images, {}); }
+
+  /// The same; `made` hears of each value before it is rounded to its codes.
+  at::Tensor run(const at::Tensor& images, const Made& made) const;
+
+ private:
+  Graph graph_;
+  Quantization quantization_;
+};
+
+/// For each of the values, how large its numbers in the float32 graph are beside what the
+/// quantization, simulated, adds to them: 10 log10 of the ratio of the sums of squares, in dB.
+std::map<size_t, double> signal_to_noise(const Graph& folded, const Simulation& simulation,
+                                         const std::vector<at::Tensor>& images,
+                                         const std::set<size_t>& values);
+
+}  // namespace composer

@@ -1,0 +1,114 @@
+// composer quantize: a checkpoint's network in 8 bits, with a report.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "inference/network_folder.h"
+#include "program.h"
+#include "tests/composer/temporary_folder.h"
+
+using namespace composer;
+using Catch::Matchers::Contains;
+
+namespace {
+
+const std::string recipe = R"(model: {resnet_cifar: {model_name: resnet_20}}
+train_dataset: {cifar10: {use_synthetic: true, synthetic_num_unique_samples: 24}}
+val_dataset: {cifar10: {use_synthetic: true, is_train: false, shuffle: false}}
+optimizer: {sgd: {lr: 0.05, momentum: 0.9}}
+train_batch_size: 8
+train_subset_num_batches: 3
+eval_batch_size: 8
+eval_subset_num_batches: 1
+max_duration: 1ep
+device: cpu
+dataloader: {num_workers: 1}
+)";
+
+/// Records of CIFAR-10's binary version.
+std::string records(int count) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) {
+    bytes += static_cast<char>(i % 10);
+    for (int k = 0; k < 3072; ++k) bytes += static_cast<char>((k * (i + 3) + i * 31) % 251);
+  }
+  return bytes;
+}
+
+nlohmann::json json_in(const std::filesystem::path& path) {
+  return nlohmann::json::parse(std::ifstream(path));
+}
+
+}  // namespace
+
+TEST_CASE("quantize writes a network in 8 bits and tells what it costs",
+          "[cli][quantization][train][slow]") {
+  const TemporaryFolder folder;
+  folder.write("r.yaml", recipe);
+  REQUIRE(run(folder.path(), split("train -f r.yaml --run_name run")).status == 0);
+  std::filesystem::create_directories(folder / "data");
+  folder.write("data/data_batch_1.bin", records(24));
+  folder.write("data/test_batch.bin", records(20));
+  std::filesystem::create_directories(folder / "loose");
+  folder.write("loose/a.ppm", "P6 32 32 255\n" + records(1).substr(1));
+  const std::string quantize = "quantize runs/run/checkpoints/latest --calibration data ";
+
+  const auto whole = run(
+      folder.path(), split(quantize + "--output q --evaluate data --keep fc --bias_correction"));
+  INFO(whole.errors);
+  REQUIRE(whole.status == 0);
+  CHECK_THAT(whole.errors, Contains("fewer than 512") && Contains("SQNR dB") &&
+                               Contains("Accuracy") && Contains("for --keep"));
+  const auto report = json_in(folder / "q/quantization.json");
+  CHECK(report.at("calibration").at("samples") == 24);
+  CHECK(report.at("bias_correction") == true);
+  CHECK(report.at("layers").back().at("layer") == "fc");
+  CHECK(report.at("layers").back().at("type") == "float32");
+  CHECK(report.at("layers")[3].at("type") == "int8");
+  CHECK(report.at("layers")[3].at("sqnr_db").get<double>() > 10);
+  CHECK(report.at("logits_sqnr_db").get<double>() > 10);
+  const auto& before = report.at("evaluation").at("float32");
+  const auto& after = report.at("evaluation").at("int8");
+  CHECK(after.at("CrossEntropy").get<double>() ==
+        Approx(before.at("CrossEntropy").get<double>()).epsilon(0.05));
+  const auto network = read_network(folder / "q");
+  CHECK(network.quantization.weight_scales.size() + 1 == report.at("layers").size());
+  CHECK(network.metrics.at("metrics/eval/CrossEntropy") ==
+        Approx(after.at("CrossEntropy").get<double>()));
+
+  const auto exact =
+      run(folder.path(), split(quantize + "--output exact --samples 8 --activation_bits 7 "
+                                          "--evaluate data --max_drop 0"));
+  INFO(exact.errors);
+  REQUIRE(exact.status == 0);
+  const auto second = json_in(folder / "exact/quantization.json");
+  CHECK(second.at("activation_bits") == 7);
+  CHECK(second.at("calibration").at("samples") == 8);
+  const auto accuracy = [&](const char* type) {
+    return second.at("evaluation").at(type).at("Accuracy").get<double>();
+  };
+  CHECK(accuracy("int8") >= accuracy("float32"));
+
+  const std::pair<std::string, std::string> wrong[] = {
+      {"--output x --max_drop 0.1", "--max_drop: needs --evaluate"},
+      {"--output x --keep layer1.0.conv3", "did you mean 'layer1.0.conv"},
+      {"--output x --evaluate loose", "--evaluate: loose has loose images"},
+      {"--output x --evaluate nowhere", "--evaluate: there is no nowhere"},
+      {"--output data", "holds other things than a network"},
+  };
+  for (const auto& [words, message] : wrong) {
+    const auto outcome = run(folder.path(), split(quantize + words));
+    CAPTURE(words);
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.errors, Contains(message));
+  }
+  CHECK_FALSE(std::filesystem::exists(folder / "x"));
+  const auto no_images = run(folder.path(), split("quantize runs/run/checkpoints/latest "
+                                                  "--calibration runs/run/checkpoints --output x"));
+  CHECK(no_images.status == 2);
+  CHECK_THAT(no_images.errors, Contains("--calibration: "));
+  const auto loose = run(folder.path(), split("quantize runs/run/checkpoints/latest --calibration "
+                                              "loose --samples 1 --output x"));
+  INFO(loose.errors);
+  CHECK(loose.status == 0);
+}
