@@ -15,6 +15,7 @@ namespace composer {
 struct Affine {
   double scale = 1;
   int64_t zero_point = 0;
+  bool operator==(const Affine&) const = default;
 };
 
 /// Which of a graph's tensors stand for their numbers by codes of 8 bits. An operation whose weight

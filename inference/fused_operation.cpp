@@ -1,0 +1,117 @@
+#include "inference/fused_operation.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace composer {
+namespace {
+
+class Fusion {
+ public:
+  Fusion(const Graph& graph, const Quantization& quantization)
+      : graph_(graph), quantization_(quantization), taken_(graph.operations.size()) {}
+
+  std::vector<FusedOperation> all() {
+    std::vector<std::pair<size_t, FusedOperation>> placed;
+    for (size_t i = 0; i < graph_.operations.size(); ++i) {
+      if (taken_[i]) continue;
+      const auto& chain = best_chain(i);
+      for (const size_t member : chain.members) taken_[member] = true;
+      // What is added may come after the layer.
+      placed.emplace_back(chain.members.back(), chain.fused);
+    }
+    std::ranges::sort(placed, {}, &std::pair<size_t, FusedOperation>::first);
+    std::vector<FusedOperation> operations;
+    for (auto& [place, fused] : placed) operations.push_back(fused);
+    return operations;
+  }
+
+ private:
+  struct Chain {
+    FusedOperation fused;
+    std::vector<size_t> members;
+  };
+
+  Chain best_chain(size_t first) const {
+    const auto& operation = graph_.operations[first];
+    if (!has_constant_weights(graph_, operation))
+      return {{.operation = first, .addend = {}, .activation = {}, .output = operation.output},
+              {first}};
+    auto chain = chain_of(first, operation.kind == OperationKind::conv2d);
+    const bool with_codes = has_weight_codes(quantization_, operation);
+    if (with_codes && chain.fused.addend &&
+        !(has_codes(*chain.fused.addend) && has_codes(chain.fused.output)))
+      chain = chain_of(first, false);
+    return chain;
+  }
+
+  /// The longest.
+  Chain chain_of(size_t first, bool with_sum) const {
+    const auto& operation = graph_.operations[first];
+    Chain chain{{.operation = first, .addend = {}, .activation = {}, .output = operation.output},
+                {first}};
+    auto& fused = chain.fused;
+    while (const auto next = only_reader(fused.output)) {
+      const auto& reader = graph_.operations[*next];
+      if (with_sum && !fused.addend && reader.kind == OperationKind::add)
+        fused.addend = other_summand(reader, fused.output);
+      else if (takes_in(operation, fused.addend.has_value(), reader.kind))
+        fused.activation = reader.kind;
+      if (!fused.activation && (reader.kind != OperationKind::add || !fused.addend)) break;
+      fused.output = reader.output;
+      chain.members.push_back(*next);
+      if (fused.activation) break;
+    }
+    return chain;
+  }
+
+  std::optional<size_t> only_reader(size_t value) const {
+    if (value == graph_.output || has_codes(value)) return {};
+    const auto readers = graph_.readers(value);
+    if (readers.size() != 1 || taken_[readers[0]]) return {};
+    return readers[0];
+  }
+
+  /// Nothing where it is no tensor of the pass, of the same shape.
+  std::optional<size_t> other_summand(const Graph::Operation& sum, size_t value) const {
+    const size_t other = sum.inputs[0] == value ? *sum.inputs[1] : *sum.inputs[0];
+    const auto& values = graph_.values;
+    if (other == value || values[other].constant.defined() ||
+        values[other].shape != values[value].shape)
+      return {};
+    return other;
+  }
+
+  bool takes_in(const Graph::Operation& layer, bool sum, OperationKind activation) const {
+    return activation == OperationKind::relu ||
+           ((activation == OperationKind::gelu || activation == OperationKind::sigmoid) && !sum &&
+            !has_weight_codes(quantization_, layer));
+  }
+
+  bool has_codes(size_t value) const { return quantization_.activations.contains(value); }
+
+  const Graph& graph_;
+  const Quantization& quantization_;
+  std::vector<bool> taken_;  ///< by index into operations
+};
+
+}  // namespace
+
+bool has_constant_weights(const Graph& graph, const Graph::Operation& operation) {
+  if (operation.kind != OperationKind::conv2d && operation.kind != OperationKind::linear)
+    return false;
+  return std::all_of(operation.inputs.begin() + 1, operation.inputs.end(), [&](const auto& input) {
+    return !input || graph.values[*input].constant.defined();
+  });
+}
+
+bool has_weight_codes(const Quantization& quantization, const Graph::Operation& operation) {
+  return (operation.kind == OperationKind::conv2d || operation.kind == OperationKind::linear) &&
+         quantization.weight_scales.contains(*operation.inputs[1]);
+}
+
+std::vector<FusedOperation> fused_operations(const Graph& graph, const Quantization& quantization) {
+  return Fusion(graph, quantization).all();
+}
+
+}  // namespace composer

@@ -1,0 +1,258 @@
+#include "inference/runtime.h"
+
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "composer/error.h"
+#include "composer/normalize.h"
+#include "inference/codes.h"
+#include "inference/fold.h"
+#include "inference/fused_operation.h"
+#include "inference/onednn.h"
+#include "inference/packed_layer.h"
+#include "inference/pass_values.h"
+
+namespace composer {
+namespace {
+
+void check_precision(const TrainedNetwork& network, RunPrecision precision) {
+  if (precision == RunPrecision::fp32) return;
+  if (!network.quantization.empty())
+    throw UserError("bf16: a quantized network runs by its codes, and in fp32 where it has none");
+  if (!find_operator<bool()>("mkldnn::_is_mkldnn_bf16_supported").call())
+    throw UserError("bf16: this processor has no instructions for it");
+}
+
+bool is_norm(OperationKind kind) {
+  return kind == OperationKind::batch_norm || kind == OperationKind::group_norm ||
+         kind == OperationKind::layer_norm;
+}
+
+/// Whether the output may lie in the input's memory.
+bool is_view(OperationKind kind) {
+  return kind == OperationKind::flatten || kind == OperationKind::expand ||
+         kind == OperationKind::unsqueeze;
+}
+
+/// With a constant's type in place of float32 where numbers have it.
+at::Tensor in_type(const at::Tensor& constant, at::ScalarType type) {
+  return constant.defined() && constant.scalar_type() == at::kFloat ? constant.to(type) : constant;
+}
+
+}  // namespace
+
+class Runtime::Plan {
+ public:
+  Plan(const TrainedNetwork& network, RunPrecision precision)
+      : graph_(network.quantization.empty() ? folded(network.graph) : network.graph),
+        preparation_(network.preparation),
+        quantization_(network.quantization),
+        type_(precision == RunPrecision::bf16 ? at::kBFloat16 : at::kFloat),
+        affine_(quantization_.activations) {
+    const auto operations = fused_operations(graph_, quantization_);
+    find_last_reads(operations);
+    for (size_t i = 0; i < operations.size(); ++i) steps_.push_back(step_of(operations, i));
+    if (affine_.contains(graph_.input))
+      pixel_codes_ = pixel_codes(preparation_.normalization, affine_.at(graph_.input),
+                                 quantization_.activation_bits);
+  }
+
+  at::Tensor run(const at::Tensor& images) const {
+    PassValues values(graph_.values.size(), affine_, quantization_.activation_bits);
+    set_input(values, images);
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      steps_[i](values);
+      for (const size_t value : last_reads_[i]) values.drop(value);
+    }
+    return values.numbers(graph_.output).to(at::kFloat);
+  }
+
+  const Preparation& preparation() const { return preparation_; }
+
+ private:
+  using Operation = Graph::Operation;
+  using Step = std::function<void(PassValues&)>;
+
+  /// The values of the pass that it reads.
+  std::vector<size_t> reads_of(const FusedOperation& fused) const {
+    std::vector<size_t> reads;
+    for (const auto& input : graph_.operations[fused.operation].inputs)
+      if (input && !graph_.values[*input].constant.defined()) reads.push_back(*input);
+    if (fused.addend) reads.push_back(*fused.addend);
+    return reads;
+  }
+
+  void find_last_reads(const std::vector<FusedOperation>& operations) {
+    std::map<size_t, size_t> last;
+    for (size_t i = 0; i < operations.size(); ++i)
+      for (const size_t value : reads_of(operations[i])) last[value] = i;
+    last_reads_.resize(operations.size());
+    for (const auto& [value, i] : last)
+      if (value != graph_.output) last_reads_[i].push_back(value);
+  }
+
+  const at::Tensor& constant(const Operation& operation, size_t input) const {
+    static const at::Tensor none;
+    if (input >= operation.inputs.size() || !operation.inputs[input]) return none;
+    return graph_.values[*operation.inputs[input]].constant;
+  }
+
+  Step step_of(const std::vector<FusedOperation>& operations, size_t index) {
+    const auto& fused = operations[index];
+    const auto& operation = graph_.operations[fused.operation];
+    if (has_constant_weights(graph_, operation)) return layer_step(fused, index);
+    if (stays_codes(operation)) return code_step(operation);
+    return plain_step(operation);
+  }
+
+  Step layer_step(const FusedOperation& fused, size_t index) {
+    const auto& operation = graph_.operations[fused.operation];
+    const size_t input = *operation.inputs[0];
+    LayerParts parts{.weight = constant(operation, 1),
+                     .bias = constant(operation, 2),
+                     .convolution = std::get_if<Conv2dOptions>(&operation.options),
+                     .input_shape = graph_.values[input].shape,
+                     .activation = fused.activation};
+    const bool overwrite = fused.addend && may_overwrite(*fused.addend, input, index);
+    if (has_weight_codes(quantization_, operation))
+      return with_codes(fused, packed(parts, codes_of_layer(fused)), overwrite);
+    parts.weight = in_type(parts.weight, type_), parts.bias = in_type(parts.bias, type_);
+    return [layer = std::shared_ptr(packed(parts)), input, fused, overwrite](PassValues& values) {
+      const auto addend = fused.addend ? values.numbers(*fused.addend) : at::Tensor();
+      values.set_numbers(fused.output, layer->run(values.numbers(input), addend, overwrite));
+    };
+  }
+
+  LayerCodes codes_of_layer(const FusedOperation& fused) const {
+    const auto& operation = graph_.operations[fused.operation];
+    const auto input = affine_.find(*operation.inputs[0]);
+    const auto output = affine_.find(fused.output);
+    if (input == affine_.end())
+      throw UserError("the quantized network's layer " + operation.layer +
+                      " has a weight of codes, but its input has none");
+    LayerCodes codes{.weight_scale = quantization_.weight_scales.at(*operation.inputs[1]),
+                     .input = input->second,
+                     .output = {},
+                     .activation_bits = quantization_.activation_bits};
+    if (fused.addend) codes.addend = affine_.at(*fused.addend);
+    if (output != affine_.end()) codes.output = output->second;
+    return codes;
+  }
+
+  Step with_codes(const FusedOperation& fused, std::shared_ptr<const PackedLayer> layer,
+                  bool overwrite) {
+    const size_t input = *graph_.operations[fused.operation].inputs[0];
+    const bool codes = affine_.contains(fused.output);
+    return [=](PassValues& values) {
+      const auto addend = fused.addend ? values.codes(*fused.addend) : at::Tensor();
+      auto output = layer->run(values.codes(input), addend, overwrite);
+      if (codes)
+        values.set_codes(fused.output, std::move(output));
+      else
+        values.set_numbers(fused.output, std::move(output));
+    };
+  }
+
+  /// The memory of a value that nobody reads after the step, and no other value has.
+  bool may_overwrite(size_t addend, size_t input, size_t step) const {
+    const auto& last = last_reads_[step];
+    const auto producer = graph_.values[addend].producer;
+    if (addend == input || !producer || std::ranges::find(last, addend) == last.end() ||
+        is_view(graph_.operations[*producer].kind))
+      return false;
+    return std::ranges::none_of(graph_.readers(addend), [&](size_t reader) {
+      return is_view(graph_.operations[reader].kind);
+    });
+  }
+
+  /// Whether codes of the input make those of the output, of the same meaning.
+  bool stays_codes(const Operation& operation) {
+    const auto* const pool = std::get_if<Pool2dOptions>(&operation.options);
+    if (operation.kind != OperationKind::relu && operation.kind != OperationKind::flatten &&
+        (operation.kind != OperationKind::max_pool2d || pool->ceil_mode))
+      return false;
+    const size_t input = *operation.inputs[0];
+    const auto codes = affine_.find(input);
+    return codes != affine_.end() &&
+           affine_.try_emplace(operation.output, codes->second).first->second == codes->second;
+  }
+
+  Step code_step(const Operation& operation) {
+    const size_t input = *operation.inputs[0], output = operation.output;
+    const int64_t zero = affine_.at(input).zero_point;
+    if (operation.kind == OperationKind::relu)
+      return [=](PassValues& values) {
+        values.set_codes(output, at::clamp_min(values.codes(input), zero));
+      };
+    if (operation.kind == OperationKind::flatten)
+      return [=](PassValues& values) { values.set_codes(output, values.codes(input).flatten(1)); };
+    return [=, options = std::get<Pool2dOptions>(operation.options)](PassValues& values) {
+      values.set_codes(output, max_of_codes(values.codes(input), options));
+    };
+  }
+
+  Step plain_step(const Operation& operation) const {
+    std::vector<at::Tensor> constants;
+    for (size_t i = 0; i < operation.inputs.size(); ++i)
+      constants.push_back(is_norm(operation.kind) ? constant(operation, i)
+                                                  : in_type(constant(operation, i), type_));
+    return [operation, constants](PassValues& values) {
+      auto inputs = constants;
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (operation.inputs[i] && !inputs[i].defined())
+          inputs[i] = values.numbers(*operation.inputs[i]);
+      values.set_numbers(operation.output, compute(operation, inputs));
+    };
+  }
+
+  void set_input(PassValues& values, const at::Tensor& images) const {
+    if (images.scalar_type() == at::kByte && pixel_codes_.defined())
+      values.set_codes(graph_.input, looked_up(images, pixel_codes_));
+    else if (images.scalar_type() == at::kByte)
+      values.set_numbers(
+          graph_.input,
+          normalize(images, preparation_.normalization, at::MemoryFormat::ChannelsLast).to(type_));
+    else
+      values.set_numbers(graph_.input, images.to(type_).contiguous(at::MemoryFormat::ChannelsLast));
+  }
+
+  Graph graph_;
+  Preparation preparation_;
+  Quantization quantization_;
+  at::ScalarType type_;              ///< of numbers
+  std::map<size_t, Affine> affine_;  ///< of quantization_, and of what keeps codes as they are
+  std::vector<Step> steps_;
+  std::vector<std::vector<size_t>> last_reads_;  ///< by step: values that none after it reads
+  at::Tensor pixel_codes_;  ///< of codes.h; undefined where the input has no codes
+};
+
+Runtime::Runtime(const TrainedNetwork& network, RunPrecision precision) {
+  check_precision(network, precision);
+  const c10::InferenceMode inference;
+  plan_ = std::make_unique<const Plan>(network, precision);
+}
+
+Runtime::~Runtime() = default;
+Runtime::Runtime(Runtime&&) noexcept = default;
+Runtime& Runtime::operator=(Runtime&&) noexcept = default;
+
+at::Tensor Runtime::logits(const at::Tensor& images) const {
+  const auto& [channels, resize, size, normalization] = plan_->preparation();
+  const bool bytes = images.scalar_type() == at::kByte;
+  const auto expected = bytes ? std::vector{size.height, size.width, channels}
+                              : std::vector{channels, size.height, size.width};
+  if ((!bytes && images.scalar_type() != at::kFloat) || !images.is_cpu() || images.dim() != 4 ||
+      images.sizes().slice(1) != at::IntArrayRef(expected))
+    throw UserError("the network takes " + std::to_string(size.height) + " x " +
+                    std::to_string(size.width) + " images of " + std::to_string(channels) +
+                    " channels, as bytes [N, H, W, C] or normalised float32 [N, C, H, W]; not " +
+                    std::string(at::toString(images.scalar_type())) + " " +
+                    c10::str(images.sizes()));
+  const c10::InferenceMode inference;
+  return plan_->run(images);
+}
+
+}  // namespace composer
