@@ -313,6 +313,7 @@ const CommandTable benchmarks{{"step", step_command},
                               {"headspace", bench_headspace_command},
                               {"loader", bench_loader_command},
                               {"image", bench_image_command},
+                              {"infer", bench_infer_command},
                               {"augment", bench_augment_command}};
 
 }  // namespace

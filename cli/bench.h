@@ -13,6 +13,7 @@ double median(std::vector<double> values);
 int bench_loader_command(const Words& words);
 int bench_headspace_command(const Words& words);
 int bench_image_command(const Words& words);
+int bench_infer_command(const Words& words);
 int bench_augment_command(const Words& words);
 
 }  // namespace composer

@@ -1,0 +1,159 @@
+// The subcommand predict: by a checkpoint and the trainer, or by an export and the runtime.
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/prediction_lines.h"
+#include "cli/sources.h"
+#include "cli/use_options.h"
+#include "composer/assemble.h"
+#include "composer/distributed/rendezvous.h"
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "data/datasets/dataset_params.h"
+#include "data/datasets/image_folder.h"
+#include "inference/network_folder.h"
+#include "inference/runtime.h"
+
+namespace composer {
+namespace {
+
+/// The images that --source means; a .beton file stays one.
+std::vector<std::string> files_of(const std::filesystem::path& source) {
+  std::error_code error;
+  if (!std::filesystem::exists(source, error))
+    throw UserError("--source: " + source.string() + " does not exist");
+  if (!std::filesystem::is_directory(source, error)) return {source.string()};
+  auto files = files_below(source);
+  const auto others = std::erase_if(files, [](const auto& file) { return !has_image_name(file); });
+  if (files.empty()) throw UserError("--source: no image files in " + source.string());
+  if (others > 0)
+    log::warn("--source: left out " + std::to_string(others) + " files that are no images");
+  return files;
+}
+
+/// What both ways have on the command line.
+struct PredictOptions {
+  std::string source;
+  PredictionLines::Options lines;
+
+  void add_to(CLI::App& app) {
+    app.add_option("--source", source, "an image, a folder of images, or a .beton file")
+        ->required();
+    app.add_option("--top_k", lines.top_k, "classes to show, the likeliest first")
+        ->check(CLI::PositiveNumber);
+    app.add_flag("--logits", lines.logits, "all logits too");
+  }
+};
+
+/// Bad images have no others in their place.
+OnBadSample without_replacement(OnBadSample on_bad_sample) {
+  if (on_bad_sample != OnBadSample::replace) return on_bad_sample;
+  log::warn("dataloader.on_bad_sample: replace: bad images are left out, as with skip");
+  return OnBadSample::skip;
+}
+
+void check_alone() {
+  if (const auto ranks = place_of_process().size; ranks > 1)
+    throw UserError("predict: works in one process, not in " + std::to_string(ranks) +
+                    " ranks; start it without -n");
+}
+
+constexpr const char* about =
+    "Classifies images: one JSON object a line with source (or index), classes and\nprobabilities.";
+
+/// Of a checkpoint, or a file of weights, by the trainer.
+int predict_by_recipe(const Words& words) {
+  CLI::App app(about, "predict");
+  UseOptions use;
+  PredictOptions predict;
+  use.add_to(app);
+  predict.add_to(app);
+  app.footer(app.get_footer() +
+             "\n\nOr --model PATH in place of --load_path: a folder that `composer export` or "
+             "`composer quantize` wrote;\n`composer predict --model PATH --help` says more.");
+  if (!parse(app, words)) return 0;
+
+  check_alone();
+  const auto files = files_of(predict.source);
+  const auto recipe = resolve_for_use(use, app);
+  if (!recipe.val_dataset)
+    log::info("no val_dataset in the recipe: images are prepared as train_dataset." +
+              recipe.train_dataset->name() + " prepares them for evaluation");
+  const auto dataset = (recipe.val_dataset ? recipe.val_dataset : recipe.train_dataset)->build();
+  check_load_path(recipe.options.load_path);
+  auto parts = assemble_model(recipe);
+  auto options = loader_options(recipe.options, false);
+  options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();
+  options.subset_num_batches.reset();
+  options.on_bad_sample = without_replacement(options.on_bad_sample);
+  const auto loader = dataset->open_files(files, options);
+  Trainer trainer(std::move(parts));
+  trainer.prepare();
+  auto names = trainer.loaded().class_names;
+  if (names.empty()) names = dataset->class_names();
+  const PredictionLines lines(files, names, recipe.options.load_path, predict.lines);
+  trainer.predict(*loader, [&](const at::Tensor& logits, const at::Tensor& samples) {
+    lines.print(logits, samples);
+  });
+  std::cout.flush();
+  return 0;
+}
+
+/// Of an export, by the runtime.
+int predict_by_model(const Words& words) {
+  CLI::App app(about, "predict");
+  PredictOptions predict;
+  std::string model, precision = "fp32", on_bad_sample = "error";
+  LoaderOptions options{.batch_size = 32,
+                        .num_workers = std::max<int64_t>(1, std::thread::hardware_concurrency())};
+  app.add_option("--model", model, "a folder that `composer export` or `composer quantize` wrote")
+      ->required();
+  predict.add_to(app);
+  app.add_option("--precision", precision, "of numbers that are no codes: fp32 or bf16")
+      ->check(CLI::IsMember(run_precision_words));
+  app.add_option("--batch_size", options.batch_size, "images that are classified together")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--num_workers", options.num_workers,
+                 "threads that read and decode; default: one for each processor")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--on_bad_sample", on_bad_sample,
+                 "error: an image that cannot be read ends the run; skip: it is named and left out")
+      ->check(CLI::IsMember({"error", "skip"}));
+  if (!parse(app, words)) return 0;
+
+  check_alone();
+  const auto files = files_of(predict.source);
+  const auto network = read_network(model);
+  options.on_bad_sample = on_bad_sample_words.at(on_bad_sample);
+  options.resize_filter = network.resize_filter;
+  const auto loader = open_file_loader(files, network.preparation, options);
+  const Runtime runtime(network, run_precision_words.at(precision));
+  const PredictionLines lines(files, network.class_names, model, predict.lines);
+  loader->start(0, 0);
+  while (const auto batch = loader->next())
+    lines.print(runtime.logits(batch->images), batch->target.classes);
+  std::cout.flush();
+  return 0;
+}
+
+bool names_option(const Words& words, const std::string& option) {
+  return std::ranges::any_of(words, [&](const std::string& word) {
+    return word == option || word.starts_with(option + "=");
+  });
+}
+
+}  // namespace
+
+int predict_command(const Words& words) {
+  // Beside a recipe, --model is the recipe's key.
+  const bool by_recipe = names_option(words, "--load_path") || names_option(words, "-f") ||
+                         names_option(words, "--file");
+  return !by_recipe && names_option(words, "--model") ? predict_by_model(words)
+                                                      : predict_by_recipe(words);
+}
+
+}  // namespace composer

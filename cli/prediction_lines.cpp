@@ -1,0 +1,68 @@
+#include "cli/prediction_lines.h"
+
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "composer/error.h"
+#include "data/beton/source.h"
+
+namespace composer {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::vector<double> numbers(const at::Tensor& row) {
+  const auto values = row.to(at::kDouble).contiguous();
+  return {values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel()};
+}
+
+}  // namespace
+
+std::string text_of(const nlohmann::ordered_json& line) {
+  return line.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+std::string class_name(const std::vector<std::string>& names, int64_t index) {
+  return index < std::ssize(names) ? names[static_cast<size_t>(index)] : std::to_string(index);
+}
+
+PredictionLines::PredictionLines(std::vector<std::string> files,
+                                 std::vector<std::string> class_names, std::string weights,
+                                 Options options)
+    : files_(std::move(files)),
+      class_names_(std::move(class_names)),
+      weights_(std::move(weights)),
+      options_(options),
+      rows_(files_.size() == 1 && is_beton(files_[0])) {}
+
+void PredictionLines::print(const at::Tensor& logits, const at::Tensor& samples) const {
+  const int64_t shown = std::min(options_.top_k, logits.size(1));
+  const auto [values, classes] = at::softmax(logits, 1).topk(shown, 1);
+  for (int64_t i = 0; i < logits.size(0); ++i) {
+    const auto sample = samples.const_data_ptr<int64_t>()[i];
+    const auto name = rows_ ? files_[0] + ", sample " + std::to_string(sample)
+                            : files_.at(static_cast<size_t>(sample));
+    if (!logits[i].isfinite().all().item<bool>())
+      throw RunError(name + ": the network's answer is not finite: the weights of " + weights_ +
+                     " are not, or they overflow on this image");
+    ordered_json line;
+    if (rows_)
+      line["index"] = sample;
+    else
+      line["source"] = name;
+    auto indices = ordered_json::array(), names = ordered_json::array();
+    for (const double c : numbers(classes[i])) {
+      indices.push_back(static_cast<int64_t>(c));
+      names.push_back(class_name(class_names_, static_cast<int64_t>(c)));
+    }
+    line["classes"] = std::move(indices);
+    if (!class_names_.empty()) line["class_names"] = std::move(names);
+    line["probabilities"] = numbers(values[i]);
+    if (options_.logits) line["logits"] = numbers(logits[i]);
+    std::cout << text_of(line) << '\n';
+  }
+}
+
+}  // namespace composer

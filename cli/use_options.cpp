@@ -1,0 +1,72 @@
+#include "cli/use_options.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "composer/assemble.h"
+#include "composer/error.h"
+#include "composer/storage/provenance.h"
+#include "composer/storage/weights.h"
+
+namespace composer {
+namespace {
+
+/// The recipe that `path` was trained by.
+RecipeFile recipe_inside(const std::string& path) {
+  check_load_path(path);
+  auto text = read_provenance(weights_file(path)).recipe;
+  if (!text.empty()) return {path, std::move(text)};
+  if (std::filesystem::is_directory(path))
+    throw UserError("-f: missing: " + path +
+                    " was made from C++ without a recipe; name one that describes its network");
+  throw UserError("-f: missing: " + path +
+                  " holds weights alone; name the recipe that describes their network");
+}
+
+}  // namespace
+
+void UseOptions::add_to(CLI::App& app) {
+  app.add_option("-f,--file", file,
+                 "recipe: a path, or a name from `composer list recipes` (default: the one inside "
+                 "the checkpoint)");
+  app.add_option("--load_path", load_path,
+                 "the weights: a checkpoint folder (runs/NAME/checkpoints/latest), a folder that "
+                 "`composer export` wrote,\na .safetensors or a .pth file");
+  app.allow_extras();
+  app.footer(
+      "Any key of the recipe can be given as --dotted.key VALUE. Weights of another network, or "
+      "of the same\nwith other surgery, are refused; --load_strict false uses them all the "
+      "same.");
+}
+
+Recipe resolve_for_use(const UseOptions& options, const CLI::App& app) {
+  Words overrides = overrides_of(app);
+  if (!options.load_path.empty())
+    overrides.insert(overrides.end(), {"--load_path", options.load_path});
+  const auto given = [&](const std::string& key) {
+    return std::ranges::any_of(overrides, [&](const auto& word) {
+      return word == "--" + key || word.starts_with("--" + key + "=");
+    });
+  };
+  if (given("load_ignore"))
+    throw UserError("load_ignore: is for training: what it leaves out would be random");
+  const bool strictness_given = given("load_strict");
+  if (options.file.empty() && options.load_path.empty())
+    throw UserError(
+        "load_path: missing: give --load_path a checkpoint folder, .safetensors or .pth file");
+  auto recipe =
+      resolve(options.file.empty() ? recipe_inside(options.load_path) : find_recipe(options.file),
+              overrides, registry(), {.evaluation = true, .options = option_names(app)});
+  if (recipe.options.load_path.empty())
+    throw UserError(
+        "load_path: missing: give --load_path a checkpoint folder, .safetensors or .pth file");
+  recipe.options.load_weights_only = true;
+  recipe.options.autoresume = false;
+  recipe.options.run_name.clear();
+  // How training took its first weights is no matter of these.
+  recipe.options.load_ignore.clear();
+  if (!strictness_given) recipe.options.load_strict = true;
+  return recipe;
+}
+
+}  // namespace composer

@@ -1,0 +1,21 @@
+// What the commands that use weights have in common on the command line.
+#pragma once
+
+#include <string>
+
+#include "cli/arguments.h"
+#include "composer/recipe/recipe.h"
+
+namespace composer {
+
+struct UseOptions {
+  std::string file, load_path;
+
+  void add_to(CLI::App& app);
+};
+
+/// A recipe for using weights: they are all that load_path gives, and no run folder is looked at.
+/// UserError.
+Recipe resolve_for_use(const UseOptions& options, const CLI::App& app);
+
+}  // namespace composer

@@ -1,0 +1,118 @@
+// An export in use: predict --model and bench infer.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+#include "tests/composer/temporary_folder.h"
+
+using namespace composer;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string recipe = R"(model: {resnet_cifar: {model_name: resnet_20, num_classes: 3}}
+train_dataset: {image_folder: {datadir: pictures, crop_size: 24, resize_size: 28}}
+val_dataset: {image_folder: {datadir: pictures, is_train: false, crop_size: 24, resize_size: 28}}
+train_batch_size: 4
+eval_batch_size: 4
+max_duration: 1ep
+optimizer: {sgd: {lr: 0.01}}
+algorithms: {blurpool: {}, squeeze_excite: {latent_channels: 4, min_channels: 32}}
+dataloader: {num_workers: 1}
+device: cpu
+run_name: run
+)";
+
+/// A trained network in the folder "net", and the pictures it was trained on.
+struct Exported {
+  Exported() {
+    for (int i = 0; i < 12; ++i) {
+      const auto name = std::string(1, static_cast<char>('a' + i % 3));
+      fs::create_directories(folder / "pictures" / name);
+      std::ofstream file(folder / "pictures" / name / (std::to_string(i) + ".ppm"),
+                         std::ios::binary);
+      file << "P6 32 30 255\n";
+      for (int byte = 0; byte < 3 * 32 * 30; ++byte)
+        file << static_cast<char>(60 * (i % 3) + byte * (i + 1) % 50);
+    }
+    folder.write("r.yaml", recipe);
+    for (const std::string words :
+         {"train -f r.yaml",
+          "export runs/run/checkpoints/latest --format safetensors --output net"}) {
+      const auto done = of(words);
+      INFO(done.errors);
+      REQUIRE(done.status == 0);
+    }
+  }
+  Outcome of(const std::string& words) const { return run(folder.path(), split(words)); }
+  std::vector<json> lines_of(const std::string& words) const {
+    const auto outcome = of(words);
+    INFO(outcome.errors);
+    CHECK(outcome.status == 0);
+    std::vector<json> lines;
+    std::istringstream text(outcome.output);
+    for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+    return lines;
+  }
+  TemporaryFolder folder;
+};
+
+}  // namespace
+
+TEST_CASE("predict --model says what predict --load_path says", "[cli][use][train][slow]") {
+  const Exported exported;
+  const std::string what = " --source pictures --top_k 2 --logits";
+  const auto trained = exported.lines_of("predict --load_path runs/run/checkpoints/latest" + what);
+  fs::remove_all(exported.folder / "runs");
+  REQUIRE(trained.size() == 12);
+  for (const std::string words : {"", " --batch_size 5 --num_workers 0", " --precision bf16"}) {
+    CAPTURE(words);
+    const auto lines = exported.lines_of("predict --model net" + what + words);
+    REQUIRE(lines.size() == trained.size());
+    const double margin = words.ends_with("bf16") ? 0.1 : 1e-4;
+    for (size_t i = 0; i < lines.size(); ++i) {
+      CHECK(lines[i].at("source") == trained[i].at("source"));
+      CHECK(lines[i].at("class_names").size() == 2);
+      for (size_t c = 0; c < 3; ++c)
+        CHECK(lines[i].at("logits")[c].get<double>() ==
+              Approx(trained[i].at("logits")[c].get<double>()).margin(margin));
+    }
+  }
+
+  std::ofstream(exported.folder / "pictures/b/bad.ppm") << "no image";
+  const auto failed = exported.of("predict --model net --source pictures");
+  CHECK(failed.status == 1);
+  CHECK_THAT(failed.errors, Contains("bad.ppm"));
+  const auto skipped =
+      exported.of("predict --model net --source pictures --on_bad_sample skip --batch_size 4");
+  INFO(skipped.errors);
+  CHECK(skipped.status == 0);
+  CHECK_THAT(skipped.errors, Contains("bad.ppm"));
+  CHECK(std::ranges::count(skipped.output, '\n') == 12);
+}
+
+TEST_CASE("bench infer measures an export, and what names none is refused",
+          "[cli][use][train][slow]") {
+  const Exported exported;
+  const auto lines =
+      exported.lines_of("bench infer --model net --batch_size 2 --seconds 0.01 --threads 1 --json");
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].at("batch_size") == 2);
+  CHECK(lines[0].at("threads") == 1);
+  CHECK(lines[0].at("precision") == "fp32");
+  CHECK(lines[0].at("resolution") == json({24, 24}));
+  CHECK(lines[0].at("calls") >= 10);
+  CHECK(lines[0].at("images_per_s") > 0);
+  CHECK(lines[0].at("p99_ms") >= lines[0].at("p50_ms"));
+
+  for (const std::string words :
+       {"predict --model nowhere --source pictures", "bench infer --model nowhere"})
+    CHECK_THAT(exported.of(words).errors, Contains("nowhere"));
+  const auto fp8 = exported.of("predict --model net --source pictures --precision fp8");
+  CHECK(fp8.status == 2);
+  CHECK_THAT(fp8.errors, Contains("--precision"));
+  CHECK_THAT(exported.of("predict --help").output, Contains("--model"));
+}
