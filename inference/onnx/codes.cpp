@@ -105,7 +105,7 @@ void add_addends(const Graph& graph, const Quantization& quantization,
 
 }  // namespace
 
-std::map<size_t, Affine> coded_values(const Graph& graph, const Quantization& quantization) {
+std::map<size_t, Affine> codes_by_value(const Graph& graph, const Quantization& quantization) {
   auto all = quantization.activations;
   add_inputs_of_max_pools(graph, all);
   add_addends(graph, quantization, all);

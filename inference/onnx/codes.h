@@ -15,7 +15,7 @@ namespace composer {
 /// pool alone reads, where its output has codes, which are those of its input then; and what an
 /// operation with coded weights adds to a sum with codes. That has none in quantization, as the
 /// operation does the sum; its codes here cover all that makes a difference to the sum's.
-std::map<size_t, Affine> coded_values(const Graph& graph, const Quantization& quantization);
+std::map<size_t, Affine> codes_by_value(const Graph& graph, const Quantization& quantization);
 
 /// Adds nodes that round the tensor `from` to codes and make `to` of these.
 void add_rounding(OnnxGraph& onnx, const Affine& codes, const std::string& from,

@@ -21,7 +21,7 @@ class OnnxTranslation {
       : onnx_(onnx),
         graph_(graph),
         quantization_(quantization),
-        codes_(coded_values(graph, quantization)) {}
+        codes_(codes_by_value(graph, quantization)) {}
 
   /// preprocessing: null where the input is normalised already.
   void run(const Normalization* preprocessing) {

@@ -127,7 +127,7 @@ TEST_CASE("codes of an addend lose nothing that the sum's keep", "[inference][on
     Quantization quantization;
     quantization.weight_scales[1] = at::ones({1});
     quantization.activations = {{0, {}}, {3, other}, {5, sum}};
-    const auto codes = coded_values(graph, quantization).at(2);
+    const auto codes = codes_by_value(graph, quantization).at(2);
     const auto x = (at::rand({400}, at::kDouble) - 0.5) * 2000;
     const auto y = test::rounded((at::rand({400}, at::kDouble) - 0.5) * 600, other);
     const auto exact = test::rounded(at::relu(x + y), sum);
