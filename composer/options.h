@@ -151,7 +151,8 @@ struct TrainerOptions {
     f("save_interval", save_interval, "how often to save, in ep, ba or sp; 0 = only at the end");
     f("save_num_checkpoints_to_keep", save_num_checkpoints_to_keep,
       "older ones are deleted; -1 = keep all", at_least(1).or_exactly(-1));
-    f("load_path", load_path, "checkpoint folder, .safetensors or .pth file to start from");
+    f("load_path", load_path,
+      "checkpoint folder, exported folder, .safetensors or .pth file to start from");
     f("load_weights_only", load_weights_only, "take the weights from load_path and nothing else");
     f("load_ignore", load_ignore,
       "patterns (* and ?) of tensors that are not taken from load_path and stay fresh, for "
