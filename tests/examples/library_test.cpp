@@ -35,6 +35,34 @@ TEST_CASE("library/recipe: a recipe in C++ leaves what one from a file does", "[
   const std::string name = "metrics/eval/CrossEntropy";
   const double there = json_of(run_folder / "summary.json")["metrics"][name];
   CHECK(nlohmann::json::parse(evaluated.output)[name].get<double>() == Approx(there));
+
+  // library/infer: its export runs without the trainer.
+  REQUIRE(run(folder.path(), split("export from_cpp/checkpoints/latest --format safetensors "
+                                   "--output net"))
+              .status == 0);
+  std::vector<std::string> files;
+  for (int i = 0; i < 3; ++i) {
+    files.push_back(std::to_string(i) + ".ppm");
+    std::string ppm = "P6 40 36 255\n";
+    for (int p = 0; p < 40 * 36 * 3; ++p) ppm += static_cast<char>(p * (i + 31) % 251);
+    folder.write(files.back(), ppm);
+  }
+  const auto inferred = run_example("infer", folder, std::vector<std::string>{"net"} + files);
+  INFO(inferred.errors);
+  REQUIRE(inferred.status == 0);
+  const auto lines = lines_of(inferred.output);
+  REQUIRE(lines.size() == files.size());
+  for (size_t i = 0; i < files.size(); ++i) {
+    const auto predicted =
+        run(folder.path(), split("predict --precision fp32 --top_k 1 --load_path "
+                                 "from_cpp/checkpoints/latest --source " +
+                                 files[i]));
+    INFO(predicted.errors);
+    const auto best = nlohmann::json::parse(predicted.output).at("class_names").at(0);
+    CHECK(lines[i] == files[i] + " " + best.get<std::string>());
+  }
+  CHECK_THAT(run_example("infer", folder, {"by_no_name", "0.ppm"}).errors,
+             Contains("by_no_name: is no exported network"));
 }
 
 TEST_CASE("library/trainer: a run without a recipe; library/use_checkpoint evaluates it",
