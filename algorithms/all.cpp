@@ -24,6 +24,7 @@
 #include "algorithms/no_op_model.h"
 #include "algorithms/progressive_batch_size.h"
 #include "algorithms/progressive_resizing.h"
+#include "algorithms/quantization_aware.h"
 #include "algorithms/randaugment.h"
 #include "algorithms/random_erasing.h"
 #include "algorithms/sam.h"
@@ -78,6 +79,8 @@ void add_builtin_algorithms(Registry& registry) {
                                        "many small updates first, few large ones later");
   algorithms.add<ProgressiveResizing>("progressive_resizing",
                                       "trains on small images first and lets them grow");
+  algorithms.add<QuantizationAware>("quantization_aware",
+                                    "trains on the numbers that 8 bits will leave of the network");
   algorithms.add<RandAugment>("randaugment",
                               "changes each image by a few randomly drawn operations");
   algorithms.add<RandomErasing>("random_erasing", "hides a random rectangle of some images");

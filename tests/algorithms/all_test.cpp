@@ -54,5 +54,7 @@ TEST_CASE("values out of range are refused by name", "[algorithms]") {
   CHECK(problems("swa", "schedule_swa_lr", "true") == 1);
   CHECK(problems("gradient_clipping", "clipping_type", "agc") >= 1);
   CHECK(problems("layer_freezing", "freeze_level", "1.5") == 1);
+  CHECK(problems("quantization_aware", "start", "2dur") == 1);
+  CHECK(problems("quantization_aware", "activation_bits", "9") == 1);
   CHECK(problems("weight_standardization", "n_last_layers_ignore", "-1") == 1);
 }

@@ -54,6 +54,8 @@ TEST_CASE("algorithms say whether their steps may be replayed", "[algorithms][st
   const std::map<std::string, std::string> against{
       {"activation_checkpointing", "sets LibTorch's generators back in each step"},
       {"dropout", "draws on the host in every forward pass"},
+      {"quantization_aware",
+       "the layers compute with rounded numbers from algorithms.quantization_aware.start on"},
       {"sam", "computes the gradients of a batch twice, in every interval-th step"},
       {"stochastic_depth", "draws on the host in every forward pass"}};
   for (const auto& name : known().algorithms.names()) {

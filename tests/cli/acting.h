@@ -84,6 +84,7 @@ inline const std::map<std::string, std::string> settings{
     {"progressive_resizing",
      "--algorithms.progressive_resizing.delay_fraction 0.3 --algorithms.progressive_resizing.mode "
      "crop"},
+    {"quantization_aware", "--algorithms.quantization_aware.start 2ba"},
     {"randaugment", "--algorithms.randaugment.where loader"},
     {"random_erasing",
      "--algorithms.random_erasing.probability 1 --algorithms.random_erasing.mode pixel"},

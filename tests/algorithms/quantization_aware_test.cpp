@@ -1,0 +1,94 @@
+#include "algorithms/quantization_aware.h"
+
+#include <catch2/catch.hpp>
+
+#include "algorithms/dropout.h"
+#include "algorithms/factorize.h"
+#include "algorithms/squeeze_excite.h"
+#include "composer/network/graph.h"
+#include "tests/algorithms/tiny_model.h"
+
+using namespace composer;
+using test::Fixture;
+using test::TinyModel;
+
+TEST_CASE("rounded activations stand at as many codes as there are, zero among them",
+          "[quantization_aware]") {
+  at::manual_seed(1);
+  for (const int64_t bits : {7, 8}) {
+    const auto values = at::cat({at::randn({5000}) * 3, at::zeros({1})}).requires_grad_();
+    const auto rounded = rounded_activations(values, bits);
+    const auto distinct = std::get<0>(at::_unique2((rounded.detach() * 1e4).round()));
+    CHECK(distinct.numel() <= (1 << bits));
+    CHECK(rounded[5000].item<float>() == 0);
+    const double step = (values.max() - values.min()).item<double>() / ((1 << bits) - 1);
+    CHECK((rounded - values).abs().max().item<double>() <= step * 0.501);
+    rounded.sum().backward();
+    CHECK(at::equal(values.grad(), at::ones_like(values)));
+  }
+  CHECK(at::equal(rounded_activations(at::zeros({2, 3}), 8), at::zeros({2, 3})));
+  CHECK(rounded_activations(at::randn({4}).to(at::kBFloat16), 8).scalar_type() == at::kBFloat16);
+}
+
+TEST_CASE("a rounded weight has 8 bits for each output, and a channel's factor changes nothing",
+          "[quantization_aware]") {
+  at::manual_seed(2);
+  auto weight = at::randn({6, 4, 3, 3});
+  weight[2].zero_();
+  const auto rounded = rounded_weight(weight);
+  for (int64_t i = 0; i < 6; ++i) {
+    const double step = weight[i].abs().max().item<double>() / 127.5;
+    CHECK((rounded[i] - weight[i]).abs().max().item<double>() <= step * 0.51);
+  }
+  // As batch norm's factors are when they are folded in.
+  const auto factors = at::rand({6, 1, 1, 1}) + 0.5;
+  CHECK(at::allclose(rounded_weight(weight * factors), rounded * factors, 0, 0.02));
+}
+
+TEST_CASE("quantization_aware rounds in training, from its start on, and nowhere else",
+          "[quantization_aware]") {
+  Fixture f;
+  const auto model = std::dynamic_pointer_cast<TinyModel>(f.state.model);
+  const double plain = f.loss();
+  const auto names = model->named_parameters().keys();
+  QuantizationAware aware({.start = {10, TimeUnit::batch}});
+  aware.init(f.state);
+  CHECK(f.logged("quantization_aware/num_quantization_aware_layers") == 4);
+  CHECK(model->named_parameters().keys() == names);
+  const auto loss_at = [&](int64_t batch) {
+    f.state.time.batch = batch;
+    aware.batch_start(f.state);
+    return f.loss();
+  };
+  CHECK(loss_at(9) == plain);
+  const double rounded = loss_at(10);
+  CHECK(rounded != plain);
+  CHECK(rounded == Approx(plain).epsilon(0.05));
+  model->eval();
+  CHECK(f.loss() == plain);
+  CHECK(record(*model, f.state.batch.input).operations.size() > 4);
+  model->train();
+  model->loss(model->forward(f.state.batch.input), f.state.batch.target).backward();
+  for (const auto& parameter : model->named_parameters()) {
+    CAPTURE(parameter.key());
+    CHECK(parameter.value().grad().abs().sum().item<double>() > 0);
+  }
+}
+
+TEST_CASE("quantization_aware rounds in layers that surgery made", "[quantization_aware]") {
+  Fixture f;
+  auto& model = *f.state.model;
+  apply_factorization(model, {.min_channels = 16, .min_features = 16});
+  apply_squeeze_excite(model, {.latent_channels = 4, .min_channels = 24}, 1);
+  apply_dropout(model, {}, {});
+  const auto rounding = std::make_shared<Rounding>();
+  std::vector<std::string> after;
+  for (const auto& replaced : apply_quantization_aware(model, rounding))
+    after.push_back(replaced.path);
+  CHECK(std::ranges::count(after, "fc") == 0);
+  CHECK(std::ranges::count(after, "conv1") == 1);
+  CHECK(std::ranges::count(after, "conv2.0") == 1);
+  const double plain = f.loss();
+  rounding->on = true;
+  CHECK(f.loss() != plain);
+}
