@@ -134,9 +134,10 @@ int predict_by_model(const Words& words) {
   const Runtime runtime(network, run_precision_words.at(precision));
   const PredictionLines lines(files, network.class_names, model, predict.lines);
   loader->start(0, 0);
-  while (const auto batch = loader->next())
+  while (const auto batch = loader->next()) {
     lines.print(runtime.logits(batch->images), batch->target.classes);
-  std::cout.flush();
+    std::cout.flush();
+  }
   return 0;
 }
 

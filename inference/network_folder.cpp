@@ -105,6 +105,7 @@ class Unfinished {
 
   /// The description comes last.
   void finish() const {
+    fs::remove(folder_ / "quantization.json");  // which tells of the network before
     for (const char* name : {kWeights, kConstants, kDescription})
       if (fs::exists(place_ / name))
         fs::rename(place_ / name, folder_ / name);

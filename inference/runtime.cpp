@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "composer/error.h"
+#include "composer/logging/log.h"
 #include "composer/normalize.h"
 #include "inference/codes.h"
 #include "inference/fold.h"
@@ -14,6 +15,7 @@
 #include "inference/onednn.h"
 #include "inference/packed_layer.h"
 #include "inference/pass_values.h"
+#include "inference/quantization/codes.h"
 
 namespace composer {
 namespace {
@@ -231,6 +233,11 @@ class Runtime::Plan {
 
 Runtime::Runtime(const TrainedNetwork& network, RunPrecision precision) {
   check_precision(network, precision);
+  if (!network.quantization.empty() &&
+      network.quantization.activation_bits > activation_bits_here())
+    log::warn(
+        "this processor has no instructions for sums of 8-bit products, which overflow: results "
+        "differ from those elsewhere; quantize with --activation_bits 7");
   const c10::InferenceMode inference;
   plan_ = std::make_unique<const Plan>(network, precision);
 }

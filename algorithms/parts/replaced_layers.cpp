@@ -52,6 +52,11 @@ at::Tensor SqueezeExciteConv::forward(const at::Tensor& input) {
   return squeeze_excite(conv_->forward(input), squeeze, excite);
 }
 
+void SqueezeExciteConv::train(bool on) {
+  Layer::train(on);
+  conv_->train(on);
+}
+
 std::string SqueezeExciteConv::describe() const {
   return "SqueezeExciteConv: " + conv_->describe() + ", gates by " +
          std::to_string(squeeze.size(0)) + " channels";

@@ -29,6 +29,7 @@ class SqueezeExciteConv : public Layer {
 
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
+  void train(bool on = true) override;
 
   const std::shared_ptr<Conv2d>& conv() const { return conv_; }
   at::Tensor squeeze, excite;

@@ -26,7 +26,9 @@ int main(int argc, char** argv) try {
     for (int64_t i = 0; i < best.numel(); ++i) {
       const auto file = static_cast<size_t>(batch->target.classes[i].item<int64_t>());
       const auto guess = static_cast<size_t>(best[i].item<int64_t>());
-      std::cout << files.at(file) << ' ' << network.class_names.at(guess) << '\n';
+      const auto& names = network.class_names;
+      std::cout << files.at(file) << ' '
+                << (guess < names.size() ? names[guess] : std::to_string(guess)) << '\n';
     }
   }
   return 0;

@@ -4,6 +4,7 @@
 
 #include "algorithms/dropout.h"
 #include "algorithms/factorize.h"
+#include "algorithms/parts/replaced_layers.h"
 #include "algorithms/squeeze_excite.h"
 #include "composer/network/graph.h"
 #include "tests/algorithms/tiny_model.h"
@@ -91,4 +92,21 @@ TEST_CASE("quantization_aware rounds in layers that surgery made", "[quantizatio
   const double plain = f.loss();
   rounding->on = true;
   CHECK(f.loss() != plain);
+}
+
+TEST_CASE("gates around a convolution that rounds tell it training from evaluation",
+          "[quantization_aware]") {
+  at::manual_seed(4);
+  const auto rounding = std::make_shared<Rounding>();
+  rounding->on = true;
+  const auto plain = std::make_shared<Conv2d>(
+      Conv2dOptions{.in_channels = 3, .out_channels = 8, .kernel = {3, 3}});
+  SqueezeExciteConv gated(std::make_shared<QuantizationAwareConv2d>(plain, rounding), 2, 1, 0);
+  const auto images = at::randn({2, 3, 9, 9});
+  const at::NoGradGuard no_grad;
+  const auto expected = squeeze_excite(plain->forward(images), gated.squeeze, gated.excite);
+  gated.eval();
+  CHECK(at::equal(gated.forward(images), expected));
+  gated.train();
+  CHECK_FALSE(at::equal(gated.forward(images), expected));
 }
