@@ -53,6 +53,10 @@ Json description_of(const TrainedNetwork& network) {
   return json;
 }
 
+std::string description_text(const Json& description) {
+  return description.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
 TrainedNetwork described(const Json& json) {
   TrainedNetwork network;
   network.preparation = preparation_from(json.at("preparation"));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "inference/trained_network.h"
 
@@ -11,6 +12,9 @@ namespace composer {
 /// "resize_size", "resize_filter", "height", "width", "mean", "std"}, "class_names", "metrics",
 /// "recipe", "layers"}.
 nlohmann::ordered_json description_of(const TrainedNetwork& network);
+
+/// As it stands in files: bytes of names that are no UTF-8 are replaced.
+std::string description_text(const nlohmann::ordered_json& description);
 
 /// The same back, without a graph. Throws std::invalid_argument or nlohmann's exceptions.
 TrainedNetwork described(const nlohmann::ordered_json& json);

@@ -12,16 +12,10 @@ namespace {
 
 using Operation = Graph::Operation;
 
-const at::Tensor& constant_at(const Graph& graph, const Operation& operation, size_t input) {
-  static const at::Tensor none;
-  if (input >= operation.inputs.size() || !operation.inputs[input]) return none;
-  return graph.values[*operation.inputs[input]].constant;
-}
-
 /// Whether all that the operation reads beside its first input stays as it is.
 bool has_constants(const Graph& graph, const Operation& operation) {
   for (size_t i = 1; i < operation.inputs.size(); ++i)
-    if (operation.inputs[i] && !constant_at(graph, operation, i).defined()) return false;
+    if (operation.inputs[i] && !graph.constant(operation, i).defined()) return false;
   return true;
 }
 
@@ -40,7 +34,7 @@ void fold_constants(Graph& graph) {
   for (auto& operation : graph.operations) {
     std::vector<at::Tensor> inputs;
     for (size_t i = 0; i < operation.inputs.size(); ++i)
-      inputs.push_back(constant_at(graph, operation, i));
+      inputs.push_back(graph.constant(operation, i));
     bool constant = true;
     for (size_t i = 0; i < inputs.size(); ++i)
       constant = constant && (inputs[i].defined() || !operation.inputs[i]);
@@ -68,11 +62,10 @@ ChannelLine line_of(const Graph& graph, const Operation& operation) {
   }
   if (operation.kind != OperationKind::batch_norm || !has_constants(graph, operation)) return {};
   const auto number = [&](size_t input, double otherwise) {
-    const auto& given = constant_at(graph, operation, input);
+    const auto& given = graph.constant(operation, input);
     return given.defined() ? given.to(at::kDouble) : at::full({1}, otherwise, at::kDouble);
   };
-  if (!constant_at(graph, operation, 3).defined() || !constant_at(graph, operation, 4).defined())
-    return {};
+  if (!graph.constant(operation, 3).defined() || !graph.constant(operation, 4).defined()) return {};
   const double eps = std::get<BatchNormOptions>(operation.options).eps;
   const auto factor = number(1, 1) / (number(4, 1) + eps).sqrt();
   return {factor, number(2, 0) - number(3, 0) * factor};
@@ -84,11 +77,11 @@ bool has_weight(const Operation& operation) {
 
 /// Gives the operation's output what the line makes of it.
 void take_in(Graph& graph, Operation& operation, const ChannelLine& line) {
-  const auto weight = constant_at(graph, operation, 1).to(at::kDouble);
-  const auto& bias = constant_at(graph, operation, 2);
+  const auto weight = graph.constant(operation, 1).to(at::kDouble);
+  const auto& bias = graph.constant(operation, 2);
   std::vector<int64_t> rows(static_cast<size_t>(weight.dim()), 1);
   rows[0] = -1;
-  const auto type = constant_at(graph, operation, 1).scalar_type();
+  const auto type = graph.constant(operation, 1).scalar_type();
   auto new_bias = line.offset.expand({weight.size(0)});
   if (bias.defined()) new_bias = new_bias + bias.to(at::kDouble) * line.factor;
   const auto name = [&](const char* part) {
@@ -122,7 +115,7 @@ void set_producers(Graph& graph) {
 std::optional<size_t> weighted_producer(const Graph& graph, size_t value, const ChannelLine& line) {
   for (;;) {
     const auto producer = graph.values[value].producer;
-    if (!producer || graph.output == value || graph.readers(value).size() != 1) return {};
+    if (!producer || !graph.only_reader(value)) return {};
     const auto& operation = graph.operations[*producer];
     if (has_weight(operation)) return has_constants(graph, operation) ? producer : std::nullopt;
     if (operation.kind != OperationKind::max_pool2d || !line.factor.gt(0).all().item<bool>())
@@ -196,6 +189,10 @@ Graph folded(Graph graph) {
   auto all = compacted(graph);
   make_names_unique(all);
   return all;
+}
+
+Graph folded(const TrainedNetwork& network) {
+  return network.quantization.empty() ? folded(network.graph) : network.graph;
 }
 
 }  // namespace composer

@@ -1,7 +1,7 @@
 // A graph with fewer operations that computes the same.
 #pragma once
 
-#include "composer/network/graph.h"
+#include "inference/trained_network.h"
 
 namespace composer {
 
@@ -10,5 +10,8 @@ namespace composer {
 /// its output; what nobody reads is left out. Results differ by rounding. New weights and biases
 /// are named "<layer>.weight" and "<layer>.bias" after the layer they went into.
 Graph folded(Graph graph);
+
+/// The network's; one whose weights have codes was folded before.
+Graph folded(const TrainedNetwork& network);
 
 }  // namespace composer

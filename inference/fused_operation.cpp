@@ -38,7 +38,7 @@ class Fusion {
       return {{.operation = first, .addend = {}, .activation = {}, .output = operation.output},
               {first}};
     auto chain = chain_of(first, operation.kind == OperationKind::conv2d);
-    const bool with_codes = has_weight_codes(quantization_, operation);
+    const bool with_codes = quantization_.covers(operation);
     if (with_codes && chain.fused.addend &&
         !(has_codes(*chain.fused.addend) && has_codes(chain.fused.output)))
       chain = chain_of(first, false);
@@ -51,7 +51,7 @@ class Fusion {
     Chain chain{{.operation = first, .addend = {}, .activation = {}, .output = operation.output},
                 {first}};
     auto& fused = chain.fused;
-    while (const auto next = only_reader(fused.output)) {
+    while (const auto next = free_reader(fused.output)) {
       const auto& reader = graph_.operations[*next];
       if (with_sum && !fused.addend && reader.kind == OperationKind::add)
         fused.addend = other_summand(reader, fused.output);
@@ -65,11 +65,9 @@ class Fusion {
     return chain;
   }
 
-  std::optional<size_t> only_reader(size_t value) const {
-    if (value == graph_.output || has_codes(value)) return {};
-    const auto readers = graph_.readers(value);
-    if (readers.size() != 1 || taken_[readers[0]]) return {};
-    return readers[0];
+  std::optional<size_t> free_reader(size_t value) const {
+    const auto reader = graph_.only_reader(value);
+    return reader && !has_codes(value) && !taken_[*reader] ? reader : std::nullopt;
   }
 
   /// Nothing where it is no tensor of the pass, of the same shape.
@@ -85,7 +83,7 @@ class Fusion {
   bool takes_in(const Graph::Operation& layer, bool sum, OperationKind activation) const {
     return activation == OperationKind::relu ||
            ((activation == OperationKind::gelu || activation == OperationKind::sigmoid) && !sum &&
-            !has_weight_codes(quantization_, layer));
+            !quantization_.covers(layer));
   }
 
   bool has_codes(size_t value) const { return quantization_.activations.contains(value); }
@@ -103,11 +101,6 @@ bool has_constant_weights(const Graph& graph, const Graph::Operation& operation)
   return std::all_of(operation.inputs.begin() + 1, operation.inputs.end(), [&](const auto& input) {
     return !input || graph.values[*input].constant.defined();
   });
-}
-
-bool has_weight_codes(const Quantization& quantization, const Graph::Operation& operation) {
-  return (operation.kind == OperationKind::conv2d || operation.kind == OperationKind::linear) &&
-         quantization.weight_scales.contains(*operation.inputs[1]);
 }
 
 std::vector<FusedOperation> fused_operations(const Graph& graph, const Quantization& quantization) {

@@ -19,9 +19,6 @@ struct FusedOperation {
 /// Whether the operation has a weight and all its weights are constant.
 bool has_constant_weights(const Graph& graph, const Graph::Operation& operation);
 
-/// Whether the operation's weight has codes.
-bool has_weight_codes(const Quantization& quantization, const Graph::Operation& operation);
-
 /// All operations of the graph, in an order in which they can run. What follows is taken in where
 /// nothing else reads what is between, and that has no codes. A layer with codes takes in relu
 /// alone, and a sum only of codes whose outcome has codes.

@@ -167,8 +167,7 @@ void write_network(const fs::path& folder, const TrainedNetwork& network, Tensor
                         to_metadata({network.recipe, network.outline, network.class_names})));
   if (!beside.empty())
     json["files"][kConstants] = facts_of(write_safetensors(files / kConstants, beside));
-  write_whole(files / kDescription,
-              json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+  write_whole(files / kDescription, description_text(json) + "\n");
   files.finish();
 } catch (const fs::filesystem_error& error) {
   throw RunError(folder.string() + ": cannot be written: " + error.code().message());

@@ -2,14 +2,11 @@
 
 #include <string_view>
 
+#include "composer/optional_tensor.h"
 #include "inference/onednn.h"
 
 namespace composer {
 namespace {
-
-std::optional<at::Tensor> if_given(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
 
 /// oneDNN's word.
 std::string_view word_of(std::optional<OperationKind> activation) {
@@ -20,7 +17,7 @@ class PackedConv2d : public PackedLayer {
  public:
   explicit PackedConv2d(const LayerParts& parts)
       : options_(*parts.convolution),
-        bias_(if_given(parts.bias)),
+        bias_(if_defined(parts.bias)),
         activation_(word_of(parts.activation)) {
     if (parts.activation) of_sum_ = activation_;
     static const auto reorder =
@@ -77,7 +74,7 @@ class PackedConv2d : public PackedLayer {
 class PackedLinear : public PackedLayer {
  public:
   explicit PackedLinear(const LayerParts& parts)
-      : bias_(if_given(parts.bias)), activation_(word_of(parts.activation)) {
+      : bias_(if_defined(parts.bias)), activation_(word_of(parts.activation)) {
     static const auto reorder =
         find_operator<at::Tensor(const at::Tensor&, std::optional<int64_t>)>(
             "mkldnn::_reorder_linear_weight");

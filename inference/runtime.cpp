@@ -49,7 +49,7 @@ at::Tensor in_type(const at::Tensor& constant, at::ScalarType type) {
 class Runtime::Plan {
  public:
   Plan(const TrainedNetwork& network, RunPrecision precision)
-      : graph_(network.quantization.empty() ? folded(network.graph) : network.graph),
+      : graph_(folded(network)),
         preparation_(network.preparation),
         quantization_(network.quantization),
         type_(precision == RunPrecision::bf16 ? at::kBFloat16 : at::kFloat),
@@ -96,12 +96,6 @@ class Runtime::Plan {
       if (value != graph_.output) last_reads_[i].push_back(value);
   }
 
-  const at::Tensor& constant(const Operation& operation, size_t input) const {
-    static const at::Tensor none;
-    if (input >= operation.inputs.size() || !operation.inputs[input]) return none;
-    return graph_.values[*operation.inputs[input]].constant;
-  }
-
   Step step_of(const std::vector<FusedOperation>& operations, size_t index) {
     const auto& fused = operations[index];
     const auto& operation = graph_.operations[fused.operation];
@@ -113,13 +107,13 @@ class Runtime::Plan {
   Step layer_step(const FusedOperation& fused, size_t index) {
     const auto& operation = graph_.operations[fused.operation];
     const size_t input = *operation.inputs[0];
-    LayerParts parts{.weight = constant(operation, 1),
-                     .bias = constant(operation, 2),
+    LayerParts parts{.weight = graph_.constant(operation, 1),
+                     .bias = graph_.constant(operation, 2),
                      .convolution = std::get_if<Conv2dOptions>(&operation.options),
                      .input_shape = graph_.values[input].shape,
                      .activation = fused.activation};
     const bool overwrite = fused.addend && may_overwrite(*fused.addend, input, index);
-    if (has_weight_codes(quantization_, operation))
+    if (quantization_.covers(operation))
       return with_codes(fused, packed(parts, codes_of_layer(fused)), overwrite);
     parts.weight = in_type(parts.weight, type_), parts.bias = in_type(parts.bias, type_);
     return [layer = std::shared_ptr(packed(parts)), input, fused, overwrite](PassValues& values) {
@@ -199,8 +193,8 @@ class Runtime::Plan {
   Step plain_step(const Operation& operation) const {
     std::vector<at::Tensor> constants;
     for (size_t i = 0; i < operation.inputs.size(); ++i)
-      constants.push_back(is_norm(operation.kind) ? constant(operation, i)
-                                                  : in_type(constant(operation, i), type_));
+      constants.push_back(is_norm(operation.kind) ? graph_.constant(operation, i)
+                                                  : in_type(graph_.constant(operation, i), type_));
     return [operation, constants](PassValues& values) {
       auto inputs = constants;
       for (size_t i = 0; i < inputs.size(); ++i)

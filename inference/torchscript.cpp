@@ -124,9 +124,7 @@ void write_torchscript(const std::string& path, const TrainedNetwork& network) {
   module.define(source_of(graph));
   module.register_attribute("training", c10::BoolType::get(), false);
   std::ostringstream bytes;
-  module.save(bytes, {{"network.json",
-                       description_of(network).dump(
-                           1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)}});
+  module.save(bytes, {{"network.json", description_text(description_of(network))}});
   AtomicFile file(path);
   file.write(std::string_view(bytes.view()));
   file.commit_to_disk();

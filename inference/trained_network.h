@@ -27,6 +27,11 @@ struct Quantization {
   std::map<size_t, at::Tensor> weight_scales;  ///< of int8 weights [out, ...]: float32 [out]
 
   bool empty() const { return weight_scales.empty(); }
+  /// Whether the operation computes with codes: its weight has some.
+  bool covers(const Graph::Operation& operation) const {
+    return (operation.kind == OperationKind::conv2d || operation.kind == OperationKind::linear) &&
+           weight_scales.contains(*operation.inputs[1]);
+  }
 };
 
 struct TrainedNetwork {

@@ -55,6 +55,18 @@ std::vector<size_t> Graph::readers(size_t value) const {
   return indices;
 }
 
+std::optional<size_t> Graph::only_reader(size_t value) const {
+  if (value == output) return {};
+  const auto indices = readers(value);
+  return indices.size() == 1 ? std::optional(indices[0]) : std::nullopt;
+}
+
+const at::Tensor& Graph::constant(const Operation& operation, size_t input) const {
+  static const at::Tensor none;
+  if (input >= operation.inputs.size() || !operation.inputs[input]) return none;
+  return values[*operation.inputs[input]].constant;
+}
+
 at::Tensor compute(const Graph::Operation& operation, const std::vector<at::Tensor>& inputs) {
   static const at::Tensor none;
   const auto at = [&](size_t i) -> const at::Tensor& {

@@ -46,6 +46,11 @@ struct Graph {
 
   /// Indices of the operations that read a value, in order.
   std::vector<size_t> readers(size_t value) const;
+  /// The one operation that reads a value; nothing where there are several or none, and for the
+  /// graph's output.
+  std::optional<size_t> only_reader(size_t value) const;
+  /// What an input of the operation holds; undefined where it is absent or no constant.
+  const at::Tensor& constant(const Operation& operation, size_t input) const;
 };
 
 /// The pass of one input [N, C, H, W] through the model as evaluation runs it, in the type and on

@@ -13,17 +13,10 @@ using Operation = Graph::Operation;
 
 constexpr double kMostBiasCode = 1 << 30;
 
-bool has_coded_weight(const Operation& operation, const Quantization& quantization) {
-  return operation.inputs.size() > 1 && operation.inputs[1] &&
-         quantization.weight_scales.contains(*operation.inputs[1]);
-}
-
 /// The only operation that reads a value, where it is of the kind.
 const Operation* reader(const Graph& graph, size_t value, OperationKind kind) {
-  const auto readers = graph.readers(value);
-  if (graph.output == value || readers.size() != 1) return nullptr;
-  const auto& operation = graph.operations[readers[0]];
-  return operation.kind == kind ? &operation : nullptr;
+  const auto only = graph.only_reader(value);
+  return only && graph.operations[*only].kind == kind ? &graph.operations[*only] : nullptr;
 }
 
 /// Codes of one addend of a sum with codes, the other's known: beyond them, the sum is beyond its
@@ -91,7 +84,7 @@ void add_addends(const Graph& graph, const Quantization& quantization,
   const int64_t most_code = (int64_t{1} << quantization.activation_bits) - 1;
   for (const auto& operation : graph.operations) {
     const size_t value = operation.output;
-    if (!has_coded_weight(operation, quantization) || codes.contains(value)) continue;
+    if (!quantization.covers(operation) || codes.contains(value)) continue;
     const auto* add = reader(graph, value, OperationKind::add);
     if (add == nullptr) continue;
     const size_t other = *add->inputs[add->inputs[0] == value ? 1 : 0];

@@ -76,13 +76,10 @@ class OnnxTranslation {
   }
 
   std::vector<std::string> inputs_of(const Graph::Operation& operation) {
-    const auto& given = operation.inputs;
-    if (given.size() > 1 && given[1])
-      if (const auto scales = quantization_.weight_scales.find(*given[1]);
-          scales != quantization_.weight_scales.end())
-        return coded_inputs(operation, scales->second);
+    if (quantization_.covers(operation))
+      return coded_inputs(operation, quantization_.weight_scales.at(*operation.inputs[1]));
     std::vector<std::string> inputs;
-    for (const auto& input : given) inputs.push_back(input ? name_of(*input) : "");
+    for (const auto& input : operation.inputs) inputs.push_back(input ? name_of(*input) : "");
     return inputs;
   }
 
@@ -117,14 +114,13 @@ class OnnxTranslation {
 
 void write_onnx(const std::string& path, const TrainedNetwork& network,
                 const OnnxOptions& options) {
-  const auto graph = network.quantization.empty() ? folded(network.graph) : network.graph;
+  const auto graph = folded(network);
   if (!graph.values[graph.output].producer)
     throw UserError(path + ": the network's output does not depend on its images");
   OnnxGraph onnx(path);
   OnnxTranslation(onnx, graph, network.quantization)
       .run(options.preprocessing ? &network.preparation.normalization : nullptr);
-  onnx.write({{"network.json", description_of(network).dump(
-                                   1, ' ', false, nlohmann::json::error_handler_t::replace)}});
+  onnx.write({{"network.json", description_text(description_of(network))}});
 }
 
 }  // namespace composer

@@ -40,9 +40,7 @@ Graph bias_corrected(Graph graph, const Quantization& quantization, const at::Te
   const at::NoGradGuard no_grad;
   std::map<size_t, size_t> coded;  // an output -> its operation
   for (size_t i = 0; i < graph.operations.size(); ++i) {
-    const auto& inputs = graph.operations[i].inputs;
-    if (inputs.size() > 1 && inputs[1] && quantization.weight_scales.contains(*inputs[1]))
-      coded[graph.operations[i].output] = i;
+    if (quantization.covers(graph.operations[i])) coded[graph.operations[i].output] = i;
   }
   std::map<size_t, at::Tensor> means;
   pass(graph, images, [&](size_t value, at::Tensor& tensor) {

@@ -46,9 +46,7 @@ TrainedNetwork Calibration::network(const std::set<std::string>& kept) const {
 std::map<size_t, double> Calibration::errors(const TrainedNetwork& network) const {
   std::set<size_t> values{network.graph.output};
   for (const auto& operation : network.graph.operations)
-    if (operation.inputs.size() > 1 && operation.inputs[1] &&
-        network.quantization.weight_scales.contains(*operation.inputs[1]))
-      values.insert(operation.output);
+    if (network.quantization.covers(operation)) values.insert(operation.output);
   return signal_to_noise(folded_.graph, Simulation(network), first_images_, values);
 }
 

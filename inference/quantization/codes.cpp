@@ -1,12 +1,11 @@
 #include "inference/quantization/codes.h"
 
-#include <ATen/cpu/Utils.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <string>
 #include <vector>
+
+#include "composer/cpu_instructions.h"
 
 namespace composer {
 namespace {
@@ -23,12 +22,8 @@ at::Tensor for_each_output(const at::Tensor& scales, int64_t dimensions) {
 }  // namespace
 
 int64_t activation_bits_here() {
-  const auto processor = at::cpu::get_cpu_capabilities();
-  const auto has = [&](const std::string& feature) {
-    const auto found = processor.find(feature);
-    return found != processor.end() && found->second.isBool() && found->second.toBool();
-  };
-  const bool overflows = has("sse2") && !has("avx512_vnni") && !has("avx_vnni") && !has("amx_int8");
+  const bool overflows = has_instructions("sse2") && !has_instructions("avx512_vnni") &&
+                         !has_instructions("avx_vnni") && !has_instructions("amx_int8");
   return overflows ? 7 : 8;
 }
 

@@ -6,13 +6,6 @@
 namespace composer {
 namespace {
 
-/// The only operation that reads the value, whose number is wanted nowhere else.
-std::optional<size_t> exclusive_reader(const Graph& graph, size_t value) {
-  const auto readers = graph.readers(value);
-  if (readers.size() != 1 || graph.output == value) return {};
-  return readers[0];
-}
-
 bool is_weight_alone(const Graph& graph, size_t value) {
   if (graph.values[value].type != at::kFloat || !graph.values[value].constant.defined())
     return false;
@@ -42,7 +35,7 @@ std::optional<size_t> summed_by(const Graph& graph, const Graph::Operation& sum,
   std::optional<size_t> last;
   for (const auto& input : sum.inputs) {
     const auto producer = graph.values[*input].producer;
-    if (!producer || !coded.contains(*producer) || !exclusive_reader(graph, *input)) continue;
+    if (!producer || !coded.contains(*producer) || !graph.only_reader(*input)) continue;
     if (graph.operations[*producer].kind != OperationKind::conv2d) continue;
     if (!last || *producer > *graph.values[*last].producer) last = *input;
   }
@@ -91,7 +84,7 @@ std::map<size_t, size_t> coded_values(const Graph& graph, const std::set<size_t>
     const size_t other = *fused == left ? right : left;
     if (graph.values[other].constant.defined()) continue;
     add(other);
-    const auto reader = exclusive_reader(graph, sum.output);
+    const auto reader = graph.only_reader(sum.output);
     const bool relu = reader && graph.operations[*reader].kind == OperationKind::relu;
     add(relu ? graph.operations[*reader].output : sum.output);
   }

@@ -13,6 +13,7 @@
 #include "algorithms/squeeze_excite.h"
 #include "algorithms/stochastic_depth.h"
 #include "algorithms/weight_standardization.h"
+#include "inference/quantization/pass.h"
 #include "inference/trained_network.h"
 #include "models/airbench.h"
 #include "models/mnist_classifier.h"
@@ -126,17 +127,7 @@ inline TrainedNetwork trained(const NetworkCase& given, Model& model) {
 
 /// What the graph's operations compute, one by one.
 inline at::Tensor computed(const Graph& graph, const at::Tensor& input) {
-  const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> values;
-  for (const auto& value : graph.values) values.push_back(value.constant);
-  values[graph.input] = input;
-  for (const auto& operation : graph.operations) {
-    std::vector<at::Tensor> inputs;
-    for (const auto& index : operation.inputs)
-      inputs.push_back(index ? values.at(*index) : at::Tensor());
-    values[operation.output] = compute(operation, inputs);
-  }
-  return values[graph.output];
+  return pass(graph, input, [](size_t, at::Tensor&) {});
 }
 
 /// The largest distance, as a share of the largest number.
