@@ -2,6 +2,7 @@
 
 #include "inference/onednn.h"
 #include "inference/packed_layer.h"
+#include "inference/packed_weights.h"
 
 namespace composer {
 namespace {
@@ -11,6 +12,12 @@ using Integers = c10::List<int64_t>;
 Integers integers(const auto& values) {
   Integers list;
   for (const int64_t value : values) list.push_back(value);
+  return list;
+}
+
+Integers with_images(const std::vector<int64_t>& shape, int64_t images) {
+  auto list = integers(shape);
+  list.set(0, images);
   return list;
 }
 
@@ -35,7 +42,7 @@ class CodeLayer : public PackedLayer {
     return output;
   }
 
-  at::Tensor weight_, scales_, zero_points_;
+  at::Tensor scales_, zero_points_;
   std::optional<at::Tensor> bias_;
   std::string_view activation_;
   LayerCodes codes_;
@@ -48,14 +55,10 @@ class CodeConv2d : public CodeLayer {
         stride_(integers(parts.convolution->stride)),
         padding_(integers(parts.convolution->padding)),
         dilation_(integers(parts.convolution->dilation)),
-        groups_(parts.convolution->groups) {
-    static const auto reorder =
-        find_operator<at::Tensor(at::Tensor, at::Tensor, double, int64_t, Integers, Integers,
-                                 Integers, int64_t, std::optional<Integers>)>(
-            "onednn::qconv_prepack");
-    weight_ = reorder.call(parts.weight, scales_, codes.input.scale, codes.input.zero_point,
-                           stride_, padding_, dilation_, groups_, integers(parts.input_shape));
-  }
+        groups_(parts.convolution->groups),
+        weight_([this, weight = parts.weight, shape = parts.input_shape](int64_t images) {
+          return reordered(weight, with_images(shape, images));
+        }) {}
 
   at::Tensor run(const at::Tensor& input, at::Tensor addend, bool overwrite) const override {
     if (!addend.defined()) return in_range(without_addend(input));
@@ -66,34 +69,48 @@ class CodeConv2d : public CodeLayer {
         std::optional<at::ScalarType>, double, int64_t, std::string_view, std::optional<at::Scalar>,
         OptionalText, OptionalScalars, OptionalText)>("onednn::qconv2d_pointwise", "binary");
     return in_range(convolve.call(
-        input, codes_.input.scale, codes_.input.zero_point, weight_, scales_, zero_points_,
-        overwrite ? addend : addend.clone(), bias_, stride_, padding_, dilation_, groups_,
-        output().scale, output().zero_point, output_type(), codes_.addend.scale,
+        input, codes_.input.scale, codes_.input.zero_point, weight_.for_images(input.size(0)),
+        scales_, zero_points_, overwrite ? addend : addend.clone(), bias_, stride_, padding_,
+        dilation_, groups_, output().scale, output().zero_point, output_type(), codes_.addend.scale,
         codes_.addend.zero_point, "sum", at::Scalar(1.0), activation_, OptionalScalars(), ""));
   }
 
  private:
+  at::Tensor reordered(const at::Tensor& weight, const Integers& input_shape) const {
+    static const auto reorder =
+        find_operator<at::Tensor(at::Tensor, at::Tensor, double, int64_t, Integers, Integers,
+                                 Integers, int64_t, std::optional<Integers>)>(
+            "onednn::qconv_prepack");
+    return reorder.call(weight, scales_, codes_.input.scale, codes_.input.zero_point, stride_,
+                        padding_, dilation_, groups_, input_shape);
+  }
+
   at::Tensor without_addend(const at::Tensor& input) const {
     static const auto convolve = find_operator<at::Tensor(
         at::Tensor, double, int64_t, at::Tensor, at::Tensor, at::Tensor, std::optional<at::Tensor>,
         Integers, Integers, Integers, int64_t, double, int64_t, std::optional<at::ScalarType>,
         std::string_view, OptionalScalars, OptionalText)>("onednn::qconv_pointwise");
-    return convolve.call(input, codes_.input.scale, codes_.input.zero_point, weight_, scales_,
-                         zero_points_, bias_, stride_, padding_, dilation_, groups_, output().scale,
-                         output().zero_point, output_type(), activation_, OptionalScalars(), "");
+    return convolve.call(input, codes_.input.scale, codes_.input.zero_point,
+                         weight_.for_images(input.size(0)), scales_, zero_points_, bias_, stride_,
+                         padding_, dilation_, groups_, output().scale, output().zero_point,
+                         output_type(), activation_, OptionalScalars(), "");
   }
 
   Integers stride_, padding_, dilation_;
   int64_t groups_;
+  PackedWeights weight_;
 };
 
 class CodeLinear : public CodeLayer {
  public:
-  CodeLinear(const LayerParts& parts, const LayerCodes& codes) : CodeLayer(parts, codes) {
-    static const auto reorder =
-        find_operator<at::Tensor(at::Tensor, std::optional<Integers>)>("onednn::qlinear_prepack");
-    weight_ = reorder.call(parts.weight, integers(parts.input_shape));
-  }
+  CodeLinear(const LayerParts& parts, const LayerCodes& codes)
+      : CodeLayer(parts, codes),
+        weight_([weight = parts.weight, shape = parts.input_shape](int64_t images) {
+          static const auto reorder =
+              find_operator<at::Tensor(at::Tensor, std::optional<Integers>)>(
+                  "onednn::qlinear_prepack");
+          return reorder.call(weight, with_images(shape, images));
+        }) {}
 
   at::Tensor run(const at::Tensor& input, at::Tensor, bool) const override {
     static const auto multiply = find_operator<at::Tensor(
@@ -101,10 +118,13 @@ class CodeLinear : public CodeLayer {
         double, int64_t, std::optional<at::ScalarType>, std::string_view, OptionalScalars,
         std::string_view)>("onednn::qlinear_pointwise");
     return in_range(multiply.call(input.contiguous(), codes_.input.scale, codes_.input.zero_point,
-                                  weight_, scales_, zero_points_, bias_, output().scale,
-                                  output().zero_point, output_type(), activation_,
+                                  weight_.for_images(input.size(0)), scales_, zero_points_, bias_,
+                                  output().scale, output().zero_point, output_type(), activation_,
                                   OptionalScalars(), ""));
   }
+
+ private:
+  PackedWeights weight_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "composer/normalize.h"
+#include "inference/largest_bytes_simd.h"
 
 namespace composer {
 namespace {
@@ -12,6 +13,8 @@ namespace {
 /// The taps of a window that lie within the image.
 struct Taps {
   int64_t begin, end, step;
+
+  int64_t count() const { return begin < end ? (end - begin + step - 1) / step : 0; }
 
   Taps(int64_t out, int64_t size, const Pool2dOptions& options, size_t dimension)
       : step(options.dilation[dimension]) {
@@ -73,17 +76,44 @@ at::Tensor max_of_codes(const at::Tensor& codes, const Pool2dOptions& options) {
       const Taps y_taps(row % rows, height, options, 0);
       for (int64_t column = 0; column < columns; ++column) {
         const Taps x_taps(column, width, options, 1);
-        auto* const out = all + (row * columns + column) * channels;
-        std::fill_n(out, channels, uint8_t{0});
-        for (int64_t y = y_taps.begin; y < y_taps.end; y += y_taps.step)
-          for (int64_t x = x_taps.begin; x < x_taps.end; x += x_taps.step) {
-            const auto* const tap = from + (y * width + x) * channels;
-            for (int64_t c = 0; c < channels; ++c) out[c] = std::max(out[c], tap[c]);
-          }
+        const ByteWindow window{
+            .first = from + (y_taps.begin * width + x_taps.begin) * channels,
+            .rows = y_taps.count(),
+            .row_stride = y_taps.step * width * channels,
+            .columns = x_taps.count(),
+            .column_stride = x_taps.step * channels,
+            .channels = channels,
+        };
+        largest_bytes(window, all + (row * columns + column) * channels);
       }
     }
   });
   return output.permute({0, 3, 1, 2});
+}
+
+at::Tensor mean_of_codes(const at::Tensor& codes, const Affine& affine) {
+  const auto images = codes.permute({0, 2, 3, 1}).contiguous();
+  const int64_t count = images.size(0), channels = images.size(3);
+  const int64_t pixels = images.size(1) * images.size(2);
+  auto means = at::empty({count, channels}, at::kFloat);
+  const auto* const in = images.const_data_ptr<uint8_t>();
+  auto* const out = means.mutable_data_ptr<float>();
+  at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+    std::vector<int32_t> sums(channels);
+    for (int64_t i = begin; i < end; ++i) {
+      std::ranges::fill(sums, 0);
+      for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+        const auto* const from = in + (i * pixels + pixel) * channels;
+        for (int64_t c = 0; c < channels; ++c) sums[c] += from[c];
+      }
+      for (int64_t c = 0; c < channels; ++c)
+        out[i * channels + c] =
+            static_cast<float>((static_cast<double>(sums[c]) / static_cast<double>(pixels) -
+                                static_cast<double>(affine.zero_point)) *
+                               affine.scale);
+    }
+  });
+  return means;
 }
 
 }  // namespace composer

@@ -25,4 +25,7 @@ at::Tensor looked_up(const at::Tensor& images, const at::Tensor& pixel_codes);
 /// their numbers, so the affine map stays.
 at::Tensor max_of_codes(const at::Tensor& codes, const Pool2dOptions& options);
 
+/// codes: [N, C, H, W] -> float32 [N, C], the means of the numbers that they stand for.
+at::Tensor mean_of_codes(const at::Tensor& codes, const Affine& affine);
+
 }  // namespace composer

@@ -4,6 +4,7 @@
 
 #include "composer/optional_tensor.h"
 #include "inference/onednn.h"
+#include "inference/packed_weights.h"
 
 namespace composer {
 namespace {
@@ -13,19 +14,21 @@ std::string_view word_of(std::optional<OperationKind> activation) {
   return activation ? name(*activation) : "none";
 }
 
+std::vector<int64_t> with_images(std::vector<int64_t> shape, int64_t images) {
+  shape[0] = images;
+  return shape;
+}
+
 class PackedConv2d : public PackedLayer {
  public:
   explicit PackedConv2d(const LayerParts& parts)
       : options_(*parts.convolution),
         bias_(if_defined(parts.bias)),
+        weight_([=, options = options_](int64_t images) {
+          return reordered(parts.weight, options, with_images(parts.input_shape, images));
+        }),
         activation_(word_of(parts.activation)) {
     if (parts.activation) of_sum_ = activation_;
-    static const auto reorder =
-        find_operator<at::Tensor(const at::Tensor&, at::IntArrayRef, at::IntArrayRef,
-                                 at::IntArrayRef, int64_t, at::OptionalIntArrayRef)>(
-            "mkldnn::_reorder_convolution_weight");
-    weight_ = reorder.call(parts.weight, options_.padding, options_.stride, options_.dilation,
-                           options_.groups, at::OptionalIntArrayRef(parts.input_shape));
   }
 
   at::Tensor run(const at::Tensor& input, at::Tensor addend, bool overwrite) const override {
@@ -37,20 +40,30 @@ class PackedConv2d : public PackedLayer {
         at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, int64_t, std::string_view,
         std::optional<at::Scalar>, OptionalText, OptionalScalars, OptionalText)>(
         "mkldnn::_convolution_pointwise", "binary");
-    return convolve.call(input, addend, weight_, bias_, options_.padding, options_.stride,
-                         options_.dilation, options_.groups, "add", at::Scalar(1.0), of_sum_,
-                         OptionalScalars(), "none");
+    return convolve.call(input, addend, weight_.for_images(input.size(0)), bias_, options_.padding,
+                         options_.stride, options_.dilation, options_.groups, "add",
+                         at::Scalar(1.0), of_sum_, OptionalScalars(), "none");
   }
 
  private:
+  static at::Tensor reordered(const at::Tensor& weight, const Conv2dOptions& options,
+                              const std::vector<int64_t>& input_shape) {
+    static const auto reorder =
+        find_operator<at::Tensor(const at::Tensor&, at::IntArrayRef, at::IntArrayRef,
+                                 at::IntArrayRef, int64_t, at::OptionalIntArrayRef)>(
+            "mkldnn::_reorder_convolution_weight");
+    return reorder.call(weight, options.padding, options.stride, options.dilation, options.groups,
+                        at::OptionalIntArrayRef(input_shape));
+  }
+
   at::Tensor without_addend(const at::Tensor& input) const {
     static const auto convolve = find_operator<at::Tensor(
         const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, at::IntArrayRef,
         at::IntArrayRef, at::IntArrayRef, int64_t, std::string_view, OptionalScalars,
         OptionalText)>("mkldnn::_convolution_pointwise");
-    return convolve.call(input, weight_, bias_, options_.padding, options_.stride,
-                         options_.dilation, options_.groups, activation_, OptionalScalars(),
-                         "none");
+    return convolve.call(input, weight_.for_images(input.size(0)), bias_, options_.padding,
+                         options_.stride, options_.dilation, options_.groups, activation_,
+                         OptionalScalars(), "none");
   }
 
   at::Tensor into(at::Tensor& addend, const at::Tensor& input) const {
@@ -59,14 +72,14 @@ class PackedConv2d : public PackedLayer {
         at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, int64_t, std::string_view,
         std::optional<at::Scalar>, OptionalText, OptionalScalars, OptionalText)>(
         "mkldnn::_convolution_pointwise_", "binary");
-    return convolve.call(addend, input, weight_, bias_, options_.padding, options_.stride,
-                         options_.dilation, options_.groups, "add", at::Scalar(1.0), of_sum_,
-                         OptionalScalars(), "none");
+    return convolve.call(addend, input, weight_.for_images(input.size(0)), bias_, options_.padding,
+                         options_.stride, options_.dilation, options_.groups, "add",
+                         at::Scalar(1.0), of_sum_, OptionalScalars(), "none");
   }
 
   Conv2dOptions options_;
-  at::Tensor weight_;
   std::optional<at::Tensor> bias_;
+  PackedWeights weight_;
   std::string_view activation_;
   OptionalText of_sum_;  ///< the same, as sums want it
 };
@@ -74,24 +87,26 @@ class PackedConv2d : public PackedLayer {
 class PackedLinear : public PackedLayer {
  public:
   explicit PackedLinear(const LayerParts& parts)
-      : bias_(if_defined(parts.bias)), activation_(word_of(parts.activation)) {
-    static const auto reorder =
-        find_operator<at::Tensor(const at::Tensor&, std::optional<int64_t>)>(
-            "mkldnn::_reorder_linear_weight");
-    weight_ = reorder.call(parts.weight, parts.input_shape[0]);
-  }
+      : bias_(if_defined(parts.bias)),
+        weight_([weight = parts.weight](int64_t images) {
+          static const auto reorder =
+              find_operator<at::Tensor(const at::Tensor&, std::optional<int64_t>)>(
+                  "mkldnn::_reorder_linear_weight");
+          return reorder.call(weight, images);
+        }),
+        activation_(word_of(parts.activation)) {}
 
   at::Tensor run(const at::Tensor& input, at::Tensor, bool) const override {
     static const auto multiply = find_operator<at::Tensor(
         const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
         OptionalScalars, OptionalText)>("mkldnn::_linear_pointwise");
-    return multiply.call(input.contiguous(), weight_, bias_, activation_, OptionalScalars(),
-                         "none");
+    return multiply.call(input.contiguous(), weight_.for_images(input.size(0)), bias_, activation_,
+                         OptionalScalars(), "none");
   }
 
  private:
-  at::Tensor weight_;
   std::optional<at::Tensor> bias_;
+  PackedWeights weight_;
   std::string_view activation_;
 };
 

@@ -23,12 +23,12 @@ class PackedLayer {
   virtual at::Tensor run(const at::Tensor& input, at::Tensor addend, bool overwrite) const = 0;
 };
 
-/// What a layer is packed from.
+/// What a layer is packed from, which it keeps.
 struct LayerParts {
   at::Tensor weight;                          ///< [out, in / groups, kh, kw] or [out, in]
   at::Tensor bias;                            ///< [out] or undefined
   const Conv2dOptions* convolution;           ///< null: linear
-  std::vector<int64_t> input_shape;           ///< for which the weights' order is chosen
+  std::vector<int64_t> input_shape;           ///< with any number of images
   std::optional<OperationKind> activation{};  ///< relu; or gelu or sigmoid, where it does not add
 };
 

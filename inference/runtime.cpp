@@ -1,8 +1,10 @@
 #include "inference/runtime.h"
 
+#include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <utility>
 
@@ -60,9 +62,62 @@ class Runtime::Plan {
     if (affine_.contains(graph_.input))
       pixel_codes_ = pixel_codes(preparation_.normalization, affine_.at(graph_.input),
                                  quantization_.activation_bits);
+    most_images_ = most_images();
   }
 
   at::Tensor run(const at::Tensor& images) const {
+    if (images.size(0) == 0) return at::empty({0, graph_.values[graph_.output].shape[1]});
+    const int64_t threads = at::get_num_threads();
+    const bool side_by_side = images.size(0) >= 2 * threads;
+    const auto pieces =
+        cut(images, side_by_side ? std::min(most_images_, images.size(0) / threads) : most_images_);
+    std::vector<at::Tensor> logits(pieces.size());
+    const auto pass_some = [&](int64_t begin, int64_t end) {
+      const c10::InferenceMode inference;
+      for (int64_t i = begin; i < end; ++i) logits[i] = pass(pieces[i]);
+    };
+    if (side_by_side)
+      at::parallel_for(0, std::ssize(pieces), 1, pass_some);
+    else
+      pass_some(0, std::ssize(pieces));
+    return logits.size() == 1 ? logits[0] : at::cat(logits);
+  }
+
+  const Preparation& preparation() const { return preparation_; }
+
+ private:
+  using Operation = Graph::Operation;
+  using Step = std::function<void(PassValues&)>;
+
+  /// Into pieces of `most` images or fewer, whose numbers are powers of two: the weights are packed
+  /// for each number anew.
+  static std::vector<at::Tensor> cut(const at::Tensor& images, int64_t most) {
+    std::vector<at::Tensor> pieces;
+    for (int64_t begin = 0; begin < images.size(0);) {
+      const auto left = std::min(most, images.size(0) - begin);
+      const auto count = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(left)));
+      pieces.push_back(images.narrow(0, begin, count));
+      begin += count;
+    }
+    return pieces;
+  }
+
+  /// How many images a pass takes at once: more would not find in the caches what the operation
+  /// before has just written.
+  int64_t most_images() const {
+    int64_t most_bytes = 1;
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      const auto& value = graph_.values[i];
+      if (value.constant.defined()) continue;
+      const int64_t size = affine_.contains(i) ? 1 : at::elementSize(type_);
+      most_bytes =
+          std::max(most_bytes, c10::multiply_integers(value.shape) / value.shape[0] * size);
+    }
+    constexpr int64_t fits = 16 << 20;
+    return std::max<int64_t>(fits / most_bytes, 1);
+  }
+
+  at::Tensor pass(const at::Tensor& images) const {
     PassValues values(graph_.values.size(), affine_, quantization_.activation_bits);
     set_input(values, images);
     for (size_t i = 0; i < steps_.size(); ++i) {
@@ -71,12 +126,6 @@ class Runtime::Plan {
     }
     return values.numbers(graph_.output).to(at::kFloat);
   }
-
-  const Preparation& preparation() const { return preparation_; }
-
- private:
-  using Operation = Graph::Operation;
-  using Step = std::function<void(PassValues&)>;
 
   /// The values of the pass that it reads.
   std::vector<size_t> reads_of(const FusedOperation& fused) const {
@@ -101,6 +150,7 @@ class Runtime::Plan {
     const auto& operation = graph_.operations[fused.operation];
     if (has_constant_weights(graph_, operation)) return layer_step(fused, index);
     if (stays_codes(operation)) return code_step(operation);
+    if (is_mean_of_codes(operation)) return mean_step(operation);
     return plain_step(operation);
   }
 
@@ -190,6 +240,23 @@ class Runtime::Plan {
     };
   }
 
+  /// Of all pixels.
+  bool is_mean_of_codes(const Operation& operation) const {
+    const auto* const pool = std::get_if<AdaptivePool2dOptions>(&operation.options);
+    const bool is_mean = operation.kind == OperationKind::mean ||
+                         (pool && pool->size == std::array<int64_t, 2>{1, 1});
+    return is_mean && affine_.contains(*operation.inputs[0]);
+  }
+
+  Step mean_step(const Operation& operation) const {
+    const size_t input = *operation.inputs[0], output = operation.output;
+    const bool flat = operation.kind == OperationKind::mean;
+    return [=, affine = affine_.at(input)](PassValues& values) {
+      auto means = mean_of_codes(values.codes(input), affine);
+      values.set_numbers(output, flat ? means : means.unsqueeze(2).unsqueeze(3));
+    };
+  }
+
   Step plain_step(const Operation& operation) const {
     std::vector<at::Tensor> constants;
     for (size_t i = 0; i < operation.inputs.size(); ++i)
@@ -222,6 +289,7 @@ class Runtime::Plan {
   std::map<size_t, Affine> affine_;  ///< of quantization_, and of what keeps codes as they are
   std::vector<Step> steps_;
   std::vector<std::vector<size_t>> last_reads_;  ///< by step: values that none after it reads
+  int64_t most_images_;
   at::Tensor pixel_codes_;  ///< of codes.h; undefined where the input has no codes
 };
 

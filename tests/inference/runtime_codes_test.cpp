@@ -212,7 +212,8 @@ TEST_CASE("bytes become codes as numbers do", "[inference][runtime]") {
 
 TEST_CASE("the largest codes of windows are those of the largest numbers", "[inference][runtime]") {
   const Affine affine{0.02, 100};
-  const auto numbers = at::randn({2, 5, 11, 13}).contiguous(at::MemoryFormat::ChannelsLast);
+  const int64_t channels = GENERATE(5, 64, 200);
+  const auto numbers = at::randn({2, channels, 11, 13}).contiguous(at::MemoryFormat::ChannelsLast);
   const auto codes = codes_of(numbers, affine, 8);
   for (const auto& options :
        {Pool2dOptions{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}},
@@ -223,6 +224,13 @@ TEST_CASE("the largest codes of windows are those of the largest numbers", "[inf
     REQUIRE(found.sizes() == expected.sizes());
     CHECK(numbers_of(found, affine).equal(expected));
   }
+}
+
+TEST_CASE("the mean of codes is that of their numbers", "[inference][runtime]") {
+  const Affine affine{0.02, 100};
+  const auto codes = codes_of(at::randn({3, 70, 7, 5}), affine, 8);
+  const auto expected = numbers_of(codes, affine).to(at::kDouble).mean({2, 3});
+  CHECK(at::allclose(mean_of_codes(codes, affine).to(at::kDouble), expected, 1e-6, 1e-7));
 }
 
 TEST_CASE("what a quantized network cannot do is said", "[inference][runtime]") {

@@ -68,6 +68,20 @@ TEST_CASE("bf16 is near", "[inference][runtime]") {
   }
 }
 
+TEST_CASE("images of a large batch pass side by side, with the same logits",
+          "[inference][runtime]") {
+  const auto given = test::network_cases()[3];
+  const auto network = test::trained(given, *test::settled(given));
+  const Runtime runtime(network);
+  const auto images = test::random_images(given, 13);
+  const auto logits = runtime.logits(images);
+  REQUIRE(logits.size(0) == 13);
+  for (int64_t i = 0; i < 13; ++i)
+    CHECK(test::relative(logits.narrow(0, i, 1), runtime.logits(images.narrow(0, i, 1))) < 1e-5);
+  CHECK_THROWS_AS(runtime.logits(images.narrow(2, 0, 8)), UserError);
+  CHECK(runtime.logits(images.narrow(0, 0, 0)).sizes() == at::IntArrayRef({0, logits.size(1)}));
+}
+
 TEST_CASE("bytes are normalised as the preparation says", "[inference][runtime]") {
   const auto given = test::network_cases()[3];
   const auto model = test::settled(given);
