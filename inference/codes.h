@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 
-#include "composer/network/operations.h"
 #include "inference/trained_network.h"
 
 namespace composer {
@@ -20,12 +19,5 @@ at::Tensor pixel_codes(const Normalization& normalization, const Affine& affine,
 
 /// images: uint8 [N, H, W, C] -> their codes [N, C, H, W] with channels-last strides.
 at::Tensor looked_up(const at::Tensor& images, const at::Tensor& pixel_codes);
-
-/// As op::max_pool2d, without ceil_mode; the output has channels-last strides. Codes rise with
-/// their numbers, so the affine map stays.
-at::Tensor max_of_codes(const at::Tensor& codes, const Pool2dOptions& options);
-
-/// codes: [N, C, H, W] -> float32 [N, C], the means of the numbers that they stand for.
-at::Tensor mean_of_codes(const at::Tensor& codes, const Affine& affine);
 
 }  // namespace composer

@@ -31,6 +31,8 @@ class PassValues {
     return found == affine_.end() ? held_[value] : numbers_of(held_[value], found->second);
   }
   const at::Tensor& codes(size_t value) const { return held_[value]; }
+  /// As it is: codes or numbers.
+  const at::Tensor& held(size_t value) const { return held_[value]; }
 
  private:
   std::vector<at::Tensor> held_;

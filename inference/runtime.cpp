@@ -17,6 +17,7 @@
 #include "inference/onednn.h"
 #include "inference/packed_layer.h"
 #include "inference/pass_values.h"
+#include "inference/pooling.h"
 #include "inference/quantization/codes.h"
 
 namespace composer {
@@ -150,7 +151,8 @@ class Runtime::Plan {
     const auto& operation = graph_.operations[fused.operation];
     if (has_constant_weights(graph_, operation)) return layer_step(fused, index);
     if (stays_codes(operation)) return code_step(operation);
-    if (is_mean_of_codes(operation)) return mean_step(operation);
+    if (is_mean(operation)) return mean_step(operation);
+    if (is_largest(operation)) return largest_step(operation);
     return plain_step(operation);
   }
 
@@ -236,24 +238,37 @@ class Runtime::Plan {
     if (operation.kind == OperationKind::flatten)
       return [=](PassValues& values) { values.set_codes(output, values.codes(input).flatten(1)); };
     return [=, options = std::get<Pool2dOptions>(operation.options)](PassValues& values) {
-      values.set_codes(output, max_of_codes(values.codes(input), options));
+      values.set_codes(output, largest_of_windows(values.codes(input), options));
     };
   }
 
-  /// Of all pixels.
-  bool is_mean_of_codes(const Operation& operation) const {
+  /// Of all pixels, which are codes or float32.
+  bool is_mean(const Operation& operation) const {
     const auto* const pool = std::get_if<AdaptivePool2dOptions>(&operation.options);
-    const bool is_mean = operation.kind == OperationKind::mean ||
-                         (pool && pool->size == std::array<int64_t, 2>{1, 1});
-    return is_mean && affine_.contains(*operation.inputs[0]);
+    const bool of_all = operation.kind == OperationKind::mean ||
+                        (pool && pool->size == std::array<int64_t, 2>{1, 1});
+    return of_all && (affine_.contains(*operation.inputs[0]) || type_ == at::kFloat);
   }
 
   Step mean_step(const Operation& operation) const {
     const size_t input = *operation.inputs[0], output = operation.output;
     const bool flat = operation.kind == OperationKind::mean;
-    return [=, affine = affine_.at(input)](PassValues& values) {
-      auto means = mean_of_codes(values.codes(input), affine);
+    const auto found = affine_.find(input);
+    return [=, affine = found == affine_.end() ? Affine{} : found->second](PassValues& values) {
+      auto means = mean_of_pixels(values.held(input), affine);
       values.set_numbers(output, flat ? means : means.unsqueeze(2).unsqueeze(3));
+    };
+  }
+
+  bool is_largest(const Operation& operation) const {
+    return operation.kind == OperationKind::max_pool2d && type_ == at::kFloat &&
+           !std::get<Pool2dOptions>(operation.options).ceil_mode;
+  }
+
+  static Step largest_step(const Operation& operation) {
+    return [input = *operation.inputs[0], output = operation.output,
+            options = std::get<Pool2dOptions>(operation.options)](PassValues& values) {
+      values.set_numbers(output, largest_of_windows(values.numbers(input), options));
     };
   }
 

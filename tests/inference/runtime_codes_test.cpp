@@ -7,6 +7,7 @@
 #include "composer/normalize.h"
 #include "inference/codes.h"
 #include "inference/onednn.h"
+#include "inference/pooling.h"
 #include "inference/runtime.h"
 #include "quantized.h"
 
@@ -220,17 +221,28 @@ TEST_CASE("the largest codes of windows are those of the largest numbers", "[inf
         Pool2dOptions{.kernel = {2, 3}, .stride = {2, 1}},
         Pool2dOptions{.kernel = {3, 2}, .stride = {1, 2}, .padding = {1, 0}, .dilation = {2, 3}}}) {
     const auto expected = op::max_pool2d(numbers_of(codes, affine), options);
-    const auto found = max_of_codes(codes, options);
+    const auto found = largest_of_windows(codes, options);
     REQUIRE(found.sizes() == expected.sizes());
     CHECK(numbers_of(found, affine).equal(expected));
+    CHECK(largest_of_windows(numbers, options).equal(op::max_pool2d(numbers, options)));
   }
+}
+
+TEST_CASE("a window with a NaN has it as its largest number", "[inference][runtime]") {
+  auto numbers = at::randn({1, 70, 4, 4});
+  numbers[0][3][1][2] = std::nan("");
+  const auto found = largest_of_windows(numbers, {.kernel = {2, 2}, .stride = {2, 2}});
+  CHECK(found.isnan().sum().item<int64_t>() == 1);
+  CHECK(found[0][3][0][1].isnan().item<bool>());
 }
 
 TEST_CASE("the mean of codes is that of their numbers", "[inference][runtime]") {
   const Affine affine{0.02, 100};
   const auto codes = codes_of(at::randn({3, 70, 7, 5}), affine, 8);
   const auto expected = numbers_of(codes, affine).to(at::kDouble).mean({2, 3});
-  CHECK(at::allclose(mean_of_codes(codes, affine).to(at::kDouble), expected, 1e-6, 1e-7));
+  CHECK(at::allclose(mean_of_pixels(codes, affine).to(at::kDouble), expected, 1e-6, 1e-7));
+  const auto numbers = numbers_of(codes, affine);
+  CHECK(at::allclose(mean_of_pixels(numbers).to(at::kDouble), expected, 1e-5, 1e-6));
 }
 
 TEST_CASE("what a quantized network cannot do is said", "[inference][runtime]") {
