@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 
+#include "composer/cuda_library.h"
 #include "composer/error.h"
 
 namespace composer {
@@ -72,6 +73,32 @@ const Constants& constants_on(at::Device device, const Normalization& normalizat
   return (*kept)[key] = {constant(affine.scale), constant(affine.shift)};
 }
 
+/// That of libcomposer_cuda.so; null where it has none or is not there.
+NormalizeOnGpu* gpu_normalize() {
+  static NormalizeOnGpu* const function = []() -> NormalizeOnGpu* {
+    try {
+      return reinterpret_cast<NormalizeOnGpu*>(
+          function_of_cuda_library("composer_normalize", "normalisation in one kernel needs"));
+    } catch (const UserError&) {
+      return nullptr;
+    }
+  }();
+  return function;
+}
+
+/// By a kernel of one's own; undefined where there is none.
+at::Tensor normalize_on_gpu(const at::Tensor& images, const Normalization& normalization,
+                            at::MemoryFormat format, at::ScalarType type) {
+  if (!images.is_cuda() || gpu_normalize() == nullptr) return {};
+  const auto affine = pattern(normalization);
+  const auto output = at::empty({images.size(0), images.size(3), images.size(1), images.size(2)},
+                                images.options().dtype(type), format);
+  const bool done =
+      gpu_normalize()(images.contiguous(), affine.scale.data(), affine.shift.data(), output);
+  return done ? output : at::Tensor();
+}
+
+/// By operators that every device has.
 at::Tensor normalize_on_device(const at::Tensor& images, const Normalization& normalization,
                                at::MemoryFormat format) {
   const auto& [scale, shift] = constants_on(images.device(), normalization);
@@ -82,7 +109,7 @@ at::Tensor normalize_on_device(const at::Tensor& images, const Normalization& no
 }  // namespace
 
 at::Tensor normalize(const at::Tensor& images, const Normalization& normalization,
-                     at::MemoryFormat format) {
+                     at::MemoryFormat format, at::ScalarType type) {
   const int64_t samples = images.size(0), pixels = images.size(1) * images.size(2),
                 channels = images.size(3);
   if (images.scalar_type() != at::kByte)
@@ -91,7 +118,9 @@ at::Tensor normalize(const at::Tensor& images, const Normalization& normalizatio
   if (channels != static_cast<int64_t>(normalization.mean.size()))
     throw RunError("images have " + std::to_string(channels) + " channels, their normalisation " +
                    std::to_string(normalization.mean.size()));
-  if (!images.is_cpu()) return normalize_on_device(images, normalization, format);
+  if (auto output = normalize_on_gpu(images, normalization, format, type); output.defined())
+    return output;
+  if (!images.is_cpu()) return normalize_on_device(images, normalization, format).to(type);
 
   const auto affine = pattern(normalization);
   auto out = at::empty({samples, channels, images.size(1), images.size(2)},
@@ -107,7 +136,7 @@ at::Tensor normalize(const at::Tensor& images, const Normalization& normalizatio
       else
         normalize_planar(in + n * size, to + n * size, pixels, channels, affine);
   });
-  return out;
+  return out.to(type);
 }
 
 }  // namespace composer

@@ -7,10 +7,17 @@
 
 namespace composer {
 
-/// images: uint8 [N, H, W, C] -> float32 [N, C, H, W] with the strides of `format`: (x - mean) /
-/// std per channel. One pass on the CPU. C must be the length of mean and std. Throws RunError for
-/// other images.
+/// images: uint8 [N, H, W, C] -> float32, or what that rounds to in `type`, [N, C, H, W] with the
+/// strides of `format`: (x - mean) / std per channel. One pass on the CPU to float32, and on a GPU
+/// by libcomposer_cuda.so, which gives the CPU's bits. C must be the length of mean and std. Throws
+/// RunError for other images.
 at::Tensor normalize(const at::Tensor& images, const Normalization& normalization,
-                     at::MemoryFormat format);
+                     at::MemoryFormat format, at::ScalarType type = at::kFloat);
 
 }  // namespace composer
+
+/// What cuda/ has for it: byte * scale + shift by channel, written to `output` [N, C, H, W]. False
+/// where it has no kernel for these tensors or this GPU; nothing is done then.
+using NormalizeOnGpu = bool(const at::Tensor& images, const float* scale, const float* shift,
+                            const at::Tensor& output);
+extern "C" NormalizeOnGpu composer_normalize;

@@ -5,30 +5,16 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include <map>
-#include <mutex>
-
 #include "composer/network/norm_call.h"
+#include "cuda/device_code.h"
 #include "cuda/norm_launch.h"
+#include "cuda/type_of.h"
 
 namespace composer::cuda {
 namespace {
 
 constexpr int64_t channels_at_once = 8;
 constexpr uintptr_t alignment = 16;
-
-std::optional<NormType> type_of(const at::Tensor& images) {
-  switch (images.scalar_type()) {
-    case at::kFloat:
-      return NormType::fp32;
-    case at::kHalf:
-      return NormType::fp16;
-    case at::kBFloat16:
-      return NormType::bf16;
-    default:
-      return std::nullopt;
-  }
-}
 
 NormFollows follows(Activation activation) {
   switch (activation) {
@@ -75,25 +61,11 @@ at::Tensor partial(const at::Tensor& images, int64_t rows, int channels) {
   return numbers(images, {static_cast<int64_t>(norm_partial_size(rows, channels))});
 }
 
-/// Why `device` does not run the kernels; empty where it does.
-std::string refusal_of(at::Device device) {
-  static std::mutex mutex;
-  static std::map<c10::DeviceIndex, std::string> known;
-  const std::lock_guard lock(mutex);
-  const auto [found, is_new] = known.try_emplace(device.index());
-  if (is_new) {
-    const c10::cuda::CUDAGuard here(device);
-    if (const auto error = static_cast<cudaError_t>(norm_unavailable()); error != cudaSuccess)
-      found->second = std::string("no kernels for this GPU: ") + cudaGetErrorString(error);
-  }
-  return found->second;
-}
-
 class CudaNormKernels : public NormKernels {
  public:
   std::string refusal(const NormCall& call) const override {
     const auto& input = call.input;
-    if (!type_of(input)) return std::string(at::toString(input.scalar_type()));
+    if (!number_type(input.scalar_type())) return std::string(at::toString(input.scalar_type()));
     if (input.dim() != 4 || input.numel() == 0) return "no images";
     if (!input.is_contiguous(at::MemoryFormat::ChannelsLast)) return "NCHW on a GPU";
     if (input.size(1) % channels_at_once != 0) return "channels that are no multiple of 8";
@@ -109,7 +81,7 @@ class CudaNormKernels : public NormKernels {
     const auto& input = call.input;
     const c10::cuda::CUDAGuard device(input.device());
     NormForwardArguments given{};
-    given.type = *type_of(input);
+    given.type = *number_type(input.scalar_type());
     given.channels = static_cast<int>(input.size(1));
     given.rows = input.numel() / input.size(1);
     given.follows = follows(call.activation);
@@ -133,7 +105,7 @@ class CudaNormKernels : public NormKernels {
     const auto gradient = in_rows(call.gradient);
     const c10::cuda::CUDAGuard device(gradient.device());
     NormBackwardArguments given{};
-    given.type = *type_of(gradient);
+    given.type = *number_type(gradient.scalar_type());
     given.channels = static_cast<int>(gradient.size(1));
     given.rows = gradient.numel() / gradient.size(1);
     given.follows = follows(call.activation);

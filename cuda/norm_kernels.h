@@ -9,11 +9,12 @@
 
 #include "cuda/grid.h"
 #include "cuda/norm_launch.h"
+#include "cuda/values.h"
 
 namespace composer::cuda {
 
 /// Channels that a thread has.
-inline constexpr int norm_width = 8;
+inline constexpr int norm_width = values_at_once;
 
 /// Rows of the statistics [4, channels]: a value before residual and activation is
 /// input * scale + shift.
@@ -37,21 +38,6 @@ struct NormShape {
     return rounds + (first < rows - rounds * step() ? 1 : 0);
   }
 };
-
-template <class T>
-struct alignas(sizeof(T) * norm_width < 16 ? sizeof(T) * norm_width : 16) NormValues {
-  T values[norm_width];
-};
-
-template <class T>
-COMPOSER_ANYWHERE NormValues<T> load_values(const T* from) {
-  return *reinterpret_cast<const NormValues<T>*>(from);
-}
-
-template <class T>
-COMPOSER_ANYWHERE void store_values(T* to, const NormValues<T>& values) {
-  *reinterpret_cast<NormValues<T>*>(to) = values;
-}
 
 /// The activation's slope at `value`, which comes before it.
 COMPOSER_ANYWHERE float gelu_slope(float value) {
@@ -246,7 +232,7 @@ struct NormApplyKernel {
     for (int64_t row = lane.first; row < shape.rows; row += lane.step) {
       const int64_t place_of_row = row * shape.channels + lane.channel;
       auto values = load_values(input + place_of_row);
-      NormValues<T> rest{};
+      Values<T> rest{};
       if (residual != nullptr) rest = load_values(residual + place_of_row);
       for (int i = 0; i < norm_width; ++i) {
         float value = static_cast<float>(values.values[i]) * scale[i] + shift[i];
@@ -272,7 +258,7 @@ struct NormSlopes {
   COMPOSER_ANYWHERE void at(int64_t place, const float* scale, const float* shift,
                             const float* inputs, float* gradients) const {
     const auto given = load_values(gradient + place);
-    NormValues<T> outputs{}, rest{};
+    Values<T> outputs{}, rest{};
     if (output != nullptr) outputs = load_values(output + place);
     if (residual != nullptr) rest = load_values(residual + place);
     for (int i = 0; i < norm_width; ++i) {
@@ -335,7 +321,7 @@ struct NormSumsKernel {
         for (int i = 0; i < norm_width; ++i) inputs[i] = static_cast<float>(values.values[i]);
       }
       slopes.at(place, scale, shift, inputs, gradients);
-      NormValues<T> rounded;
+      Values<T> rounded;
       for (int i = 0; i < norm_width; ++i) {
         rounded.values[i] = static_cast<T>(gradients[i]);
         sums[0][i] += gradients[i];
@@ -422,7 +408,7 @@ struct NormGradientKernel {
         for (int i = 0; i < norm_width; ++i) inputs[i] = static_cast<float>(values.values[i]);
       }
       slopes.at(place_of_row, scale, shift, inputs, gradients);
-      NormValues<T> result;
+      Values<T> result;
       for (int i = 0; i < norm_width; ++i) {
         const float along = slopes.input != nullptr ? slope[i] * (inputs[i] - mean[i]) : 0.f;
         result.values[i] = static_cast<T>(scale[i] * gradients[i] + along + offset[i]);

@@ -5,14 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cuda/launch.h"
+
 namespace composer::cuda {
 
-enum class NormType { fp32, fp16, bf16 };
 enum class NormFollows { nothing, relu, gelu };
 
 /// rows: pixels of all images. channels: a multiple of 8. Null: there is none.
 struct NormForwardArguments {
-  NormType type;
+  NumberType type;
   int64_t rows;
   int channels;
   NormFollows follows;
@@ -27,7 +28,7 @@ struct NormForwardArguments {
 };
 
 struct NormBackwardArguments {
-  NormType type;
+  NumberType type;
   int64_t rows;
   int channels;
   NormFollows follows;
@@ -40,9 +41,6 @@ struct NormBackwardArguments {
   float *for_weight, *for_bias;
   void *for_residual, *for_input;
 };
-
-/// An error where the kernels were not compiled for the current device.
-int norm_unavailable();
 
 size_t norm_partial_size(int64_t rows, int channels);
 

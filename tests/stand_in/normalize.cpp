@@ -1,0 +1,28 @@
+// Stands in for libcomposer_cuda.so: its kernels of normalisation, run by the host.
+#include "composer/normalize.h"
+
+#include "cuda/normalize_call.h"
+#include "cuda/normalize_kernels.h"
+#include "tests/on_host.h"
+#include "tests/stand_in/log.h"
+
+extern "C" bool composer_normalize(const at::Tensor& images, const float* scale, const float* shift,
+                                   const at::Tensor& output) {
+  using namespace composer::cuda;
+  const auto given = normalize_arguments(images, scale, shift, output);
+  if (!given) return false;
+  composer::stand_in::note(std::string("normalised to ") + at::toString(output.scalar_type()));
+  OnHost run;
+  switch (given->type) {
+    case NumberType::fp32:
+      normalize_pass<float>(*given, run);
+      break;
+    case NumberType::fp16:
+      normalize_pass<at::Half>(*given, run);
+      break;
+    case NumberType::bf16:
+      normalize_pass<at::BFloat16>(*given, run);
+      break;
+  }
+  return true;
+}
