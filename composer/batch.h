@@ -34,8 +34,8 @@ struct RawBatch {
   RawBatch to(at::Device device) const;
 };
 
-/// What networks take. `input`: normalised float32 [N, C, H, W], with channels-last strides exactly
-/// when channels_last is on. `target`: on the same device.
+/// What networks take. `input`: normalised float32 (or see input_type in feed.h) [N, C, H, W], with
+/// channels-last strides exactly when channels_last is on. `target`: on the same device.
 struct Batch {
   at::Tensor input;
   Target target;

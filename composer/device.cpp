@@ -6,7 +6,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <c10/core/CachingDeviceAllocator.h>
-#include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <sys/resource.h>
@@ -14,6 +13,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
+#include <utility>
 
 #include "composer/cuda.h"
 #include "composer/distributed/place.h"
@@ -35,23 +35,14 @@ constexpr int most_algorithms = 10, few_algorithms = 2;
 
 constexpr size_t most_staged_bytes = 1 << 20;
 
-/// Copies from the CPU on a stream of its own.
-at::Tensor copy_beside(at::Device device, const at::Tensor& tensor) {
-  const auto copy = [&] { return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true); };
-  if (!tensor.is_pinned()) return copy();
-  const c10::impl::VirtualGuardImpl streams(device.type());
-  static const c10::Stream copying = streams.getStreamFromGlobalPool(device);
-  const c10::Stream computing = streams.getStream(device);
-  at::Tensor copied;
-  {
-    const c10::StreamGuard guard(copying);
-    copied = copy();
-  }
-  c10::Event done(device.type());
-  done.record(copying);
-  done.block(computing);
-  copied.record_stream(computing);
-  return copied;
+at::Tensor queued_copy(at::Device device, const at::Tensor& tensor) {
+  return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true);
+}
+
+c10::Stream copying_stream(at::Device device) {
+  static const c10::Stream stream =
+      c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+  return stream;
 }
 
 }  // namespace
@@ -89,10 +80,28 @@ void synchronize(at::Device device) {
   if (!device.is_cpu()) at::accelerator::synchronizeDevice(device.index());
 }
 
+Upload::Upload(at::Device device, const at::Tensor& tensor) : device_(device), tensor_(tensor) {
+  if (device.is_cpu() || !tensor.is_cpu()) return;
+  if (tensor.nbytes() <= most_staged_bytes) tensor_ = tensor.pin_memory();
+  if (!tensor_.is_pinned()) return;
+  const auto copying = copying_stream(device);
+  const c10::StreamGuard guard(copying);
+  tensor_ = queued_copy(device, tensor_);
+  done_.emplace(device.type());
+  done_->record(copying);
+}
+
+at::Tensor Upload::take() {
+  const auto tensor = std::exchange(tensor_, {});
+  if (!done_) return queued_copy(device_, tensor);
+  const auto computing = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
+  done_->block(computing);
+  tensor.record_stream(computing);
+  return tensor;
+}
+
 at::Tensor copy_to(at::Device device, const at::Tensor& tensor) {
-  if (device.is_cpu() || !tensor.is_cpu())
-    return tensor.to(device, tensor.scalar_type(), /*non_blocking=*/true);
-  return copy_beside(device, tensor.nbytes() <= most_staged_bytes ? tensor.pin_memory() : tensor);
+  return Upload(device, tensor).take();
 }
 
 int64_t peak_memory_bytes(at::Device device) {

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <c10/core/Event.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,9 +26,24 @@ std::string describe(at::Device device);
 
 void synchronize(at::Device device);
 
-/// A copy on the device. From pinned memory it runs beside what the device computes, on a stream of
-/// its own, which only later work waits for. So do copies of at most 1 MiB from other memory, by
-/// way of pinned memory; larger ones may wait for the device.
+/// A tensor on its way to a device, beside what that computes: from pinned memory on a stream of
+/// its own. At most 1 MiB from other memory goes by way of pinned memory; more may wait for the
+/// device.
+class Upload {
+ public:
+  /// Begins to copy, but for what may wait.
+  Upload(at::Device device, const at::Tensor& tensor);
+
+  /// The copy; once. What is queued from now on comes after it, on the stream that is current.
+  at::Tensor take();
+
+ private:
+  at::Device device_;
+  at::Tensor tensor_;
+  std::optional<c10::Event> done_;  ///< of a copy that was begun, which tensor_ then is
+};
+
+/// A copy on the device, which only later work waits for: see Upload.
 at::Tensor copy_to(at::Device device, const at::Tensor& tensor);
 
 /// Most memory held so far: of the process on the CPU (resident set), of the allocator on a GPU.

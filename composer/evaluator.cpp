@@ -43,6 +43,7 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   engine_.run(Event::eval_start, state_);
   ClassificationMetrics metrics(state_.model->num_classes());
   loader_->start(0, 0);
+  Feed feed(*loader_, state_.device);
   int64_t batches = 0;
   show_progress(Progress::Phase::evaluating, batches);
   bool stopped = false;
@@ -50,16 +51,17 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
     if (taken % batches_between_signals == 0 || state_.ranks.alone())
       stopped = state_.ranks.any(received_signal() != 0);
     if (stopped) break;
-    const auto batch = next_batch(*loader_);
+    const auto batch = feed.next();
     if (!batch) break;
     if (batch->samples() == 0) continue;  // fewer samples than ranks
-    state_.batch = normalized(batch->to(state_.device), loader_->normalization(), state_);
+    state_.batch = normalized(*batch, loader_->normalization(), state_, type_of_input());
     engine_.run(Event::eval_batch_start, state_);
     engine_.run(Event::eval_before_forward, state_);
     state_.outputs = state_.network().forward(state_.batch.input);
     engine_.run(Event::eval_after_forward, state_);
     metrics.update(state_.outputs, state_.batch.target);
     if (confusion != nullptr) confusion->add(state_.outputs, state_.batch.target.classes);
+    feed.fetch_ahead();
     engine_.run(Event::eval_batch_end, state_);
     show_progress(Progress::Phase::evaluating, ++batches);
   }
@@ -79,6 +81,14 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   state_.batch = batch_before;
   state_.model->train(training);
   return values;
+}
+
+at::ScalarType Evaluator::type_of_input() {
+  if (!input_type_)
+    input_type_ = input_type(engine_, state_, loader_->image_size(),
+                             std::ssize(loader_->normalization().mean), Event::eval_batch_start,
+                             Event::eval_before_forward);
+  return *input_type_;
 }
 
 void Evaluator::show_progress(Progress::Phase phase, int64_t batches) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,11 +46,13 @@ class Evaluator {
 
  private:
   void show_progress(Progress::Phase phase, int64_t batches);
+  at::ScalarType type_of_input();
 
   State& state_;
   Engine& engine_;
   std::shared_ptr<Loader> loader_;
   Time interval_;
+  std::optional<at::ScalarType> input_type_;  ///< from the first batch on
   int64_t evaluated_batch_ = -1;
 };
 

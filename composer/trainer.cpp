@@ -10,7 +10,6 @@
 #include "composer/distributed/place.h"
 #include "composer/distributed/stragglers.h"
 #include "composer/error.h"
-#include "composer/feed.h"
 #include "composer/interrupt.h"
 #include "composer/logging/console.h"
 #include "composer/logging/log.h"
@@ -250,6 +249,10 @@ void Trainer::start_loader() {
   if (plan) expect_many_image_sizes();
   if (plan && ahead != 0) plan = [plan, ahead](int64_t batch) { return plan(batch + ahead); };
   train_loader_->start(time.epoch, time.batch_in_epoch, std::move(plan));
+  feed_.emplace(*train_loader_, state_.device);
+  const auto channels = std::ssize(train_loader_->normalization().mean);
+  input_type_ = input_type(engine_, state_, state_.image_size, channels, Event::after_dataloader,
+                           Event::before_forward);
 }
 
 bool Trainer::stopping() {
@@ -267,12 +270,11 @@ void Trainer::train_epoch() {
     return state_.time.batch_in_epoch >= state_.schedule.batches_per_epoch;
   };
   while (!whole()) {
-    const double begin = steady_seconds();
+    const double begin = steady_seconds(), waited_before = feed_->waited();
     const int64_t samples_before = state_.time.sample;
-    auto batch = next_training_batch();
-    const double waited = steady_seconds() - begin;
-    train_batch(std::move(batch));
-    clock_.count(state_.time.sample - samples_before, steady_seconds() - begin, waited);
+    train_batch(next_training_batch());
+    clock_.count(state_.time.sample - samples_before, steady_seconds() - begin,
+                 feed_->waited() - waited_before);
 
     requests_.look(engine_.control());
     agree();
@@ -289,8 +291,8 @@ void Trainer::train_epoch() {
 RawBatch Trainer::next_training_batch() {
   const bool first = clock_.batches() == 0;
   if (first) logger_.progress({Progress::Phase::waiting, state_.time});
-  auto batch = next_batch(*train_loader_);
-  if (!batch) batch = next_batch(*train_loader_);  // the end of the epoch before
+  auto batch = feed_->next();
+  if (!batch) batch = feed_->next();  // the end of the epoch before
   if (!batch)
     throw RunError("the training loader gave no batch where its epochs have " +
                    std::to_string(state_.schedule.batches_per_epoch));
@@ -319,10 +321,10 @@ void Trainer::agree() {
 void Trainer::train_batch(RawBatch batch) {
   const auto [first_sample, samples] = take_share(batch, state_.ranks);
   state_.first_sample = first_sample;
-  state_.raw_batch = std::exchange(batch, {}).to(state_.device);
+  state_.raw_batch = std::exchange(batch, {});
   engine_.run(Event::augment, state_);
-  state_.batch =
-      normalized(std::exchange(state_.raw_batch, {}), train_loader_->normalization(), state_);
+  state_.batch = normalized(std::exchange(state_.raw_batch, {}), train_loader_->normalization(),
+                            state_, input_type_);
   engine_.run(Event::after_dataloader, state_);
   engine_.run(Event::batch_start, state_);
 
@@ -333,6 +335,7 @@ void Trainer::train_batch(RawBatch batch) {
     logger_.log("comm/bytes", static_cast<double>(step_->sync().bytes() - sent));
   share_clock();
   state_.time.next_batch(samples);
+  if (!stopping()) feed_->fetch_ahead();
   if (loss.is_cpu()) loss_guard_->see(state_.time, loss.item<double>());
   schedule_learning_rate();
   const bool due = state_.schedule.due(options_.log_interval, state_.time, false);

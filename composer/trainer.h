@@ -11,6 +11,7 @@
 
 #include "composer/engine.h"
 #include "composer/evaluator.h"
+#include "composer/feed.h"
 #include "composer/loader.h"
 #include "composer/logging/logger.h"
 #include "composer/logging/loss_guard.h"
@@ -160,6 +161,8 @@ class Trainer {
   std::shared_ptr<LossGuard> loss_guard_;  ///< from fit() on
   Evaluator evaluator_;
   std::optional<TrainStep> step_;  ///< from prepare() on
+  std::optional<Feed> feed_;       ///< of train_loader_, in fit()
+  at::ScalarType input_type_ = at::kFloat;
   std::shared_ptr<StepRecorder> step_recorder_;
   RunClock clock_;
   int signal_ = 0;  ///< that the ranks agreed to have received

@@ -306,3 +306,35 @@ TEST_CASE("a run says why its steps are not replayed", "[cli][gpu][slow]") {
                 "cuda_graph: auto, off: dropout: draws on the host in every forward pass\n") !=
         std::string::npos);
 }
+
+TEST_CASE("images are normalised by one kernel, in the type that the network computes in",
+          "[cli][gpu][slow]") {
+  const auto [words, trained, evaluated] = GENERATE(
+      std::tuple<std::string, std::string, std::string>("--precision fp32", "Float", "Float"),
+      std::tuple<std::string, std::string, std::string>(
+          "--precision amp_fp16 --algorithms channels_last ema test_time_augmentation", "Half",
+          "Half"),
+      std::tuple<std::string, std::string, std::string>(
+          "--precision amp_bf16 --algorithms channels_last mixup", "Float", "BFloat16"));
+  CAPTURE(words);
+  WithStandIn machine;
+  const auto train = [&](const std::string& program, const std::string& name) {
+    const auto outcome = machine.run(
+        small + "--device gpu --max_duration 12ba --run_name " + name + " " + words, program);
+    INFO(outcome.errors);
+    REQUIRE(outcome.status == 0);
+    return bytes_of(machine.folder() / "runs" / name / "checkpoints/latest") +
+           summary_of(machine.folder() / "runs" / name)["metrics"].dump();
+  };
+  const auto by_operators = train(PROGRAM, "operators");
+  const int waits = machine.waits();
+  const auto by_kernel = train(machine.with_library(), "kernel");
+  CHECK(machine.waits() == waits);
+  std::map<std::string, int> expected;
+  expected["normalised to " + trained] += 12;
+  expected["normalised to " + evaluated] += 2 * 2;  // two evaluations of two batches
+  auto found = machine.notes();
+  std::erase_if(found, [](const auto& item) { return !item.first.starts_with("normalised"); });
+  CHECK(found == expected);
+  CHECK(by_kernel == by_operators);
+}

@@ -6,6 +6,7 @@
 
 #include "tests/stand_in/log.h"
 #include "tests/stand_in/memory.h"
+#include "tests/stand_in/streams.h"
 
 namespace composer::stand_in {
 namespace {
@@ -18,6 +19,11 @@ DeviceMemory& device_memory() {
 PinnedMemory& pinned_memory() {
   static auto* memory = new PinnedMemory;
   return *memory;
+}
+
+void wait_for_device() {
+  note("wait: device");
+  CopiesUnderWay::wait_for_all();
 }
 
 struct Hooks : at::CUDAHooksInterface {
@@ -45,10 +51,8 @@ struct Hooks : at::CUDAHooksInterface {
   const at::Generator& getDefaultGenerator(at::DeviceIndex) const override {
     return at::detail::getDefaultCPUGenerator();
   }
-  void deviceSynchronize(at::DeviceIndex) const override { note("wait: device"); }
+  void deviceSynchronize(at::DeviceIndex) const override { wait_for_device(); }
 };
-
-thread_local c10::StreamId current_stream = 0;
 
 struct Guard : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return c10::DeviceType::CUDA; }
@@ -77,16 +81,22 @@ struct Guard : c10::impl::DeviceGuardImplInterface {
   c10::Stream exchangeStream(c10::Stream next) const override {
     return stream(std::exchange(current_stream, next.id()));
   }
-  void record(void** event, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {
-    static int recorded;
-    *event = &recorded;
+  void record(void** event, const c10::Stream& stream, c10::DeviceIndex,
+              c10::EventFlag) const override {
+    *event = CopiesUnderWay::event_on(stream.id());
   }
-  void block(void*, const c10::Stream&) const override {}
+  void block(void* event, const c10::Stream&) const override { CopiesUnderWay::wait_for(event); }
   bool queryEvent(void*) const override { return true; }
   bool queryStream(const c10::Stream&) const override { return true; }
-  void synchronizeStream(const c10::Stream&) const override { note("wait: stream"); }
-  void synchronizeEvent(void*) const override { note("event"); }
-  void synchronizeDevice(c10::DeviceIndex) const override { note("wait: device"); }
+  void synchronizeStream(const c10::Stream&) const override {
+    note("wait: stream");
+    CopiesUnderWay::wait_for_all();
+  }
+  void synchronizeEvent(void* event) const override {
+    note("event");
+    CopiesUnderWay::wait_for(event);
+  }
+  void synchronizeDevice(c10::DeviceIndex) const override { wait_for_device(); }
 };
 
 const bool opened = [] {

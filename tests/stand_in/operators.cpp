@@ -18,12 +18,17 @@
 #include "tests/stand_in/host.h"
 #include "tests/stand_in/log.h"
 #include "tests/stand_in/memory.h"
+#include "tests/stand_in/streams.h"
 #include "tests/stand_in/tape.h"
 
 namespace composer::stand_in {
 namespace {
 
 using Below = at::AutoDispatchBelowADInplaceOrView;
+
+/// What a tensor holds that is being copied.
+constexpr int not_there_yet = 85;
+
 using stand_in::on_host;
 
 /// Whose memory is allocated from.
@@ -223,6 +228,15 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& from, bool non_blocking) {
       note((self.is_cuda() ? "wait: upload of " : "wait: download of ") + bytes + ", not pinned");
     else if (!non_blocking)
       note("wait: copy of " + bytes);
+  }
+  if (self.is_cuda() && !from.is_cuda() && from.is_pinned() && non_blocking &&
+      current_stream != 0) {
+    on_host(self).fill_(not_there_yet);
+    CopiesUnderWay::begin([self, from] {
+      const Below not_recorded_for_gradients;
+      on_host(self).copy_(from);
+    });
+    return self;
   }
   on_host(self).copy_(on_host(from));
   if (recording != nullptr)
