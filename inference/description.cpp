@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "composer/logging/json_number.h"
+#include "inference/json_place.h"
 
 namespace composer {
 namespace {
@@ -31,8 +32,8 @@ Preparation preparation_from(const Json& json) {
   if ((channels != 1 && channels != 3) || all.normalization.mean.size() != channels ||
       all.normalization.std.size() != channels ||
       !std::ranges::all_of(all.normalization.std, [](double value) { return value > 0; }) ||
-      all.size.height < 1 || all.size.width < 1)
-    throw std::invalid_argument("its preparation of images is none");
+      all.size.height < 1 || all.size.width < 1 || (all.resize_size != -1 && all.resize_size < 1))
+    throw std::invalid_argument("has sizes, channels, means or deviations that no images have");
   return all;
 }
 
@@ -59,15 +60,22 @@ std::string description_text(const Json& description) {
 
 TrainedNetwork described(const Json& json) {
   TrainedNetwork network;
-  network.preparation = preparation_from(json.at("preparation"));
-  json.at("preparation").at("resize_filter").get_to(network.resize_filter);
-  json.at("class_names").get_to(network.class_names);
-  json.at("recipe").get_to(network.recipe);
-  json.at("layers").get_to(network.outline);
-  json.at("weights").get_to(network.weights);
-  json.at("epoch").get_to(network.epoch), json.at("batch").get_to(network.batch);
-  for (const auto& [name, value] : json.at("metrics").items())
-    network.metrics[name] = number_of(value);
+  at_place("preparation", [&] {
+    network.preparation = preparation_from(json.at("preparation"));
+    json.at("preparation").at("resize_filter").get_to(network.resize_filter);
+    if (network.resize_filter != "triangle" && network.resize_filter != "area")
+      throw std::invalid_argument("resize_filter must be triangle or area");
+  });
+  const auto read = [&](const char* key, auto& value) {
+    at_place(key, [&] { json.at(key).get_to(value); });
+  };
+  read("class_names", network.class_names), read("recipe", network.recipe);
+  read("layers", network.outline), read("weights", network.weights);
+  read("epoch", network.epoch), read("batch", network.batch);
+  at_place("metrics", [&] {
+    for (const auto& [name, value] : json.at("metrics").items())
+      network.metrics[name] = number_of(value);
+  });
   return network;
 }
 

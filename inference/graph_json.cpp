@@ -7,6 +7,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "inference/graph_check.h"
+#include "inference/json_place.h"
+
 namespace composer {
 namespace {
 
@@ -101,70 +104,12 @@ at::ScalarType type_of(const std::string& word) {
   throw std::invalid_argument("no type '" + word + "'");
 }
 
-/// Fewest and most inputs of an operation.
-std::pair<size_t, size_t> input_counts(OperationKind kind) {
-  switch (kind) {
-    case OperationKind::add:
-    case OperationKind::multiply:
-      return {2, 2};
-    case OperationKind::batch_norm:
-      return {5, 5};
-    case OperationKind::conv2d:
-    case OperationKind::linear:
-      return {2, 3};
-    case OperationKind::group_norm:
-    case OperationKind::layer_norm:
-      return {1, 3};
-    case OperationKind::cat:
-      return {1, SIZE_MAX};
-    default:
-      return {1, 1};
-  }
-}
-
 void check_constant(const std::string& name, const at::Tensor& tensor, const Graph::Value& value) {
   if (!tensor.defined()) throw std::invalid_argument("there is no tensor '" + name + "'");
   if (tensor.sizes() != at::IntArrayRef(value.shape) || tensor.scalar_type() != value.type)
     throw std::invalid_argument("tensor '" + name + "' is " + toString(tensor.scalar_type()) + " " +
                                 c10::str(tensor.sizes()) + ", not " + toString(value.type) + " " +
                                 c10::str(at::IntArrayRef(value.shape)));
-}
-
-/// Each operation's inputs are there before it, and its output is made once.
-void check_order(const Graph& graph) {
-  const size_t count = graph.values.size();
-  std::vector<bool> known(count);
-  for (size_t i = 0; i < count; ++i) known[i] = graph.values[i].constant.defined();
-  if (graph.input >= count || graph.output >= count || known[graph.input])
-    throw std::invalid_argument("its input or output is no value of it");
-  known[graph.input] = true;
-  for (const auto& operation : graph.operations) {
-    const auto what = std::string(name(operation.kind)) + " of '" + operation.layer + "'";
-    const auto [fewest, most] = input_counts(operation.kind);
-    if (operation.inputs.size() < fewest || operation.inputs.size() > most)
-      throw std::invalid_argument(what + ": has " + std::to_string(operation.inputs.size()) +
-                                  " inputs");
-    const bool norm = operation.kind == OperationKind::batch_norm;  // without weight and bias
-    for (size_t i = 0; i < operation.inputs.size(); ++i)
-      if (!operation.inputs[i] && i < fewest && !(norm && (i == 1 || i == 2)))
-        throw std::invalid_argument(what + ": lacks input " + std::to_string(i));
-    if (norm && std::get<BatchNormOptions>(operation.options).training)
-      throw std::invalid_argument(what + ": is by the batch's statistics");
-    for (const auto& input : operation.inputs)
-      if (input && (*input >= count || !known[*input]))
-        throw std::invalid_argument(what + ": reads a value that nothing made");
-    if (operation.output >= count || known[operation.output])
-      throw std::invalid_argument(what + ": its output is made twice, or no value");
-    known[operation.output] = true;
-  }
-  if (!known[graph.output]) throw std::invalid_argument("nothing makes its output");
-  const auto is_size = [](int64_t size) { return size > 0; };
-  for (const auto& value : graph.values)
-    if (!value.constant.defined() && !std::ranges::all_of(value.shape, is_size))
-      throw std::invalid_argument("a value has the shape " +
-                                  c10::str(at::IntArrayRef(value.shape)));
-  if (graph.values[graph.output].shape.size() != 2)
-    throw std::invalid_argument("its output is not [N, classes]");
 }
 
 }  // namespace
@@ -200,7 +145,7 @@ Json to_json(const Graph& graph) {
 Graph graph_from(const Json& json,
                  const std::function<at::Tensor(const std::string& name)>& tensor_of) {
   Graph graph;
-  for (const auto& from : json.at("values")) {
+  read_entries(json, "values", [&](const Json& from) {
     Graph::Value value{.shape = from.at("shape").get<std::vector<int64_t>>(),
                        .type = type_of(from.at("type").get<std::string>()),
                        .producer = {},
@@ -213,8 +158,8 @@ Graph graph_from(const Json& json,
       if (!name.starts_with("constant.")) value.name = name;
     }
     graph.values.push_back(std::move(value));
-  }
-  for (const auto& from : json.at("operations")) {
+  });
+  read_entries(json, "operations", [&](const Json& from) {
     Graph::Operation operation{.kind = kind_of(from.at("kind").get<std::string>()),
                                .layer = from.at("layer").get<std::string>(),
                                .options = {},
@@ -225,9 +170,9 @@ Graph graph_from(const Json& json,
       operation.inputs.push_back(input.is_null() ? std::nullopt
                                                  : std::optional(input.get<size_t>()));
     graph.operations.push_back(std::move(operation));
-  }
+  });
   graph.input = json.at("input").get<size_t>(), graph.output = json.at("output").get<size_t>();
-  check_order(graph);
+  check_graph(graph);
   for (size_t i = 0; i < graph.operations.size(); ++i)
     graph.values[graph.operations[i].output].producer = i;
   return graph;

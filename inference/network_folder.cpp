@@ -16,6 +16,8 @@
 #include "composer/storage/weights.h"
 #include "inference/description.h"
 #include "inference/graph_json.h"
+#include "inference/json_place.h"
+#include "inference/quantization/quantization_json.h"
 
 namespace composer {
 namespace {
@@ -28,42 +30,6 @@ constexpr const char* kWeights = exported_weights;
 constexpr const char* kConstants = "constants.safetensors";
 constexpr const char* kUnfinished = ".unfinished_network";
 
-Json to_json(const Quantization& quantization, const Graph& graph) {
-  Json activations = Json::array(), weights = Json::array();
-  for (const auto& [value, codes] : quantization.activations)
-    activations.push_back(
-        {{"value", value}, {"scale", codes.scale}, {"zero_point", codes.zero_point}});
-  for (const auto& [value, scales] : quantization.weight_scales)
-    weights.push_back({{"value", value}, {"scales", constant_name(graph, value) + ".scales"}});
-  return {{"activation_bits", quantization.activation_bits},
-          {"activations", std::move(activations)},
-          {"weights", std::move(weights)}};
-}
-
-Quantization quantization_from(const Json& json, const Graph& graph, const TensorMap& tensors) {
-  Quantization all{.activation_bits = json.at("activation_bits").get<int64_t>(),
-                   .activations = {},
-                   .weight_scales = {}};
-  const auto value_of = [&](const Json& entry) {
-    const auto value = entry.at("value").get<size_t>();
-    if (value >= graph.values.size()) throw std::invalid_argument("codes of a value that is none");
-    return value;
-  };
-  for (const auto& entry : json.at("activations"))
-    all.activations[value_of(entry)] = {entry.at("scale").get<double>(),
-                                        entry.at("zero_point").get<int64_t>()};
-  for (const auto& entry : json.at("weights")) {
-    const auto found = tensors.find(entry.at("scales").get<std::string>());
-    const auto& weight = graph.values[value_of(entry)];
-    if (found == tensors.end() || found->second.scalar_type() != at::kFloat ||
-        found->second.dim() != 1 || weight.type != at::kChar || weight.shape.empty() ||
-        found->second.size(0) != weight.shape[0])
-      throw std::invalid_argument("weights without a scale for each output");
-    all.weight_scales[value_of(entry)] = found->second;
-  }
-  return all;
-}
-
 /// The graph's constants and its codes' scales by their names: those of `state` are not among them.
 TensorMap constants_beside(const TrainedNetwork& network, const TensorMap& state) {
   TensorMap all;
@@ -74,7 +40,7 @@ TensorMap constants_beside(const TrainedNetwork& network, const TensorMap& state
       all[name] = graph.values[i].constant.contiguous();
   }
   for (const auto& [value, scales] : network.quantization.weight_scales)
-    all[constant_name(graph, value) + ".scales"] = scales;
+    all[scales_name(graph, value)] = scales;
   return all;
 }
 
@@ -118,14 +84,26 @@ class Unfinished {
   fs::path folder_, place_;
 };
 
+/// What a folder without a description is instead.
+std::string described_otherwise(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) return "there is no such folder";
+  if (fs::is_directory(folder, error))
+    return std::string("is no exported network: it has no ") + kDescription +
+           (fs::exists(folder / "manifest.json", error)
+                ? "; it is a checkpoint: give it as --load_path, or export it first"
+                : "");
+  const auto parent = folder.parent_path();
+  return "is a file, and no folder that `composer export --format safetensors` or `composer "
+         "quantize` wrote" +
+         (fs::exists(parent / kDescription, error) ? "; did you mean " + parent.string() + "?"
+                                                   : std::string());
+}
+
 Json read_description(const fs::path& folder) {
   const auto path = folder / kDescription;
   std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw UserError(folder.string() + ": is no exported network: it has no " + kDescription +
-                    (fs::exists(folder / "manifest.json")
-                         ? "; it is a checkpoint: give it as --load_path, or export it first"
-                         : ""));
+  if (!file) throw UserError(folder.string() + ": " + described_otherwise(folder));
   auto json = Json::parse(std::istreambuf_iterator<char>(file), {}, nullptr, false);
   if (!json.is_object() || json.value("format", "") != "composer network")
     throw UserError(path.string() + ": is no description of a network, or damaged");
@@ -180,16 +158,24 @@ TrainedNetwork read_network(const fs::path& folder) try {
   auto tensors = read_safetensors(folder / kWeights);
   if (json.at("files").contains(kConstants)) tensors.merge(read_safetensors(folder / kConstants));
   auto network = described(json);
-  network.graph = graph_from(json.at("graph"), [&](const std::string& name) {
-    const auto found = tensors.find(name);
-    return found == tensors.end() ? at::Tensor() : found->second;
+  at_place("graph", [&] {
+    network.graph = graph_from(json.at("graph"), [&](const std::string& name) {
+      const auto found = tensors.find(name);
+      return found == tensors.end() ? at::Tensor() : found->second;
+    });
   });
   const auto& [channels, resize, size, normalization] = network.preparation;
   if (network.graph.values[network.graph.input].shape !=
       std::vector<int64_t>{1, channels, size.height, size.width})
     throw std::invalid_argument("its graph does not take one of the images that it prepares");
-  if (json.contains("quantization"))
-    network.quantization = quantization_from(json.at("quantization"), network.graph, tensors);
+  if (std::ssize(network.class_names) > network.classes())
+    throw std::invalid_argument("class_names: has more than the " +
+                                std::to_string(network.classes()) + " classes of its graph");
+  at_place("quantization", [&] {
+    if (json.contains("quantization"))
+      network.quantization = quantization_from(json.at("quantization"), network.graph, tensors);
+    check_codes(network.graph, network.quantization);
+  });
   return network;
 } catch (const nlohmann::json::exception& error) {
   throw UserError((folder / kDescription).string() + ": is damaged: " + error.what());

@@ -112,8 +112,10 @@ TEST_CASE("a folder that is damaged or none is named, with what is wrong", "[inf
   const TemporaryFolder folder;
   const auto given = test::network_cases()[3];
   const auto network = test::trained(given, *test::settled(given));
-  CHECK_THROWS_WITH(read_network(folder / "net"), Contains("has no network.json"));
+  CHECK_THROWS_WITH(read_network(folder / "net"), Contains("net: there is no such folder"));
   write_network(folder / "net", network);
+  CHECK_THROWS_WITH(read_network(folder / "net/model.safetensors"),
+                    Contains("model.safetensors: is a file, and no folder") && Contains("/net?"));
   const auto good = text_of(folder / "net/network.json");
   const auto put = [&](const std::string& text) {
     std::ofstream(folder / "net/network.json", std::ios::binary) << text;

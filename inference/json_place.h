@@ -1,0 +1,37 @@
+// Where in a JSON file something is wrong.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+
+namespace composer {
+
+/// What `read` gives; its complaints, and nlohmann's, become std::invalid_argument that names the
+/// place: "graph.values[3]: ...".
+template <class Read>
+auto at_place(const std::string& place, const Read& read) {
+  try {
+    return read();
+  } catch (const nlohmann::json::exception& error) {
+    const std::string text = error.what();
+    const auto end = text.find("] ");  // of the library's name for it
+    throw std::invalid_argument(place + ": " +
+                                (end == std::string::npos ? text : text.substr(end + 2)));
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(place + ": " + error.what());
+  }
+}
+
+/// As at_place of each entry of the list json[key].
+template <class Json, class Read>
+void read_entries(const Json& json, const std::string& key, const Read& read) {
+  const auto& entries = at_place(key, [&]() -> const Json& {
+    if (!json.at(key).is_array()) throw std::invalid_argument("is no list");
+    return json.at(key);
+  });
+  for (size_t i = 0; i < entries.size(); ++i)
+    at_place(key + "[" + std::to_string(i) + "]", [&] { read(entries[i]); });
+}
+
+}  // namespace composer

@@ -1,0 +1,19 @@
+// Shapes of what operations give.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "composer/network/graph.h"
+
+namespace composer {
+
+/// The shape of the operation's output. Throws std::invalid_argument that says what of its options
+/// and of the shapes and types of its inputs does not fit; those that it needs are there.
+std::vector<int64_t> output_shape(const Graph& graph, const Graph::Operation& operation);
+
+/// "[1, 3, 32, 32]".
+std::string shape_text(const std::vector<int64_t>& shape);
+
+}  // namespace composer
