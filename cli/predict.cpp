@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <thread>
+#include <set>
+#include <string>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -13,8 +14,10 @@
 #include "composer/distributed/rendezvous.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/text.h"
 #include "data/datasets/dataset_params.h"
 #include "data/datasets/image_folder.h"
+#include "data/thread_count.h"
 #include "inference/network_folder.h"
 #include "inference/runtime.h"
 
@@ -27,11 +30,24 @@ std::vector<std::string> files_of(const std::filesystem::path& source) {
   if (!std::filesystem::exists(source, error))
     throw UserError("--source: " + source.string() + " does not exist");
   if (!std::filesystem::is_directory(source, error)) return {source.string()};
-  auto files = files_below(source);
-  const auto others = std::erase_if(files, [](const auto& file) { return !has_image_name(file); });
+  auto files = [&] {
+    try {
+      return files_below(source);
+    } catch (const UserError& error) {
+      throw UserError("--source: " + std::string(error.what()));
+    }
+  }();
+  std::set<std::string> endings;  // of the others
+  const auto others = std::erase_if(files, [&](const std::filesystem::path& file) {
+    if (has_image_name(file)) return false;
+    endings.insert(file.has_extension() ? file.extension().string() : "no ending");
+    return true;
+  });
   if (files.empty()) throw UserError("--source: no image files in " + source.string());
   if (others > 0)
-    log::warn("--source: left out " + std::to_string(others) + " files that are no images");
+    log::warn("--source: left out what is no image that can be read by its name: " +
+              std::to_string(others) + (others == 1 ? " file (" : " files (") +
+              first_few({endings.begin(), endings.end()}) + ")");
   return files;
 }
 
@@ -108,8 +124,7 @@ int predict_by_model(const Words& words) {
   CLI::App app(about, "predict");
   PredictOptions predict;
   std::string model, precision = "fp32", on_bad_sample = "error";
-  LoaderOptions options{.batch_size = 32,
-                        .num_workers = std::max<int64_t>(1, std::thread::hardware_concurrency())};
+  LoaderOptions options{.batch_size = 32, .num_workers = thread_count(0)};
   app.add_option("--model", model, "a folder that `composer export` or `composer quantize` wrote")
       ->required();
   predict.add_to(app);
@@ -121,7 +136,8 @@ int predict_by_model(const Words& words) {
                  "threads that read and decode; default: one for each processor")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--on_bad_sample", on_bad_sample,
-                 "error: an image that cannot be read ends the run; skip: it is named and left out")
+                 "error: an image that cannot be read ends the run; skip: it is named and left "
+                 "out")
       ->check(CLI::IsMember({"error", "skip"}));
   if (!parse(app, words)) return 0;
 
@@ -135,6 +151,7 @@ int predict_by_model(const Words& words) {
   const PredictionLines lines(files, network.class_names, model, predict.lines);
   loader->start(0, 0);
   while (const auto batch = loader->next()) {
+    if (batch->samples() == 0) continue;
     lines.print(runtime.logits(batch->images), batch->target.classes);
     std::cout.flush();
   }

@@ -51,8 +51,24 @@ bool has_mnist(const fs::path& folder, bool is_train) {
   return false;
 }
 
-std::shared_ptr<Source> source_at(const std::string& path, bool is_train) {
-  return has_mnist(path, is_train) ? open_mnist(path, is_train) : open_source(path, is_train);
+std::shared_ptr<Source> source_at(const ImageRequest& request) {
+  return has_mnist(request.path, request.is_train)
+             ? open_mnist(request.path, request.is_train)
+             : open_source(request.path, request.is_train, request.on_bad_sample);
+}
+
+/// Class folders in two parts have the one that is wanted.
+void check_part(const ImageRequest& request) {
+  const auto has = [&](const char* part) {
+    std::error_code error;
+    return fs::is_directory(fs::path(request.path) / part, error);
+  };
+  const char* const wanted = request.is_train ? "train" : "val";
+  const char* const other = request.is_train ? "val" : "train";
+  if (has(other) && !has(wanted))
+    throw UserError(request.path + " has " + other + "/ but no " + wanted +
+                    "/, whose images it means; name " + (fs::path(request.path) / other).string() +
+                    " to take those");
 }
 
 /// `count` of the numbers below `size`, as --rows takes them. Any first part of them is spread
@@ -74,31 +90,40 @@ void check_names(const std::vector<std::string>& folders, const TrainedNetwork& 
                   ": the same label would mean two things; give the data the same class folders");
 }
 
-PreparedImages open_images(const std::string& path, bool is_train, const TrainedNetwork& network,
-                           std::optional<int64_t> most) {
+PreparedImages open_images(const ImageRequest& request, const TrainedNetwork& network) {
+  check_part(request);
   const auto& preparation = network.preparation;
-  const auto source =
-      std::make_shared<ChannelSource>(source_at(path, is_train), preparation.channels);
+  const auto& [option, path, is_train, on_bad_sample, most] = request;
+  const auto source = std::make_shared<ChannelSource>(source_at(request), preparation.channels);
   const bool loose = source->has_image_files() && folder_classes(path).empty();
   const int64_t count = std::min(source->size(), most.value_or(source->size()));
   if (count == 0) throw UserError(path + ": has no images");
   if (!loose && source->has_image_files() && !most) check_names(folder_classes(path), network);
   LoaderOptions options{.batch_size = std::min(kBatch, count), .num_workers = thread_count(0)};
   options.resize_filter = network.resize_filter;
+  options.on_bad_sample = on_bad_sample;
   const auto rows = most ? spread_rows(count, source->size()) : std::string();
   return {.loader = open_prepared_loader(source, preparation, rows, options),
           .samples = count,
           .labelled = !loose};
 }
 
+/// Without the recipe's key for what the option names.
+std::string in_words_of_options(const std::string& problem) {
+  const std::string key = "datadir: ";
+  return problem.starts_with(key) ? problem.substr(key.size()) : problem;
+}
+
 }  // namespace
 
-PreparedImages open_prepared(const std::string& option, const std::string& path, bool is_train,
-                             const TrainedNetwork& network, std::optional<int64_t> most) {
+PreparedImages open_prepared(const ImageRequest& request, const TrainedNetwork& network) {
   try {
-    return open_images(path, is_train, network, most);
+    return open_images(request, network);
   } catch (const UserError& error) {
-    throw UserError(option + ": " + error.what());
+    std::vector<std::string> problems;
+    for (const auto& problem : error.problems())
+      problems.push_back(request.option + ": " + in_words_of_options(problem));
+    throw UserError(std::move(problems));
   }
 }
 

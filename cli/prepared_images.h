@@ -10,16 +10,21 @@
 
 namespace composer {
 
+struct ImageRequest {
+  std::string option;     ///< that names the path; UserErrors begin with it
+  std::string path;       ///< what open_source() takes, or a folder with MNIST's files
+  bool is_train = false;  ///< of data in two parts, the one
+  OnBadSample on_bad_sample = OnBadSample::error;  ///< or skip
+  /// No more samples than these, spread evenly over the set, the first of them too.
+  std::optional<int64_t> most{};
+};
+
 struct PreparedImages {
   std::unique_ptr<Loader> loader;
   int64_t samples;
   bool labelled;  ///< else all labels are 0
 };
 
-/// path: what open_source() takes, or a folder with MNIST's files. is_train: of data in two parts,
-/// the one. most: no more samples than these, spread evenly over the set, the first of them too.
-/// UserErrors begin with `option`, the one that names the path.
-PreparedImages open_prepared(const std::string& option, const std::string& path, bool is_train,
-                             const TrainedNetwork& network, std::optional<int64_t> most = {});
+PreparedImages open_prepared(const ImageRequest& request, const TrainedNetwork& network);
 
 }  // namespace composer

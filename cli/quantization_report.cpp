@@ -2,22 +2,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "composer/logging/json_number.h"
+#include "composer/logging/number_text.h"
 #include "composer/text.h"
 
 namespace composer {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string with_digits(double value, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, value);
-  return text;
-}
 
 using TableRow = std::array<std::string, 4>;
 
@@ -95,14 +89,14 @@ std::vector<std::string> table_of(const QuantizationReport& report) {
   for (const auto& layer : report.layers)
     rows.push_back({layer.layer.empty() ? layer.operation : layer.layer,
                     layer.error ? "int8" : "float32",
-                    layer.error ? with_digits(*layer.error, 1) : "", layer.why_float});
-  rows.push_back({"logits", "", with_digits(report.logits_error, 1), ""});
+                    layer.error ? number_text(*layer.error, 1) : "", layer.why_float});
+  rows.push_back({"logits", "", number_text(report.logits_error, 1), ""});
   auto lines = aligned(rows);
   if (report.before.empty()) return lines;
   rows = {{"", "float32", "int8", ""}};
   for (size_t i = 0; i < report.before.size(); ++i)
-    rows.push_back({report.before[i].first, with_digits(report.before[i].second, 4),
-                    with_digits(report.after[i].second, 4), ""});
+    rows.push_back({report.before[i].first, number_text(report.before[i].second, 4),
+                    number_text(report.after[i].second, 4), ""});
   for (auto& line : aligned(rows)) lines.push_back(std::move(line));
   return lines;
 }

@@ -1,7 +1,5 @@
 // The subcommand quantize: a checkpoint's network with codes of 8 bits for its numbers.
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -9,11 +7,14 @@
 #include <optional>
 
 #include "cli/arguments.h"
+#include "cli/bench.h"
 #include "cli/commands.h"
 #include "cli/prepared_images.h"
 #include "cli/quantization_report.h"
+#include "composer/clock.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/logging/number_text.h"
 #include "composer/network/metrics.h"
 #include "composer/normalize.h"
 #include "composer/recipe/value.h"
@@ -23,6 +24,7 @@
 #include "inference/from_checkpoint.h"
 #include "inference/network_folder.h"
 #include "inference/quantization/calibration.h"
+#include "inference/quantization/fewest_kept.h"
 #include "inference/quantization/places.h"
 #include "inference/runtime.h"
 
@@ -36,60 +38,89 @@ struct QuantizeOptions {
   std::vector<std::string> keep;
   std::optional<double> max_drop;
   bool bias_correction = false;
+  std::string on_bad_sample = "error";
+
+  ImageRequest calibration_request() const {
+    return {.option = "--calibration",
+            .path = calibration,
+            .is_train = true,
+            .on_bad_sample = on_bad_sample_words.at(on_bad_sample),
+            .most = samples};
+  }
+  ImageRequest evaluation_request() const {
+    return {.option = "--evaluate",
+            .path = evaluate,
+            .on_bad_sample = on_bad_sample_words.at(on_bad_sample)};
+  }
 };
 
 using Metrics = QuantizationReport::Metrics;
 
-/// What computes a network's logits of normalised images.
-using Runner = std::function<at::Tensor(const at::Tensor& images)>;
-
-Runner runner_of(const TrainedNetwork& network) { return Simulation(network); }
+/// What computes a network's logits of images.
+using Runner = std::function<at::Tensor(const RawBatch&)>;
 
 at::Tensor normalised(const RawBatch& batch, const TrainedNetwork& network) {
   return normalize(batch.images, network.preparation.normalization, at::MemoryFormat::Contiguous);
 }
 
+/// The runtime, but for codes whose products overflow on this processor.
+Runner runner_of(const TrainedNetwork& network) {
+  if (!network.quantization.empty() &&
+      network.quantization.activation_bits > activation_bits_here())
+    return [simulation = Simulation(network), &network](const RawBatch& batch) {
+      return simulation(normalised(batch, network));
+    };
+  return [runtime = std::make_shared<Runtime>(network)](const RawBatch& batch) {
+    return runtime->logits(batch.images);
+  };
+}
+
 std::vector<at::Tensor> calibration_images(const QuantizeOptions& options,
                                            const TrainedNetwork& network) {
-  const auto data =
-      open_prepared("--calibration", options.calibration, true, network, options.samples);
+  const auto data = open_prepared(options.calibration_request(), network);
   if (data.samples < options.samples)
     log::warn("--samples: " + options.calibration + " has " + std::to_string(data.samples) +
               " images, fewer than " + std::to_string(options.samples) + ": all are used");
   std::vector<at::Tensor> images;
   data.loader->start(0, 0);
-  while (const auto batch = data.loader->next()) images.push_back(normalised(*batch, network));
+  while (const auto batch = data.loader->next())
+    if (batch->samples() > 0) images.push_back(normalised(*batch, network));
   return images;
 }
 
 /// Metrics of networks on one set of labelled images.
 class Judge {
  public:
-  Judge(const std::string& path, const TrainedNetwork& network)
-      : data_(open_prepared("--evaluate", path, false, network)), path_(path) {
+  Judge(ImageRequest request, const TrainedNetwork& network)
+      : request_(std::move(request)), data_(open_prepared(request_, network)) {
     if (!data_.labelled)
-      throw UserError("--evaluate: " + path +
-                      " has loose images, whose labels nothing tells: give class folders, a .beton "
-                      "file, or the folder of a published set");
+      throw problem(
+          "has loose images, whose labels nothing tells: give class folders, a .beton "
+          "file, or the folder of a published set");
   }
 
-  Metrics of(const TrainedNetwork& network) const {
+  Metrics of(const TrainedNetwork& network) {
     const auto runner = runner_of(network);
     ClassificationMetrics metrics(network.classes());
     data_.loader->start(0, 0);
     while (const auto batch = data_.loader->next()) {
+      if (batch->samples() == 0) continue;
       const auto most = batch->target.classes.max().item<int64_t>();
       if (most >= network.classes())
-        throw UserError("--evaluate: " + path_ + " has the label " + std::to_string(most) +
-                        "; the network has " + std::to_string(network.classes()) + " classes");
-      metrics.update(runner(normalised(*batch, network)), batch->target);
+        throw problem("has the label " + std::to_string(most) + "; the network has " +
+                      std::to_string(network.classes()) + " classes");
+      metrics.update(runner(*batch), batch->target);
     }
     return metrics.compute();
   }
 
  private:
+  UserError problem(const std::string& text) const {
+    return UserError(request_.option + ": " + request_.path + " " + text);
+  }
+
+  ImageRequest request_;
   PreparedImages data_;
-  std::string path_;
 };
 
 double accuracy_of(const Metrics& metrics) {
@@ -124,47 +155,46 @@ std::set<std::string> names_of(const Kept& kept) {
   return names;
 }
 
-std::string in_decibels(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f dB", value);
-  return text;
-}
-
 void keep_ends(const Calibration& calibration, Kept& kept) {
   for (const auto& [layer, gain] : calibration.ends_worth_keeping(names_of(kept))) {
-    kept[layer] = "its codes make more than half of the logits' error (" + in_decibels(gain) + ")";
+    kept[layer] =
+        "its codes make more than half of the logits' error (" + number_text(gain, 1) + " dB)";
     log::info(layer + " stays in float32: " + kept[layer]);
   }
 }
 
-/// Adds the fewest of the most sensitive layers that bring the accuracy to within max_drop of
-/// `before`. Returns what the network then has.
-Metrics keep_for_accuracy(const Calibration& calibration, const Judge& judge, double max_drop,
+/// Adds to `kept` the fewest layers found with which the accuracy is within max_drop of `before`.
+/// Returns what the network then has. RunError where no layers are enough.
+Metrics keep_for_accuracy(const Calibration& calibration, Judge& judge, double max_drop,
                           const Metrics& before, Kept& kept) {
-  const auto already = names_of(kept);
-  std::vector<std::string> order;
-  std::map<size_t, Metrics> found;
-  const auto with = [&](size_t count) {
-    auto all = already;
-    all.insert(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count));
-    return all;
+  const auto by_hand = names_of(kept);
+  Metrics last_enough;
+  const auto enough = [&](std::set<std::string> layers) {
+    layers.insert(by_hand.begin(), by_hand.end());
+    auto metrics = judge.of(calibration.network(layers));
+    const double drop = accuracy_of(before) - accuracy_of(metrics);
+    const bool good = drop <= max_drop + 1e-9;  // of accuracies that are counts over a count
+    log::info("--max_drop: with " + std::to_string(layers.size()) +
+              (layers.size() == 1 ? " layer" : " layers") + " in float32 the accuracy is " +
+              number_text(accuracy_of(metrics), 4) + ", " + number_text(drop, 4) + " less" +
+              (good ? "" : ": too much"));
+    if (good) last_enough = std::move(metrics);
+    return good;
   };
-  const auto metrics_with = [&](size_t count) {
-    if (!found.contains(count)) found[count] = judge.of(calibration.network(with(count)));
-    return found[count];
+  const auto worst_first = [&] {
+    auto order = calibration.by_sensitivity();
+    std::erase_if(order, [&](const auto& layer) { return by_hand.contains(layer); });
+    return order;
   };
-  const auto enough = [&](size_t count) {
-    return accuracy_of(before) - accuracy_of(metrics_with(count)) <=
-           max_drop + 1e-9;  // of accuracies that are counts over a count
-  };
-  if (enough(0)) return metrics_with(0);
-  order = calibration.by_sensitivity();
-  std::erase_if(order, [&](const auto& layer) { return already.contains(layer); });
-  const size_t count = fewest_enough(order.size(), enough);
-  for (size_t i = 0; i < count; ++i) kept[order[i]] = "for --max_drop";
-  log::info("--max_drop: stay in float32: " +
-            joined({order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count)}));
-  return metrics_with(count);
+  const auto found = fewest_kept(worst_first, enough);
+  if (!found)
+    throw RunError("--max_drop: even with all layers in float32 the accuracy falls from " +
+                   number_text(accuracy_of(before), 4) + " by more than " +
+                   number_text(max_drop, 4));
+  for (const auto& layer : *found) kept[layer] = "for --max_drop";
+  log::info("--max_drop: " + (found->empty() ? "no more layers have to stay in float32"
+                                             : "stay in float32: " + joined(*found)));
+  return last_enough;
 }
 
 void put_metrics(const Metrics& metrics, TrainedNetwork& network) {
@@ -175,26 +205,25 @@ void put_metrics(const Metrics& metrics, TrainedNetwork& network) {
 /// Says how the time of the coded network compares with that of the plain one on this processor.
 void compare_speed(const TrainedNetwork& plain, const TrainedNetwork& coded,
                    const at::Tensor& images) {
-  const Runtime runtimes[]{Runtime(plain), Runtime(coded)};
+  const Runtime floats(plain), codes(coded);
+  const auto seconds = [&](const Runtime& runtime) {
+    const double begin = steady_seconds();
+    runtime.logits(images);
+    return steady_seconds() - begin;
+  };
+  seconds(floats), seconds(codes);  // warms up
   std::vector<double> ratios;
-  for (int round = 0; round < 6; ++round) {
-    double seconds[2];
-    for (size_t i = 0; i < 2; ++i) {
-      const auto begin = std::chrono::steady_clock::now();
-      runtimes[i].logits(images);
-      seconds[i] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    }
-    if (round > 0) ratios.push_back(seconds[0] / seconds[1]);  // the first one warms up
+  for (int round = 0; round < 5; ++round) {
+    const double before = seconds(floats);
+    ratios.push_back(before / seconds(codes));
   }
-  std::ranges::sort(ratios);
-  const double ratio = ratios[ratios.size() / 2];
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f", ratio);
+  const double ratio = median(std::move(ratios));
+  const auto text = number_text(ratio, 1);
   if (ratio < 1)
-    log::warn("on this processor the network in 8 bits is slower than in float32: " +
-              std::string(text) + " times as fast");
+    log::warn("on this processor the network in 8 bits is slower than in float32: " + text +
+              " times as fast");
   else
-    log::info("on this processor it is " + std::string(text) + " times as fast as in float32");
+    log::info("on this processor it is " + text + " times as fast as in float32");
 }
 
 void quantize(const QuantizeOptions& options) {
@@ -204,7 +233,7 @@ void quantize(const QuantizeOptions& options) {
   network.graph = folded(std::move(network.graph));
   check_keep(options.keep, network.graph);
   std::optional<Judge> judge;
-  if (!options.evaluate.empty()) judge.emplace(options.evaluate, network);
+  if (!options.evaluate.empty()) judge.emplace(options.evaluation_request(), network);
   auto images = calibration_images(options, network);
   make_network_folder(options.output);
   QuantizationReport report{.calibration = options.calibration,
@@ -221,7 +250,7 @@ void quantize(const QuantizeOptions& options) {
                                 options.bias_correction);
   Kept kept;
   for (const auto& layer : options.keep) kept[layer] = "for --keep";
-  keep_ends(calibration, kept);
+  if (!options.max_drop) keep_ends(calibration, kept);
   if (judge) report.before = judge->of(calibration.folded());
   if (options.max_drop)
     report.after = keep_for_accuracy(calibration, *judge, *options.max_drop, report.before, kept);
@@ -275,6 +304,9 @@ int quantize_command(const Words& words) {
   app.add_option("--activation_bits", options.activation_bits,
                  "8, or 7 for processors without VNNI and AMX; default: what is right for this one")
       ->check(CLI::IsMember({7, 8}));
+  app.add_option("--on_bad_sample", options.on_bad_sample,
+                 "error: an image that cannot be read ends the run; skip: it is named and left out")
+      ->check(CLI::IsMember({"error", "skip"}));
   if (!parse(app, words)) return 0;
   check(options);
   quantize(options);

@@ -73,7 +73,8 @@ std::shared_ptr<FileSource> open_folder_files(const std::string& folder) {
   return source;
 }
 
-std::shared_ptr<Source> open_source(const std::string& path, bool is_train) {
+std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
+                                    OnBadSample on_bad_sample) {
   std::error_code error;
   if (!fs::exists(path, error)) throw UserError(path + ": there is no such file or folder");
   if (!fs::is_directory(path, error)) return std::make_shared<BetonSource>(path, 3);
@@ -84,7 +85,7 @@ std::shared_ptr<Source> open_source(const std::string& path, bool is_train) {
   FolderParams params;
   params.datadir = path;
   params.is_train = is_train;
-  return open_class_folders(params);
+  return open_class_folders(params, on_bad_sample);
 }
 
 }  // namespace composer

@@ -12,8 +12,10 @@
 namespace composer {
 
 /// A .beton file, class folders (in train/ or val/ where there is one), any folder of images, or a
-/// folder with CIFAR-10's binary files. Throws UserError.
-std::shared_ptr<Source> open_source(const std::string& path, bool is_train);
+/// folder with CIFAR-10's binary files. on_bad_sample: error refuses files in class folders whose
+/// format is not read, which are bad samples otherwise. Throws UserError.
+std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
+                                    OnBadSample on_bad_sample = OnBadSample::error);
 
 /// All files below the folder in the order of their paths; links to folders are followed. Hidden
 /// ones (such as an index of ours) are left out, and what is no file (a pipe). Throws UserError

@@ -101,6 +101,7 @@ void Evaluator::predict(Loader& loader, const Receive& receive) {
   engine_.run(Event::predict_start, state_);
   loader.start(0, 0);
   while (const auto batch = next_batch(loader)) {
+    if (batch->samples() == 0) continue;  // none of them can be read
     state_.batch = normalized(batch->to(state_.device), loader.normalization(), state_);
     engine_.run(Event::predict_batch_start, state_);
     engine_.run(Event::predict_before_forward, state_);

@@ -56,9 +56,7 @@ void DraftFiller::fill_place(Task& task, int64_t place) {
     make(*task.draft, place, task.draft->first + place);
   } catch (const BadSample& bad) {
     if (on_bad_sample == OnBadSample::error) {
-      throw RunError(
-          bad.what() +
-          std::string("; with a recipe, --dataloader.on_bad_sample skip leaves such samples out"));
+      throw RunError(bad.what() + std::string("; --on_bad_sample skip leaves such samples out"));
     }
     plan_.bad_samples.add(bad.what());
     const bool replaced = on_bad_sample == OnBadSample::replace && replace(*task.draft, place);

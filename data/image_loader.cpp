@@ -3,6 +3,7 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <limits>
 #include <thread>
 
 #include "composer/error.h"
@@ -118,6 +119,11 @@ int64_t batches_of(int64_t samples, const ImageLoaderOptions& options,
   return shared(std::clamp<int64_t>(*common.subset_num_batches, 1, batches));
 }
 
+/// An evaluation answers for each of its samples.
+size_t named_bad_samples(const ImageLoaderOptions& options) {
+  return options.training ? 20 : std::numeric_limits<size_t>::max();
+}
+
 size_t prefetched(const LoaderOptions& common) {
   return static_cast<size_t>(std::max<int64_t>(common.prefetch_factor, 0));
 }
@@ -143,7 +149,7 @@ ImageLoader::ImageLoader(std::shared_ptr<Source> source, ImageLoaderOptions opti
       sampler_(*source_, order_options(*source_, options_, common_)),
       normalizer_(options_.normalization.mean, options_.normalization.std),
       batches_(batches_of(sampler_.size(), options_, common_)),
-      bad_samples_(common_.on_bad_sample),
+      bad_samples_(common_.on_bad_sample, named_bad_samples(options_)),
       fill_plan_{.source = *source_,
                  .indices = indices_.get(),
                  .options = options_,
@@ -180,7 +186,10 @@ std::optional<RawBatch> ImageLoader::next() {
   if (!started_) start(0, 0, {});
   if (batch_ == batches_) {
     ++epoch_, batch_ = 0;
-    if (!options_.training) pool_.clear();
+    if (!options_.training) {
+      pool_.clear();
+      if (common_.world_size == 1) bad_samples_.sum_up(samples_per_epoch());
+    }
     return std::nullopt;
   }
   queue_.ask(epoch_);
@@ -200,7 +209,7 @@ RawBatch ImageLoader::batch_of(Draft& draft) const {
   for (int64_t i = 0; i < draft.samples; ++i) {
     if (!draft.bad.contains(i)) good.push_back(i);
   }
-  if (good.empty() && common_.world_size == 1) {
+  if (good.empty() && options_.training && common_.world_size == 1) {
     throw RunError("not one sample of batch " + std::to_string(draft.first / common_.batch_size) +
                    " of epoch " + std::to_string(draft.epoch) + " can be read");
   }

@@ -162,7 +162,7 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params, OnBadSamp
                        (unreadable.size() == 1
                             ? ""
                             : "; there are " + std::to_string(unreadable.size()) + " such files") +
-                       "; convert them, or leave them out with on_bad_sample: skip");
+                       "; convert them, or leave them out with --on_bad_sample skip");
   }
   if (!problems.empty()) throw UserError(std::move(problems));
   source->index_below(folder.string());

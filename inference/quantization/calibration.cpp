@@ -10,6 +10,7 @@ namespace composer {
 namespace {
 
 constexpr int64_t kFirstImages = 64;
+constexpr int64_t kAtOnce = 8;  // of these, whose numbers are held
 
 /// 10 log10(2): as much noise again.
 constexpr double kTwice = 3.01;
@@ -18,7 +19,8 @@ std::vector<at::Tensor> first_images_of(const std::vector<at::Tensor>& batches, 
   std::vector<at::Tensor> first;
   for (const auto& batch : batches) {
     if (count <= 0) break;
-    first.push_back(batch.narrow(0, 0, std::min(count, batch.size(0))));
+    const auto part = batch.narrow(0, 0, std::min(count, batch.size(0)));
+    for (const auto& images : part.split(kAtOnce)) first.push_back(images);
     count -= batch.size(0);
   }
   return first;
@@ -82,18 +84,6 @@ std::vector<std::string> Calibration::by_sensitivity() const {
   }
   std::ranges::stable_sort(layers, {}, [&](const auto& layer) { return errors.at(layer); });
   return layers;
-}
-
-size_t fewest_enough(size_t most, const std::function<bool(size_t count)>& enough) {
-  if (most == 0 || enough(0)) return 0;
-  size_t too_few = 0, count = 1;
-  while (count < most && !enough(count)) too_few = count, count *= 2;
-  count = std::min(count, most);
-  while (count - too_few > 1) {
-    const size_t middle = too_few + (count - too_few) / 2;
-    (enough(middle) ? count : too_few) = middle;
-  }
-  return count;
 }
 
 }  // namespace composer

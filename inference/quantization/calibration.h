@@ -2,7 +2,6 @@
 // made and measured.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -45,9 +44,5 @@ class Calibration {
   bool correct_biases_;
   std::map<size_t, Affine> observed_;
 };
-
-/// The smallest count of 0 to `most` that is enough, where more is enough too; `most` is taken to
-/// be.
-size_t fewest_enough(size_t most, const std::function<bool(size_t count)>& enough);
 
 }  // namespace composer

@@ -2,37 +2,55 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <vector>
+#include <utility>
 
 namespace composer {
 
-at::Tensor pass(const Graph& graph, const at::Tensor& images, const Made& made) {
-  const at::NoGradGuard no_grad;
-  std::vector<size_t> left(graph.values.size(), 0);  // how often each is yet read
+Pass::Pass(const Graph& graph, const at::Tensor& images, Made made)
+    : graph_(graph),
+      made_(std::move(made)),
+      left_(graph.values.size(), 0),
+      values_(graph.values.size()) {
   for (const auto& operation : graph.operations)
     for (const auto& input : operation.inputs)
-      if (input) ++left[*input];
-  ++left[graph.output];
-  std::vector<at::Tensor> values(graph.values.size());
-  values[graph.input] = images;
-  made(graph.input, values[graph.input]);
-  for (const auto& operation : graph.operations) {
+      if (input) ++left_[*input];
+  ++left_[graph.output];
+  values_[graph.input] = images;
+  made_(graph.input, values_[graph.input]);
+}
+
+at::Tensor Pass::read(size_t value) {
+  const auto& constant = graph_.values[value].constant;
+  if (constant.defined()) return constant;
+  return --left_[value] == 0 ? std::exchange(values_[value], {}) : values_[value];
+}
+
+bool Pass::step() {
+  if (next_ == graph_.operations.size()) return false;
+  const at::NoGradGuard no_grad;
+  const auto& operation = graph_.operations[next_++];
+  auto& output = values_[operation.output];
+  {
     std::vector<at::Tensor> inputs;
-    for (const auto& input : operation.inputs) {
-      if (!input) {
-        inputs.emplace_back();
-        continue;
-      }
-      const auto& constant = graph.values[*input].constant;
-      inputs.push_back(constant.defined() ? constant : values[*input]);
-      if (--left[*input] == 0) values[*input].reset();
-    }
-    auto& output = values[operation.output];
+    for (const auto& input : operation.inputs)
+      inputs.push_back(input ? read(*input) : at::Tensor());
     output = compute(operation, inputs);
-    made(operation.output, output);
   }
-  const auto& constant = graph.values[graph.output].constant;
-  return constant.defined() ? constant : values[graph.output];
+  made_(operation.output, output);
+  if (left_[operation.output] == 0) output.reset();
+  return true;
+}
+
+at::Tensor Pass::output() const {
+  const auto& constant = graph_.values[graph_.output].constant;
+  return constant.defined() ? constant : values_[graph_.output];
+}
+
+at::Tensor pass(const Graph& graph, const at::Tensor& images, const Made& made) {
+  Pass all(graph, images, made);
+  while (all.step()) {
+  }
+  return all.output();
 }
 
 }  // namespace composer

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <vector>
 
 #include "composer/network/graph.h"
 
@@ -12,8 +13,29 @@ namespace composer {
 /// place.
 using Made = std::function<void(size_t value, at::Tensor& tensor)>;
 
-/// The graph's output for images [N, C, H, W]; the others are let go as soon as nothing reads them
-/// any more.
+/// A pass that is taken step by step. A value is let go as soon as nothing reads it any more.
+class Pass {
+ public:
+  /// images: [N, C, H, W]. graph: must outlive it.
+  Pass(const Graph& graph, const at::Tensor& images, Made made);
+
+  /// Computes the next operation of the graph. False, and nothing is computed, after the last one.
+  bool step();
+
+  /// The graph's, once all steps are done.
+  at::Tensor output() const;
+
+ private:
+  at::Tensor read(size_t value);
+
+  const Graph& graph_;
+  Made made_;
+  std::vector<size_t> left_;  ///< by value: how often it is yet read
+  std::vector<at::Tensor> values_;
+  size_t next_ = 0;
+};
+
+/// The graph's output for images [N, C, H, W].
 at::Tensor pass(const Graph& graph, const at::Tensor& images, const Made& made);
 
 }  // namespace composer

@@ -20,13 +20,32 @@ Simulation::Simulation(Graph graph, Quantization quantization)
   }
 }
 
+Pass Simulation::begin(const at::Tensor& images, Made made) const {
+  return {graph_, images, [this, made = std::move(made)](size_t value, at::Tensor& tensor) {
+            if (made) made(value, tensor);
+            if (const auto codes = quantization_.activations.find(value);
+                codes != quantization_.activations.end())
+              tensor = rounded_to_codes(tensor, codes->second, quantization_.activation_bits);
+          }};
+}
+
 at::Tensor Simulation::run(const at::Tensor& images, const Made& made) const {
-  return pass(graph_, images, [&](size_t value, at::Tensor& tensor) {
-    if (made) made(value, tensor);
-    if (const auto codes = quantization_.activations.find(value);
-        codes != quantization_.activations.end())
-      tensor = rounded_to_codes(tensor, codes->second, quantization_.activation_bits);
+  auto all = begin(images, made);
+  while (all.step()) {
+  }
+  return all.output();
+}
+
+void side_by_side(const Graph& folded, const Simulation& simulation, const at::Tensor& images,
+                  const MadeTwice& made) {
+  const at::NoGradGuard no_grad;
+  at::Tensor exact;  // the value that both are at
+  Pass plain(folded, images, [&](size_t, at::Tensor& tensor) { exact = tensor; });
+  Pass rounded = simulation.begin(images, [&](size_t value, const at::Tensor& tensor) {
+    made(value, exact, tensor);
+    exact.reset();
   });
+  while (plain.step()) rounded.step();
 }
 
 std::map<size_t, double> signal_to_noise(const Graph& folded, const Simulation& simulation,
@@ -39,19 +58,13 @@ std::map<size_t, double> signal_to_noise(const Graph& folded, const Simulation& 
   const auto squared = [](const at::Tensor& tensor) {
     return tensor.square().sum(at::kDouble).item<double>();
   };
-  for (const auto& batch : images) {
-    std::map<size_t, at::Tensor> exact;
-    pass(folded, batch, [&](size_t value, at::Tensor& tensor) {
-      if (values.contains(value)) exact[value] = tensor;
-    });
-    simulation.run(batch, [&](size_t value, at::Tensor& tensor) {
-      if (!values.contains(value)) return;
-      const at::NoGradGuard no_grad;
-      powers[value].signal += squared(exact.at(value));
-      powers[value].noise += squared(tensor - exact.at(value));
-      exact.erase(value);
-    });
-  }
+  for (const auto& batch : images)
+    side_by_side(folded, simulation, batch,
+                 [&](size_t value, const at::Tensor& exact, const at::Tensor& simulated) {
+                   if (!values.contains(value)) return;
+                   powers[value].signal += squared(exact);
+                   powers[value].noise += squared(simulated - exact);
+                 });
   std::map<size_t, double> decibels;
   for (const auto& [value, power] : powers)
     decibels[value] = 10 * std::log10(power.signal / power.noise);

@@ -24,10 +24,23 @@ class Simulation {
   /// The same; `made` hears of each value before it is rounded to its codes.
   at::Tensor run(const at::Tensor& images, const Made& made) const;
 
+  /// The same, step by step. The simulation must outlive the pass.
+  Pass begin(const at::Tensor& images, Made made) const;
+
  private:
   Graph graph_;
   Quantization quantization_;
 };
+
+/// Hears of a value as the float32 graph has it, and as the simulation has it before it is rounded
+/// to its codes.
+using MadeTwice =
+    std::function<void(size_t value, const at::Tensor& exact, const at::Tensor& simulated)>;
+
+/// Images [N, C, H, W] through both at once, operation by operation, so that no more numbers are
+/// held than two passes need. folded: the graph of which the simulation's has the operations.
+void side_by_side(const Graph& folded, const Simulation& simulation, const at::Tensor& images,
+                  const MadeTwice& made);
 
 /// For each of the values, how large its numbers in the float32 graph are beside what the
 /// quantization, simulated, adds to them: 10 log10 of the ratio of the sums of squares, in dB.

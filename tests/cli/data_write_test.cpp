@@ -157,7 +157,7 @@ TEST_CASE("data write reads a BMP, and skips what it cannot read where that is a
   const auto refused = Process(folder.path(), write_words({"--overwrite"})).wait();
   CHECK(refused.status == 2);
   CHECK_THAT(refused.errors, Contains("photos/class1/b.psd") && Contains("BMP, TIFF") &&
-                                 Contains("on_bad_sample: skip"));
+                                 Contains("--on_bad_sample skip"));
   const auto skipped =
       Process(folder.path(), write_words({"--overwrite", "--on_bad_sample", "skip"})).wait();
   CHECK(skipped.status == 0);

@@ -1,6 +1,7 @@
 // An export in use: predict --model and bench infer.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "program.h"
@@ -92,6 +93,66 @@ TEST_CASE("predict --model says what predict --load_path says", "[cli][use][trai
   CHECK(skipped.status == 0);
   CHECK_THAT(skipped.errors, Contains("bad.ppm"));
   CHECK(std::ranges::count(skipped.output, '\n') == 12);
+}
+
+TEST_CASE("predict names each image that cannot be read, and goes on where that is asked for",
+          "[cli][use][train][slow]") {
+  const Exported exported;
+  const auto bad = [&](const fs::path& file) {
+    fs::create_directories((exported.folder / file).parent_path());
+    std::ofstream(exported.folder / file) << "no image";
+  };
+  const auto put_good = [&](const fs::path& file) {
+    fs::create_directories((exported.folder / file).parent_path());
+    fs::copy_file(exported.folder / "pictures/a/0.ppm", exported.folder / file);
+  };
+  for (int i = 10; i < 35; ++i) bad("mixed/" + std::to_string(i) + ".ppm");
+  put_good("mixed/09.ppm"), put_good("mixed/99.ppm");
+  bad("none/a.ppm"), bad("none/b.ppm");
+  const std::string by_recipe = "predict --load_path runs/run/checkpoints/latest ";
+  const std::string by_model = "predict --model net ";
+  for (const auto& predict : {by_model, by_recipe}) {
+    CAPTURE(predict);
+    const std::string small = predict == by_recipe ? " --eval_batch_size 4" : " --batch_size 4";
+    const auto mixed =
+        exported.of(predict + "--source mixed --on_bad_sample skip --num_workers 2" + small);
+    INFO(mixed.errors);
+    CHECK(mixed.status == 0);
+    CHECK(std::ranges::count(mixed.output, '\n') == 2);
+    for (int i = 10; i < 35; ++i)
+      CHECK_THAT(mixed.errors, Contains("skipped: mixed/" + std::to_string(i) + ".ppm: "));
+    CHECK_THAT(mixed.errors, Contains("25 of 27 samples were skipped"));
+    const auto none = exported.of(predict + "--source none --on_bad_sample skip");
+    CHECK(none.status == 1);
+    CHECK_THAT(none.errors, Contains("none/a.ppm") && Contains("none/b.ppm") &&
+                                Contains("not one of 2 samples can be read"));
+    const auto stopped = exported.of(predict + "--source none/a.ppm");
+    CHECK(stopped.status == 1);
+    CHECK_THAT(stopped.errors, Contains("none/a.ppm: ") && Contains("--on_bad_sample skip") &&
+                                   !Contains("--dataloader"));
+  }
+  fs::create_directories(exported.folder / "empty");
+  const auto empty = exported.of("predict --model net --source empty --on_bad_sample skip");
+  CHECK(empty.status == 2);
+  CHECK_THAT(empty.errors, Contains("--source: ") && Contains("empty"));
+
+  REQUIRE(exported
+              .of("data write --format image_folder --source pictures --output p.beton "
+                  "--write_mode jpg")
+              .status == 0);
+  std::fstream file(exported.folder / "p.beton", std::ios::in | std::ios::out | std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  const auto second = bytes.find("\xff\xd8\xff", bytes.find("\xff\xd8\xff") + 3);
+  REQUIRE(second != std::string::npos);
+  file.seekp(static_cast<std::streamoff>(second));
+  file.write("none", 4);
+  file.close();
+  const auto rows = exported.of("predict --model net --source p.beton --on_bad_sample skip");
+  INFO(rows.errors);
+  CHECK(rows.status == 0);
+  CHECK(std::ranges::count(rows.output, '\n') == 11);
+  CHECK_THAT(rows.errors,
+             Contains("skipped: p.beton, sample 1: ") && Contains("1 of 12 samples was skipped"));
 }
 
 TEST_CASE("bench infer measures an export, and what names none is refused",

@@ -1,9 +1,11 @@
 // composer quantize: a checkpoint's network in 8 bits, with a report.
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "inference/network_folder.h"
+#include "inference/runtime.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
@@ -51,6 +53,7 @@ TEST_CASE("quantize writes a network in 8 bits and tells what it costs",
   folder.write("data/test_batch.bin", records(20));
   std::filesystem::create_directories(folder / "loose");
   folder.write("loose/a.ppm", "P6 32 32 255\n" + records(1).substr(1));
+  std::filesystem::create_directories(folder / "parts/train/a");
   const std::string quantize = "quantize runs/run/checkpoints/latest --calibration data ";
 
   const auto whole = run(
@@ -76,6 +79,18 @@ TEST_CASE("quantize writes a network in 8 bits and tells what it costs",
   CHECK(network.metrics.at("metrics/eval/CrossEntropy") ==
         Approx(after.at("CrossEntropy").get<double>()));
 
+  // What the runtime computes of it is what was evaluated.
+  const auto bytes = records(20);
+  auto labels = at::empty({20}, at::kLong);
+  auto images = at::empty({20, 3, 32, 32}, at::kByte);
+  for (int64_t i = 0; i < 20; ++i) {
+    labels[i] = static_cast<uint8_t>(bytes[static_cast<size_t>(3073 * i)]);
+    std::memcpy(images[i].data_ptr(), bytes.data() + 3073 * i + 1, 3072);
+  }
+  const auto logits = Runtime(network).logits(images.permute({0, 2, 3, 1}).contiguous());
+  CHECK(after.at("CrossEntropy").get<double>() ==
+        Approx(at::cross_entropy_loss(logits, labels).item<double>()).epsilon(1e-6));
+
   const auto exact =
       run(folder.path(), split(quantize + "--output exact --samples 8 --activation_bits 7 "
                                           "--evaluate data --max_drop 0"));
@@ -88,12 +103,15 @@ TEST_CASE("quantize writes a network in 8 bits and tells what it costs",
     return second.at("evaluation").at(type).at("Accuracy").get<double>();
   };
   CHECK(accuracy("int8") >= accuracy("float32"));
+  CHECK_THAT(exact.errors, Contains("--max_drop: with 0 layers in float32 the accuracy is ") &&
+                               !Contains("logits' error"));
 
   const std::pair<std::string, std::string> wrong[] = {
       {"--output x --max_drop 0.1", "--max_drop: needs --evaluate"},
       {"--output x --keep layer1.0.conv3", "did you mean 'layer1.0.conv"},
       {"--output x --evaluate loose", "--evaluate: loose has loose images"},
       {"--output x --evaluate nowhere", "--evaluate: there is no nowhere"},
+      {"--output x --evaluate parts", "--evaluate: parts has train/ but no val/"},
       {"--output data", "holds other things than a network"},
   };
   for (const auto& [words, message] : wrong) {
@@ -111,4 +129,19 @@ TEST_CASE("quantize writes a network in 8 bits and tells what it costs",
                                               "loose --samples 1 --output x"));
   INFO(loose.errors);
   CHECK(loose.status == 0);
+
+  folder.write("loose/b.ppm", "no image");
+  folder.write("loose/c.ppm", "P6 32 32 255\n" + records(1).substr(1));
+  const std::string with_bad =
+      "quantize runs/run/checkpoints/latest --calibration loose --output x";
+  const auto stopped = run(folder.path(), split(with_bad));
+  CHECK(stopped.status == 1);
+  CHECK_THAT(stopped.errors, Contains("loose/b.ppm: ") && Contains("--on_bad_sample skip") &&
+                                 !Contains("dataloader"));
+  const auto skipped = run(folder.path(), split(with_bad + " --on_bad_sample skip"));
+  INFO(skipped.errors);
+  CHECK(skipped.status == 0);
+  CHECK_THAT(skipped.errors,
+             Contains("skipped: loose/b.ppm: ") && Contains("1 of 3 samples was skipped"));
+  CHECK(json_in(folder / "x/quantization.json").at("calibration").at("samples") == 2);
 }

@@ -230,10 +230,8 @@ TEST_CASE("a broken image surfaces with its name, after the batches before it", 
     loader->start(0, 0);
     CHECK(loader->next());
     CHECK(loader->next());
-    CHECK_THROWS_WITH(
-        loader->next(),
-        "image 20: it is broken; with a recipe, --dataloader.on_bad_sample skip leaves "
-        "such samples out");
+    CHECK_THROWS_WITH(loader->next(),
+                      "image 20: it is broken; --on_bad_sample skip leaves such samples out");
     CHECK_THROWS_AS(loader->next(), RunError);
     loader->start(0, 3);
     CHECK(plain(*loader->next()).classes.front() == 24);
@@ -258,6 +256,25 @@ TEST_CASE("a bad sample ends the run, is left out, or is replaced", "[data]") {
     const auto alone =
         make({.size = 1, .workers = workers, .broken = 0, .on_bad_sample = OnBadSample::skip});
     CHECK_THROWS_WITH(alone->next(), Contains("not one sample of batch 0 of epoch 0"));
+  }
+}
+
+TEST_CASE("an evaluation goes on after a batch without a good sample", "[data]") {
+  for (const int64_t workers : {0, 3}) {
+    const auto make_one = [&](int64_t size) {
+      return make({.size = size,
+                   .batch = 1,
+                   .workers = workers,
+                   .shuffle = false,
+                   .training = false,
+                   .broken = 0,
+                   .on_bad_sample = OnBadSample::skip});
+    };
+    const auto batches = rest_of_epoch(*make_one(3));
+    REQUIRE(batches.size() == 3);
+    CHECK(batches[0].classes.empty());
+    CHECK(batches[1].classes == std::vector<int64_t>{1});
+    CHECK_THROWS_WITH(rest_of_epoch(*make_one(1)), "not one of 1 samples can be read");
   }
 }
 

@@ -10,6 +10,7 @@
 #include "inference/network_folder.h"
 #include "inference/quantization/bias_correction.h"
 #include "inference/quantization/calibration.h"
+#include "inference/quantization/fewest_kept.h"
 #include "inference/quantization/places.h"
 #include "networks.h"
 #include "tests/composer/temporary_folder.h"
@@ -204,14 +205,62 @@ TEST_CASE("the layers whose codes cost most come first, the ends are kept where 
 }
 
 TEST_CASE("the fewest that are enough are found", "[inference][quantization]") {
-  for (size_t most = 0; most < 20; ++most)
+  for (size_t most = 0; most < 20; ++most) {
+    CHECK_FALSE(fewest_enough(most, [](size_t) { return false; }));
     for (size_t needed = 0; needed <= most; ++needed) {
       CAPTURE(most, needed);
       CHECK(fewest_enough(most, [&](size_t count) {
-              CHECK(count < most);
+              CHECK(count <= most);
               return count >= needed;
             }) == needed);
     }
+  }
+}
+
+TEST_CASE("layers that are kept for others' sake are let go", "[inference][quantization]") {
+  using Names = std::set<std::string>;
+  const auto order = [] { return std::vector<std::string>{"a", "b", "c", "d", "e", "f"}; };
+  for (const auto& needed : {Names{}, Names{"a"}, Names{"b", "e"}, Names{"f"}, Names{"a", "b"}}) {
+    std::set<Names> asked;
+    Names last;
+    const auto found = fewest_kept(order, [&](const Names& kept) {
+      CHECK(asked.insert(kept).second);
+      const bool enough = std::ranges::includes(kept, needed);
+      if (enough) last = kept;
+      return enough;
+    });
+    REQUIRE(found);
+    CHECK(Names(found->begin(), found->end()) == needed);
+    CHECK(last == needed);
+  }
+  CHECK_FALSE(fewest_kept(order, [](const Names&) { return false; }));
+  CHECK_FALSE(
+      fewest_kept([] { return std::vector<std::string>(); }, [](const Names&) { return false; }));
+}
+
+TEST_CASE("errors of layers are summed up without holding a whole pass",
+          "[inference][quantization]") {
+  const auto& given = network_case("resnet_20");
+  const auto network = folded_network(given);
+  const auto images = batches(given);
+  const Simulation simulation(quantized(network, calibrated(network.graph, images)));
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> seen;
+  size_t most_alive = 0;
+  std::map<size_t, double> distances;
+  side_by_side(network.graph, simulation, images[0],
+               [&](size_t value, const at::Tensor& exact, const at::Tensor& simulated) {
+                 CHECK(exact.sizes() == simulated.sizes());
+                 distances[value] = (exact - simulated).square().sum().item<double>();
+                 seen.emplace_back(exact.getIntrusivePtr());
+                 seen.emplace_back(simulated.getIntrusivePtr());
+                 most_alive = std::max(most_alive,
+                                       static_cast<size_t>(std::ranges::count_if(
+                                           seen, [](const auto& one) { return !one.expired(); })));
+               });
+  CHECK(distances.size() == network.graph.operations.size() + 1);
+  CHECK(distances.at(network.graph.input) == 0);
+  CHECK(distances.at(network.graph.output) > 0);
+  CHECK(most_alive <= 8);
 }
 
 TEST_CASE("values that are no numbers are named at calibration", "[inference][quantization]") {
