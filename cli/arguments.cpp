@@ -21,6 +21,26 @@ bool parse(CLI::App& app, const Words& words) {
   }
 }
 
+CLI::Validator positive() {
+  return {[](const std::string& word) {
+            double value = 0;
+            return CLI::detail::lexical_cast(word, value) && value > 0
+                       ? std::string()
+                       : "must be a number above 0, not " + word;
+          },
+          "POSITIVE"};
+}
+
+CLI::Validator not_negative() {
+  return {[](const std::string& word) {
+            double value = 0;
+            return CLI::detail::lexical_cast(word, value) && value >= 0
+                       ? std::string()
+                       : "must be a number of at least 0, not " + word;
+          },
+          "NONNEGATIVE"};
+}
+
 Words option_names(const CLI::App& app) {
   Words names;
   for (const auto* option : app.get_options())

@@ -14,6 +14,10 @@ namespace composer {
 /// refuses. Words it does not know are left in app.remaining() where the app allows extras.
 bool parse(CLI::App& app, const Words& words);
 
+/// Checks of a number; what CLI11's own say names the largest there is.
+CLI::Validator positive();
+CLI::Validator not_negative();
+
 /// The names of `app`'s options, without dashes.
 Words option_names(const CLI::App& app);
 

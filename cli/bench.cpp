@@ -201,10 +201,10 @@ int step_command(const Words& words) {
       ->capture_default_str();
   app.add_option("--batch_size", setting.batch_size, "images a step")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_option("--resolution", setting.resolution, "pixels a side")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_option("--precision", setting.precision, "fp32, amp, amp_fp16, amp_bf16")
       ->capture_default_str();
   app.add_option("--device", setting.device, "auto, cpu or gpu")->capture_default_str();
@@ -215,10 +215,10 @@ int step_command(const Words& words) {
                  "beside channels_last and label_smoothing; with values: 'cutout: {length: 0.3}'");
   app.add_option("--steps", setting.steps, "steps a repeat")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_option("--repeats", setting.repeats, "the median of so many is reported")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_flag("--operators", operators,
                "what each operator and range takes of a step, on the host, and how many copies "
                "change type or layout: of further steps");

@@ -150,7 +150,7 @@ int bench_augment_command(const Words& words) {
   app.add_option("--num_workers", setting.num_workers, "threads")->check(CLI::Range(1, 1024));
   app.add_option("--batches", setting.batches, "a repeat")->check(CLI::Range(1, 1 << 20));
   app.add_option("--repeats", setting.repeats, "the median of so many is reported")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_flag("--json", json, "one JSON object on standard output");
   for (CLI::Option* option : app.get_options()) option->capture_default_str();
   if (!parse(app, words)) return 0;

@@ -152,11 +152,11 @@ int bench_image_command(const Words& words) {
   app.add_option("--resolution", setting.resolution, "height and width of the result")
       ->check(CLI::Range(1, 4096));
   app.add_option("--images", setting.images, "at most so many, the first by name")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_option("--filter", setting.filter, "triangle: as Pillow; area: as FFCV")
       ->check(CLI::IsMember({"triangle", "area"}));
   app.add_option("--repeats", setting.repeats, "the median of so many rounds is reported")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_flag("--json", setting.json, "one JSON object on standard output");
   for (CLI::Option* option : app.get_options()) option->capture_default_str();
   if (!parse(app, words)) return 0;

@@ -54,15 +54,15 @@ int bench_infer_command(const Words& words) {
       ->required();
   app.add_option("--batch_size", batch_size, "images a call")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_option("--precision", precision, "of numbers that are no codes: fp32 or bf16")
       ->capture_default_str()
       ->check(CLI::IsMember(run_precision_words));
   app.add_option("--threads", threads, "that compute; default: one for each core")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_option("--seconds", seconds, "to go on for; ten calls at least")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_flag("--json", json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;
 

@@ -60,7 +60,7 @@ struct PredictOptions {
     app.add_option("--source", source, "an image, a folder of images, or a .beton file")
         ->required();
     app.add_option("--top_k", lines.top_k, "classes to show, the likeliest first")
-        ->check(CLI::PositiveNumber);
+        ->check(positive());
     app.add_flag("--logits", lines.logits, "all logits too");
   }
 };
@@ -131,10 +131,10 @@ int predict_by_model(const Words& words) {
   app.add_option("--precision", precision, "of numbers that are no codes: fp32 or bf16")
       ->check(CLI::IsMember(run_precision_words));
   app.add_option("--batch_size", options.batch_size, "images that are classified together")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_option("--num_workers", options.num_workers,
                  "threads that read and decode; default: one for each processor")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
   app.add_option("--on_bad_sample", on_bad_sample,
                  "error: an image that cannot be read ends the run; skip: it is named and left "
                  "out")

@@ -287,7 +287,7 @@ int quantize_command(const Words& words) {
       ->required();
   app.add_option("--output", options.output, "the folder to write")->required();
   app.add_option("--samples", options.samples, "images of the calibration, spread over the data")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   app.add_option("--evaluate", options.evaluate,
                  "labelled images: accuracy and cross-entropy before and after");
   app.add_option("--keep", options.keep, "layers that stay in float32, as the report names them");

@@ -7,6 +7,7 @@
 #include "composer/error.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
+#include "inference/from_checkpoint.h"
 
 namespace composer {
 namespace {
@@ -60,12 +61,7 @@ Recipe resolve_for_use(const UseOptions& options, const CLI::App& app) {
   if (recipe.options.load_path.empty())
     throw UserError(
         "load_path: missing: give --load_path a checkpoint folder, .safetensors or .pth file");
-  recipe.options.load_weights_only = true;
-  recipe.options.autoresume = false;
-  recipe.options.run_name.clear();
-  // How training took its first weights is no matter of these.
-  recipe.options.load_ignore.clear();
-  if (!strictness_given) recipe.options.load_strict = true;
+  use_weights_alone(recipe, !strictness_given || recipe.options.load_strict);
   return recipe;
 }
 

@@ -12,7 +12,6 @@
 #include "composer/logging/json_number.h"
 #include "composer/logging/log.h"
 #include "composer/network/outline.h"
-#include "composer/recipe/recipe.h"
 #include "composer/recipe/registry.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/provenance.h"
@@ -84,11 +83,7 @@ Recipe recipe_for_use(const std::string& path, const std::string& text) {
                     ": was made from C++ without a recipe: nothing tells what its network is");
   auto recipe = resolve({path, text}, {"--load_path", path, "--device", "cpu"}, registry(),
                         {.evaluation = true, .options = {}});
-  recipe.options.load_weights_only = true;
-  recipe.options.autoresume = false;
-  recipe.options.run_name.clear();
-  recipe.options.load_ignore.clear();
-  recipe.options.load_strict = true;
+  use_weights_alone(recipe);
   recipe.options.precision = "fp32";
   recipe.options.save_best.clear();
   recipe.callbacks.clear();
@@ -190,6 +185,11 @@ TakenNetwork take_from_export(const std::string& path, const std::string& weight
 }
 
 TakenNetwork take_from_file(const std::string& path, const std::string& weights) {
+  const auto ending = fs::path(path).extension();
+  if (ending != ".safetensors" && ending != ".pth" && ending != ".pt")
+    throw UserError(path +
+                    ": is no checkpoint; give a checkpoint folder, or the folder that `composer "
+                    "export --format safetensors` wrote");
   const auto told = read_provenance(path);
   if (told.recipe.empty())
     throw UserError(path +
@@ -205,6 +205,15 @@ TakenNetwork take_from_file(const std::string& path, const std::string& weights)
 }
 
 }  // namespace
+
+void use_weights_alone(Recipe& recipe, bool strict) {
+  auto& options = recipe.options;
+  options.load_weights_only = true;
+  options.autoresume = false;
+  options.run_name.clear();
+  options.load_ignore.clear();
+  options.load_strict = strict;
+}
 
 std::vector<std::string> averaging_algorithms() {
   auto names = registry().algorithms.names();

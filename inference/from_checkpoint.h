@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "composer/recipe/recipe.h"
 #include "composer/storage/safetensors.h"
 #include "inference/trained_network.h"
 
@@ -21,6 +22,10 @@ struct TakenNetwork {
 /// the weights that were evaluated. UserError naming what is missing at `path`, or what of the
 /// network is outside of composer/network/operations.h.
 TakenNetwork take_network(const std::string& path, const std::string& weights = {});
+
+/// Has a recipe take nothing but weights from its load_path, whatever training did with it, and look
+/// at no run folder.
+void use_weights_alone(Recipe& recipe, bool strict = true);
 
 /// The registered algorithms that average the weights.
 std::vector<std::string> averaging_algorithms();

@@ -91,7 +91,7 @@ std::string described_otherwise(const fs::path& folder) {
   if (fs::is_directory(folder, error))
     return std::string("is no exported network: it has no ") + kDescription +
            (fs::exists(folder / "manifest.json", error)
-                ? "; it is a checkpoint: give it as --load_path, or export it first"
+                ? "; it is a checkpoint: export it first, or give it to predict as --load_path"
                 : "");
   const auto parent = folder.parent_path();
   return "is a file, and no folder that `composer export --format safetensors` or `composer "

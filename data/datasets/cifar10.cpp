@@ -114,11 +114,6 @@ std::unique_ptr<Loader> Cifar10Dataset::open(const LoaderOptions& options) const
                      params_.transforms, normalization(), params_, options);
 }
 
-std::unique_ptr<Loader> Cifar10Dataset::open_files(std::vector<std::string> files,
-                                                   const LoaderOptions& options) const {
-  return open_file_loader(files, *preparation(options), options);
-}
-
 std::optional<Preparation> Cifar10Dataset::preparation(const LoaderOptions&) const {
   return fitted(3, image_size(), normalization());
 }

@@ -5,7 +5,7 @@
 
 namespace composer {
 
-class Cifar10Dataset final : public Dataset {
+class Cifar10Dataset final : public PreparedDataset {
  public:
   struct Params : DatasetParams, StandInParams {
     bool download = false;
@@ -27,8 +27,6 @@ class Cifar10Dataset final : public Dataset {
   explicit Cifar10Dataset(Params params) : params_(std::move(params)) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
-  std::unique_ptr<Loader> open_files(std::vector<std::string> files,
-                                     const LoaderOptions& options) const override;
   std::optional<Preparation> preparation(const LoaderOptions& options) const override;
   std::optional<int64_t> published_samples() const override {
     return params_.is_train ? 50000 : 10000;

@@ -174,6 +174,16 @@ std::unique_ptr<Loader> open_prepared_loader(std::shared_ptr<Source> source,
                                              const Preparation& preparation, std::string rows,
                                              const LoaderOptions& options);
 
+/// A set that has nothing but its preparation to do to files.
+class PreparedDataset : public Dataset {
+ public:
+  std::unique_ptr<Loader> open_files(std::vector<std::string> files,
+                                     const LoaderOptions& options) const final {
+    return open_file_loader(files, *preparation(options), options);
+  }
+  std::optional<Preparation> preparation(const LoaderOptions& options) const override = 0;
+};
+
 /// That of a set whose images all have `size`: files of another size are resized and cropped.
 Preparation fitted(int64_t channels, ImageSize size, Normalization normalization);
 

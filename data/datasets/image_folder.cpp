@@ -178,6 +178,13 @@ Transform folder_transform(const FolderParams& params, bool is_train,
           .size = {params.crop_size, params.crop_size}};
 }
 
+Preparation folder_preparation(const FolderParams& params, const LoaderOptions& options) {
+  const auto transform = folder_transform(params, false, options);
+  return {.resize_size = transform.resize_size,
+          .size = transform.size,
+          .normalization = imagenet_normalization()};
+}
+
 std::unique_ptr<Loader> ImageFolderDataset::open(const LoaderOptions& options) const {
   const auto part = with_part_to_open(params_, options);
   const auto original = [&] { return open_class_folders(part, options.on_bad_sample); };
@@ -185,18 +192,6 @@ std::unique_ptr<Loader> ImageFolderDataset::open(const LoaderOptions& options) c
   warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
   return open_loader(source, folder_transform(params_, params_.is_train, options),
                      params_.transforms, imagenet_normalization(), params_, options);
-}
-
-std::unique_ptr<Loader> ImageFolderDataset::open_files(std::vector<std::string> files,
-                                                       const LoaderOptions& options) const {
-  return open_file_loader(files, *preparation(options), options);
-}
-
-std::optional<Preparation> ImageFolderDataset::preparation(const LoaderOptions& options) const {
-  const auto transform = folder_transform(params_, false, options);
-  return Preparation{.resize_size = transform.resize_size,
-                     .size = transform.size,
-                     .normalization = imagenet_normalization()};
 }
 
 }  // namespace composer

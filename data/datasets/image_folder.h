@@ -53,16 +53,19 @@ std::optional<int64_t> class_count(const FolderParams& params);
 /// those of training, images without resize_size are first resized to 8/7 of the crop.
 Transform folder_transform(const FolderParams& params, bool is_train, const LoaderOptions& options);
 
-class ImageFolderDataset final : public Dataset {
+/// What an evaluation makes of an image.
+Preparation folder_preparation(const FolderParams& params, const LoaderOptions& options);
+
+class ImageFolderDataset final : public PreparedDataset {
  public:
   using Params = FolderParams;
 
   explicit ImageFolderDataset(Params params) : params_(std::move(params)) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
-  std::unique_ptr<Loader> open_files(std::vector<std::string> files,
-                                     const LoaderOptions& options) const override;
-  std::optional<Preparation> preparation(const LoaderOptions& options) const override;
+  std::optional<Preparation> preparation(const LoaderOptions& options) const override {
+    return folder_preparation(params_, options);
+  }
   bool can_split() const override { return true; }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }

@@ -23,18 +23,6 @@ std::unique_ptr<Loader> ImagenetDataset::open(const LoaderOptions& options) cons
                      options);
 }
 
-std::unique_ptr<Loader> ImagenetDataset::open_files(std::vector<std::string> files,
-                                                    const LoaderOptions& options) const {
-  return open_file_loader(files, *preparation(options), options);
-}
-
-std::optional<Preparation> ImagenetDataset::preparation(const LoaderOptions& options) const {
-  const auto transform = folder_transform(params_, false, options);
-  return Preparation{.resize_size = transform.resize_size,
-                     .size = transform.size,
-                     .normalization = imagenet_normalization()};
-}
-
 std::optional<int64_t> ImagenetDataset::num_classes() const {
   if (params_.use_synthetic) return kSyntheticClasses;
   return class_count(params_);

@@ -5,7 +5,7 @@
 
 namespace composer {
 
-class ImagenetDataset final : public Dataset {
+class ImagenetDataset final : public PreparedDataset {
  public:
   struct Params : FolderParams, StandInParams {
     Params() { ffcv.ffcv_dest = "imagenet_train.ffcv"; }
@@ -20,9 +20,9 @@ class ImagenetDataset final : public Dataset {
   explicit ImagenetDataset(Params params) : params_(std::move(params)) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
-  std::unique_ptr<Loader> open_files(std::vector<std::string> files,
-                                     const LoaderOptions& options) const override;
-  std::optional<Preparation> preparation(const LoaderOptions& options) const override;
+  std::optional<Preparation> preparation(const LoaderOptions& options) const override {
+    return folder_preparation(params_, options);
+  }
   std::optional<int64_t> published_samples() const override {
     return params_.is_train ? 1281167 : 50000;
   }

@@ -135,11 +135,6 @@ std::unique_ptr<Loader> MnistDataset::open(const LoaderOptions& options) const {
   return open_loader(source, {.size = kSize}, {}, {{0}, {255}}, params_, options);
 }
 
-std::unique_ptr<Loader> MnistDataset::open_files(std::vector<std::string> files,
-                                                 const LoaderOptions& options) const {
-  return open_file_loader(files, *preparation(options), options);
-}
-
 std::optional<Preparation> MnistDataset::preparation(const LoaderOptions&) const {
   return fitted(1, image_size(), {{0}, {255}});
 }

@@ -5,7 +5,7 @@
 
 namespace composer {
 
-class MnistDataset final : public Dataset {
+class MnistDataset final : public PreparedDataset {
  public:
   struct Params : DatasetParams, StandInParams {
     bool download = false;
@@ -25,8 +25,6 @@ class MnistDataset final : public Dataset {
   explicit MnistDataset(Params params) : params_(std::move(params)) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
-  std::unique_ptr<Loader> open_files(std::vector<std::string> files,
-                                     const LoaderOptions& options) const override;
   std::optional<Preparation> preparation(const LoaderOptions& options) const override;
   std::optional<int64_t> published_samples() const override {
     return params_.is_train ? 60000 : 10000;

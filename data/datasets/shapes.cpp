@@ -184,11 +184,6 @@ std::unique_ptr<Loader> ShapesDataset::open(const LoaderOptions& options) const 
       options);
 }
 
-std::unique_ptr<Loader> ShapesDataset::open_files(std::vector<std::string> files,
-                                                  const LoaderOptions& options) const {
-  return open_file_loader(files, *preparation(options), options);
-}
-
 std::optional<Preparation> ShapesDataset::preparation(const LoaderOptions&) const {
   return fitted(3, image_size(), normalization());
 }

@@ -6,7 +6,7 @@
 
 namespace composer {
 
-class ShapesDataset final : public Dataset {
+class ShapesDataset final : public PreparedDataset {
  public:
   struct Params {
     bool is_train = true;
@@ -36,8 +36,6 @@ class ShapesDataset final : public Dataset {
   explicit ShapesDataset(Params params) : params_(std::move(params)) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
-  std::unique_ptr<Loader> open_files(std::vector<std::string> files,
-                                     const LoaderOptions& options) const override;
   std::optional<Preparation> preparation(const LoaderOptions& options) const override;
   std::optional<int64_t> published_samples() const override {
     return params_.samples.value_or(params_.is_train ? 2000 : 500);

@@ -47,11 +47,6 @@ std::unique_ptr<Loader> SyntheticDataset::open(const LoaderOptions& options) con
   return open_loader(source, {.size = image_size()}, {}, normalization(), params_, options);
 }
 
-std::unique_ptr<Loader> SyntheticDataset::open_files(std::vector<std::string> files,
-                                                     const LoaderOptions& options) const {
-  return open_file_loader(files, *preparation(options), options);
-}
-
 std::optional<Preparation> SyntheticDataset::preparation(const LoaderOptions&) const {
   return fitted(params_.channels, image_size(), normalization());
 }

@@ -22,7 +22,7 @@ std::shared_ptr<Source> open_published(const FfcvParams& ffcv, const StandInPara
                                        const std::function<std::shared_ptr<Source>()>& original,
                                        const LoaderOptions& options);
 
-class SyntheticDataset final : public Dataset {
+class SyntheticDataset final : public PreparedDataset {
  public:
   struct Params : DatasetParams {
     int64_t height = 224;
@@ -47,8 +47,6 @@ class SyntheticDataset final : public Dataset {
   explicit SyntheticDataset(Params params) : params_(std::move(params)) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
-  std::unique_ptr<Loader> open_files(std::vector<std::string> files,
-                                     const LoaderOptions& options) const override;
   std::optional<Preparation> preparation(const LoaderOptions& options) const override;
   std::optional<int64_t> published_samples() const override { return params_.samples; }
   bool can_split() const override { return true; }

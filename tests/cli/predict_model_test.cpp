@@ -176,4 +176,16 @@ TEST_CASE("bench infer measures an export, and what names none is refused",
   CHECK(fp8.status == 2);
   CHECK_THAT(fp8.errors, Contains("--precision"));
   CHECK_THAT(exported.of("predict --help").output, Contains("--model"));
+  const std::pair<std::string, std::string> wrong[] = {
+      {"bench infer --model net --batch_size 0", "--batch_size: must be a number above 0, not 0"},
+      {"predict --model net --source pictures --num_workers -1", "must be a number of at least 0"},
+      {"predict --model net/network.json --source pictures", "is a file, and no folder"},
+      {"export r.yaml --format onnx --output x.onnx", "r.yaml: is no checkpoint"},
+  };
+  for (const auto& [words, message] : wrong) {
+    const auto outcome = exported.of(words);
+    CAPTURE(words);
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.errors, Contains(message));
+  }
 }
