@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "composer/logging/images.h"
 #include "composer/time.h"
 
 namespace composer {
@@ -49,6 +50,8 @@ class LogSink {
   virtual ~LogSink() = default;
   virtual void open(const RunInfo&) {}
   virtual void write(const Record& record) = 0;
+  /// Before the record that they were logged with.
+  virtual void write_images(const ImageRecord&) {}
   /// Called after every batch, whose record comes later: it must cost next to nothing.
   virtual void progress(const Progress&) {}
   virtual void flush() {}
@@ -69,6 +72,11 @@ class Logger {
   /// `value`: one number; on the run's device it is read later, so it must not be changed in place.
   void log(std::string name, at::Tensor value);
 
+  /// Adds pictures to the record now open. images: uint8 [N, H, W, C] of 3 channels or 1, on any
+  /// device; they may be changed afterwards. captions: none, or one an image.
+  void log_images(std::string name, const at::Tensor& images,
+                  std::vector<std::string> captions = {});
+
   /// Closes the open record. Nothing happens when nothing was logged.
   void commit(std::string_view event, const Timestamp& time);
 
@@ -80,10 +88,17 @@ class Logger {
 
  private:
   using Value = std::variant<double, at::Tensor>;
+  struct PendingImages {
+    std::string name;
+    at::Tensor pixels;  ///< uint8 [N, H, W, C] on the CPU, not there yet where `from` is a device
+    std::vector<std::string> captions;
+    at::Device from;
+  };
   struct Pending {
     std::string_view event;
     Timestamp time;
     std::vector<std::pair<std::string, Value>> values;
+    std::vector<PendingImages> images;
   };
   struct Copy {
     std::vector<Pending> records;
@@ -92,6 +107,7 @@ class Logger {
   };
 
   void put(std::string name, Value value);
+  void deliver(PendingImages images, const Timestamp& time);
   Copy start_copy();
   void deliver(Copy copy);
   /// What a sink throws on is not offered again.

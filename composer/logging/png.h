@@ -1,0 +1,20 @@
+// Writes PNG files, for pictures that others look at.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "composer/logging/images.h"
+
+namespace composer {
+
+/// A whole PNG file of 8 bits a channel. channels: 1 (gray), 3 (RGB) or 4 (RGB and opacity);
+/// pixels: [height, width, channels]. std::invalid_argument where these do not fit together.
+std::string png(int64_t height, int64_t width, int64_t channels, std::span<const uint8_t> pixels);
+
+inline std::string png(const LoggedImage& image) {
+  return png(image.height, image.width, image.channels, image.pixels);
+}
+
+}  // namespace composer
