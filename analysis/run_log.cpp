@@ -38,14 +38,18 @@ std::vector<LogEntry> read_run_log(const std::filesystem::path& file) {
   for (std::string line; std::getline(in, line);) {
     ++number;
     if (in.eof()) break;
-    try {
-      entries.push_back(entry_of(nlohmann::ordered_json::parse(line)));
-    } catch (const nlohmann::json::exception&) {
-      throw UserError(file.string() + ":" + std::to_string(number) +
-                      ": no entry of a run's metrics.jsonl");
-    }
+    entries.push_back(read_log_line(line, file, number));
   }
   return entries;
+}
+
+LogEntry read_log_line(const std::string& line, const std::filesystem::path& file, int64_t number) {
+  try {
+    return entry_of(nlohmann::ordered_json::parse(line));
+  } catch (const nlohmann::json::exception&) {
+    throw UserError(file.string() + ":" + std::to_string(number) +
+                    ": no entry of a run's metrics.jsonl");
+  }
 }
 
 }  // namespace composer

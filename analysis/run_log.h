@@ -22,4 +22,7 @@ struct LogEntry {
 /// file cannot be read.
 std::vector<LogEntry> read_run_log(const std::filesystem::path& file);
 
+/// The entry that `line` of `file` is; UserError naming both where it is none.
+LogEntry read_log_line(const std::string& line, const std::filesystem::path& file, int64_t number);
+
 }  // namespace composer

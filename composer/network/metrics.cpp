@@ -83,15 +83,6 @@ at::Tensor ConfusionMatrix::counts() const {
   return counts_.cpu().view({side, side});
 }
 
-bool smaller_is_better(std::string_view metric) {
-  return metric.starts_with("loss") || metric.find("Entropy") != std::string_view::npos;
-}
-
-bool improves(std::string_view metric, double value, double best, double min_delta) {
-  if (std::isnan(best)) return !std::isnan(value);
-  return smaller_is_better(metric) ? value < best - min_delta : value > best + min_delta;
-}
-
 bool BestMetric::take(std::string_view metric, double value) {
   if (metric_ != metric) metric_ = metric, value_.reset();
   if (std::isnan(value) || (value_ && !improves(metric, value, *value_))) return false;

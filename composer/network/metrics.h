@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "composer/batch.h"
+#include "composer/logging/metric_sense.h"
 #include "composer/ranks.h"
 #include "composer/state_dict.h"
 
@@ -62,14 +63,6 @@ class ConfusionMatrix {
  private:
   at::Tensor counts_;  ///< on the device of the last add
 };
-
-/// Whether of two values of the metric ("metrics/eval/CrossEntropy", "loss/train") the smaller one
-/// is the better.
-bool smaller_is_better(std::string_view metric);
-
-/// Whether `value` of the metric is better than `best` by more than min_delta. NaN never is;
-/// anything else is better than NaN.
-bool improves(std::string_view metric, double value, double best, double min_delta = 0);
 
 /// The best value of a metric so far; another metric begins anew.
 class BestMetric : public Stateful {

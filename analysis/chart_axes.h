@@ -1,0 +1,29 @@
+// The axes of a chart of curves, on a page and in a terminal alike.
+#pragma once
+
+#include <string>
+
+#include "analysis/axis.h"
+#include "analysis/line_chart.h"
+
+namespace composer {
+
+/// The vertical one. The chart has a finite value.
+Axis values_axis(const LineChart& chart);
+
+/// What stands beside a tick of it.
+std::string value_tick(const LineChart& chart, double value);
+
+/// The horizontal one.
+struct Course {
+  Against against;
+  double unit = 1;    ///< what the curves' numbers are divided by first
+  std::string title;  ///< "steps", "images", or a unit of time
+  Axis axis;
+
+  /// In [0, 1].
+  double place(const Curve::Point& point) const { return axis.place(point.at(against) / unit); }
+};
+Course course_of(const LineChart& chart, Against against);
+
+}  // namespace composer

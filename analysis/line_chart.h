@@ -1,0 +1,40 @@
+// Curves over the course of runs, as SVG.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analysis/curve.h"
+
+namespace composer {
+
+/// How the numbers of a chart read.
+enum class Figures { plain, share };  ///< share: 0.5 is "50 %"
+
+struct LineChart {
+  struct Line {
+    std::string name;   ///< for the legend: a run, or a metric of one run
+    int color = 0;      ///< of those of the page, counted from 0
+    bool dots = false;  ///< few points that count each: evaluations
+    bool dashed = false;
+    Curve curve;
+  };
+
+  std::string title, note;  ///< note: small beside the title; may be empty
+  Figures figures = Figures::plain;
+  bool logarithmic = false;  ///< where all values are above 0
+  bool from_zero = false;    ///< the vertical axis begins at 0 where no value is below
+  std::vector<Line> lines;   ///< those without a finite value are left out
+};
+
+/// Whether any line has something to be drawn.
+bool has_points(const LineChart& chart);
+
+/// A <figure> with a drawing against batches, one against images and one against seconds, of which
+/// the page shows one, and the numbers as JSON in a <script class="data">:
+/// {"title", "lines": [{"name", "metric", "batch": [], "sample": [], "seconds": [], "value": []}]},
+/// the same points that are drawn; not finite: null. Noisy lines are drawn faintly, their trend
+/// over them. At most 2000 points a line (thinned).
+std::string figure_of(const LineChart& chart);
+
+}  // namespace composer

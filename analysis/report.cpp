@@ -1,0 +1,252 @@
+#include "analysis/report.h"
+
+#include <algorithm>
+#include <ctime>
+
+#include "analysis/comparison.h"
+#include "analysis/confusion_section.h"
+#include "analysis/figure_text.h"
+#include "analysis/markup.h"
+#include "analysis/picture_section.h"
+#include "analysis/recipe_section.h"
+#include "analysis/run_charts.h"
+#include "analysis/time_parts.h"
+#include "composer/version.h"
+
+namespace composer {
+namespace {
+
+/// A part of the page with a heading; nothing where it is empty.
+std::string section(const std::string& id, const std::string& title, const std::string& inner) {
+  if (inner.empty()) return "";
+  return element("section", {{"id", id}}, element("h2", {}, title) + inner);
+}
+
+/// What each run has, one below the other; of several each can be folded.
+template <class Part>
+std::string of_each(const std::vector<Run>& runs, const Part& part) {
+  if (runs.size() == 1) return part(runs[0]);
+  std::string all;
+  for (const auto& run : runs) {
+    const auto inner = part(run);
+    if (inner.empty()) continue;
+    Attributes attributes;
+    if (all.empty()) attributes.emplace_back("open", "");
+    all += element("details", attributes, element("summary", {}, escaped(run.name)) + inner);
+  }
+  return all;
+}
+
+std::string status_pill(const std::string& status) {
+  static const std::vector<std::string> known{"completed", "interrupted", "failed", "going on"};
+  const bool is_known = std::ranges::find(known, status) != known.end();
+  auto name = is_known ? status : "killed";
+  std::ranges::replace(name, ' ', '-');
+  return element("span", {{"class", "pill " + name}}, escaped(status));
+}
+
+std::string card(const std::string& label, const std::string& value, const std::string& note = "") {
+  return element("div", {{"class", "card"}},
+                 element("span", {{"class", "label"}}, label) + element("strong", {}, value) +
+                     (note.empty() ? "" : element("small", {}, escaped(note))));
+}
+
+/// A metric's last value, and its best where that was another one.
+std::string metric_card(const RunOutcome& outcome, const std::string& metric,
+                        const std::string& label, Figures figures) {
+  const auto found = outcome.metrics.find(metric);
+  if (found == outcome.metrics.end()) return "";
+  const auto text = [&](double value) {
+    return figures == Figures::share ? percent_figure(value) : figure(value);
+  };
+  const auto& [last, best, batch] = found->second;
+  const auto note =
+      best == last ? std::string()
+                   : "best " + text(best) + " at batch " + figure(static_cast<double>(batch), 9);
+  return card(label, text(last), note);
+}
+
+std::string cards(const Run& run) {
+  const auto outcome = outcome_of(run);
+  std::string all =
+      metric_card(outcome, "metrics/eval/Accuracy", "evaluation accuracy", Figures::share) +
+      metric_card(outcome, "metrics/eval/CrossEntropy", "evaluation loss", Figures::plain) +
+      metric_card(outcome, "loss/train", "training loss", Figures::plain);
+  all += card("time", duration_figure(outcome.seconds),
+              figure(static_cast<double>(outcome.epochs), 9) + " epochs, " +
+                  figure(static_cast<double>(outcome.batches), 9) + " steps");
+  if (outcome.images_per_second)
+    all += card("images a second", figure(*outcome.images_per_second, 4),
+                outcome.wait_fraction
+                    ? "waited for data " + percent_figure(*outcome.wait_fraction) + " of the time"
+                    : "");
+  if (outcome.peak_memory_bytes)
+    all += card("peak memory", bytes_figure(*outcome.peak_memory_bytes));
+  return element("div", {{"class", "cards"}}, all);
+}
+
+std::string outcome_table(const std::vector<Run>& runs) {
+  const auto comparison = compared(runs);
+  std::string head = element("th", {}, "");
+  for (size_t i = 0; i < runs.size(); ++i)
+    head += element("th", {{"class", "number c" + std::to_string(i % 8)}},
+                    element("i", {{"class", "key"}}, "") + escaped(runs[i].name));
+  std::string rows;
+  for (const auto& row : comparison.outcomes) {
+    std::string cells = element("th", {{"scope", "row"}}, escaped(row.label));
+    for (size_t i = 0; i < row.cells.size(); ++i)
+      cells += element("td", {{"class", row.winner == i ? "number best" : "number"}},
+                       row.label == "status" ? status_pill(row.cells[i]) : escaped(row.cells[i]));
+    rows += element("tr", {{"class", row.label.starts_with(' ') ? "faded" : ""}}, cells);
+  }
+  return element(
+      "div", {{"class", "wide"}},
+      element("table", {{"class", "outcomes"}},
+              element("thead", {}, element("tr", {}, head)) + element("tbody", {}, rows)));
+}
+
+/// Which axis the charts are drawn against: works without a script, by the inputs' order in the
+/// page.
+std::string axis_inputs() {
+  std::string inputs;
+  for (const auto against : all_against) {
+    Attributes attributes{
+        {"type", "radio"}, {"name", "against"}, {"id", "against-" + std::string(name(against))}};
+    if (against == Against::batch) attributes.emplace_back("checked", "");
+    inputs += element("input", attributes);
+  }
+  return inputs;
+}
+
+std::string axis_labels() {
+  std::string labels;
+  for (const auto& [id, text] :
+       {std::pair{"batch", "steps"}, {"sample", "images"}, {"seconds", "time"}})
+    labels += element("label", {{"for", std::string("against-") + id}}, text);
+  return element("div", {{"class", "against"}}, element("span", {}, "against") + labels);
+}
+
+std::string figures_of(const std::vector<LineChart>& charts) {
+  std::string all;
+  for (const auto& chart : charts) all += figure_of(chart);
+  return all.empty() ? "" : element("div", {{"class", "charts"}}, all);
+}
+
+std::string constants_table(const RunCharts& charts, const std::vector<Run>& runs) {
+  if (charts.constants.empty()) return "";
+  std::string rows;
+  for (const auto& [metric, values] : charts.constants) {
+    std::string cells = element("th", {{"scope", "row"}}, escaped(metric));
+    for (const auto& value : values) cells += element("td", {{"class", "number"}}, value);
+    rows += element("tr", {}, cells);
+  }
+  std::string head = element("th", {}, "");
+  for (const auto& run : runs) head += element("th", {{"class", "number"}}, escaped(run.name));
+  return element("h3", {}, "Logged and always the same") +
+         element("div", {{"class", "wide"}},
+                 element("table", {},
+                         (runs.size() > 1 ? element("thead", {}, element("tr", {}, head)) : "") +
+                             rows));
+}
+
+std::string fact_rows(const Run& run) {
+  std::vector<std::pair<std::string, std::string>> facts;
+  if (run.description)
+    for (const auto& line : run.description->header) {
+      const size_t colon = line.find(": ");
+      if (colon == std::string::npos) continue;
+      facts.emplace_back(line.substr(0, colon), line.substr(colon + 2));
+    }
+  if (const auto& summary = run.summary) {
+    if (!run.description) facts.emplace_back("device", summary->device + ", " + summary->precision);
+    facts.emplace_back("ranks", std::to_string(summary->world_size));
+    facts.emplace_back("peak memory", bytes_figure(summary->peak_memory_bytes));
+    if (!summary->limited_by.empty()) facts.emplace_back("limited by", summary->limited_by);
+    facts.emplace_back("composer", summary->version);
+  }
+  std::string rows;
+  for (const auto& [label, value] : facts)
+    rows += element(
+        "tr", {},
+        element("th", {{"scope", "row"}}, escaped(label)) + element("td", {}, escaped(value)));
+  return rows.empty() ? "" : element("table", {{"class", "facts"}}, rows);
+}
+
+std::string surgery_list(const Run& run) {
+  if (!run.description) return "";
+  std::string all;
+  for (const auto& [algorithm, changes] : run.description->surgery) {
+    std::string items;
+    for (const auto& change : changes) items += element("li", {}, escaped(change));
+    all += element("dt", {}, escaped(algorithm)) + element("dd", {}, element("ul", {}, items));
+  }
+  return all.empty() ? "" : element("dl", {{"class", "surgery"}}, all);
+}
+
+std::string wrong_note(const std::vector<Run>& runs) {
+  const bool part = std::ranges::any_of(
+      runs, [](const auto& run) { return run.evaluation && !run.evaluation->all_ranks; });
+  return element(
+      "p", {{"class", "faded"}},
+      std::string("Of the last evaluation") + (part ? ", of what the first rank evaluated." : "."));
+}
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  char text[64];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", std::localtime(&now));
+  return text;
+}
+
+std::string title_of(const std::vector<Run>& runs) {
+  if (runs.size() == 1) return runs[0].name;
+  return std::to_string(runs.size()) + " runs";
+}
+
+std::string head_of(const std::vector<Run>& runs) {
+  return "<head><meta charset=\"utf-8\">"
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+         "<meta name=\"color-scheme\" content=\"light dark\">"
+         "<link rel=\"icon\" href=\"data:,\">" +
+         element("title", {}, escaped(title_of(runs)) + " · composer") + "<style>" +
+         std::string(report_style()) + "</style></head>";
+}
+
+std::string header_of(const std::vector<Run>& runs) {
+  std::string inner = element("h1", {}, escaped(title_of(runs)));
+  if (runs.size() == 1) inner += status_pill(runs[0].status());
+  std::string rest;
+  if (runs.size() == 1 && runs[0].description)
+    for (const auto& line : runs[0].description->header)
+      if (line.starts_with("network: ")) rest = element("p", {}, escaped(line.substr(9)));
+  return element("header", {}, element("div", {{"class", "title"}}, inner) + rest);
+}
+
+}  // namespace
+
+std::string report_page(const std::vector<Run>& runs) {
+  const auto charts = charts_of(runs);
+  std::string main = header_of(runs);
+  main += runs.size() == 1 ? cards(runs[0]) : section("runs", "Outcomes", outcome_table(runs));
+  if (runs.size() > 1)
+    main += section("differences", "What their recipes differ in", difference_table(runs));
+  main += section("curves", "Curves", axis_labels() + figures_of(charts.main));
+  main += section("time-spent", "Where the time went", time_section(runs));
+  main += section("training-images", "Training images, as the network saw them",
+                  of_each(runs, training_pictures));
+  const auto wrong = of_each(runs, wrong_pictures);
+  if (!wrong.empty())
+    main += section("wrong", "What it is most wrong about", wrong_note(runs) + wrong);
+  main += section("classes", "Classes", of_each(runs, confusion_section));
+  main += section("surgery", "Surgery", of_each(runs, surgery_list));
+  main += section("others", "What else was logged",
+                  figures_of(charts.others) + constants_table(charts, runs));
+  main += section("system", "System and memory", of_each(runs, fact_rows));
+  main += section("recipe", runs.size() == 1 ? "Recipe" : "Recipes", of_each(runs, recipe_text));
+  main += element("footer", {}, "composer " + std::string(version) + ", " + now_text());
+  return "<!DOCTYPE html><html lang=\"en\">" + head_of(runs) + "<body>" + axis_inputs() +
+         element("main", {}, main) + element("div", {{"id", "tip"}, {"hidden", ""}}, "") +
+         "<script>" + std::string(report_script()) + "</script></body></html>\n";
+}
+
+}  // namespace composer

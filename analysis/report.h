@@ -1,0 +1,20 @@
+// The page that shows runs.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analysis/run.h"
+
+namespace composer {
+
+/// One HTML page that needs nothing beside itself: drawings are SVG, pictures lie inside, and
+/// without a script only the values under the pointer are missing. At least one run.
+std::string report_page(const std::vector<Run>& runs);
+
+/// The files of analysis/page/, which the build copies into the program.
+std::string_view report_style();
+std::string_view report_script();
+
+}  // namespace composer

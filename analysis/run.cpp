@@ -1,0 +1,177 @@
+#include "analysis/run.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "composer/error.h"
+#include "composer/logging/json_number.h"
+#include "composer/recipe/value.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+std::optional<std::string> text_in(Run& run, const char* name) {
+  std::ifstream in(run.folder / name);
+  if (!in) {
+    run.missing.emplace_back(name);
+    return {};
+  }
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// Hands the file's JSON to `read`, whose exceptions mean that it is no such file.
+template <class Read>
+void read_json(Run& run, const char* name, const Read& read) {
+  const auto text = text_in(run, name);
+  if (!text) return;
+  try {
+    read(ordered_json::parse(*text));
+  } catch (const nlohmann::json::exception&) {
+    throw UserError((run.folder / name).string() + ": is no " + name + " of a run");
+  }
+}
+
+RunSummary summary_of(const ordered_json& json) {
+  RunSummary summary;
+  summary.status = json.at("status");
+  summary.epochs = json.at("epochs"), summary.batches = json.at("batches");
+  summary.samples = json.at("samples");
+  summary.seconds = number_of(json.at("seconds"));
+  summary.samples_per_second = number_of(json.at("samples_per_second"));
+  if (const auto wait = json.find("wait_fraction"); wait != json.end() && wait->is_number())
+    summary.wait_fraction = wait->get<double>();
+  summary.limited_by = json.value("limited_by", "");
+  summary.device = json.value("device", ""), summary.precision = json.value("precision", "");
+  summary.version = json.value("version", "");
+  summary.world_size = json.value("world_size", int64_t{1});
+  summary.peak_memory_bytes = json.value("peak_memory_bytes", int64_t{0});
+  for (const auto& [name, value] : json.at("metrics").items())
+    summary.metrics[name] = number_of(value);
+  for (const auto& [name, best] : json.at("best_metrics").items())
+    summary.best_metrics[name] = {number_of(best.at("value")), best.at("batch")};
+  return summary;
+}
+
+RunDescription description_of(const ordered_json& json) {
+  RunDescription description;
+  description.header = json.at("header");
+  description.class_names = json.at("class_names");
+  for (const auto& one : json.at("surgery"))
+    description.surgery.push_back({one.at("algorithm"), one.at("changes")});
+  if (const auto total = json.find("total_batches"); total != json.end() && total->is_number())
+    description.total_batches = total->get<int64_t>();
+  return description;
+}
+
+EvaluationRecord evaluation_of(const ordered_json& json) {
+  EvaluationRecord record;
+  record.epoch = json.at("epoch"), record.batch = json.at("batch");
+  record.num_classes = json.at("num_classes");
+  record.all_ranks = json.at("all_ranks");
+  for (const auto& cell : json.at("confusion"))
+    record.confusion.push_back({cell.at(0), cell.at(1), cell.at(2)});
+  for (const auto& one : json.at("wrong")) {
+    EvaluationRecord::Wrong wrong{one.at("image").get<std::string>(),
+                                  one.at("class"),
+                                  number_of(one.at("loss")),
+                                  number_of(one.at("probability")),
+                                  {}};
+    for (const auto& [index, probability] :
+         one.at("likely").get<std::vector<std::pair<int64_t, double>>>())
+      wrong.likely.emplace_back(index, probability);
+    record.wrong.push_back(std::move(wrong));
+  }
+  return record;
+}
+
+std::vector<RunImage> images_of(const ordered_json& json) {
+  std::vector<RunImage> images;
+  for (const auto& one : json.at("images"))
+    images.push_back({one.at("file").get<std::string>(), one.value("caption", "")});
+  return images;
+}
+
+void flatten(const Value& value, const std::string& path, RecipeKeys& keys) {
+  if (value.kind != Value::Kind::map || value.entries.empty()) {
+    keys.emplace_back(path, value.kind == Value::Kind::map ? "" : one_line(value));
+    return;
+  }
+  for (const auto& entry : value.entries)
+    flatten(entry.value, path.empty() ? entry.key : path + "." + entry.key, keys);
+}
+
+RecipeKeys keys_of(const std::string& text, const fs::path& file) {
+  Problems problems;
+  const auto recipe = parse_yaml(text, file.string(), problems);
+  if (!recipe || !problems.empty()) throw UserError(lines(problems));
+  RecipeKeys keys;
+  if (!recipe->entries.empty()) flatten(*recipe, "", keys);
+  return keys;
+}
+
+/// The last `parts` parts of a path.
+std::string tail_of(const fs::path& path, size_t parts) {
+  std::vector<fs::path> all(path.begin(), path.end());
+  fs::path tail;
+  for (size_t i = all.size() - std::min(parts, all.size()); i < all.size(); ++i) tail /= all[i];
+  return tail.string();
+}
+
+}  // namespace
+
+std::string Run::status() const {
+  if (going_on) return "going on";
+  return summary ? summary->status : "killed";
+}
+
+LogEntry Run::last() const { return log.empty() ? LogEntry() : log.back(); }
+
+std::string Run::class_name(int64_t index) const {
+  if (description && index >= 0 && index < std::ssize(description->class_names))
+    return description->class_names[static_cast<size_t>(index)];
+  return std::to_string(index);
+}
+
+Run read_run(const fs::path& folder) {
+  auto run = read_run_papers(folder);
+  run.log = read_run_log(folder / "metrics.jsonl");
+  return run;
+}
+
+Run read_run_papers(const fs::path& folder) {
+  if (!fs::is_directory(folder))
+    throw UserError(folder.string() + ": is no folder; a run's folder is <run_dir>/<run_name>");
+  Run run;
+  run.folder = fs::weakly_canonical(folder);
+  run.name = run.folder.filename().string();
+  read_json(run, "summary.json", [&](const auto& json) { run.summary = summary_of(json); });
+  read_json(run, "about.json", [&](const auto& json) { run.description = description_of(json); });
+  read_json(run, "evaluation.json",
+            [&](const auto& json) { run.evaluation = evaluation_of(json); });
+  read_json(run, "images/index.json",
+            [&](const auto& json) { run.training_images = images_of(json); });
+  if (auto text = text_in(run, "hparams.yaml")) {
+    run.recipe = keys_of(*text, run.folder / "hparams.yaml");
+    run.recipe_text = std::move(*text);
+  }
+  return run;
+}
+
+void name_apart(std::vector<Run>& runs) {
+  const auto distinct = [&] {
+    std::set<std::string> names;
+    for (const auto& run : runs) names.insert(run.name);
+    return names.size() == runs.size();
+  };
+  for (size_t parts = 2; !distinct() && parts < 20; ++parts)
+    for (auto& run : runs) run.name = tail_of(run.folder, parts);
+}
+
+}  // namespace composer

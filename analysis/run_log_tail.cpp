@@ -1,0 +1,28 @@
+#include "analysis/run_log_tail.h"
+
+#include <sys/stat.h>
+
+#include <fstream>
+
+namespace composer {
+
+bool RunLogTail::update() {
+  struct stat now {};
+  if (stat(file_.c_str(), &now) != 0) return false;
+  bool changed = false;
+  if (now.st_ino != inode_ || now.st_size < position_) {
+    changed = !entries_.empty();
+    inode_ = now.st_ino, position_ = 0;
+    entries_.clear();
+  }
+  std::ifstream in(file_);
+  in.seekg(position_);
+  for (std::string line; std::getline(in, line) && !in.eof();) {
+    entries_.push_back(read_log_line(line, file_, std::ssize(entries_) + 1));
+    position_ += std::ssize(line) + 1;
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace composer

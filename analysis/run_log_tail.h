@@ -1,0 +1,32 @@
+// The log of a run that goes on.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "analysis/run_log.h"
+
+namespace composer {
+
+/// Follows metrics.jsonl. What has been read is not read again, until a resumption puts another
+/// file in its place.
+class RunLogTail {
+ public:
+  explicit RunLogTail(std::filesystem::path file) : file_(std::move(file)) {}
+
+  /// Reads what is new; whether there was something. A file that is not there yet has no entries.
+  /// UserError as read_run_log's.
+  bool update();
+
+  const std::vector<LogEntry>& entries() const { return entries_; }
+
+ private:
+  std::filesystem::path file_;
+  ino_t inode_ = 0;
+  int64_t position_ = 0;  ///< bytes that were read: whole lines
+  std::vector<LogEntry> entries_;
+};
+
+}  // namespace composer

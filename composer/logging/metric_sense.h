@@ -1,0 +1,22 @@
+// Which way a metric is to go, by its name.
+#pragma once
+
+#include <cmath>
+#include <string_view>
+
+namespace composer {
+
+/// Whether of two values of the metric ("metrics/eval/CrossEntropy", "loss/train") the smaller one
+/// is the better.
+inline bool smaller_is_better(std::string_view metric) {
+  return metric.starts_with("loss") || metric.find("Entropy") != std::string_view::npos;
+}
+
+/// Whether `value` of the metric is better than `best` by more than min_delta. NaN never is;
+/// anything else is better than NaN.
+inline bool improves(std::string_view metric, double value, double best, double min_delta = 0) {
+  if (std::isnan(best)) return !std::isnan(value);
+  return smaller_is_better(metric) ? value < best - min_delta : value > best + min_delta;
+}
+
+}  // namespace composer

@@ -1,0 +1,94 @@
+#include "analysis/comparison.h"
+
+#include <catch2/catch.hpp>
+
+#include "tests/analysis/run_files.h"
+
+namespace composer {
+namespace {
+
+using Catch::Contains;
+using Words = std::vector<std::optional<std::string>>;
+
+const RecipeDifference* find(const std::vector<RecipeDifference>& all, const std::string& key) {
+  const auto found = std::ranges::find(all, key, &RecipeDifference::key);
+  return found == all.end() ? nullptr : &*found;
+}
+
+TEST_CASE("recipes differ in settings, and in components that some lack", "[recipe_difference]") {
+  const TemporaryFolder folder;
+  std::vector<Run> runs;
+  for (const char* recipe :
+       {"optimizer: {sgd: {lr: 0.1, momentum: 0.9}}\nalgorithms: {blurpool: {blur_first: true, "
+        "min_channels: 16}}\nseed: 1\nrun_name: a\n",
+        "optimizer: {sgd: {lr: 0.2, momentum: 0.9}}\nalgorithms: []\nseed: 1\nrun_name: b\n",
+        "optimizer: {adamw: {lr: 0.01}}\nalgorithms: {blurpool: {blur_first: false, "
+        "min_channels: 16}}\nseed: 1\nrun_name: c\n"}) {
+    const RunFiles files(folder, "run" + std::to_string(runs.size()));
+    files.write("hparams.yaml", recipe);
+    runs.push_back(read_run(files.path));
+  }
+  const auto all = recipe_differences(runs);
+  REQUIRE(find(all, "optimizer.sgd") != nullptr);
+  CHECK(find(all, "optimizer.sgd")->settings == "momentum 0.9");
+  CHECK(find(all, "optimizer.sgd")->values == Words{"on", "on", {}});
+  REQUIRE(find(all, "optimizer.sgd.lr") != nullptr);
+  CHECK(find(all, "optimizer.sgd.lr")->values == Words{"0.1", "0.2", {}});
+  REQUIRE(find(all, "optimizer.adamw") != nullptr);
+  CHECK(find(all, "optimizer.adamw")->settings == "lr 0.01");
+  REQUIRE(find(all, "algorithms.blurpool") != nullptr);
+  CHECK(find(all, "algorithms.blurpool")->values == Words{"on", {}, "on"});
+  REQUIRE(find(all, "algorithms.blurpool.blur_first") != nullptr);
+  CHECK(all.size() == 5);
+  CHECK(recipe_differences({runs[0], runs[0]}).empty());
+}
+
+TEST_CASE("a comparison says what runs came to", "[comparison]") {
+  const TemporaryFolder folder;
+  const RunFiles whole(folder, "whole"), killed(folder, "killed", 4);
+  whole.write_summary(0.75);
+  whole.write("hparams.yaml", "seed: 1\n");
+  const auto comparison = compared({read_run(whole.path), read_run(killed.path)});
+
+  const auto& finished = comparison.runs[0];
+  CHECK(finished.status == "completed");
+  CHECK(finished.images_per_second == 32.0);
+  CHECK(finished.metrics.at("metrics/eval/Accuracy").best_batch == 4);
+  const auto& partly = comparison.runs[1];
+  CHECK(partly.status == "killed");
+  CHECK(partly.batches == 4);
+  CHECK(partly.seconds == 2);
+  CHECK(partly.metrics.at("loss/train").best == RunFiles::loss(4));
+  CHECK(partly.metrics.at("metrics/eval/Accuracy").last == 0.2);
+  CHECK(partly.metrics.at("metrics/eval/CrossEntropy").best_batch == 4);
+  CHECK(partly.missing == std::vector<std::string>{"summary.json", "hparams.yaml"});
+
+  const auto text = text_of(comparison, 100);
+  CHECK_THAT(text, Contains("killed: has no summary.json") && Contains("whole") &&
+                       Contains("metrics/eval/CrossEntropy") && Contains("* 0.75"));
+  const auto json = json_of(comparison);
+  CHECK(json.at("runs").at(0).at("metrics").at("metrics/eval/Accuracy").at("last") == 0.75);
+  CHECK(json.at("runs").at(1).at("images_per_s").is_null());
+  CHECK(json.at("runs").at(1).at("missing").size() == 2);
+}
+
+TEST_CASE("runs of one name in several folders are told apart", "[run]") {
+  const TemporaryFolder folder;
+  std::vector<Run> runs;
+  for (const char* name : {"a/run", "b/run"}) runs.push_back(read_run(RunFiles(folder, name).path));
+  name_apart(runs);
+  CHECK(runs[0].name == "a/run");
+  CHECK(runs[1].name == "b/run");
+}
+
+TEST_CASE("what is no run's folder is named", "[run]") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH(read_run(folder / "none"), Contains("none: is no folder"));
+  CHECK_THROWS_WITH(read_run(folder.path()), Contains("metrics.jsonl: cannot be read"));
+  const RunFiles files(folder, "run");
+  files.write("summary.json", "{\"status\": 3}");
+  CHECK_THROWS_WITH(read_run(files.path), Contains("summary.json: is no summary.json of a run"));
+}
+
+}  // namespace
+}  // namespace composer

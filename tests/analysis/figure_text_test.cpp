@@ -1,0 +1,38 @@
+#include "analysis/figure_text.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+namespace composer {
+namespace {
+
+TEST_CASE("numbers read well", "[figure_text]") {
+  CHECK(figure(0.93125) == "0.9313");
+  CHECK(figure(0.5) == "0.5");
+  CHECK(figure(0) == "0");
+  CHECK(figure(12480) == "12,480");
+  CHECK(figure(-1234567, 3) == "-1.23M");
+  CHECK(figure(0.00012346) == "0.0001235");
+  CHECK(figure(1.234e-7) == "1.23e-07");
+  CHECK(figure(NAN) == "NaN");
+  CHECK(figure(96, 9) == "96");
+  CHECK(percent_figure(0.0156) == "1.56 %");
+  CHECK(percent_figure(0.9314) == "93.1 %");
+  CHECK(percent_figure(1) == "100.0 %");
+  CHECK(tick_figure(0.00001) == "1e-05");
+  CHECK(tick_figure(2500) == "2,500");
+  CHECK(tick_figure(12500) == "12.5k");
+}
+
+TEST_CASE("durations and sizes have the units that suit them", "[figure_text]") {
+  CHECK(duration_figure(0.0123) == "12.3 ms");
+  CHECK(duration_figure(7.54) == "7.54 s");
+  CHECK(duration_figure(200) == "3 min 20 s");
+  CHECK(duration_figure(7500) == "2 h 05 min");
+  CHECK(duration_figure(90000) == "1 d 1 h");
+  CHECK(bytes_figure(1000) == "1,000 B");
+  CHECK(bytes_figure(390684672) == "373 MiB");
+}
+
+}  // namespace
+}  // namespace composer
