@@ -132,13 +132,14 @@ const at::Tensor& BlurFilter::operator()(const at::Tensor& input) {
   return found != filters_.end() ? *found : filters_.emplace_back(blur_filter(input.detach()));
 }
 
-at::Tensor BlurConv2d::forward(const at::Tensor& input) {
+at::Tensor BlurConv2d::forward_rounded(const at::Tensor& input, const Rounder& rounder) {
   const auto stride = options().stride;
-  if (blur_first_ && is_pointwise(options()))
-    return convolve(blur(input, stride, filter_(input)), unit);
-  if (blur_first_) return convolve(blur(input, unit, filter_(input)), stride);
-  const auto output = convolve(input, unit);
-  return blur(output, stride, filter_(output));
+  const auto blurred = [&](const at::Tensor& given, std::array<int64_t, 2> by) {
+    return blur(rounder.input(given), by, rounder.weight(filter_(given)));
+  };
+  if (!blur_first_) return blurred(convolve(rounder.input(input), unit), stride);
+  if (is_pointwise(options())) return convolve(rounder.input(blurred(input, stride)), unit);
+  return convolve(rounder.input(blurred(input, unit)), stride);
 }
 
 std::string BlurConv2d::describe() const {
@@ -149,13 +150,18 @@ at::Tensor BlurMaxPool2d::forward(const at::Tensor& input) {
   if (has_one_pass(options()) && pooled_blur_takes(input) && !op::recorded() &&
       !Unfused::keeps_back())
     return pooled_blur(input, options().stride[0]);
+  return forward_rounded(input, {});
+}
+
+at::Tensor BlurMaxPool2d::forward_rounded(const at::Tensor& input, const Rounder& rounder) {
   check_size(input);
   auto unstrided = options();
   unstrided.stride = unit;
+  const auto codes = rounder.input(input);
   const auto pooled = input.is_cpu() || Unfused::keeps_back()
-                          ? op::max_pool2d(input, unstrided)
-                          : unstrided_max_pool(input, unstrided);
-  return blur(pooled, options().stride, filter_(pooled));
+                          ? op::max_pool2d(codes, unstrided)
+                          : unstrided_max_pool(codes, unstrided);
+  return blur(pooled, options().stride, rounder.weight(filter_(pooled)));
 }
 
 std::string BlurMaxPool2d::describe() const {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/parts/rounding.h"
 #include "algorithms/parts/surgery.h"
 #include "composer/network/layers.h"
 #include "composer/network/surgery.h"
@@ -44,12 +45,13 @@ class BlurFilter {
 
 /// A strided convolution with a blur: of its input (the default) or, computed without stride, of
 /// its output. Shares the original's weight and bias.
-class BlurConv2d : public Conv2d {
+class BlurConv2d : public Conv2d, public RoundsWithin {
  public:
   explicit BlurConv2d(const Conv2d& original, bool blur_first = true)
       : Conv2d(original), blur_first_(blur_first) {}
 
-  at::Tensor forward(const at::Tensor& input) override;
+  at::Tensor forward(const at::Tensor& input) override { return forward_rounded(input, {}); }
+  at::Tensor forward_rounded(const at::Tensor& input, const Rounder& rounder) override;
   std::string describe() const override;
 
  private:
@@ -58,11 +60,12 @@ class BlurConv2d : public Conv2d {
 };
 
 /// Max pooling without stride, then a blur with the original's stride.
-class BlurMaxPool2d : public MaxPool2d {
+class BlurMaxPool2d : public MaxPool2d, public RoundsWithin {
  public:
   explicit BlurMaxPool2d(const MaxPool2d& original) : MaxPool2d(original.options()) {}
 
   at::Tensor forward(const at::Tensor& input) override;
+  at::Tensor forward_rounded(const at::Tensor& input, const Rounder& rounder) override;
   std::string describe() const override;
 
  private:

@@ -1,78 +1,52 @@
 #include "algorithms/quantization_aware.h"
 
-#include <limits>
 #include <typeinfo>
 #include <utility>
 #include <vector>
 
-#include "algorithms/parts/replaced_layers.h"
 #include "composer/error.h"
+#include "composer/network/outline.h"
 #include "composer/state.h"
 
 namespace composer {
 namespace {
 
-constexpr float kLeastStep = std::numeric_limits<float>::epsilon();
-
-/// `values` with the gradient of `of`.
-at::Tensor straight_through(const at::Tensor& values, const at::Tensor& of) {
-  return of + (values - of).detach();
-}
-
-/// Computes with a layer whose weight is rounded.
-template <class L>
-at::Tensor forward_rounded(L& layer, const at::Tensor& weight, const at::Tensor& input,
-                           int64_t bits) {
-  const auto before = std::exchange(layer.weight, rounded_weight(weight));
-  struct Back {
-    at::Tensor &place, value;
-    ~Back() { place = value; }
-  } const back{layer.weight, before};
-  return layer.forward(rounded_activations(input, bits));
+std::string with_note(const std::string& description) {
+  return description + in_training("rounds to 8 bits");
 }
 
 }  // namespace
 
-at::Tensor rounded_activations(const at::Tensor& values, int64_t bits) {
-  if (values.numel() == 0) return values;
-  const auto most = static_cast<float>((int64_t{1} << bits) - 1);
-  const auto [smallest, largest] = at::aminmax(values.detach().to(at::kFloat));
-  const auto low = smallest.clamp_max(0), high = largest.clamp_min(0);
-  const auto scale = ((high - low) / most).clamp_min(kLeastStep);
-  const auto zero_point = (-(low / scale).round()).clamp(0, most);
-  const auto numbers = values.detach().to(at::kFloat);
-  const auto codes = ((numbers / scale).round() + zero_point).clamp(0, most);
-  return straight_through(((codes - zero_point) * scale).to(values.scalar_type()), values);
-}
-
-at::Tensor rounded_weight(const at::Tensor& weight) {
-  const auto numbers = weight.detach().to(at::kFloat);
-  std::vector<int64_t> rows(static_cast<size_t>(weight.dim()), 1);
-  rows[0] = -1;
-  const auto scale = (numbers.flatten(1).abs().amax(1) / 127.5F).clamp_min(kLeastStep).view(rows);
-  const auto codes = (numbers * scale.reciprocal()).round().clamp(-128, 127);
-  return straight_through((codes * scale).to(weight.scalar_type()), weight);
-}
-
 at::Tensor QuantizationAwareConv2d::forward(const at::Tensor& input) {
-  return rounding_->on && is_training()
-             ? forward_rounded(*original_, weight, input, rounding_->bits)
-             : original_->forward(input);
+  if (!rounding_->on || !is_training()) return original_->forward(input);
+  const RoundedWeight rounded(original_->weight);
+  const Rounder rounder{rounding_->bits};
+  if (auto* const within = dynamic_cast<RoundsWithin*>(original_.get()))
+    return within->forward_rounded(input, rounder);
+  return original_->forward(rounder.input(input));
 }
 
-std::string QuantizationAwareConv2d::describe() const {
-  return "QuantizationAwareConv2d: " + original_->describe();
-}
+std::string QuantizationAwareConv2d::describe() const { return with_note(original_->describe()); }
 
 at::Tensor QuantizationAwareLinear::forward(const at::Tensor& input) {
-  return rounding_->on && is_training()
-             ? forward_rounded(*original_, weight, input, rounding_->bits)
-             : original_->forward(input);
+  if (!rounding_->on || !is_training()) return original_->forward(input);
+  const RoundedWeight rounded(original_->weight);
+  return original_->forward(Rounder{rounding_->bits}.input(input));
 }
 
-std::string QuantizationAwareLinear::describe() const {
-  return "QuantizationAwareLinear: " + original_->describe();
+std::string QuantizationAwareLinear::describe() const { return with_note(original_->describe()); }
+
+at::Tensor QuantizationAwareGates::forward(const at::Tensor& input) {
+  const Rounder rounder{rounding_->on && is_training() ? rounding_->bits : 0};
+  return squeeze_excite(conv()->forward(input), squeeze, excite, rounder);
 }
+
+at::Tensor QuantizationAwarePool::forward(const at::Tensor& input) {
+  if (!rounding_->on || !is_training()) return original_->forward(input);
+  return dynamic_cast<RoundsWithin&>(*original_).forward_rounded(input, {rounding_->bits});
+}
+
+std::string QuantizationAwarePool::describe() const { return with_note(original_->describe()); }
 
 std::vector<Replacement> apply_quantization_aware(Block& model,
                                                   const std::shared_ptr<const Rounding>& rounding) {
@@ -82,12 +56,16 @@ std::vector<Replacement> apply_quantization_aware(Block& model,
       if (typeid(layer) != typeid(Linear)) return nullptr;
       return std::make_shared<QuantizationAwareLinear>(linear, rounding);
     }
-    const auto conv = conv_of(layer);
-    if (conv == nullptr) return nullptr;
-    auto aware = std::make_shared<QuantizationAwareConv2d>(conv, rounding);
-    if (const auto* gated = dynamic_cast<SqueezeExciteConv*>(&layer))
-      return std::make_shared<SqueezeExciteConv>(std::move(aware), *gated);
-    return aware;
+    if (const auto conv = conv_of(layer)) {
+      auto aware = std::make_shared<QuantizationAwareConv2d>(conv, rounding);
+      if (const auto* gated = dynamic_cast<SqueezeExciteConv*>(&layer))
+        return std::make_shared<QuantizationAwareGates>(std::move(aware), *gated, rounding);
+      return aware;
+    }
+    if (dynamic_cast<RoundsWithin*>(&layer) != nullptr)
+      return std::make_shared<QuantizationAwarePool>(std::dynamic_pointer_cast<Layer>(self),
+                                                     rounding);
+    return nullptr;
   };
   auto replacements = replace_layers(model, choose);
   if (replacements.empty())

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/parts/replaced_layers.h"
+#include "algorithms/parts/rounding.h"
 #include "algorithms/parts/start_time.h"
 #include "algorithms/parts/surgery.h"
 #include "composer/network/layers.h"
@@ -18,14 +20,6 @@
 #include "composer/recipe/params.h"
 
 namespace composer {
-
-/// float32 or bfloat16 values -> the numbers of the nearest of `2^bits` codes between their
-/// smallest and their largest, 0 among them. The gradient passes through unchanged.
-at::Tensor rounded_activations(const at::Tensor& values, int64_t bits);
-
-/// weight [out, ...] -> the numbers of its int8 codes, with a scale for each output. The gradient
-/// passes through unchanged.
-at::Tensor rounded_weight(const at::Tensor& weight);
 
 /// Whether the layers round, which all of a model share.
 struct Rounding {
@@ -64,6 +58,33 @@ class QuantizationAwareLinear : public Linear {
   std::shared_ptr<const Rounding> rounding_;
 };
 
+/// Gates whose linear layers round as well as the convolution `aware`.
+class QuantizationAwareGates : public SqueezeExciteConv {
+ public:
+  QuantizationAwareGates(std::shared_ptr<Conv2d> aware, const SqueezeExciteConv& gates,
+                         std::shared_ptr<const Rounding> rounding)
+      : SqueezeExciteConv(std::move(aware), gates), rounding_(std::move(rounding)) {}
+
+  at::Tensor forward(const at::Tensor& input) override;
+
+ private:
+  std::shared_ptr<const Rounding> rounding_;
+};
+
+/// `original`, a layer that RoundsWithin and has no parameters: a pool with filters.
+class QuantizationAwarePool : public Layer {
+ public:
+  QuantizationAwarePool(std::shared_ptr<Layer> original, std::shared_ptr<const Rounding> rounding)
+      : original_(std::move(original)), rounding_(std::move(rounding)) {}
+
+  at::Tensor forward(const at::Tensor& input) override;
+  std::string describe() const override;
+
+ private:
+  std::shared_ptr<Layer> original_;
+  std::shared_ptr<const Rounding> rounding_;
+};
+
 /// Runs last at init, so that it sees the layers that surgery put in place.
 class QuantizationAware : public Surgery {
  public:
@@ -93,8 +114,9 @@ class QuantizationAware : public Surgery {
   std::shared_ptr<Rounding> rounding_ = std::make_shared<Rounding>();
 };
 
-/// Puts these layers in the place of all convolutions and linear layers; linear layers that another
-/// method changed (dropout) are left alone. Throws UserError where there is none.
+/// Puts these layers in the place of all convolutions and linear layers, with their gates, and of
+/// pools with filters; linear layers that another method changed (dropout) are left alone. Throws
+/// UserError where there is none.
 std::vector<Replacement> apply_quantization_aware(Block& model,
                                                   const std::shared_ptr<const Rounding>& rounding);
 

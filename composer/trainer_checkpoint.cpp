@@ -96,7 +96,13 @@ void Trainer::check_network(const Origin& origin) const {
   const auto& [path, everything] = origin;
   if (loaded_.network.empty()) return;
   const auto ignored = everything ? std::vector<std::string>() : options_.load_ignore;
-  const auto lines = differences(loaded_.network, outline(*state_.model), ignored);
+  const auto ours = outline(*state_.model);
+  const auto all = differences(loaded_.network, ours, ignored);
+  const auto lines = everything ? all : differences(in_use(loaded_.network), in_use(ours), ignored);
+  if (lines.empty() && !all.empty())
+    log::info(path.string() + ": " + std::to_string(all.size()) +
+              (all.size() == 1 ? " layer differs" : " layers differ") +
+              " in what training alone does, which is left out: " + all.front());
   if (lines.empty()) return;
   constexpr size_t shown = 3;
   auto problem = path.string() + ": is of another network (" + std::to_string(lines.size()) +

@@ -154,7 +154,7 @@ TakenNetwork taken_by(const Recipe& recipe, const std::string& path, TensorMap s
   put(taken.state, model);
   const auto [height, width] = network.preparation.size;
   network.graph = record(model, at::zeros({1, network.preparation.channels, height, width}));
-  network.outline = outline(model);
+  network.outline = in_use(outline(model));
   return taken;
 }
 

@@ -38,7 +38,7 @@ void check_names(const TakenNetwork& taken, const std::string& library) {
               "has group norms");
   const auto plain = build_model(recipe);
   if (to_json(graph) == to_json(record(*plain, at::zeros(graph.values[graph.input].shape)))) return;
-  const auto changed = differences(taken.network.outline, outline(*plain));
+  const auto changed = differences(taken.network.outline, in_use(outline(*plain)));
   log::warn("--names: " + library + "'s network of these names is another one: " +
             (changed.empty() ? "surgery changed it"
                              : std::to_string(changed.size()) +

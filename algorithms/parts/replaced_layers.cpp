@@ -19,9 +19,10 @@ at::Tensor uniform_by_fan_in(int64_t rows, int64_t columns, Random random) {
 }  // namespace
 
 at::Tensor squeeze_excite(const at::Tensor& input, const at::Tensor& squeeze,
-                          const at::Tensor& excite) {
-  const auto hidden = op::relu_(op::linear(op::mean(input), squeeze));
-  const auto gates = op::sigmoid_(op::linear(hidden, excite));
+                          const at::Tensor& excite, const Rounder& rounder) {
+  const auto hidden =
+      op::relu_(op::linear(rounder.input(op::mean(input)), rounder.weight(squeeze)));
+  const auto gates = op::sigmoid_(op::linear(rounder.input(hidden), rounder.weight(excite)));
   return op::multiply(input, op::unsqueeze(gates));
 }
 

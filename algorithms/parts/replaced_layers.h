@@ -7,14 +7,16 @@
 #include <memory>
 #include <string>
 
+#include "algorithms/parts/rounding.h"
 #include "composer/network/layers.h"
 
 namespace composer {
 
 /// input * sigmoid(excite * relu(squeeze * mean(input))), the mean over height and width.
-/// input [N, C, H, W], squeeze [latent, C], excite [C, latent].
+/// input [N, C, H, W], squeeze [latent, C], excite [C, latent]. rounder: of what the two linear
+/// layers read.
 at::Tensor squeeze_excite(const at::Tensor& input, const at::Tensor& squeeze,
-                          const at::Tensor& excite);
+                          const at::Tensor& excite, const Rounder& rounder = {});
 
 /// A convolution and the gates of its output. Holds the convolution's parameters under their names,
 /// and "squeeze" and "excite".

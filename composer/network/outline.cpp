@@ -34,6 +34,15 @@ std::vector<std::string> outline(Block& root) {
   return lines;
 }
 
+std::vector<std::string> in_use(std::vector<std::string> lines) {
+  const auto mark = in_training("");
+  const auto begin = mark.substr(0, mark.size() - 1);
+  for (auto& line : lines)
+    for (size_t at = 0; (at = line.find(begin, at)) != std::string::npos;)
+      line.erase(at, line.find(']', at) - at + 1);
+  return lines;
+}
+
 std::vector<std::string> differences(const std::vector<std::string>& there,
                                      const std::vector<std::string>& here,
                                      const std::vector<std::string>& ignored) {

@@ -104,6 +104,17 @@ TEST_CASE("weights of another network are refused unless asked for", "[cli][use]
     CHECK(trained.of("eval -f r.yaml --algorithms none --load_strict false " + weights).status ==
           0);
   }
+  // What rounds in training alone is no other network.
+  const std::string aware = " --algorithms blurpool quantization_aware ";
+  REQUIRE(trained.of("train -f r.yaml --run_name aware" + aware).status == 0);
+  const std::string both_ways[] = {"--load_path runs/aware/checkpoints/latest",
+                                   aware + trained.weights};
+  for (const auto& words : both_ways) {
+    const auto taken = trained.of("eval -f r.yaml " + words);
+    INFO(taken.errors);
+    CHECK(taken.status == 0);
+    CHECK_THAT(taken.errors, Contains("layers differ in what training alone does"));
+  }
   const auto tuned =
       trained.of("train -f r.yaml --algorithms none --load_weights_only true --run_name tuned " +
                  trained.weights);

@@ -44,6 +44,13 @@ TEST_CASE("differences name the layers, but for those that may differ", "[outlin
                                                     "new: nothing there, Linear here"});
 }
 
+TEST_CASE("what training alone does can be left out", "[outline]") {
+  const auto rounds = in_training("rounds");
+  CHECK(in_use({"a: Conv2d" + rounds, "b: Two: A" + rounds + ", B" + rounds + ", 4 channels",
+                "c: Linear(4, [in] 2)"}) ==
+        Lines{"a: Conv2d", "b: Two: A, B, 4 channels", "c: Linear(4, [in] 2)"});
+}
+
 TEST_CASE("an activation may have a slot of its own in one network only", "[outline]") {
   const Lines with{"bn1: BatchNorm2d(64)", "gelu: GELU", "layer1.relu: ReLU"};
   const Lines without{"bn1: BatchNorm2d(64)"};
