@@ -153,7 +153,10 @@ void write_network(const fs::path& folder, const TrainedNetwork& network, Tensor
 
 TrainedNetwork read_network(const fs::path& folder) try {
   const auto json = read_description(folder);
-  json.at("files").at(kWeights);
+  at_place("files", [&] {
+    json.at("files").at(kWeights);
+    for (const auto& [name, facts] : json.at("files").items()) facts.at("bytes"), facts.at("crc32");
+  });
   verify_files(folder, json);
   auto tensors = read_safetensors(folder / kWeights);
   if (json.at("files").contains(kConstants)) tensors.merge(read_safetensors(folder / kConstants));

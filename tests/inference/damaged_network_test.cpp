@@ -96,7 +96,9 @@ std::string fault_of(const Exported& exported) {
     Runtime(network).logits(at::zeros({2, size.height, size.width, channels}, at::kByte));
   } catch (const UserError& error) {
     const std::string text = error.what();
-    return text.find("network.json") != std::string::npos ? "" : "names no file: " + text;
+    for (const char* file : {"network.json", "model.safetensors", "constants.safetensors"})
+      if (text.find(file) != std::string::npos) return "";
+    return "names no file: " + text;
   } catch (const std::exception& error) {
     return error.what();
   }
@@ -210,6 +212,8 @@ TEST_CASE("damaged graphs are named with the file and the entry", "[inference]")
              Contains("operations[0]") && Contains("gives float [1, 16, "));
   CHECK_THAT(graph_with("0/options/groups", 0), Contains("groups cannot be 0"));
   CHECK_THAT(graph_with("0/options/kernel", Json({5, 5})), Contains("do not fit"));
+  CHECK_THAT(exported.problem_with("/files/model.safetensors", nullptr),
+             Contains("net/network.json: is damaged: files: "));
   CHECK_THAT(exported.problem_with("/class_names", Json(std::vector<std::string>(9, "a"))),
              Contains("class_names: has more than the 5 classes"));
 }
