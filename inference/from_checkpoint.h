@@ -23,8 +23,8 @@ struct TakenNetwork {
 /// network is outside of composer/network/operations.h.
 TakenNetwork take_network(const std::string& path, const std::string& weights = {});
 
-/// Has a recipe take nothing but weights from its load_path, whatever training did with it, and look
-/// at no run folder.
+/// Has a recipe take nothing but weights from its load_path, whatever training did with it, and
+/// look at no run folder.
 void use_weights_alone(Recipe& recipe, bool strict = true);
 
 /// The registered algorithms that average the weights.
