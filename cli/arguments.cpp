@@ -1,5 +1,6 @@
 #include "cli/arguments.h"
 
+#include <algorithm>
 #include <iostream>
 
 #include "composer/error.h"
@@ -53,6 +54,12 @@ Words overrides_of(const CLI::App& app) {
   if (words.empty() || app.get_option("--file")->count() > 0 || !names_recipe(words[0]))
     return words;
   throw UserError("'" + words[0] + "' is a recipe: composer " + app.get_name() + " -f " + words[0]);
+}
+
+void check_word(const std::string& option, const std::string& word, const Words& known) {
+  if (std::ranges::find(known, word) == known.end())
+    throw UserError(option + ": '" + word + "' is none of " + joined(known) +
+                    suggestion(word, known));
 }
 
 int dispatch(const std::string& command, const CommandTable& table, const Words& words) {

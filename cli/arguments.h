@@ -25,6 +25,9 @@ Words option_names(const CLI::App& app);
 /// recipe stands among them without that option.
 Words overrides_of(const CLI::App& app);
 
+/// UserError where `word`, which was given for `option`, is none of `known`.
+void check_word(const std::string& option, const std::string& word, const Words& known);
+
 /// Calls the entry of `table` that words[0] names with the words after it. Asked for help, it names
 /// them all. UserError for any other word. command: whose table it is, for the messages.
 int dispatch(const std::string& command, const CommandTable& table, const Words& words);

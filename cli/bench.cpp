@@ -110,9 +110,25 @@ struct StepSetting {
   Words algorithms;
 };
 
+const Words imagenet_models{"resnet18", "resnet34", "resnet50", "resnet101", "resnet152"};
+const Words cifar_models{"resnet9", "resnet20", "resnet56"};
+
+bool is_cifar_model(const std::string& name) {
+  return std::ranges::find(cifar_models, name) != cifar_models.end();
+}
+
+void check_words(const StepSetting& setting) {
+  auto models = imagenet_models;
+  models.insert(models.end(), cifar_models.begin(), cifar_models.end());
+  check_word("--model", setting.model, models);
+  check_word("--precision", setting.precision,
+             {"fp32", "tf32", "amp", "amp_fp16", "amp_bf16", "bf16"});
+  check_word("--device", setting.device, {"auto", "cpu", "gpu"});
+  check_word("--cuda_graph", setting.cuda_graph, {"auto", "true", "false"});
+}
+
 Recipe recipe_of(const StepSetting& setting) {
-  const bool cifar =
-      setting.model == "resnet9" || setting.model == "resnet20" || setting.model == "resnet56";
+  check_words(setting);
   Words algorithms = {"--algorithms", "channels_last", "label_smoothing"};
   Words with_values;
   for (const auto& algorithm : setting.algorithms) {
@@ -121,7 +137,7 @@ Recipe recipe_of(const StepSetting& setting) {
     if (name != algorithm) with_values.push_back(algorithm);
   }
   const auto yaml =
-      "model: {" + std::string(cifar ? "resnet_cifar" : "resnet") +
+      "model: {" + std::string(is_cifar_model(setting.model) ? "resnet_cifar" : "resnet") +
       ": {model_name: " + setting.model + "}}\n" +
       "train_dataset: {synthetic: {}}\n"
       "optimizer: {sgd: {lr: 0.01, momentum: 0.9, weight_decay: 5e-5, nesterov: true}}\n"
@@ -195,9 +211,7 @@ int step_command(const Words& words) {
       "bench step");
   StepSetting setting{.algorithms = {}};
   bool json = false, operators = false;
-  app.add_option(
-         "--model", setting.model,
-         "resnet18, resnet34, resnet50, resnet101, resnet152, resnet9, resnet20 or resnet56")
+  app.add_option("--model", setting.model, joined(imagenet_models) + ", " + joined(cifar_models))
       ->capture_default_str();
   app.add_option("--batch_size", setting.batch_size, "images a step")
       ->capture_default_str()

@@ -13,6 +13,30 @@ namespace {
 
 using Row = std::pair<std::string, RangeTotal>;
 
+/// LibTorch names the gradient of an operator after its C++ type, and what its engine does beside
+/// after that.
+std::string readable(std::string name) {
+  const std::string engine = "autograd::engine::evaluate_function: ";
+  const std::string of_type = "torch::autograd::CppNode<", nameless = "(anonymous namespace)::";
+  if (name.starts_with(engine)) return "autograd: " + readable(name.substr(engine.size()));
+  if (name.starts_with(of_type) && name.ends_with('>'))
+    name = name.substr(of_type.size(), name.size() - of_type.size() - 1) + " backward";
+  for (size_t at; (at = name.find(nameless)) != std::string::npos;) name.erase(at, nameless.size());
+  if (const std::string library = "torch::autograd::"; name.starts_with(library))
+    name.erase(0, library.size());
+  return name;
+}
+
+RangeTotals with_readable_names(const RangeTotals& totals) {
+  RangeTotals readable_ones;
+  for (const auto& [name, total] : totals) {
+    auto& sum = readable_ones[readable(name)];
+    sum.calls += total.calls;
+    sum.seconds += total.seconds, sum.self_seconds += total.self_seconds;
+  }
+  return readable_ones;
+}
+
 std::vector<Row> costliest_first(const RangeTotals& totals, double RangeTotal::*by) {
   std::vector<Row> rows(totals.begin(), totals.end());
   std::ranges::stable_sort(
@@ -43,7 +67,8 @@ void OperatorMonitor::batch_end(const State& state, Logger&, RunControl&) {
     auto totals = timer_->totals();
     timer_.reset();
     costs_.steps = steps_;
-    costs_.operators = std::move(totals.operators), costs_.ranges = std::move(totals.here);
+    costs_.operators = with_readable_names(totals.operators),
+    costs_.ranges = std::move(totals.here);
     conversions_.emplace();
   } else if (done == 2 * steps_) {
     costs_.conversions = conversions_->count();

@@ -88,11 +88,18 @@ std::string error_text(double error) {
   return text;
 }
 
-void print(const StepCheck& check) {
+/// In the recipe's order.
+Words algorithms_of(const Recipe& recipe) {
+  Words names;
+  for (const auto& algorithm : recipe.algorithms) names.push_back(algorithm->name());
+  return names;
+}
+
+void print(const StepCheck& check, const Words& algorithms) {
   auto& out = std::cout;
   out << text_of(check.checked) << "\nagainst " << text_of(check.reference) << ", "
       << check.deviations.front().by_step.size() << " steps of " << check.batch_size
-      << " images\n\n"
+      << " images\nalgorithms: " << (algorithms.empty() ? "none" : joined(algorithms)) << "\n\n"
       << std::left << std::setw(12) << "" << std::setw(12) << "deviation" << std::setw(12)
       << "tolerance"
       << "the worst\n";
@@ -124,7 +131,7 @@ void print(const StepCheck& check) {
           << (deviation.first.empty() ? "" : ", first at " + deviation.first) << '\n';
 }
 
-ordered_json json_of(const StepCheck& check, const std::string& against) {
+ordered_json json_of(const StepCheck& check, const std::string& against, const Words& algorithms) {
   const auto side = [](const StepCheck::Side& one) {
     return ordered_json{{"device", one.device}, {"precision", name(one.precision)}};
   };
@@ -148,6 +155,7 @@ ordered_json json_of(const StepCheck& check, const std::string& against) {
           {"within", check.within()},
           {"checked", side(check.checked)},
           {"reference", side(check.reference)},
+          {"algorithms", algorithms},
           {"steps", check.deviations.front().by_step.size()},
           {"batch_size", check.batch_size},
           {"deviations", deviations},
@@ -186,13 +194,9 @@ int check_command(const Words& words) {
   app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
   if (!parse(app, words)) return 0;
 
-  const auto backend = backends.find(against);
-  if (backend == backends.end()) {
-    Words known;
-    for (const auto& [name, sides] : backends) known.push_back(name);
-    throw UserError("--against: '" + against + "' is none of " + joined(known) +
-                    suggestion(against, known));
-  }
+  Words known;
+  for (const auto& [name, sides] : backends) known.push_back(name);
+  check_word("--against", against, known);
   if (place_of_process().size > 1)
     throw UserError("check: is for one process; each of several ranks would check by itself");
   auto recipe =
@@ -207,7 +211,7 @@ int check_command(const Words& words) {
         "rounding: what is beyond a tolerance says little; check the recipe without it");
 
   log::quiet();
-  const auto [checked, reference] = backend->second(recipe);
+  const auto [checked, reference] = backends.at(against)(recipe);
   const auto kept_back = Unfused::kept_back();
   const auto check = check_steps(checked, reference, options);
   if (check.signal != 0) throw Interrupted{check.signal};
@@ -216,9 +220,9 @@ int check_command(const Words& words) {
         "--against unfused: this recipe uses none of composer's own operators here; both sides "
         "computed the same way, so nothing was compared");
   if (json)
-    std::cout << json_of(check, against) << '\n';
+    std::cout << json_of(check, against, algorithms_of(recipe)) << '\n';
   else
-    print(check);
+    print(check, algorithms_of(recipe));
   return check.within() ? 0 : 1;
 }
 

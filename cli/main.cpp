@@ -10,6 +10,7 @@
 
 #include "algorithms/all.h"
 #include "cli/commands.h"
+#include "cli/interruption.h"
 #include "cli/launcher.h"
 #include "composer/builtin.h"
 #include "composer/cpu_allocator.h"
@@ -79,6 +80,17 @@ void open_standard_streams() {
     }
 }
 
+/// A command that leaves nothing behind.
+int measure(const std::string& name, int (*command)(const Words&), const Words& words) {
+  const EndsOnSignal guard(name);
+  try {
+    return command(words);
+  } catch (const Interrupted&) {
+    EndsOnSignal::tell();
+    throw;
+  }
+}
+
 int run(Words words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
     std::cout << help;
@@ -102,7 +114,9 @@ int run(Words words) {
       throw UserError(launch.reason() + ": is for ranks of train, eval or a program, not of " +
                       words[0]);
   }
+  const auto name = words[0];
   words.erase(words.begin());
+  if (name == "bench" || name == "check") return measure(name, command->second, words);
   return command->second(words);
 }
 

@@ -34,7 +34,13 @@ std::string_view name(Precision precision) {
 
 Precision resolve_precision(std::string_view word, at::Device device) {
   if (word == "fp32") return Precision::fp32;
-  if (word == "amp_fp16") return Precision::amp_fp16;
+  if (word == "amp_fp16") {
+    if (device.is_cpu())
+      log::warn(
+          "precision amp_fp16: the CPU computes in fp16 many times slower than in float32; here "
+          "fp32 or amp_bf16 is the faster one");
+    return Precision::amp_fp16;
+  }
   if (word == "amp_bf16" || word == "bf16") return Precision::amp_bf16;
   if (word == "tf32") {
     if (!device.is_cpu()) return Precision::tf32;

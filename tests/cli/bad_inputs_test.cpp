@@ -115,7 +115,10 @@ const std::vector<Bad> cases{
     {"bench", "", "which action"},
     {"bench sped", "", "step"},
     {"bench loadr", "", "did you mean 'loader'?"},
-    {"bench step --model resnet51", "", "resnet51"},
+    {"bench step --model resnet51", "",
+     "--model: 'resnet51' is none of resnet18, resnet34, resnet50, resnet101, resnet152, resnet9, "
+     "resnet20, resnet56; did you mean 'resnet50'?"},
+    {"bench step --precision bf61", "", "--precision: 'bf61' is none of fp32"},
     {"bench step --steps 0", "", "--steps"},
     {"bench step --algorithms blurpol", "", "--algorithms: unknown algorithm 'blurpol'; did you"},
     {"bench step --algorithms gradient_clipping", "", "clipping_type: missing required key"},

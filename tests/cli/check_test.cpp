@@ -1,6 +1,9 @@
 // composer check, as a user calls it.
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <csignal>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
@@ -42,6 +45,8 @@ TEST_CASE("check holds bf16 against float32 on the recipe's batches, with its ra
   CHECK(result["within"] == true);
   CHECK(result["steps"] == 2);
   CHECK(result["batch_size"] == 16);
+  CHECK(result["algorithms"] ==
+        json({"channels_last", "label_smoothing", "mixup", "stochastic_depth", "ema"}));
   CHECK(result["checked"]["precision"] == "amp_bf16");
   CHECK(result["reference"]["precision"] == "fp32");
   CHECK(result["free_losses"].size() == 1);
@@ -92,8 +97,21 @@ TEST_CASE("check says for people what differs most", "[cli][check]") {
   CHECK(outcome.status == 0);
   for (const char* text :
        {"amp_bf16 on cpu", "against fp32 on cpu", "1 steps of 16 images",
+        "algorithms: channels_last, label_smoothing, mixup, stochastic_depth, ema\n",
         "gradients   all within what rounding does", "all is within the tolerances"})
     CHECK_THAT(outcome.output, Contains(text));
+}
+
+TEST_CASE("check ends on a signal and says so", "[cli][check]") {
+  const TemporaryFolder folder;
+  folder.write("r.yaml", recipe);
+  const Process process(
+      folder.path(), split("check -f r.yaml --against fp32 --max_duration 9999ep --steps 99999"));
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  process.signal(SIGINT);
+  const auto ended = process.wait();
+  CHECK(ended.status == 130);
+  CHECK_THAT(ended.errors, Contains("check: interrupted; nothing is reported"));
 }
 
 TEST_CASE("check refuses what it cannot compare", "[cli][check]") {

@@ -145,6 +145,16 @@ TEST_CASE("the plan says which norms are one operator with what follows them", "
              Contains("one by one: GroupNorm (there is no operator for it), 21 layers\n"));
 }
 
+TEST_CASE("fp16 on a CPU is warned of", "[cli]") {
+  const TemporaryFolder folder;
+  const auto errors = [&](const std::string& precision) {
+    return run(folder.path(), split("train --plan --device cpu --precision " + precision)).errors;
+  };
+  CHECK_THAT(errors("amp_fp16"), Contains("warning: precision amp_fp16: the CPU computes in fp16 "
+                                          "many times slower than in float32"));
+  CHECK_THAT(errors("amp_bf16"), !Contains("slower"));
+}
+
 TEST_CASE("the launcher's options are taken in any order, with = or a blank", "[cli]") {
   const TemporaryFolder folder;
   folder.write("show", "#!/bin/sh\necho $MASTER_ADDR:$MASTER_PORT $*\n");
@@ -331,6 +341,12 @@ TEST_CASE("bench step tells operators, ranges and conversions of further steps",
     return one["self_ms"].template get<double>();
   }));
   CHECK(operators.at("aten::conv2d")["calls"] == 21);
+  CHECK(operators.at("composer::FusedBatchNorm backward")["calls"] == 21);
+  for (const auto& [name, one] : operators) {
+    INFO(name);
+    CHECK(name.find("anonymous") == std::string::npos);
+    CHECK(name.find('<') == std::string::npos);
+  }
   CHECK(operators.at("aten::convolution_backward")["calls"] == 21);
   for (const auto& one : result["ranges"]) ranges[one["name"]] = one;
   double parts = 0;

@@ -175,7 +175,9 @@ TEST_CASE("bench headspace ends on a signal, and refuses what it cannot measure"
   const Process process(folder.path(), split("bench headspace -f r.yaml --seconds 60"));
   std::this_thread::sleep_for(std::chrono::seconds(3));
   process.signal(SIGINT);
-  CHECK(process.wait().status == 130);
+  const auto ended = process.wait();
+  CHECK(ended.status == 130);
+  CHECK_THAT(ended.errors, Contains("bench: interrupted; nothing is reported"));
   const auto refused = run(folder.path(), split("bench headspace -f r.yaml --momentun 0.5"));
   CHECK(refused.status == 2);
   CHECK_THAT(refused.errors, Contains("did you mean"));
