@@ -1,0 +1,119 @@
+#include "analysis/trace/json_cursor.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace composer {
+namespace {
+
+constexpr auto ends_scalar = [] {
+  std::array<bool, 256> ends{};
+  for (const char letter : {',', ']', '}', ':', ' ', '\n', '\r', '\t', '"', '[', '{', '\0'})
+    ends[static_cast<unsigned char>(letter)] = true;
+  return ends;
+}();
+
+constexpr auto shapes_nesting = [] {
+  std::array<bool, 256> shapes{};
+  for (const char letter : {'[', ']', '{', '}', '"'})
+    shapes[static_cast<unsigned char>(letter)] = true;
+  return shapes;
+}();
+
+/// What a number of microseconds too unusual for plain digits is, in nanoseconds.
+int64_t unusual_nanoseconds(std::string_view text) {
+  double microseconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), microseconds);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw BadJson{text.data(), "a number of microseconds"};
+  const double nanoseconds = std::round(microseconds * 1000);
+  if (!(std::abs(nanoseconds) < static_cast<double>(std::numeric_limits<int64_t>::max())))
+    throw BadJson{text.data(), "a time below 292 years"};
+  return static_cast<int64_t>(nanoseconds);
+}
+
+}  // namespace
+
+std::string_view JsonCursor::scalar() {
+  peek();
+  const char* const begin = at_;
+  while (at_ != end_ && !ends_scalar[static_cast<unsigned char>(*at_)]) ++at_;
+  if (at_ == end_) throw EndOfText();
+  if (at_ == begin) throw BadJson{at_, "a value"};
+  return {begin, at_};
+}
+
+std::string_view JsonCursor::value() {
+  const char first = peek();
+  const char* const begin = at_;
+  if (first == '"')
+    string();
+  else if (first == '{' || first == '[')
+    skip_nested();
+  else
+    scalar();
+  return {begin, at_};
+}
+
+void JsonCursor::skip_nested() {
+  constexpr int kDeepest = 64;
+  uint64_t objects = 0;  // one bit a level, the innermost lowest: whether it is an object
+  int depth = 0;
+  do {
+    while (at_ != end_ && !shapes_nesting[static_cast<unsigned char>(*at_)]) ++at_;
+    if (at_ == end_) throw EndOfText();
+    switch (*at_) {
+      case '"':
+        string();
+        break;
+      case '{':
+      case '[':
+        if (++depth > kDeepest) throw BadJson{at_, "at most 64 brackets in one another"};
+        objects = (objects << 1) | (*at_++ == '{');
+        break;
+      default:
+        if ((*at_ == '}') != ((objects & 1) != 0))
+          throw BadJson{at_, (objects & 1) != 0 ? "'}'" : "']'"};
+        objects >>= 1;
+        --depth;
+        ++at_;
+    }
+  } while (depth > 0);
+}
+
+int64_t nanoseconds_of(std::string_view text) {
+  constexpr int64_t most = (std::numeric_limits<int64_t>::max() - 9) / 10;
+  const bool negative = text.starts_with('-');
+  int64_t digits = 0;
+  int decimals = -1;  // behind the point; -1 in front of it
+  bool rounds_up = false;
+  for (const char letter : text.substr(negative ? 1 : 0)) {
+    if (letter == '.' && decimals < 0) {
+      decimals = 0;
+    } else if (letter < '0' || letter > '9' || digits > most) {
+      return unusual_nanoseconds(text);
+    } else if (decimals < 3) {
+      digits = digits * 10 + (letter - '0');
+      if (decimals >= 0) ++decimals;
+    } else if (decimals++ == 3) {
+      rounds_up = letter >= '5';
+    }
+  }
+  if (text.size() == (negative ? 1U : 0U)) throw BadJson{text.data(), "a number of microseconds"};
+  for (int i = decimals < 0 ? 0 : decimals; i < 3; ++i)
+    if (__builtin_mul_overflow(digits, 10, &digits))
+      throw BadJson{text.data(), "a time below 292 years"};
+  digits += rounds_up ? 1 : 0;
+  return negative ? -digits : digits;
+}
+
+int64_t integer_of(std::string_view text, int64_t otherwise) {
+  if (text.size() >= 2 && text.starts_with('"')) text = text.substr(1, text.size() - 2);
+  int64_t number = otherwise;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? number : otherwise;
+}
+
+}  // namespace composer

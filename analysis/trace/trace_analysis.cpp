@@ -1,0 +1,85 @@
+#include "analysis/trace/trace_analysis.h"
+
+#include <algorithm>
+
+#include "analysis/trace/trace_files.h"
+#include "analysis/trace/trace_reader.h"
+
+namespace composer {
+namespace {
+
+DeviceAnalysis analyze_device(const RankTrace& trace, const Selection& selection,
+                              const TraceRules& rules) {
+  const auto types = kernel_types(trace.names, rules.as_hta);
+  const DeviceTimes times(trace, selection, types);
+  return {times.temporal(),
+          times.by_type(),
+          times.overlap(),
+          idle_times(trace, selection, rules.consecutive_kernel_delay_ns),
+          kernel_breakdown(trace, selection, types, rules),
+          queue_summaries(trace, selection, rules.queue_capacity),
+          copy_summaries(trace, selection, types, rules.as_hta),
+          launch_statistics(trace, selection, rules)};
+}
+
+void add_to(std::vector<int64_t>& sum, const std::vector<int64_t>& times) {
+  sum.resize(times.size());
+  for (size_t i = 0; i < times.size(); ++i) sum[i] += times[i];
+}
+
+}  // namespace
+
+double RankAnalysis::mean_step_ns() const {
+  return steps.steps.empty()
+             ? 0
+             : static_cast<double>(steps.sum.total_ns) / static_cast<double>(steps.steps.size());
+}
+
+const RankAnalysis& TraceAnalysis::slowest() const {
+  return *std::ranges::max_element(ranks, {}, &RankAnalysis::mean_step_ns);
+}
+
+RankAnalysis analyze(const RankTrace& trace, const TraceRules& rules, const RangeNames& names) {
+  RankAnalysis result;
+  result.rank = trace.rank;
+  result.file = trace.file;
+  result.bytes = trace.bytes;
+  result.events = static_cast<int64_t>(trace.events.size());
+  result.truncated = trace.truncated;
+  result.warnings = trace.warnings;
+  if (const auto selection = select(trace); !selection.device.empty()) {
+    result.last_step_dropped = selection.last_step_dropped;
+    result.device = analyze_device(trace, selection, rules);
+  }
+  if (result.device && !result.last_step_dropped)
+    result.warnings.push_back(
+        "marks fewer than two steps (ProfilerStep#N): what is said of devices is of all events, "
+        "those at the edges included");
+  const auto steps = profiler_steps(trace);
+  const auto lanes = host_lanes(trace);
+  const auto window = window_of(trace, steps);
+  result.steps = break_down_steps(trace, steps, lanes, names);
+  result.operators = operator_costs(trace, lanes, window);
+  result.threads = thread_use(trace, lanes, window);
+  return result;
+}
+
+TraceAnalysis analyze_traces(const std::vector<std::filesystem::path>& paths,
+                             const TraceRules& rules, const RangeNames& names) {
+  const auto traces = find_traces(paths);
+  TraceAnalysis analysis;
+  for (const auto& file : traces.older) analysis.left_out.push_back(file.string());
+  for (const auto& [rank, path] : traces.files) {
+    auto trace = read_trace(path, rules.times());
+    trace.rank = rank;
+    analysis.ranks.push_back(analyze(trace, rules, names));
+    if (const auto& device = analysis.ranks.back().device) {
+      add_to(analysis.types.without_memory, device->types.without_memory);
+      add_to(analysis.types.with_memory, device->types.with_memory);
+    }
+  }
+  analysis.advice = advice_for(analysis, rules);
+  return analysis;
+}
+
+}  // namespace composer

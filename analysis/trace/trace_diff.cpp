@@ -1,0 +1,125 @@
+#include "analysis/trace/trace_diff.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "analysis/trace/kernel_type.h"
+#include "analysis/trace/profiler_steps.h"
+#include "analysis/trace/trace_files.h"
+#include "composer/error.h"
+#include "composer/text.h"
+
+namespace composer {
+namespace {
+
+struct CountAndTime {
+  int64_t count = 0, ns = 0;
+};
+using TimeByName = std::map<std::string, CountAndTime>;
+
+/// The rank asked for, or the first.
+const TraceFile& file_of_rank(const TraceFiles& traces, const DiffSide& side,
+                              const std::filesystem::path& path) {
+  if (!side.rank) return traces.files.front();
+  const auto found = std::ranges::find(traces.files, *side.rank, &TraceFile::rank);
+  if (found != traces.files.end()) return *found;
+  std::vector<std::string> ranks;
+  for (const auto& file : traces.files) ranks.push_back(std::to_string(file.rank));
+  throw UserError(path.string() + ": has no rank " + std::to_string(*side.rank) +
+                  "; there are: " + joined(ranks));
+}
+
+int64_t number_of_step(const std::vector<ProfilerStep>& steps, const DiffSide& side,
+                       const std::filesystem::path& file) {
+  if (steps.empty())
+    throw UserError(file.string() + ": marks no steps (ProfilerStep#N), which are compared");
+  if (!side.step) return std::ranges::min(steps, {}, &ProfilerStep::number).number;
+  if (std::ranges::find(steps, *side.step, &ProfilerStep::number) != steps.end()) return *side.step;
+  std::vector<std::string> numbers;
+  for (const auto& step : steps) numbers.push_back(std::to_string(step.number));
+  throw UserError(file.string() + ": has no step " + std::to_string(*side.step) +
+                  "; there are: " + first_few(numbers));
+}
+
+/// The events of one step, by number in the trace: the host's that begin in it, and the devices'
+/// that these launched.
+template <class Each>
+void each_of_step(const RankTrace& trace, const std::vector<ProfilerStep>& steps, int64_t number,
+                  const Each& each) {
+  const auto in_step = [&](const TraceEvent& event) {
+    const auto* step = step_at(steps, event.start_ns);
+    return step != nullptr && step->number == number;
+  };
+  std::unordered_map<int64_t, bool> launched;
+  for (size_t i = 0; i < trace.events.size(); ++i) {
+    const auto& event = trace.events[i];
+    if (event.on_device()) continue;
+    const bool inside = in_step(event);
+    if (event.correlation >= 0 && event.category != EventCategory::synchronization)
+      launched[event.correlation] = inside;
+    if (inside) each(event);
+  }
+  for (size_t i = 0; i < trace.events.size(); ++i) {
+    const auto& event = trace.events[i];
+    if (!event.on_device()) continue;
+    const auto found = launched.find(event.correlation);
+    if (found != launched.end() && found->second) each(event);
+  }
+}
+
+bool is_asked_for(const TraceEvent& event, DeviceKind device) {
+  return device == DeviceKind::all || event.on_device() == (device == DeviceKind::gpu);
+}
+
+TimeByName read_side(const std::filesystem::path& path, const DiffRequest& request, DiffSide& side,
+                     std::filesystem::path& file, std::vector<std::string>& warnings) {
+  const auto traces = find_traces({path});
+  const auto& taken = file_of_rank(traces, side, path);
+  file = taken.path;
+  const auto trace =
+      read_trace(taken.path, request.as_hta ? TraceTimes::rounded_microseconds : TraceTimes::exact);
+  for (const auto& warning : trace.warnings) warnings.push_back(trace.file + ": " + warning);
+  const auto steps = profiler_steps(trace);
+  side = {taken.rank, number_of_step(steps, side, taken.path)};
+  std::vector<CountAndTime> by_name(trace.names.size());
+  each_of_step(trace, steps, *side.step, [&](const TraceEvent& event) {
+    if (!is_asked_for(event, request.device)) return;
+    ++by_name[event.name].count;
+    by_name[event.name].ns += event.duration_ns;
+  });
+  TimeByName times;
+  for (uint32_t i = 0; i < by_name.size(); ++i) {
+    if (by_name[i].count == 0) continue;
+    const auto name = trace.names[i];
+    auto& sum = times[request.short_names ? short_name(name) : std::string(name)];
+    sum.count += by_name[i].count;
+    sum.ns += by_name[i].ns;
+  }
+  return times;
+}
+
+}  // namespace
+
+TraceDiff diff_traces(const std::filesystem::path& control, const std::filesystem::path& test,
+                      const DiffRequest& request) {
+  TraceDiff diff{{}, {}, request.control, request.test, {}, {}};
+  std::map<std::string, DiffRow> rows;
+  for (const auto& [name, sum] :
+       read_side(control, request, diff.control, diff.control_file, diff.warnings)) {
+    auto& row = rows[name];
+    row.control_count = sum.count, row.control_ns = sum.ns;
+  }
+  for (const auto& [name, sum] :
+       read_side(test, request, diff.test, diff.test_file, diff.warnings)) {
+    auto& row = rows[name];
+    row.test_count = sum.count, row.test_ns = sum.ns;
+  }
+  for (auto& [name, row] : rows) {
+    row.name = name;
+    diff.rows.push_back(std::move(row));
+  }
+  return diff;
+}
+
+}  // namespace composer

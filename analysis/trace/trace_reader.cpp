@@ -1,0 +1,291 @@
+#include "analysis/trace/trace_reader.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "analysis/trace/json_cursor.h"
+#include "analysis/trace/text_source.h"
+#include "composer/error.h"
+
+namespace composer {
+namespace {
+
+struct CategoryName {
+  std::string_view name;
+  EventCategory category;
+};
+
+// Kineto's, those of its first releases, and those of the accelerators that HTA knows.
+constexpr CategoryName category_names[] = {
+    {"cpu_op", EventCategory::operator_},
+    {"Operator", EventCategory::operator_},
+    {"user_annotation", EventCategory::user_annotation},
+    {"gpu_user_annotation", EventCategory::device_annotation},
+    {"cuda_runtime", EventCategory::runtime},
+    {"cuda_driver", EventCategory::runtime},
+    {"mtia_runtime", EventCategory::runtime},
+    {"Runtime", EventCategory::runtime},
+    {"kernel", EventCategory::kernel},
+    {"Kernel", EventCategory::kernel},
+    {"mtia_ccp_events", EventCategory::kernel},
+    {"gpu_memcpy", EventCategory::memcpy},
+    {"Memcpy", EventCategory::memcpy},
+    {"gpu_memset", EventCategory::memset},
+    {"Memset", EventCategory::memset},
+    {"cuda_sync", EventCategory::synchronization},
+};
+
+EventCategory category_of(std::string_view name) {
+  for (const auto& known : category_names)
+    if (known.name == name) return known.category;
+  return EventCategory::other;
+}
+
+/// An event as its text has it; what it lacks is empty.
+struct RawEvent {
+  std::string_view phase, category, name, process, thread, start, duration;
+  std::string_view stream, correlation, shapes, bandwidth, thread_name;
+};
+
+std::string_view without_quotes(std::string_view value) {
+  return value.size() >= 2 && value.starts_with('"') ? value.substr(1, value.size() - 2) : value;
+}
+
+void read_arguments(JsonCursor& cursor, RawEvent& event) {
+  if (cursor.peek() != '{') {
+    cursor.value();
+    return;
+  }
+  cursor.members([&](std::string_view name) {
+    const auto value = cursor.value();
+    if (name == "stream")
+      event.stream = value;
+    else if (name == "correlation")
+      event.correlation = value;
+    else if (name == "Input Dims")
+      event.shapes = value;
+    else if (name == "memory bandwidth (GB/s)")
+      event.bandwidth = value;
+    else if (name == "name")
+      event.thread_name = without_quotes(value);
+  });
+}
+
+RawEvent read_event(JsonCursor& cursor) {
+  RawEvent event;
+  cursor.members([&](std::string_view name) {
+    if (name == "args")
+      read_arguments(cursor, event);
+    else if (name == "name")
+      event.name = without_quotes(cursor.value());
+    else if (name == "ph")
+      event.phase = without_quotes(cursor.value());
+    else if (name == "cat")
+      event.category = without_quotes(cursor.value());
+    else if (name == "pid")
+      event.process = without_quotes(cursor.value());
+    else if (name == "tid")
+      event.thread = without_quotes(cursor.value());
+    else if (name == "ts")
+      event.start = cursor.value();
+    else if (name == "dur")
+      event.duration = cursor.value();
+    else
+      cursor.value();
+  });
+  return event;
+}
+
+/// As HTA takes float64 microseconds: the start up, the end down, to whole ones.
+void round_to_microseconds(TraceEvent& event) {
+  const auto microseconds = [](int64_t ns) {
+    return static_cast<double>(static_cast<long double>(ns) / 1000);
+  };
+  const double start = microseconds(event.start_ns);
+  const double end = start + microseconds(event.duration_ns);
+  event.start_ns = 1000 * static_cast<int64_t>(std::ceil(start));
+  event.duration_ns = 1000 * static_cast<int64_t>(std::floor(end)) - event.start_ns;
+}
+
+/// CUPTI writes 4294967295 for all streams, which HTA takes for one of them.
+int32_t stream_of(std::string_view text) {
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  return static_cast<int32_t>(std::clamp<int64_t>(integer_of(text, -1), -1, most));
+}
+
+class TraceReader {
+ public:
+  TraceReader(const std::filesystem::path& file, TraceTimes times, bool only_head)
+      : source_(file), cursor_(nullptr, nullptr), times_(times), only_head_(only_head) {
+    trace_.file = file.string();
+    trace_.rank = -1;
+  }
+
+  RankTrace read() {
+    try {
+      read_all();
+    } catch (const BadJson& bad) {
+      throw UserError(trace_.file + ": at byte " + std::to_string(byte(bad.at)) +
+                      ": no trace: expected " + bad.expected);
+    } catch (const EndOfText&) {
+      if (!in_events_ && !only_head_)
+        throw UserError(trace_.file + ": ends at byte " + std::to_string(byte(source_.end())) +
+                        " without traceEvents; a trace has an object with them, or an array");
+      trace_.truncated = true;
+      trace_.warnings.push_back("ends in the middle, at byte " +
+                                std::to_string(byte(source_.end())) +
+                                "; read up to there: a run that was killed while it wrote?");
+    }
+    trace_.bytes = byte(source_.end());
+    if (begun_ + ended_ > 0)
+      trace_.warnings.push_back(std::to_string(begun_ + ended_) +
+                                " events are pairs of B and E, which are not looked at: Kineto "
+                                "writes X");
+    return std::move(trace_);
+  }
+
+ private:
+  int64_t byte(const char* at) const { return source_.offset() + (at - source_.begin()); }
+
+  /// What `parse` returns, with as much text in memory as it needs. EndOfText where the file has
+  /// no more.
+  template <class Parse>
+  auto with_text(const Parse& parse) {
+    for (;;) {
+      const char* const from = cursor_.at();
+      try {
+        return parse();
+      } catch (const EndOfText&) {
+        const bool more = source_.refill(from == nullptr ? source_.begin() : from);
+        cursor_ = JsonCursor(source_.begin(), source_.end());
+        if (!more) throw;
+      }
+    }
+  }
+
+  void read_all() {
+    const char first = with_text([&] { return cursor_.peek(); });
+    if (first == '[') {
+      if (!only_head_) read_events();
+      return;
+    }
+    with_text([&] { cursor_.expect('{', "an object or an array"); });
+    if (with_text([&] { return cursor_.take('}'); })) throw EndOfText();
+    do {
+      if (read_member() && only_head_) return;
+    } while (with_text([&] { return cursor_.take(','); }));
+    with_text([&] { cursor_.expect('}', "',' or '}'"); });
+    if (!in_events_) throw EndOfText();
+  }
+
+  /// Whether it was traceEvents.
+  bool read_member() {
+    bool events = false;
+    with_text([&] {
+      const auto name = cursor_.string();
+      cursor_.expect(':', "':'");
+      events = name == "traceEvents";
+      if (events)
+        cursor_.peek();
+      else
+        take_metadata(name, cursor_);
+    });
+    if (events && !only_head_) read_events();
+    return events;
+  }
+
+  void take_metadata(std::string_view name, JsonCursor& cursor) {
+    if (name == "distributedInfo" && cursor.peek() == '{') {
+      cursor.members([&](std::string_view key) {
+        const auto value = cursor.value();
+        if (key == "rank") trace_.rank = integer_of(value, -1);
+      });
+      return;
+    }
+    const auto value = cursor.value();
+    if (name == "baseTimeNanoseconds") trace_.base_ns = integer_of(value, 0);
+  }
+
+  void read_events() {
+    with_text([&] { cursor_.expect('[', "an array of events"); });
+    in_events_ = true;
+    if (with_text([&] { return cursor_.take(']'); })) return;
+    do {
+      keep(with_text([&] {
+        const auto event = read_event(cursor_);
+        const char next = cursor_.peek();
+        if (next != ',' && next != ']') throw BadJson{cursor_.at(), "',' or ']'"};
+        return event;
+      }));
+    } while (with_text([&] { return cursor_.take(','); }));
+    with_text([&] { cursor_.expect(']', "']'"); });
+  }
+
+  void keep(const RawEvent& raw) {
+    if (raw.phase == "M") return keep_lane_name(raw);
+    if (raw.phase == "B") ++begun_;
+    if (raw.phase == "E") ++ended_;
+    if (raw.duration.empty() || raw.category.empty() || raw.category == "Trace" ||
+        raw.start.empty())
+      return;
+    TraceEvent event;
+    event.start_ns = nanoseconds_of(raw.start);
+    event.duration_ns = nanoseconds_of(raw.duration);
+    if (times_ == TraceTimes::rounded_microseconds) round_to_microseconds(event);
+    event.name = trace_.names.intern_json(raw.name);
+    event.category = category_of(raw.category);
+    event.profiler_step = raw.name.starts_with("ProfilerStep");
+    event.lane = lane_of(raw.process, raw.thread);
+    if (!raw.correlation.empty()) event.correlation = integer_of(raw.correlation, -1);
+    if (!raw.stream.empty()) event.stream = stream_of(raw.stream);
+    event.detail = detail_of(raw);
+    trace_.events.push_back(event);
+  }
+
+  uint32_t detail_of(const RawEvent& raw) {
+    const auto text = raw.shapes.empty() ? raw.bandwidth : raw.shapes;
+    return text.empty() ? no_detail : trace_.names.intern(text);
+  }
+
+  uint16_t lane_of(std::string_view process, std::string_view thread) {
+    if (last_lane_ < trace_.lanes.size() && is(trace_.lanes[last_lane_], process, thread))
+      return last_lane_;
+    for (last_lane_ = 0; last_lane_ < trace_.lanes.size(); ++last_lane_)
+      if (is(trace_.lanes[last_lane_], process, thread)) return last_lane_;
+    if (last_lane_ == std::numeric_limits<uint16_t>::max())
+      throw UserError(trace_.file + ": has events of more than 65,534 threads");
+    trace_.lanes.push_back({std::string(process), std::string(thread), {}});
+    return last_lane_;
+  }
+
+  static bool is(const TraceLane& lane, std::string_view process, std::string_view thread) {
+    return lane.thread == thread && lane.process == process;
+  }
+
+  void keep_lane_name(const RawEvent& raw) {
+    if (raw.name == "thread_name" && !raw.thread_name.empty())
+      trace_.lanes[lane_of(raw.process, raw.thread)].name = unescaped(raw.thread_name);
+  }
+
+  TextSource source_;
+  JsonCursor cursor_;
+  TraceTimes times_;
+  bool only_head_;
+  bool in_events_ = false;
+  int64_t begun_ = 0, ended_ = 0;
+  uint16_t last_lane_ = 0;
+  RankTrace trace_;
+};
+
+}  // namespace
+
+RankTrace read_trace(const std::filesystem::path& file, TraceTimes times) {
+  return TraceReader(file, times, false).read();
+}
+
+std::optional<int64_t> rank_in(const std::filesystem::path& file) {
+  const auto rank = TraceReader(file, TraceTimes::exact, true).read().rank;
+  return rank < 0 ? std::nullopt : std::optional(rank);
+}
+
+}  // namespace composer

@@ -1,0 +1,197 @@
+#include "analysis/trace/trace_reader.h"
+
+#include <catch2/catch.hpp>
+
+#include "analysis/trace/json_cursor.h"
+#include "analysis/trace/trace_files.h"
+#include "composer/error.h"
+#include "tests/analysis/traces.h"
+
+namespace composer {
+namespace {
+
+std::string small_trace() {
+  return TraceText()
+      .step(3, "100.001", "50.5")
+      .operation("aten::add", "101", "2.25", "[[2, 3], []]")
+      .work("gemm<float>(int)", "102", "110.125", "7", 7)
+      .of_rank(5);
+}
+
+TEST_CASE("nanoseconds are those of the digits, not of a double", "[trace]") {
+  CHECK(nanoseconds_of("1712195495984501.132") == 1712195495984501132);
+  CHECK(nanoseconds_of("0.001") == 1);
+  CHECK(nanoseconds_of("-1.5") == -1500);
+  CHECK(nanoseconds_of("28") == 28000);
+  CHECK(nanoseconds_of("0.0005") == 1);
+  CHECK(nanoseconds_of("4512792394000.17149999") == 4512792394000171);
+  CHECK(nanoseconds_of("1.5e+3") == 1500000);
+  CHECK_THROWS_AS(nanoseconds_of("1e300"), BadJson);
+  CHECK_THROWS_AS(nanoseconds_of("soon"), BadJson);
+  CHECK_THROWS_AS(nanoseconds_of("99999999999999999999"), BadJson);
+  CHECK_THROWS_AS(nanoseconds_of(""), BadJson);
+}
+
+TEST_CASE("a trace is read, whether packed or not", "[trace]") {
+  const TraceFolder folder;
+  const bool packed = GENERATE(false, true);
+  const auto trace = read_trace(packed ? folder.write_gzip("t.json.gz", small_trace())
+                                       : folder.write("t.json", small_trace()));
+  CHECK(trace.rank == 5);
+  CHECK(trace.base_ns == 1790857026000000000);
+  CHECK(trace.bytes == static_cast<int64_t>(small_trace().size()));
+  CHECK(trace.warnings.empty());
+  REQUIRE(trace.events.size() == 4);
+  CHECK(trace.events[0].profiler_step);
+  CHECK(trace.events[0].start_ns == 100001);
+  CHECK(trace.events[0].duration_ns == 50500);
+  CHECK(trace.name_of(trace.events[1]) == "aten::add");
+  CHECK(trace.names[trace.events[1].detail] == "[[2, 3], []]");
+  CHECK(trace.events[2].category == EventCategory::runtime);
+  CHECK(trace.events[2].correlation == trace.events[3].correlation);
+  CHECK(trace.events[3].stream == 7);
+  CHECK(trace.events[3].start_ns == 110125);
+}
+
+TEST_CASE("an array of events is a trace; escapes are read; other events are left out", "[trace]") {
+  const TraceFolder folder;
+  const auto trace = read_trace(folder.write(
+      "t.json", TraceText()
+                    .operation(R"(a\"b\\\u00e9\ud83d\ude00\n)", "1", "2")
+                    .add(R"("ph": "i", "cat": "cpu_instant_event", "name": "x", "ts": 1)")
+                    .add(R"("ph": "X", "cat": "Trace", "name": "x", "ts": 1, "dur": 5)")
+                    .add(R"("ph": "M", "name": "thread_name", "pid": 100, "tid": 1,)"
+                         R"( "args": {"name": "loader", "odd": [NaN, {"a]": "}"}]})")
+                    .array()));
+  REQUIRE(trace.events.size() == 1);
+  CHECK(trace.rank == -1);
+  CHECK(trace.name_of(trace.events[0]) == "a\"b\\é😀\n");
+  CHECK(trace.lanes[trace.events[0].lane].name == "loader");
+}
+
+TEST_CASE("as HTA, starts round up and ends down", "[trace]") {
+  const TraceFolder folder;
+  const auto trace =
+      read_trace(folder.write("t.json", small_trace()), TraceTimes::rounded_microseconds);
+  CHECK(trace.events[0].start_ns == 101000);
+  CHECK(trace.events[0].end_ns() == 150000);
+}
+
+TEST_CASE("a trace longer than what is in memory is read whole", "[trace]") {
+  TraceText text;
+  constexpr int events = 60000;
+  for (int i = 0; i < events; ++i)
+    text.operation("aten::operator_" + std::to_string(i % 100), std::to_string(i) + ".250", "0.5",
+                   "[[128, 64, 56, 56], [64, 64, 3, 3]]");
+  const auto whole = text.of_rank(0);
+  REQUIRE(whole.size() > (size_t{8} << 20));
+  const TraceFolder folder;
+  const auto trace = read_trace(folder.write("t.json", whole));
+  REQUIRE(trace.events.size() == events);
+  CHECK(trace.names.size() == 101);
+  int64_t wrong = 0;
+  for (int i = 0; i < events; ++i)
+    wrong += trace.events[i].start_ns != int64_t{i} * 1000 + 250 ||
+             trace.name_of(trace.events[i]) != "aten::operator_" + std::to_string(i % 100);
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("a trace that ends anywhere is read up to there, or refused", "[trace]") {
+  const TraceFolder folder;
+  const auto whole = small_trace();
+  const size_t first_event = whole.find("[{") + 2;
+  for (size_t length = 0; length < whole.size(); ++length) {
+    const auto file = folder.write("t.json", whole.substr(0, length));
+    if (length < first_event - 1) {
+      CHECK_THROWS_WITH(read_trace(file), Catch::Contains("without traceEvents"));
+      continue;
+    }
+    const auto trace = read_trace(file);
+    CHECK(trace.truncated);
+    REQUIRE(trace.warnings.size() == 1);
+    CHECK_THAT(trace.warnings[0], Catch::Contains("at byte " + std::to_string(length)));
+    CHECK(trace.events.size() <= 4);
+  }
+}
+
+TEST_CASE("a packed trace that ends in the middle is read up to there", "[trace]") {
+  TraceText text;
+  for (int i = 0; i < 5000; ++i)
+    text.operation("aten::op", std::to_string(i * 7919 % 100003), std::to_string(i * 31 % 997));
+  const TraceFolder folder;
+  const auto file = folder.write_gzip("t.json.gz", text.of_rank(0));
+  std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
+  const auto trace = read_trace(file);
+  CHECK(trace.truncated);
+  CHECK(trace.events.size() > 1000);
+  CHECK(trace.events.size() < 5000);
+}
+
+TEST_CASE("what is no trace is refused at its byte", "[trace]") {
+  const TraceFolder folder;
+  const auto refuses = [&](const std::string& text, const std::string& message) {
+    CHECK_THROWS_WITH(read_trace(folder.write("t.json", text)), Catch::Contains(message));
+    CHECK_THROWS_AS(read_trace(folder.write("t.json", text)), UserError);
+  };
+  refuses("hello", "t.json: at byte 0: no trace: expected an object or an array");
+  refuses(R"({"traceEvents": 5})", "at byte 16: no trace: expected an array of events");
+  refuses(R"({"traceEvents" [])", "at byte 15");
+  refuses(R"({"traceEvents": [{"ph": "X"} {"ph": "X"}]})", "at byte 29");
+  refuses(R"({"traceEvents": [{"ph": "X", "args": {"a": [1, 2}}]})", "expected ']'");
+  refuses(R"([{"cat": "cpu_op", "name": "x", "ts": oops, "dur": 1}])", "at byte 38");
+  refuses(R"({"a": 1})", "without traceEvents");
+  refuses("", "without traceEvents");
+  CHECK_THROWS_AS(read_trace(folder.path()), UserError);
+  CHECK_THROWS_AS(read_trace(folder.path() / "none.json"), UserError);
+
+  auto file = folder.write_gzip("t.json.gz", small_trace());
+  std::fstream damaged(file, std::ios::in | std::ios::out | std::ios::binary);
+  damaged.seekp(30);
+  damaged << "damage";
+  damaged.close();
+  CHECK_THROWS_WITH(read_trace(file), Catch::Contains("damaged behind byte"));
+}
+
+TEST_CASE("pairs of B and E are said to be left out", "[trace]") {
+  const TraceFolder folder;
+  const auto trace = read_trace(folder.write(
+      "t.json", R"([{"ph": "B", "name": "x", "ts": 1}, {"ph": "E", "name": "x", "ts": 2}])"));
+  REQUIRE(trace.warnings.size() == 1);
+  CHECK_THAT(trace.warnings[0], Catch::Contains("2 events are pairs of B and E"));
+}
+
+TEST_CASE("a folder's traces are the newest of each rank", "[trace]") {
+  const TraceFolder folder;
+  const auto of = [](int rank) { return TraceText().step(1, "0", "1").of_rank(rank); };
+  folder.write("rank0.9.pt.trace.json", of(0));
+  folder.write("rank0.120.pt.trace.json", of(0));
+  folder.write("rank1.120.pt.trace.json", of(1));
+  folder.write("rank7.json", TraceText().step(1, "0", "1").array());
+  folder.write("unnamed.json", TraceText().step(1, "0", "1").array());
+  folder.write("notes.txt", "no trace");
+  const auto traces = find_traces({folder.path()});
+  REQUIRE(traces.files.size() == 4);
+  CHECK(traces.files[0].path.filename() == "rank0.120.pt.trace.json");
+  CHECK(traces.files[1].rank == 1);
+  CHECK(traces.files[2].rank == 2);
+  CHECK(traces.files[2].path.filename() == "unnamed.json");
+  CHECK(traces.files[3].rank == 7);
+  REQUIRE(traces.older.size() == 1);
+  CHECK(traces.older[0].filename() == "rank0.9.pt.trace.json");
+  CHECK_THROWS_WITH(find_traces({folder.path() / "rank0.9.pt.trace.json",
+                                 folder.path() / "rank0.120.pt.trace.json"}),
+                    Catch::Contains("both of rank 0"));
+}
+
+TEST_CASE("a run's folder means its traces; without any there is an error", "[trace]") {
+  const TraceFolder folder;
+  CHECK_THROWS_WITH(find_traces({folder.path()}), Catch::Contains("has no traces"));
+  std::filesystem::create_directories(folder.path() / "traces");
+  folder.write("recipe.json", "{}");
+  folder.write("traces/rank0.5.pt.trace.json", small_trace());
+  REQUIRE(find_traces({folder.path()}).files.size() == 1);
+  CHECK_THROWS_WITH(find_traces({folder.path() / "none"}), Catch::Contains("is not there"));
+}
+
+}  // namespace
+}  // namespace composer
