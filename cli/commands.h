@@ -28,6 +28,7 @@ int export_command(const Words& words);
 int quantize_command(const Words& words);
 int request_command(const Words& words);
 int model_command(const Words& words);
+int trace_command(const Words& words);
 int data_command(const Words& words);
 int data_info_command(const Words& words);
 int data_hash_command(const Words& words);

@@ -51,6 +51,9 @@ constexpr const char* help =
                                               asks a run that is going on to save, or to save and end
   composer model info NAME|-f RECIPE [--batch_size B] [--json]
                                               a network's layers, FLOPs, memory and receptive field
+  composer trace analyze DIR|FILE... [--json] [--html F]
+                                              where the time of the profiler's traces went, and what would help most
+  composer trace diff A B [--json]            what two traces do differently in a step
   composer data write|index|info|hash|verify ...
                                               makes .beton files and indices; shows and checks image data
   composer [-n N] [--max_restarts K] [--requeue_status S] [--bind none|cores|numa] [train | eval | PATH/TO/TRAINER] ...
@@ -69,7 +72,7 @@ const CommandTable commands{{"train", train_command},       {"eval", eval_comman
                             {"check", check_command},       {"checkpoint", checkpoint_command},
                             {"export", export_command},     {"data", data_command},
                             {"model", model_command},       {"quantize", quantize_command},
-                            {"request", request_command}};
+                            {"request", request_command},   {"trace", trace_command}};
 
 /// So that no file of ours becomes one of the standard streams where they were closed.
 void open_standard_streams() {

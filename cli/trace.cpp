@@ -1,0 +1,124 @@
+// The subcommand trace: what traces of the profiler tell.
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "analysis/trace/report_section.h"
+#include "analysis/trace/trace_analysis.h"
+#include "analysis/trace/trace_diff.h"
+#include "analysis/trace/trace_json.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/logging/terminal.h"
+#include "composer/recipe/registry.h"
+#include "composer/storage/atomic_file.h"
+
+namespace composer {
+namespace {
+
+std::set<std::string, std::less<>> names_of(const CatalogBase& catalog) {
+  const auto names = catalog.names();
+  return {names.begin(), names.end()};
+}
+
+/// Where the results go.
+struct TraceOutput {
+  bool json = false;
+  std::string page;
+
+  void add_to(CLI::App& app) {
+    app.add_flag("--json", json, "one JSON object on standard output (docs/traces.md)");
+    app.add_option("--html", page, "also writes a page for a browser to this file");
+  }
+
+  template <class Result>
+  void write(const Result& result, const Report& report) const {
+    for (const auto& warning : report.warnings) log::warn(warning);
+    if (json)
+      std::cout << json_of(result).dump() << '\n';
+    else
+      std::cout << text_of(report, std::clamp<int64_t>(terminal_columns(), 80, 100));
+    if (page.empty()) return;
+    write_whole(page, page_of(report));
+    log::info(page + ": written");
+  }
+};
+
+constexpr const char* as_hta_help =
+    "as HolisticTraceAnalysis 0.5.0 calculates, to the microsecond, for comparisons with it";
+
+int analyze_command(const Words& words) {
+  CLI::App app(
+      "Says where the time of traces went: files, or folders with one for each rank (a run's "
+      "folder: its\ntraces/), as PyTorch's profiler writes them (.json, .json.gz).",
+      "trace analyze");
+  std::vector<std::string> paths;
+  TraceOutput output;
+  TraceRules rules;
+  double delay_us = static_cast<double>(rules.consecutive_kernel_delay_ns) / 1000;
+  app.add_option("paths", paths, "traces, and folders of them")->required();
+  output.add_to(app);
+  app.add_flag("--as_hta", rules.as_hta, as_hta_help);
+  app.add_option("--kernel_delay_us", delay_us,
+                 "microseconds: shorter gaps between kernels are kernel wait (default 30)");
+  app.add_option("--kernels", rules.most_kernels, "that are listed by name (default 10)");
+  app.add_option("--queue_capacity", rules.queue_capacity,
+                 "launches with which a stream's queue is full (default 1024)");
+  if (!parse(app, words)) return 0;
+  if (!(delay_us >= 0)) throw UserError("--kernel_delay_us: must be at least 0");
+  if (rules.most_kernels < 1) throw UserError("--kernels: must be at least 1");
+  if (rules.queue_capacity < 1) throw UserError("--queue_capacity: must be at least 1");
+  rules.consecutive_kernel_delay_ns = static_cast<int64_t>(delay_us * 1000);
+
+  const RangeNames names{names_of(registry().algorithms), names_of(registry().callbacks)};
+  const auto analysis = analyze_traces({paths.begin(), paths.end()}, rules, names);
+  output.write(analysis, report_of(analysis));
+  return 0;
+}
+
+DeviceKind device_kind(const std::string& word) {
+  if (word == "cpu") return DeviceKind::cpu;
+  if (word == "gpu") return DeviceKind::gpu;
+  if (word == "all") return DeviceKind::all;
+  throw UserError("--device: is '" + word + "', but must be cpu, gpu or all");
+}
+
+int diff_command(const Words& words) {
+  CLI::App app(
+      "Compares two traces: how often each operator and kernel runs in a step, and how long.",
+      "trace diff");
+  std::string control, test, device = "all";
+  TraceOutput output;
+  DiffRequest request;
+  bool all = false;
+  app.add_option("control", control, "a trace, or a folder of one for each rank")->required();
+  app.add_option("test", test, "another one")->required();
+  output.add_to(app);
+  app.add_option("--control_rank", request.control.rank, "default: the first");
+  app.add_option("--test_rank", request.test.rank, "default: the first");
+  app.add_option("--control_step", request.control.step,
+                 "the number in ProfilerStep#N; default: the first");
+  app.add_option("--test_step", request.test.step, "default: the first");
+  app.add_option("--device", device, "cpu, gpu or all (the default)");
+  app.add_flag("--short_names", request.short_names,
+               "names without arguments; those that are then the same are one");
+  app.add_flag("--all", all, "all names, not the 30 whose time changes most");
+  app.add_flag("--as_hta", request.as_hta, as_hta_help);
+  if (!parse(app, words)) return 0;
+  request.device = device_kind(device);
+
+  const auto diff = diff_traces(control, test, request);
+  output.write(diff, report_of(diff, all ? 0 : 30));
+  return 0;
+}
+
+const CommandTable trace_actions{{"analyze", analyze_command}, {"diff", diff_command}};
+
+}  // namespace
+
+int trace_command(const Words& words) { return dispatch("trace", trace_actions, words); }
+
+}  // namespace composer
