@@ -8,6 +8,7 @@
 
 #include "composer/event.h"
 #include "composer/loader.h"
+#include "composer/run_end.h"
 #include "composer/state_dict.h"
 
 namespace composer {
@@ -98,7 +99,12 @@ class Algorithm : public Hooks<State&> {
 };
 
 /// Watches training: logs, and may ask for a stop or a checkpoint. Cannot change the run otherwise.
-class Callback : public Hooks<const State&, Logger&, RunControl&> {};
+class Callback : public Hooks<const State&, Logger&, RunControl&> {
+ public:
+  /// The run is over, in whatever way: completed, by a signal, by an error of anyone. Called once,
+  /// after summary.json is written. What it throws is reported and changes nothing.
+  virtual void run_end(const State&, const RunEnd&) {}
+};
 
 /// What a callback may ask of the loop. Both take effect after the current batch.
 class RunControl {

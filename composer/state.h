@@ -7,9 +7,11 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "composer/batch.h"
 #include "composer/image_size.h"
+#include "composer/loader.h"
 #include "composer/network/network.h"
 #include "composer/optimization/precision.h"
 #include "composer/ranks.h"
@@ -26,9 +28,11 @@ struct State {
 
   RawBatch raw_batch;  ///< at augment the whole batch, still bytes, on `device`; else empty
   Batch batch;  ///< the microbatch from before_forward to after_backward, else the whole batch
-  int64_t first_sample = 0;  ///< of `batch` within the whole batch of all ranks
-  ImageSize image_size;      ///< of a training image as the loader hands it out without a plan
-  at::Tensor outputs;        ///< of the last forward pass
+  int64_t first_sample = 0;     ///< of `batch` within the whole batch of all ranks
+  ImageSize image_size;         ///< of a training image as the loader hands it out without a plan
+  Normalization normalization;  ///< of training images
+  std::vector<std::string> class_names;  ///< in order of their index; may be empty
+  at::Tensor outputs;                    ///< of the last forward pass
   at::Tensor loss;  ///< of the last microbatch, weighted by its share of the batch; writable at
                     ///< before_backward
 

@@ -1,10 +1,13 @@
 #include "composer/trainer.h"
 
 #include <ATen/DeviceAccelerator.h>
+#include <c10/util/Exception.h>
 
 #include <cmath>
+#include <exception>
 
 #include "composer/callbacks.h"
+#include "composer/callbacks/histogram_monitor.h"
 #include "composer/device.h"
 #include "composer/distributed/job_store.h"
 #include "composer/distributed/place.h"
@@ -49,6 +52,19 @@ GradientSyncOptions gradient_sync_of(const TrainerOptions& options, const Engine
           std::ranges::any_of(engine.algorithms(), leaves_out)};
 }
 
+/// For people.
+std::string text_of(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "unknown error";
+  }
+}
+
 /// Parts made by hand have not been through a recipe, whose rules are these.
 void check(TrainerOptions options) {
   const auto fields = collect(options);
@@ -66,7 +82,6 @@ Trainer::Trainer(TrainerParts parts)
       device_(parts.device),
       schedulers_(std::move(parts.schedulers)),
       recipe_(std::move(parts.recipe)),
-      class_names_(std::move(parts.class_names)),
       console_(parts.console && parts.ranks.first()),
       summary_sink_(std::make_shared<SummarySink>()),
       evaluator_(state_, engine_, std::move(parts.eval_loader), options_.eval_interval),
@@ -74,7 +89,11 @@ Trainer::Trainer(TrainerParts parts)
   state_.model = std::move(parts.model);
   state_.optimizer = std::move(parts.optimizer);
   state_.schedule = schedule_of(options_, train_loader_.get());
-  if (train_loader_) state_.image_size = train_loader_->image_size();
+  state_.class_names = std::move(parts.class_names);
+  if (train_loader_) {
+    state_.image_size = train_loader_->image_size();
+    state_.normalization = train_loader_->normalization();
+  }
   state_.seed = static_cast<uint64_t>(options_.seed);
   state_.grad_accum = options_.grad_accum;
   state_.ranks = std::move(parts.ranks);
@@ -130,8 +149,14 @@ void Trainer::check_save_best() const {
 }
 
 void Trainer::add_console() {
-  if (std::exchange(console_, false))
-    logger_.add(std::make_shared<ConsoleSink>(options_.progress_bar));
+  const bool wanted = std::exchange(console_, false);
+  for (const auto& sink : logger_.sinks())
+    if (auto* console = dynamic_cast<ConsoleSink*>(sink.get())) {
+      if (!options_.progress_bar) console->leave_out_bar();
+      return;
+    }
+  if (wanted)
+    logger_.add(std::make_shared<ConsoleSink>(ConsoleSink::Params{options_.progress_bar}));
 }
 
 /// Everything that logs, and the recipe in the run's folder.
@@ -146,12 +171,15 @@ void Trainer::open_run() {
     if (state_.ranks.first()) logger_.add(std::make_shared<JsonlSink>());
   }
   add_console();
+  if (const auto interval = logger_.histogram_interval(state_.schedule); interval.value > 0)
+    add<HistogramMonitor>("histograms", interval);
   loss_guard_ = std::make_shared<LossGuard>(step_->scaler().enabled() ? scale_searches : 0);
   logger_.add(loss_guard_);
   const auto folder = folder_.kept() ? folder_.path() : std::filesystem::path();
   logger_.open({folder, folder_.run_name(), state_.schedule, state_.time,
                 evaluator_.evaluated_batch() == state_.time.batch,
-                run_header(state_, options_, *train_loader_, evaluator_.loader(), folder)});
+                run_header(state_, options_, *train_loader_, evaluator_.loader(), folder),
+                recipe_});
 }
 
 Summary Trainer::fit() {
@@ -173,8 +201,10 @@ Summary Trainer::fit() {
     auto summary = summarize(signal_ == 0 ? "completed" : "interrupted");
     if (state_.ranks.first() && (clock_.batches() > 0 || !folder_.has_summary()))
       folder_.write_summary(summary);
+    tell_of_end({summary.status, signal_ == 0 ? "" : "signal " + std::to_string(signal_)});
     return summary;
   } catch (...) {
+    const RunEnd end{"failed", text_of(std::current_exception())};
     state_.ranks.abort();
     const auto note = [](auto&& what) {
       try {
@@ -190,8 +220,18 @@ Summary Trainer::fit() {
     });
     if (lock) lock->free_room();
     if (state_.ranks.first()) note([&] { folder_.write_summary(summarize("failed")); });
+    tell_of_end(end);
     throw;
   }
+}
+
+void Trainer::tell_of_end(const RunEnd& end) noexcept {
+  for (const auto& [name, callback, events] : engine_.callbacks()) try {
+      callback->run_end(state_, end);
+    } catch (...) {
+      log::warn("callbacks." + name + ": at the run's end: " + text_of(std::current_exception()));
+    }
+  logger_.close(end);
 }
 
 void Trainer::train() {

@@ -113,6 +113,8 @@ class Trainer {
   /// What is queued belongs to training, not to what comes next.
   void wait_for_device();
   Summary summarize(const std::string& status);
+  /// Tells callbacks and sinks that the run is over.
+  void tell_of_end(const RunEnd& end) noexcept;
 
   /// What checkpoints keep beside the weights and the optimizer, by its name there.
   std::vector<std::pair<std::string, Stateful*>> checkpoint_parts();
@@ -150,7 +152,6 @@ class Trainer {
   std::optional<at::Device> device_;
   std::vector<std::shared_ptr<Scheduler>> schedulers_;
   std::string recipe_;
-  std::vector<std::string> class_names_;
   Provenance loaded_;
   bool console_;  ///< wanted and not yet among the logger's sinks
 

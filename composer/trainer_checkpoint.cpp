@@ -210,7 +210,7 @@ Checkpoint Trainer::snapshot() {
   checkpoint.device = c10::DeviceTypeName(state_.device.type(), /*lower_case=*/true);
   checkpoint.precision = name(state_.precision);
   checkpoint.network = outline(*state_.model);
-  checkpoint.class_names = class_names_;
+  checkpoint.class_names = state_.class_names;
   checkpoint.model = model_tensors(*state_.model);
   checkpoint.optimizer = state_.optimizer->state_dict();
   for (const auto& [name, part] : checkpoint_parts())

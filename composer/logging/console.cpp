@@ -37,10 +37,10 @@ void tell_of_wait(const std::stop_token& stop, double delay, double interval) {
 
 }  // namespace
 
-ConsoleSink::ConsoleSink(bool progress_bar, double line_interval, double draw_interval)
-    : bar_(progress_bar && isatty(STDERR_FILENO) == 1),
-      line_interval_(line_interval),
-      draw_interval_(draw_interval),
+ConsoleSink::ConsoleSink(Params params)
+    : bar_(params.progress_bar && isatty(STDERR_FILENO) == 1),
+      line_interval_(params.line_interval),
+      draw_interval_(params.draw_interval),
       printed_(steady_seconds()) {}
 
 ConsoleSink::~ConsoleSink() { ConsoleSink::flush(); }
@@ -124,7 +124,11 @@ void ConsoleSink::show_training() {
                     std::to_string(schedule_.batches_per_epoch));
   if (const auto loss = values_.find("loss/train"); loss != values_.end())
     parts.push_back("loss " + number_text(loss->second, 4));
-  if (share > 0) parts.push_back(clock_text(last_.seconds * (1 - share) / share) + " left");
+  const auto estimate = values_.find("wall_clock/remaining_estimate");
+  if (estimate != values_.end())
+    parts.push_back(clock_text(estimate->second) + " left");
+  else if (share > 0)
+    parts.push_back(clock_text(last_.seconds * (1 - share) / share) + " left");
   if (const auto accuracy = values_.find("metrics/train/Accuracy"); accuracy != values_.end())
     parts.push_back("accuracy " + number_text(accuracy->second, 4));
   if (const auto images = speed(last_)) parts.push_back(*images);

@@ -7,7 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "composer/logging/logger.h"
+#include "composer/logging/log_sink.h"
+#include "composer/recipe/params.h"
 
 namespace composer {
 
@@ -15,11 +16,26 @@ namespace composer {
 /// every so often.
 class ConsoleSink : public LogSink {
  public:
-  /// line_interval: seconds after which a line is due where there is no bar. draw_interval: least
-  /// seconds between two drawings of the bar.
-  explicit ConsoleSink(bool progress_bar, double line_interval = 30, double draw_interval = 0.1);
+  struct Params {
+    bool progress_bar = true;
+    double line_interval = 30;
+    double draw_interval = 0.1;
+    void fields(auto&& f) {
+      f("progress_bar", progress_bar, "show one, on a terminal, if the run's own key says so too");
+      f("line_interval", line_interval,
+        "seconds after which a line is due where there is no progress bar", at_least(0));
+      f("draw_interval", draw_interval, "least seconds between two drawings of the bar",
+        at_least(0));
+    }
+  };
+  explicit ConsoleSink(Params params);
   ~ConsoleSink() override;
 
+  /// For a run that wants none.
+  void leave_out_bar() { bar_ = false; }
+
+  std::string name() const override { return "console"; }
+  bool in_loop() const override { return true; }
   void open(const RunInfo& info) override;
   void write(const Record& record) override;
   void progress(const Progress& progress) override;
@@ -38,7 +54,7 @@ class ConsoleSink : public LogSink {
   /// "1234 images/s" since the epoch's beginning; nothing before a batch was done.
   std::optional<std::string> speed(const Timestamp& now) const;
 
-  const bool bar_;
+  bool bar_;
   const double line_interval_, draw_interval_;
   Schedule schedule_;
   Timestamp last_, epoch_begin_;

@@ -5,6 +5,10 @@
 
 #include <algorithm>
 
+#include "composer/clock.h"
+#include "composer/logging/log.h"
+#include "composer/logging/spread.h"
+
 namespace composer {
 namespace {
 
@@ -27,11 +31,53 @@ LoggedImage logged_image(const at::Tensor& pixels, std::string caption) {
 }  // namespace
 
 void Logger::open(const RunInfo& info) {
-  for (auto& sink : sinks_) sink->open(info);
+  opened_ = true;
+  for (auto& sink : sinks_)
+    if (sink->in_loop())
+      direct_.push_back(sink.get());
+    else
+      threads_.push_back(std::make_unique<SinkThread>(sink));
+  for (auto* sink : direct_) sink->open(info);
+  for (auto& thread : threads_) thread->put(info);
+  const double deadline = steady_seconds() + waits_.flush;
+  for (auto& thread : threads_) thread->wait(deadline);
+}
+
+void Logger::close(const RunEnd& end) noexcept {
+  if (!std::exchange(opened_, false)) return;
+  const auto guarded = [](auto&& what) {
+    try {
+      what();
+    } catch (const std::exception& error) {
+      log::warn(error.what());
+    }
+  };
+  const double deadline = steady_seconds() + waits_.end;
+  for (auto& thread : threads_) guarded([&] { thread->put(end), thread->wake(); });
+  for (auto* sink : direct_) guarded([&] { sink->run_end(end); });
+  for (auto& thread : threads_) guarded([&] { thread->wait(deadline, /*patient=*/true); });
+  threads_.clear();
+  direct_.clear();
+}
+
+Time Logger::histogram_interval(const Schedule& schedule) const {
+  Time most_often{0, TimeUnit::batch};
+  for (const auto& sink : sinks_)
+    if (const auto wanted = sink->histogram_interval(); wanted.value > 0)
+      if (most_often.value == 0 || schedule.batches(wanted) < schedule.batches(most_often))
+        most_often = wanted;
+  return most_often;
+}
+
+void Logger::give(const SinkThread::Item& item, const std::function<void(LogSink&)>& give) {
+  if (!opened_)
+    for (auto& sink : sinks_) give(*sink);
+  for (auto* sink : direct_) give(*sink);
+  for (auto& thread : threads_) thread->put(item);
 }
 
 void Logger::progress(const Progress& progress) {
-  for (auto& sink : sinks_) sink->progress(progress);
+  give(progress, [&](LogSink& sink) { sink.progress(progress); });
 }
 
 void Logger::put(std::string name, Value value) {
@@ -65,8 +111,12 @@ void Logger::log_images(std::string name, const at::Tensor& images,
   open_.images.push_back({std::move(name), pixels, std::move(captions), images.device()});
 }
 
+void Logger::log_histogram(std::string name, const at::Tensor& numbers) {
+  if (numbers.numel() > 0) open_.histograms.emplace_back(std::move(name), spread(numbers));
+}
+
 void Logger::commit(std::string_view event, const Timestamp& time) {
-  if (open_.values.empty() && open_.images.empty()) return;
+  if (open_.values.empty() && open_.images.empty() && open_.histograms.empty()) return;
   open_.event = event;
   open_.time = time;
   committed_.push_back(std::move(open_));
@@ -78,15 +128,20 @@ Logger::Copy Logger::start_copy() {
   copy.records = std::exchange(committed_, {});
   std::vector<at::Tensor> numbers;
   for (const auto& record : copy.records) {
+    for (const auto& histogram : record.histograms) numbers.push_back(histogram.second);
     for (const auto& images : record.images)
       if (!images.from.is_cpu()) copy.done = event_after_work_on(images.from);
     for (const auto& [name, value] : record.values)
       if (const auto* tensor = std::get_if<at::Tensor>(&value))
-        numbers.push_back(tensor->reshape({}).to(at::kDouble));
+        numbers.push_back(tensor->reshape({1}).to(at::kDouble));
   }
   if (numbers.empty()) return copy;
 
-  const auto together = at::stack(numbers);
+  const auto together = at::cat(numbers);
+  if (together.is_cpu()) {
+    copy.numbers = together;
+    return copy;
+  }
   copy.numbers = at::empty(together.sizes(), at::TensorOptions(at::kDouble).pinned_memory(true));
   copy.numbers.copy_(together, /*non_blocking=*/true);
   copy.done = event_after_work_on(together.device());
@@ -99,7 +154,17 @@ void Logger::deliver(PendingImages images, const Timestamp& time) {
     record.images.push_back(logged_image(
         images.pixels[i],
         images.captions.empty() ? "" : std::move(images.captions[static_cast<size_t>(i)])));
-  for (auto& sink : sinks_) sink->write_images(record);
+  const auto shared = std::make_shared<const ImageRecord>(std::move(record));
+  give(shared, [&](LogSink& sink) { sink.write_images(*shared); });
+}
+
+void Logger::deliver_histogram(std::string name, const Timestamp& time, const double* numbers) {
+  HistogramRecord record{.name = std::move(name), .time = time, .counts = {}};
+  record.min = numbers[0], record.max = numbers[1], record.count = numbers[2];
+  record.sum = numbers[3], record.sum_of_squares = numbers[4];
+  record.counts.assign(numbers + spread_summary, numbers + spread_numbers);
+  const auto shared = std::make_shared<const HistogramRecord>(std::move(record));
+  give(shared, [&](LogSink& sink) { sink.write_histogram(*shared); });
 }
 
 void Logger::deliver(Copy copy) {
@@ -107,14 +172,20 @@ void Logger::deliver(Copy copy) {
   const double* number = copy.numbers.defined() ? copy.numbers.const_data_ptr<double>() : nullptr;
   for (auto& pending : copy.records) {
     for (auto& images : pending.images) deliver(std::move(images), pending.time);
+    for (auto& histogram : pending.histograms) {
+      deliver_histogram(std::move(histogram.first), pending.time, number);
+      number += spread_numbers;
+    }
     if (pending.values.empty()) continue;
-    Record record{pending.event, pending.time, {}};
+    auto record = std::make_shared<Record>(Record{pending.event, pending.time, {}});
+    record->values.reserve(pending.values.size());
     for (auto& [name, value] : pending.values)
-      record.values.emplace_back(std::move(name), std::holds_alternative<double>(value)
-                                                      ? std::get<double>(value)
-                                                      : *number++);
-    for (auto& sink : sinks_) sink->write(record);
+      record->values.emplace_back(std::move(name), std::holds_alternative<double>(value)
+                                                       ? std::get<double>(value)
+                                                       : *number++);
+    give(std::shared_ptr<const Record>(record), [&](LogSink& sink) { sink.write(*record); });
   }
+  for (auto& thread : threads_) thread->put(SinkThread::Flush{}), thread->wake();
 }
 
 void Logger::deliver_first() {
@@ -131,7 +202,9 @@ void Logger::write() {
 void Logger::flush() {
   in_flight_.push_back(start_copy());
   while (!in_flight_.empty()) deliver_first();
-  for (auto& sink : sinks_) sink->flush();
+  give(SinkThread::Flush{}, [](LogSink& sink) { sink.flush(); });
+  const double deadline = steady_seconds() + waits_.flush;
+  for (auto& thread : threads_) thread->wait(deadline);
 }
 
 }  // namespace composer

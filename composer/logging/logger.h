@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <deque>
-#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -12,56 +12,26 @@
 #include <variant>
 #include <vector>
 
-#include "composer/logging/images.h"
-#include "composer/time.h"
+#include "composer/logging/log_sink.h"
+#include "composer/logging/sink_thread.h"
 
 namespace composer {
-
-/// What was logged at one place of the run.
-struct Record {
-  std::string_view event;  ///< "batch", "epoch", "eval" or "save"
-  Timestamp time;          ///< after the batch or epoch
-  std::vector<std::pair<std::string, double>> values;
-};
-
-/// What a sink is told when the run starts.
-struct RunInfo {
-  std::filesystem::path folder;  ///< empty for a run that leaves nothing on the disk
-  std::string run_name;
-  Schedule schedule;
-  Timestamp start;  ///< all zero for a fresh run; a sink drops what it holds of later batches ...
-  bool start_evaluated =
-      true;  ///< ... and, where false, an evaluation after the last of these: it is repeated
-  std::vector<std::string> header;  ///< lines for people: what the run is
-};
-
-/// What goes on between records.
-struct Progress {
-  /// waiting: for the process's first batch. evaluated: whole or not.
-  enum class Phase { waiting, training, evaluating, evaluated };
-  Phase phase;
-  Timestamp time;               ///< what has been trained
-  int64_t done = 0, total = 0;  ///< batches of the evaluation
-};
-
-/// A destination of records, in order of time.
-class LogSink {
- public:
-  virtual ~LogSink() = default;
-  virtual void open(const RunInfo&) {}
-  virtual void write(const Record& record) = 0;
-  /// Before the record that they were logged with.
-  virtual void write_images(const ImageRecord&) {}
-  /// Called after every batch, whose record comes later: it must cost next to nothing.
-  virtual void progress(const Progress&) {}
-  virtual void flush() {}
-};
 
 /// Collects values without waiting for the device: tensors stay there until a later write() finds
 /// them copied.
 class Logger {
  public:
+  /// Seconds that the run waits at most for slow sinks.
+  struct Waits {
+    double flush = 5;  ///< at its start and at each checkpoint
+    double end = 10;   ///< at its end; some of it is for programs to end by themselves
+  };
+  Logger() = default;
+  explicit Logger(Waits waits) : waits_(waits) {}
+
   void add(std::shared_ptr<LogSink> sink) { sinks_.push_back(std::move(sink)); }
+  /// From here on sinks that are not in the loop have threads of their own; before, records reach
+  /// them at once. Throws what a sink in the loop throws, and a UserError of any.
   void open(const RunInfo& info);
 
   /// Reaches the sinks at once.
@@ -77,14 +47,26 @@ class Logger {
   void log_images(std::string name, const at::Tensor& images,
                   std::vector<std::string> captions = {});
 
+  /// Adds how the numbers of a tensor on any device are spread.
+  void log_histogram(std::string name, const at::Tensor& numbers);
+
   /// Closes the open record. Nothing happens when nothing was logged.
   void commit(std::string_view event, const Timestamp& time);
 
   /// Starts copying what was committed, and gives the sinks what the write() before this one
   /// copied.
   void write();
-  /// Gives the sinks everything committed so far; waits for the device.
+  /// Gives the sinks everything committed so far; waits for the device, and some seconds for sinks
+  /// with threads to write it.
   void flush();
+  /// Tells the sinks that the run is over, and ends their threads: those of sinks that do not
+  /// answer for some seconds are left alone. Does nothing the second time, or without open(). All
+  /// errors are reported.
+  void close(const RunEnd& end) noexcept;
+
+  /// How often the sink that wants them most often wants histograms.
+  Time histogram_interval(const Schedule& schedule) const;
+  const std::vector<std::shared_ptr<LogSink>>& sinks() const { return sinks_; }
 
  private:
   using Value = std::variant<double, at::Tensor>;
@@ -99,6 +81,7 @@ class Logger {
     Timestamp time;
     std::vector<std::pair<std::string, Value>> values;
     std::vector<PendingImages> images;
+    std::vector<std::pair<std::string, at::Tensor>> histograms;  ///< as log_histogram computes them
   };
   struct Copy {
     std::vector<Pending> records;
@@ -107,13 +90,20 @@ class Logger {
   };
 
   void put(std::string name, Value value);
+  /// Calls `give` for each sink in the loop, and puts `item` into the queues of the others.
+  void give(const SinkThread::Item& item, const std::function<void(LogSink&)>& give);
   void deliver(PendingImages images, const Timestamp& time);
+  void deliver_histogram(std::string name, const Timestamp& time, const double* numbers);
   Copy start_copy();
   void deliver(Copy copy);
   /// What a sink throws on is not offered again.
   void deliver_first();
 
+  Waits waits_;
   std::vector<std::shared_ptr<LogSink>> sinks_;
+  std::vector<LogSink*> direct_;                      ///< from open() on: those in the loop
+  std::vector<std::unique_ptr<SinkThread>> threads_;  ///< from open() on: of the others
+  bool opened_ = false;
   Pending open_;
   std::vector<Pending> committed_;
   std::deque<Copy> in_flight_;

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "composer/logging/logger.h"
+#include "composer/logging/log_sink.h"
 
 namespace composer {
 
@@ -24,6 +24,7 @@ class LossGuard : public LogSink {
   /// A batch's loss, where reading it waits for nothing. Batches are seen in order, each once.
   void see(const Timestamp& time, double loss);
 
+  bool in_loop() const override { return true; }
   void write(const Record& record) override;
 
   /// The batch whose loss was one too many; nothing on later calls.

@@ -1,9 +1,8 @@
 #include "composer/logging/sinks.h"
 
-#include <cerrno>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "composer/error.h"
 #include "composer/logging/json_number.h"
 #include "composer/network/metrics.h"
 #include "composer/storage/atomic_file.h"
@@ -13,45 +12,36 @@ namespace {
 
 /// Whether a line of metrics.jsonl belongs to the part of the run that a resumption keeps.
 bool is_kept(const nlohmann::ordered_json& entry, const RunInfo& info) {
-  if (!entry.is_object()) return false;
-  const auto batch = entry.value("batch", int64_t{0});
-  const bool repeated =
-      !info.start_evaluated && batch == info.start.batch && entry.value("event", "") == "eval";
-  return batch <= info.start.batch && !repeated;
+  return entry.is_object() &&
+         info.keeps(entry.value("event", ""), entry.value("batch", int64_t{0}));
 }
 
 }  // namespace
 
 void JsonlSink::open(const RunInfo& info) {
-  path_ = info.folder / "metrics.jsonl";
-  std::string kept;
+  const auto path = info.folder / "metrics.jsonl";
   if (info.start.batch > 0) {
-    std::ifstream before(path_);
+    std::string kept;
+    std::ifstream before(path);
     for (std::string line; std::getline(before, line);) {
       const auto entry = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
       if (is_kept(entry, info)) kept += line + "\n";
     }
-    write_whole(path_, kept);
+    write_whole(path, kept);
   }
-  file_.open(path_, info.start.batch > 0 ? std::ios::app : std::ios::trunc);
-  if (!file_) throw RunError(cannot_be_written(path_, errno));
+  file_.open(path, /*fresh=*/info.start.batch == 0);
 }
 
-void JsonlSink::write(const Record& record) {
+void JsonlSink::write(const Record& record) { file_.add(json_of(record).dump() + "\n"); }
+
+nlohmann::ordered_json json_of(const Record& record) {
   nlohmann::ordered_json line{{"event", record.event},
                               {"epoch", record.time.epoch},
                               {"batch", record.time.batch},
                               {"sample", record.time.sample},
                               {"seconds", record.time.seconds}};
   for (const auto& [name, value] : record.values) line[name] = json_number(value);
-  file_ << line.dump() << '\n';
-  if (record.event != "batch") file_.flush();
-  if (!file_) throw RunError(cannot_be_written(path_, errno));
-}
-
-void JsonlSink::flush() {
-  file_.flush();
-  if (!file_) throw RunError(cannot_be_written(path_, errno));
+  return line;
 }
 
 void SummarySink::open(const RunInfo& info) {

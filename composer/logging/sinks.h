@@ -1,32 +1,39 @@
 // The sinks behind the files of a run: metrics.jsonl, and the values for summary.json.
 #pragma once
 
-#include <fstream>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "composer/logging/logger.h"
+#include "composer/logging/growing_file.h"
+#include "composer/logging/log_sink.h"
 #include "composer/storage/run_folder.h"
 
 namespace composer {
 
 /// metrics.jsonl: one JSON object a record. When a run resumes, lines of batches after its start
-/// are dropped, so that each batch stands there once.
+/// are dropped, so that each batch stands there once. What a full disk does not take waits for
+/// room.
 class JsonlSink : public LogSink {
  public:
+  std::string name() const override { return "metrics.jsonl"; }
   void open(const RunInfo& info) override;
   void write(const Record& record) override;
-  void flush() override;
+  void flush() override { file_.write(); }
+  void run_end(const RunEnd&) override { file_.finish(); }
 
  private:
-  std::filesystem::path path_;
-  std::ofstream file_;
+  GrowingFile file_;
 };
+
+/// The record as one JSON object: what is a line of metrics.jsonl.
+nlohmann::ordered_json json_of(const Record& record);
 
 /// The last and the best value of each metric, over the whole run: what stood in metrics.jsonl
 /// before a resumption counts.
 class SummarySink : public LogSink {
  public:
+  bool in_loop() const override { return true; }
   void open(const RunInfo& info) override;
   void write(const Record& record) override;
 

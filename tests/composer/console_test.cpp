@@ -101,7 +101,7 @@ TEST_CASE("bars fit the terminal, whose size may change", "[console]") {
   const int columns = GENERATE(40, 80, 200);
   TerminalForTest terminal(columns);
   {
-    ConsoleSink sink(true, 30, 0);
+    ConsoleSink sink(ConsoleSink::Params{true, 30, 0});
     sink.open(long_run());
     train(sink, 100);
     evaluate(sink);
@@ -134,7 +134,7 @@ TEST_CASE("an epoch's line keeps the evaluation's accuracy on a narrow terminal"
   const auto line_on = [](int columns) {
     TerminalForTest terminal(columns);
     {
-      ConsoleSink sink(true, 30, 60);
+      ConsoleSink sink(ConsoleSink::Params{true, 30, 60});
       sink.open(long_run());
       train(sink, 100);
       sink.write({"epoch", after(100), {{"metrics/train/Accuracy", 0.25}}});
@@ -164,7 +164,7 @@ TEST_CASE("a line that is wrapped on a terminal is whole elsewhere", "[console]"
 TEST_CASE("bars are drawn a few times a second only", "[console]") {
   TerminalForTest terminal(80);
   {
-    ConsoleSink sink(true, 30, 60);
+    ConsoleSink sink(ConsoleSink::Params{true, 30, 60});
     sink.open(long_run());
     train(sink, 100);
   }
@@ -174,7 +174,7 @@ TEST_CASE("bars are drawn a few times a second only", "[console]") {
 TEST_CASE("a line of the log takes the bar away first", "[console]") {
   TerminalForTest terminal(80);
   {
-    ConsoleSink sink(true, 30, 0);
+    ConsoleSink sink(ConsoleSink::Params{true, 30, 0});
     sink.open(long_run());
     train(sink, 1);
     log::warn("mind this");
@@ -191,7 +191,7 @@ TEST_CASE("a loss that is not finite is shown as elsewhere", "[console]") {
   const double loss = GENERATE(std::nan(""), -std::nan(""), -INFINITY);
   TerminalForTest terminal(80);
   {
-    ConsoleSink sink(true, 30, 0);
+    ConsoleSink sink(ConsoleSink::Params{true, 30, 0});
     sink.open(long_run());
     train(sink, 2, loss);
     sink.write({"epoch", after(100), {}});
@@ -203,7 +203,7 @@ TEST_CASE("a loss that is not finite is shown as elsewhere", "[console]") {
 TEST_CASE("without a terminal a line comes every so often", "[console]") {
   const auto lines_every = [](double seconds) {
     return drawn_lines(standard_error_of([&] {
-      ConsoleSink sink(true, seconds);
+      ConsoleSink sink(ConsoleSink::Params{true, seconds});
       sink.open(long_run());
       train(sink, 3);
       evaluate(sink);
@@ -219,14 +219,14 @@ TEST_CASE("without a terminal a line comes every so often", "[console]") {
 
 TEST_CASE("a long wait for the first batch is told of", "[console]") {
   const auto text = standard_error_of([] {
-    ConsoleSink sink(true, 0.02);
+    ConsoleSink sink(ConsoleSink::Params{true, 0.02});
     sink.progress({Phase::waiting, {}});
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     sink.progress({Phase::training, {}});
   });
   CHECK_THAT(text, Contains("waiting for the first batch (0:00)\n"));
   const auto short_wait = standard_error_of([] {
-    ConsoleSink sink(true);
+    ConsoleSink sink(ConsoleSink::Params{true});
     sink.progress({Phase::waiting, {}});
   });
   CHECK(short_wait.empty());
