@@ -1,6 +1,10 @@
 #include "composer/builtin.h"
 
 #include "composer/callbacks.h"
+#include "composer/logging/command_log.h"
+#include "composer/logging/console.h"
+#include "composer/logging/csv.h"
+#include "composer/logging/tensorboard.h"
 #include "composer/mfu.h"
 #include "composer/optimization/muon.h"
 #include "composer/optimization/optimizers.h"
@@ -50,6 +54,10 @@ void add_builtin_core(Registry& registry) {
                                        "ends the run when a metric has stopped improving");
   registry.callbacks.add<CheckpointSaver>(
       "checkpoint_saver", "a checkpoint every so often, beside the recipe's save_interval");
+  registry.loggers.add<TensorBoard>("tensorboard", "event files that TensorBoard opens");
+  registry.loggers.add<Csv>("csv", "a table, metrics.csv: a row a record, a column a value");
+  registry.loggers.add<ConsoleSink>("console", "lines and a progress bar on standard error");
+  registry.loggers.add<CommandLog>("command", "records as JSON lines into a program of one's own");
 }
 
 }  // namespace composer

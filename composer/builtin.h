@@ -5,7 +5,7 @@
 
 namespace composer {
 
-/// Registers the built-in optimizers, schedulers and callbacks.
+/// Registers the built-in optimizers, schedulers, callbacks and loggers.
 void add_builtin_core(Registry& registry);
 
 }  // namespace composer

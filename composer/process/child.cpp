@@ -100,14 +100,16 @@ void forget_handlers() {
   }
 }
 
-/// In the new process. writers: what its output and errors become; -1: they stay.
-StartProblem become(const Command& command, const Words& words, const std::array<int, 2>& writers,
-                    pid_t parent, const SignalsBlocked& blocked) {
+/// In the new process. reader: what its input becomes; -1: it is empty. writers: what its output
+/// and errors become; -1: they stay.
+StartProblem become(const Command& command, const Words& words, int reader,
+                    const std::array<int, 2>& writers, pid_t parent,
+                    const SignalsBlocked& blocked) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(128 + SIGKILL);  // it died before that was set
-  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
+  const int input = reader >= 0 ? reader : ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (input >= 0) ::dup2(input, STDIN_FILENO);
   if (writers[0] >= 0) ::dup2(writers[0], STDOUT_FILENO);
   if (writers[1] >= 0) ::dup2(writers[1], STDERR_FILENO);
   if (!command.folder.empty() && ::chdir(command.folder.c_str()) != 0)
@@ -130,7 +132,7 @@ std::string cannot_be_started(const std::filesystem::path& program, int error) {
 }
 
 Child::Child(const Command& command, TakeLine take_line) : take_line_(std::move(take_line)) {
-  std::array<int, 2> writers{-1, -1};
+  std::array<int, 2> input{-1, -1}, writers{-1, -1};
   const auto close_all = [](std::array<int, 2>& ends) {
     for (int& end : ends)
       if (end >= 0) ::close(std::exchange(end, -1));
@@ -143,15 +145,20 @@ Child::Child(const Command& command, TakeLine take_line) : take_line_(std::move(
         ::fcntl(reader, F_SETFL, O_NONBLOCK);
       }
     }
-    begin(command, writers);
+    if (command.takes_input) {
+      input = make_pipe();
+      ::fcntl(input[1], F_SETFL, O_NONBLOCK);
+    }
+    begin(command, input[0], writers);
   } catch (...) {
-    close_all(writers), close_all(outputs_);
+    close_all(input), close_all(writers), close_all(outputs_);
     throw;
   }
-  close_all(writers);
+  input_ = std::exchange(input[1], -1);
+  close_all(input), close_all(writers);
 }
 
-void Child::begin(const Command& command, const std::array<int, 2>& writers) {
+void Child::begin(const Command& command, int input, const std::array<int, 2>& writers) {
   const Words words(command);
   const auto [reader, writer] = make_pipe();
   const pid_t parent = ::getpid();
@@ -159,7 +166,7 @@ void Child::begin(const Command& command, const std::array<int, 2>& writers) {
     const SignalsBlocked blocked;
     id_ = ::fork();
     if (id_ == 0) {
-      const auto problem = become(command, words, writers, parent, blocked);
+      const auto problem = become(command, words, input, writers, parent, blocked);
       const ssize_t told = ::write(writer, &problem, sizeof problem);
       ::_exit(told == sizeof problem ? 127 : 126);
     }
@@ -188,6 +195,11 @@ Child::~Child() {
   }
   for (const int output : outputs_)
     if (output >= 0) ::close(output);
+  close_input();
+}
+
+void Child::close_input() {
+  if (input_ >= 0) ::close(std::exchange(input_, -1));
 }
 
 void Child::signal(int number) const {

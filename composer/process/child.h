@@ -21,6 +21,7 @@ struct Command {
   std::map<std::string, std::string>
       environment;               ///< added to this process's, or in place of what it has
   std::filesystem::path folder;  ///< where it works; empty: here
+  bool takes_input = false;      ///< has a pipe as its standard input; else that is empty
 };
 
 /// "PROGRAM: cannot be started: " and what execve failed with, for people.
@@ -34,7 +35,7 @@ using TakeLine = std::function<void(Stream stream, std::string_view line)>;
 
 /// A started program. It has a process group of its own, so that a terminal's Ctrl-C reaches it
 /// only by who started it, and dies with the thread that made it, however that ends. No descriptor
-/// of this class leaks into it or others. Its standard input is empty.
+/// of this class leaks into it or others.
 class Child {
  public:
   /// take_line: null to let it write where this process writes. UserError naming the program when
@@ -59,6 +60,12 @@ class Child {
 
   /// Descriptors that are worth a poll(): of output and of errors, each -1 when there is none.
   const std::array<int, 2>& outputs() const { return outputs_; }
+  /// Where to write what the program reads, without ever waiting; -1 when there is none. A SIGPIPE
+  /// is the caller's.
+  int input() const { return input_; }
+  /// The program reads to the end of what was written.
+  void close_input();
+
   /// Takes what the program has written by now, up to 1 MiB. Never waits.
   void read(Stream stream);
   /// Learns whether it has ended, without waiting. What is left of its group so many seconds after
@@ -70,7 +77,7 @@ class Child {
   bool only_rest_runs() const { return running() && ended_at_; }
 
  private:
-  void begin(const Command& command, const std::array<int, 2>& writers);
+  void begin(const Command& command, int input, const std::array<int, 2>& writers);
   void take(Stream stream, std::string_view bytes);
   void close(Stream stream);
   bool has_ended() const;
@@ -80,6 +87,7 @@ class Child {
   std::optional<double> ended_at_;  ///< the program itself; seconds of the steady clock
   int program_status_ = 0;          ///< once it has
   TakeLine take_line_;
+  int input_ = -1;
   std::array<int, 2> outputs_{-1, -1};
   std::array<std::string, 2> unfinished_;  ///< lines
 };

@@ -65,6 +65,7 @@ class Resolver {
       if (Choice* choice = find_choice(given.key); choice && first_time(given, choice->key))
         select(*choice, given);
     default_optimizer();
+    default_loggers();
     for (Choice& choice : choices_) make_components(choice);
     for (Choice& choice : choices_)
       for (Pick& pick : choice.picks)
@@ -185,6 +186,14 @@ class Resolver {
     Value params = Value::map(whole_);
     params.set("lr", Value::scalar("0.1", whole_), whole_);
     add_pick(choice, "decoupled_sgdw", std::move(params));
+  }
+
+  /// What a run keeps where neither the recipe nor the command line says.
+  void default_loggers() {
+    Choice& choice = choice_of(ChoiceKey::loggers);
+    if (root_.find(choice.key) == nullptr && !given_.contains(choice.key) &&
+        choice.catalog->contains("tensorboard"))
+      add_pick(choice, "tensorboard", Value::map(whole_));
   }
 
   static void make_components(Choice& choice) {

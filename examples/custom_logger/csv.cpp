@@ -9,16 +9,18 @@ using namespace composer;
 
 /// Writes every logged value as a line "event,epoch,batch,name,value" of a table in the run's
 /// folder.
-class CsvLogger final : public LogSink {
+class LongTable final : public LogSink {
  public:
   struct Params {
-    std::string file = "metrics.csv";
+    std::string file = "values.csv";
 
     void fields(auto&& f) { f("file", file, "name of the table in the run's folder"); }
     std::string check() const { return file.empty() ? "file: missing" : ""; }
   };
 
-  explicit CsvLogger(Params params) : params_(std::move(params)) {}
+  explicit LongTable(Params params) : params_(std::move(params)) {}
+
+  std::string name() const override { return "long_table"; }
 
   void open(const RunInfo& info) override {
     if (info.folder.empty()) return;  // --run_dir none
@@ -54,9 +56,7 @@ class CsvLogger final : public LogSink {
       char event[8] = {};
       long epoch = 0, batch = 0;
       if (std::sscanf(line.c_str(), "%7[a-z],%ld,%ld,", event, &epoch, &batch) != 3) continue;
-      const bool repeated =
-          std::string_view(event) == "eval" && batch == info.start.batch && !info.start_evaluated;
-      if (batch <= info.start.batch && !repeated) lines += line + '\n';
+      if (info.keeps(event, batch)) lines += line + '\n';
     }
     return lines;
   }
@@ -66,6 +66,6 @@ class CsvLogger final : public LogSink {
 };
 
 int main(int argc, char** argv) {
-  registry().loggers.add<CsvLogger>("csv", "a table of all values, a line each");
+  registry().loggers.add<LongTable>("long_table", "a table of all values, a line each");
   return composer::main(argc, argv);
 }

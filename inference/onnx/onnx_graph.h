@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "inference/onnx/protobuf.h"
+#include "composer/storage/protobuf.h"
 
 namespace composer {
 

@@ -232,3 +232,19 @@ TEST_CASE("every file in yamls/ is part of the program, as it is") {
   CHECK(files == embedded);
   for (const RecipeDoc& doc : list_recipes()) CHECK(doc.doc.size() > 20);
 }
+
+TEST_CASE("a recipe logs for TensorBoard unless it or the command line names loggers", "[recipe]") {
+  Registry registry = known();
+  registry.loggers.add<FileLog>("tensorboard");
+  const auto loggers = [&](const std::string& addition, const Words& words = {}) {
+    Words names;
+    for (const auto& logger : resolve({"r.yaml", base + addition}, words, registry).loggers)
+      names.push_back(logger->name());
+    return names;
+  };
+  CHECK(loggers("") == Words{"tensorboard"});
+  CHECK(loggers("loggers: [file]\n") == Words{"file"});
+  CHECK(loggers("loggers: []\n").empty());
+  CHECK(loggers("", {"--loggers", "none"}).empty());
+  CHECK(loggers("", {"--loggers", "file", "tensorboard"}) == Words{"file", "tensorboard"});
+}

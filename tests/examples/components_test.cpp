@@ -151,12 +151,13 @@ TEST_CASE("custom_logger: the table holds what metrics.jsonl does, resumptions t
   const TemporaryFolder folder;
   const auto train = [&](const std::string& words) {
     const auto outcome = run_example(
-        "csv", folder, split(short_training + words + " --algorithms none --loggers csv"));
+        "csv", folder, split(short_training + words + " --algorithms none --loggers long_table"));
     INFO(outcome.errors);
     REQUIRE(outcome.status == 0);
   };
   const auto table = folder / "runs/first/table.csv";
-  const std::string first = "first --loggers.csv.file table.csv --autoresume true --max_duration ";
+  const std::string first =
+      "first --loggers.long_table.file table.csv --autoresume true --max_duration ";
   train(first + "5ba");
   // What a killed process had logged beyond its last checkpoint.
   std::ofstream(table, std::ios::app) << "batch,1,7,loss/train,77\n";
@@ -182,7 +183,7 @@ TEST_CASE("custom_logger: the table holds what metrics.jsonl does, resumptions t
   CHECK(found == expected);
 
   train("second --run_dir none --max_duration 1ba");
-  CHECK_FALSE(std::filesystem::exists(folder / "metrics.csv"));
+  CHECK_FALSE(std::filesystem::exists(folder / "values.csv"));
   CHECK_FALSE(std::filesystem::exists(folder / "second"));
 }
 

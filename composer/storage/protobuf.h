@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,7 @@ class ProtobufMessage {
  public:
   void integer(int field, int64_t value);
   void real(int field, float value);
+  void real64(int field, double value);
   /// A text, bytes, or a message within this one.
   void bytes(int field, std::string_view value);
   void message(int field, const ProtobufMessage& value) { bytes(field, value.all()); }
@@ -26,6 +28,31 @@ class ProtobufMessage {
   void key(int field, unsigned kind);
 
   std::string bytes_;
+};
+
+/// A field of a message that is read.
+struct ProtobufField {
+  int number = 0;
+  uint64_t value = 0;      ///< an integer, or the bits of a real number
+  std::string_view bytes;  ///< of a text or a message
+};
+
+/// Reads the fields of a message one after another.
+class ProtobufReader {
+ public:
+  /// message: outlives it.
+  explicit ProtobufReader(std::string_view message) : rest_(message) {}
+
+  /// Nothing at the end, and where the bytes are no message.
+  std::optional<ProtobufField> next();
+  /// The next field of that number.
+  std::optional<ProtobufField> next(int number);
+
+ private:
+  std::optional<uint64_t> varint();
+  std::optional<uint64_t> fixed(size_t size);
+
+  std::string_view rest_;
 };
 
 }  // namespace composer

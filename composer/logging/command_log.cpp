@@ -1,0 +1,126 @@
+#include "composer/logging/command_log.h"
+
+#include <poll.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <csignal>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "composer/clock.h"
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/logging/sinks.h"
+#include "composer/recipe/json.h"
+#include "composer/text.h"
+
+namespace composer {
+namespace {
+
+/// How long a group of records may wait for a command that does not read.
+constexpr double patience = 1;
+
+/// Its end is only seen by looking.
+constexpr double longest_sleep = 0.05;
+
+/// Takes back the SIGPIPE that a write into a pipe without a reader raises.
+class NoBrokenPipe {
+ public:
+  NoBrokenPipe() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~NoBrokenPipe() {
+    const timespec at_once{0, 0};
+    ::sigtimedwait(&pipe_, nullptr, &at_once);
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoBrokenPipe(const NoBrokenPipe&) = delete;
+  NoBrokenPipe& operator=(const NoBrokenPipe&) = delete;
+
+ private:
+  sigset_t pipe_, before_;
+};
+
+}  // namespace
+
+void CommandLog::open(const RunInfo& info) {
+  Command command{"/bin/sh", {"-c", params_.run}, {}, {}};
+  command.takes_input = true;
+  child_.emplace(command,
+                 [](Stream, std::string_view line) { log::info("command: " + std::string(line)); });
+  lines_.emplace(child_->input());
+  add(nlohmann::ordered_json{{"event", "start"},
+                             {"run_name", info.run_name},
+                             {"folder", info.folder.string()},
+                             {"epoch", info.start.epoch},
+                             {"batch", info.start.batch},
+                             {"recipe", recipe_json(info.recipe)}}
+          .dump());
+  write_lines();
+}
+
+void CommandLog::write(const Record& record) { add(json_of(record).dump()); }
+
+void CommandLog::flush() {
+  if (!child_ || !child_->running()) return;
+  const bool served = serve(patience);
+  if (!child_->running()) throw RunError(how_it_ended());
+  if (!served) throw RunError("'" + params_.run + "' does not read what it is given");
+}
+
+void CommandLog::add(const std::string& line) {
+  const bool takes = child_ && child_->running() && !lines_->full();
+  dropped_ += takes ? 0 : 1;
+  if (takes) lines_->add("", line);
+}
+
+bool CommandLog::serve(double seconds) {
+  const double deadline = steady_seconds() + seconds;
+  for (;;) {
+    write_lines();
+    child_->read(Stream::output), child_->read(Stream::errors);
+    const bool open = child_->input() >= 0;
+    if (!child_->poll() || (open && !lines_->waits())) return true;
+    const double left = deadline - steady_seconds();
+    if (left <= 0) return false;
+    const auto& outputs = child_->outputs();
+    pollfd files[] = {{open ? child_->input() : -1, POLLOUT, 0},
+                      {outputs[0], POLLIN, 0},
+                      {outputs[1], POLLIN, 0}};
+    ::poll(files, 3, static_cast<int>(std::min(left, longest_sleep) * 1000) + 1);
+  }
+}
+
+void CommandLog::write_lines() {
+  const NoBrokenPipe guard;
+  if (child_->input() >= 0) lines_->write();
+}
+
+std::string CommandLog::how_it_ended() const {
+  return "'" + params_.run + "' has ended with status " + std::to_string(child_->status());
+}
+
+void CommandLog::run_end(const RunEnd& end) {
+  if (!child_) return;
+  add(nlohmann::ordered_json{{"event", "end"}, {"status", end.status}, {"message", end.message}}
+          .dump());
+  bool served = true;
+  if (child_->running()) served = serve(params_.end_seconds / 2);
+  child_->close_input();
+  if (child_->running()) served = serve(params_.end_seconds) && served;
+  std::vector<std::string> problems;
+  if (child_->running())
+    problems.push_back("'" + params_.run + "' did not end and was killed");
+  else if (child_->status() != 0)
+    problems.push_back(how_it_ended());
+  if (!served && problems.empty()) problems.push_back("'" + params_.run + "' read too slowly");
+  if (dropped_ > 0) problems.push_back(std::to_string(dropped_) + " lines did not reach it");
+  child_.reset();
+  if (!problems.empty()) throw RunError(joined(problems, "; "));
+}
+
+}  // namespace composer

@@ -1,0 +1,51 @@
+// A program of the user's as a place that values go to.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "composer/logging/log_sink.h"
+#include "composer/process/child.h"
+#include "composer/process/line_writer.h"
+#include "composer/recipe/params.h"
+
+namespace composer {
+
+/// Starts a command and writes JSON lines into its standard input: first {"event": "start", ...}
+/// with the run's name, folder and recipe, then each record as metrics.jsonl has it, last {"event":
+/// "end", "status": ..., "message": ...}. What the command prints goes into the log. One that ends
+/// or hangs is warned of once; at the end it has some seconds, then it is killed.
+class CommandLog : public LogSink {
+ public:
+  struct Params {
+    std::string run;
+    double end_seconds = 5;
+    void fields(auto&& f) {
+      f("run", run, "a command for sh, for instance 'python wandb_log.py'", required);
+      f("end_seconds", end_seconds, "how long it may take to end after its last line", in(0, 10));
+    }
+    std::string check() const { return run.empty() ? "run: must be a command\n" : ""; }
+  };
+  explicit CommandLog(Params params) : params_(std::move(params)) {}
+
+  std::string name() const override { return "command"; }
+  void open(const RunInfo& info) override;
+  void write(const Record& record) override;
+  void flush() override;
+  void run_end(const RunEnd& end) override;
+
+ private:
+  void add(const std::string& line);
+  /// Writes and reads until the command has all lines (with its input closed: until it ends), or
+  /// has ended; false where that takes longer.
+  bool serve(double seconds);
+  void write_lines();
+  std::string how_it_ended() const;
+
+  Params params_;
+  std::optional<Child> child_;
+  std::optional<LineWriter> lines_;
+  int64_t dropped_ = 0;
+};
+
+}  // namespace composer
