@@ -1,7 +1,11 @@
 // The subcommand bench: what a training step costs, and what the loop adds to it.
 #include "cli/bench.h"
 
+#include <stdlib.h>
+
 #include <algorithm>
+#include <ctime>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -9,8 +13,12 @@
 #include "cli/arguments.h"
 #include "cli/bench_operators.h"
 #include "composer/assemble.h"
+#include "composer/callbacks.h"
+#include "composer/callbacks/image_monitor.h"
 #include "composer/clock.h"
 #include "composer/device.h"
+#include "composer/error.h"
+#include "composer/logging/tensorboard.h"
 #include "composer/profiling/timer.h"
 #include "composer/text.h"
 
@@ -52,13 +60,15 @@ class StepTimer : public Callback {
     const int64_t done = state.time.batch - warmup_;
     if (done < 0 || done % steps_ != 0) return;
     synchronize(state.device);
-    const double time = steady_seconds();
-    if (done > 0) seconds_.push_back(time - begin_);
+    const double time = steady_seconds(), cpu = cpu_seconds();
+    if (done > 0) seconds_.push_back(time - begin_), cpu_seconds_.push_back(cpu - cpu_begin_);
     if (done == 0 && listen_) timer_.emplace(Timer::Listen::here);
     if (timer_) ranges_ = timer_->totals().here;
-    begin_ = steady_seconds();
+    begin_ = steady_seconds(), cpu_begin_ = cpu_seconds();
   }
   const std::vector<double>& seconds() const { return seconds_; }
+  /// Of all threads of the process.
+  const std::vector<double>& process_seconds() const { return cpu_seconds_; }
   /// Of all groups.
   const RangeTotals& ranges() const { return ranges_; }
 
@@ -67,8 +77,12 @@ class StepTimer : public Callback {
   bool listen_;
   std::optional<Timer> timer_;
   RangeTotals ranges_;
-  double begin_ = 0;
-  std::vector<double> seconds_;
+  static double cpu_seconds() {
+    return static_cast<double>(std::clock()) / static_cast<double>(CLOCKS_PER_SEC);
+  }
+
+  double begin_ = 0, cpu_begin_ = 0;
+  std::vector<double> seconds_, cpu_seconds_;
 };
 
 class NothingAlgorithm : public Algorithm {
@@ -166,6 +180,7 @@ Summary run_steps(TrainerParts parts, const std::shared_ptr<Monitor>& monitor, i
 
 struct StepTimes {
   std::vector<double> seconds;                   ///< of each repeat's steps
+  std::vector<double> cpu_seconds;               ///< the same, of all threads of the process
   std::map<std::string, double> hook_fractions;  ///< of the steps, by algorithm
   std::string device;
   int64_t peak_memory_bytes = 0;  ///< of the device
@@ -180,7 +195,7 @@ StepTimes time_steps(TrainerParts parts, int64_t warmup, const StepSetting& sett
   const auto timer = std::make_shared<StepTimer>(warmup, setting.steps, hooks);
   const auto summary =
       run_steps(std::move(parts), timer, warmup + setting.steps * setting.repeats, setting);
-  times.seconds = timer->seconds();
+  times.seconds = timer->seconds(), times.cpu_seconds = timer->process_seconds();
   times.device = summary.device, times.peak_memory_bytes = summary.peak_memory_bytes;
   const double all = std::accumulate(times.seconds.begin(), times.seconds.end(), 0.0);
   for (auto& [name, fraction] : times.hook_fractions)
@@ -241,7 +256,7 @@ int step_command(const Words& words) {
 
   auto parts = step_parts(setting);
   const int64_t warmup = parts.device->is_cpu() ? 3 : 3 + StepGraphs::warm_ups;
-  const auto [seconds, hook_fractions, device, peak] =
+  const auto [seconds, cpu_seconds, hook_fractions, device, peak] =
       time_steps(std::move(parts), warmup, setting, true);
   const auto costs = operators ? std::optional(measure_operators(setting)) : std::nullopt;
   std::vector<double> rates;
@@ -271,27 +286,76 @@ int step_command(const Words& words) {
   return 0;
 }
 
-/// Seconds a step of the bare loop with `count` algorithms that do nothing.
-double bare_loop(const StepSetting& real, int64_t count) {
-  StepSetting setting = real;
-  setting.steps = 100, setting.repeats = 9;
+/// The loop with a model and an optimizer that do nothing.
+TrainerParts bare_parts(const StepSetting& setting) {
   TrainerParts parts;
   parts.options = recipe_of(setting).options;
   parts.device = resolve_device(setting.device);
   parts.model = std::make_shared<StubModel>(setting.batch_size, 10);
   parts.optimizer = std::make_shared<StubOptimizer>();
+  return parts;
+}
+
+/// Adds what every run from a recipe logs, into a folder of its own.
+void add_default_loggers(TrainerParts& parts, const std::string& folder) {
+  parts.options.run_dir = folder;
+  parts.loggers.push_back(std::make_shared<TensorBoard>(TensorBoard::Params{}));
+  parts.callbacks.push_back({"speed_monitor",
+                             std::make_shared<SpeedMonitor>(SpeedMonitor::Params{}),
+                             subscriptions<SpeedMonitor>()});
+  parts.callbacks.push_back({"image_monitor",
+                             std::make_shared<ImageMonitor>(ImageMonitor::Params{}),
+                             subscriptions<ImageMonitor>()});
+}
+
+/// A folder for as long as it lives.
+class ScratchFolder {
+ public:
+  ScratchFolder()
+      : path_((std::filesystem::temp_directory_path() / "composer-bench-XXXXXX").string()) {
+    if (::mkdtemp(path_.data()) == nullptr)
+      throw RunError(path_ + ": no folder can be made there to measure with");
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// What a step of the bare loop takes.
+struct BareStep {
+  double seconds, cpu_seconds;
+};
+
+/// Of a loop with `count` algorithms that do nothing, and what every run logs.
+BareStep bare_loop(const StepSetting& real, int64_t count, bool logs = false) {
+  StepSetting setting = real;
+  setting.steps = 100, setting.repeats = 9;
+  auto parts = bare_parts(setting);
   for (int64_t i = 0; i < count; ++i)
     parts.algorithms.push_back({"nothing" + std::to_string(i), std::make_shared<NothingAlgorithm>(),
                                 subscriptions<NothingAlgorithm>()});
-  return median(time_steps(std::move(parts), 20, setting, false).seconds) /
-         static_cast<double>(setting.steps);
+  const ScratchFolder folder;
+  if (logs) add_default_loggers(parts, folder.path());
+  const auto times = time_steps(std::move(parts), 20, setting, false);
+  const auto steps = static_cast<double>(setting.steps);
+  return {median(times.seconds) / steps, median(times.cpu_seconds) / steps};
 }
 
 int overhead_command(const Words& words) {
   CLI::App app(
       "What the loop adds to a ResNet-20 step on CIFAR-10 at batch 128: the loop alone, with "
       "forward, backward and\n"
-      "update stubbed out, over the whole step; with no algorithm and with ten that do nothing.",
+      "update stubbed out, over the whole step; with no algorithm, with ten that do nothing, and "
+      "with what every\n"
+      "run logs (metrics.jsonl, TensorBoard, speed_monitor, image_monitor), the processor time of "
+      "whose threads counts.",
       "bench overhead");
   StepSetting setting{
       .model = "resnet20", .batch_size = 128, .resolution = 32, .repeats = 5, .algorithms = {}};
@@ -303,7 +367,9 @@ int overhead_command(const Words& words) {
 
   const double step = median(time_steps(step_parts(setting), 3, setting, false).seconds) /
                       static_cast<double>(setting.steps);
-  const double none = bare_loop(setting, 0), ten = bare_loop(setting, 10);
+  const auto bare = bare_loop(setting, 0), logging = bare_loop(setting, 0, /*logs=*/true);
+  const double none = bare.seconds, ten = bare_loop(setting, 10).seconds;
+  const double logs = none + std::max(0.0, logging.cpu_seconds - bare.cpu_seconds);
   if (json) {
     std::cout << ordered_json{{"model", setting.model},
                               {"batch_size", setting.batch_size},
@@ -311,13 +377,16 @@ int overhead_command(const Words& words) {
                               {"step_seconds", step},
                               {"loop_seconds_0_algorithms", none},
                               {"loop_seconds_10_algorithms", ten},
+                              {"loop_seconds_logging", logs},
                               {"overhead_fraction_0_algorithms", none / step},
-                              {"overhead_fraction_10_algorithms", ten / step}}
+                              {"overhead_fraction_10_algorithms", ten / step},
+                              {"overhead_fraction_logging", logs / step}}
               << '\n';
   } else {
     std::cout << "a step takes " << step * 1e3 << " ms; the loop alone " << none * 1e6 << " us ("
               << 100 * none / step << " %), with ten algorithms " << ten * 1e6 << " us ("
-              << 100 * ten / step << " %)\n";
+              << 100 * ten / step << " %), with what every run logs " << logs * 1e6 << " us ("
+              << 100 * logs / step << " %)\n";
   }
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "composer/callbacks.h"
+#include "composer/callbacks/image_monitor.h"
 #include "composer/device.h"
 #include "composer/distributed/job_store.h"
 #include "composer/distributed/rendezvous.h"
@@ -178,12 +179,12 @@ TrainerOptions taken_up(TrainerOptions options) {
   return options;
 }
 
-/// Every run from a recipe tells how fast it is and how long it waits for data.
-void watch_speed(TrainerParts& parts) {
-  const std::string name = "speed_monitor";
+/// A callback that every run from a recipe has, named or not.
+template <class T>
+void add_unless_named(const std::string& name, TrainerParts& parts) {
   if (std::ranges::find(parts.callbacks, name, &Member<Callback>::name) == parts.callbacks.end())
-    parts.callbacks.push_back({name, std::make_shared<SpeedMonitor>(SpeedMonitor::Params{}),
-                               subscriptions<SpeedMonitor>()});
+    parts.callbacks.push_back(
+        {name, std::make_shared<T>(typename T::Params{}), subscriptions<T>()});
 }
 
 void warn_of_options_without_effect(const DataloaderOptions& options) {
@@ -300,7 +301,8 @@ TrainerParts assemble_training(const Recipe& recipe) {
     complaints.collect(
         [&] { check_same_classes(recipe, trained.class_names, evaluated.class_names); });
   complaints.raise();
-  watch_speed(parts);
+  add_unless_named<SpeedMonitor>("speed_monitor", parts);
+  add_unless_named<ImageMonitor>("image_monitor", parts);
   parts.options = options;
   parts.train_loader = std::move(trained.loader), parts.eval_loader = std::move(evaluated.loader);
   parts.class_names = std::move(trained.class_names);

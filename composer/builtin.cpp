@@ -1,6 +1,11 @@
 #include "composer/builtin.h"
 
 #include "composer/callbacks.h"
+#include "composer/callbacks/gradient_monitor.h"
+#include "composer/callbacks/image_monitor.h"
+#include "composer/callbacks/memory_monitor.h"
+#include "composer/callbacks/runtime_estimator.h"
+#include "composer/callbacks/threshold_stopper.h"
 #include "composer/logging/command_log.h"
 #include "composer/logging/console.h"
 #include "composer/logging/csv.h"
@@ -52,8 +57,19 @@ void add_builtin_core(Registry& registry) {
   registry.callbacks.add<Mfu>("mfu", "the share of the device's peak that the arithmetic comes to");
   registry.callbacks.add<EarlyStopper>("early_stopper",
                                        "ends the run when a metric has stopped improving");
+  registry.callbacks.add<ThresholdStopper>("threshold_stopper",
+                                           "ends the run when a metric is good enough");
   registry.callbacks.add<CheckpointSaver>(
       "checkpoint_saver", "a checkpoint every so often, beside the recipe's save_interval");
+  registry.callbacks.add<MemoryMonitor>("memory_monitor",
+                                        "memory of the process, and of the GPU's allocator");
+  registry.callbacks.add<GradientMonitor>("gradient_monitor",
+                                          "norms of the gradients, together and of each layer");
+  registry.callbacks.add<RuntimeEstimator>("runtime_estimator",
+                                           "the seconds that a run will still take");
+  registry.callbacks.add<ImageMonitor>("image_monitor",
+                                       "training images as the network gets them, with labels");
+
   registry.loggers.add<TensorBoard>("tensorboard", "event files that TensorBoard opens");
   registry.loggers.add<Csv>("csv", "a table, metrics.csv: a row a record, a column a value");
   registry.loggers.add<ConsoleSink>("console", "lines and a progress bar on standard error");

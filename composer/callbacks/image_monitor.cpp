@@ -1,0 +1,63 @@
+#include "composer/callbacks/image_monitor.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+#include "composer/logging/logger.h"
+#include "composer/logging/number_text.h"
+#include "composer/state.h"
+
+namespace composer {
+namespace {
+
+/// Whether the batch that begins is the first after a due end of one.
+bool is_due(const State& state, const Time& interval) {
+  const auto& time = state.time;
+  return time.batch == 0 || state.schedule.due(interval, time, false) ||
+         (time.batch_in_epoch == 0 && state.schedule.due(interval, time, true));
+}
+
+}  // namespace
+
+void ImageMonitor::batch_start(const State& state, Logger& logger, RunControl&) {
+  if (!is_due(state, params_.interval)) return;
+  const at::NoGradGuard no_grad;
+  const int64_t shown = std::min(params_.num_images, state.batch.samples());
+  const int64_t channels = shown > 0 ? state.batch.input.size(1) : 0;
+  if (channels != 1 && channels != 3) return;
+  logger.log_images("images/train",
+                    denormalize(state.batch.input.slice(0, 0, shown), state.normalization),
+                    label_texts(state.batch.target.slice(0, shown), state.class_names));
+}
+
+at::Tensor denormalize(const at::Tensor& input, const Normalization& normalization) {
+  const auto channels = [&](const std::vector<double>& values) {
+    return at::tensor(values, at::kFloat).to(input.device()).view({1, -1, 1, 1});
+  };
+  const auto bytes =
+      input.to(at::kFloat) * channels(normalization.std) + channels(normalization.mean);
+  return bytes.round().clamp(0, 255).to(at::kByte).permute({0, 2, 3, 1}).contiguous();
+}
+
+std::vector<std::string> label_texts(const Target& target, const std::vector<std::string>& names) {
+  const auto classes = target.classes.cpu();
+  const auto others = target.other_classes.defined() ? target.other_classes.cpu() : at::Tensor();
+  const auto weights = others.defined() ? target.other_weight.cpu() : at::Tensor();
+  const auto name = [&](int64_t index) {
+    return index >= 0 && index < std::ssize(names) ? names[static_cast<size_t>(index)]
+                                                   : std::to_string(index);
+  };
+  std::vector<std::string> texts;
+  for (int64_t i = 0; i < classes.size(0); ++i) {
+    const auto own = name(classes[i].item<int64_t>());
+    const double weight = others.defined() ? weights[i].item<double>() : 0;
+    texts.push_back(weight == 0
+                        ? own
+                        : own + " " + number_text(1 - weight, 2) + ", " +
+                              name(others[i].item<int64_t>()) + " " + number_text(weight, 2));
+  }
+  return texts;
+}
+
+}  // namespace composer

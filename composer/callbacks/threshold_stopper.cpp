@@ -1,0 +1,47 @@
+#include "composer/callbacks/threshold_stopper.h"
+
+#include "composer/logging/number_text.h"
+#include "composer/network/metrics.h"
+#include "composer/state.h"
+
+namespace composer {
+
+std::string ThresholdStopper::Params::check() const {
+  if (monitor.starts_with("metrics/eval/")) return "";
+  return "monitor: must be a metric of the evaluation, for instance metrics/eval/Accuracy, not '" +
+         monitor + "'\n";
+}
+
+void ThresholdStopper::fit_start(const State& state, Logger&, RunControl& control) {
+  check_is_evaluated("callbacks.threshold_stopper.monitor", params_.monitor,
+                     state.model->num_classes());
+  stop_if_reached(control);
+}
+
+void ThresholdStopper::eval_end(const State& state, Logger&, RunControl& control) {
+  if (state.eval_metrics.empty()) return;  // a signal ended the evaluation
+  last_ = state.eval_metrics.at(params_.monitor);
+  stop_if_reached(control);
+}
+
+void ThresholdStopper::stop_if_reached(RunControl& control) const {
+  if (!last_) return;
+  const bool reached = smaller_is_better(params_.monitor) ? *last_ <= params_.threshold
+                                                          : *last_ >= params_.threshold;
+  if (reached)
+    control.request_stop("threshold_stopper: " + params_.monitor + " is " + number_text(*last_, 4) +
+                         ", the threshold " + number_text(params_.threshold, 4));
+}
+
+StateDict ThresholdStopper::state_dict() const {
+  if (!last_) return {};
+  return {{}, {{"monitor", params_.monitor}, {"last", *last_}}};
+}
+
+void ThresholdStopper::load_state_dict(const StateDict& state) {
+  const auto* last = state.find<double>("last");
+  const auto* monitor = state.find<std::string>("monitor");
+  if (last != nullptr && monitor != nullptr && *monitor == params_.monitor) last_ = *last;
+}
+
+}  // namespace composer
