@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <map>
+#include <mutex>
 #include <optional>
 
 #include "composer/cuda_library.h"
@@ -62,6 +64,27 @@ bool goes_unseen(torch::autograd::Node& from, torch::autograd::Node& to) {
          to.retains_grad_hooks().empty();
 }
 
+/// Gradients that were left with a norm, by the backward pass that left them: several may go
+/// through a graph at once. What a pass that fails leaves goes with the graph.
+class LeftGradients : public torch::CustomClassHolder {
+ public:
+  /// False where the pass has left one here already.
+  bool put(int pass, const at::Tensor& gradient) {
+    const std::lock_guard lock(mutex_);
+    return gradients_.try_emplace(pass, gradient).second;
+  }
+  /// Undefined where the pass has left none.
+  at::Tensor take(int pass) {
+    const std::lock_guard lock(mutex_);
+    const auto found = gradients_.extract(pass);
+    return found.empty() ? at::Tensor() : found.mapped();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, at::Tensor> gradients_;
+};
+
 struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
   /// The tensors once more, as autograd follows those that are arguments.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
@@ -83,6 +106,7 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
     data["residual"] = rest, data["weight"] = weight.has_value(), data["bias"] = bias.has_value();
     data["training"] = call.options.training;
     data["activation"] = static_cast<int64_t>(call.activation);
+    data["left"] = c10::IValue::make_capsule(c10::make_intrusive<LeftGradients>());
     return output;
   }
 
@@ -127,21 +151,16 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
     auto* const maker =
         dynamic_cast<torch::autograd::CppNode<FusedBatchNorm>*>(node->next_edge(1).function.get());
     if (maker == nullptr || !gradient.is_cpu() || !goes_unseen(*node, *maker)) return false;
-    auto& data = maker->ctx_.saved_data;
-    const int task = torch::autograd::get_current_graph_task_id();
-    if (data.count("left") > 0 && data["left_in"].toInt() == task) return false;
-    data["left"] = gradient, data["left_in"] = task;
-    return true;
+    return left_with(maker->ctx_).put(torch::autograd::get_current_graph_task_id(), gradient);
   }
 
   /// What was left here in this backward pass, or an undefined tensor.
-  static at::Tensor taken(AutogradContext& context) {
-    auto& data = context.saved_data;
-    if (data.count("left") == 0) return {};
-    const auto gradient = data["left"].toTensor();
-    const bool present = data["left_in"].toInt() == torch::autograd::get_current_graph_task_id();
-    data.erase("left"), data.erase("left_in");
-    return present ? gradient : at::Tensor();
+  static at::Tensor taken(const AutogradContext& context) {
+    return left_with(context).take(torch::autograd::get_current_graph_task_id());
+  }
+
+  static LeftGradients& left_with(const AutogradContext& context) {
+    return static_cast<LeftGradients&>(*context.saved_data.at("left").toCapsule());
   }
 };
 

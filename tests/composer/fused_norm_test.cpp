@@ -5,8 +5,12 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <limits>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "composer/network/layers.h"
@@ -438,6 +442,38 @@ TEST_CASE("a residual that only a norm reads gets its gradient", "[fused_norm]")
     CHECK(at::equal(first.input.grad(), found[1]));
   }
   CHECK(first.input.grad().abs().sum().item<float>() > 0);
+}
+
+TEST_CASE("two backward passes at once through one graph each have their residual's gradient",
+          "[fused_norm]") {
+  at::manual_seed(15);
+  const auto given = random_case({4, 24, 9, 8}, at::kFloat, nhwc, true, Activation::relu, true);
+  auto first = given.call, second = given.call;
+  first.input = given.call.input.clone().requires_grad_(true);
+  second.residual = batch_norm_with(first);
+  const auto branch = second.residual * 2;
+  second.input = branch;
+  const auto output = batch_norm_with(second);
+  const auto pass = [&] { output.backward(given.gradient, /*retain_graph=*/true); };
+  pass();
+  const auto once = first.input.grad().clone();
+  first.input.mutable_grad().zero_();
+
+  // Both are at the branch before one of them is at the first norm.
+  std::mutex mutex;
+  std::condition_variable arrival;
+  int arrived = 0;
+  branch.register_hook([&](const at::Tensor&) {
+    std::unique_lock lock(mutex);
+    ++arrived;
+    arrival.notify_all();
+    arrival.wait_for(lock, std::chrono::seconds(20), [&] { return arrived == 2; });
+  });
+  std::thread other(pass);
+  pass();
+  other.join();
+  CHECK(arrived == 2);
+  CHECK(at::allclose(first.input.grad(), 2 * once));
 }
 
 TEST_CASE("without gradients the output is the same", "[fused_norm]") {
