@@ -32,9 +32,8 @@ at::ScalarType autocast_type(Precision precision) {
   return at::kFloat;
 }
 
-template <class T>
-bool any_listens(const std::vector<Member<T>>& members, Event first, Event last) {
-  return std::ranges::any_of(members, [&](const auto& member) {
+bool any_algorithm_listens(const Engine& engine, Event first, Event last) {
+  return std::ranges::any_of(engine.algorithms(), [&](const auto& member) {
     for (auto i = static_cast<size_t>(first); i <= static_cast<size_t>(last); ++i)
       if (member.events[i] && member.component->listens(static_cast<Event>(i))) return true;
     return false;
@@ -110,8 +109,7 @@ void Feed::fetch_ahead() {
 at::ScalarType input_type(const Engine& engine, const State& state, ImageSize size,
                           int64_t channels, Event first, Event last) {
   const auto rounded = autocast_type(state.precision);
-  if (state.device.is_cpu() || rounded == at::kFloat ||
-      any_listens(engine.algorithms(), first, last) || any_listens(engine.callbacks(), first, last))
+  if (state.device.is_cpu() || rounded == at::kFloat || any_algorithm_listens(engine, first, last))
     return at::kFloat;
   const auto image = at::zeros({1, channels, size.height, size.width});
   return begins_with_convolutions(*state.model, image) ? rounded : at::kFloat;

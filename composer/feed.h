@@ -49,8 +49,8 @@ class Feed {
 };
 
 /// The type in which a network may be given its images: that to which autocast rounds them, where
-/// only convolutions read them and no algorithm or callback sees them before, listening to an event
-/// from `first` to `last`; else float32. On the CPU, where it spares nothing, float32.
+/// only convolutions read them and no algorithm sees them before, listening to an event from
+/// `first` to `last`; else float32. On the CPU, where it spares nothing, float32.
 at::ScalarType input_type(const Engine& engine, const State& state, ImageSize size,
                           int64_t channels, Event first, Event last);
 
