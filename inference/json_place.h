@@ -10,7 +10,7 @@ namespace composer {
 /// What `read` gives; its complaints, and nlohmann's, become std::invalid_argument that names the
 /// place: "graph.values[3]: ...".
 template <class Read>
-auto at_place(const std::string& place, const Read& read) {
+decltype(auto) at_place(const std::string& place, const Read& read) {
   try {
     return read();
   } catch (const nlohmann::json::exception& error) {

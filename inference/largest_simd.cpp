@@ -6,6 +6,7 @@
 
 // After foreach_target.h
 #include <algorithm>
+#include <limits>
 #include <type_traits>
 
 #include "composer/vectors_inl.h"
@@ -24,6 +25,14 @@ HWY_INLINE auto fold(const PixelWindow<T>& window, int64_t channel, const Load& 
       largest = larger(
           largest, load(window.first + y * window.row_stride + x * window.column_stride + channel));
   return largest;
+}
+
+template <class T>
+bool is_empty(const PixelWindow<T>& window, T* largest) {
+  if (window.rows > 0 && window.columns > 0) return false;
+  std::fill_n(largest, window.channels,
+              std::is_same_v<T, float> ? -std::numeric_limits<T>::infinity() : T{0});
+  return true;
 }
 
 template <class T>
@@ -65,10 +74,10 @@ void largest_of(const PixelWindow<T>& window, T* largest) {
 #endif
 
 void largest_bytes(const PixelWindow<uint8_t>& window, uint8_t* largest) {
-  largest_of(window, largest);
+  if (!is_empty(window, largest)) largest_of(window, largest);
 }
 void largest_floats(const PixelWindow<float>& window, float* largest) {
-  largest_of(window, largest);
+  if (!is_empty(window, largest)) largest_of(window, largest);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 namespace composer {
 
 /// Pixels of `channels` values: so many rows and columns of them, their beginnings so many values
-/// apart. At least one.
+/// apart. Where there are none, 0 or -infinity is the largest.
 template <class T>
 struct PixelWindow {
   const T* first;

@@ -93,7 +93,7 @@ std::string described_otherwise(const fs::path& folder) {
            (fs::exists(folder / "manifest.json", error)
                 ? "; it is a checkpoint: export it first, or give it to predict as --load_path"
                 : "");
-  const auto parent = folder.parent_path();
+  const auto parent = folder.has_parent_path() ? folder.parent_path() : fs::path(".");
   return "is a file, and no folder that `composer export --format safetensors` or `composer "
          "quantize` wrote" +
          (fs::exists(parent / kDescription, error) ? "; did you mean " + parent.string() + "?"

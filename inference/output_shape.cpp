@@ -141,7 +141,8 @@ class Shapes {
       require_option(padding >= 0, padding, "padding");
       require_option(dilation > 0, dilation, "dilation");
       const int64_t reach = dilation * (kernel - 1) + 1, room = size + 2 * padding - reach;
-      require(room >= 0, "is wider than its input, " + std::to_string(size));
+      require(room + (ceil_mode ? stride - 1 : 0) >= 0,
+              "is wider than its input, " + std::to_string(size));
       int64_t windows = (room + (ceil_mode ? stride - 1 : 0)) / stride + 1;
       if (ceil_mode && (windows - 1) * stride >= size + padding) --windows;
       return windows;

@@ -2,16 +2,19 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 namespace composer {
 
-/// The best order depends on the number of images. Each number's is made when it is first asked
-/// for, and kept: in another order, every call would bring all weights into its own.
+/// The best order depends on the number of images and of threads: in another one, every call would
+/// bring all weights into its own. Each is made when it is first asked for; the few that were asked
+/// for last are kept.
 class PackedWeights {
  public:
   using Pack = std::function<at::Tensor(int64_t images)>;
@@ -19,16 +22,30 @@ class PackedWeights {
 
   /// From any thread.
   at::Tensor for_images(int64_t images) const {
+    const Work work{images, at::in_parallel_region()};
     const std::lock_guard lock(mutex_);
-    auto& packed = packed_[images];
-    if (!packed.defined()) packed = pack_(images);
-    return packed;
+    auto found = std::ranges::find(packed_, work, &std::pair<Work, at::Tensor>::first);
+    if (found == packed_.end()) {
+      if (packed_.size() == most_kept) packed_.pop_back();
+      found = packed_.emplace(packed_.end(), work, pack_(images));
+    }
+    std::rotate(packed_.begin(), found, found + 1);
+    return packed_.front().second;
   }
 
  private:
+  static constexpr size_t most_kept = 4;
+
+  /// Decides on the order.
+  struct Work {
+    int64_t images;
+    bool by_one_thread;
+    bool operator==(const Work&) const = default;
+  };
+
   Pack pack_;
   mutable std::mutex mutex_;
-  mutable std::map<int64_t, at::Tensor> packed_;
+  mutable std::vector<std::pair<Work, at::Tensor>> packed_;  ///< the last one asked for first
 };
 
 }  // namespace composer

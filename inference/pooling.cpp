@@ -21,7 +21,7 @@ struct Taps {
     while (begin < 0) begin += step;
   }
 
-  int64_t count() const { return (end - begin + step - 1) / step; }
+  int64_t count() const { return begin < end ? (end - begin + step - 1) / step : 0; }
 };
 
 int64_t pooled(int64_t size, const Pool2dOptions& options, size_t dimension) {

@@ -4,7 +4,6 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <utility>
 
@@ -68,16 +67,13 @@ class Runtime::Plan {
 
   at::Tensor run(const at::Tensor& images) const {
     if (images.size(0) == 0) return at::empty({0, graph_.values[graph_.output].shape[1]});
-    const int64_t threads = at::get_num_threads();
-    const bool side_by_side = images.size(0) >= 2 * threads;
-    const auto pieces =
-        cut(images, side_by_side ? std::min(most_images_, images.size(0) / threads) : most_images_);
+    const auto pieces = cut(images);
     std::vector<at::Tensor> logits(pieces.size());
     const auto pass_some = [&](int64_t begin, int64_t end) {
       const c10::InferenceMode inference;
       for (int64_t i = begin; i < end; ++i) logits[i] = pass(pieces[i]);
     };
-    if (side_by_side)
+    if (std::ssize(pieces) >= at::get_num_threads())
       at::parallel_for(0, std::ssize(pieces), 1, pass_some);
     else
       pass_some(0, std::ssize(pieces));
@@ -90,15 +86,16 @@ class Runtime::Plan {
   using Operation = Graph::Operation;
   using Step = std::function<void(PassValues&)>;
 
-  /// Into pieces of `most` images or fewer, whose numbers are powers of two: the weights are packed
-  /// for each number anew.
-  static std::vector<at::Tensor> cut(const at::Tensor& images, int64_t most) {
+  /// Into pieces that differ by one image at most, none above most_images_. Where there are two
+  /// images for each thread or more, all threads get as many pieces.
+  std::vector<at::Tensor> cut(const at::Tensor& images) const {
+    const int64_t all = images.size(0), threads = at::get_num_threads();
+    int64_t count = (all + most_images_ - 1) / most_images_;
+    if (all >= 2 * threads) count = std::min((count + threads - 1) / threads * threads, all);
     std::vector<at::Tensor> pieces;
-    for (int64_t begin = 0; begin < images.size(0);) {
-      const auto left = std::min(most, images.size(0) - begin);
-      const auto count = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(left)));
-      pieces.push_back(images.narrow(0, begin, count));
-      begin += count;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t begin = i * all / count;
+      pieces.push_back(images.narrow(0, begin, (i + 1) * all / count - begin));
     }
     return pieces;
   }
@@ -125,6 +122,9 @@ class Runtime::Plan {
       steps_[i](values);
       for (const size_t value : last_reads_[i]) values.drop(value);
     }
+    const auto& output = graph_.values[graph_.output];
+    if (output.constant.defined())
+      return output.constant.to(at::kFloat).expand({images.size(0), output.shape[1]});
     return values.numbers(graph_.output).to(at::kFloat);
   }
 

@@ -29,8 +29,8 @@ class Runtime {
   /// images: uint8 [N, H, W, C] of the preparation's size, or float32 [N, C, H, W] normalised as it
   /// says; N may change from call to call, and where it is a new one the weights may be packed for
   /// it -> float32 [N, classes], by at::get_num_threads() threads, each with images of its own
-  /// where there are two for each. A number of images may change last bits. Any number of threads
-  /// may call at once. UserError for other images.
+  /// where there are two or more for each. A number of images may change last bits. Any number of
+  /// threads may call at once. UserError for other images.
   at::Tensor logits(const at::Tensor& images) const;
 
  private:

@@ -22,9 +22,12 @@ class ImageMonitor : public Callback {
     void fields(auto&& f) {
       f("num_images", num_images, "images of a batch; 0 = none", at_least(0));
       f("interval", interval,
-        "how often after the first batch, in ep, ba or sp; 0 = of the first batch alone");
+        "how often after the first batch, in ep or ba; 0 = of the first batch alone");
     }
-    std::string check() const { return check_interval("interval", interval); }
+    std::string check() const {
+      if (interval.unit == TimeUnit::sample) return "interval: must be in ep or ba\n";
+      return check_interval("interval", interval);
+    }
   };
   explicit ImageMonitor(Params params) : params_(params) {}
 

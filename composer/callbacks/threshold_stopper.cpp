@@ -1,5 +1,6 @@
 #include "composer/callbacks/threshold_stopper.h"
 
+#include "composer/logging/log.h"
 #include "composer/logging/number_text.h"
 #include "composer/network/metrics.h"
 #include "composer/state.h"
@@ -22,6 +23,11 @@ void ThresholdStopper::eval_end(const State& state, Logger&, RunControl& control
   if (state.eval_metrics.empty()) return;  // a signal ended the evaluation
   last_ = state.eval_metrics.at(params_.monitor);
   stop_if_reached(control);
+}
+
+void ThresholdStopper::fit_end(const State&, Logger&, RunControl&) {
+  if (!last_)
+    log::warn("callbacks.threshold_stopper: had no effect: the run has had no evaluation");
 }
 
 void ThresholdStopper::stop_if_reached(RunControl& control) const {

@@ -26,6 +26,8 @@ class ThresholdStopper : public Callback {
 
   void fit_start(const State& state, Logger& logger, RunControl& control) override;
   void eval_end(const State& state, Logger& logger, RunControl& control) override;
+  void fit_end(const State& state, Logger& logger, RunControl& control) override;
+
   StateDict state_dict() const override;
   void load_state_dict(const StateDict& state) override;
 

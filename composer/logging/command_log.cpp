@@ -45,6 +45,11 @@ class NoBrokenPipe {
   sigset_t pipe_, before_;
 };
 
+/// Bytes that are no UTF-8, of a path perhaps, are replaced.
+std::string line_of(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 }  // namespace
 
 void CommandLog::open(const RunInfo& info) {
@@ -53,21 +58,21 @@ void CommandLog::open(const RunInfo& info) {
   child_.emplace(command,
                  [](Stream, std::string_view line) { log::info("command: " + std::string(line)); });
   lines_.emplace(child_->input());
-  add(nlohmann::ordered_json{{"event", "start"},
-                             {"run_name", info.run_name},
-                             {"folder", info.folder.string()},
-                             {"epoch", info.start.epoch},
-                             {"batch", info.start.batch},
-                             {"recipe", recipe_json(info.recipe)}}
-          .dump());
+  add(line_of({{"event", "start"},
+               {"run_name", info.run_name},
+               {"folder", info.folder.string()},
+               {"epoch", info.start.epoch},
+               {"batch", info.start.batch},
+               {"recipe", recipe_json(info.recipe)}}));
   write_lines();
 }
 
-void CommandLog::write(const Record& record) { add(json_of(record).dump()); }
+void CommandLog::write(const Record& record) { add(line_of(json_of(record))); }
 
 void CommandLog::flush() {
   if (!child_ || !child_->running()) return;
-  const bool served = serve(patience);
+  const bool served = serve(stuck_ ? 0 : patience);
+  stuck_ = !served;
   if (!child_->running()) throw RunError(how_it_ended());
   if (!served) throw RunError("'" + params_.run + "' does not read what it is given");
 }
@@ -106,8 +111,7 @@ std::string CommandLog::how_it_ended() const {
 
 void CommandLog::run_end(const RunEnd& end) {
   if (!child_) return;
-  add(nlohmann::ordered_json{{"event", "end"}, {"status", end.status}, {"message", end.message}}
-          .dump());
+  add(line_of({{"event", "end"}, {"status", end.status}, {"message", end.message}}));
   bool served = true;
   if (child_->running()) served = serve(params_.end_seconds / 2);
   child_->close_input();

@@ -22,7 +22,7 @@ class CommandLog : public LogSink {
     double end_seconds = 5;
     void fields(auto&& f) {
       f("run", run, "a command for sh, for instance 'python wandb_log.py'", required);
-      f("end_seconds", end_seconds, "how long it may take to end after its last line", in(0, 10));
+      f("end_seconds", end_seconds, "how long it may take to end after its last line", in(0, 5));
     }
     std::string check() const { return run.empty() ? "run: must be a command\n" : ""; }
   };
@@ -46,6 +46,7 @@ class CommandLog : public LogSink {
   std::optional<Child> child_;
   std::optional<LineWriter> lines_;
   int64_t dropped_ = 0;
+  bool stuck_ = false;  ///< did not take all of the last group in time
 };
 
 }  // namespace composer

@@ -15,12 +15,14 @@ namespace composer::log {
 namespace {
 
 spdlog::logger& logger() {
-  static const auto instance = [] {
-    auto made = spdlog::stderr_color_mt("composer");
-    made->set_pattern("%^%v%$");
-    return made;
+  // Never destroyed: threads that nobody waits for may still have something to say.
+  static auto* const instance = [] {
+    auto made =
+        std::make_unique<std::shared_ptr<spdlog::logger>>(spdlog::stderr_color_mt("composer"));
+    (*made)->set_pattern("%^%v%$");
+    return made.release();
   }();
-  return *instance;
+  return **instance;
 }
 
 std::mutex terminal;  ///< guards the status line and what is written around it

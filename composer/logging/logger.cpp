@@ -137,6 +137,11 @@ Logger::Copy Logger::start_copy() {
   }
   if (numbers.empty()) return copy;
 
+  const auto on_device = std::ranges::find_if_not(numbers, &at::Tensor::is_cpu);
+  if (on_device != numbers.end()) {
+    const auto device = on_device->device();
+    for (auto& number : numbers) number = number.to(device, /*non_blocking=*/true);
+  }
   const auto together = at::cat(numbers);
   if (together.is_cpu()) {
     copy.numbers = together;

@@ -71,6 +71,7 @@ struct SinkThread::Shared {
   size_t bytes = 0;
   int64_t unfinished = 0;  ///< items that wait or are being handled
   int64_t missing = 0;     ///< records
+  bool caught_up = true;   ///< has had nothing left to do since it was last waited for
   bool ending = false;
   std::exception_ptr refusal;  ///< a UserError of open()
 
@@ -139,9 +140,10 @@ void SinkThread::wait(double deadline, bool patient) {
   wake();
   std::unique_lock lock(shared_->mutex);
   const auto done = [&] { return shared_->unfinished == 0; };
-  if (behind_ && !patient && !done()) return;
+  if (behind_ && !shared_->caught_up && !patient && !done()) return;
   const auto time = std::chrono::duration<double>(deadline - steady_seconds());
   behind_ = !shared_->changed.wait_for(lock, time, done);
+  shared_->caught_up = !behind_;
   const auto refusal = std::exchange(shared_->refusal, nullptr);
   lock.unlock();
   if (refusal) std::rethrow_exception(refusal);
@@ -162,7 +164,10 @@ void SinkThread::Shared::serve() {
     last = std::holds_alternative<Stop>(item);
     lock.lock();
     bytes -= bytes_of(item);
-    if (--unfinished == 0) changed.notify_all();
+    if (--unfinished == 0) {
+      caught_up = true;
+      changed.notify_all();
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <condition_variable>
 #include <mutex>
+#include <thread>
 
 #include "composer/clock.h"
 #include "composer/error.h"
@@ -30,9 +31,9 @@ class Blocked : public LogSink {
     batches.push_back(record.time.batch);
   }
   void run_end(const RunEnd& end) override { status = end.status; }
-  void let() {
+  void let(bool open = true) {
     const std::lock_guard lock(mutex_);
-    open_ = true;
+    open_ = open;
     changed_.notify_all();
   }
 
@@ -94,6 +95,27 @@ TEST_CASE("a sink that blocks holds nobody up, and gets all in order once it can
   CHECK(sink->status == "completed");
   CHECK(mentions(log, "warning: blocked: does not keep up") == 1);
   CHECK_THAT(log, !Contains("missing"));
+}
+
+TEST_CASE("a sink that has caught up is waited for again", "[logging]") {
+  const auto sink = std::make_shared<Blocked>();
+  const auto log = standard_error_of([&] {
+    SinkThread thread(sink);
+    thread.put(record_of(1));
+    thread.wait(steady_seconds() + 0.05);
+    sink->let();
+    thread.wait(steady_seconds() + 10, /*patient=*/true);
+    sink->let(false);
+    thread.put(record_of(2));
+    std::thread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      sink->let();
+    });
+    thread.wait(steady_seconds() + 10);
+    CHECK(sink->batches == std::vector<int64_t>{1, 2});
+    later.join();
+  });
+  CHECK(mentions(log, "does not keep up") == 1);
 }
 
 TEST_CASE("a sink that blocks for ever is left alone at the end, and what it lacks counted",

@@ -228,6 +228,16 @@ TEST_CASE("the largest codes of windows are those of the largest numbers", "[inf
   }
 }
 
+TEST_CASE("a window beside the image has nothing", "[inference][runtime]") {
+  const Pool2dOptions options{
+      .kernel = {2, 2}, .stride = {1, 1}, .padding = {2, 2}, .dilation = {3, 3}};
+  const auto numbers = at::randn({1, 3, 1, 1});
+  const auto found = largest_of_windows(numbers, options);
+  CHECK(found.sizes() == at::IntArrayRef({1, 3, 2, 2}));
+  CHECK(found.isneginf().sum().item<int64_t>() > 0);
+  CHECK(largest_of_windows(numbers.to(at::kByte), options).sizes() == found.sizes());
+}
+
 TEST_CASE("a window with a NaN has it as its largest number", "[inference][runtime]") {
   auto numbers = at::randn({1, 70, 4, 4});
   numbers[0][3][1][2] = std::nan("");

@@ -1,5 +1,7 @@
 #include "inference/runtime.h"
 
+#include <ATen/Parallel.h>
+
 #include <catch2/catch.hpp>
 #include <iostream>
 #include <thread>
@@ -73,10 +75,11 @@ TEST_CASE("images of a large batch pass side by side, with the same logits",
   const auto given = test::network_cases()[3];
   const auto network = test::trained(given, *test::settled(given));
   const Runtime runtime(network);
-  const auto images = test::random_images(given, 13);
+  const int64_t count = 4 * at::get_num_threads() + 1;
+  const auto images = test::random_images(given, count);
   const auto logits = runtime.logits(images);
-  REQUIRE(logits.size(0) == 13);
-  for (int64_t i = 0; i < 13; ++i)
+  REQUIRE(logits.size(0) == count);
+  for (int64_t i = 0; i < count; ++i)
     CHECK(test::relative(logits.narrow(0, i, 1), runtime.logits(images.narrow(0, i, 1))) < 1e-5);
   CHECK_THROWS_AS(runtime.logits(images.narrow(2, 0, 8)), UserError);
   CHECK(runtime.logits(images.narrow(0, 0, 0)).sizes() == at::IntArrayRef({0, logits.size(1)}));
