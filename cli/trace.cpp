@@ -56,11 +56,16 @@ int analyze_command(const Words& words) {
       "folder: its\ntraces/), as PyTorch's profiler writes them (.json, .json.gz).",
       "trace analyze");
   std::vector<std::string> paths;
+  std::string counters;
   TraceOutput output;
   TraceRules rules;
   double delay_us = static_cast<double>(rules.consecutive_kernel_delay_ns) / 1000;
   app.add_option("paths", paths, "traces, and folders of them")->required();
   output.add_to(app);
+  app.add_option(
+      "--counters", counters,
+      "also writes the traces of devices to this folder, with curves of their queues and "
+      "of their copies' bandwidth, for Perfetto");
   app.add_flag("--as_hta", rules.as_hta, as_hta_help);
   app.add_option("--kernel_delay_us", delay_us,
                  "microseconds: shorter gaps between kernels are kernel wait (default 30)");
@@ -74,7 +79,10 @@ int analyze_command(const Words& words) {
   rules.consecutive_kernel_delay_ns = static_cast<int64_t>(delay_us * 1000);
 
   const RangeNames names{names_of(registry().algorithms), names_of(registry().callbacks)};
-  const auto analysis = analyze_traces({paths.begin(), paths.end()}, rules, names);
+  const auto analysis = analyze_traces({paths.begin(), paths.end()}, rules, names, counters);
+  for (const auto& file : analysis.counter_traces) log::info(file + ": written");
+  if (!counters.empty() && analysis.counter_traces.empty())
+    log::warn("--counters: no trace has a device, of which there would be counters");
   output.write(analysis, report_of(analysis));
   return 0;
 }

@@ -19,7 +19,7 @@ constexpr std::string_view page_style = R"(</title>
 @media (prefers-color-scheme: dark) {
   :root { --ink: #edeef0; --soft: #b0b4ba; --line: #363a3f; --paper: #18191b; --bar: #6e8bff; }
 }
-body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 60rem; margin: 2rem auto;
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 72rem; margin: 2rem auto;
   padding: 0 1rem; }
 h1 { font-size: 1.5rem; }
 h2 { font-size: 1.1rem; margin: 2rem 0 .2rem; }

@@ -106,9 +106,12 @@ ReportSection step_by_step(const RankAnalysis& rank) {
   return section;
 }
 
-std::string without_spaces(std::string text) {
-  std::erase_if(text, [](char letter) { return letter == ' ' || letter == '\n'; });
-  return text;
+/// Without spaces, and without the empty ones at the end.
+std::string compact(std::string shapes) {
+  constexpr std::string_view empty = ",[]]";
+  std::erase_if(shapes, [](char letter) { return letter == ' ' || letter == '\n'; });
+  while (shapes.ends_with(empty)) shapes.replace(shapes.size() - empty.size(), empty.size(), "]");
+  return shapes;
 }
 
 ReportSection operators(const RankAnalysis& rank) {
@@ -120,7 +123,7 @@ ReportSection operators(const RankAnalysis& rank) {
                         {}};
   for (const auto& each : rank.operators.by_shapes) {
     if (section.rows.size() == kMostOperators) break;
-    section.rows.push_back({each.name, without_spaces(each.shapes), count(each.calls),
+    section.rows.push_back({each.name, compact(each.shapes), count(each.calls),
                             milliseconds(static_cast<double>(each.self_ns)),
                             percent(share(each.self_ns, rank.operators.self_ns)),
                             milliseconds(static_cast<double>(each.total_ns))});

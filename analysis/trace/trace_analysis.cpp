@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/trace/counter_trace.h"
 #include "analysis/trace/trace_files.h"
 #include "analysis/trace/trace_reader.h"
 
@@ -45,6 +46,7 @@ RankAnalysis analyze(const RankTrace& trace, const TraceRules& rules, const Rang
   result.file = trace.file;
   result.bytes = trace.bytes;
   result.events = static_cast<int64_t>(trace.events.size());
+  result.base_ns = trace.base_ns;
   result.truncated = trace.truncated;
   result.warnings = trace.warnings;
   if (const auto selection = select(trace); !selection.device.empty()) {
@@ -65,18 +67,21 @@ RankAnalysis analyze(const RankTrace& trace, const TraceRules& rules, const Rang
 }
 
 TraceAnalysis analyze_traces(const std::vector<std::filesystem::path>& paths,
-                             const TraceRules& rules, const RangeNames& names) {
+                             const TraceRules& rules, const RangeNames& names,
+                             const std::filesystem::path& counters) {
   const auto traces = find_traces(paths);
   TraceAnalysis analysis;
   for (const auto& file : traces.older) analysis.left_out.push_back(file.string());
   for (const auto& [rank, path] : traces.files) {
     auto trace = read_trace(path, rules.times());
     trace.rank = rank;
-    analysis.ranks.push_back(analyze(trace, rules, names));
-    if (const auto& device = analysis.ranks.back().device) {
-      add_to(analysis.types.without_memory, device->types.without_memory);
-      add_to(analysis.types.with_memory, device->types.with_memory);
-    }
+    const auto& result = analysis.ranks.emplace_back(analyze(trace, rules, names));
+    if (!result.device) continue;
+    add_to(analysis.types.without_memory, result.device->types.without_memory);
+    add_to(analysis.types.with_memory, result.device->types.with_memory);
+    if (!counters.empty())
+      analysis.counter_traces.push_back(
+          write_counter_trace(trace, select(trace), rules, counters).string());
   }
   analysis.advice = advice_for(analysis, rules);
   return analysis;

@@ -33,8 +33,9 @@ struct DeviceAnalysis {
 struct RankAnalysis {
   int64_t rank = 0;
   std::string file;
-  int64_t bytes = 0;   ///< of JSON, uncompressed
-  int64_t events = 0;  ///< with a duration
+  int64_t bytes = 0;    ///< of JSON, uncompressed
+  int64_t events = 0;   ///< with a duration
+  int64_t base_ns = 0;  ///< what times of the file count from
   bool truncated = false;
   bool last_step_dropped = false;  ///< for what is said of devices
   std::vector<std::string> warnings;
@@ -53,10 +54,11 @@ struct Advice {
 };
 
 struct TraceAnalysis {
-  std::vector<RankAnalysis> ranks;    ///< by rank
-  std::vector<std::string> left_out;  ///< older traces of the same ranks
-  TypeTimes types;                    ///< summed over ranks
-  std::vector<Advice> advice;         ///< at most three, the largest gain first
+  std::vector<RankAnalysis> ranks;          ///< by rank
+  std::vector<std::string> counter_traces;  ///< files that were written
+  std::vector<std::string> left_out;        ///< older traces of the same ranks
+  TypeTimes types;                          ///< summed over ranks
+  std::vector<Advice> advice;               ///< at most three, the largest gain first
 
   /// The one with the longest mean step, or the first.
   const RankAnalysis& slowest() const;
@@ -66,8 +68,11 @@ RankAnalysis analyze(const RankTrace& trace, const TraceRules& rules, const Rang
 
 /// The traces that find_traces finds, read and reduced one after another: in memory is one of
 /// them, and the results of those before.
+/// counters: a folder for traces of the ranks with a device, with counters (write_counter_trace);
+/// "": none are written.
 TraceAnalysis analyze_traces(const std::vector<std::filesystem::path>& paths,
-                             const TraceRules& rules, const RangeNames& names);
+                             const TraceRules& rules, const RangeNames& names,
+                             const std::filesystem::path& counters = {});
 
 /// The changes that would save most, by these numbers. At most three.
 std::vector<Advice> advice_for(const TraceAnalysis& analysis, const TraceRules& rules);

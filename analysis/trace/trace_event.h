@@ -76,7 +76,9 @@ struct RankTrace {
   int64_t rank = 0;
   int64_t bytes = 0;  ///< of JSON, uncompressed
   int64_t base_ns = 0;
-  bool truncated = false;  ///< its file ends in the middle
+  bool truncated = false;   ///< its file ends in the middle
+  bool has_events = false;  ///< of any kind
+  int64_t events_end = -1;  ///< byte of the bracket that closes the events; -1: there is none
   NameTable names;
   std::vector<TraceLane> lanes;
   EventList events;

@@ -131,9 +131,13 @@ ordered_json json_of_host(const RankAnalysis& rank) {
 }
 
 ordered_json json_of(const RankAnalysis& rank) {
-  ordered_json result{{"rank", rank.rank},           {"file", rank.file},
-                      {"bytes", rank.bytes},         {"events", rank.events},
-                      {"truncated", rank.truncated}, {"last_step_dropped", rank.last_step_dropped},
+  ordered_json result{{"rank", rank.rank},
+                      {"file", rank.file},
+                      {"bytes", rank.bytes},
+                      {"events", rank.events},
+                      {"base_ns", rank.base_ns},
+                      {"truncated", rank.truncated},
+                      {"last_step_dropped", rank.last_step_dropped},
                       {"warnings", rank.warnings}};
   result["device"] = rank.device ? json_of(*rank.device) : ordered_json(nullptr);
   result["host"] = json_of_host(rank);

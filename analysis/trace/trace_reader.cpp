@@ -209,7 +209,8 @@ class TraceReader {
   void read_events() {
     with_text([&] { cursor_.expect('[', "an array of events"); });
     in_events_ = true;
-    if (with_text([&] { return cursor_.take(']'); })) return;
+    if (with_text([&] { return cursor_.take(']'); })) return end_events();
+    trace_.has_events = true;
     do {
       keep(with_text([&] {
         const auto event = read_event(cursor_);
@@ -219,7 +220,10 @@ class TraceReader {
       }));
     } while (with_text([&] { return cursor_.take(','); }));
     with_text([&] { cursor_.expect(']', "']'"); });
+    end_events();
   }
+
+  void end_events() { trace_.events_end = byte(cursor_.at()) - 1; }
 
   void keep(const RawEvent& raw) {
     if (raw.phase == "M") return keep_lane_name(raw);

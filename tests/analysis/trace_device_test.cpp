@@ -1,4 +1,6 @@
 #include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "analysis/trace/trace_analysis.h"
 #include "analysis/trace/trace_reader.h"
@@ -165,6 +167,31 @@ TEST_CASE("copies' bandwidth adds up where they overlap, and ends at none", "[tr
   CHECK(copies[0].gb_per_second.count == 4);  // 0.1, 0.3, 0.2, 0.7; what is left of none is not
   CHECK(copies[0].gb_per_second.max == Approx(0.7));
   CHECK(copies[0].gb_per_second.mean == Approx(0.325));
+}
+
+TEST_CASE("a trace is written again with counters", "[trace]") {
+  const TraceFolder folder;
+  const auto file = folder.write_gzip("rank0.3.pt.trace.json.gz", known_work().of_rank(0));
+  const auto analysis = analyze_traces({file}, {}, {}, folder / "out");
+  REQUIRE(analysis.counter_traces ==
+          std::vector{(folder / "out/rank0.3_with_counters.json").string()});
+  std::ifstream in(analysis.counter_traces[0]);
+  const auto json = nlohmann::json::parse(in);
+  CHECK(json.at("traceName") == "a trace");
+  std::vector<std::string> counters;
+  for (const auto& event : json.at("traceEvents"))
+    if (event.at("ph") == "C")
+      counters.push_back(event.at("name").get<std::string>() + " " + event.at("ts").dump() + " " +
+                         event.at("args").dump());
+  CHECK(counters.size() == 10);
+  CHECK(counters[0] == R"(Queue Length 1.0 {"Queue Length":1})");
+  CHECK(counters[8] == R"(Memcpy HtoD 60.0 {"Memcpy BW":12.5})");
+  CHECK(counters[9] == R"(Memcpy HtoD 70.0 {"Memcpy BW":0})");
+  CHECK(json.at("traceEvents").size() == 18);
+
+  const auto cut = folder.write("cut.json", known_work().of_rank(0).substr(0, 900));
+  CHECK_THROWS_WITH(analyze_traces({cut}, {}, {}, folder / "out"),
+                    Catch::Contains("ends in the middle"));
 }
 
 TEST_CASE("launches: calls, work and the delay between", "[trace]") {
