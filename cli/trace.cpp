@@ -24,6 +24,9 @@ std::set<std::string, std::less<>> names_of(const CatalogBase& catalog) {
   return {names.begin(), names.end()};
 }
 
+/// What is no UTF-8 in a trace's names.
+constexpr auto replaced = nlohmann::ordered_json::error_handler_t::replace;
+
 /// Where the results go.
 struct TraceOutput {
   bool json = false;
@@ -38,7 +41,7 @@ struct TraceOutput {
   void write(const Result& result, const Report& report) const {
     for (const auto& warning : report.warnings) log::warn(warning);
     if (json)
-      std::cout << json_of(result).dump() << '\n';
+      std::cout << json_of(result).dump(-1, ' ', false, replaced) << '\n';
     else
       std::cout << text_of(report, std::clamp<int64_t>(terminal_columns(), 80, 100));
     if (page.empty()) return;

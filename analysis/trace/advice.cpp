@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "analysis/trace/trace_analysis.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -19,8 +18,7 @@ std::string in_percent(double share) {
 /// Collects what could be changed.
 class Adviser {
  public:
-  Adviser(const TraceAnalysis& analysis, const TraceRules& rules)
-      : all_(analysis), slowest_(analysis.slowest()), rules_(rules) {}
+  explicit Adviser(const TraceAnalysis& analysis) : all_(analysis), slowest_(analysis.slowest()) {}
 
   std::vector<Advice> take() {
     of_loop();
@@ -182,14 +180,13 @@ class Adviser {
 
   const TraceAnalysis& all_;
   const RankAnalysis& slowest_;
-  const TraceRules& rules_;
   std::vector<Advice> advice_;
 };
 
 }  // namespace
 
-std::vector<Advice> advice_for(const TraceAnalysis& analysis, const TraceRules& rules) {
-  return analysis.ranks.empty() ? std::vector<Advice>{} : Adviser(analysis, rules).take();
+std::vector<Advice> advice_for(const TraceAnalysis& analysis) {
+  return analysis.ranks.empty() ? std::vector<Advice>{} : Adviser(analysis).take();
 }
 
 }  // namespace composer

@@ -83,7 +83,7 @@ TraceAnalysis analyze_traces(const std::vector<std::filesystem::path>& paths,
       analysis.counter_traces.push_back(
           write_counter_trace(trace, select(trace), rules, counters).string());
   }
-  analysis.advice = advice_for(analysis, rules);
+  analysis.advice = advice_for(analysis);
   return analysis;
 }
 

@@ -75,6 +75,6 @@ TraceAnalysis analyze_traces(const std::vector<std::filesystem::path>& paths,
                              const std::filesystem::path& counters = {});
 
 /// The changes that would save most, by these numbers. At most three.
-std::vector<Advice> advice_for(const TraceAnalysis& analysis, const TraceRules& rules);
+std::vector<Advice> advice_for(const TraceAnalysis& analysis);
 
 }  // namespace composer

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "analysis/trace/json_cursor.h"
+#include "analysis/trace/report_section.h"
 #include "analysis/trace/trace_files.h"
 #include "composer/error.h"
 #include "tests/analysis/traces.h"
@@ -150,6 +151,30 @@ TEST_CASE("what is no trace is refused at its byte", "[trace]") {
   damaged << "damage";
   damaged.close();
   CHECK_THROWS_WITH(read_trace(file), Catch::Contains("damaged behind byte"));
+}
+
+TEST_CASE("a damaged trace is read or refused", "[trace]") {
+  const TraceFolder folder;
+  const auto whole = small_trace();
+  constexpr std::string_view pieces[] = {"\"",  "[",    "}", "-",   "1e400", "99999999999999999999",
+                                         "\\u", "null", ",", "\xff"};
+  uint32_t draw = 1;
+  const auto next = [&](size_t below) { return (draw = draw * 1664525 + 1013904223) % below; };
+  int64_t read = 0, refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    auto text = whole;
+    for (size_t damages = 1 + next(4); damages > 0; --damages)
+      text.replace(next(text.size()), next(3), pieces[next(std::size(pieces))]);
+    try {
+      const auto analysis = analyze_traces({folder.write("rank0.json", text)}, {}, {});
+      page_of(report_of(analysis));
+      ++read;
+    } catch (const UserError&) {
+      ++refused;
+    }
+  }
+  CHECK(read > 100);
+  CHECK(refused > 1000);
 }
 
 TEST_CASE("pairs of B and E are said to be left out", "[trace]") {
