@@ -107,6 +107,16 @@ void round_to_microseconds(TraceEvent& event) {
   event.duration_ns = 1000 * static_cast<int64_t>(std::floor(end)) - event.start_ns;
 }
 
+// So that no difference of two times overflows.
+constexpr int64_t kLatest = int64_t{1} << 62, kEarliest = -(int64_t{1} << 61);
+constexpr int64_t kLongest = int64_t{1} << 50;
+
+int64_t time_within(std::string_view text, int64_t least, int64_t most, const char* expected) {
+  const int64_t ns = nanoseconds_of(text);
+  if (ns < least || ns > most) throw BadJson{text.data(), expected};
+  return ns;
+}
+
 /// CUPTI writes 4294967295 for all streams, which HTA takes for one of them.
 int32_t stream_of(std::string_view text) {
   constexpr int64_t most = std::numeric_limits<int32_t>::max();
@@ -233,8 +243,8 @@ class TraceReader {
         raw.start.empty())
       return;
     TraceEvent event;
-    event.start_ns = nanoseconds_of(raw.start);
-    event.duration_ns = nanoseconds_of(raw.duration);
+    event.start_ns = time_within(raw.start, kEarliest, kLatest, "a time up to the year 2116");
+    event.duration_ns = time_within(raw.duration, -kLongest, kLongest, "less than 13 days");
     if (times_ == TraceTimes::rounded_microseconds) round_to_microseconds(event);
     event.name = trace_.names.intern_json(raw.name);
     event.category = category_of(raw.category);

@@ -140,6 +140,8 @@ TEST_CASE("what is no trace is refused at its byte", "[trace]") {
   refuses(R"({"traceEvents": [{"ph": "X"} {"ph": "X"}]})", "at byte 29");
   refuses(R"({"traceEvents": [{"ph": "X", "args": {"a": [1, 2}}]})", "expected ']'");
   refuses(R"([{"cat": "cpu_op", "name": "x", "ts": oops, "dur": 1}])", "at byte 38");
+  refuses(R"([{"cat": "cpu_op", "name": "x", "ts": 1, "dur": 2e15}])", "less than 13 days");
+  refuses(R"([{"cat": "cpu_op", "name": "x", "ts": 9e15, "dur": 2}])", "up to the year 2116");
   refuses(R"({"a": 1})", "without traceEvents");
   refuses("", "without traceEvents");
   CHECK_THROWS_AS(read_trace(folder.path()), UserError);
