@@ -1,11 +1,13 @@
 // Where in a JSON file something is wrong.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
 
 namespace composer {
+
+/// In a handler: what is caught goes on, complaints and nlohmann's as at_place says.
+[[noreturn]] void rethrow_at(const std::string& place);
 
 /// What `read` gives; its complaints, and nlohmann's, become std::invalid_argument that names the
 /// place: "graph.values[3]: ...".
@@ -13,13 +15,8 @@ template <class Read>
 decltype(auto) at_place(const std::string& place, const Read& read) {
   try {
     return read();
-  } catch (const nlohmann::json::exception& error) {
-    const std::string text = error.what();
-    const auto end = text.find("] ");  // of the library's name for it
-    throw std::invalid_argument(place + ": " +
-                                (end == std::string::npos ? text : text.substr(end + 2)));
-  } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(place + ": " + error.what());
+  } catch (...) {
+    rethrow_at(place);
   }
 }
 
