@@ -230,7 +230,8 @@ std::string report_page(const std::vector<Run>& runs) {
   main += runs.size() == 1 ? cards(runs[0]) : section("runs", "Outcomes", outcome_table(runs));
   if (runs.size() > 1)
     main += section("differences", "What their recipes differ in", difference_table(runs));
-  main += section("curves", "Curves", axis_labels() + figures_of(charts.main));
+  const auto curves = figures_of(charts.main);
+  main += section("curves", "Curves", curves.empty() ? "" : axis_labels() + curves);
   main += section("time-spent", "Where the time went", time_section(runs));
   main += section("training-images", "Training images, as the network saw them",
                   of_each(runs, training_pictures));

@@ -19,6 +19,7 @@ const std::string prefix = "time/", of_algorithms = "algorithms/", of_callbacks 
 TimePart part_named(const std::string& name) {
   static const std::map<std::string, TimePart> known{
       {"dataloader", {Kind::waiting, "waiting for data", 0}},
+      {"collate", {Kind::waiting, "waiting for data", 0}},
       {"forward", {Kind::forward, "forward", 0}},
       {"backward", {Kind::backward, "backward", 0}},
       {"gradient sum", {Kind::communication, "summing gradients", 0}},
