@@ -204,13 +204,16 @@ struct OtherConv : Conv2d {
 struct LooksAtBatch : Callback {
   void batch_start(const State&, Logger&, RunControl&) override {}
 };
+struct ChangesBatch : Algorithm {
+  void batch_start(State&) override {}
+};
 struct Later : Algorithm {
   void before_loss(State&) override {}
 };
 
 }  // namespace
 
-TEST_CASE("a network gets 16-bit images where autocast would round them and no one else sees them",
+TEST_CASE("a network gets 16-bit images where autocast would round them and no algorithm sees them",
           "[feed]") {
   State state;
   state.model = std::make_shared<TinyModel>();
@@ -219,13 +222,16 @@ TEST_CASE("a network gets 16-bit images where autocast would round them and no o
   const auto type = [&](const Engine& engine) {
     return input_type(engine, state, {8, 8}, 3, Event::after_dataloader, Event::before_forward);
   };
-  Engine plain, later, watched;
+  Engine plain, later, watched, changed;
   later.add(Member<Algorithm>{"later", std::make_shared<Later>(), subscriptions<Later>()});
   watched.add(
       Member<Callback>{"look", std::make_shared<LooksAtBatch>(), subscriptions<LooksAtBatch>()});
+  changed.add(
+      Member<Algorithm>{"change", std::make_shared<ChangesBatch>(), subscriptions<ChangesBatch>()});
   CHECK(type(plain) == at::kBFloat16);
   CHECK(type(later) == at::kBFloat16);
-  CHECK(type(watched) == at::kFloat);
+  CHECK(type(watched) == at::kBFloat16);
+  CHECK(type(changed) == at::kFloat);
   state.precision = Precision::amp_fp16;
   CHECK(type(plain) == at::kHalf);
   for (const auto precision : {Precision::fp32, Precision::tf32}) {
