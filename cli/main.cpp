@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/interruption.h"
 #include "cli/launcher.h"
+#include "cli/run_report.h"
 #include "composer/builtin.h"
 #include "composer/cpu_allocator.h"
 #include "composer/distributed/place.h"
@@ -49,6 +50,9 @@ constexpr const char* help =
                                               its network in 8 bits, and what that costs
   composer request RUN_FOLDER checkpoint|stop [--wait SECONDS]
                                               asks a run that is going on to save, or to save and end
+  composer report RUN ... --output F.html     a page that shows runs, finished or going on
+  composer compare RUN ... [--json]           what runs came to, and what their recipes differ in
+  composer watch RUN                          follows a run in the terminal; q leaves
   composer model info NAME|-f RECIPE [--batch_size B] [--json]
                                               a network's layers, FLOPs, memory and receptive field
   composer trace analyze DIR|FILE... [--json] [--html F]
@@ -72,7 +76,9 @@ const CommandTable commands{{"train", train_command},       {"eval", eval_comman
                             {"check", check_command},       {"checkpoint", checkpoint_command},
                             {"export", export_command},     {"data", data_command},
                             {"model", model_command},       {"quantize", quantize_command},
-                            {"request", request_command},   {"trace", trace_command}};
+                            {"request", request_command},   {"trace", trace_command},
+                            {"report", report_command},     {"compare", compare_command},
+                            {"watch", watch_command}};
 
 /// So that no file of ours becomes one of the standard streams where they were closed.
 void open_standard_streams() {
@@ -139,6 +145,7 @@ void add_builtin_components() {
   if (std::exchange(added, true)) return;
   auto& known = registry();
   add_builtin_core(known);
+  known.loggers.add<ReportLogger>("report", "a page that shows the run, report.html in its folder");
   add_builtin_algorithms(known);
   add_builtin_models(known);
   add_builtin_datasets(known);

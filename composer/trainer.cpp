@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <exception>
+#include <set>
 
 #include "composer/callbacks.h"
 #include "composer/callbacks/histogram_monitor.h"
@@ -13,11 +14,15 @@
 #include "composer/distributed/place.h"
 #include "composer/distributed/stragglers.h"
 #include "composer/error.h"
+#include "composer/evaluation_recorder.h"
 #include "composer/interrupt.h"
 #include "composer/logging/console.h"
+#include "composer/logging/image_folder.h"
 #include "composer/logging/log.h"
 #include "composer/network/metrics.h"
+#include "composer/run_description.h"
 #include "composer/run_header.h"
+#include "composer/run_times.h"
 #include "composer/share.h"
 
 namespace composer {
@@ -63,6 +68,13 @@ std::string text_of(const std::exception_ptr& exception) {
   } catch (...) {
     return "unknown error";
   }
+}
+
+template <class T>
+std::set<std::string> names_of(const std::vector<Member<T>>& members) {
+  std::set<std::string> names;
+  for (const auto& member : members) names.insert(member.name);
+  return names;
 }
 
 /// Parts made by hand have not been through a recipe, whose rules are these.
@@ -168,7 +180,10 @@ void Trainer::open_run() {
     writer_.emplace(
         folder_.checkpoints(), state_.ranks,
         CheckpointWriter::Options{options_.save_async, options_.save_num_checkpoints_to_keep});
-    if (state_.ranks.first()) logger_.add(std::make_shared<JsonlSink>());
+    if (state_.ranks.first()) {
+      logger_.add(std::make_shared<JsonlSink>());
+      logger_.add(std::make_shared<ImageFolder>());
+    }
   }
   add_console();
   if (const auto interval = logger_.histogram_interval(state_.schedule); interval.value > 0)
@@ -176,10 +191,22 @@ void Trainer::open_run() {
   loss_guard_ = std::make_shared<LossGuard>(step_->scaler().enabled() ? scale_searches : 0);
   logger_.add(loss_guard_);
   const auto folder = folder_.kept() ? folder_.path() : std::filesystem::path();
+  const auto header = run_header(state_, options_, *train_loader_, evaluator_.loader(), folder);
+  if (folder_.kept()) describe_run(header);
   logger_.open({folder, folder_.run_name(), state_.schedule, state_.time,
-                evaluator_.evaluated_batch() == state_.time.batch,
-                run_header(state_, options_, *train_loader_, evaluator_.loader(), folder),
-                recipe_});
+                evaluator_.evaluated_batch() == state_.time.batch, header, recipe_});
+}
+
+void Trainer::describe_run(const std::vector<std::string>& header) {
+  if (state_.ranks.first())
+    write_run_description(folder_.path(), header, class_names_, engine_.algorithms(),
+                          state_.schedule);
+  if (evaluator_.loader() != nullptr)
+    add<EvaluationRecorder>("evaluation_recorder", folder_.path(),
+                            evaluator_.loader()->normalization());
+  auto callbacks = names_of(engine_.callbacks());
+  callbacks.insert("run_times");
+  add<RunTimes>("run_times", names_of(engine_.algorithms()), std::move(callbacks));
 }
 
 Summary Trainer::fit() {

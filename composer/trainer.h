@@ -95,6 +95,8 @@ class Trainer {
   void check_save_best() const;
   void add_console();
   void open_run();
+  /// What the run's folder tells beside its log: about.json, where time went, evaluations.
+  void describe_run(const std::vector<std::string>& header);
   void train();
   void train_epoch();
   RawBatch next_training_batch();

@@ -188,12 +188,12 @@ class Resolver {
     add_pick(choice, "decoupled_sgdw", std::move(params));
   }
 
-  /// What a run keeps where neither the recipe nor the command line says.
+  /// What a run leaves where neither the recipe nor the command line says.
   void default_loggers() {
     Choice& choice = choice_of(ChoiceKey::loggers);
-    if (root_.find(choice.key) == nullptr && !given_.contains(choice.key) &&
-        choice.catalog->contains("tensorboard"))
-      add_pick(choice, "tensorboard", Value::map(whole_));
+    if (root_.find(choice.key) != nullptr || given_.contains(choice.key)) return;
+    for (const char* name : {"tensorboard", "report"})
+      if (choice.catalog->contains(name)) add_pick(choice, name, Value::map(whole_));
   }
 
   static void make_components(Choice& choice) {

@@ -1,0 +1,139 @@
+#include "composer/evaluation_recorder.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "composer/error.h"
+#include "composer/logging/json_number.h"
+#include "composer/logging/log.h"
+#include "composer/logging/png.h"
+#include "composer/state.h"
+#include "composer/storage/atomic_file.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr int64_t widest_picture = 192;
+constexpr int64_t most_likely = 5;
+
+/// counts: int64 [true class][taken for].
+void add_counts(ordered_json& json, const at::Tensor& counts) {
+  const int64_t classes = counts.size(0);
+  const int64_t* count = counts.const_data_ptr<int64_t>();
+  auto& per_class = json["per_class"] = ordered_json::array();
+  auto& confusion = json["confusion"] = ordered_json::array();
+  for (int64_t label = 0; label < classes; ++label) {
+    int64_t samples = 0;
+    for (int64_t taken = 0; taken < classes; ++taken) {
+      const int64_t cell = count[label * classes + taken];
+      samples += cell;
+      if (cell > 0) confusion.push_back({label, taken, cell});
+    }
+    const auto hits = static_cast<double>(count[label * classes + label]);
+    per_class.push_back(samples == 0 ? ordered_json()
+                                     : ordered_json(hits / static_cast<double>(samples)));
+  }
+}
+
+/// Of one sample; logits float32 [num_classes] on the CPU.
+ordered_json opinion(const at::Tensor& logits, int64_t label, double loss) {
+  const auto probabilities = logits.softmax(0).to(at::kDouble);
+  const auto [values, classes] = probabilities.topk(std::min(most_likely, logits.size(0)));
+  auto likely = ordered_json::array();
+  for (int64_t i = 0; i < values.size(0); ++i)
+    likely.push_back({classes[i].item<int64_t>(), json_number(values[i].item<double>())});
+  return {{"class", label},
+          {"loss", json_number(loss)},
+          {"probability", json_number(probabilities[label].item<double>())},
+          {"likely", likely}};
+}
+
+void write_picture(const fs::path& file, const at::Tensor& pixels) {
+  const auto whole = pixels.contiguous();
+  const auto text = png(whole.size(0), whole.size(1), whole.size(2),
+                        {whole.const_data_ptr<uint8_t>(), static_cast<size_t>(whole.numel())});
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) throw RunError(cannot_be_written(file, errno));
+}
+
+/// Pictures of evaluations before.
+void remove_others(const fs::path& folder, const std::string& prefix) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored))
+    if (!entry.path().filename().string().starts_with(prefix)) fs::remove(entry.path(), ignored);
+}
+
+}  // namespace
+
+void EvaluationRecorder::eval_start(const State& state, Logger&, RunControl&) {
+  confusion_ = ConfusionMatrix(state.model->num_classes());
+  wrong_.reset();
+}
+
+void EvaluationRecorder::eval_batch_end(const State& state, Logger&, RunControl&) {
+  const auto& classes = state.batch.target.classes;
+  confusion_.add(state.outputs, classes);
+  if (state.ranks.first()) wrong_.add(state.batch.input, state.outputs, classes);
+}
+
+void EvaluationRecorder::eval_end(const State& state, Logger&, RunControl&) {
+  if (state.eval_metrics.empty()) return;  // a signal ended it
+  confusion_.sum(state.ranks, state.device);
+  if (!state.ranks.first()) return;
+  try {
+    write(state);
+  } catch (const std::exception& problem) {
+    log::warn(std::string("the details of the evaluation are not kept: ") + problem.what());
+  }
+  wrong_.reset();
+}
+
+at::Tensor EvaluationRecorder::pictures() const {
+  auto images = wrong_.images().to(at::kCPU, at::kFloat).contiguous();
+  const int64_t channels = images.size(1), height = images.size(2), width = images.size(3);
+  const auto by_channel = [&](const std::vector<double>& values) {
+    return at::tensor(values, at::kFloat).view({1, channels, 1, 1});
+  };
+  images = images * by_channel(normalization_.std) + by_channel(normalization_.mean);
+  if (const int64_t longer = std::max(height, width); longer > widest_picture)
+    images = at::_upsample_bilinear2d_aa(
+        images, {height * widest_picture / longer, width * widest_picture / longer},
+        /*align_corners=*/false);
+  return images.round().clamp(0, 255).to(at::kByte).permute({0, 2, 3, 1});
+}
+
+void EvaluationRecorder::write(const State& state) const {
+  const auto counts = confusion_.counts();
+  ordered_json json{{"epoch", state.time.epoch},
+                    {"batch", state.time.batch},
+                    {"samples", counts.sum().item<int64_t>()},
+                    {"num_classes", counts.size(0)},
+                    {"all_ranks", state.ranks.alone()}};
+  add_counts(json, counts);
+  auto& wrong = json["wrong"] = ordered_json::array();
+  const auto place = fs::path("images") / "wrong";
+  const auto prefix = "ba" + std::to_string(state.time.batch) + "-";
+  const int64_t channels = wrong_.images().defined() ? wrong_.images().size(1) : 0;
+  if (channels == 1 || channels == 3) {
+    fs::create_directories(folder_ / place);
+    const auto images = pictures(), losses = wrong_.losses().cpu(), logits = wrong_.logits().cpu(),
+               classes = wrong_.classes().cpu();
+    for (int64_t i = 0; i < images.size(0); ++i) {
+      const auto name = prefix + (i < 10 ? "0" : "") + std::to_string(i) + ".png";
+      write_picture(folder_ / place / name, images[i]);
+      auto one = opinion(logits[i], classes[i].item<int64_t>(), losses[i].item<float>());
+      one["image"] = (place / name).string();
+      wrong.push_back(std::move(one));
+    }
+  }
+  write_whole(folder_ / "evaluation.json", json.dump() + "\n");
+  if (channels > 0) remove_others(folder_ / place, prefix);
+}
+
+}  // namespace composer

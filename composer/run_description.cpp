@@ -1,0 +1,30 @@
+#include "composer/run_description.h"
+
+#include <nlohmann/json.hpp>
+
+#include "composer/storage/atomic_file.h"
+
+namespace composer {
+
+void write_run_description(const std::filesystem::path& folder,
+                           const std::vector<std::string>& header,
+                           const std::vector<std::string>& class_names,
+                           const std::vector<Member<Algorithm>>& algorithms,
+                           const Schedule& schedule) {
+  auto surgery = nlohmann::ordered_json::array();
+  for (const auto& algorithm : algorithms)
+    if (auto changes = algorithm.component->report(); !changes.empty())
+      surgery.push_back({{"algorithm", algorithm.name}, {"changes", std::move(changes)}});
+  const auto total = schedule.total_batches();
+  const nlohmann::ordered_json json{
+      {"header", header},
+      {"class_names", class_names},
+      {"surgery", surgery},
+      {"batches_per_epoch", schedule.batches_per_epoch},
+      {"total_batches", total ? nlohmann::ordered_json(*total) : nlohmann::ordered_json()}};
+  write_whole(
+      folder / "about.json",
+      json.dump(2, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace composer

@@ -1,0 +1,87 @@
+#include "composer/run_times.h"
+
+#include <algorithm>
+
+#include "composer/clock.h"
+#include "composer/logging/logger.h"
+#include "composer/state.h"
+
+namespace composer {
+namespace {
+
+constexpr double longest_silence = 60;  ///< seconds
+
+/// Without what happened inside each range.
+std::map<std::string, double> self_seconds(const Timer& timer) {
+  std::map<std::string, double> seconds;
+  for (const auto& [name, total] : timer.totals().here) seconds[name] = total.self_seconds;
+  return seconds;
+}
+
+bool is_event(const std::string& range) {
+  return std::ranges::find(event_names, range) != std::end(event_names);
+}
+
+}  // namespace
+
+void RunTimes::fit_start(const State&, Logger&, RunControl&) {
+  timer_.emplace(Timer::Listen::here);
+  logged_.clear(), in_evaluation_.clear();
+  evaluation_ = 0;
+  begin_ = logged_at_ = steady_seconds();
+}
+
+void RunTimes::batch_end(const State& state, Logger& logger, RunControl&) {
+  if (steady_seconds() - logged_at_ > longest_silence || state.schedule.finished(state.time))
+    log_all(logger);
+}
+
+void RunTimes::epoch_end(const State&, Logger& logger, RunControl&) { log_all(logger); }
+
+void RunTimes::eval_start(const State&, Logger&, RunControl&) {
+  if (!timer_) return;
+  before_evaluation_ = self_seconds(*timer_);
+  evaluation_begin_ = steady_seconds();
+}
+
+void RunTimes::eval_end(const State& state, Logger& logger, RunControl&) {
+  if (!timer_) return;
+  evaluation_ += steady_seconds() - evaluation_begin_;
+  for (const auto& [name, seconds] : self_seconds(*timer_))
+    in_evaluation_[name] += seconds - before_evaluation_[name];
+  if (!state.eval_metrics.empty()) log_all(logger);  // else a signal ended it
+}
+
+void RunTimes::fit_end(const State&, Logger&, RunControl&) { timer_.reset(); }
+
+std::string RunTimes::part_of(const std::string& range) const {
+  if (algorithms_.contains(range)) return "algorithms/" + range;
+  if (callbacks_.contains(range)) return "callbacks/" + range;
+  return is_event(range) ? "other" : range;
+}
+
+RunTimes::Seconds RunTimes::parts() const {
+  Seconds all;
+  double known = 0;
+  for (const auto& [name, seconds] : self_seconds(*timer_)) {
+    if (name == "evaluation") continue;
+    const auto inside = in_evaluation_.find(name);
+    all[part_of(name)] += seconds - (inside == in_evaluation_.end() ? 0 : inside->second);
+  }
+  all["evaluation"] = evaluation_;
+  for (const auto& [name, seconds] : all)
+    if (name != "other") known += seconds;
+  all["other"] = steady_seconds() - begin_ - known;
+  return all;
+}
+
+void RunTimes::log_all(Logger& logger) {
+  if (!timer_) return;
+  const auto now = parts();
+  for (const auto& [name, seconds] : now)
+    if (const double since = seconds - logged_[name]; since > 0) logger.log("time/" + name, since);
+  logged_ = now;
+  logged_at_ = steady_seconds();
+}
+
+}  // namespace composer

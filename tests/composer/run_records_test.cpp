@@ -1,0 +1,206 @@
+// What a run leaves in its folder for those who look at it: about.json, evaluation.json, time/...,
+// images.
+#include <ATen/Functions.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "composer/evaluation_recorder.h"
+#include "composer/logging/image_folder.h"
+#include "composer/wrong_images.h"
+#include "tests/composer/tiny_run.h"
+#include "tests/composer/unpacked_png.h"
+
+using namespace composer;
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+std::string bytes_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+json json_in(const fs::path& file) { return json::parse(bytes_of(file)); }
+
+std::vector<json> log_of(const fs::path& run) {
+  std::vector<json> lines;
+  std::ifstream in(run / "metrics.jsonl");
+  for (std::string line; std::getline(in, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+TrainerParts parts_in(const TemporaryFolder& folder) {
+  auto parts = tiny_parts();
+  parts.options.run_dir = folder.path().string();
+  parts.options.run_name = "run";
+  return parts;
+}
+
+/// Spends its time where a test can find it.
+class Slow : public Algorithm {
+ public:
+  void batch_start(State&) override { rest(); }
+  void eval_start(State&) override { rest(); }
+  std::vector<std::string> report() const override { return {"conv -> slower conv"}; }
+
+ private:
+  static void rest() { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }
+};
+
+}  // namespace
+
+TEST_CASE("the worst images are those of the highest loss, whatever the batches", "[run_records]") {
+  at::manual_seed(4);
+  const auto input = at::rand({50, 3, 4, 4}), logits = at::randn({50, 10});
+  const auto classes = at::randint(10, {50}, at::kLong);
+  const auto losses = at::cross_entropy_loss(logits, classes, {}, at::Reduction::None);
+  const auto order = losses.argsort(/*stable=*/true, 0, /*descending=*/true).slice(0, 0, 8);
+  for (const int64_t batch : {1, 7, 50}) {
+    WrongImages worst(8);
+    for (int64_t begin = 0; begin < 50; begin += batch) {
+      const auto part = [&](const at::Tensor& all) { return all.slice(0, begin, begin + batch); };
+      worst.add(part(input), part(logits), part(classes));
+    }
+    CAPTURE(batch);
+    CHECK(at::allclose(worst.losses(), losses.index_select(0, order)));
+    CHECK(at::equal(worst.images(), input.index_select(0, order)));
+    CHECK(at::equal(worst.logits(), logits.index_select(0, order)));
+    CHECK(at::equal(worst.classes(), classes.index_select(0, order)));
+  }
+  WrongImages few(8);
+  few.add(input.slice(0, 0, 3), logits.slice(0, 0, 3), classes.slice(0, 0, 3));
+  CHECK(few.losses().size(0) == 3);
+}
+
+TEST_CASE("a run leaves its last evaluation's confusion and worst images", "[run_records]") {
+  const TemporaryFolder folder;
+  auto parts = parts_in(folder);
+  auto again = std::make_shared<TinyLoader>(16, 8);
+  Trainer trainer(std::move(parts));
+  const auto summary = trainer.fit();
+  const auto record = json_in(folder / "run/evaluation.json");
+  CHECK(record.at("epoch") == 2);
+  CHECK(record.at("batch") == 8);
+  CHECK(record.at("samples") == 16);
+  CHECK(record.at("num_classes") == 2);
+  CHECK(record.at("all_ranks") == true);
+  int64_t samples = 0, hits = 0;
+  for (const auto& cell : record.at("confusion")) {
+    samples += cell.at(2).get<int64_t>();
+    if (cell.at(0) == cell.at(1)) hits += cell.at(2).get<int64_t>();
+  }
+  CHECK(samples == 16);
+  CHECK(static_cast<double>(hits) / 16 == summary.metrics.at("metrics/eval/Accuracy"));
+  CHECK(record.at("per_class").size() == 2);
+
+  const auto& wrong = record.at("wrong");
+  REQUIRE(wrong.size() == 16);  // fewer than it keeps
+  double mean = 0;
+  for (const auto& one : wrong) mean += one.at("loss").get<double>() / 16;
+  CHECK(mean == Approx(summary.metrics.at("metrics/eval/CrossEntropy")));
+  std::vector<at::Tensor> images;
+  again->start(0, 0, {});
+  while (const auto batch = again->next()) images.push_back(batch->images);
+  const auto all = at::cat(images);
+  for (size_t i = 0; i < wrong.size(); ++i) {
+    const auto& one = wrong[i];
+    if (i > 0) CHECK(one.at("loss") <= wrong[i - 1].at("loss"));
+    CHECK(std::log(one.at("probability").get<double>()) ==
+          Approx(-one.at("loss").get<double>()).epsilon(1e-4).margin(1e-6));
+    const auto image = unpacked_png(bytes_of(folder / "run" / one.at("image").get<std::string>()));
+    const auto pixels = at::tensor(std::vector<uint8_t>(image.pixels), at::kByte).view({8, 8, 3});
+    CHECK(all.eq(pixels).flatten(1).all(1).sum().item<int64_t>() == 1);
+  }
+  // Those of the first epoch's evaluation are gone.
+  size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(folder / "run/images/wrong")) {
+    ++files;
+    CHECK(entry.path().filename().string().starts_with("ba8-"));
+  }
+  CHECK(files == 16);
+}
+
+TEST_CASE("details of an evaluation that cannot be written do not end the run", "[run_records]") {
+  const TemporaryFolder folder;
+  Trainer trainer(parts_in(folder));
+  trainer.prepare();
+  struct Block : Callback {
+    explicit Block(fs::path file) : file(std::move(file)) {}
+    void fit_start(const State&, Logger&, RunControl&) override { fs::create_directories(file); }
+    fs::path file;
+  };
+  trainer.add<Block>("block", folder / "run/evaluation.json/in_the_way");
+  CHECK(trainer.fit().status == "completed");
+}
+
+TEST_CASE("time/... adds up to the run's time, each part once", "[run_records]") {
+  const TemporaryFolder folder;
+  Trainer trainer(parts_in(folder));
+  trainer.add<Slow>("slow");
+  const auto summary = trainer.fit();
+  std::map<std::string, double> sums;
+  double all = 0, evaluated = 0;
+  for (const auto& line : log_of(folder / "run")) {
+    if (line.at("event") == "eval") evaluated = line.at("seconds");
+    for (const auto& [name, value] : line.items()) {
+      if (!name.starts_with("time/") || name == "time/wait_fraction") continue;
+      sums[name] += value.get<double>();
+      all += value.get<double>();
+    }
+  }
+  for (const char* part : {"time/dataloader", "time/forward", "time/backward", "time/optimizer",
+                           "time/evaluation", "time/other"})
+    CHECK(sums[part] > 0);
+  CHECK(sums["time/algorithms/slow"] >= 0.08);  // eight batches
+  CHECK(all <= summary.time.seconds);
+  for (const auto& line : log_of(folder / "run"))  // none besides those of epochs and evaluations
+    CHECK((line.at("event") != "epoch" || line.contains("metrics/train/Accuracy")));
+  CHECK(all > 0.8 * evaluated);
+}
+
+TEST_CASE("a run says what it is", "[run_records]") {
+  const TemporaryFolder folder;
+  auto parts = parts_in(folder);
+  parts.class_names = {"dark", "light \xff"};
+  Trainer trainer(std::move(parts));
+  trainer.add<Slow>("slow");
+  trainer.fit();
+  const auto about = json_in(folder / "run/about.json");
+  CHECK(about.at("class_names").at(0) == "dark");
+  CHECK(about.at("class_names").at(1).get<std::string>().starts_with("light "));
+  CHECK(about.at("surgery").at(0).at("algorithm") == "slow");
+  CHECK(about.at("surgery").at(0).at("changes").at(0) == "conv -> slower conv");
+  CHECK(about.at("batches_per_epoch") == 4);
+  CHECK(about.at("total_batches") == 8);
+  CHECK(about.at("header").size() == 5);
+}
+
+TEST_CASE("logged images are kept in the run's folder, a resumption's once", "[run_records]") {
+  const TemporaryFolder folder;
+  const auto record_at = [](int64_t batch) {
+    ImageRecord record{"images/train", {}, {{1, 2, 3, {1, 2, 3, 4, 5, 6}, "cat"}}};
+    record.time.batch = batch;
+    return record;
+  };
+  RunInfo info;
+  info.folder = folder.path();
+  ImageFolder first;
+  first.open(info);
+  first.write_images(record_at(0));
+  first.write_images(record_at(10));
+  CHECK(json_in(folder / "images/index.json").at("images").size() == 2);
+
+  info.start.batch = 5;
+  ImageFolder second;
+  second.open(info);
+  second.write_images(record_at(10));
+  const auto images = json_in(folder / "images/index.json").at("images");
+  REQUIRE(images.size() == 2);
+  CHECK(images[1].at("file") == "images/images_train-ba10-0.png");
+  CHECK(images[1].at("caption") == "cat");
+  CHECK(unpacked_png(bytes_of(folder / images[1].at("file").get<std::string>())).pixels ==
+        std::vector<uint8_t>{1, 2, 3, 4, 5, 6});
+}
