@@ -313,7 +313,7 @@ Report report_of(const TraceDiff& diff, size_t most_rows) {
   ReportSection section{"By name",
                         side(diff.control, diff.control_file) + " against " +
                             side(diff.test, diff.test_file) + "; milliseconds",
-                        {"name", "", "calls", "then", "more", "ms", "then", "more"},
+                        {"name", "", "calls", "in test", "change", "ms", "in test", "change"},
                         {},
                         2,
                         {}};

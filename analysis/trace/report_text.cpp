@@ -59,7 +59,8 @@ void append_wrapped(std::string& text, const std::string& words, size_t columns,
                     const std::string& indent) {
   size_t used = 0;
   for (size_t at = 0; at < words.size();) {
-    const size_t end = std::min(words.find(' ', at), words.size());
+    size_t end = std::min(words.find(' ', at), words.size());
+    if (words.compare(end, 2, " %") == 0) end += 2;
     const auto word = words.substr(at, end - at);
     const auto width = static_cast<size_t>(columns_of(word));
     if (used > 0 && used + 1 + width > columns)
