@@ -30,6 +30,7 @@ int report_command(const Words& words);
 int compare_command(const Words& words);
 int watch_command(const Words& words);
 int request_command(const Words& words);
+int trace_command(const Words& words);
 int model_command(const Words& words);
 int trace_command(const Words& words);
 int data_command(const Words& words);

@@ -53,6 +53,7 @@ constexpr const char* help =
   composer report RUN ... --output F.html     a page that shows runs, finished or going on
   composer compare RUN ... [--json]           what runs came to, and what their recipes differ in
   composer watch RUN                          follows a run in the terminal; q leaves
+  composer trace now RUN_FOLDER [--steps 5]   has it trace its next steps
   composer model info NAME|-f RECIPE [--batch_size B] [--json]
                                               a network's layers, FLOPs, memory and receptive field
   composer trace analyze DIR|FILE... [--json] [--html F]

@@ -18,7 +18,9 @@ int request_command(const Words& words) {
   std::string folder, name;
   double seconds = 0;
   app.add_option("run", folder, "the run's folder")->required();
-  app.add_option("name", name, "checkpoint: to save; stop: to save and end")->required();
+  app.add_option("name", name,
+                 "checkpoint: to save; stop: to save and end; trace: to trace the next 5 steps")
+      ->required();
   app.add_option("--wait", seconds,
                  "seconds to wait until that is done; without it, the request is left there");
   if (!parse(app, words)) return 0;

@@ -10,6 +10,7 @@
 #include "analysis/trace/trace_json.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/trace_now.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/terminal.h"
@@ -126,7 +127,8 @@ int diff_command(const Words& words) {
   return 0;
 }
 
-const CommandTable trace_actions{{"analyze", analyze_command}, {"diff", diff_command}};
+const CommandTable trace_actions{
+    {"analyze", analyze_command}, {"diff", diff_command}, {"now", trace_now_command}};
 
 }  // namespace
 

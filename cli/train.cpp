@@ -41,6 +41,11 @@ void say_what_came_of_it(const Summary& summary, const RunFolder& folder) {
               " --autoresume true (and the same recipe and overrides)");
 }
 
+/// Unless the recipe says how many.
+void trace_some_steps(TraceSchedule& schedule) {
+  if (schedule.active == 0) schedule.active = 5;
+}
+
 void say_what_next(const RunFolder& folder) {
   log::info(
       "next:\n"
@@ -65,20 +70,23 @@ int train_command(const Words& words) {
       "the keys of components, --dump all keys of a recipe.",
       "train");
   std::string file;
-  bool dump_only = false, plan_only = false;
+  bool dump_only = false, plan_only = false, profile = false;
   const auto* file_option = app.add_option(
       "-f,--file", file,
       "recipe: a path, or a name from `composer list recipes` (default: the quickstart)");
   app.add_flag("--plan", plan_only, "print what would run, without training");
   app.add_flag("--dump", dump_only, "print the resolved recipe as YAML");
+  app.add_flag("--profile", profile,
+               "trace steps: 5, after 5 and one to warm up, unless profiler.schedule says others");
   app.allow_extras();
   TrainerOptions options;
   app.footer("The run's own keys (composer describe shows those of components):\n" +
              help_text(collect(options)));
   if (!parse(app, words)) return 0;
 
-  const auto recipe = resolve(find_recipe(file_option->count() == 0 ? "quickstart" : file),
-                              overrides_of(app), registry(), {.options = option_names(app)});
+  auto recipe = resolve(find_recipe(file_option->count() == 0 ? "quickstart" : file),
+                        overrides_of(app), registry(), {.options = option_names(app)});
+  if (profile) trace_some_steps(recipe.options.profiler.schedule);
   if (dump_only) {
     std::cout << dump(recipe);
     return 0;

@@ -1,6 +1,7 @@
 #include "composer/cpu_allocator.h"
 
 #include <c10/core/CPUAllocator.h>
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -40,6 +41,11 @@ bool back(char* begin, size_t size) {
   return true;
 }
 
+/// To whoever follows this thread's memory; less than 0 bytes: they are free again.
+void report(void* block, int64_t bytes) {
+  c10::reportMemoryUsageToProfiler(block, bytes, 0, 0, c10::Device(c10::DeviceType::CPU));
+}
+
 [[noreturn]] void out_of_memory(size_t bytes) {
   throw RunError("out of memory: " + std::to_string(bytes >> 20) +
                  " MiB for a tensor; a smaller batch, or grad_accum, needs less");
@@ -50,13 +56,20 @@ bool back(char* begin, size_t size) {
 c10::DataPtr CpuAllocator::allocate(size_t bytes) {
   const c10::Device device(c10::DeviceType::CPU);
   if (bytes == 0) return {nullptr, nullptr, &release, device};
-  if (bytes < least) {
-    void* block = std::aligned_alloc(alignment, round_up(bytes, alignment));
-    if (block == nullptr) out_of_memory(bytes);
-    return {block, block, &release, device};
-  }
-  void* block = take(round_up(bytes, bytes < huge_page ? 64 << 10 : huge_page));
+  void* block = nullptr;
+  if (bytes < least)
+    block = std::aligned_alloc(alignment, round_up(bytes, alignment));
+  else
+    block = take(round_up(bytes, bytes < huge_page ? 64 << 10 : huge_page));
+  if (block == nullptr) out_of_memory(bytes);
+  if (c10::memoryProfilingEnabled()) report(block, size_of(block));
   return {block, block, &release, device};
+}
+
+int64_t CpuAllocator::size_of(void* block) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = in_use_.find(block);
+  return static_cast<int64_t>(found == in_use_.end() ? malloc_usable_size(block) : found->second);
 }
 
 c10::DeleterFnPtr CpuAllocator::raw_deleter() const { return &release; }
@@ -66,6 +79,7 @@ void CpuAllocator::copy_data(void* to, const void* from, size_t bytes) const {
 }
 
 void CpuAllocator::release(void* block) {
+  if (block != nullptr && c10::memoryProfilingEnabled()) report(block, -instance().size_of(block));
   const bool may_be_large = reinterpret_cast<uintptr_t>(block) % huge_page == 0;
   if (!may_be_large || !instance().keep(block)) std::free(block);
 }

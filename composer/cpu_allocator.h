@@ -45,6 +45,7 @@ class CpuAllocator final : public c10::Allocator {
   };
 
   static void release(void* block);
+  int64_t size_of(void* block) const;
   bool keep(void* block);  ///< false for a block that is not one of the large ones
   void* take(size_t size);
   void* take_small(size_t size);

@@ -117,6 +117,7 @@ at::ScalarType input_type(const Engine& engine, const State& state, ImageSize si
 
 Batch normalized(const RawBatch& batch, const Normalization& normalization, const State& state,
                  at::ScalarType type) {
+  RECORD_USER_SCOPE("normalize");
   return {normalize(batch.images, normalization, state.memory_format, type), batch.target};
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "composer/profiling/trace_options.h"
 #include "composer/recipe/params.h"
 #include "composer/time.h"
 
@@ -93,6 +94,7 @@ struct TrainerOptions {
   int64_t eval_subset_num_batches = -1;
   SplitOptions split;
   DataloaderOptions dataloader;
+  ProfilerOptions profiler;
   std::string run_name;  ///< empty: one is made up
   std::string run_dir = "runs";
   Time log_interval{10, TimeUnit::batch};
@@ -144,6 +146,7 @@ struct TrainerOptions {
       "ends each evaluation after this many batches; -1 = all", at_least(1).or_exactly(-1));
     f("split", split, "train_dataset as two sets, one to train and one to evaluate on");
     f("dataloader", dataloader, "threads and buffers of both data loaders");
+    f("profiler", profiler, "traces of training steps");
     f("run_name", run_name, "name of the run's folder; a new one is made up if there is none");
     f("run_dir", run_dir,
       "folder that holds the folders of runs; none = nothing is left on the disk");

@@ -1,5 +1,7 @@
 #include "composer/run_requests.h"
 
+#include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "composer/algorithm.h"
@@ -19,10 +21,20 @@ std::string in_quotes(const std::string& word) {
   return "'" + text + (word.size() > most ? "...'" : "'");
 }
 
+/// 0: not what may be asked for.
+int64_t steps_of(const Request& request) {
+  const auto given = request.arguments.find("steps");
+  if (given == request.arguments.end()) return 5;
+  const auto& text = given->second;
+  int64_t steps = 0;
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), steps).ptr;
+  return end == text.data() + text.size() && steps >= 1 && steps <= 1000 ? steps : 0;
+}
+
 }  // namespace
 
 const std::vector<std::string>& RunRequests::names() {
-  static const std::vector<std::string> all{"checkpoint", "stop"};
+  static const std::vector<std::string> all{"checkpoint", "stop", "trace"};
   return all;
 }
 
@@ -31,38 +43,56 @@ void RunRequests::look(RunControl& control, bool now) {
   if (mailbox_ == nullptr || (!now && time < next_look_)) return;
   next_look_ = time + 1;
   for (auto& request : mailbox_->take()) {
-    if (request.name == "checkpoint") {
-      log::info("another process asked for a checkpoint");
-      control.request_checkpoint();
-    } else if (request.name == "stop") {
-      control.request_stop("another process asked for it");
+    const auto problem = take(request, control);
+    if (problem.empty()) {
+      waiting_.push_back(std::move(request));
     } else {
-      const auto problem = "unknown request " + in_quotes(request.name) +
-                           "; this run understands " + joined(names());
       log::warn(problem);
       mailbox_->answer(request, {false, problem});
-      continue;
     }
-    waiting_.push_back(std::move(request));
   }
 }
 
-void RunRequests::serve_checkpoint() {
+/// Returns why it cannot be done.
+std::string RunRequests::take(const Request& request, RunControl& control) {
+  if (request.name == "checkpoint") {
+    log::info("another process asked for a checkpoint");
+    control.request_checkpoint();
+  } else if (request.name == "stop") {
+    control.request_stop("another process asked for it");
+  } else if (request.name == "trace") {
+    const auto steps = steps_of(request);
+    if (steps == 0) return "steps of a trace: must be a whole number from 1 to 1000";
+    log::info("another process asked for a trace of " + std::to_string(steps) + " steps");
+    steps_to_trace_ = std::max(steps_to_trace_, steps);
+  } else {
+    return "unknown request " + in_quotes(request.name) + "; this run understands " +
+           joined(names());
+  }
+  return "";
+}
+
+void RunRequests::serve(const std::string& name) {
   std::erase_if(waiting_, [&](const Request& request) {
-    if (request.name != "checkpoint") return false;
+    if (request.name != name) return false;
     served_.push_back(request);
     return true;
   });
 }
 
-void RunRequests::answer(const Answer& saved) {
-  for (const auto& request : std::exchange(served_, {})) mailbox_->answer(request, saved);
+void RunRequests::answer(const std::string& name, const Answer& answer) {
+  std::erase_if(served_, [&](const Request& request) {
+    if (request.name != name) return false;
+    mailbox_->answer(request, answer);
+    return true;
+  });
 }
 
 void RunRequests::answer_all(const Answer& saved) {
-  served_.insert(served_.end(), waiting_.begin(), waiting_.end());
-  waiting_.clear();
-  answer(saved);
+  for (const auto& name : names()) {
+    serve(name);
+    answer(name, name == "trace" ? Answer{false, "training ended before its next step"} : saved);
+  }
 }
 
 }  // namespace composer

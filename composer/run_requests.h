@@ -1,7 +1,9 @@
 // What other processes may ask of a run while it trains.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "composer/storage/mailbox.h"
@@ -22,16 +24,21 @@ class RunRequests {
   /// At a batch's end: looks for requests, at most once a second of wall time unless it is to be
   /// now, and hands them on. One that is not understood is answered so.
   void look(RunControl& control, bool now = false);
-  /// Those who asked for a checkpoint so far wait for the one that is being made.
-  void serve_checkpoint();
+  /// Steps that are to be traced, told once; 0: none.
+  int64_t take_steps_to_trace() { return std::exchange(steps_to_trace_, 0); }
+  /// Those who asked for `name` so far wait for what is being made of it.
+  void serve(const std::string& name);
   /// Tells them what came of it.
-  void answer(const Answer& saved);
-  /// Tells all who wait what came of the run's last checkpoint.
+  void answer(const std::string& name, const Answer& answer);
+  /// The run is over: tells all who wait what came of its last checkpoint.
   void answer_all(const Answer& saved);
 
  private:
+  std::string take(const Request& request, RunControl& control);
+
   Mailbox* mailbox_ = nullptr;
   double next_look_ = 0;  ///< seconds of the steady clock
+  int64_t steps_to_trace_ = 0;
   std::vector<Request> waiting_, served_;
 };
 

@@ -70,7 +70,10 @@ at::Tensor TrainStep::update_on(const Batch& part) {
 at::Tensor TrainStep::update() {
   const auto whole = state_.batch;
   const int64_t first_sample = state_.first_sample;
-  state_.optimizer->zero_grad();
+  {
+    RECORD_USER_SCOPE("zero_grad");
+    state_.optimizer->zero_grad();
+  }
   passes_.clear();  // of a step that failed
   const auto parts = (state_.grad_accum + state_.updates - 1) / state_.updates;
   const auto loss = forward_backward(split(whole, parts, state_.ranks));
@@ -95,7 +98,10 @@ at::Tensor TrainStep::forward_backward(const std::vector<Batch>& microbatches) {
     passes_.push_back({input, state_.batch.target, state_.first_sample, share});
     state_.loss = loss_of(state_.outputs, state_.batch.target, share);
     engine_.run(Event::after_loss, state_);
-    accuracy_.add(state_.outputs, state_.batch.target.classes);
+    {
+      RECORD_USER_SCOPE("accuracy");
+      accuracy_.add(state_.outputs, state_.batch.target.classes);
+    }
     engine_.run(Event::before_backward, state_);
     const auto loss = state_.loss.detach();
     total_loss = total_loss.defined() ? total_loss + loss : loss;
@@ -107,6 +113,7 @@ at::Tensor TrainStep::forward_backward(const std::vector<Batch>& microbatches) {
 }
 
 at::Tensor TrainStep::loss_of(const at::Tensor& outputs, const Target& target, double share) const {
+  RECORD_USER_SCOPE("loss");
   const auto loss = state_.network().loss(outputs, target);
   return share == 1 ? loss : loss * share;
 }
@@ -140,6 +147,7 @@ void TrainStep::recompute_gradients() {
 /// Unscales the gradients and clips them.
 void TrainStep::finish_gradients() {
   if (!scaler_.enabled() && grad_clip_norm_ <= 0) return;
+  RECORD_USER_SCOPE("finish_gradients");
   auto gradients = state_.optimizer->gradients();
   if (scaler_.enabled()) scaler_.unscale(gradients);
   if (grad_clip_norm_ > 0) clip_global_norm(gradients, grad_clip_norm_);

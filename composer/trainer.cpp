@@ -1,6 +1,7 @@
 #include "composer/trainer.h"
 
 #include <ATen/DeviceAccelerator.h>
+#include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 
 #include <cmath>
@@ -209,6 +210,19 @@ void Trainer::describe_run(const std::vector<std::string>& header) {
   add<RunTimes>("run_times", names_of(engine_.algorithms()), std::move(callbacks));
 }
 
+void Trainer::open_profiler() {
+  profiler_.emplace(Profiler::Options{.what = options_.profiler,
+                                      .folder = folder_.kept() ? folder_.path() / "traces"
+                                                               : std::filesystem::path(),
+                                      .device = state_.device,
+                                      .asked_begins = [this] { requests_.serve("trace"); },
+                                      .asked_ends =
+                                          [this](bool done, const std::string& text) {
+                                            requests_.answer("trace", {done, text});
+                                          }},
+                    state_.ranks);
+}
+
 Summary Trainer::fit() {
   check(options_);
   if (!train_loader_ || !state_.optimizer)
@@ -221,7 +235,9 @@ Summary Trainer::fit() {
   const InterruptGuard guard;
   try {
     open_run();
+    open_profiler();
     train();
+    profiler_.reset();
     writer_.reset();
     logger_.flush();
     check_loss();
@@ -233,6 +249,7 @@ Summary Trainer::fit() {
   } catch (...) {
     const RunEnd end{"failed", text_of(std::current_exception())};
     state_.ranks.abort();
+    profiler_.reset();
     const auto note = [](auto&& what) {
       try {
         what();
@@ -278,6 +295,7 @@ void Trainer::train() {
   start_loader();
   step_->replay_by(step_graphs(options_.cuda_graph, engine_, state_, step_recorder_));
   while (!stopping()) train_epoch();
+  profiler_->finish();
   if (!engine_.control().stop_reason().empty())
     log::info("stopped: " + engine_.control().stop_reason());
   if (signal_ == 0) {
@@ -337,6 +355,7 @@ void Trainer::train_epoch() {
     return state_.time.batch_in_epoch >= state_.schedule.batches_per_epoch;
   };
   while (!whole()) {
+    profiler_->step(state_.time.batch, state_);
     const double begin = steady_seconds(), waited_before = feed_->waited();
     const int64_t samples_before = state_.time.sample;
     train_batch(next_training_batch());
@@ -371,11 +390,15 @@ void Trainer::share_clock() { state_.time.seconds = state_.ranks.broadcast(clock
 
 void Trainer::agree() {
   signal_ = received_signal();
-  if (state_.ranks.alone()) return;
+  const int64_t traced = requests_.take_steps_to_trace();
+  if (state_.ranks.alone()) {
+    if (profiler_) profiler_->trace_next(traced);
+    return;
+  }
   auto& control = engine_.control();
   const bool checkpoint = control.take_checkpoint_request(), stop = !control.stop_reason().empty();
   const auto asked = at::tensor({static_cast<int64_t>(signal_), static_cast<int64_t>(checkpoint),
-                                 static_cast<int64_t>(stop)});
+                                 static_cast<int64_t>(stop), traced});
   const auto of_all = state_.ranks.gather(asked);
   const auto any = std::get<0>(of_all.max(0));
   signal_ = any[0].item<int>();
@@ -383,6 +406,7 @@ void Trainer::agree() {
   if (any[2].item<bool>() && !stop)
     control.request_stop("rank " + std::to_string(of_all.select(1, 2).argmax().item<int64_t>()) +
                          " asked for it");
+  if (profiler_) profiler_->trace_next(any[3].item<int64_t>());
 }
 
 void Trainer::train_batch(RawBatch batch) {
@@ -397,6 +421,7 @@ void Trainer::train_batch(RawBatch batch) {
 
   const int64_t sent = step_->sync().bytes();
   const auto loss = step_->run();
+  profiler_->mark_memory(state_);
   logger_.log("loss/train", loss);
   if (!state_.ranks.alone())
     logger_.log("comm/bytes", static_cast<double>(step_->sync().bytes() - sent));
@@ -408,6 +433,7 @@ void Trainer::train_batch(RawBatch batch) {
   const bool due = state_.schedule.due(options_.log_interval, state_.time, false);
   if (due) logger_.log("metrics/train/Accuracy", step_->accuracy().value());
   engine_.run(Event::batch_end, state_);
+  RECORD_USER_SCOPE("log");
   logger_.commit("batch", state_.time);
   if (due || state_.time.batch % most_unwritten_batches == 0) logger_.write();
   check_loss();

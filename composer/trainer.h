@@ -19,6 +19,7 @@
 #include "composer/optimization/optimizer.h"
 #include "composer/optimization/scheduler.h"
 #include "composer/options.h"
+#include "composer/profiling/profiler.h"
 #include "composer/ranks.h"
 #include "composer/run_clock.h"
 #include "composer/run_requests.h"
@@ -97,6 +98,7 @@ class Trainer {
   void open_run();
   /// What the run's folder tells beside its log: about.json, where time went, evaluations.
   void describe_run(const std::vector<std::string>& header);
+  void open_profiler();
   void train();
   void train_epoch();
   RawBatch next_training_batch();
@@ -148,8 +150,9 @@ class Trainer {
 
   TrainerOptions options_;
   RunFolder folder_;
-  std::unique_ptr<Mailbox> lock_;  ///< from the first look at the folder's checkpoints to fit()
-  RunRequests requests_;           ///< in fit()
+  std::unique_ptr<Mailbox> lock_;     ///< from the first look at the folder's checkpoints to fit()
+  RunRequests requests_;              ///< in fit()
+  std::optional<Profiler> profiler_;  ///< in fit()
   std::shared_ptr<Loader> train_loader_;
   std::optional<at::Device> device_;
   std::vector<std::shared_ptr<Scheduler>> schedulers_;

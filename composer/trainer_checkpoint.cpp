@@ -221,8 +221,8 @@ Checkpoint Trainer::snapshot() {
 void Trainer::save_if_asked() {
   if (!engine_.control().take_checkpoint_request()) return;
   save();
-  requests_.serve_checkpoint();
-  if (!writer_ || !writer_->busy()) requests_.answer(saved());
+  requests_.serve("checkpoint");
+  if (!writer_ || !writer_->busy()) requests_.answer("checkpoint", saved());
 }
 
 Answer Trainer::saved() const {
@@ -269,7 +269,8 @@ void Trainer::finish_save() {
 void Trainer::conclude(const std::optional<SaveOutcome>& outcome) {
   if (!outcome) return;
   const auto& problem = outcome->problem;
-  requests_.answer(problem.empty()
+  requests_.answer("checkpoint",
+                   problem.empty()
                        ? Answer{true, "saved as checkpoint " + outcome->name}
                        : Answer{false, "there is no checkpoint " + outcome->name + ": " + problem});
   if (problem.empty()) return;

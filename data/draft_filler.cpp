@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "composer/error.h"
+#include "composer/profiling/thread_range.h"
 
 namespace composer {
 namespace {
@@ -17,18 +18,15 @@ struct BadSample : RunError {
   using RunError::RunError;
 };
 
-/// A user-scope range. Where nobody listens it costs less than RECORD_USER_SCOPE, which shows where
-/// images are tiny.
+/// Where nobody listens it costs less than a range, which shows where images are tiny.
 class Range {
  public:
   Range(bool listened, std::string_view name) {
-    if (!listened) return;
-    range_.emplace(at::RecordScope::USER_SCOPE);
-    if (range_->isActive()) range_->before(name);
+    if (listened) range_.emplace(name);
   }
 
  private:
-  std::optional<at::RecordFunction> range_;
+  std::optional<ThreadRange> range_;
 };
 
 }  // namespace

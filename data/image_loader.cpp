@@ -1,6 +1,7 @@
 #include "data/image_loader.h"
 
 #include <ATen/record_function.h>
+#include <c10/util/thread_name.h>
 
 #include <algorithm>
 #include <limits>
@@ -8,6 +9,7 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/profiling/thread_range.h"
 #include "composer/share.h"
 #include "data/decoded_source.h"
 #include "data/draft_filler.h"
@@ -178,7 +180,10 @@ void ImageLoader::start(int64_t epoch, int64_t batch, SizePlan plan) {
   });
   epoch_ = epoch, batch_ = batch, started_ = true;
   while (static_cast<int64_t>(workers_.size()) < common_.num_workers) {
-    workers_.emplace_back([this] { work(); });
+    workers_.emplace_back([this, number = workers_.size()] {
+      c10::setThreadName((options_.training ? "loader " : "eval loader ") + std::to_string(number));
+      work();
+    });
   }
 }
 
@@ -223,7 +228,7 @@ void ImageLoader::work() {
   DraftFiller filler(fill_plan_);
   Task task;
   const auto sleep = [this] {
-    RECORD_USER_SCOPE("wait");
+    const ThreadRange range("wait");
     return queue_.wait();
   };
   do {

@@ -52,6 +52,7 @@ ThreadRanges& ThreadRanges::of_this_thread() {
 
 void ThreadRanges::begin(const at::RecordFunction& range) {
   auto& kind = kind_of(range);
+  if (std::string_view(range.name()).starts_with(step_range)) return;  // a name a step
   if (range.isAsync() || (!kind.open.empty() && kind.open.back().range == &range)) return;
   auto& sums = sums_of(kind, range.name());
   ++sums.open;

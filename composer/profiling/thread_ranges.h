@@ -17,6 +17,9 @@ namespace composer {
 /// the other is not there.
 enum class RangeKind : size_t { of_users, of_operators };
 
+/// Begins the names of the ranges of whole steps, which are not summed.
+inline constexpr std::string_view step_range = "ProfilerStep#";
+
 /// Sums of one thread's ranges since its first one.
 class ThreadRanges {
  public:

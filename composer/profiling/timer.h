@@ -14,10 +14,11 @@ namespace composer {
 class ThreadRanges;
 
 /// Sums the ranges that end while it lives. A range is opened by RECORD_USER_SCOPE; the loop's are
-/// dataloader, forward, backward, optimizer, evaluation, checkpoint, events, algorithms and
-/// callbacks by their names; the loader's threads' are read, decode, augment, collate, wait. Any
-/// number of timers may live at once; where none does, nobody listens. Work that a GPU still has to
-/// do is not in it. The thread that makes a timer outlives it.
+/// dataloader, normalize, zero_grad, forward, loss, accuracy, backward, finish_gradients,
+/// optimizer, log, evaluation, checkpoint, events, algorithms and callbacks by their names; the
+/// loader's threads' are read, decode, augment, collate, wait. Any number of timers may live at
+/// once; where none does, nobody listens. Work that a GPU still has to do is not in it. The thread
+/// that makes a timer outlives it.
 class Timer {
  public:
   enum class Listen {

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/util/thread_name.h>
 #include <omp.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "composer/error.h"
+#include "composer/profiling/thread_range.h"
 #include "composer/storage/atomic_file.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/manifest.h"
@@ -22,9 +24,10 @@ namespace composer {
 namespace {
 
 /// The cores belong to training, whose threads this one's would fight.
-void stay_on_one_thread() {
+void stay_on_one_thread_with_a_name() {
   at::get_num_threads();  // LibTorch sets the number anew in a thread's first call
   omp_set_num_threads(1);
+  c10::setThreadName("checkpoint");
 }
 
 namespace fs = std::filesystem;
@@ -84,8 +87,9 @@ struct CheckpointWriter::Job {
   void run(bool behind, std::function<ordered_json()> work) {
     task = std::async(behind ? std::launch::async : std::launch::deferred,
                       [behind, work = std::move(work)] {
-                        if (behind) stay_on_one_thread();
+                        if (behind) stay_on_one_thread_with_a_name();
                         const at::NoGradGuard no_grad;
+                        const ThreadRange range("write checkpoint");
                         return work();
                       });
   }

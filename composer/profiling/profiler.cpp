@@ -1,0 +1,200 @@
+#include "composer/profiling/profiler.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/optimization/optimizer.h"
+#include "composer/profiling/kineto.h"
+#include "composer/profiling/memory_timeline.h"
+#include "composer/profiling/thread_ranges.h"
+#include "composer/profiling/trace_file.h"
+#include "composer/state.h"
+#include "composer/text.h"
+
+namespace composer {
+namespace {
+
+std::string distributed_info(const Ranks& ranks, at::Device device) {
+  return std::string("{\"backend\": \"") + (device.is_cuda() ? "nccl" : "gloo") +
+         "\", \"rank\": " + std::to_string(ranks.rank()) +
+         ", \"world_size\": " + std::to_string(ranks.size()) + "}";
+}
+
+std::vector<at::Tensor> tensors_of(const StateDict& state) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : state.tensors) tensors.push_back(tensor);
+  return tensors;
+}
+
+void mark_all(MemoryTimeline& memory, const State& state) {
+  auto weights = state.model->parameters();
+  std::vector<at::Tensor> gradients;
+  for (const auto& weight : weights) gradients.push_back(weight.grad());
+  for (const auto& buffer : state.model->buffers()) weights.push_back(buffer);
+  memory.mark(MemoryUse::weights, weights);
+  memory.mark(MemoryUse::gradients, gradients);
+  memory.mark(MemoryUse::optimizer, tensors_of(state.optimizer->state_dict()));
+  memory.mark(MemoryUse::input, {state.batch.input, state.batch.target.classes});
+}
+
+}  // namespace
+
+Profiler::Profiler(Options options, Ranks ranks)
+    : options_(std::move(options)),
+      ranks_(std::move(ranks)),
+      daemon_(open_kineto(options_.device.is_cuda())) {
+  const bool wanted = options_.what.schedule.active > 0;
+  if (wanted && !kineto_available())
+    throw UserError("profiler: this LibTorch was built without Kineto, which makes traces");
+  if (wanted && options_.folder.empty())
+    throw UserError("profiler: needs a run_dir, where traces are written");
+}
+
+Profiler::~Profiler() { range_.reset(); }
+
+/// A trace that fails is no reason to end training.
+template <class What>
+void Profiler::attempt(const What& what) {
+  try {
+    what();
+  } catch (const c10::Error& error) {
+    trace_->problem = error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    trace_->problem = error.what();
+  }
+  if (!trace_->problem.empty()) trace_->memory.reset(), trace_->kineto.reset();
+}
+
+void Profiler::trace_next(int64_t steps) { asked_ = std::max(asked_, steps); }
+
+void Profiler::step(int64_t number, const State& state) {
+  end_step();
+  if (trace_ && trace_->whole) end_trace();
+  if (!trace_ && asked_ > 0) begin_asked();
+  switch (next_action()) {
+    case TraceAction::none:
+      if (trace_) end_trace();
+      break;
+    case TraceAction::warmup:
+      if (!trace_) begin_trace();
+      break;
+    case TraceAction::record:
+      record(number, state);
+      break;
+    case TraceAction::record_and_save:
+      record(number, state);
+      trace_->whole = true;
+      break;
+  }
+  const bool recorded = trace_ && trace_->recording;
+  if (daemon_) tell_daemon_of_step();
+  if (!recorded && !daemon_) return;
+  range_.emplace(at::RecordScope::USER_SCOPE);
+  if (range_->isActive()) range_->before(std::string(step_range) + std::to_string(number));
+}
+
+void Profiler::end_step() { range_.reset(); }
+
+void Profiler::begin_asked() {
+  asked_schedule_ = TraceSchedule{
+      .skip_first = 0, .wait = 0, .warmup = 1, .active = std::exchange(asked_, 0), .repeat = 1};
+  asked_step_ = 0;
+  if (options_.asked_begins) options_.asked_begins();
+}
+
+TraceAction Profiler::next_action() {
+  const int64_t step = steps_++;
+  return asked_schedule_ ? scheduled_action(*asked_schedule_, asked_step_++)
+                         : scheduled_action(options_.what.schedule, step);
+}
+
+void Profiler::begin_trace() {
+  trace_.emplace();
+  attempt([&] {
+    trace_->kineto = std::make_unique<KinetoTrace>(KinetoTrace::Options{
+        .gpu = options_.device.is_cuda(), .record_shapes = options_.what.record_shapes});
+  });
+}
+
+/// Step `number` is to be in the trace.
+void Profiler::record(int64_t number, const State& state) {
+  if (!trace_) begin_trace();
+  trace_->last = number;
+  if (std::exchange(trace_->recording, true)) return;
+  trace_->first = number;
+  if (!trace_->kineto) return;
+  attempt([&] {
+    trace_->kineto->start(distributed_info(ranks_, options_.device));
+    if (!options_.what.profile_memory) return;
+    trace_->memory = std::make_unique<MemoryTimeline>(options_.device);
+    mark_all(*trace_->memory, state);
+  });
+}
+
+void Profiler::mark_memory(const State& state) {
+  if (trace_ && trace_->memory) mark_all(*trace_->memory, state);
+}
+
+std::filesystem::path Profiler::file_of_trace() const {
+  return options_.folder / ("rank" + std::to_string(ranks_.rank()) + "." +
+                            std::to_string(trace_->first) + ".pt.trace.json.gz");
+}
+
+/// What was recorded becomes a file.
+void Profiler::end_trace() {
+  const bool recorded = trace_->recording;
+  const auto path = file_of_trace();
+  const auto problem = recorded ? write(path) : trace_->problem;
+  const auto steps = std::to_string(trace_->first) + " to " + std::to_string(trace_->last);
+  trace_.reset();
+  if (!problem.empty())
+    log::warn("there is no trace: " + problem);
+  else if (recorded)
+    log::info("traced steps " + steps + ": " + path.string());
+  if (asked_schedule_)
+    answer_asked(recorded ? problem : "training ended before its first step", path);
+  else if (recorded)
+    ++traces_;
+}
+
+std::string Profiler::write(const std::filesystem::path& path) {
+  const auto raw = path.parent_path() / ("." + path.stem().string());
+  auto memory = std::exchange(trace_->memory, nullptr);
+  attempt([&] {
+    if (!trace_->kineto) return;
+    const auto points = memory ? memory->points() : std::vector<MemoryPoint>();
+    memory.reset();
+    std::filesystem::create_directories(path.parent_path());
+    trace_->kineto->save(raw);
+    compress_trace(raw, path, points);
+  });
+  std::error_code ignored;
+  std::filesystem::remove(raw, ignored);
+  return trace_->problem;
+}
+
+void Profiler::answer_asked(const std::string& problem, const std::filesystem::path& path) {
+  asked_schedule_.reset();
+  const auto problems = ranks_.gather(problem);
+  const auto paths = ranks_.gather(std::filesystem::absolute(path).string());
+  if (!options_.asked_ends) return;
+  for (size_t rank = 0; rank < problems.size(); ++rank)
+    if (!problems[rank].empty())
+      return options_.asked_ends(
+          false, "rank " + std::to_string(rank) + " has no trace: " + problems[rank]);
+  options_.asked_ends(true, joined(paths, "\n"));
+}
+
+void Profiler::finish() {
+  end_step();
+  if (trace_) end_trace();
+  if (options_.what.schedule.active > 0 && traces_ == 0 && ranks_.first())
+    log::warn("profiler: training ended after " + std::to_string(steps_) +
+              " steps, before the first that was to be traced; "
+              "--profiler.schedule.skip_first 0 begins at once");
+}
+
+}  // namespace composer

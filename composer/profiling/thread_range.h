@@ -1,0 +1,32 @@
+// Ranges of threads that work beside the training thread.
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace composer {
+
+/// A user-scope range that may be open when a trace ends, as those of other threads are: it is then
+/// left out of the next trace, where LibTorch would write to memory of the one before. For the
+/// training thread RECORD_USER_SCOPE does.
+class ThreadRange {
+ public:
+  explicit ThreadRange(std::string_view name);
+  ~ThreadRange();
+  ThreadRange(const ThreadRange&) = delete;
+  ThreadRange& operator=(const ThreadRange&) = delete;
+
+ private:
+  at::RecordFunction& range() { return *reinterpret_cast<at::RecordFunction*>(storage_); }
+
+  const int64_t trace_;  ///< traces that had ended
+  alignas(at::RecordFunction) std::byte storage_[sizeof(at::RecordFunction)];
+};
+
+/// A trace ends: called before LibTorch ends it.
+void leave_ranges_of_trace();
+
+}  // namespace composer

@@ -1,0 +1,19 @@
+// The files that traces are kept in.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "composer/profiling/memory_point.h"
+
+namespace composer {
+
+/// Compresses a trace that Kineto wrote (Chrome's JSON). Ranges of a thread that overlap without
+/// one being in the other, which viewers cannot show in a row, get rows of their own: those of
+/// communication that goes on while the thread does something else. memory: becomes the counter
+/// "memory". The file is whole or not there. RunError when `json` is no such trace or `compressed`
+/// cannot be written.
+void compress_trace(const std::filesystem::path& json, const std::filesystem::path& compressed,
+                    const std::vector<MemoryPoint>& memory);
+
+}  // namespace composer

@@ -1,0 +1,189 @@
+// Traces that the program makes, and those that others ask it for.
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <thread>
+
+#include "composer/clock.h"
+#include "tests/cli/program.h"
+#include "tests/composer/read_trace.h"
+#include "tests/composer/temporary_folder.h"
+
+using namespace composer;
+using Catch::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string small =
+    "train --run_dir runs --train_dataset.shapes.samples 64 --val_dataset.shapes.samples 32 "
+    "--train_batch_size 16 --eval_batch_size 32 --num_workers 1 --precision fp32 --device cpu "
+    "--eval_interval 0 --save_interval 0 ";
+
+std::string bytes_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+/// A daemon as Dynolog's is: answers each process that asks, once with `config`.
+class Daemon {
+ public:
+  Daemon(const fs::path& folder, std::string config) : config_(std::move(config)) {
+    socket_ = ::socket(AF_UNIX, SOCK_DGRAM, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, (folder / "dynolog").c_str(), sizeof address.sun_path - 1);
+    bound_ = ::bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~Daemon() {
+    stop_ = true;
+    thread_.join();
+    ::close(socket_);
+  }
+  bool bound() const { return bound_; }
+
+ private:
+  struct Header {
+    uint64_t size;
+    char type[32];
+  };
+
+  void serve() {
+    const timeval wait{.tv_sec = 0, .tv_usec = 50'000};
+    ::setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
+    std::vector<char> datagram(1 << 16);
+    while (!stop_) {
+      sockaddr_un from{};
+      socklen_t size = sizeof from;
+      const auto got = ::recvfrom(socket_, datagram.data(), datagram.size(), 0,
+                                  reinterpret_cast<sockaddr*>(&from), &size);
+      if (got < static_cast<ssize_t>(sizeof(Header))) continue;
+      Header header;
+      std::memcpy(&header, datagram.data(), sizeof header);
+      const std::string type = header.type;
+      if (type == "req") answer(header, std::exchange(config_, ""), from, size);
+      const int32_t instances = 1;
+      if (type == "ctxt")
+        answer(header, {reinterpret_cast<const char*>(&instances), sizeof instances}, from, size);
+    }
+  }
+
+  void answer(Header header, const std::string& body, const sockaddr_un& to, socklen_t size) {
+    header.size = body.size();
+    std::string datagram(reinterpret_cast<const char*>(&header), sizeof header);
+    datagram += body;
+    ::sendto(socket_, datagram.data(), datagram.size(), 0, reinterpret_cast<const sockaddr*>(&to),
+             size);
+  }
+
+  std::string config_;
+  int socket_ = -1;
+  bool bound_ = false;
+  std::atomic<bool> stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+TEST_CASE("--profile leaves a trace in which all of a step is named", "[cli]") {
+  const TemporaryFolder folder;
+  const auto outcome =
+      run(folder.path(), split(small + "--run_name run --max_duration 4ep --profile"));
+  INFO(outcome.errors);
+  REQUIRE(outcome.status == 0);
+  const ReadTrace trace(folder / "runs/run/traces/rank0.6.pt.trace.json.gz");
+  CHECK(trace.steps() == std::vector<int64_t>{6, 7, 8, 9, 10});
+  CHECK(trace.overlap() == "");
+  CHECK(trace.covered() >= 0.97);
+  for (const char* name : {"read", "decode"}) {
+    INFO(name);
+    const auto rows = trace.rows_with(name);
+    REQUIRE(rows.size() == 1);
+    CHECK_THAT(*rows.begin(), Contains("(loader 0)"));
+  }
+  CHECK_THAT(bytes_of(folder / "runs/run/hparams.yaml"), Contains("active: 5"));
+  CHECK_THAT(outcome.errors, !Contains("ERROR"));
+
+  const auto wrong =
+      run(folder.path(), split(small + "--run_name w --max_duration 1ba --profiler.with_stack"));
+  CHECK(wrong.status == 2);
+  CHECK_THAT(wrong.errors, Contains("profiler.with_stack"));
+}
+
+TEST_CASE("trace now has all ranks trace the same steps, to the same bytes", "[cli][slow]") {
+  const TemporaryFolder folder;
+  const auto training = [&](const std::string& name) {
+    return split("-n 2 " + small + "--max_duration 20ep --run_name " + name);
+  };
+  const auto ask = [&] { return run(folder.path(), split("trace now runs/traced --steps 3")); };
+  const auto early = ask();
+  CHECK(early.status == 2);
+  CHECK_THAT(early.errors, Contains("runs/traced"));
+
+  const Process process(folder.path(), training("traced"));
+  Outcome told = ask();
+  while (told.status == 2 && !process.poll()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    told = ask();
+  }
+  INFO(told.errors);
+  REQUIRE(told.status == 0);
+  std::istringstream lines(told.output);
+  std::vector<std::vector<int64_t>> steps;
+  for (std::string line; std::getline(lines, line);) {
+    const ReadTrace trace(folder / line);
+    CHECK(trace.overlap() == "");
+    CHECK(trace.json()["distributedInfo"]["rank"] == steps.size());
+    CHECK(trace.count("gather") > 0);
+    steps.push_back(trace.steps());
+  }
+  REQUIRE(steps.size() == 2);
+  CHECK(steps[0].size() == 3);
+  CHECK(steps[0] == steps[1]);
+  CHECK(process.wait().status == 0);
+
+  const auto plain = run(folder.path(), training("plain"));
+  CHECK(plain.status == 0);
+  const fs::path weights = "checkpoints/latest/model-00001-of-00001.safetensors";
+  const auto bytes = bytes_of(folder / "runs/plain" / weights);
+  CHECK_FALSE(bytes.empty());
+  CHECK(bytes == bytes_of(folder / "runs/traced" / weights));
+
+  const auto late = ask();
+  CHECK(late.status == 2);
+  CHECK_THAT(late.errors, Contains("no run is going on there"));
+}
+
+TEST_CASE("a profiling daemon gets a trace of a run's next steps", "[cli]") {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "kineto.conf") << "ON_DEMAND_CONFIG_UPDATE_INTERVAL_SECS=1\n";
+  const Daemon daemon(folder.path(),
+                      "PROFILE_START_ITERATION=0\nPROFILE_START_ITERATION_ROUNDUP=1\n"
+                      "ACTIVITIES_WARMUP_ITERATIONS=1\nACTIVITIES_ITERATIONS=2\n"
+                      "ACTIVITIES_LOG_FILE=" +
+                          (folder / "asked.json").string() + "\n");
+  REQUIRE(daemon.bound());
+  setenv("KINETO_USE_DAEMON", "1", 1);
+  setenv("KINETO_IPC_SOCKET_DIR", folder.path().c_str(), 1);
+  setenv("KINETO_CONFIG", (folder / "kineto.conf").c_str(), 1);
+  const Process process(folder.path(), split(small + "--run_name run --max_duration 100000ep"));
+  for (const char* name : {"KINETO_USE_DAEMON", "KINETO_IPC_SOCKET_DIR", "KINETO_CONFIG"})
+    unsetenv(name);
+  const auto file = folder / ("asked_" + std::to_string(process.id()) + ".json");
+  const double begin = steady_seconds();
+  nlohmann::json json;
+  while (!process.poll() && steady_seconds() < begin + 120 && !json.is_object()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    json = nlohmann::json::parse(bytes_of(file), nullptr, /*allow_exceptions=*/false);
+  }
+  process.signal(SIGTERM);
+  const auto ended = process.wait();
+  INFO(ended.errors);
+  REQUIRE(json.is_object());
+  CHECK(ReadTrace(json).steps().size() >= 1);
+  CHECK(ended.status == 128 + SIGTERM);
+}

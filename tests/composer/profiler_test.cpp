@@ -1,0 +1,263 @@
+#include "composer/profiling/profiler.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <thread>
+
+#include "composer/profiling/kineto.h"
+#include "composer/profiling/memory_timeline.h"
+#include "composer/profiling/thread_range.h"
+#include "composer/profiling/timer.h"
+#include "composer/profiling/trace_file.h"
+#include "read_trace.h"
+#include "tiny_run.h"
+
+using namespace composer;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// One letter a step: what happens.
+std::string actions(const TraceSchedule& schedule, int64_t steps) {
+  std::string letters;
+  for (int64_t step = 0; step < steps; ++step)
+    letters += ".wrS"[static_cast<size_t>(scheduled_action(schedule, step))];
+  return letters;
+}
+
+std::set<std::string> files_in(const fs::path& folder) {
+  std::set<std::string> names;
+  if (fs::exists(folder))
+    for (const auto& entry : fs::directory_iterator(folder))
+      names.insert(entry.path().filename().string());
+  return names;
+}
+
+/// Trains 8 steps; returns the weights.
+at::Tensor train(const TemporaryFolder& folder, const ProfilerOptions& profiler) {
+  auto parts = tiny_parts();
+  parts.options.run_dir = folder.path();
+  parts.options.run_name = "run";
+  parts.options.profiler = profiler;
+  Trainer trainer(std::move(parts));
+  trainer.fit();
+  return weights_of(trainer);
+}
+
+std::string event(const std::string& name, int row, const std::string& begin,
+                  const std::string& duration) {
+  return R"({"ph": "X", "cat": "cpu_op", "name": ")" + name + R"(", "pid": )" +
+         std::to_string(getpid()) + R"(, "tid": )" + std::to_string(row) + R"(, "ts": )" + begin +
+         R"(, "dur": )" + duration + R"(, "args": {"a": "}\"{"}})";
+}
+
+std::string name_of(const std::string& kind, int thread, const std::string& name) {
+  return R"(, {"name": ")" + kind + R"(_name", "ph": "M", "ts": 1, "pid": )" +
+         std::to_string(getpid()) + R"(, "tid": )" + std::to_string(thread) +
+         R"(, "args": {"name": ")" + name + R"("}})";
+}
+
+}  // namespace
+
+TEST_CASE("a schedule counts as PyTorch's does", "[profiler]") {
+  CHECK(actions({.active = 0}, 12) == "............");
+  CHECK(actions({.active = 5}, 14) == ".....wrrrrS...");
+  CHECK(actions({.skip_first = 0, .wait = 2, .warmup = 1, .active = 2, .repeat = 0}, 12) ==
+        "..wrS..wrS..");
+  CHECK(actions({.skip_first = 1, .wait = 0, .warmup = 0, .active = 1, .repeat = 2}, 5) == ".SS..");
+}
+
+TEST_CASE("ranges that a viewer could not show in a row get rows of their own", "[profiler]") {
+  const TemporaryFolder folder;
+  {
+    std::ofstream file(folder / "raw.json");
+    file << R"({"schemaVersion": 1, "baseTimeNanoseconds": 1000000, "traceEvents": [)"
+         << event("backward", 7, "10.000", "20.000") << ", "
+         << event("gloo:all_reduce", 7, "12.001", "50.5") << ", "
+         << event("gloo:all_reduce", 7, "13", "40") << ", " << event("copy", 7, "29.000", "1.000")
+         << ", " << event("next", 7, "30.000", "5.250") << ", " << event("late", 7, "34", "9")
+         << name_of("process", 0, "prog") << name_of("thread", 7, "thread 7 (prog)")
+         << name_of("thread", 7, "thread 7 (right)") << name_of("thread", 7, "thread 7 (prog)")
+         << R"(], "traceName": "x"})";
+  }
+  compress_trace(folder / "raw.json", folder / "trace.gz",
+                 {{2'000'500, {1, 2, 3, 4, 5}}, {3'000'000, {5, 4, 3, 2, 1}}});
+  const ReadTrace trace(folder / "trace.gz");
+  CHECK(trace.overlap() == "");
+  CHECK(trace.slices().size() == 6);
+  CHECK(trace.count("gloo:all_reduce") == 2);
+  CHECK(trace.rows_with("gloo:all_reduce") == std::set<std::string>{"communication of thread 7"});
+  CHECK(trace.rows_with("backward") == std::set<std::string>{"thread 7 (right)"});
+  const auto row = [&](const std::string& name) {
+    return std::ranges::find(trace.slices(), name, &TraceSlice::name)->row;
+  };
+  CHECK(row("copy") == 7);
+  CHECK(row("next") == 7);
+  CHECK(row("late") != 7);
+  CHECK(trace.json()["traceName"] == "x");
+  std::vector<nlohmann::json> counters;
+  for (const auto& one : trace.json()["traceEvents"])
+    if (one["ph"] == "C") counters.push_back(one);
+  REQUIRE(counters.size() == 2);
+  CHECK(counters[0]["ts"] == 1000.5);
+  CHECK(counters[0]["args"] ==
+        nlohmann::json{
+            {"weights", 1}, {"gradients", 2}, {"optimizer", 3}, {"activations", 4}, {"input", 5}});
+
+  std::ofstream(folder / "broken.json") << R"({"traceEvents": [{"ph": "X")";
+  CHECK_THROWS_AS(compress_trace(folder / "broken.json", folder / "broken.gz", {}), RunError);
+  CHECK_FALSE(fs::exists(folder / "broken.gz"));
+}
+
+TEST_CASE("memory is told apart by what it is for", "[profiler]") {
+  constexpr int64_t numbers = 1 << 20, bytes = numbers * 4;
+  const auto weight = at::zeros({numbers});
+  MemoryTimeline memory(at::kCPU);
+  memory.mark(MemoryUse::weights, {weight});
+  auto gradient = at::zeros({2 * numbers});
+  auto other = at::zeros({3 * numbers});
+  memory.mark(MemoryUse::gradients, {gradient, at::Tensor()});
+  other.reset();
+  gradient.reset();
+  const auto points = memory.points();
+  const auto value = [](const MemoryPoint& point, MemoryUse use) {
+    return static_cast<double>(point.bytes[static_cast<size_t>(use)]);
+  };
+  const auto most = [&](MemoryUse use) {
+    double all = 0;
+    for (const auto& point : points) all = std::max(all, value(point, use));
+    return all;
+  };
+  REQUIRE(!points.empty());
+  CHECK(value(points.front(), MemoryUse::weights) == Approx(bytes));
+  CHECK(most(MemoryUse::gradients) == Approx(2 * bytes).epsilon(0.01));
+  CHECK(most(MemoryUse::activations) == Approx(3 * bytes).epsilon(0.01));
+  CHECK(most(MemoryUse::input) == 0);
+  CHECK(value(points.back(), MemoryUse::weights) == Approx(bytes));
+  CHECK(value(points.back(), MemoryUse::gradients) == Approx(0).margin(1000));
+  CHECK(value(points.back(), MemoryUse::activations) == Approx(0).margin(1000));
+  CHECK(std::ranges::is_sorted(points, {}, &MemoryPoint::nanoseconds));
+}
+
+TEST_CASE("a run traces the steps of its schedule and trains to the same bytes", "[profiler]") {
+  const TemporaryFolder plain, traced;
+  const auto before = train(plain, {});
+  CHECK(files_in(plain / "run/traces").empty());
+  ProfilerOptions profiler;
+  profiler.schedule = {.skip_first = 1, .wait = 0, .warmup = 1, .active = 2, .repeat = 2};
+  profiler.record_shapes = profiler.profile_memory = true;
+  const auto after = train(traced, profiler);
+  CHECK(at::equal(before, after));
+  CHECK_FALSE(at::hasCallbacks());
+  CHECK(files_in(traced / "run/traces") ==
+        std::set<std::string>{"rank0.2.pt.trace.json.gz", "rank0.5.pt.trace.json.gz"});
+
+  const ReadTrace trace(traced / "run/traces/rank0.2.pt.trace.json.gz");
+  CHECK(trace.steps() == std::vector<int64_t>{2, 3});
+  CHECK(trace.overlap() == "");
+  for (const char* name : {"dataloader", "normalize", "forward", "backward", "optimizer"}) {
+    INFO(name);
+    CHECK(trace.count(name) >= 2);
+  }
+  CHECK(trace.count("evaluation") == 1);  // an epoch has 4 steps: the last has what follows it
+  // Whether the writing has begun when the trace ends is chance.
+  for (const auto& row : trace.rows_with("write checkpoint"))
+    CHECK_THAT(row, Catch::Contains("(checkpoint)"));
+  CHECK(trace.json()["distributedInfo"] ==
+        nlohmann::json{{"backend", "gloo"}, {"rank", 0}, {"world_size", 1}});
+  bool shapes = false, counters = false;
+  for (const auto& one : trace.json()["traceEvents"]) {
+    counters |= one["ph"] == "C" && one["args"]["weights"] > 0 && one["args"]["gradients"] > 0;
+    shapes |= one["name"] == "aten::convolution" && one["args"].contains("Input Dims");
+  }
+  CHECK(shapes);
+  CHECK(counters);
+  CHECK(ReadTrace(traced / "run/traces/rank0.5.pt.trace.json.gz").steps() ==
+        std::vector<int64_t>{5, 6});
+}
+
+TEST_CASE("a run that is shorter than its schedule writes what it has", "[profiler]") {
+  const TemporaryFolder folder;
+  ProfilerOptions profiler;
+  profiler.schedule = {.skip_first = 5, .wait = 0, .warmup = 1, .active = 50, .repeat = 1};
+  train(folder, profiler);
+  REQUIRE(files_in(folder / "run/traces") == std::set<std::string>{"rank0.6.pt.trace.json.gz"});
+  CHECK(ReadTrace(folder / "run/traces/rank0.6.pt.trace.json.gz").steps() ==
+        std::vector<int64_t>{6, 7});
+
+  const TemporaryFolder too_short;
+  profiler.schedule.skip_first = 100;
+  train(too_short, profiler);
+  CHECK(files_in(too_short / "run/traces").empty());
+}
+
+TEST_CASE("a trace that is asked for is of the next steps", "[profiler]") {
+  const TemporaryFolder folder;
+  Trainer trainer(tiny_parts());
+  trainer.prepare();
+  int began = 0;
+  std::string told;
+  Profiler profiler({.what = {},
+                     .folder = folder / "traces",
+                     .asked_begins = [&] { ++began; },
+                     .asked_ends =
+                         [&](bool done, const std::string& text) {
+                           CHECK(done);
+                           told = text;
+                         }},
+                    {});
+  for (int64_t step = 10; step < 20; ++step) {
+    if (step == 12) profiler.trace_next(2);
+    if (step == 12) profiler.trace_next(1);
+    profiler.step(step, trainer.state());
+    at::zeros({4}).add_(1);
+  }
+  profiler.finish();
+  CHECK(began == 1);
+  CHECK(told == (folder / "traces/rank0.13.pt.trace.json.gz").string());
+  CHECK(ReadTrace(fs::path(told)).steps() == std::vector<int64_t>{13, 14});
+}
+
+TEST_CASE("a thread's range that is open when a trace ends is not in the next", "[profiler]") {
+  const TemporaryFolder folder;
+  std::atomic<int> turn = 0;
+  const auto until = [&](int number) {
+    while (turn < number) std::this_thread::yield();
+  };
+  const Timer timer;
+  std::thread thread([&] {
+    until(1);
+    {
+      const ThreadRange range("long");
+      turn = 2;
+      until(3);
+    }
+    const ThreadRange range("short");
+    turn = 4;
+  });
+  for (const char* name : {"first.json", "second.json"}) {
+    KinetoTrace trace({});
+    trace.start("{}");
+    const int mine = ++turn;
+    until(mine + 1);
+    trace.save(folder / name);
+  }
+  thread.join();
+  const auto count = [&](const std::string& file, const std::string& name) {
+    std::ifstream stream(folder / file);
+    return ReadTrace(nlohmann::json::parse(stream)).count(name);
+  };
+  CHECK(count("first.json", "long") == 1);
+  CHECK(count("second.json", "long") == 0);
+  CHECK(count("second.json", "short") == 1);
+  CHECK(timer.totals().elsewhere.at("long").calls == 1);
+}
+
+TEST_CASE("traces need a folder", "[profiler]") {
+  auto parts = tiny_parts();
+  parts.options.profiler.schedule.active = 1;
+  CHECK_THROWS_WITH(Trainer(std::move(parts)).fit(), Catch::Contains("profiler: needs a run_dir"));
+}
