@@ -31,6 +31,7 @@ int compare_command(const Words& words);
 int watch_command(const Words& words);
 int request_command(const Words& words);
 int trace_command(const Words& words);
+int doctor_command(const Words& words);
 int model_command(const Words& words);
 int trace_command(const Words& words);
 int data_command(const Words& words);

@@ -54,6 +54,7 @@ constexpr const char* help =
   composer compare RUN ... [--json]           what runs came to, and what their recipes differ in
   composer watch RUN                          follows a run in the terminal; q leaves
   composer trace now RUN_FOLDER [--steps 5]   has it trace its next steps
+  composer doctor [--data PATH] [--json]      what this machine has for training, what is wrong, and what to do
   composer model info NAME|-f RECIPE [--batch_size B] [--json]
                                               a network's layers, FLOPs, memory and receptive field
   composer trace analyze DIR|FILE... [--json] [--html F]
@@ -79,7 +80,7 @@ const CommandTable commands{{"train", train_command},       {"eval", eval_comman
                             {"model", model_command},       {"quantize", quantize_command},
                             {"request", request_command},   {"trace", trace_command},
                             {"report", report_command},     {"compare", compare_command},
-                            {"watch", watch_command}};
+                            {"watch", watch_command},       {"doctor", doctor_command}};
 
 /// So that no file of ours becomes one of the standard streams where they were closed.
 void open_standard_streams() {

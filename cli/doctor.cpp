@@ -1,0 +1,249 @@
+// The subcommand doctor: what this machine has for training, what is wrong, and what to do.
+#include <ATen/Parallel.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/machine_limits.h"
+#include "cli/read_speed.h"
+#include "composer/cpu_instructions.h"
+#include "composer/cuda.h"
+#include "composer/device.h"
+#include "composer/distributed/local_ranks.h"
+#include "composer/error.h"
+#include "composer/gpu_name.h"
+#include "composer/profiling/kineto.h"
+#include "composer/text.h"
+#include "composer/version.h"
+
+namespace composer {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int64_t gloo_bytes = 25 << 20;
+
+/// What was found: facts by subject, each with a line for people, and what is wrong.
+class Findings {
+ public:
+  void fact(const std::string& subject, const std::string& line, ordered_json values) {
+    lines_ += subject + std::string(12 - std::min<size_t>(subject.size(), 11), ' ') + line + "\n";
+    facts_[subject] = std::move(values);
+  }
+  void problem(const std::string& what, const std::string& advice) {
+    problems_.push_back({{"problem", what}, {"advice", advice}});
+  }
+
+  ordered_json json() const {
+    auto all = facts_;
+    all["problems"] = problems_;
+    return all;
+  }
+  std::string text() const {
+    std::string text = lines_ + "\n";
+    if (problems_.empty()) text += "nothing is wrong\n";
+    for (const auto& one : problems_)
+      text += "- " + one["problem"].get<std::string>() + "\n  " + one["advice"].get<std::string>() +
+              "\n";
+    return text;
+  }
+
+ private:
+  std::string lines_;
+  ordered_json facts_ = ordered_json::object(), problems_ = ordered_json::array();
+};
+
+std::string gib(int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
+  return text;
+}
+
+std::string decimal(double number, const char* format = "%.3g") {
+  char text[32];
+  std::snprintf(text, sizeof text, format, number);
+  return text;
+}
+
+template <class T>
+ordered_json value_or_null(const std::optional<T>& value) {
+  return value ? ordered_json(*value) : ordered_json(nullptr);
+}
+
+void look_at_processors(const MachineLimits& limits, Findings& found) {
+  std::vector<std::string> instructions;
+  for (const char* name :
+       {"avx2", "avx512_f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8", "sve", "sve2"})
+    if (has_instructions(name)) instructions.push_back(name);
+  const int threads = at::get_num_threads();
+  const char* const set = std::getenv("OMP_NUM_THREADS");
+  found.fact("processor", describe(at::kCPU), {{"name", describe(at::kCPU)}});
+  found.fact(
+      "cores",
+      std::to_string(limits.processors) + ", of which this process may use " +
+          std::to_string(limits.allowed_processors) +
+          (limits.processor_quota ? ", for the time of " + decimal(*limits.processor_quota) : "") +
+          "; load " + decimal(limits.load, "%.1f"),
+      {{"machine", limits.processors},
+       {"allowed", limits.allowed_processors},
+       {"quota", value_or_null(limits.processor_quota)},
+       {"load", limits.load}});
+  found.fact("instructions", instructions.empty() ? "none of the wide ones" : joined(instructions),
+             instructions);
+  found.fact("threads",
+             std::to_string(threads) + " compute" +
+                 (set == nullptr ? std::string() : std::string(", OMP_NUM_THREADS=") + set),
+             {{"compute", threads},
+              {"OMP_NUM_THREADS", set == nullptr ? ordered_json(nullptr) : ordered_json(set)}});
+
+  const double usable = std::min(static_cast<double>(limits.allowed_processors),
+                                 limits.processor_quota.value_or(1e9));
+  if (threads > usable + 0.5)
+    found.problem(std::to_string(threads) + " threads compute, where there is the time of " +
+                      decimal(usable) + " processors: they wait for each other",
+                  "set OMP_NUM_THREADS=" + std::to_string(std::max(1, static_cast<int>(usable))));
+  if (limits.load > static_cast<double>(limits.processors) * 1.5)
+    found.problem("other programs use the processors: load " + decimal(limits.load, "%.1f"),
+                  "measurements mean nothing now, and training shares the cores with them");
+  const bool x86 = has_instructions("sse4_1");
+  if (x86 && !has_instructions("avx2"))
+    found.problem("no AVX2: arithmetic takes several times as long",
+                  "in a virtual machine, let it see the host's processor (-cpu host)");
+}
+
+void look_at_memory(const MachineLimits& limits, Findings& found) {
+  const bool limited =
+      limits.memory_limit_bytes && *limits.memory_limit_bytes < limits.memory_bytes;
+  found.fact("memory",
+             gib(limits.memory_bytes) + ", " + gib(limits.available_bytes) + " available" +
+                 (limited ? "; the container may have " + gib(*limits.memory_limit_bytes) : ""),
+             {{"bytes", limits.memory_bytes},
+              {"available_bytes", limits.available_bytes},
+              {"limit_bytes", value_or_null(limits.memory_limit_bytes)},
+              {"used_bytes", value_or_null(limits.memory_used_bytes)}});
+  int64_t room = limits.available_bytes;
+  if (limited)
+    room = std::min(room, *limits.memory_limit_bytes - limits.memory_used_bytes.value_or(0));
+  constexpr int64_t little = int64_t{2} << 30;
+  if (room < little)
+    found.problem("little memory is left: " + gib(room),
+                  "end other programs, or train with smaller batches (--grad_accum) and fewer "
+                  "--dataloader.prefetch_factor");
+
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string pages;
+  std::getline(file, pages);
+  found.fact("huge pages", pages.empty() ? "unknown" : pages, pages);
+  if (pages.find("[never]") != std::string::npos)
+    found.problem("huge pages are off: steps of small networks take longer",
+                  "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
+}
+
+void look_at_limits(const MachineLimits& limits, int gpus, Findings& found) {
+  found.fact(
+      "limits",
+      (limits.open_files < 0 ? std::string("any number of") : std::to_string(limits.open_files)) +
+          " open files, " + gib(limits.shared_memory_bytes) + " of shared memory (/dev/shm)",
+      {{"open_files", limits.open_files}, {"shared_memory_bytes", limits.shared_memory_bytes}});
+  if (limits.open_files >= 0 && limits.open_files < 1024)
+    found.problem("a process may open " + std::to_string(limits.open_files) + " files only",
+                  "ulimit -n 4096");
+  if (gpus > 1 && limits.shared_memory_bytes < int64_t{1} << 30)
+    found.problem("/dev/shm is small: NCCL needs it between the GPUs of a machine",
+                  "in a container: docker run --shm-size=1g");
+}
+
+std::string driver_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+void look_at_gpus(const Cuda& cuda, Findings& found) {
+  std::vector<std::string> names;
+  for (int index = 0; index < cuda.gpus; ++index) names.push_back(gpu_name(index));
+  const auto driver = driver_version();
+  found.fact("GPUs", cuda.gpus == 0 ? "none: " + cuda.problem : joined(names),
+             {{"names", names}, {"problem", cuda.problem}, {"driver", driver}});
+  if (cuda.driver && cuda.gpus == 0)
+    found.problem("there is a driver but no GPU that can be used: " + cuda.problem,
+                  "nvidia-smi says more; in a container: docker run --gpus all");
+}
+
+void look_at_ranks(int gpus, Findings& found) {
+  const char* const backend = gpus > 1 ? "NCCL" : "Gloo";
+  try {
+    const double seconds = time_local_sum(gloo_bytes);
+    found.fact("ranks",
+               std::string(backend) +
+                   " between local ranks; two of them add up 25 MiB by Gloo in " +
+                   decimal(seconds * 1000) + " ms",
+               {{"backend", backend}, {"gloo_25MiB_seconds", seconds}});
+  } catch (const RunError& error) {
+    found.fact("ranks", "Gloo does not work", {{"backend", backend}, {"problem", error.what()}});
+    found.problem(std::string("ranks of this machine cannot meet: ") + error.what(),
+                  "Gloo needs TCP on 127.0.0.1: look at firewalls, and at GLOO_SOCKET_IFNAME");
+  }
+}
+
+void look_at_data(const std::string& path, const MachineLimits& limits, Findings& found) {
+  constexpr double mega = 1e6, slow = 100 * mega;
+  const auto speed = measure_reading(path);
+  found.fact("data",
+             path + ": " + decimal(speed.disk / mega) + " MB/s at first, " +
+                 decimal(speed.cache / mega) + " MB/s again (" + std::to_string(speed.files) +
+                 " files, " + decimal(static_cast<double>(speed.bytes) / mega) + " MB)",
+             {{"path", path},
+              {"files", speed.files},
+              {"bytes", speed.bytes},
+              {"disk_bytes_per_second", speed.disk},
+              {"cache_bytes_per_second", speed.cache}});
+  if (speed.disk < slow)
+    found.problem(
+        "data come at " + decimal(speed.disk / mega) + " MB/s when they are not in memory",
+        "put them on a local disk, or into one .beton file (composer data write); once "
+        "read, they are fast as far as memory holds them");
+  std::error_code ignored;
+  const auto size = std::filesystem::is_regular_file(path, ignored)
+                        ? static_cast<int64_t>(std::filesystem::file_size(path, ignored))
+                        : speed.bytes;
+  if (!speed.whole && size > limits.available_bytes)
+    found.problem("the data (" + gib(size) + ") do not fit into the memory that is left",
+                  "the order quasi_random of .beton files reads them page by page");
+}
+
+}  // namespace
+
+int doctor_command(const Words& words) {
+  CLI::App app(
+      "Says what this machine has for training, what is wrong with it, and what to do about that.",
+      "doctor");
+  std::string data;
+  bool as_json = false;
+  app.add_flag("--json", as_json, "one JSON object");
+  app.add_option("--data", data, "a file or folder of data whose reading is measured");
+  if (!parse(app, words)) return 0;
+
+  const Cuda& cuda = open_cuda();
+  const auto limits = read_machine_limits();
+  Findings found;
+  found.fact("composer",
+             std::string(version) + (kineto_available() ? "" : ", without traces (no Kineto)"),
+             {{"version", version}, {"kineto", kineto_available()}});
+  look_at_processors(limits, found);
+  look_at_memory(limits, found);
+  look_at_limits(limits, cuda.gpus, found);
+  look_at_gpus(cuda, found);
+  look_at_ranks(cuda.gpus, found);
+  if (!data.empty()) look_at_data(data, limits, found);
+  std::cout << (as_json ? found.json().dump(2) + "\n" : found.text());
+  return 0;
+}
+
+}  // namespace composer

@@ -1,0 +1,146 @@
+#include "cli/machine_limits.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A file's first line; empty where it cannot be read.
+std::string line_of(const fs::path& path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);
+  return line;
+}
+
+/// Nothing for "max", and for numbers that stand for it.
+std::optional<int64_t> number_of(const std::string& text) {
+  constexpr int64_t no_limit = int64_t{1} << 60;
+  std::istringstream stream(text);
+  int64_t number = 0;
+  if (!(stream >> number) || number < 0 || number >= no_limit) return std::nullopt;
+  return number;
+}
+
+template <class T>
+void narrow(std::optional<T>& limit, const std::optional<T>& other) {
+  if (other && (!limit || *other < *limit)) limit = other;
+}
+
+/// The group of this process by controller: "cpu,cpuacct" and "memory" of version 1, "" of 2.
+std::map<std::string, std::string> groups_of_process(const fs::path& root) {
+  std::map<std::string, std::string> groups;
+  std::ifstream file(root / "proc/self/cgroup");
+  for (std::string line; std::getline(file, line);) {
+    const size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    std::istringstream names(line.substr(first + 1, second - first - 1));
+    std::string name;
+    do {
+      name.clear();
+      std::getline(names, name, ',');
+      groups[name] = line.substr(second + 2);
+    } while (!names.eof());
+  }
+  return groups;
+}
+
+/// The folders of a group and of those above it. In a container its path may not be there.
+std::vector<fs::path> folders_up(const fs::path& mount, const std::string& group) {
+  std::vector<fs::path> folders{mount};
+  fs::path folder = mount;
+  for (const auto& part : fs::path(group)) {
+    folder /= part;
+    if (fs::is_directory(folder) && !part.empty()) folders.push_back(folder);
+  }
+  return folders;
+}
+
+std::optional<double> quota(const std::string& budget, const std::string& period) {
+  const auto time = number_of(budget), of = number_of(period);
+  if (!time || !of || *of == 0) return std::nullopt;
+  return static_cast<double>(*time) / static_cast<double>(*of);
+}
+
+void read_version_2(const fs::path& mount, const std::string& group, GroupLimits& limits) {
+  for (const auto& folder : folders_up(mount, group)) {
+    std::string budget, period;
+    std::istringstream(line_of(folder / "cpu.max")) >> budget >> period;
+    narrow(limits.processors, quota(budget, period));
+    narrow(limits.memory_bytes, number_of(line_of(folder / "memory.max")));
+    if (const auto used = number_of(line_of(folder / "memory.current")))
+      limits.memory_used_bytes = used;
+  }
+}
+
+void read_version_1(const fs::path& mount, const std::map<std::string, std::string>& groups,
+                    GroupLimits& limits) {
+  if (const auto group = groups.find("cpu"); group != groups.end())
+    for (const auto& folder : folders_up(mount / "cpu", group->second))
+      narrow(limits.processors,
+             quota(line_of(folder / "cpu.cfs_quota_us"), line_of(folder / "cpu.cfs_period_us")));
+  if (const auto group = groups.find("memory"); group != groups.end())
+    for (const auto& folder : folders_up(mount / "memory", group->second)) {
+      narrow(limits.memory_bytes, number_of(line_of(folder / "memory.limit_in_bytes")));
+      if (const auto used = number_of(line_of(folder / "memory.usage_in_bytes")))
+        limits.memory_used_bytes = used;
+    }
+}
+
+/// Of /proc/meminfo, in bytes.
+int64_t memory_of(const fs::path& root, const std::string& key) {
+  std::ifstream file(root / "proc/meminfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(key + ":"))
+      return number_of(line.substr(key.size() + 1)).value_or(0) * 1024;
+  return 0;
+}
+
+}  // namespace
+
+GroupLimits read_group_limits(const fs::path& root) {
+  const auto groups = groups_of_process(root);
+  const auto mount = root / "sys/fs/cgroup";
+  GroupLimits limits;
+  if (const auto group = groups.find(""); group != groups.end())
+    read_version_2(mount, group->second, limits);
+  read_version_1(mount, groups, limits);
+  return limits;
+}
+
+MachineLimits read_machine_limits(const fs::path& root) {
+  MachineLimits limits;
+  limits.processors = ::sysconf(_SC_NPROCESSORS_ONLN);
+  cpu_set_t allowed;
+  limits.allowed_processors =
+      ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+  limits.memory_bytes = memory_of(root, "MemTotal");
+  limits.available_bytes = memory_of(root, "MemAvailable");
+  const auto group = read_group_limits(root);
+  limits.processor_quota = group.processors;
+  limits.memory_limit_bytes = group.memory_bytes;
+  limits.memory_used_bytes = group.memory_used_bytes;
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) == 0)
+    limits.open_files = files.rlim_cur == RLIM_INFINITY ? -1 : static_cast<int64_t>(files.rlim_cur);
+  struct statvfs shared {};
+  if (::statvfs("/dev/shm", &shared) == 0)
+    limits.shared_memory_bytes = static_cast<int64_t>(shared.f_blocks * shared.f_frsize);
+  if (::getloadavg(&limits.load, 1) != 1) limits.load = 0;
+  return limits;
+}
+
+}  // namespace composer

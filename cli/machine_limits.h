@@ -1,0 +1,31 @@
+// What the system lets this process use.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+namespace composer {
+
+struct MachineLimits {
+  int64_t processors = 0;                 ///< of the machine
+  int64_t allowed_processors = 0;         ///< that the scheduler lets this process run on
+  std::optional<double> processor_quota;  ///< of its container, in processors
+  int64_t memory_bytes = 0, available_bytes = 0;
+  std::optional<int64_t> memory_limit_bytes, memory_used_bytes;  ///< of its container
+  int64_t open_files = 0;           ///< that a process may have; -1: any number
+  int64_t shared_memory_bytes = 0;  ///< size of /dev/shm; 0: there is none
+  double load = 0;                  ///< processes that ran or wanted to, over the last minute
+};
+
+/// What cannot be read is 0 or absent. root: of the files of /proc and /sys.
+MachineLimits read_machine_limits(const std::filesystem::path& root = "/");
+
+/// Of a container or another control group (version 1 or 2), the narrowest on the way up.
+struct GroupLimits {
+  std::optional<double> processors;
+  std::optional<int64_t> memory_bytes, memory_used_bytes;
+};
+GroupLimits read_group_limits(const std::filesystem::path& root = "/");
+
+}  // namespace composer
