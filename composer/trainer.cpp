@@ -200,7 +200,7 @@ void Trainer::open_run() {
 
 void Trainer::describe_run(const std::vector<std::string>& header) {
   if (state_.ranks.first())
-    write_run_description(folder_.path(), header, class_names_, engine_.algorithms(),
+    write_run_description(folder_.path(), header, state_.class_names, engine_.algorithms(),
                           state_.schedule);
   if (evaluator_.loader() != nullptr)
     add<EvaluationRecorder>("evaluation_recorder", folder_.path(),
