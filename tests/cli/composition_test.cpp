@@ -87,7 +87,8 @@ Ending ending(const fs::path& run, const Summary& summary) {
   for (const auto& [name, value] : summary.metrics) {
     INFO(name);
     CHECK(std::isfinite(value));
-    if (name != "checkpoint/stall_seconds") all[name] = std::to_string(value);
+    if (name != "checkpoint/stall_seconds" && !name.starts_with("time/"))
+      all[name] = std::to_string(value);
   }
   return all;
 }

@@ -215,9 +215,9 @@ TEST_CASE("a run saves, or saves and ends, when another process asks for it", "[
   CHECK(fs::exists(folder / "run/checkpoints/ep0-ba1") == understood);
   CHECK(answer->done == understood);
   const std::string shown = name == "dance" ? "dance" : "two?lines";
-  CHECK(answer->text ==
-        (understood ? "saved as checkpoint ep0-ba1"
-                    : "unknown request '" + shown + "'; this run understands checkpoint, stop"));
+  CHECK(answer->text == (understood ? "saved as checkpoint ep0-ba1"
+                                    : "unknown request '" + shown +
+                                          "'; this run understands checkpoint, stop, trace"));
   CHECK_FALSE(fs::exists(folder / "run/.requests"));
   CHECK_FALSE(owner_of(folder / "run"));
 }
