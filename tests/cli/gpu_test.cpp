@@ -323,8 +323,12 @@ TEST_CASE("images are normalised by one kernel, in the type that the network com
         small + "--device gpu --max_duration 12ba --run_name " + name + " " + words, program);
     INFO(outcome.errors);
     REQUIRE(outcome.status == 0);
-    return bytes_of(machine.folder() / "runs" / name / "checkpoints/latest") +
-           summary_of(machine.folder() / "runs" / name)["metrics"].dump();
+    std::string ending = bytes_of(machine.folder() / "runs" / name / "checkpoints/latest");
+    const auto metrics = summary_of(machine.folder() / "runs" / name)["metrics"];
+    for (const auto& [metric, value] : metrics.items())
+      if (metric.starts_with("metrics/") || metric.starts_with("loss/"))
+        ending += metric + value.dump();
+    return ending;
   };
   const auto by_operators = train(PROGRAM, "operators");
   const int waits = machine.waits();
@@ -336,5 +340,5 @@ TEST_CASE("images are normalised by one kernel, in the type that the network com
   auto found = machine.notes();
   std::erase_if(found, [](const auto& item) { return !item.first.starts_with("normalised"); });
   CHECK(found == expected);
-  CHECK(by_kernel == by_operators);
+  CHECK((by_kernel == by_operators));
 }
