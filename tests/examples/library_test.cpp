@@ -62,7 +62,7 @@ TEST_CASE("library/recipe: a recipe in C++ leaves what one from a file does", "[
     CHECK(lines[i] == files[i] + " " + best.get<std::string>());
   }
   CHECK_THAT(run_example("infer", folder, {"by_no_name", "0.ppm"}).errors,
-             Contains("by_no_name: is no exported network"));
+             Contains("by_no_name: there is no such folder"));
 }
 
 TEST_CASE("library/trainer: a run without a recipe; library/use_checkpoint evaluates it",
