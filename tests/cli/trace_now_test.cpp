@@ -89,7 +89,7 @@ class Daemon {
 
 }  // namespace
 
-TEST_CASE("--profile leaves a trace in which all of a step is named", "[cli]") {
+TEST_CASE("train --profile leaves a trace in which all of a step is named", "[cli]") {
   const TemporaryFolder folder;
   const auto outcome =
       run(folder.path(), split(small + "--run_name run --max_duration 4ep --profile"));
