@@ -1,6 +1,7 @@
 #include <array>
 #include <cstdio>
 
+#include "analysis/markup.h"
 #include "analysis/trace/report_section.h"
 
 namespace composer {
@@ -38,29 +39,6 @@ rect { fill: var(--bar); }
 <body>
 )";
 
-std::string in_html(std::string_view text) {
-  std::string result;
-  for (const char letter : text) {
-    switch (letter) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += letter;
-    }
-  }
-  return result;
-}
-
 std::string drawn_bar(double share) {
   std::array<char, 160> text{};
   std::snprintf(text.data(), text.size(),
@@ -73,16 +51,14 @@ std::string drawn_bar(double share) {
 void append_row(std::string& page, const std::vector<std::string>& cells, size_t words,
                 std::string_view tag, const std::string& last) {
   page += "<tr>";
-  for (size_t i = 0; i < cells.size(); ++i) {
-    page += "<" + std::string(tag) + (i < words ? ">" : " class=\"n\">") + in_html(cells[i]);
-    page += "</" + std::string(tag) + ">";
-  }
+  for (size_t i = 0; i < cells.size(); ++i)
+    page += element(tag, i < words ? Attributes{} : Attributes{{"class", "n"}}, escaped(cells[i]));
   page += last + "</tr>\n";
 }
 
 void append(std::string& page, const ReportSection& section) {
-  page += "<h2>" + in_html(section.title) + "</h2>\n";
-  if (!section.note.empty()) page += "<p>" + in_html(section.note) + "</p>\n";
+  page += "<h2>" + escaped(section.title) + "</h2>\n";
+  if (!section.note.empty()) page += "<p>" + escaped(section.note) + "</p>\n";
   page += "<div class=\"wide\"><table>\n";
   const bool bars = !section.bars.empty();
   append_row(page, section.headings, section.words, "th", bars ? "<th></th>" : "");
@@ -97,11 +73,11 @@ void append(std::string& page, const ReportSection& section) {
 std::string page_of(const Report& report) {
   std::string page(page_head);
   page +=
-      in_html(report.title) + std::string(page_style) + "<h1>" + in_html(report.title) + "</h1>\n";
+      escaped(report.title) + std::string(page_style) + "<h1>" + escaped(report.title) + "</h1>\n";
   for (const auto& warning : report.warnings)
-    page += "<p class=\"warning\">" + in_html(warning) + "</p>\n";
+    page += "<p class=\"warning\">" + escaped(warning) + "</p>\n";
   if (!report.advice.empty()) page += "<h2>What would help most</h2>\n<ol>\n";
-  for (const auto& advice : report.advice) page += "<li>" + in_html(advice) + "</li>\n";
+  for (const auto& advice : report.advice) page += "<li>" + escaped(advice) + "</li>\n";
   if (!report.advice.empty()) page += "</ol>\n";
   for (const auto& section : report.sections) append(page, section);
   return page + "</body>\n</html>\n";

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "analysis/trace/trace_json.h"
+#include "composer/logging/number_text.h"
 #include "composer/text.h"
 
 namespace composer {
@@ -16,16 +17,10 @@ using Row = std::vector<std::string>;
 
 constexpr size_t kMostOperators = 15, kMostSteps = 12, kMostThreads = 16, kMostParts = 6;
 
-std::string fixed(double value, int decimals) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
-  return text.data();
-}
-
-std::string milliseconds(double ns) { return fixed(ns / 1e6, 3); }
-std::string microseconds(double ns) { return fixed(ns / 1e3, 1); }
-std::string in_ms(int64_t ns) { return fixed(static_cast<double>(ns) / 1e6, 2); }
-std::string percent(double share) { return fixed(100 * share, 1) + " %"; }
+std::string milliseconds(double ns) { return number_text(ns / 1e6, 3); }
+std::string microseconds(double ns) { return number_text(ns / 1e3, 1); }
+std::string in_ms(int64_t ns) { return number_text(static_cast<double>(ns) / 1e6, 2); }
+std::string percent(double share) { return number_text(100 * share, 1) + " %"; }
 std::string count(int64_t number) { return std::to_string(number); }
 
 double share(int64_t part, int64_t whole) {
@@ -52,10 +47,10 @@ ReportSection files(const TraceAnalysis& analysis) {
     section.note =
         "left out, as there are newer ones of their ranks: " + first_few(analysis.left_out);
   for (const auto& rank : analysis.ranks)
-    section.rows.push_back({rank_of(rank), std::filesystem::path(rank.file).filename(),
-                            fixed(static_cast<double>(rank.bytes) / 1e6, 1), count(rank.events),
-                            count(static_cast<int64_t>(rank.steps.steps.size())),
-                            milliseconds(rank.mean_step_ns())});
+    section.rows.push_back(
+        {rank_of(rank), std::filesystem::path(rank.file).filename(),
+         number_text(static_cast<double>(rank.bytes) / 1e6, 1), count(rank.events),
+         count(static_cast<int64_t>(rank.steps.steps.size())), milliseconds(rank.mean_step_ns())});
   return section;
 }
 
@@ -235,8 +230,8 @@ ReportSection queues(const TraceAnalysis& analysis) {
     if (!rank.device) continue;
     for (const auto& queue : rank.device->queues)
       section.rows.push_back(
-          {rank_of(rank) + ", " + std::to_string(queue.stream), fixed(queue.length.mean, 1),
-           fixed(queue.length.median, 0), fixed(queue.length.max, 0),
+          {rank_of(rank) + ", " + std::to_string(queue.stream), number_text(queue.length.mean, 1),
+           number_text(queue.length.median, 0), number_text(queue.length.max, 0),
            milliseconds(static_cast<double>(queue.blocked_ns)), percent(queue.blocked_share)});
   }
   return section;
@@ -252,9 +247,9 @@ ReportSection copies(const TraceAnalysis& analysis) {
   for (const auto& rank : analysis.ranks) {
     if (!rank.device) continue;
     for (const auto& copy : rank.device->copies)
-      section.rows.push_back({rank_of(rank) + ", " + copy.kind, fixed(copy.gb_per_second.mean, 2),
-                              fixed(copy.gb_per_second.median, 2),
-                              fixed(copy.gb_per_second.max, 2)});
+      section.rows.push_back(
+          {rank_of(rank) + ", " + copy.kind, number_text(copy.gb_per_second.mean, 2),
+           number_text(copy.gb_per_second.median, 2), number_text(copy.gb_per_second.max, 2)});
   }
   return section;
 }
