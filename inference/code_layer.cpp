@@ -15,12 +15,6 @@ Integers integers(const auto& values) {
   return list;
 }
 
-Integers with_images(const std::vector<int64_t>& shape, int64_t images) {
-  auto list = integers(shape);
-  list.set(0, images);
-  return list;
-}
-
 /// What convolutions and linear layers have in common.
 class CodeLayer : public PackedLayer {
  protected:
@@ -56,8 +50,8 @@ class CodeConv2d : public CodeLayer {
         padding_(integers(parts.convolution->padding)),
         dilation_(integers(parts.convolution->dilation)),
         groups_(parts.convolution->groups),
-        weight_([this, weight = parts.weight, shape = parts.input_shape](int64_t images) {
-          return reordered(weight, with_images(shape, images));
+        weight_(parts.input_shape, [this, weight = parts.weight](const auto& input) {
+          return reordered(weight, integers(input));
         }) {}
 
   at::Tensor run(const at::Tensor& input, at::Tensor addend, bool overwrite) const override {
@@ -105,11 +99,11 @@ class CodeLinear : public CodeLayer {
  public:
   CodeLinear(const LayerParts& parts, const LayerCodes& codes)
       : CodeLayer(parts, codes),
-        weight_([weight = parts.weight, shape = parts.input_shape](int64_t images) {
+        weight_(parts.input_shape, [weight = parts.weight](const auto& input) {
           static const auto reorder =
               find_operator<at::Tensor(at::Tensor, std::optional<Integers>)>(
                   "onednn::qlinear_prepack");
-          return reorder.call(weight, with_images(shape, images));
+          return reorder.call(weight, integers(input));
         }) {}
 
   at::Tensor run(const at::Tensor& input, at::Tensor, bool) const override {

@@ -14,19 +14,15 @@ std::string_view word_of(std::optional<OperationKind> activation) {
   return activation ? name(*activation) : "none";
 }
 
-std::vector<int64_t> with_images(std::vector<int64_t> shape, int64_t images) {
-  shape[0] = images;
-  return shape;
-}
-
 class PackedConv2d : public PackedLayer {
  public:
   explicit PackedConv2d(const LayerParts& parts)
       : options_(*parts.convolution),
         bias_(if_defined(parts.bias)),
-        weight_([=, options = options_](int64_t images) {
-          return reordered(parts.weight, options, with_images(parts.input_shape, images));
-        }),
+        weight_(parts.input_shape,
+                [weight = parts.weight, options = options_](const auto& input) {
+                  return reordered(weight, options, input);
+                }),
         activation_(word_of(parts.activation)) {
     if (parts.activation) of_sum_ = activation_;
   }
@@ -88,12 +84,13 @@ class PackedLinear : public PackedLayer {
  public:
   explicit PackedLinear(const LayerParts& parts)
       : bias_(if_defined(parts.bias)),
-        weight_([weight = parts.weight](int64_t images) {
-          static const auto reorder =
-              find_operator<at::Tensor(const at::Tensor&, std::optional<int64_t>)>(
-                  "mkldnn::_reorder_linear_weight");
-          return reorder.call(weight, images);
-        }),
+        weight_(parts.input_shape,
+                [weight = parts.weight](const auto& input) {
+                  static const auto reorder =
+                      find_operator<at::Tensor(const at::Tensor&, std::optional<int64_t>)>(
+                          "mkldnn::_reorder_linear_weight");
+                  return reorder.call(weight, input[0]);
+                }),
         activation_(word_of(parts.activation)) {}
 
   at::Tensor run(const at::Tensor& input, at::Tensor, bool) const override {

@@ -17,8 +17,10 @@ namespace composer {
 /// for last are kept.
 class PackedWeights {
  public:
-  using Pack = std::function<at::Tensor(int64_t images)>;
-  explicit PackedWeights(Pack pack) : pack_(std::move(pack)) {}
+  using Shape = std::vector<int64_t>;
+  using Pack = std::function<at::Tensor(const Shape& input)>;
+  /// input: the layer's, with any number of images.
+  PackedWeights(Shape input, Pack pack) : input_(std::move(input)), pack_(std::move(pack)) {}
 
   /// From any thread.
   at::Tensor for_images(int64_t images) const {
@@ -27,7 +29,9 @@ class PackedWeights {
     auto found = std::ranges::find(packed_, work, &std::pair<Work, at::Tensor>::first);
     if (found == packed_.end()) {
       if (packed_.size() == most_kept) packed_.pop_back();
-      found = packed_.emplace(packed_.end(), work, pack_(images));
+      auto input = input_;
+      input[0] = images;
+      found = packed_.emplace(packed_.end(), work, pack_(input));
     }
     std::rotate(packed_.begin(), found, found + 1);
     return packed_.front().second;
@@ -43,7 +47,8 @@ class PackedWeights {
     bool operator==(const Work&) const = default;
   };
 
-  Pack pack_;
+  const Shape input_;
+  const Pack pack_;
   mutable std::mutex mutex_;
   mutable std::vector<std::pair<Work, at::Tensor>> packed_;  ///< the last one asked for first
 };

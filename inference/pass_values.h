@@ -30,9 +30,8 @@ class PassValues {
     const auto found = affine_.find(value);
     return found == affine_.end() ? held_[value] : numbers_of(held_[value], found->second);
   }
+  /// As it is held: codes, or numbers of a value that has none.
   const at::Tensor& codes(size_t value) const { return held_[value]; }
-  /// As it is: codes or numbers.
-  const at::Tensor& held(size_t value) const { return held_[value]; }
 
  private:
   std::vector<at::Tensor> held_;

@@ -255,7 +255,7 @@ class Runtime::Plan {
     const bool flat = operation.kind == OperationKind::mean;
     const auto found = affine_.find(input);
     return [=, affine = found == affine_.end() ? Affine{} : found->second](PassValues& values) {
-      auto means = mean_of_pixels(values.held(input), affine);
+      auto means = mean_of_pixels(values.codes(input), affine);
       values.set_numbers(output, flat ? means : means.unsqueeze(2).unsqueeze(3));
     };
   }
