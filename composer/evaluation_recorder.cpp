@@ -1,13 +1,12 @@
 #include "composer/evaluation_recorder.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "composer/error.h"
 #include "composer/logging/json_number.h"
 #include "composer/logging/log.h"
 #include "composer/logging/png.h"
+#include "composer/normalize.h"
 #include "composer/state.h"
 #include "composer/storage/atomic_file.h"
 
@@ -52,14 +51,9 @@ ordered_json opinion(const at::Tensor& logits, int64_t label, double loss) {
           {"likely", likely}};
 }
 
-void write_picture(const fs::path& file, const at::Tensor& pixels) {
-  const auto whole = pixels.contiguous();
-  const auto text = png(whole.size(0), whole.size(1), whole.size(2),
-                        {whole.const_data_ptr<uint8_t>(), static_cast<size_t>(whole.numel())});
-  std::ofstream out(file, std::ios::binary);
-  out << text;
-  out.close();
-  if (!out) throw RunError(cannot_be_written(file, errno));
+std::string png_of(const at::Tensor& pixels) {
+  return png(pixels.size(0), pixels.size(1), pixels.size(2),
+             {pixels.const_data_ptr<uint8_t>(), static_cast<size_t>(pixels.numel())});
 }
 
 /// Pictures of evaluations before.
@@ -95,17 +89,13 @@ void EvaluationRecorder::eval_end(const State& state, Logger&, RunControl&) {
 }
 
 at::Tensor EvaluationRecorder::pictures() const {
-  auto images = wrong_.images().to(at::kCPU, at::kFloat).contiguous();
-  const int64_t channels = images.size(1), height = images.size(2), width = images.size(3);
-  const auto by_channel = [&](const std::vector<double>& values) {
-    return at::tensor(values, at::kFloat).view({1, channels, 1, 1});
-  };
-  images = images * by_channel(normalization_.std) + by_channel(normalization_.mean);
+  auto images = pixel_values(wrong_.images().cpu(), normalization_).contiguous();
+  const int64_t height = images.size(2), width = images.size(3);
   if (const int64_t longer = std::max(height, width); longer > widest_picture)
     images = at::_upsample_bilinear2d_aa(
         images, {height * widest_picture / longer, width * widest_picture / longer},
         /*align_corners=*/false);
-  return images.round().clamp(0, 255).to(at::kByte).permute({0, 2, 3, 1});
+  return to_bytes(images);
 }
 
 void EvaluationRecorder::write(const State& state) const {
@@ -126,7 +116,7 @@ void EvaluationRecorder::write(const State& state) const {
                classes = wrong_.classes().cpu();
     for (int64_t i = 0; i < images.size(0); ++i) {
       const auto name = prefix + (i < 10 ? "0" : "") + std::to_string(i) + ".png";
-      write_picture(folder_ / place / name, images[i]);
+      write_png(folder_ / place / name, png_of(images[i]));
       auto one = opinion(logits[i], classes[i].item<int64_t>(), losses[i].item<float>());
       one["image"] = (place / name).string();
       wrong.push_back(std::move(one));

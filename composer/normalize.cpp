@@ -139,4 +139,15 @@ at::Tensor normalize(const at::Tensor& images, const Normalization& normalizatio
   return out.to(type);
 }
 
+at::Tensor pixel_values(const at::Tensor& input, const Normalization& normalization) {
+  const auto channels = [&](const std::vector<double>& values) {
+    return at::tensor(values, at::kFloat).to(input.device()).view({1, -1, 1, 1});
+  };
+  return input.to(at::kFloat) * channels(normalization.std) + channels(normalization.mean);
+}
+
+at::Tensor to_bytes(const at::Tensor& pixels) {
+  return pixels.round().clamp(0, 255).to(at::kByte).permute({0, 2, 3, 1}).contiguous();
+}
+
 }  // namespace composer

@@ -14,6 +14,14 @@ namespace composer {
 at::Tensor normalize(const at::Tensor& images, const Normalization& normalization,
                      at::MemoryFormat format, at::ScalarType type = at::kFloat);
 
+/// input: floating point [N, C, H, W], normalised -> float32 [N, C, H, W] of the range that bytes
+/// have, not rounded.
+at::Tensor pixel_values(const at::Tensor& input, const Normalization& normalization);
+
+/// pixels: float32 [N, C, H, W] -> uint8 [N, H, W, C], rounded; what is out of range becomes 0 or
+/// 255.
+at::Tensor to_bytes(const at::Tensor& pixels);
+
 }  // namespace composer
 
 /// What cuda/ has for it: byte * scale + shift by channel, written to `output` [N, C, H, W]. False

@@ -6,6 +6,7 @@
 
 #include "composer/logging/logger.h"
 #include "composer/logging/number_text.h"
+#include "composer/normalize.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -32,12 +33,7 @@ void ImageMonitor::batch_start(const State& state, Logger& logger, RunControl&) 
 }
 
 at::Tensor denormalize(const at::Tensor& input, const Normalization& normalization) {
-  const auto channels = [&](const std::vector<double>& values) {
-    return at::tensor(values, at::kFloat).to(input.device()).view({1, -1, 1, 1});
-  };
-  const auto bytes =
-      input.to(at::kFloat) * channels(normalization.std) + channels(normalization.mean);
-  return bytes.round().clamp(0, 255).to(at::kByte).permute({0, 2, 3, 1}).contiguous();
+  return to_bytes(pixel_values(input, normalization));
 }
 
 std::vector<std::string> label_texts(const Target& target, const std::vector<std::string>& names) {

@@ -1,12 +1,10 @@
 #include "composer/logging/image_folder.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/png.h"
 #include "composer/storage/atomic_file.h"
@@ -24,13 +22,6 @@ std::string file_name(std::string name) {
   };
   std::ranges::replace_if(name, std::not_fn(is_plain), '_');
   return name;
-}
-
-void write_file(const fs::path& file, const std::string& bytes) {
-  std::ofstream out(file, std::ios::binary);
-  out << bytes;
-  out.close();
-  if (!out) throw RunError(cannot_be_written(file, errno));
 }
 
 }  // namespace
@@ -61,7 +52,7 @@ void ImageFolder::put(const ImageRecord& record) {
     const auto file =
         fs::path("images") / (file_name(record.name) + "-ba" + std::to_string(record.time.batch) +
                               "-" + std::to_string(i) + ".png");
-    write_file(folder_ / file, png(record.images[i]));
+    write_png(folder_ / file, png(record.images[i]));
     index.push_back({{"file", file.string()},
                      {"name", record.name},
                      {"epoch", record.time.epoch},

@@ -2,9 +2,14 @@
 
 #include <zlib.h>
 
+#include <cerrno>
+#include <fstream>
 #include <limits>
 #include <new>
 #include <stdexcept>
+
+#include "composer/error.h"
+#include "composer/storage/atomic_file.h"
 
 namespace composer {
 namespace {
@@ -74,6 +79,13 @@ std::string png(int64_t height, int64_t width, int64_t channels, std::span<const
                               static_cast<size_t>(channels), pixels)));
   put_chunk(file, "IEND", "");
   return file;
+}
+
+void write_png(const std::filesystem::path& file, const std::string& bytes) {
+  std::ofstream out(file, std::ios::binary);
+  out << bytes;
+  out.close();
+  if (!out) throw RunError(cannot_be_written(file, errno));
 }
 
 }  // namespace composer

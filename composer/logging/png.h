@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 
@@ -16,5 +17,8 @@ std::string png(int64_t height, int64_t width, int64_t channels, std::span<const
 inline std::string png(const LoggedImage& image) {
   return png(image.height, image.width, image.channels, image.pixels);
 }
+
+/// Writes what png() gave; what a crash of the machine may take. RunError where that fails.
+void write_png(const std::filesystem::path& file, const std::string& bytes);
 
 }  // namespace composer
