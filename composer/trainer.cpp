@@ -2,7 +2,6 @@
 
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/record_function.h>
-#include <c10/util/Exception.h>
 
 #include <cmath>
 #include <exception>
@@ -16,6 +15,7 @@
 #include "composer/distributed/stragglers.h"
 #include "composer/error.h"
 #include "composer/evaluation_recorder.h"
+#include "composer/exception_text.h"
 #include "composer/interrupt.h"
 #include "composer/logging/console.h"
 #include "composer/logging/image_folder.h"
@@ -56,19 +56,6 @@ GradientSyncOptions gradient_sync_of(const TrainerOptions& options, const Engine
   };
   return {types.at(options.grad_comm), options.bucket_mb,
           std::ranges::any_of(engine.algorithms(), leaves_out)};
-}
-
-/// For people.
-std::string text_of(const std::exception_ptr& exception) {
-  try {
-    std::rethrow_exception(exception);
-  } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "unknown error";
-  }
 }
 
 template <class T>

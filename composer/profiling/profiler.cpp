@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "composer/error.h"
+#include "composer/exception_text.h"
 #include "composer/logging/log.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/profiling/kineto.h"
@@ -60,10 +61,8 @@ template <class What>
 void Profiler::attempt(const What& what) {
   try {
     what();
-  } catch (const c10::Error& error) {
-    trace_->problem = error.what_without_backtrace();
-  } catch (const std::exception& error) {
-    trace_->problem = error.what();
+  } catch (const std::exception&) {
+    trace_->problem = text_of(std::current_exception());
   }
   if (!trace_->problem.empty()) trace_->memory.reset(), trace_->kineto.reset();
 }
