@@ -71,12 +71,7 @@ void CheckpointSaver::epoch_checkpoint(const State& state, Logger&, RunControl& 
 }
 
 std::string EarlyStopper::Params::check() const {
-  std::string problems = check_interval("patience", patience);
-  if (!monitor.starts_with("metrics/eval/"))
-    problems +=
-        "monitor: must be a metric of the evaluation, for instance metrics/eval/Accuracy, " +
-        ("not '" + monitor) + "'\n";
-  return problems;
+  return check_interval("patience", patience) + check_monitor(monitor);
 }
 
 void EarlyStopper::eval_end(const State& state, Logger&, RunControl& control) {

@@ -2,16 +2,9 @@
 
 #include "composer/logging/log.h"
 #include "composer/logging/number_text.h"
-#include "composer/network/metrics.h"
 #include "composer/state.h"
 
 namespace composer {
-
-std::string ThresholdStopper::Params::check() const {
-  if (monitor.starts_with("metrics/eval/")) return "";
-  return "monitor: must be a metric of the evaluation, for instance metrics/eval/Accuracy, not '" +
-         monitor + "'\n";
-}
 
 void ThresholdStopper::fit_start(const State& state, Logger&, RunControl& control) {
   check_is_evaluated("callbacks.threshold_stopper.monitor", params_.monitor,

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "composer/algorithm.h"
+#include "composer/network/metrics.h"
 #include "composer/recipe/params.h"
 
 namespace composer {
@@ -20,7 +21,7 @@ class ThresholdStopper : public Callback {
       f("monitor", monitor, "metric of the evaluation; of losses the smaller is the better");
       f("threshold", threshold, "what is enough, for instance 0.94", required);
     }
-    std::string check() const;
+    std::string check() const { return check_monitor(monitor); }
   };
   explicit ThresholdStopper(Params params) : params_(std::move(params)) {}
 

@@ -50,6 +50,12 @@ std::vector<std::string> ClassificationMetrics::names(int64_t num_classes) {
   return {"Accuracy", "CrossEntropy"};
 }
 
+std::string check_monitor(const std::string& monitor) {
+  if (monitor.starts_with("metrics/eval/")) return "";
+  return "monitor: must be a metric of the evaluation, for instance metrics/eval/Accuracy, not '" +
+         monitor + "'\n";
+}
+
 void check_is_evaluated(const std::string& key, const std::string& metric, int64_t num_classes) {
   auto names = ClassificationMetrics::names(num_classes);
   for (auto& name : names) name = "metrics/eval/" + name;

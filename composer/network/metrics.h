@@ -43,6 +43,10 @@ class ClassificationMetrics {
   at::Tensor sums_;
 };
 
+/// A problem's line about the field `monitor` where that is no metric of an evaluation at all
+/// ("metrics/eval/Accuracy" is one); else empty.
+std::string check_monitor(const std::string& monitor);
+
 /// UserError naming `key` where an evaluation of a model with so many classes does not log `metric`
 /// ("metrics/eval/Accuracy").
 void check_is_evaluated(const std::string& key, const std::string& metric, int64_t num_classes);
