@@ -19,33 +19,15 @@ size_t norm_partial_size(int64_t rows, int channels) { return partial_size(rows,
 
 int norm_forward(const NormForwardArguments& arguments, void* stream) {
   Queue queue(stream);
-  switch (arguments.type) {
-    case NumberType::fp32:
-      forward_passes<float>(arguments, queue);
-      break;
-    case NumberType::fp16:
-      forward_passes<__half>(arguments, queue);
-      break;
-    case NumberType::bf16:
-      forward_passes<__nv_bfloat16>(arguments, queue);
-      break;
-  }
+  with_type<__half, __nv_bfloat16>(arguments.type,
+                                   [&]<class T>() { forward_passes<T>(arguments, queue); });
   return queue.error();
 }
 
 int norm_backward(const NormBackwardArguments& arguments, void* stream) {
   Queue queue(stream);
-  switch (arguments.type) {
-    case NumberType::fp32:
-      backward_passes<float>(arguments, queue);
-      break;
-    case NumberType::fp16:
-      backward_passes<__half>(arguments, queue);
-      break;
-    case NumberType::bf16:
-      backward_passes<__nv_bfloat16>(arguments, queue);
-      break;
-  }
+  with_type<__half, __nv_bfloat16>(arguments.type,
+                                   [&]<class T>() { backward_passes<T>(arguments, queue); });
   return queue.error();
 }
 

@@ -9,17 +9,8 @@ namespace composer::cuda {
 
 int normalize_images(const NormalizeArguments& arguments, void* stream) {
   Queue queue(stream);
-  switch (arguments.type) {
-    case NumberType::fp32:
-      normalize_pass<float>(arguments, queue);
-      break;
-    case NumberType::fp16:
-      normalize_pass<__half>(arguments, queue);
-      break;
-    case NumberType::bf16:
-      normalize_pass<__nv_bfloat16>(arguments, queue);
-      break;
-  }
+  with_type<__half, __nv_bfloat16>(arguments.type,
+                                   [&]<class T>() { normalize_pass<T>(arguments, queue); });
   return queue.error();
 }
 

@@ -39,17 +39,8 @@ at::Tensor of_kernels(const at::Tensor& images, const Normalization& normalizati
   const auto given = normalize_arguments(images, scale.data(), shift.data(), output);
   REQUIRE(given.has_value());
   OnHost run;
-  switch (given->type) {
-    case NumberType::fp32:
-      normalize_pass<float>(*given, run);
-      break;
-    case NumberType::fp16:
-      normalize_pass<at::Half>(*given, run);
-      break;
-    case NumberType::bf16:
-      normalize_pass<at::BFloat16>(*given, run);
-      break;
-  }
+  with_type<at::Half, at::BFloat16>(given->type,
+                                    [&]<class T>() { normalize_pass<T>(*given, run); });
   return output;
 }
 

@@ -13,16 +13,7 @@ extern "C" bool composer_normalize(const at::Tensor& images, const float* scale,
   if (!given) return false;
   composer::stand_in::note(std::string("normalised to ") + at::toString(output.scalar_type()));
   OnHost run;
-  switch (given->type) {
-    case NumberType::fp32:
-      normalize_pass<float>(*given, run);
-      break;
-    case NumberType::fp16:
-      normalize_pass<at::Half>(*given, run);
-      break;
-    case NumberType::bf16:
-      normalize_pass<at::BFloat16>(*given, run);
-      break;
-  }
+  with_type<at::Half, at::BFloat16>(given->type,
+                                    [&]<class T>() { normalize_pass<T>(*given, run); });
   return true;
 }
