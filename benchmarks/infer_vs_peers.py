@@ -23,6 +23,14 @@ recipe = ['-f', 'resnet50', '--train_dataset.imagenet.use_synthetic', '--val_dat
           '--device', 'cpu', '--algorithms', 'none', '--precision', 'fp32']
 
 
+def add_exports(parser):
+    """What the exports are made of and by, where they are kept, and the peers' interpreter."""
+    side_by_side.add_composer(parser)
+    parser.add_argument('--photos', required=True)
+    parser.add_argument('--python', default=os.environ.get('COMPOSER_INFERENCE_PYTHON', 'python3'))
+    parser.add_argument('--work', default='build/infer_vs_peers')
+
+
 def made(composer, photos, work):
     """The exports' paths by name."""
     os.makedirs(work, exist_ok=True)
@@ -77,10 +85,7 @@ def compared(args, paths, threads, batch_size):
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    side_by_side.add_composer(parser)
-    parser.add_argument('--photos', required=True)
-    parser.add_argument('--python', default=os.environ.get('COMPOSER_INFERENCE_PYTHON', 'python3'))
-    parser.add_argument('--work', default='build/infer_vs_peers')
+    add_exports(parser)
     parser.add_argument('--threads', type=int, nargs='+', default=[1, 2])
     parser.add_argument('--batch_sizes', type=int, nargs='+', default=[1, 32])
     parser.add_argument('--seconds', type=float, default=3, help='of each measurement')

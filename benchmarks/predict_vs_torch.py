@@ -41,10 +41,7 @@ def predicting(args, model, source):
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    side_by_side.add_composer(parser)
-    parser.add_argument('--photos', required=True)
-    parser.add_argument('--python', default=os.environ.get('COMPOSER_INFERENCE_PYTHON', 'python3'))
-    parser.add_argument('--work', default='build/infer_vs_peers')
+    infer_vs_peers.add_exports(parser)
     parser.add_argument('--files', type=int, default=5000)
     parser.add_argument('--threads', type=int, default=2)
     parser.add_argument('--num_workers', type=int, default=2)
