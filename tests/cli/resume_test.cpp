@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "program.h"
+#include "tests/composer/metric_points.h"
 #include "tests/composer/temporary_folder.h"
 
 using namespace composer;
@@ -86,6 +87,38 @@ TEST_CASE("kill -9 and --autoresume give the uninterrupted run's bytes",
       CHECK(bytes_of(folder / ("runs/" + name + "/checkpoints/ep3-ba24/" + file)) ==
             bytes_of(folder / (std::string("runs/whole/checkpoints/ep3-ba24/") + file)));
   }
+}
+
+TEST_CASE("kill -9, twice, leaves each logged number once, as if nothing had happened",
+          "[cli][resume][train][slow]") {
+  const TemporaryFolder folder;
+  folder.write("recipe.yaml", recipe);
+  const auto train = split(
+      "train -f recipe.yaml --autoresume true --log_interval 1ba --loggers tensorboard csv "
+      "--save_interval 3ba --run_name");
+  REQUIRE(run(folder.path(), train + std::vector<std::string>{"whole"}).status == 0);
+  for (const std::string batches : {"3", "18"}) {
+    const Process process(folder.path(), train + std::vector<std::string>{"killed"});
+    const std::string epoch = batches == "3" ? "0" : "2";
+    wait_for(folder / ("runs/killed/checkpoints/ep" + epoch + "-ba" + batches + "/manifest.json"));
+    process.signal(SIGKILL);
+    CHECK(process.wait().status == 128 + SIGKILL);
+  }
+  REQUIRE(run(folder.path(), train + std::vector<std::string>{"killed"}).status == 0);
+
+  const auto points = points_of_jsonl(folder / "runs/killed");
+  CHECK(points.count({"loss/train", 24}) == 1);
+  CHECK(points_of_events(folder / "runs/killed") == points);
+  if (const auto read = points_of_tensorboard(folder / "runs/killed")) CHECK(*read == points);
+  const auto whole = points_of_jsonl(folder / "runs/whole");
+  for (const char* tag : {"loss/train", "lr", "metrics/eval/CrossEntropy"})
+    for (int64_t batch = 1; batch <= 24; ++batch) {
+      CAPTURE(tag, batch);
+      const auto at = [&](const Points& all) { return all.equal_range({tag, batch}); };
+      const auto [begin, end] = at(points);
+      const auto [whole_begin, whole_end] = at(whole);
+      CHECK(std::equal(begin, end, whole_begin, whole_end));
+    }
 }
 
 TEST_CASE("SIGINT and SIGTERM save and exit with 130 and 143", "[cli][resume][slow]") {

@@ -1,7 +1,6 @@
 // The loggers that a recipe can name, in runs that are stopped and resumed.
 #include <catch2/catch.hpp>
 #include <csignal>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -10,7 +9,7 @@
 #include "composer/logging/console.h"
 #include "composer/logging/csv.h"
 #include "composer/logging/tensorboard.h"
-#include "tests/composer/read_events.h"
+#include "tests/composer/metric_points.h"
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/terminal.h"
 #include "tests/composer/tiny_run.h"
@@ -63,21 +62,6 @@ void run_with_stops(const TemporaryFolder& folder, const Params&... params) {
   }
 }
 
-using Points = std::multimap<std::pair<std::string, int64_t>, float>;
-
-/// Each value of metrics.jsonl; those of an epoch's last batch and of the epoch are one.
-Points points_of_jsonl(const fs::path& run) {
-  std::map<std::pair<std::string, int64_t>, float> points;
-  std::ifstream file(run / "metrics.jsonl");
-  for (std::string line; std::getline(file, line);) {
-    const auto record = nlohmann::json::parse(line);
-    for (const auto& [name, value] : record.items())
-      if (name.find('/') != std::string::npos || name == "lr")
-        points.try_emplace({name, record.at("batch")}, value.get<float>());
-  }
-  return {points.begin(), points.end()};
-}
-
 std::string text_of_file(const fs::path& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();
@@ -95,7 +79,7 @@ TEST_CASE("tensorboard: every value once and as in metrics.jsonl, after stops an
   for (const auto& version : read.files) CHECK(version == "brain.Event:2");
   const auto expected = points_of_jsonl(folder / "run");
   CHECK(expected.size() > 30);
-  CHECK(Points(read.scalars.begin(), read.scalars.end()) == expected);
+  CHECK(points_of_events(folder / "run") == expected);
   CHECK(read.values.at("recipe/text_summary").size() == 3);  // one of each process
   CHECK(read.values.at("_hparams_/session_end_info").size() == 1);
   const auto& session = read.values.at("_hparams_/session_start_info").at(0);
@@ -123,24 +107,10 @@ TEST_CASE("tensorboard: nothing for a run that leaves nothing on the disk", "[lo
 }
 
 TEST_CASE("tensorboard: TensorBoard's own reader gives each scalar once", "[logging][peer]") {
-  const char* const python = std::getenv("COMPOSER_TENSORBOARD_PYTHON");
-  if (python == nullptr) {
-    WARN("skipped: COMPOSER_TENSORBOARD_PYTHON names no Python with TensorBoard");
-    return;
-  }
   const TemporaryFolder folder;
   run_with_stops<TensorBoard>(folder, TensorBoard::Params{.histograms = {4, TimeUnit::batch}});
-  const auto output = folder / "read.txt";
-  const std::string command = std::string(python) + " " + SOURCE_DIR +
-                              "/tests/composer/tensorboard_reference.py " +
-                              (folder / "run/tensorboard").string() + " >" + output.string();
-  REQUIRE(std::system(command.c_str()) == 0);
-  std::istringstream lines(text_of_file(output));
-  Points points;
-  std::string tag;
-  int64_t step;
-  for (float value; lines >> tag >> step >> value;) points.insert({{tag, step}, value});
-  CHECK(points == points_of_jsonl(folder / "run"));
+  if (const auto points = points_of_tensorboard(folder / "run", "logged"))
+    CHECK(*points == points_of_jsonl(folder / "run"));
 }
 
 TEST_CASE("csv: a table of all values, after stops and resumptions", "[logging][resume]") {
