@@ -26,16 +26,33 @@ std::optional<std::string> text_in(Run& run, const char* name) {
   return text.str();
 }
 
-/// Hands the file's JSON to `read`, whose exceptions mean that it is no such file.
+/// A number in a file that cannot be meant.
+struct Senseless {};
+
+/// Hands the file's JSON to `read`, whose exceptions of JSON's, and Senseless, mean that it is no
+/// such file.
 template <class Read>
 void read_json(Run& run, const char* name, const Read& read) {
   const auto text = text_in(run, name);
   if (!text) return;
+  const auto is_none = [&] {
+    return UserError((run.folder / name).string() + ": is no " + name + " of a run");
+  };
   try {
     read(ordered_json::parse(*text));
   } catch (const nlohmann::json::exception&) {
-    throw UserError((run.folder / name).string() + ": is no " + name + " of a run");
+    throw is_none();
+  } catch (const Senseless&) {
+    throw is_none();
   }
+}
+
+/// In [least, most].
+int64_t integer_of(const ordered_json& json, int64_t least, int64_t most) {
+  if (!json.is_number_integer()) throw Senseless();
+  const auto number = json.get<int64_t>();
+  if (number < least || number > most) throw Senseless();
+  return number;
 }
 
 RunSummary summary_of(const ordered_json& json) {
@@ -73,19 +90,23 @@ RunDescription description_of(const ordered_json& json) {
 EvaluationRecord evaluation_of(const ordered_json& json) {
   EvaluationRecord record;
   record.epoch = json.at("epoch"), record.batch = json.at("batch");
-  record.num_classes = json.at("num_classes");
+  constexpr int64_t most_classes = 10'000'000, most_samples = int64_t{1} << 50;
+  record.num_classes = integer_of(json.at("num_classes"), 1, most_classes);
+  const auto class_of = [&](const ordered_json& index) {
+    return integer_of(index, 0, record.num_classes - 1);
+  };
   record.all_ranks = json.at("all_ranks");
   for (const auto& cell : json.at("confusion"))
-    record.confusion.push_back({cell.at(0), cell.at(1), cell.at(2)});
+    record.confusion.push_back(
+        {class_of(cell.at(0)), class_of(cell.at(1)), integer_of(cell.at(2), 1, most_samples)});
   for (const auto& one : json.at("wrong")) {
     EvaluationRecord::Wrong wrong{one.at("image").get<std::string>(),
-                                  one.at("class"),
+                                  class_of(one.at("class")),
                                   number_of(one.at("loss")),
                                   number_of(one.at("probability")),
                                   {}};
-    for (const auto& [index, probability] :
-         one.at("likely").get<std::vector<std::pair<int64_t, double>>>())
-      wrong.likely.emplace_back(index, probability);
+    for (const auto& pair : one.at("likely"))
+      wrong.likely.emplace_back(class_of(pair.at(0)), number_of(pair.at(1)));
     record.wrong.push_back(std::move(wrong));
   }
   return record;

@@ -134,6 +134,18 @@ TEST_CASE("what a run left of its evaluation is shown", "[report]") {
   CHECK_THAT(page, Contains("3 of 6") && Contains("cat taken for &lt;dog&gt;: 3 of 6"));
 }
 
+TEST_CASE("classes that an evaluation cannot have are told of", "[report]") {
+  const TemporaryFolder folder;
+  const RunFiles files(folder, "run");
+  for (const char* cell : {"[2, 0, 1]", "[0, -1, 1]", "[0, 0, 0]"}) {
+    files.write("evaluation.json",
+                R"({"epoch": 3, "batch": 6, "num_classes": 2, "all_ranks": true, "wrong": [],
+      "confusion": [)" +
+                    std::string(cell) + "]}");
+    CHECK_THROWS_WITH(read_run(files.path), Contains("is no evaluation.json of a run"));
+  }
+}
+
 TEST_CASE("a run that has logged nothing, or nothing finite, has a page", "[report]") {
   const TemporaryFolder folder;
   const RunFiles empty(folder, "empty", 0), nan(folder, "nan", 0);

@@ -23,6 +23,12 @@ bool fuzz_idx(std::span<const uint8_t> input);
 bool fuzz_cifar10(std::span<const uint8_t> input);
 /// The side file of crop indices.
 bool fuzz_index_file(std::span<const uint8_t> input);
+/// What `composer trace` says of a trace, packed by gzip or not, and of its difference to itself.
+bool fuzz_trace(std::span<const uint8_t> input);
+/// TensorBoard's event files, which a resumption reads.
+bool fuzz_event_file(std::span<const uint8_t> input);
+/// The report of a run. The input: a line with the name of one of its files, then that file.
+bool fuzz_run(std::span<const uint8_t> input);
 
 /// How fuzz_jpeg_decoder uses the decoder: the input's last bytes.
 struct JpegDraw {

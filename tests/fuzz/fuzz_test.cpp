@@ -48,6 +48,9 @@ constexpr FuzzTarget kTargets[] = {
     {"idx", fuzz_idx, idx_seeds, 2000},
     {"cifar10", fuzz_cifar10, cifar10_seeds, 2000},
     {"index_file", fuzz_index_file, index_file_seeds, 10000},
+    {"trace", fuzz_trace, trace_seeds, 1000},
+    {"event_file", fuzz_event_file, event_file_seeds, 10000},
+    {"run", fuzz_run, run_seeds, 3000},
 };
 
 const FuzzTarget& target_named(const std::string& name) {
@@ -144,6 +147,9 @@ TEST_CASE("damaged .beton files", "[fuzz]") { run_some("beton"); }
 TEST_CASE("damaged idx files", "[fuzz]") { run_some("idx"); }
 TEST_CASE("damaged CIFAR-10 files", "[fuzz]") { run_some("cifar10"); }
 TEST_CASE("damaged index files", "[fuzz]") { run_some("index_file"); }
+TEST_CASE("damaged traces", "[fuzz]") { run_some("trace"); }
+TEST_CASE("damaged event files", "[fuzz]") { run_some("event_file"); }
+TEST_CASE("damaged files of runs", "[fuzz]") { run_some("run"); }
 
 TEST_CASE("all targets for some time", "[.long]") {
   log::quiet();

@@ -16,5 +16,9 @@ std::vector<std::string> beton_seeds();
 std::vector<std::string> idx_seeds();
 std::vector<std::string> cifar10_seeds();
 std::vector<std::string> index_file_seeds();
+std::vector<std::string> trace_seeds();
+std::vector<std::string> event_file_seeds();
+/// Inputs of fuzz_run.
+std::vector<std::string> run_seeds();
 
 }  // namespace composer::test
