@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "composer/error.h"
+#include "composer/logging/earlier_lines.h"
 #include "composer/logging/json_number.h"
 #include "composer/storage/atomic_file.h"
 #include "composer/text.h"
@@ -58,18 +59,18 @@ void Csv::open(const RunInfo& info) {
   const auto path = info.folder / "metrics.csv";
   std::vector<std::string> columns = fixed_columns;
   std::string rows;
-  std::ifstream before(path);
-  std::string line;
-  if (info.start.batch > 0 && std::getline(before, line) &&
-      line.starts_with("event,epoch,batch,")) {
-    columns = cells_of(line);
-    while (std::getline(before, line)) {
-      const auto cells = cells_of(line);
-      if (cells.size() == columns.size() &&
-          info.keeps(cells[0], std::strtoll(cells[2].c_str(), nullptr, 10)))
-        rows += line + "\n";
+  bool has_header = false;
+  const auto keep = [&](const std::string& line) {
+    if (line.starts_with("event,epoch,batch,")) {
+      columns = cells_of(line), has_header = true;
+      return;
     }
-  }
+    const auto cells = cells_of(line);
+    if (has_header && cells.size() == columns.size() &&
+        info.keeps(cells[0], std::strtoll(cells[2].c_str(), nullptr, 10)))
+      rows += line + "\n";
+  };
+  if (info.start.batch > 0) for_earlier_lines(path, keep);
   write_whole(path, header_of(columns) + rows);
   file_.open(path, /*fresh=*/false);
   path_ = path;

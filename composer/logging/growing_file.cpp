@@ -41,6 +41,7 @@ void GrowingFile::add(std::string_view piece) {
 }
 
 void GrowingFile::write() {
+  if (file_ < 0 && !path_.empty()) open(std::filesystem::path(path_), /*fresh=*/false);
   size_t written = 0;
   while (written < waiting_.size()) {
     const ssize_t size = ::pwrite(file_, waiting_.data() + written, waiting_.size() - written,

@@ -21,16 +21,16 @@ class GrowingFile {
   /// Goes on behind what is there, or, where `fresh`, begins anew. Pieces that wait stay. RunError
   /// when it cannot be opened.
   void open(const std::filesystem::path& path, bool fresh);
-  void close();
 
   /// A piece for the next write().
   void add(std::string_view piece);
-  /// RunError when not all could be written.
+  /// Opens the file again where that failed. RunError when not all could be written.
   void write();
   /// RunError where pieces are missing after a last write(), saying how many.
   void finish();
 
  private:
+  void close();
   void drop_written(size_t bytes);
 
   std::filesystem::path path_;

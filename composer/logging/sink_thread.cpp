@@ -88,7 +88,11 @@ SinkThread::SinkThread(std::shared_ptr<LogSink> sink, Limits limits)
 
 SinkThread::~SinkThread() {
   put(Stop{});
-  wait(steady_seconds() + (behind_ ? 0 : farewell_seconds), /*patient=*/true);
+  try {
+    wait(steady_seconds() + (behind_ ? 0 : farewell_seconds), /*patient=*/true);
+  } catch (const UserError& refusal) {
+    log::warn(shared_->name + ": " + refusal.what());
+  }
   std::unique_lock lock(shared_->mutex);
   const bool over = shared_->unfinished == 0;
   const auto missing = shared_->missing + std::ranges::count_if(shared_->waiting, counts);

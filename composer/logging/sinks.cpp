@@ -1,14 +1,18 @@
 #include "composer/logging/sinks.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "composer/logging/earlier_lines.h"
 #include "composer/logging/json_number.h"
 #include "composer/network/metrics.h"
 #include "composer/storage/atomic_file.h"
 
 namespace composer {
 namespace {
+
+nlohmann::ordered_json entry_of(const std::string& line) {
+  return nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+}
 
 /// Whether a line of metrics.jsonl belongs to the part of the run that a resumption keeps.
 bool is_kept(const nlohmann::ordered_json& entry, const RunInfo& info) {
@@ -22,11 +26,9 @@ void JsonlSink::open(const RunInfo& info) {
   const auto path = info.folder / "metrics.jsonl";
   if (info.start.batch > 0) {
     std::string kept;
-    std::ifstream before(path);
-    for (std::string line; std::getline(before, line);) {
-      const auto entry = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (is_kept(entry, info)) kept += line + "\n";
-    }
+    for_earlier_lines(path, [&](const std::string& line) {
+      if (is_kept(entry_of(line), info)) kept += line + "\n";
+    });
     write_whole(path, kept);
   }
   file_.open(path, /*fresh=*/info.start.batch == 0);
@@ -46,14 +48,13 @@ nlohmann::ordered_json json_of(const Record& record) {
 
 void SummarySink::open(const RunInfo& info) {
   if (info.start.batch == 0 || info.folder.empty()) return;
-  std::ifstream before(info.folder / "metrics.jsonl");
-  for (std::string line; std::getline(before, line);) {
-    const auto entry = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!is_kept(entry, info)) continue;
+  for_earlier_lines(info.folder / "metrics.jsonl", [&](const std::string& line) {
+    const auto entry = entry_of(line);
+    if (!is_kept(entry, info)) return;
     for (const auto& [name, value] : entry.items())
       if (name.find('/') != std::string::npos || name == "lr")
         take(entry.value("event", ""), entry.value("batch", int64_t{0}), name, number_of(value));
-  }
+  });
 }
 
 void SummarySink::write(const Record& record) {

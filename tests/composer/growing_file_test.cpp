@@ -5,6 +5,8 @@
 #include <sstream>
 
 #include "composer/error.h"
+#include "composer/logging/earlier_lines.h"
+#include "composer/logging/sinks.h"
 #include "tests/composer/largest_file.h"
 #include "tests/composer/temporary_folder.h"
 
@@ -39,6 +41,39 @@ TEST_CASE("pieces that a full disk does not take follow whole and in order", "[l
   file.add("fourth\n");
   file.finish();
   CHECK(content(path) == "before\nfirst\nsecond\nthird\nfourth\n");
+}
+
+TEST_CASE("a file that could not be opened is opened once it can be", "[logging]") {
+  const TemporaryFolder folder;
+  const auto path = folder / "later/lines";
+  GrowingFile file;
+  CHECK_THROWS_WITH(file.open(path, /*fresh=*/false), Contains("No such file"));
+  file.add("first\n");
+  CHECK_THROWS_AS(file.write(), RunError);
+  std::filesystem::create_directory(folder / "later");
+  file.finish();
+  CHECK(content(path) == "first\n");
+}
+
+TEST_CASE("lines of an earlier process that cannot be read are not taken for none",
+          "[logging][resume]") {
+  const TemporaryFolder folder;
+  std::string lines;
+  const auto read = [&](const char* name) {
+    for_earlier_lines(folder / name, [&](const std::string& line) { lines += line + ";"; });
+  };
+  read("none");
+  folder.write("some", "a\nb\nc");
+  read("some");
+  CHECK(lines == "a;b;c;");
+  std::filesystem::create_directory(folder / "metrics.jsonl");
+  std::filesystem::create_symlink("loop", folder / "loop");
+  CHECK_THROWS_WITH(read("metrics.jsonl"),
+                    Contains("is there, but cannot be read: Is a directory"));
+  CHECK_THROWS_WITH(read("loop"), Contains("cannot be read: Too many levels"));
+  RunInfo resumed;
+  resumed.folder = folder.path(), resumed.start.batch = 4;
+  CHECK_THROWS_WITH(JsonlSink().open(resumed), Contains("metrics.jsonl: is there, but"));
 }
 
 TEST_CASE("what waits for room is bounded, and what is too much counted", "[logging]") {

@@ -203,3 +203,16 @@ TEST_CASE("a sink is told of every phase, and not of every batch", "[logging]") 
   CHECK(sink->phases.front() == Phase::waiting);
   CHECK(sink->phases.back() == Phase::evaluated);
 }
+
+TEST_CASE("a refusal that nobody waited for is told of at the end", "[logging]") {
+  struct Refusing : LogSink {
+    std::string name() const override { return "refusing"; }
+    void open(const RunInfo&) override { throw UserError("no such place"); }
+    void write(const Record&) override {}
+  };
+  const auto log = standard_error_of([] {
+    SinkThread thread(std::make_shared<Refusing>());
+    thread.put(RunInfo());
+  });
+  CHECK(mentions(log, "refusing: no such place") == 1);
+}
