@@ -87,8 +87,13 @@ void print_norms(std::ostream& out, const Model& model, const TrainerOptions& op
   const auto& precision = options.precision;
   const bool amp = precision == "amp", bf16 = precision == "amp_bf16" || precision == "bf16";
   const auto type = precision == "amp_fp16" ? at::kHalf : bf16 ? at::kBFloat16 : at::kFloat;
-  const auto of_run = options.device == "gpu" ? "on a GPU" : why_step_by_step(type);
-  const std::string where = std::string("CPU, ") + (amp ? "bf16 or fp32" : bf16 ? "bf16" : "fp32");
+  const bool on_gpu = options.device == "gpu";
+  const auto of_run = on_gpu ? "" : why_step_by_step(type);
+  const std::string where = on_gpu
+                                ? "GPU, where images are channels_last of a multiple of 8 channels"
+                                : std::string("CPU, ") + (amp    ? "bf16 or fp32"
+                                                          : bf16 ? "bf16"
+                                                                 : "fp32");
   std::map<std::string, int64_t> layers;
   for (const auto& module : model.modules()) {
     const auto* const norm = dynamic_cast<const NormLayer*>(module.get());

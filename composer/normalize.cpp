@@ -75,14 +75,8 @@ const Constants& constants_on(at::Device device, const Normalization& normalizat
 
 /// That of libcomposer_cuda.so; null where it has none or is not there.
 NormalizeOnGpu* gpu_normalize() {
-  static NormalizeOnGpu* const function = []() -> NormalizeOnGpu* {
-    try {
-      return reinterpret_cast<NormalizeOnGpu*>(
-          function_of_cuda_library("composer_normalize", "normalisation in one kernel needs"));
-    } catch (const UserError&) {
-      return nullptr;
-    }
-  }();
+  static auto* const function =
+      reinterpret_cast<NormalizeOnGpu*>(faster_function_of_cuda_library("composer_normalize"));
   return function;
 }
 

@@ -23,15 +23,9 @@ using torch::autograd::variable_list;
 
 /// Those of libcomposer_cuda.so; null where it has none or is not there.
 const NormKernels* gpu_norm_kernels() {
-  static const NormKernels* const kernels = []() -> const NormKernels* {
-    try {
-      return reinterpret_cast<OpenNormKernels*>(
-          function_of_cuda_library("composer_norm_kernels", "fused normalisation needs"))();
-    } catch (const UserError&) {
-      return nullptr;
-    }
-  }();
-  return kernels;
+  static auto* const open =
+      reinterpret_cast<OpenNormKernels*>(faster_function_of_cuda_library("composer_norm_kernels"));
+  return open == nullptr ? nullptr : open();
 }
 
 /// The kernels for the input's device; null where there are none.

@@ -96,7 +96,7 @@ nlohmann::json summary_of(const fs::path& run) {
 
 }  // namespace
 
-TEST_CASE("what asks LibTorch about CUDA too early is told so", "[cli][gpu][slow]") {
+TEST_CASE("what asks LibTorch about CUDA too early is told so", "[cli][stand_in][slow]") {
   WithStandIn machine;
   for (const char* question : {"nothing", "seed_generator"})
     CHECK(machine.run(question, FIRST_QUESTION).output == "cuda:0\n");
@@ -107,7 +107,7 @@ TEST_CASE("what asks LibTorch about CUDA too early is told so", "[cli][gpu][slow
         "auto\n");
 }
 
-TEST_CASE("ranks have a GPU each, and sum gradients between these", "[cli][gpu][slow]") {
+TEST_CASE("ranks have a GPU each, and sum gradients between these", "[cli][stand_in][slow]") {
   WithStandIn machine(std::map<std::string, std::string>{{"STAND_IN_GPUS", "2"}});
   const auto program = machine.with_library();
   const auto train = [&](const std::string& batches) {
@@ -129,7 +129,7 @@ TEST_CASE("ranks have a GPU each, and sum gradients between these", "[cli][gpu][
   CHECK(train("8ba") == waits);
 }
 
-TEST_CASE("train, eval and predict use a GPU that is there", "[cli][gpu][slow]") {
+TEST_CASE("train, eval and predict use a GPU that is there", "[cli][stand_in][slow]") {
   WithStandIn machine;
   const auto trained = machine.run(
       small + "--run_name a --max_duration 3ba --precision fp32 --algorithms channels_last");
@@ -167,7 +167,7 @@ TEST_CASE("train, eval and predict use a GPU that is there", "[cli][gpu][slow]")
                               " bytes, not pinned") == 0);
 }
 
-TEST_CASE("what needs no GPU does not open CUDA", "[cli][gpu][slow]") {
+TEST_CASE("what needs no GPU does not open CUDA", "[cli][stand_in][slow]") {
   WithStandIn machine;
   for (const char* line : {"--help", "train --help", "train --dump", "train --plan",
                            "list algorithms", "bench step --help"}) {
@@ -178,7 +178,7 @@ TEST_CASE("what needs no GPU does not open CUDA", "[cli][gpu][slow]") {
 }
 
 TEST_CASE("a driver without a GPU is a warning under auto and one error under gpu",
-          "[cli][gpu][slow]") {
+          "[cli][stand_in][slow]") {
   const auto count = [](const std::string& text, const std::string& part) {
     int found = 0;
     for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
@@ -202,7 +202,7 @@ TEST_CASE("a driver without a GPU is a warning under auto and one error under gp
   CHECK(forced.errors.find("train_dataset.shapes: device") == std::string::npos);
 }
 
-TEST_CASE("training steps do not wait for the GPU", "[cli][gpu][slow]") {
+TEST_CASE("training steps do not wait for the GPU", "[cli][stand_in][slow]") {
   const std::string algorithms = GENERATE(
       "channels_last --precision fp32",
       "channels_last blurpool label_smoothing progressive_resizing mixup --precision amp_fp16",
@@ -228,6 +228,10 @@ TEST_CASE("training steps do not wait for the GPU", "[cli][gpu][slow]") {
   const int many = waits(8);
   for (const auto& [line, count] : machine.notes()) UNSCOPED_INFO(count << " x " << line);
   CHECK(many == few);
+  INFO("what is copied ahead is waited for, and keeps its memory until it has been used");
+  auto notes = machine.notes();
+  CHECK(notes["stream 0 waits"] >= 2 * 8);
+  CHECK(notes["memory used on stream 0"] == notes["stream 0 waits"]);
 }
 
 namespace {
@@ -247,7 +251,7 @@ std::string bytes_of(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("replayed steps give the bytes that steps give which run", "[cli][gpu][slow]") {
+TEST_CASE("replayed steps give the bytes that steps give which run", "[cli][stand_in][slow]") {
   struct Setting {
     std::string words;
     int shapes, updates;
@@ -289,7 +293,7 @@ TEST_CASE("replayed steps give the bytes that steps give which run", "[cli][gpu]
   CHECK(resumed("false") == resumed("true"));
 }
 
-TEST_CASE("a run says why its steps are not replayed", "[cli][gpu][slow]") {
+TEST_CASE("a run says why its steps are not replayed", "[cli][stand_in][slow]") {
   WithStandIn machine;
   const auto program = machine.with_library();
   const auto errors = [&](const std::string& words) {
@@ -307,8 +311,26 @@ TEST_CASE("a run says why its steps are not replayed", "[cli][gpu][slow]") {
         std::string::npos);
 }
 
+TEST_CASE("a library of another version, or none, is told of once", "[cli][stand_in][slow]") {
+  const auto& [variables, library, reason] =
+      GENERATE(std::tuple<std::map<std::string, std::string>, bool, std::string>(
+                   {{"STAND_IN_OTHER_VERSION", "1"}}, true, "is of another version than this"),
+               std::tuple<std::map<std::string, std::string>, bool, std::string>(
+                   {}, false, "libcomposer_cuda.so, which cannot be opened"));
+  WithStandIn machine(variables);
+  const auto outcome = machine.run(small + "--device gpu --run_dir none --max_duration 1ba",
+                                   library ? machine.with_library() : PROGRAM);
+  INFO(outcome.errors);
+  CHECK(outcome.status == 0);
+  const std::string begin = "the GPU computes by LibTorch's operators alone, more slowly: ";
+  const auto at = outcome.errors.find(begin);
+  REQUIRE(at != std::string::npos);
+  CHECK(outcome.errors.find(begin, at + 1) == std::string::npos);
+  CHECK(outcome.errors.find(reason, at) != std::string::npos);
+}
+
 TEST_CASE("images are normalised by one kernel, in the type that the network computes in",
-          "[cli][gpu][slow]") {
+          "[cli][stand_in][slow]") {
   const auto [words, trained, evaluated] = GENERATE(
       std::tuple<std::string, std::string, std::string>("--precision fp32", "Float", "Float"),
       std::tuple<std::string, std::string, std::string>(

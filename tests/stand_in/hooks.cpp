@@ -85,7 +85,10 @@ struct Guard : c10::impl::DeviceGuardImplInterface {
               c10::EventFlag) const override {
     *event = CopiesUnderWay::event_on(stream.id());
   }
-  void block(void* event, const c10::Stream&) const override { CopiesUnderWay::wait_for(event); }
+  void block(void* event, const c10::Stream& stream) const override {
+    note("stream " + std::to_string(stream.id()) + " waits");
+    CopiesUnderWay::wait_for(event);
+  }
   bool queryEvent(void*) const override { return true; }
   bool queryStream(const c10::Stream&) const override { return true; }
   void synchronizeStream(const c10::Stream&) const override {

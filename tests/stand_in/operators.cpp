@@ -247,7 +247,9 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor& from, bool non_blocking) {
   return self;
 }
 
-void record_stream(at::Tensor&, at::Stream) {}
+void record_stream(at::Tensor&, at::Stream stream) {
+  note("memory used on stream " + std::to_string(stream.id()));
+}
 
 }  // namespace
 

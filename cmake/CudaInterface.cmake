@@ -1,0 +1,13 @@
+# libcomposer_cuda.so and the program must agree on these headers. CUDA_INTERFACE defines the number that tells: what reads it
+# is compiled with it.
+set(headers distributed/nccl.h network/activation.h network/norm_call.h network/operations.h normalize.h step_recorder.h)
+set(sums)
+foreach(header ${headers})
+  set(header ${PROJECT_SOURCE_DIR}/composer/${header})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+  file(SHA256 ${header} sum)
+  string(APPEND sums ${sum})
+endforeach()
+string(SHA256 sum ${sums})
+string(SUBSTRING ${sum} 0 16 sum)
+set(CUDA_INTERFACE "CUDA_INTERFACE=\"${sum}\"")

@@ -1,0 +1,3 @@
+#include "composer/cuda_library.h"
+
+const char* composer_cuda_interface() { return CUDA_INTERFACE; }
