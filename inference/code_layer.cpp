@@ -1,8 +1,11 @@
+#include "inference/code_layer.h"
+
 #include <string_view>
 
 #include "inference/onednn.h"
 #include "inference/packed_layer.h"
 #include "inference/packed_weights.h"
+#include "inference/tile_layer.h"
 
 namespace composer {
 namespace {
@@ -123,9 +126,14 @@ class CodeLinear : public CodeLayer {
 
 }  // namespace
 
-std::unique_ptr<PackedLayer> packed(const LayerParts& parts, const LayerCodes& codes) {
+std::unique_ptr<PackedLayer> onednn_layer(const LayerParts& parts, const LayerCodes& codes) {
   if (parts.convolution != nullptr) return std::make_unique<CodeConv2d>(parts, codes);
   return std::make_unique<CodeLinear>(parts, codes);
+}
+
+std::unique_ptr<PackedLayer> packed(const LayerParts& parts, const LayerCodes& codes) {
+  if (tile_layer_takes(parts, codes)) return tile_layer(parts, codes);
+  return onednn_layer(parts, codes);
 }
 
 }  // namespace composer

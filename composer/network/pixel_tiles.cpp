@@ -16,6 +16,9 @@ struct alignas(64) TileConfig {
 };
 constexpr int row_bytes = 64;
 
+/// What a compiler knows of memory, the instructions for tiles read and write without its knowing.
+inline void all_is_in_memory() { asm volatile("" ::: "memory"); }
+
 /// 16 channels, or the first `count` of them, of two pixels.
 inline __m512i pair_of(const uint16_t* even, const uint16_t* odd, int64_t count) {
   const auto there = static_cast<__mmask16>(count >= channels ? 0xffff : (1 << count) - 1);
@@ -152,14 +155,14 @@ void multiply_in_vectors(const uint16_t* left, const uint16_t* right, float* sum
   for (int i = 0; i < channels; ++i) _mm512_storeu_ps(sums + channels * i, rows[i]);
 }
 
-/// What a compiler knows of memory, the instructions for tiles read and write without its knowing.
-inline void all_is_in_memory() { asm volatile("" ::: "memory"); }
-
 }  // namespace
 
-Scope::Scope(Instructions instructions) : instructions_(instructions) {
-  static constexpr TileConfig config;
-  if (instructions_ == Instructions::amx_bf16) _tile_loadconfig(&config);
+Scope::Scope(Instructions instructions, int rows) : instructions_(instructions) {
+  if (instructions_ != Instructions::amx_bf16) return;
+  TileConfig config;
+  for (int tile = 0; tile < 6; ++tile) config.rows[tile] = static_cast<uint8_t>(rows);
+  all_is_in_memory();
+  _tile_loadconfig(&config);
 }
 
 Scope::~Scope() {

@@ -13,10 +13,11 @@ inline constexpr int values = channels * pixels;  ///< of a tile
 
 enum class Instructions { avx512_bf16, amx_bf16 };
 
-/// What multiply() needs of a thread, until it goes out of scope.
+/// What instructions for tiles need of a thread, until it goes out of scope: 8 tiles of 16 rows of
+/// 64 bytes, of which 0 to 5 may have fewer rows.
 class Scope {
  public:
-  explicit Scope(Instructions instructions);
+  explicit Scope(Instructions instructions, int rows = 16);
   ~Scope();
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;

@@ -1,0 +1,162 @@
+#include "inference/code_lines.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace composer {
+namespace {
+
+/// Of a core's own cache, for the pixels of a pass over the weights.
+constexpr int64_t cache_bytes = 640 << 10;
+
+int64_t outputs(int64_t size, const Conv2dOptions& options, size_t dimension) {
+  return (size + 2 * options.padding[dimension] - options.kernel[dimension]) /
+             options.stride[dimension] +
+         1;
+}
+
+int64_t rounded_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+
+/// Of tiles that share so many positions evenly.
+int rows_of_tiles(int64_t positions) {
+  const int64_t tiles = (positions + code_tiles::pixels - 1) / code_tiles::pixels;
+  return static_cast<int>((positions + tiles - 1) / tiles);
+}
+
+}  // namespace
+
+CodeLines::CodeLines(const Conv2dOptions& options, const std::vector<int64_t>& input,
+                     uint8_t padding)
+    : channels_(input[1]),
+      height_(input[2]),
+      width_(input[3]),
+      kernel_height_(options.kernel[0]),
+      kernel_width_(options.kernel[1]),
+      stride_height_(options.stride[0]),
+      stride_width_(options.stride[1]),
+      above_(options.padding[0]),
+      before_(options.padding[1]),
+      rows_(outputs(height_, options, 0)),
+      columns_(outputs(width_, options, 1)),
+      padding_(padding),
+      copies_(options.kernel != std::array<int64_t, 2>{1, 1} ||
+              options.stride != std::array<int64_t, 2>{1, 1} ||
+              options.padding != std::array<int64_t, 2>{0, 0} ||
+              channels_ % code_tiles::values != 0),
+      subsamples_(kernel_width_ == 1 && stride_width_ > 1),
+      step_(subsamples_ ? 1 : stride_width_),
+      used_(
+          std::clamp<int64_t>((columns_ - 1) * stride_width_ + kernel_width_ - before_, 0, width_)),
+      planes_(std::min(stride_height_, kernel_height_)),
+      reach_((kernel_height_ - 1) / stride_height_) {
+  // What is beyond a line's end is what is before the next one's start, padding.
+  line_ = subsamples_ ? columns_
+                      : rounded_up(std::max(before_ + used_, columns_ * stride_width_), step_);
+  const int64_t row_bytes = planes_ * line_ * channels_;
+  segment_rows_ = std::clamp<int64_t>(cache_bytes / row_bytes - reach_, 1, rows_);
+}
+
+std::vector<int64_t> CodeLines::steps() const {
+  std::vector<int64_t> steps;
+  for (int64_t row = 0; row < kernel_height_; ++row) {
+    const int64_t start =
+        row % stride_height_ * plane_bytes() + row / stride_height_ * line_ * channels_;
+    for (int64_t at = 0; at < run(); at += code_tiles::values) steps.push_back(start + at);
+  }
+  return steps;
+}
+
+int64_t CodeLines::most_lines() const {
+  if (!copies_) return std::max<int64_t>(cache_bytes / channels_, code_tiles::pixels);
+  return std::max<int64_t>(cache_bytes / segment_bytes(), 1) * segment_rows_;
+}
+
+int64_t CodeLines::segment_bytes() const { return planes_ * plane_bytes() + before_ * channels_; }
+
+/// At most, for a segment ends where an image does.
+int64_t CodeLines::segments(int64_t lines) const {
+  return lines / segment_rows_ + lines / rows_ + 2;
+}
+
+int64_t CodeLines::bytes(int64_t lines) const {
+  if (!copies_) return 0;
+  // Tiles may reach beyond the last position.
+  const int64_t beyond = (code_tiles::pixels * step_ + kernel_width_) * channels_;
+  return segments(lines) * segment_bytes() + beyond + code_tiles::values;
+}
+
+void CodeLines::take(const uint8_t* images, int64_t begin, int64_t end, uint8_t* copies,
+                     Tiles& tiles) const {
+  tiles.all.clear();
+  if (!copies_) {
+    tiles.rows = rows_of_tiles(end - begin);
+    return add_tiles(images + begin * channels_, end - begin, begin, tiles);
+  }
+  tiles.rows = rows_of_tiles(positions(std::min(end - begin, segment_rows_)));
+  for (int64_t line = begin; line < end; copies += segment_bytes()) {
+    const int64_t image = line / rows_, first = line % rows_;
+    const Segment segment{
+        .image = images + image * height_ * width_ * channels_,
+        .first = first,
+        .count = std::min({end - line, rows_ - first, segment_rows_}),
+        .place = line * columns_,
+    };
+    copy_segment(segment, copies);
+    add_tiles(copies, positions(segment.count), segment.place, tiles);
+    line += segment.count;
+  }
+}
+
+void CodeLines::add_tiles(const uint8_t* pixels, int64_t positions, int64_t place,
+                          Tiles& tiles) const {
+  const int64_t pitch = copies_ ? this->pitch() : 1, columns = copies_ ? columns_ : 1;
+  int64_t column = 0;
+  for (int64_t first = 0; first < positions; first += tiles.rows) {
+    // The images' last tile has pixels of the one before it, for there are none beyond.
+    const int64_t back = copies_ ? 0 : std::max<int64_t>(first + tiles.rows - positions, 0);
+    auto& tile = tiles.all.emplace_back();
+    tile.first = pixels + (first - back) * pixel_stride();
+    std::ranges::fill(tile.places, -1);
+    for (int64_t i = 0; i < tiles.rows; ++i) {
+      if (i < back || first - back + i >= positions) continue;
+      if (column < columns) tile.places[i] = static_cast<int32_t>(place++);
+      if (++column == pitch) column = 0;
+    }
+  }
+}
+
+void CodeLines::copy_segment(const Segment& segment, uint8_t* to) const {
+  for (int64_t plane = 0; plane < planes_; ++plane) {
+    uint8_t* line = to + plane * plane_bytes();
+    // Of the last plane there may be a line less to read, which is padding then or the image's.
+    for (int64_t i = 0; i < segment.count + reach_; ++i, line += line_ * channels_)
+      copy_line(segment.image, (segment.first + i) * stride_height_ + plane - above_, line);
+    std::memset(line, padding_, static_cast<size_t>(before_ * channels_));
+  }
+}
+
+void CodeLines::copy_line(const uint8_t* image, int64_t row, uint8_t* to) const {
+  const auto bytes_of = [this](int64_t count) { return static_cast<size_t>(count * channels_); };
+  if (row < 0 || row >= height_) {
+    std::memset(to, padding_, bytes_of(line_));
+    return;
+  }
+  const uint8_t* const line = image + row * width_ * channels_;
+  if (subsamples_) return copy_pixels(line, to);
+  std::memset(to, padding_, bytes_of(before_));
+  std::memcpy(to + before_ * channels_, line, bytes_of(used_));
+  std::memset(to + (before_ + used_) * channels_, padding_, bytes_of(line_ - before_ - used_));
+}
+
+/// Those that a kernel of one column reads.
+void CodeLines::copy_pixels(const uint8_t* line, uint8_t* to) const {
+  for (int64_t i = 0; i < columns_; ++i, to += channels_) {
+    const int64_t column = i * stride_width_ - before_;
+    if (column < 0 || column >= width_)
+      std::memset(to, padding_, static_cast<size_t>(channels_));
+    else
+      std::memcpy(to, line + column * channels_, static_cast<size_t>(channels_));
+  }
+}
+
+}  // namespace composer

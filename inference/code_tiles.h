@@ -1,0 +1,52 @@
+// Products of 8-bit codes and weights in AMX tiles, with what follows a convolution. code_tiles.cpp
+// is compiled for processors that have them alone: it includes nothing whose functions the linker
+// could take for the rest of the program.
+#pragma once
+
+#include <cstdint>
+
+namespace composer::code_tiles {
+
+inline constexpr int pixels = 16;                    ///< of a tile, at most
+inline constexpr int channels = 16;                  ///< of a block of outputs
+inline constexpr int values = 64;                    ///< of a pixel's, in a step
+inline constexpr int64_t bytes = channels * values;  ///< of a block's weights in a step
+
+/// Pixels that lie one stride apart.
+struct PixelTile {
+  const uint8_t* first;
+  int32_t places[pixels];  ///< of their outputs; negative: has none, as all beyond the tile's rows
+};
+
+/// The sums of all steps, and what becomes of them.
+struct Product {
+  const PixelTile* tiles;
+  int64_t tile_count;
+  int rows;              ///< pixels of each
+  int64_t pixel_stride;  ///< bytes
+
+  const int64_t* steps;  ///< where a pixel's 64 values are, in bytes from its first
+  int64_t step_count;
+  const int8_t* weights;  ///< [blocks][steps][16 of 4 values][16 channels][4 values]
+  int64_t first_block, end_block;
+
+  // By output channel, up to the last block's end: (start + sum) * scale + offset, of less than 32
+  // bits.
+  const int32_t* start;
+  const float *scale, *offset;
+
+  int64_t out_channels;
+  const uint8_t* addend;  ///< [places][out_channels], or null; may be `codes`
+  float addend_scale;
+  bool relu;
+  int16_t zero_point;  ///< of the codes
+  uint8_t most_code;
+  uint8_t*
+      codes;  ///< [places][out_channels]: zero_point + the nearest integer, halves to even ones
+  float* numbers;  ///< the same as it is, where codes is null
+};
+
+/// For threads that may use tiles: tile_instructions() is amx_bf16.
+void multiply(const Product& product);
+
+}  // namespace composer::code_tiles

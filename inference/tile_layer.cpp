@@ -1,0 +1,240 @@
+#include "inference/tile_layer.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "composer/cpu_instructions.h"
+#include "composer/network/weight_gradient.h"
+#include "composer/simd.h"
+#include "inference/code_lines.h"
+#include "inference/code_tiles.h"
+#include "inference/weight_pages.h"
+
+namespace composer {
+
+#ifdef COMPOSER_X86
+namespace {
+
+/// A linear layer is a convolution of images of one pixel.
+Conv2dOptions options_of(const LayerParts& parts) {
+  if (parts.convolution != nullptr) return *parts.convolution;
+  return {
+      .in_channels = parts.weight.size(1), .out_channels = parts.weight.size(0), .kernel = {1, 1}};
+}
+
+std::vector<int64_t> images_of(const LayerParts& parts) {
+  if (parts.convolution != nullptr) return parts.input_shape;
+  return {1, parts.weight.size(1), 1, 1};
+}
+
+/// The work in parts, of lines by blocks of output channels.
+struct TileCut {
+  int64_t line_parts, block_parts;
+
+  int64_t tasks() const { return line_parts * block_parts; }
+};
+
+struct TileRange {
+  int64_t begin, end;
+
+  int64_t size() const { return end - begin; }
+  TileRange part(int64_t index, int64_t count) const {
+    return {begin + size() * index / count, begin + size() * (index + 1) / count};
+  }
+};
+
+class TileLayer : public PackedLayer {
+ public:
+  TileLayer(const LayerParts& parts, const LayerCodes& codes)
+      : is_linear_(parts.convolution == nullptr),
+        codes_(codes),
+        lines_(options_of(parts), images_of(parts), static_cast<uint8_t>(codes.input.zero_point)),
+        steps_(lines_.steps()),
+        out_channels_(parts.weight.size(0)),
+        blocks_(at::divup(out_channels_, code_tiles::channels)) {
+    pack(parts.weight);
+    set_scales(parts);
+    set_limits(parts.activation.has_value());
+  }
+
+  at::Tensor run(const at::Tensor& input, at::Tensor addend, bool overwrite) const override {
+    const auto images = ordered(input);
+    if (addend.defined()) addend = ordered(addend);
+    auto output = overwrite && codes_.output ? addend : output_for(input);
+    code_tiles::Product product = product_;
+    product.addend = addend.defined() ? addend.const_data_ptr<uint8_t>() : nullptr;
+    if (codes_.output)
+      product.codes = output.mutable_data_ptr<uint8_t>();
+    else
+      product.numbers = output.mutable_data_ptr<float>();
+    compute(images, product);
+    return output;
+  }
+
+ private:
+  at::MemoryFormat order() const {
+    return is_linear_ ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast;
+  }
+  at::Tensor ordered(const at::Tensor& images) const { return images.contiguous(order()); }
+
+  at::Tensor output_for(const at::Tensor& input) const {
+    std::vector<int64_t> sizes{input.size(0), out_channels_};
+    if (!is_linear_) sizes.insert(sizes.end(), {lines_.rows(), lines_.columns()});
+    return at::empty(sizes, input.options().dtype(codes_.output ? at::kByte : at::kFloat), order());
+  }
+
+  /// [blocks][steps][16 of 4 values][16 channels][4 values].
+  void pack(const at::Tensor& weight) {
+    const auto runs =
+        weight.view({out_channels_, -1, lines_.runs(), lines_.run() / lines_.channels()})
+            .permute({0, 2, 3, 1})
+            .reshape({out_channels_, lines_.runs(), lines_.run()});
+    const int64_t values = at::divup(lines_.run(), code_tiles::values) * code_tiles::values;
+    auto whole = at::zeros({blocks_ * code_tiles::channels, lines_.runs(), values}, at::kChar);
+    whole.slice(0, 0, out_channels_).slice(2, 0, lines_.run()).copy_(runs);
+    const auto packed = whole.view({blocks_, code_tiles::channels, std::ssize(steps_), -1, 4})
+                            .permute({0, 2, 3, 1, 4})
+                            .contiguous();
+    weight_ = WeightPages::instance().take(packed.nbytes());
+    std::copy_n(packed.const_data_ptr<int8_t>(), packed.numel(), weight_.get());
+    product_.weights = weight_.get();
+    product_.steps = steps_.data();
+    product_.step_count = std::ssize(steps_);
+    product_.out_channels = out_channels_;
+    product_.pixel_stride = lines_.pixel_stride();
+  }
+
+  at::Tensor for_blocks(const at::Tensor& of_channels, at::ScalarType type) const {
+    auto padded = at::zeros({blocks_ * code_tiles::channels}, type);
+    padded.slice(0, 0, out_channels_).copy_(of_channels);
+    return padded;
+  }
+
+  /// Codes are counted from the output's zero point on, in its scale.
+  void set_scales(const LayerParts& parts) {
+    const double unit = codes_.output ? codes_.output->scale : 1.0;
+    const auto sums = parts.weight.flatten(1).sum(1, /*keepdim=*/false, at::kInt);
+    start_ = for_blocks(sums.mul(-codes_.input.zero_point), at::kInt);
+    scale_ =
+        for_blocks(codes_.weight_scale.to(at::kDouble) * (codes_.input.scale / unit), at::kFloat);
+    const double addend_scale = codes_.addend.scale / unit;
+    auto offset =
+        at::full({out_channels_}, -addend_scale * static_cast<double>(codes_.addend.zero_point),
+                 at::kDouble);
+    if (parts.bias.defined()) offset += parts.bias.to(at::kDouble) / unit;
+    offset_ = for_blocks(offset, at::kFloat);
+    product_.start = start_.const_data_ptr<int32_t>();
+    product_.scale = scale_.const_data_ptr<float>();
+    product_.offset = offset_.const_data_ptr<float>();
+    product_.addend_scale = static_cast<float>(addend_scale);
+  }
+
+  void set_limits(bool relu) {
+    product_.relu = relu;
+    product_.zero_point = static_cast<int16_t>(codes_.output ? codes_.output->zero_point : 0);
+    product_.most_code = static_cast<uint8_t>((1 << codes_.activation_bits) - 1);
+  }
+
+  /// The cheapest of those that give all threads work, by the products' time and that of bringing
+  /// weights, and pixels that other threads have made.
+  TileCut cut_for(int64_t lines, int64_t pixels) const {
+    const auto steps = std::ssize(steps_);
+    const int64_t tiles = at::divup(pixels, code_tiles::pixels);
+    const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
+    constexpr int64_t least_products = 256;  // that are worth another thread
+    const int64_t most = std::clamp<int64_t>(tiles * blocks_ * steps / least_products, 1, threads);
+    // Of a tile, in products.
+    constexpr int64_t of_weights = 2, of_pixels = 14;
+    const int64_t of_input = of_pixels * at::divup(lines_.channels(), code_tiles::values);
+    TileCut best{1, 1};
+    int64_t best_cost = std::numeric_limits<int64_t>::max();
+    for (int64_t block_parts = 1; block_parts <= std::min(most, blocks_); ++block_parts) {
+      const int64_t line_parts = std::min(most / block_parts, lines);
+      const int64_t blocks = at::divup(blocks_, block_parts), parts = at::divup(tiles, line_parts);
+      const int64_t cost = steps * blocks * (parts + of_weights) + of_input * parts;
+      if (cost < best_cost) best = {line_parts, block_parts}, best_cost = cost;
+    }
+    return best;
+  }
+
+  void compute(const at::Tensor& images, const code_tiles::Product& product) const {
+    const TileRange lines{0, lines_.lines(images.size(0))}, blocks{0, blocks_};
+    const auto cut = cut_for(lines.size(), images.size(0) * lines_.rows() * lines_.columns());
+    const int64_t chunk = std::min(at::divup(lines.size(), cut.line_parts), lines_.most_lines());
+    const auto copies = at::empty({cut.tasks(), lines_.bytes(chunk)}, at::kByte);
+    at::parallel_for(0, cut.tasks(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        auto of_task = product;
+        const auto part = blocks.part(task % cut.block_parts, cut.block_parts);
+        of_task.first_block = part.begin, of_task.end_block = part.end;
+        compute_lines(images.const_data_ptr<uint8_t>(),
+                      lines.part(task / cut.block_parts, cut.line_parts),
+                      copies.data_ptr<uint8_t>() + task * copies.size(1), of_task);
+      }
+    });
+  }
+
+  void compute_lines(const uint8_t* images, const TileRange& lines, uint8_t* copies,
+                     code_tiles::Product& product) const {
+    CodeLines::Tiles tiles;
+    const int64_t chunks = at::divup(lines.size(), lines_.most_lines());
+    for (int64_t i = 0; i < chunks; ++i) {
+      const auto chunk = lines.part(i, chunks);
+      lines_.take(images, chunk.begin, chunk.end, copies, tiles);
+      product.tiles = tiles.all.data();
+      product.tile_count = std::ssize(tiles.all);
+      product.rows = tiles.rows;
+      code_tiles::multiply(product);
+    }
+  }
+
+  bool is_linear_;
+  LayerCodes codes_;
+  CodeLines lines_;
+  std::vector<int64_t> steps_;
+  int64_t out_channels_, blocks_;
+  std::shared_ptr<int8_t> weight_;
+  at::Tensor start_, scale_, offset_;
+  code_tiles::Product product_{};  ///< of all blocks, without tiles and output
+};
+
+/// Of the sums, and of what becomes of them in steps of the output's codes.
+bool stays_in_32_bits(const LayerParts& parts, const LayerCodes& codes) {
+  constexpr double most_code = 255, most = 1 << 30;
+  const auto sums = parts.weight.flatten(1).to(at::kDouble).abs().sum(1) * most_code;
+  auto outcomes = sums * codes.weight_scale.to(at::kDouble) * codes.input.scale;
+  if (parts.bias.defined()) outcomes += parts.bias.to(at::kDouble).abs();
+  const double outcome = outcomes.max().item<double>() + most_code * codes.addend.scale;
+  const bool of_codes = !codes.output || outcome / codes.output->scale < most;
+  return sums.max().item<double>() < most && of_codes;
+}
+
+}  // namespace
+
+bool tile_layer_takes(const LayerParts& parts, const LayerCodes& codes) {
+  static const bool has_tiles =
+      tile_instructions() == tiles::Instructions::amx_bf16 && has_instructions("amx_int8");
+  if (!has_tiles || !stays_in_32_bits(parts, codes)) return false;
+  if (parts.convolution == nullptr) return parts.input_shape.size() == 2;
+  return parts.convolution->groups == 1 &&
+         parts.convolution->dilation == std::array<int64_t, 2>{1, 1};
+}
+
+std::unique_ptr<PackedLayer> tile_layer(const LayerParts& parts, const LayerCodes& codes) {
+  return std::make_unique<TileLayer>(parts, codes);
+}
+
+#else
+
+bool tile_layer_takes(const LayerParts&, const LayerCodes&) { return false; }
+
+std::unique_ptr<PackedLayer> tile_layer(const LayerParts&, const LayerCodes&) {
+  TORCH_CHECK(false, "tile_layer: for x86 processors");
+}
+
+#endif
+
+}  // namespace composer
