@@ -52,8 +52,18 @@ class TiledSource final : public Source {
   bool has_image_files() const override { return source_->has_image_files(); }
   uint64_t paged_bytes() const override { return source_->paged_bytes(); }
   int64_t page(int64_t index) const override { return source_->page(inner(index)); }
-  void will_need(int64_t index) const override { source_->will_need(inner(index)); }
-  void forget(int64_t index) const override { source_->forget(inner(index)); }
+  Arrival arrival() const override { return source_->arrival(); }
+  FileStamp fetch(int64_t index, std::vector<uint8_t>& bytes,
+                  const RoomFor& room_for) const override {
+    return source_->fetch(inner(index), bytes, room_for);
+  }
+  std::optional<Extent> extent(int64_t index, bool whole_page) const override {
+    return source_->extent(inner(index), whole_page);
+  }
+  void bring(const Extent& extent) const override { source_->bring(extent); }
+  void forget(int64_t index, bool whole_page) const override {
+    source_->forget(inner(index), whole_page);
+  }
   fs::path indexed_path() const override { return source_->indexed_path(); }
 
  private:

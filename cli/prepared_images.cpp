@@ -37,6 +37,15 @@ class ChannelSource final : public Source {
     return source_->open(index, scratch);
   }
   bool has_image_files() const override { return source_->has_image_files(); }
+  Arrival arrival() const override { return source_->arrival(); }
+  FileStamp fetch(int64_t index, std::vector<uint8_t>& bytes,
+                  const RoomFor& room_for) const override {
+    return source_->fetch(index, bytes, room_for);
+  }
+  std::optional<Extent> extent(int64_t index, bool whole_page) const override {
+    return source_->extent(index, whole_page);
+  }
+  void bring(const Extent& extent) const override { source_->bring(extent); }
 
  private:
   std::shared_ptr<Source> source_;

@@ -36,6 +36,12 @@ DraftFiller::DraftFiller(const FillPlan& plan)
 
 void DraftFiller::fill(Task& task) {
   listened_ = at::hasCallbacks();
+  if (plan_.ahead != nullptr) plan_.ahead->begin(task);
+  fill_places(task);
+  if (plan_.ahead != nullptr) plan_.ahead->end(task, visit_);
+}
+
+void DraftFiller::fill_places(Task& task) {
   for (int64_t place = task.begin; place < task.end; ++place) {
     if (task.draft->dropped.load(std::memory_order_relaxed)) return;
     try {
@@ -51,23 +57,23 @@ void DraftFiller::fill(Task& task) {
 void DraftFiller::fill_place(Task& task, int64_t place) {
   const OnBadSample on_bad_sample = plan_.common.on_bad_sample;
   try {
-    make(*task.draft, place, task.draft->first + place);
+    make(task, place, 0);
   } catch (const BadSample& bad) {
     if (on_bad_sample == OnBadSample::error) {
       throw RunError(bad.what() + std::string("; --on_bad_sample skip leaves such samples out"));
     }
     plan_.bad_samples.add(bad.what());
-    const bool replaced = on_bad_sample == OnBadSample::replace && replace(*task.draft, place);
+    const bool replaced = on_bad_sample == OnBadSample::replace && replace(task, place);
     if (!replaced) task.bad.push_back(place);
   }
 }
 
 /// Takes the next sample of the epoch that can be read; false when a hundred in a row cannot.
-bool DraftFiller::replace(const Draft& draft, int64_t place) {
+bool DraftFiller::replace(const Task& task, int64_t place) {
   constexpr int64_t kMost = 100;
   for (int64_t next = 1; next <= kMost; ++next) {
     try {
-      make(draft, place, draft.first + place + next);
+      make(task, place, next);
       return true;
     } catch (const BadSample& bad) {
       plan_.bad_samples.add(bad.what());
@@ -76,9 +82,11 @@ bool DraftFiller::replace(const Draft& draft, int64_t place) {
   return false;
 }
 
-/// Puts the sample at `position` of the epoch into the draft.
-void DraftFiller::make(const Draft& draft, int64_t place, int64_t position) {
+/// Puts the sample so many places behind this one into the draft.
+void DraftFiller::make(const Task& task, int64_t place, int64_t behind) {
   const auto& options = plan_.options;
+  const Draft& draft = *task.draft;
+  const int64_t position = draft.first + place + behind;
   const int64_t sample = draft.order(position % plan_.epoch_samples);
   const int64_t channels = plan_.source.channels();
   const int64_t numbers = draft.size.height * draft.size.width * channels;
@@ -91,7 +99,7 @@ void DraftFiller::make(const Draft& draft, int64_t place, int64_t position) {
   uint8_t* const pixels =
       bytes ? draft.input.mutable_data_ptr<uint8_t>() + place * numbers : pixels_.data();
   int64_t& label = draft.classes.mutable_data_ptr<int64_t>()[place];
-  where.mirrored = read(sample, where, draft.size, label, pixels);
+  where.mirrored = read({task, place, behind, sample}, where, label, pixels);
   if (!options.augmentations.empty()) {
     const Range range(listened_, "augment");
     for (const auto& augment : options.augmentations)
@@ -101,23 +109,33 @@ void DraftFiller::make(const Draft& draft, int64_t place, int64_t position) {
 }
 
 /// Returns whether the image was mirrored. Throws BadSample.
-bool DraftFiller::read(int64_t sample, const SamplePlace& where, ImageSize size, int64_t& label,
+bool DraftFiller::read(const Wanted& wanted, const SamplePlace& where, int64_t& label,
                        uint8_t* pixels) {
   const Source& source = plan_.source;
+  const ImageSize size = wanted.task.draft->size;
   try {
     StoredImage image;
     {
       const Range range(listened_, "read");
-      if (plan_.common.cold) source.forget(sample);
-      image = source.open(sample, pipeline_.scratch());
+      image = open(wanted);
       if (plan_.indices != nullptr) image.index.use(*plan_.indices);
-      label = source.label(sample);
+      label = source.label(wanted.sample);
     }
     const Range range(listened_, "decode");
     return use_image(image, [&] { return pipeline_.run(image, size, where, pixels); });
   } catch (const RunError& error) {
-    throw BadSample(source.name(sample) + ": " + error.what());
+    throw BadSample(source.name(wanted.sample) + ": " + error.what());
   }
+}
+
+StoredImage DraftFiller::open(const Wanted& wanted) {
+  ReadScratch& scratch = pipeline_.scratch();
+  if (plan_.ahead != nullptr && wanted.behind == 0) {
+    plan_.ahead->bring(wanted.task, wanted.place, wanted.sample, scratch);
+  } else if (plan_.common.cold) {
+    plan_.source.forget(wanted.sample, /*whole_page=*/false);
+  }
+  return plan_.source.open(wanted.sample, scratch);
 }
 
 void DraftFiller::normalize(const uint8_t* pixels, int64_t numbers, const at::Tensor& input,

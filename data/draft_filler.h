@@ -16,6 +16,7 @@ namespace composer {
 /// What a loader's threads share. All that is named must outlive them.
 struct FillPlan {
   const Source& source;
+  ReadAhead* ahead = nullptr;     ///< null when nothing is read ahead
   IndexStore* indices = nullptr;  ///< null when none are kept
   const ImageLoaderOptions& options;
   const LoaderOptions& common;
@@ -35,17 +36,25 @@ class DraftFiller {
   void fill(Task& task);
 
  private:
+  /// What comes to a place: the sample that is so many places behind it in the epoch.
+  struct Wanted {
+    const Task& task;
+    int64_t place, behind, sample;
+  };
+
+  void fill_places(Task& task);
   void fill_place(Task& task, int64_t place);
-  void make(const Draft& draft, int64_t place, int64_t position);
-  bool read(int64_t sample, const SamplePlace& where, ImageSize size, int64_t& label,
-            uint8_t* pixels);
+  void make(const Task& task, int64_t place, int64_t behind);
+  bool read(const Wanted& wanted, const SamplePlace& where, int64_t& label, uint8_t* pixels);
+  StoredImage open(const Wanted& wanted);
   void normalize(const uint8_t* pixels, int64_t numbers, const at::Tensor& input, int64_t place);
-  bool replace(const Draft& draft, int64_t place);
+  bool replace(const Task& task, int64_t place);
 
   const FillPlan& plan_;
   Pipeline pipeline_;
   std::vector<uint8_t> pixels_;  // of an image that becomes numbers
-  bool listened_ = false;        // whether anybody listens to ranges, looked at once a task
+  ReadAhead::Visit visit_;
+  bool listened_ = false;  // whether anybody listens to ranges, looked at once a task
 };
 
 }  // namespace composer

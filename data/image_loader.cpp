@@ -10,7 +10,6 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/profiling/thread_range.h"
-#include "composer/share.h"
 #include "data/decoded_source.h"
 #include "data/draft_filler.h"
 #include "data/draft_queue.h"
@@ -43,6 +42,7 @@ class ImageLoader final : public Loader {
   void work();
   void fill_here();
   std::shared_ptr<Draft> open_draft(int64_t epoch, int64_t batch, const SizePlan& plan);
+  std::unique_ptr<ReadAhead> read_ahead();
   RawBatch batch_of(Draft& draft) const;
 
   const std::shared_ptr<Source> source_;
@@ -53,6 +53,7 @@ class ImageLoader final : public Loader {
   const PixelNormalizer normalizer_;
   const int64_t batches_;
   BadSampleLog bad_samples_;
+  const std::unique_ptr<ReadAhead> ahead_;  ///< null: nothing is to be read ahead
   const FillPlan fill_plan_;
   TensorPool pool_;
 
@@ -152,7 +153,9 @@ ImageLoader::ImageLoader(std::shared_ptr<Source> source, ImageLoaderOptions opti
       normalizer_(options_.normalization.mean, options_.normalization.std),
       batches_(batches_of(sampler_.size(), options_, common_)),
       bad_samples_(common_.on_bad_sample, named_bad_samples(options_)),
+      ahead_(read_ahead()),
       fill_plan_{.source = *source_,
+                 .ahead = ahead_.get(),
                  .indices = indices_.get(),
                  .options = options_,
                  .common = common_,
@@ -168,6 +171,16 @@ ImageLoader::~ImageLoader() {
   if (indices_) indices_->save();
 }
 
+std::unique_ptr<ReadAhead> ImageLoader::read_ahead() {
+  if (common_.num_workers == 0) return nullptr;
+  const bool windows = options_.order == OrderKind::quasi_random;
+  return make_read_ahead({.source = *source_,
+                          .limits = options_.read_ahead,
+                          .window_pages = windows ? options_.window_pages : 0,
+                          .cold = common_.cold},
+                         sampler_, common_, batches_, options_.training);
+}
+
 void ImageLoader::start(int64_t epoch, int64_t batch, SizePlan plan) {
   if (epoch < 0 || batch < 0 || batch > batches_) {
     throw RunError("cannot go on from batch " + std::to_string(batch) + " of epoch " +
@@ -175,9 +188,15 @@ void ImageLoader::start(int64_t epoch, int64_t batch, SizePlan plan) {
                    " batches");
   }
   if (!options_.training) plan = {};
-  queue_.restart(epoch, batch, [this, plan = std::move(plan)](int64_t of_epoch, int64_t number) {
-    return open_draft(of_epoch, number, plan);
-  });
+  int64_t sequence = ahead_ ? ahead_->restart(epoch, batch) : 0;
+  queue_.restart(
+      epoch, batch,
+      [this, sequence, plan = std::move(plan)](int64_t of_epoch, int64_t number) mutable {
+        auto draft = open_draft(of_epoch, number, plan);
+        draft->sequence = sequence;
+        sequence += draft->samples;
+        return draft;
+      });
   epoch_ = epoch, batch_ = batch, started_ = true;
   while (static_cast<int64_t>(workers_.size()) < common_.num_workers) {
     workers_.emplace_back([this, number = workers_.size()] {
@@ -193,11 +212,13 @@ std::optional<RawBatch> ImageLoader::next() {
     ++epoch_, batch_ = 0;
     if (!options_.training) {
       pool_.clear();
+      if (ahead_) ahead_->rest();
       if (common_.world_size == 1) bad_samples_.sum_up(samples_per_epoch());
     }
     return std::nullopt;
   }
   queue_.ask(epoch_);
+  if (ahead_) ahead_->ask(epoch_);
   if (common_.num_workers == 0) fill_here();
   const auto draft = queue_.next();
   if (++batch_ == batches_ && indices_) indices_->save();
@@ -252,11 +273,9 @@ void ImageLoader::fill_here() {
 std::shared_ptr<Draft> ImageLoader::open_draft(int64_t epoch, int64_t batch, const SizePlan& plan) {
   auto draft = std::make_shared<Draft>();
   draft->epoch = epoch;
-  const int64_t begin = batch * common_.batch_size;
-  const int64_t samples = std::min(common_.batch_size, sampler_.size() - begin);
-  draft->first = begin + share_begin(samples, common_.rank, common_.world_size);
-  draft->samples =
-      begin + share_begin(samples, common_.rank + 1, common_.world_size) - draft->first;
+  const BatchShare share = share_of(batch, sampler_.size(), common_);
+  draft->first = share.first;
+  draft->samples = share.samples;
   draft->size = plan ? plan(epoch * batches_ + batch) : options_.transform.size;
   if (order_epoch_ != epoch) {
     order_ = sampler_.epoch(epoch);
@@ -267,11 +286,6 @@ std::shared_ptr<Draft> ImageLoader::open_draft(int64_t epoch, int64_t batch, con
       pool_.reused({draft->samples, draft->size.height, draft->size.width, source_->channels()},
                    options_.output);
   draft->classes = pool_.fresh({draft->samples}, at::kLong);
-  if (options_.read_ahead) {
-    for (int64_t i = 0; i < draft->samples; ++i) {
-      source_->will_need(order_(draft->first + i));
-    }
-  }
   return draft;
 }
 

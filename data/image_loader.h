@@ -8,6 +8,7 @@
 
 #include "composer/loader.h"
 #include "data/order.h"
+#include "data/read_ahead.h"
 #include "data/source.h"
 #include "data/transform.h"
 
@@ -27,7 +28,7 @@ struct ImageLoaderOptions {
   at::ScalarType output = at::kByte;  ///< of the images, or float or bfloat16: normalised already,
                                       ///< for a loop of one's own
   int64_t window_pages = 64;          ///< of the quasi-random order
-  bool read_ahead = false;            ///< asks for the samples of a batch when it is opened
+  ReadAheadLimits read_ahead{};
 };
 
 /// The samples are chosen_rows (data/rows.h) of the source. Throws UserError when there are none,

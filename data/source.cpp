@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "composer/error.h"
 #include "data/formats/decode.h"
@@ -106,7 +107,7 @@ ImagePart read_part(const StoredImage& image, const JpegRequest& request, int64_
   return part;
 }
 
-FileStamp read_file(const char* path, std::vector<uint8_t>& bytes) {
+FileStamp read_file(const char* path, std::vector<uint8_t>& bytes, const RoomFor& room_for) {
   // Without O_NONBLOCK a pipe would be waited for.
   const Descriptor file{::open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.number < 0) fail("cannot open the file");
@@ -116,6 +117,10 @@ FileStamp read_file(const char* path, std::vector<uint8_t>& bytes) {
   if (status.st_size > kMostFileBytes) {
     throw RunError("the file is too large: " + std::to_string(status.st_size) + " bytes");
   }
+  if (room_for && !room_for(static_cast<uint64_t>(status.st_size))) {
+    throw RunError("there is no room for the file");
+  }
+  if (bytes.capacity() < static_cast<size_t>(status.st_size)) bytes.clear();  // nothing to copy
   bytes.resize(static_cast<size_t>(status.st_size));
   size_t done = 0;
   while (done < bytes.size()) {
@@ -140,8 +145,14 @@ std::string_view FileSource::below_folder(std::string_view file) const {
   return file.substr(std::min(file.find_first_not_of('/'), file.size()));
 }
 
+FileStamp FileSource::fetch(int64_t index, std::vector<uint8_t>& bytes,
+                            const RoomFor& room_for) const {
+  return read_file(path(index), bytes, room_for);
+}
+
 StoredImage FileSource::open(int64_t index, ReadScratch& scratch) const {
-  const FileStamp stamp = read_file(path(index), scratch.file);
+  if (!scratch.fetched) scratch.fetched = fetch(index, scratch.file, {});
+  const FileStamp stamp = *std::exchange(scratch.fetched, std::nullopt);
   const std::span<const uint8_t> bytes(scratch.file);
   StoredImage image;
   if (is_jpeg(bytes)) {
@@ -158,7 +169,7 @@ StoredImage FileSource::open(int64_t index, ReadScratch& scratch) const {
   return image;
 }
 
-void FileSource::forget(int64_t index) const {
+void FileSource::forget(int64_t index, bool) const {
   const Descriptor file{::open(path(index), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.number >= 0) ::posix_fadvise(file.number, 0, 0, POSIX_FADV_DONTNEED);
 }

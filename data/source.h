@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,10 +38,30 @@ auto use_image(const StoredImage& image, Use&& use) {
 /// Memory that one thread reads into, kept from image to image.
 struct ReadScratch {
   std::vector<uint8_t> file;
+  /// Of the file whose bytes `file` has already, for the next open() of a source by_sample.
+  std::optional<FileStamp> fetched{};
   Image image, upright;
   JpegDecoder decoder;
   std::vector<uint8_t> index;
 };
+
+/// How bytes of samples come from where they are stored, for those who want them before open().
+enum class Arrival {
+  in_memory,  ///< they are there
+  by_sample,  ///< fetch() hands them over, each sample's by themselves
+  by_range,   ///< bring() makes them quick to read where they lie, those of neighbours together
+};
+
+/// Some bytes of one of a source's files.
+struct Extent {
+  int64_t file = 0;  ///< a number of the source's own
+  uint64_t begin = 0, end = 0;
+
+  uint64_t bytes() const { return end - begin; }
+};
+
+/// Whether there is room for so many bytes, which are then taken to be there.
+using RoomFor = std::function<bool(uint64_t bytes)>;
 
 /// Functions are called by several threads at once.
 class Source {
@@ -62,10 +84,18 @@ class Source {
   virtual uint64_t paged_bytes() const { return 0; }
   /// The page of that file that the sample lies in: samples of one page are cheap to read together.
   virtual int64_t page(int64_t) const { return 0; }
-  /// Asks the system to read the sample ahead.
-  virtual void will_need(int64_t) const {}
-  /// Asks the system to let go of what it keeps of the sample in memory.
-  virtual void forget(int64_t) const {}
+  /// Which of fetch() and bring() there is. Both take as long as the storage does.
+  virtual Arrival arrival() const { return Arrival::in_memory; }
+  /// Reads what open() reads of the sample. room_for: asked once the size is known, unless empty.
+  /// Throws RunError as open() does, and where there is no room.
+  virtual FileStamp fetch(int64_t, std::vector<uint8_t>&, const RoomFor&) const { return {}; }
+  /// What open() needs of the sample, or the whole page that it lies in. Nothing where open() will
+  /// throw.
+  virtual std::optional<Extent> extent(int64_t, bool) const { return {}; }
+  /// Returns when the bytes are there, or cannot be had: open() will tell.
+  virtual void bring(const Extent&) const {}
+  /// Asks the system to let go of what it keeps in memory of the sample, or of the whole page.
+  virtual void forget(int64_t, bool) const {}
   /// The .beton file or the folder whose streams have keys, for which a loader keeps crop indices.
   /// Empty: none are kept.
   virtual std::filesystem::path indexed_path() const { return {}; }
@@ -95,7 +125,10 @@ class FileSource : public Source {
   std::string name(int64_t index) const override { return path(index); }
   StoredImage open(int64_t index, ReadScratch& scratch) const override;
   bool has_image_files() const override { return true; }
-  void forget(int64_t index) const override;
+  Arrival arrival() const override { return Arrival::by_sample; }
+  FileStamp fetch(int64_t index, std::vector<uint8_t>& bytes,
+                  const RoomFor& room_for) const override;
+  void forget(int64_t index, bool whole_page) const override;
   std::filesystem::path indexed_path() const override { return folder_; }
 
  private:
@@ -117,7 +150,8 @@ class FileSource : public Source {
 /// missing or no files.
 std::shared_ptr<Source> open_image_files(const std::vector<std::string>& files, int64_t channels);
 
-/// The whole file. Throws RunError with the reason, without the name.
-FileStamp read_file(const char* path, std::vector<uint8_t>& bytes);
+/// The whole file. room_for: asked once its size is known, unless empty. Throws RunError with the
+/// reason, without the name.
+FileStamp read_file(const char* path, std::vector<uint8_t>& bytes, const RoomFor& room_for = {});
 
 }  // namespace composer

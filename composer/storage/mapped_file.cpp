@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <vector>
 
 #include "composer/error.h"
 
@@ -17,6 +18,25 @@ namespace {
 size_t page_size() {
   static const auto bytes = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   return bytes;
+}
+
+/// madvise() of the pages that the part lies in.
+int advise(std::span<const uint8_t> part, int advice) {
+  const auto begin = reinterpret_cast<uintptr_t>(part.data()) / page_size() * page_size();
+  const auto end = reinterpret_cast<uintptr_t>(part.data()) + part.size();
+  return ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+}
+
+/// Reads the part of the file into nowhere, up to the first problem.
+void read_through(int file, uint64_t begin, uint64_t end) {
+  std::vector<uint8_t> block(size_t{256} << 10);
+  while (begin < end) {
+    const size_t most = std::min<uint64_t>(block.size(), end - begin);
+    const ssize_t got = ::pread(file, block.data(), most, static_cast<off_t>(begin));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return;
+    begin += static_cast<uint64_t>(got);
+  }
 }
 
 }  // namespace
@@ -78,6 +98,26 @@ void MappedFile::check_unread(std::span<const uint8_t> part) const {
   const volatile uint8_t* const data = part.data();
   for (size_t at = 0; at < part.size(); at += page_size()) static_cast<void>(data[at]);
   check(part);
+}
+
+void MappedFile::bring(std::span<const uint8_t> part) const {
+#ifdef MADV_POPULATE_READ
+  constexpr int populate = MADV_POPULATE_READ;
+#else
+  constexpr int populate = 22;
+#endif
+  constexpr size_t step = 128 << 10;  // of longer advice systems may take the beginning alone
+  if (part.empty()) return;
+  for (size_t at = 0; at < part.size(); at += step)
+    advise(part.subspan(at, std::min(step, part.size() - at)), MADV_WILLNEED);
+  // A page that cannot be read ends it without a signal.
+  if (advise(part, populate) == 0 || errno != EINVAL) return;
+  const auto begin = static_cast<uint64_t>(part.data() - mapping_.data);
+  read_through(mapping_.file, begin, begin + part.size());
+}
+
+void MappedFile::forget(std::span<const uint8_t> part) const {
+  if (!part.empty()) advise(part, MADV_PAGEOUT);
 }
 
 void MappedFile::check_all() const {

@@ -33,6 +33,11 @@ class MappedFile {
   /// Reads a byte of each page of the part before that, for bytes that nobody has used.
   void check_unread(std::span<const uint8_t> part) const;
 
+  /// Returns when the part is in memory, or cannot be had. Other threads may read it meanwhile.
+  void bring(std::span<const uint8_t> part) const;
+  /// Asks the system to let go of the pages that the part lies in.
+  void forget(std::span<const uint8_t> part) const;
+
   /// Returns use(), which reads the part. Whatever came of it, check(part) comes first.
   template <class Use>
   auto use(std::span<const uint8_t> part, Use&& use) const {

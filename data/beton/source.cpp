@@ -1,8 +1,5 @@
 #include "data/beton/source.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -89,27 +86,32 @@ int64_t BetonSource::page(int64_t index) const {
   }
 }
 
-void BetonSource::will_need(int64_t index) const { advise(index, 0, MADV_WILLNEED); }
-
-void BetonSource::forget(int64_t index) const {
-  constexpr size_t largest_unit = 256 << 10;  // the system drops whole units of pages only
-  advise(index, largest_unit, MADV_PAGEOUT);
-}
-
-void BetonSource::advise(int64_t index, size_t margin, int advice) const {
+std::optional<Extent> BetonSource::extent(int64_t index, bool whole_page) const {
   std::span<const uint8_t> bytes;
   try {
     bytes = file_.image(index, image_field_).bytes;
   } catch (const RunError&) {
-    return;  // open() will tell
+    return std::nullopt;
   }
-  const auto file = file_.mapping().bytes();
-  const auto before = std::min<size_t>(margin, static_cast<size_t>(bytes.data() - file.data()));
-  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(bytes.data() - before) / page * page;
-  const auto end = std::min(reinterpret_cast<uintptr_t>(bytes.data()) + bytes.size() + margin,
-                            reinterpret_cast<uintptr_t>(file.data()) + file.size());
-  ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);
+  const auto begin = static_cast<uint64_t>(bytes.data() - file_.mapping().bytes().data());
+  if (!whole_page) return Extent{.begin = begin, .end = begin + bytes.size()};
+  const uint64_t page = file_.page_size(), number = begin / page;
+  return Extent{
+      .begin = number * page,
+      .end = std::min(std::max((number + 1) * page, begin + bytes.size()), file_.file_bytes())};
+}
+
+void BetonSource::bring(const Extent& extent) const {
+  file_.mapping().bring(file_.mapping().bytes().subspan(extent.begin, extent.bytes()));
+}
+
+void BetonSource::forget(int64_t index, bool whole_page) const {
+  constexpr uint64_t largest_unit = 256 << 10;  // the system drops whole units of pages only
+  const auto bytes = extent(index, whole_page);
+  if (!bytes) return;
+  const auto begin = bytes->begin - std::min(bytes->begin, largest_unit);
+  const auto end = std::min(bytes->end + largest_unit, file_.file_bytes());
+  file_.mapping().forget(file_.mapping().bytes().subspan(begin, end - begin));
 }
 
 bool is_beton(const fs::path& path) {

@@ -25,14 +25,13 @@ class BetonSource : public Source {
   StoredImage open(int64_t index, ReadScratch& scratch) const override;
   uint64_t paged_bytes() const override { return file_.file_bytes(); }
   int64_t page(int64_t index) const override;
-  void will_need(int64_t index) const override;
-  void forget(int64_t index) const override;
+  Arrival arrival() const override { return Arrival::by_range; }
+  std::optional<Extent> extent(int64_t index, bool whole_page) const override;
+  void bring(const Extent& extent) const override;
+  void forget(int64_t index, bool whole_page) const override;
   std::filesystem::path indexed_path() const override { return file_.path(); }
 
  private:
-  /// madvise() of the pages that the sample, and so many bytes of the file on both sides, lie in.
-  void advise(int64_t index, size_t margin, int advice) const;
-
   BetonFile file_;
   int64_t channels_;
   size_t image_field_ = 0, label_field_ = 0;

@@ -102,13 +102,6 @@ class FolderLock {
   int file_;
 };
 
-/// Whether the file takes up more than half of the memory.
-bool larger_than_memory(uint64_t bytes) {
-  const auto pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 &&
-         bytes > static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) / 2;
-}
-
 }  // namespace
 
 std::string FfcvParams::path() const { return (fs::path(ffcv_dir) / ffcv_dest).string(); }
@@ -205,9 +198,7 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform tr
                             .drop_last = params.drop_last,
                             .training = params.is_train};
   if (params.is_train) loader.augmentations = augmentations(transforms, size);
-  const uint64_t paged = source->paged_bytes();
-  loader.read_ahead = larger_than_memory(paged);
-  if (paged == 0 && loader.order == OrderKind::quasi_random) {
+  if (source->paged_bytes() == 0 && loader.order == OrderKind::quasi_random) {
     log::warn("order: quasi_random is random here: only .beton files have pages");
   }
   return make_image_loader(std::move(source), std::move(loader), options);

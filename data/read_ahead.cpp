@@ -1,0 +1,22 @@
+#include "data/read_ahead.h"
+
+#include "data/ranges_ahead.h"
+#include "data/samples_ahead.h"
+
+namespace composer {
+
+std::unique_ptr<ReadAhead> make_read_ahead(const ReadAheadPlan& plan, const Sampler& sampler,
+                                           const LoaderOptions& options, int64_t batches,
+                                           bool all_epochs) {
+  switch (plan.source.arrival()) {
+    case Arrival::by_sample:
+      return std::make_unique<SamplesAhead>(plan, sampler, options, batches, all_epochs);
+    case Arrival::by_range:
+      return std::make_unique<RangesAhead>(plan, sampler, options, batches, all_epochs);
+    case Arrival::in_memory:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace composer
