@@ -23,11 +23,11 @@ Json to_json(const Preparation& preparation, const std::string& filter) {
 }
 
 Preparation preparation_from(const Json& json) {
-  Preparation all{.channels = json.at("channels").get<int64_t>(),
-                  .resize_size = json.at("resize_size").get<int64_t>(),
-                  .size = {json.at("height").get<int64_t>(), json.at("width").get<int64_t>()},
-                  .normalization = {json.at("mean").get<std::vector<double>>(),
-                                    json.at("std").get<std::vector<double>>()}};
+  Preparation all{.channels = read_key<int64_t>(json, "channels"),
+                  .resize_size = read_key<int64_t>(json, "resize_size"),
+                  .size = {read_key<int64_t>(json, "height"), read_key<int64_t>(json, "width")},
+                  .normalization = {read_key<std::vector<double>>(json, "mean"),
+                                    read_key<std::vector<double>>(json, "std")}};
   const auto channels = static_cast<size_t>(all.channels);
   if ((channels != 1 && channels != 3) || all.normalization.mean.size() != channels ||
       all.normalization.std.size() != channels ||
@@ -66,9 +66,7 @@ TrainedNetwork described(const Json& json) {
     if (network.resize_filter != "triangle" && network.resize_filter != "area")
       throw std::invalid_argument("resize_filter must be triangle or area");
   });
-  const auto read = [&](const char* key, auto& value) {
-    at_place(key, [&] { json.at(key).get_to(value); });
-  };
+  const auto read = [&](const char* key, auto& value) { read_key(json, key, value); };
   read("class_names", network.class_names), read("recipe", network.recipe);
   read("layers", network.outline), read("weights", network.weights);
   read("epoch", network.epoch), read("batch", network.batch);

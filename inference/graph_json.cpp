@@ -61,7 +61,7 @@ Json options_json(const OperationOptions& options) {
 template <class Options>
 OperationOptions read_options(const Json& json) {
   Options options{};
-  members(options, [&](const char* key, auto& value) { json.at(key).get_to(value); });
+  members(options, [&](const char* key, auto& value) { read_key(json, key, value); });
   return options;
 }
 
@@ -146,7 +146,7 @@ Graph graph_from(const Json& json,
                  const std::function<at::Tensor(const std::string& name)>& tensor_of) {
   Graph graph;
   read_entries(json, "values", [&](const Json& from) {
-    Graph::Value value{.shape = from.at("shape").get<std::vector<int64_t>>(),
+    Graph::Value value{.shape = read_key<std::vector<int64_t>>(from, "shape"),
                        .type = type_of(from.at("type").get<std::string>()),
                        .producer = {},
                        .constant = {},
@@ -164,14 +164,16 @@ Graph graph_from(const Json& json,
                                .layer = from.at("layer").get<std::string>(),
                                .options = {},
                                .inputs = {},
-                               .output = from.at("output").get<size_t>()};
+                               .output = read_key<size_t>(from, "output")};
     operation.options = options_from(operation.kind, from.at("options"));
-    for (const auto& input : from.at("inputs"))
+    read_entries(from, "inputs", [&](const Json& input) {
+      if (!input.is_null()) check_whole(input, false);
       operation.inputs.push_back(input.is_null() ? std::nullopt
                                                  : std::optional(input.get<size_t>()));
+    });
     graph.operations.push_back(std::move(operation));
   });
-  graph.input = json.at("input").get<size_t>(), graph.output = json.at("output").get<size_t>();
+  read_key(json, "input", graph.input), read_key(json, "output", graph.output);
   check_graph(graph);
   for (size_t i = 0; i < graph.operations.size(); ++i)
     graph.values[graph.operations[i].output].producer = i;

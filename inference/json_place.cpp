@@ -1,7 +1,9 @@
 #include "inference/json_place.h"
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
 
 namespace composer {
 
@@ -16,6 +18,16 @@ void rethrow_at(const std::string& place) {
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(place + ": " + error.what());
   }
+}
+
+void check_whole(const nlohmann::ordered_json& json, bool is_signed) {
+  const bool fits = json.is_number_unsigned()
+                        ? !is_signed || std::in_range<int64_t>(json.get<uint64_t>())
+                        : json.is_number_integer() && is_signed;
+  if (!fits)
+    throw std::invalid_argument(std::string("must be a whole number") +
+                                (is_signed ? "" : " that is not negative") + ", not " +
+                                (json.is_number() ? json.dump() : std::string(json.type_name())));
 }
 
 }  // namespace composer

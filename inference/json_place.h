@@ -1,8 +1,11 @@
 // Where in a JSON file something is wrong.
 #pragma once
 
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace composer {
 
@@ -18,6 +21,33 @@ decltype(auto) at_place(const std::string& place, const Read& read) {
   } catch (...) {
     rethrow_at(place);
   }
+}
+
+/// Complains where `json` is no whole number: of 64 bits, with a sign or without.
+void check_whole(const nlohmann::ordered_json& json, bool is_signed);
+
+/// json[key] -> value, as at_place of the key. A whole number, and those of a list, are no
+/// fractions.
+template <class Json, class Value>
+void read_key(const Json& json, const std::string& key, Value& value) {
+  at_place(key, [&] {
+    const Json& from = json.at(key);
+    if constexpr (std::is_same_v<Value, int64_t> || std::is_same_v<Value, size_t>) {
+      check_whole(from, std::is_signed_v<Value>);
+    } else if constexpr (requires {
+                           requires std::is_same_v<typename Value::value_type, int64_t>;
+                         }) {
+      for (const auto& entry : from) check_whole(entry, true);
+    }
+    from.get_to(value);
+  });
+}
+
+template <class Value, class Json>
+Value read_key(const Json& json, const std::string& key) {
+  Value value{};
+  read_key(json, key, value);
+  return value;
 }
 
 /// As at_place of each entry of the list json[key].

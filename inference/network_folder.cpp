@@ -107,9 +107,8 @@ Json read_description(const fs::path& folder) {
   auto json = Json::parse(std::istreambuf_iterator<char>(file), {}, nullptr, false);
   if (!json.is_object() || json.value("format", "") != "composer network")
     throw UserError(path.string() + ": is no description of a network, or damaged");
-  if (json.value("format_version", 0) != network_version)
-    throw UserError(path.string() + ": format version " +
-                    json.value("format_version", Json()).dump() + "; this program reads " +
+  if (const auto version = json.value("format_version", Json()); version != network_version)
+    throw UserError(path.string() + ": format version " + version.dump() + "; this program reads " +
                     std::to_string(network_version));
   return json;
 }

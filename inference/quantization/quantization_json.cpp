@@ -18,14 +18,14 @@ void refuse_unless(bool fits, const std::string& otherwise) {
 }
 
 size_t value_in(const Json& entry, const Graph& graph) {
-  const auto value = entry.at("value").get<size_t>();
+  const auto value = read_key<size_t>(entry, "value");
   refuse_unless(value < graph.values.size(), "the graph has no such value");
   return value;
 }
 
 void read_activation(const Json& entry, const Graph& graph, Quantization& all) {
   const auto value = value_in(entry, graph);
-  const Affine codes{entry.at("scale").get<double>(), entry.at("zero_point").get<int64_t>()};
+  const Affine codes{read_key<double>(entry, "scale"), read_key<int64_t>(entry, "zero_point")};
   refuse_unless(!graph.values[value].constant.defined(),
                 "value " + std::to_string(value) + " is constant, and no activation");
   using Scale = std::numeric_limits<float>;  // of kernels
@@ -43,7 +43,7 @@ void read_weight(const Json& entry, const Graph& graph, const TensorMap& tensors
   const auto& weight = graph.values[index];
   refuse_unless(weight.constant.defined() && weight.type == at::kChar && !weight.shape.empty(),
                 "value " + std::to_string(index) + " is no weight of type int8");
-  const auto name = entry.at("scales").get<std::string>();
+  const auto name = read_key<std::string>(entry, "scales");
   const auto found = tensors.find(name);
   refuse_unless(found != tensors.end(), "there is no tensor '" + name + "'");
   const auto& scales = found->second;
@@ -76,10 +76,9 @@ Json to_json(const Quantization& quantization, const Graph& graph) {
 
 Quantization quantization_from(const Json& json, const Graph& graph, const TensorMap& tensors) {
   Quantization all;
-  at_place("activation_bits", [&] {
-    json.at("activation_bits").get_to(all.activation_bits);
-    refuse_unless(all.activation_bits == 7 || all.activation_bits == 8, "must be 7 or 8");
-  });
+  read_key(json, "activation_bits", all.activation_bits);
+  refuse_unless(all.activation_bits == 7 || all.activation_bits == 8,
+                "activation_bits: must be 7 or 8");
   read_entries(json, "activations", [&](const Json& entry) { read_activation(entry, graph, all); });
   read_entries(json, "weights",
                [&](const Json& entry) { read_weight(entry, graph, tensors, all); });

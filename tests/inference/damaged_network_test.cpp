@@ -141,7 +141,7 @@ TEST_CASE("damaged codes are named with the file and the entry", "[inference]") 
     CHECK_THAT(problem("activations/1/scale", scale),
                Contains(place + "activations[1]: its scale is not positive"));
   CHECK_THAT(problem("activations/1/scale", nullptr),
-             Contains(place + "activations[1]: type must"));
+             Contains(place + "activations[1]: scale: type must"));
   for (const int zero : {-1, 256})
     CHECK_THAT(problem("activations/0/zero_point", zero),
                Contains(place + "activations[0]: its zero_point is no code of 8 bits"));
@@ -216,6 +216,45 @@ TEST_CASE("damaged graphs are named with the file and the entry", "[inference]")
              Contains("net/network.json: is damaged: files: "));
   CHECK_THAT(exported.problem_with("/class_names", Json(std::vector<std::string>(9, "a"))),
              Contains("class_names: has more than the 5 classes"));
+}
+
+TEST_CASE("numbers that are not whole are named, where whole ones are meant", "[inference]") {
+  const Exported exported;
+  const auto problem = [&](const std::string& place, const Json& value) {
+    return exported.problem_with(place, value);
+  };
+  const std::string damaged = "net/network.json: is damaged: ";
+  for (const Json& value : {Json(0.5), Json(32.5), Json(32.0), Json(1e300), Json("32")}) {
+    CAPTURE(value);
+    const auto text = ": must be a whole number";
+    for (const char* key : {"channels", "resize_size", "height", "width"})
+      CHECK_THAT(problem(std::string("/preparation/") + key, value),
+                 Contains(damaged + "preparation: " + key + text));
+    for (const char* key : {"epoch", "batch"})
+      CHECK_THAT(problem(std::string("/") + key, value), Contains(damaged + key + text));
+    for (const char* key : {"input", "output"})
+      CHECK_THAT(problem(std::string("/graph/") + key, value),
+                 Contains(damaged + "graph: " + key + text));
+    CHECK_THAT(problem("/graph/values/0/shape/2", value),
+               Contains(damaged + "graph: values[0]: shape" + text));
+    const auto operation = damaged + "graph: operations[0]: ";
+    CHECK_THAT(problem("/graph/operations/0/options/stride/1", value),
+               Contains(operation + "stride" + text));
+    CHECK_THAT(problem("/graph/operations/0/options/groups", value),
+               Contains(operation + "groups" + text));
+    CHECK_THAT(problem("/graph/operations/0/inputs/1", value),
+               Contains(operation + "inputs[1]" + text));
+    CHECK_THAT(problem("/graph/operations/0/output", value), Contains(operation + "output" + text));
+    const auto codes = damaged + "quantization: ";
+    CHECK_THAT(problem("/quantization/activation_bits", value),
+               Contains(codes + "activation_bits" + text));
+    CHECK_THAT(problem("/quantization/activations/1/zero_point", value),
+               Contains(codes + "activations[1]: zero_point" + text));
+    CHECK_THAT(problem("/quantization/weights/0/value", value),
+               Contains(codes + "weights[0]: value" + text));
+  }
+  CHECK_THAT(problem("/graph/output", -1), Contains("a whole number that is not negative, not -1"));
+  CHECK_THAT(problem("/format_version", 1.5), Contains("format version 1.5; this program reads 1"));
 }
 
 }  // namespace composer
