@@ -7,6 +7,7 @@
 #include "composer/logging/json_number.h"
 #include "composer/logging/number_text.h"
 #include "composer/text.h"
+#include "inference/quantization/places.h"
 
 namespace composer {
 namespace {
@@ -49,11 +50,12 @@ std::vector<QuantizationReport::Layer> layers_of(const TrainedNetwork& network,
   for (const auto& operation : network.graph.operations) {
     if (operation.kind != OperationKind::conv2d && operation.kind != OperationKind::linear)
       continue;
-    QuantizationReport::Layer layer{operation.layer, std::string(name(operation.kind)), {}, {}};
+    QuantizationReport::Layer layer{
+        layer_name(network.graph, operation), std::string(name(operation.kind)), {}, {}};
     if (network.quantization.weight_scales.contains(*operation.inputs[1])) {
       layer.error = errors.at(operation.output);
     } else {
-      const auto found = kept.find(operation.layer);
+      const auto found = kept.find(layer.layer);
       layer.why_float =
           found != kept.end() ? found->second : "its weight is no constant of its own";
     }

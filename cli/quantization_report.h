@@ -15,7 +15,7 @@ namespace composer {
 struct QuantizationReport {
   using Metrics = std::vector<std::pair<std::string, double>>;
   struct Layer {
-    std::string layer, operation;  ///< "layer1.0.conv1", "conv2d"
+    std::string layer, operation;  ///< layer_name(), "conv2d"
     std::optional<double> error;   ///< of its output, signal to noise in dB; none: float32
     std::string why_float{};       ///< else empty
   };

@@ -55,7 +55,7 @@ std::set<size_t> coded_without(const Graph& folded, const std::set<std::string>&
   std::set<size_t> coded, floats;  // operations; weights
   const auto all = codable_operations(folded);
   for (const size_t operation : all)
-    if (kept.contains(folded.operations[operation].layer))
+    if (kept.contains(layer_name(folded, folded.operations[operation])))
       floats.insert(*folded.operations[operation].inputs[1]);
   for (const size_t operation : all)
     if (!floats.contains(*folded.operations[operation].inputs[1])) coded.insert(operation);

@@ -57,10 +57,20 @@ std::vector<size_t> codable_operations(const Graph& graph) {
   return operations;
 }
 
+std::string layer_name(const Graph& graph, const Graph::Operation& operation) {
+  const auto& weight = graph.values[*operation.inputs[1]];
+  const auto below = operation.layer.empty() ? std::string() : operation.layer + ".";
+  if (!weight.constant.defined()) return operation.layer;
+  if (weight.name.empty()) return below + "filter";
+  if (!weight.name.starts_with(below)) return operation.layer;  // another layer's
+  const auto parameter = weight.name.substr(below.size());
+  return parameter == "weight" ? operation.layer : below + parameter;
+}
+
 std::vector<std::string> codable_layers(const Graph& graph) {
   std::vector<std::string> layers;
   for (const size_t operation : codable_operations(graph)) {
-    const auto& layer = graph.operations[operation].layer;
+    const auto layer = layer_name(graph, graph.operations[operation]);
     if (std::ranges::find(layers, layer) == layers.end()) layers.push_back(layer);
   }
   return layers;

@@ -14,7 +14,12 @@ namespace composer {
 /// Indices of the operations that can: convolutions and linear layers with constant weights.
 std::vector<size_t> codable_operations(const Graph& graph);
 
-/// What those operations are called: their layer's path.
+/// What a convolution or a linear layer is called: its layer's path, and after that which of the
+/// layer's several it is, where it is not that of the layer's "weight": "conv2.squeeze" by the
+/// parameter's name, "conv2.filter" by a constant without one.
+std::string layer_name(const Graph& graph, const Graph::Operation& operation);
+
+/// What the operations that can are called.
 std::vector<std::string> codable_layers(const Graph& graph);
 
 /// The values that have codes when the operations `coded` compute with them, each with the one

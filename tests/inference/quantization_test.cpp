@@ -96,6 +96,26 @@ TEST_CASE("codes stand where quantized operations read, and where sums are compu
   CHECK(some.size() == 2);                          // its input, and what was pooled for it
 }
 
+TEST_CASE("each operation with a weight has a name of its own", "[inference][quantization]") {
+  for (const auto& given : test::network_cases()) {
+    CAPTURE(given.name);
+    const auto graph = folded_network(given).graph;
+    const auto layers = codable_layers(graph);
+    const auto all = codable_operations(graph);
+    CHECK(layers.size() == all.size());
+    for (const auto& layer : layers) {
+      CAPTURE(layer);
+      CHECK(coded_without(graph, {layer}).size() == all.size() - 1);
+    }
+  }
+  const auto gated = codable_layers(folded_network(network_case("squeeze_excite")).graph);
+  for (const char* name : {"layer3.0.conv2", "layer3.0.conv2.squeeze", "layer3.0.conv2.excite"})
+    CHECK(std::ranges::count(gated, name) == 1);
+  const auto blurred = codable_layers(folded_network(network_case("blurpool")).graph);
+  for (const char* name : {"maxpool.filter", "layer4.0.conv1", "layer4.0.conv1.filter"})
+    CHECK(std::ranges::count(blurred, name) == 1);
+}
+
 TEST_CASE("every network computes nearly the same with codes", "[inference][quantization][slow]") {
   for (const auto& given : test::network_cases()) {
     CAPTURE(given.name);
