@@ -1,6 +1,7 @@
 #include "composer/evaluation_recorder.h"
 
 #include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "composer/logging/json_number.h"
@@ -19,23 +20,31 @@ using nlohmann::ordered_json;
 constexpr int64_t widest_picture = 192;
 constexpr int64_t most_likely = 5;
 
-/// counts: int64 [true class][taken for].
-void add_counts(ordered_json& json, const at::Tensor& counts) {
-  const int64_t classes = counts.size(0);
-  const int64_t* count = counts.const_data_ptr<int64_t>();
-  auto& per_class = json["per_class"] = ordered_json::array();
-  auto& confusion = json["confusion"] = ordered_json::array();
-  for (int64_t label = 0; label < classes; ++label) {
-    int64_t samples = 0;
-    for (int64_t taken = 0; taken < classes; ++taken) {
-      const int64_t cell = count[label * classes + taken];
-      samples += cell;
-      if (cell > 0) confusion.push_back({label, taken, cell});
-    }
-    const auto hits = static_cast<double>(count[label * classes + label]);
-    per_class.push_back(samples == 0 ? ordered_json()
-                                     : ordered_json(hits / static_cast<double>(samples)));
+/// cells: ConfusionMatrix::cells().
+void add_counts(ordered_json& json, const at::Tensor& cells, int64_t num_classes) {
+  std::vector<int64_t> samples(static_cast<size_t>(num_classes)), hits(samples.size());
+  auto confusion = ordered_json::array();
+  const auto cell = cells.accessor<int64_t, 2>();
+  for (int64_t i = 0; i < cells.size(0); ++i) {
+    const int64_t label = cell[i][0], taken_for = cell[i][1], count = cell[i][2];
+    confusion.push_back({label, taken_for, count});
+    samples.at(static_cast<size_t>(label)) += count;
+    if (label == taken_for) hits.at(static_cast<size_t>(label)) = count;
   }
+  auto& per_class = json["per_class"] = ordered_json::array();
+  for (size_t label = 0; label < samples.size(); ++label)
+    per_class.push_back(samples[label] == 0 ? ordered_json()
+                                            : ordered_json(static_cast<double>(hits[label]) /
+                                                           static_cast<double>(samples[label])));
+  json["confusion"] = std::move(confusion);
+}
+
+/// Whether `file` is of an evaluation after no more than so many batches.
+bool is_of_before(const fs::path& file, int64_t batches) {
+  std::ifstream in(file);
+  const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  const auto batch = json.is_object() ? json.find("batch") : json.end();
+  return batch != json.end() && batch->is_number_integer() && batch->get<int64_t>() <= batches;
 }
 
 /// Of one sample; logits float32 [num_classes] on the CPU.
@@ -65,6 +74,11 @@ void remove_others(const fs::path& folder, const std::string& prefix) {
 
 }  // namespace
 
+void EvaluationRecorder::fit_start(const State& state, Logger&, RunControl&) {
+  std::error_code ignored;
+  if (state.ranks.first() && !is_of_before(file(), state.time.batch)) fs::remove(file(), ignored);
+}
+
 void EvaluationRecorder::eval_start(const State& state, Logger&, RunControl&) {
   confusion_ = ConfusionMatrix(state.model->num_classes());
   wrong_.reset();
@@ -79,12 +93,12 @@ void EvaluationRecorder::eval_batch_end(const State& state, Logger&, RunControl&
 void EvaluationRecorder::eval_end(const State& state, Logger&, RunControl&) {
   if (state.eval_metrics.empty()) return;  // a signal ended it
   confusion_.sum(state.ranks, state.device);
-  if (!state.ranks.first()) return;
-  try {
-    write(state);
-  } catch (const std::exception& problem) {
-    log::warn(std::string("the details of the evaluation are not kept: ") + problem.what());
-  }
+  if (state.ranks.first()) try {
+      write(state);
+    } catch (const std::exception& problem) {
+      log::warn(std::string("the details of the evaluation are not kept: ") + problem.what());
+    }
+  confusion_ = ConfusionMatrix(0);
   wrong_.reset();
 }
 
@@ -99,13 +113,14 @@ at::Tensor EvaluationRecorder::pictures() const {
 }
 
 void EvaluationRecorder::write(const State& state) const {
-  const auto counts = confusion_.counts();
+  const auto cells = confusion_.cells();
+  const int64_t num_classes = state.model->num_classes();
   ordered_json json{{"epoch", state.time.epoch},
                     {"batch", state.time.batch},
-                    {"samples", counts.sum().item<int64_t>()},
-                    {"num_classes", counts.size(0)},
+                    {"samples", cells.select(1, 2).sum().item<int64_t>()},
+                    {"num_classes", num_classes},
                     {"all_ranks", state.ranks.alone()}};
-  add_counts(json, counts);
+  add_counts(json, cells, num_classes);
   auto& wrong = json["wrong"] = ordered_json::array();
   const auto place = fs::path("images") / "wrong";
   const auto prefix = "ba" + std::to_string(state.time.batch) + "-";
@@ -122,7 +137,7 @@ void EvaluationRecorder::write(const State& state) const {
       wrong.push_back(std::move(one));
     }
   }
-  write_whole(folder_ / "evaluation.json", json.dump() + "\n");
+  write_whole(file(), json.dump() + "\n");
   if (channels > 0) remove_others(folder_ / place, prefix);
 }
 

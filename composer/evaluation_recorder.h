@@ -16,6 +16,7 @@ namespace composer {
 /// as PNG files of at most 192 pixels a side: class, loss, probability of the class, and the
 /// likeliest classes with theirs. Counts are of all ranks; images of the first rank's share
 /// (all_ranks says whether that is everything). What cannot be written is left out with a warning.
+/// A run that goes on from before the evaluation in that file takes it away.
 class EvaluationRecorder : public Callback {
  public:
   static constexpr int64_t most_images = 24;
@@ -24,12 +25,14 @@ class EvaluationRecorder : public Callback {
   EvaluationRecorder(std::filesystem::path folder, Normalization normalization)
       : folder_(std::move(folder)), normalization_(std::move(normalization)) {}
 
+  void fit_start(const State& state, Logger& logger, RunControl& control) override;
   void eval_start(const State& state, Logger& logger, RunControl& control) override;
   void eval_batch_end(const State& state, Logger& logger, RunControl& control) override;
   void eval_end(const State& state, Logger& logger, RunControl& control) override;
 
  private:
   void write(const State& state) const;
+  std::filesystem::path file() const { return folder_ / "evaluation.json"; }
   /// uint8 [N, H, W, C].
   at::Tensor pictures() const;
 

@@ -1,10 +1,24 @@
 #include "composer/run_description.h"
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "composer/storage/atomic_file.h"
+#include "composer/storage/host_name.h"
+#include "composer/storage/local_time.h"
 
 namespace composer {
+namespace {
+
+/// What the run's first process wrote; else now.
+std::string beginning(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  const auto began = json.is_object() ? json.find("began") : json.end();
+  return began != json.end() && began->is_string() ? began->get<std::string>() : local_time_text();
+}
+
+}  // namespace
 
 void write_run_description(const std::filesystem::path& folder,
                            const std::vector<std::string>& header,
@@ -17,6 +31,8 @@ void write_run_description(const std::filesystem::path& folder,
       surgery.push_back({{"algorithm", algorithm.name}, {"changes", std::move(changes)}});
   const auto total = schedule.total_batches();
   const nlohmann::ordered_json json{
+      {"began", beginning(folder / "about.json")},
+      {"host", host_name()},
       {"header", header},
       {"class_names", class_names},
       {"surgery", surgery},

@@ -228,10 +228,12 @@ Summary Trainer::fit() {
     writer_.reset();
     logger_.flush();
     check_loss();
-    auto summary = summarize(signal_ == 0 ? "completed" : "interrupted");
+    const auto end = signal_ == 0 ? RunEnd{"completed", ""}
+                                  : RunEnd{"interrupted", "signal " + std::to_string(signal_)};
+    auto summary = summarize(end);
     if (state_.ranks.first() && (clock_.batches() > 0 || !folder_.has_summary()))
       folder_.write_summary(summary);
-    tell_of_end({summary.status, signal_ == 0 ? "" : "signal " + std::to_string(signal_)});
+    tell_of_end(end);
     return summary;
   } catch (...) {
     const RunEnd end{"failed", text_of(std::current_exception())};
@@ -250,7 +252,7 @@ Summary Trainer::fit() {
       if (writer_) writer_->give_up();
     });
     if (lock) lock->free_room();
-    if (state_.ranks.first()) note([&] { folder_.write_summary(summarize("failed")); });
+    if (state_.ranks.first()) note([&] { folder_.write_summary(summarize(end)); });
     tell_of_end(end);
     throw;
   }
@@ -281,6 +283,7 @@ void Trainer::train() {
   schedule_learning_rate();
   start_loader();
   step_->replay_by(step_graphs(options_.cuda_graph, engine_, state_, step_recorder_));
+  if (state_.ranks.first() && !stopping()) folder_.remove_summary();
   while (!stopping()) train_epoch();
   profiler_->finish();
   if (!engine_.control().stop_reason().empty())
@@ -496,9 +499,10 @@ void Trainer::wait_for_device() {
   clock_.add(steady_seconds() - begin);
 }
 
-Summary Trainer::summarize(const std::string& status) {
+Summary Trainer::summarize(const RunEnd& end) {
   Summary summary;
-  summary.status = status;
+  summary.status = end.status;
+  summary.message = end.message;
   summary.signal = signal_;
   summary.world_size = state_.ranks.size();
   summary.time = state_.time;

@@ -116,7 +116,7 @@ class Trainer {
   void check_loss();
   /// What is queued belongs to training, not to what comes next.
   void wait_for_device();
-  Summary summarize(const std::string& status);
+  Summary summarize(const RunEnd& end);
   /// Tells callbacks and sinks that the run is over.
   void tell_of_end(const RunEnd& end) noexcept;
 

@@ -74,19 +74,32 @@ std::vector<std::pair<std::string, double>> ClassificationMetrics::compute() con
 
 void ConfusionMatrix::add(const at::Tensor& logits, const at::Tensor& classes) {
   const at::NoGradGuard no_grad;
-  if (counts_.device() != logits.device()) counts_ = counts_.to(logits.device());
-  const auto place = classes * logits.size(1) + logits.argmax(1);
-  counts_.scatter_add_(0, place, at::ones_like(place));
+  places_.push_back(classes * num_classes_ + logits.argmax(1));
+}
+
+at::Tensor ConfusionMatrix::all_places() const {
+  return places_.empty() ? at::zeros({0}, at::kLong) : at::cat(places_);
 }
 
 void ConfusionMatrix::sum(const Ranks& ranks, at::Device device) {
-  counts_ = counts_.to(device);
-  ranks.sum(counts_);
+  if (ranks.alone()) return;
+  const auto own = all_places().to(device);
+  const auto sizes = ranks.gather(own.numel());
+  const auto padded = at::full({*std::ranges::max_element(sizes)}, -1, own.options());
+  padded.slice(0, 0, own.numel()).copy_(own);
+  const auto of_all = ranks.gather(padded).flatten();
+  places_ = {of_all.masked_select(of_all.ge(0))};
+}
+
+at::Tensor ConfusionMatrix::cells() const {
+  const auto [places, inverse, samples] = at::_unique2(
+      all_places().cpu(), /*sorted=*/true, /*return_inverse=*/false, /*return_counts=*/true);
+  return at::stack({places.floor_divide(num_classes_), places.remainder(num_classes_), samples}, 1);
 }
 
 at::Tensor ConfusionMatrix::counts() const {
-  const auto side = static_cast<int64_t>(std::llround(std::sqrt(counts_.numel())));
-  return counts_.cpu().view({side, side});
+  return at::bincount(all_places().cpu(), {}, num_classes_ * num_classes_)
+      .view({num_classes_, num_classes_});
 }
 
 bool BestMetric::take(std::string_view metric, double value) {

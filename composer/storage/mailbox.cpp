@@ -21,6 +21,7 @@
 #include "composer/logging/log.h"
 #include "composer/storage/atomic_file.h"
 #include "composer/storage/host_name.h"
+#include "composer/storage/local_time.h"
 
 namespace composer {
 namespace {
@@ -31,12 +32,7 @@ constexpr off_t room = 64 << 10;
 constexpr size_t largest_request = 64 << 10;
 constexpr std::string_view request_ending = ".request", answer_ending = ".answer";
 
-RunOwner this_process() {
-  const std::time_t now = std::time(nullptr);
-  char time[32];
-  std::strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", std::localtime(&now));
-  return {::getpid(), host_name(), time};
-}
+RunOwner this_process() { return {::getpid(), host_name(), local_time_text()}; }
 
 std::string text_of(int file) {
   char text[512];

@@ -9,6 +9,7 @@
 #include "composer/error.h"
 #include "composer/logging/json_number.h"
 #include "composer/storage/atomic_file.h"
+#include "composer/storage/local_time.h"
 #include "composer/version.h"
 
 namespace composer {
@@ -86,6 +87,8 @@ std::string Summary::limited_by() const {
 void RunFolder::write_summary(const Summary& summary) const {
   if (!kept_) return;
   const nlohmann::ordered_json json{{"status", summary.status},
+                                    {"message", summary.message},
+                                    {"ended", local_time_text()},
                                     {"epochs", summary.time.epoch},
                                     {"batches", summary.time.batch},
                                     {"samples", summary.time.sample},
@@ -100,7 +103,13 @@ void RunFolder::write_summary(const Summary& summary) const {
                                     {"world_size", summary.world_size},
                                     {"peak_memory_bytes", summary.peak_memory_bytes},
                                     {"version", version}};
-  write_whole(path_ / "summary.json", json.dump(2) + "\n");
+  constexpr auto replace = nlohmann::json::error_handler_t::replace;
+  write_whole(path_ / "summary.json", json.dump(2, ' ', /*ensure_ascii=*/false, replace) + "\n");
+}
+
+void RunFolder::remove_summary() const {
+  std::error_code ignored;
+  if (kept_) fs::remove(path_ / "summary.json", ignored);
 }
 
 }  // namespace composer

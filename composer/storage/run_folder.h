@@ -15,6 +15,7 @@ namespace composer {
 /// What a run came to: summary.json.
 struct Summary {
   std::string status = "failed";  ///< completed, interrupted or failed
+  std::string message;            ///< RunEnd's
   int signal = 0;                 ///< what interrupted it
   Timestamp time;
   double samples_per_second =
@@ -53,7 +54,10 @@ class RunFolder {
   /// Writes hparams.yaml (the resolved recipe; empty: none) into the folder, which is claimed.
   void write_recipe(const std::string& recipe) const;
   bool has_summary() const { return std::filesystem::exists(path_ / "summary.json"); }
+  /// With the time of day, "ended".
   void write_summary(const Summary& summary) const;
+  /// The run goes on: what it came to is not known any more.
+  void remove_summary() const;
 
  private:
   std::string run_name_;

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include <catch2/catch.hpp>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -11,6 +12,7 @@
 #include "composer/wrong_images.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/composer/unpacked_png.h"
+#include "tests/ranks.h"
 
 using namespace composer;
 namespace fs = std::filesystem;
@@ -121,6 +123,67 @@ TEST_CASE("a run leaves its last evaluation's confusion and worst images", "[run
     CHECK(entry.path().filename().string().starts_with("ba8-"));
   }
   CHECK(files == 16);
+}
+
+TEST_CASE("a matrix of many classes takes the room of its samples", "[run_records]") {
+  constexpr int64_t classes = 200'000;  // 320 GB with a number for each pair of them
+  ConfusionMatrix matrix(classes);
+  const auto logits = at::zeros({3, classes});
+  logits.select(1, classes - 1).fill_(1);
+  matrix.add(logits, at::tensor({classes - 1, int64_t{7}, classes - 1}, at::kLong));
+  const auto expected =
+      at::tensor({int64_t{7}, classes - 1, int64_t{1}, classes - 1, classes - 1, int64_t{2}});
+  CHECK(at::equal(matrix.cells(), expected.view({2, 3})));
+  CHECK(ConfusionMatrix(3).cells().size(0) == 0);
+  CHECK(at::equal(ConfusionMatrix(2).counts(), at::zeros({2, 2}, at::kLong)));
+}
+
+TEST_CASE("the ranks' matrices are one, though one rank saw more", "[run_records]") {
+  std::mutex checking;
+  test::in_ranks(3, [&](const Ranks& ranks) {
+    ConfusionMatrix matrix(2);
+    for (int64_t i = 0; i < ranks.rank(); ++i)
+      matrix.add(at::tensor({{1.0F, 0.0F}}), at::tensor({ranks.rank() - 1}, at::kLong));
+    matrix.sum(ranks, at::kCPU);
+    const std::scoped_lock lock(checking);
+    CHECK(at::equal(matrix.counts(), at::tensor({1, 0, 2, 0}, at::kLong).view({2, 2})));
+  });
+}
+
+TEST_CASE("a run that goes on takes back what it is to do again", "[run_records]") {
+  const TemporaryFolder folder;
+  const auto parts = [&](int64_t epochs) {
+    auto all = parts_in(folder);
+    all.options.autoresume = true;
+    all.options.max_duration = {epochs, TimeUnit::epoch};
+    return all;
+  };
+  const auto summary = folder / "run/summary.json", record = folder / "run/evaluation.json";
+  Trainer(parts(1)).fit();
+  const auto began = json_in(folder / "run/about.json").at("began");
+  CHECK(json_in(summary).at("message") == "");
+  Trainer(parts(1)).fit();  // nothing is left to train
+  REQUIRE(fs::exists(summary));
+  folder.write("run/evaluation.json", R"({"epoch": 2, "batch": 6})");
+  folder.write("run/about.json", R"({"began": "2026-01-02 03:04:05"})");
+
+  struct Look : Callback {
+    Look(fs::path summary, fs::path record)
+        : summary(std::move(summary)), record(std::move(record)) {}
+    void batch_end(const State& state, Logger&, RunControl&) override {
+      if (state.time.batch > 5) return;
+      CHECK_FALSE(fs::exists(summary));
+      CHECK_FALSE(fs::exists(record));
+    }
+    fs::path summary, record;
+  };
+  Trainer again(parts(2));
+  again.add<Look>("look", summary, record);
+  again.fit();
+  CHECK(json_in(summary).at("batches") == 8);
+  CHECK(json_in(record).at("batch") == 8);
+  CHECK(json_in(folder / "run/about.json").at("began") == "2026-01-02 03:04:05");
+  CHECK(began.get<std::string>().size() == 19);
 }
 
 TEST_CASE("details of an evaluation that cannot be written do not end the run", "[run_records]") {

@@ -428,6 +428,7 @@ TEST_CASE("a signal ends the run after its step, saved", "[trainer]") {
   const auto path = folder.path() / "run";
   CHECK(fs::read_symlink(path / "checkpoints/latest") == "ep0-ba3");
   CHECK(json_of(path / "summary.json").at("status") == "interrupted");
+  CHECK(json_of(path / "summary.json").at("message") == "signal " + std::to_string(SIGTERM));
 }
 
 TEST_CASE("a signal during evaluation is caught up on after resuming", "[trainer][resume]") {
@@ -465,9 +466,10 @@ TEST_CASE("the run folder holds what the contract says", "[trainer]") {
   const auto path = folder.path() / "run";
   CHECK(bytes_of(path / "hparams.yaml") == "model: x\n");
   const auto summary = json_of(path / "summary.json");
-  for (const char* key : {"status", "epochs", "batches", "samples", "seconds", "samples_per_second",
-                          "wait_fraction", "limited_by", "metrics", "best_metrics", "device",
-                          "precision", "world_size", "peak_memory_bytes", "version"})
+  for (const char* key :
+       {"status", "message", "ended", "epochs", "batches", "samples", "seconds",
+        "samples_per_second", "wait_fraction", "limited_by", "metrics", "best_metrics", "device",
+        "precision", "world_size", "peak_memory_bytes", "version"})
     CHECK(summary.contains(key));
   CHECK(summary.at("status") == "completed");
   CHECK(summary.at("batches") == 8);
@@ -493,6 +495,7 @@ TEST_CASE("a failure is told by summary.json and leaves the last checkpoint", "[
   CHECK_THROWS_WITH(trainer.fit(), "as the test wants it");
   const auto path = folder.path() / "run";
   CHECK(json_of(path / "summary.json").at("status") == "failed");
+  CHECK(json_of(path / "summary.json").at("message") == "as the test wants it");
   CHECK(fs::read_symlink(path / "checkpoints/latest") == "ep1-ba4");
 }
 
