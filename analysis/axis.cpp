@@ -21,28 +21,66 @@ double multiple(double step, double i) {
   return std::isfinite(digits) ? std::round(value * digits) / digits + 0.0 : value;
 }
 
+constexpr double largest = 1e300, smallest = 1e-300, slack = 1e-6;
+
 }  // namespace
 
+void Axis::add_ticks(double step) {
+  const auto first = std::llround(std::ceil(low_ / step - slack));
+  const auto last = std::llround(std::floor(high_ / step + slack));
+  for (auto i = first; i <= last; ++i) ticks_.push_back(multiple(step, static_cast<double>(i)));
+}
+
 Axis Axis::linear(double low, double high, Ends ends, int steps) {
-  if (low == high) {
-    const double margin = low == 0 ? 1 : std::abs(low) * 0.1;
-    if (ends == Ends::of_ticks || low == 0) low -= low == 0 ? 0 : margin;
+  low = std::clamp(low, -largest, largest), high = std::clamp(high, -largest, largest);
+  const double size = std::max(std::abs(low), std::abs(high));
+  if (high - low <= std::max(1e-12 * size, smallest)) {  // too little to be divided
+    const double margin = size <= smallest ? 1 : size * 0.1;
+    if (ends == Ends::of_ticks && size > smallest) low -= margin;
     high += margin;
   }
   Axis axis;
   const double step = nice_step((high - low) / steps);
-  const double slack = 1e-6;
   if (ends == Ends::of_ticks) {
     low = multiple(step, std::floor(low / step + slack));
     high = multiple(step, std::ceil(high / step - slack));
   }
-  for (double i = std::ceil(low / step - slack); i <= std::floor(high / step + slack); ++i)
-    axis.ticks_.push_back(multiple(step, i));
   axis.low_ = low, axis.high_ = high;
+  axis.add_ticks(step);
+  return axis;
+}
+
+Axis Axis::counting(double high) {
+  constexpr int steps = 6;
+  Axis axis;
+  axis.high_ = std::clamp(high, 1.0, largest);
+  const double step = nice_step(axis.high_ / steps);
+  axis.add_ticks(step < 1 ? 1 : step == 2.5 ? 5 : step);
+  return axis;
+}
+
+Axis Axis::of_marks(std::vector<double> marks) {
+  std::ranges::sort(marks);
+  const double low = marks.front(), high = marks.back();
+  if (low == high) return linear(low, high);
+  constexpr double margin = 0.06, least_gap = 0.07;
+  Axis axis;
+  axis.low_ = low - margin * (high - low), axis.high_ = high + margin * (high - low);
+  for (const double mark : marks)
+    if (axis.ticks_.empty() || axis.place(mark) - axis.place(axis.ticks_.back()) >= least_gap)
+      axis.ticks_.push_back(mark);
+  return axis;
+}
+
+Axis Axis::times(double factor) const {
+  Axis axis = *this;
+  axis.low_ *= factor, axis.high_ *= factor;
+  for (double& tick : axis.ticks_) tick *= factor;
   return axis;
 }
 
 Axis Axis::logarithmic(double low, double high) {
+  low = std::clamp(low, smallest, largest), high = std::clamp(high, smallest, largest);
   Axis axis;
   axis.kind_ = Kind::logarithmic;
   const auto around = [](double value, bool above) {

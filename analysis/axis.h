@@ -15,9 +15,17 @@ class Axis {
   };
 
   /// An axis for values from `low` to `high`, which are finite and may be equal. Logarithmic: above
-  /// 0. steps: about so many ticks are wanted, at least 2.
+  /// 0. steps: about so many ticks are wanted, at least 2. Beyond 1e300 everything lies at an end.
   static Axis linear(double low, double high, Ends ends = Ends::of_ticks, int steps = 5);
   static Axis logarithmic(double low, double high);
+  /// From 0 to `high`, with whole numbers for ticks.
+  static Axis counting(double high);
+  /// For values that are these or lie between them, one at least, which are the ticks as far as
+  /// there is room.
+  static Axis of_marks(std::vector<double> marks);
+
+  /// The same in a unit that is 1 / `factor` of this one's.
+  Axis times(double factor) const;
 
   Kind kind() const { return kind_; }
   double low() const { return low_; }
@@ -31,6 +39,8 @@ class Axis {
   double place(double value) const;
 
  private:
+  void add_ticks(double step);
+
   Kind kind_ = Kind::linear;
   double low_ = 0, high_ = 1;
   std::vector<double> ticks_;

@@ -12,14 +12,23 @@ namespace composer {
 Axis values_axis(const LineChart& chart);
 
 /// What stands beside a tick of it.
-std::string value_tick(const LineChart& chart, double value);
+std::string value_tick(const LineChart& chart, const Axis& values, double value);
 
-/// The horizontal one.
+/// What the chart's numbers, of which none is larger, are told in: MiB, minutes.
+struct ValueUnit {
+  std::string name;
+  double size = 1;
+};
+ValueUnit unit_of(Figures figures, double largest);
+
+/// The horizontal one, from the runs' beginning.
 struct Course {
   Against against;
   double unit = 1;    ///< what the curves' numbers are divided by first
   std::string title;  ///< "steps", "images", or a unit of time
   Axis axis;
+
+  std::string tick(double value) const;
 
   /// In [0, 1].
   double place(const Curve::Point& point) const { return axis.place(point.at(against) / unit); }

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "analysis/figure_text.h"
+#include "analysis/metric_text.h"
 #include "composer/logging/json_number.h"
 #include "composer/logging/metric_sense.h"
-#include "composer/logging/terminal.h"
 
 namespace composer {
 namespace {
@@ -59,15 +59,17 @@ ComparisonRow row_of(const std::string& label, const std::vector<RunOutcome>& ru
   return row;
 }
 
-/// The run whose value of the metric is best; nothing where two share it.
+/// The run whose value of the metric is best; nothing where two share it, or no other has one.
 template <class Value>
 std::optional<size_t> winner_of(const std::vector<RunOutcome>& runs, const std::string& metric,
                                 const Value& value) {
   std::optional<size_t> best;
   bool shared = false;
+  size_t rivals = 0;
   for (size_t i = 0; i < runs.size(); ++i) {
     const auto found = runs[i].metrics.find(metric);
     if (found == runs[i].metrics.end() || std::isnan(value(found->second))) continue;
+    ++rivals;
     if (!best) {
       best = i;
       continue;
@@ -76,35 +78,46 @@ std::optional<size_t> winner_of(const std::vector<RunOutcome>& runs, const std::
     if (value(found->second) == before) shared = true;
     if (improves(metric, value(found->second), before)) best = i, shared = false;
   }
-  return shared || runs.size() < 2 ? std::nullopt : best;
+  return shared || rivals < 2 ? std::nullopt : best;
 }
 
+/// The last values; below them the best ones, where some run's is another, and their steps.
 void add_metric_rows(std::vector<ComparisonRow>& rows, const std::vector<RunOutcome>& runs,
                      const std::string& metric) {
-  const auto cell = [&](const RunOutcome& run, const auto& text) {
+  double least = INFINITY;
+  bool moved = false;
+  for (const auto& run : runs) {
     const auto found = run.metrics.find(metric);
-    return found == run.metrics.end() ? std::string() : text(found->second);
+    if (found == run.metrics.end()) continue;
+    const double last = found->second.last, best = found->second.best;
+    moved = moved || (best != last && !std::isnan(best));
+    for (const double value : {std::abs(last), std::abs(best)})
+      if (value > 0) least = std::min(least, value);
+  }
+  const auto add = [&](const std::string& label, const auto& text) {
+    rows.push_back(row_of(label, runs, [&](const auto& run) {
+      const auto found = run.metrics.find(metric);
+      return found == run.metrics.end() ? std::string() : text(found->second);
+    }));
   };
-  rows.push_back(row_of(metric, runs, [&](const auto& run) {
-    return cell(run, [](const MetricOutcome& outcome) { return figure(outcome.last); });
-  }));
-  rows.back().winner =
-      winner_of(runs, metric, [](const MetricOutcome& outcome) { return outcome.last; });
-  rows.push_back(row_of("  best, at batch", runs, [&](const auto& run) {
-    return cell(run, [](const MetricOutcome& outcome) {
-      return figure(outcome.best) + " @ " + figure(static_cast<double>(outcome.best_batch), 9);
-    });
-  }));
-  rows.back().winner =
-      winner_of(runs, metric, [](const MetricOutcome& outcome) { return outcome.best; });
+  const int decimals = decimals_for(least);
+  const auto add_values = [&](const std::string& label, double MetricOutcome::*value) {
+    add(label,
+        [&](const auto& outcome) { return metric_figure(metric, outcome.*value, decimals); });
+    rows.back().winner =
+        winner_of(runs, metric, [&](const auto& outcome) { return outcome.*value; });
+  };
+  add_values(metric_label(metric), &MetricOutcome::last);
+  if (!moved) return;
+  add_values("  best", &MetricOutcome::best);
+  add("  at step", [](const auto& outcome) { return count_figure(outcome.best_batch); });
 }
 
 std::vector<ComparisonRow> rows_of(const std::vector<RunOutcome>& runs) {
-  const auto count = [](int64_t value) { return figure(static_cast<double>(value), 9); };
   std::vector<ComparisonRow> rows{
       row_of("status", runs, [](const auto& run) { return run.status; }),
-      row_of("epochs", runs, [&](const auto& run) { return count(run.epochs); }),
-      row_of("batches", runs, [&](const auto& run) { return count(run.batches); }),
+      row_of("epochs", runs, [](const auto& run) { return count_figure(run.epochs); }),
+      row_of("steps", runs, [](const auto& run) { return count_figure(run.batches); }),
       row_of("time", runs, [](const auto& run) { return duration_figure(run.seconds); }),
       row_of("images/s", runs,
              [](const auto& run) {
@@ -126,52 +139,12 @@ std::vector<ComparisonRow> rows_of(const std::vector<RunOutcome>& runs) {
   return rows;
 }
 
-std::string padded(const std::string& text, int64_t columns, bool to_the_right) {
-  const auto room = std::max<int64_t>(columns - columns_of(text), 0);
-  const std::string space(static_cast<size_t>(room), ' ');
-  return to_the_right ? space + text : text + space;
-}
-
-std::string shortened(const std::string& text, int64_t columns) {
-  return columns_of(text) <= columns ? text : first_columns(text, columns - 1) + "…";
-}
-
-/// The rows of a terminal's table: labels, then a column a run.
-struct TextTable {
-  std::vector<std::string> labels;
-  std::vector<std::vector<std::string>> cells;
-
-  void add(const std::string& label, const std::vector<std::string>& row) {
-    labels.push_back(label), cells.push_back(row);
-  }
-
-  std::string text(int64_t columns) const {
-    int64_t first = 0;
-    for (const auto& label : labels) first = std::max(first, columns_of(label));
-    const auto count = static_cast<int64_t>(cells.front().size());
-    const auto most = std::max<int64_t>((columns - first) / std::max<int64_t>(count, 1) - 2, 10);
-    std::vector<int64_t> widths(static_cast<size_t>(count), 1);
-    for (const auto& row : cells)
-      for (size_t i = 0; i < row.size(); ++i)
-        widths[i] = std::clamp(columns_of(row[i]), widths[i], most);
-    std::string all;
-    for (size_t row = 0; row < labels.size(); ++row) {
-      std::string line = padded(labels[row], first, false);
-      for (size_t i = 0; i < widths.size(); ++i)
-        line += "  " + padded(shortened(cells[row][i], widths[i]), widths[i], true);
-      line.erase(line.find_last_not_of(' ') + 1);
-      all += line + "\n";
-    }
-    return all;
-  }
-};
-
 }  // namespace
 
 RunOutcome outcome_of(const Run& run) {
   RunOutcome outcome;
   outcome.name = run.name, outcome.status = run.status();
-  if (run.summary)
+  if (run.summary && !run.going_on)
     take_from_summary(outcome, *run.summary);
   else
     take_from_log(outcome, run);
@@ -218,28 +191,6 @@ nlohmann::ordered_json json_of(const Comparison& comparison) {
     for (const auto& value : difference.values) values.push_back(optional(value));
   }
   return {{"runs", runs}, {"differences", differences}};
-}
-
-std::string text_of(const Comparison& comparison, int64_t columns) {
-  TextTable table;
-  std::vector<std::string> names, gaps(comparison.runs.size());
-  for (const auto& run : comparison.runs) names.push_back(run.name);
-  table.add("", names);
-  for (const auto& row : comparison.outcomes) {
-    auto cells = row.cells;
-    if (row.winner) cells[*row.winner] = "* " + cells[*row.winner];
-    table.add(row.label, cells);
-  }
-  if (!comparison.differences.empty()) table.add("", gaps), table.add("recipes differ in", gaps);
-  for (const auto& difference : comparison.differences) {
-    std::vector<std::string> cells;
-    for (const auto& value : difference.values) cells.push_back(value.value_or("-"));
-    table.add("  " + difference.key, cells);
-  }
-  std::string text = table.text(columns);
-  for (const auto& run : comparison.runs)
-    for (const auto& file : run.missing) text += run.name + ": has no " + file + "\n";
-  return text;
 }
 
 }  // namespace composer

@@ -28,7 +28,7 @@ struct RunOutcome {
   std::vector<std::string> missing;              ///< of summary.json and hparams.yaml
 };
 
-/// By the summary; where there is none, by what is logged.
+/// By the summary; where there is none, and of a run that goes on, by what is logged.
 RunOutcome outcome_of(const Run& run);
 
 /// One row of a table that has a column a run.
@@ -50,7 +50,8 @@ Comparison compared(const std::vector<Run>& runs);
 /// "missing": []}], "differences": {key: [value or null of each run]}}
 nlohmann::ordered_json json_of(const Comparison& comparison);
 
-/// A table for a terminal of so many columns, a line a row; longer cells are shortened.
+/// A table for a terminal of so many columns, a line a row. Runs that there is no room for follow
+/// below; names and settings are shortened, numbers are not.
 std::string text_of(const Comparison& comparison, int64_t columns);
 
 }  // namespace composer

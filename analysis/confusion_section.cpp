@@ -7,12 +7,14 @@
 
 #include "analysis/figure_text.h"
 #include "analysis/markup.h"
+#include "analysis/picture_section.h"
 #include "composer/logging/terminal.h"
 
 namespace composer {
 namespace {
 
-constexpr int64_t most_drawn_classes = 40, most_counted_classes = 16, most_bars = 40;
+constexpr int64_t most_drawn_classes = 40, most_counted_classes = 20, most_bars = 40,
+                  most_beside_mixups = 14;
 constexpr size_t most_mixups = 10;
 
 struct ClassResult {
@@ -47,59 +49,74 @@ std::string accuracy_bars(const Run& run, std::vector<ClassResult> results) {
                             "")) +
             element("td", {{"class", "number"}}, percent_figure(one.accuracy())) +
             element("td", {{"class", "number faded"}},
-                    std::to_string(one.hits) + " of " + std::to_string(one.samples)));
+                    count_figure(one.hits) + " of " + count_figure(one.samples)));
   const auto title = cut ? "The " + std::to_string(most_bars) + " classes it does worst on"
                          : std::string("Accuracy by class, worst first");
   return element("div", {},
                  element("h3", {}, title) + element("table", {{"class", "meters"}}, rows));
 }
 
-/// The drawing's measures, in its units.
-constexpr double cell_side = 30, letter_width = 5.5, most_label_room = 110;
+/// The drawing's measures, in its units: about pixels, however many classes there are.
+constexpr double widest_cell = 42, widest_field = 520, letter_width = 5.6;
+constexpr int64_t most_letters = 18;
 
-/// What names of the classes take beside the cells.
-double label_room_of(const Run& run) {
-  double longest = 0;
-  for (int64_t i = 0; i < run.evaluation->num_classes; ++i)
-    longest = std::max(longest, static_cast<double>(columns_of(run.class_name(i))));
-  return std::min(longest * letter_width + 14, most_label_room);
+struct MatrixMeasures {
+  double cell, font, label_room;  ///< label_room: beside the cells and above them
+};
+
+/// What fits into the room of a label.
+std::string short_name(const std::string& name) {
+  return columns_of(name) <= most_letters ? name : first_columns(name, most_letters - 1) + "…";
+}
+
+MatrixMeasures measures_of(const Run& run) {
+  const auto classes = run.evaluation->num_classes;
+  MatrixMeasures measures{};
+  measures.cell = std::min(widest_cell, widest_field / static_cast<double>(classes));
+  measures.font = std::min(10.5, measures.cell * 0.8);
+  int64_t longest = 0;
+  for (int64_t i = 0; i < classes; ++i)
+    longest = std::max(longest, columns_of(short_name(run.class_name(i))));
+  measures.label_room = static_cast<double>(longest) * letter_width * measures.font / 10 + 14;
+  return measures;
 }
 
 std::string cell_of(const Run& run, const EvaluationRecord::Cell& cell, int64_t samples,
-                    bool counted, double label_room) {
+                    bool counted, const MatrixMeasures& measures) {
   const double share = static_cast<double>(cell.count) / static_cast<double>(samples);
-  const double x = label_room + cell_side * static_cast<double>(cell.taken_for);
-  const double y = label_room + cell_side * static_cast<double>(cell.label);
+  const double side = measures.cell, gap = side > 20 ? 0.5 : 0.25;
+  const double x = measures.label_room + side * static_cast<double>(cell.taken_for);
+  const double y = measures.label_room + side * static_cast<double>(cell.label);
   const auto what = run.class_name(cell.label) + " taken for " + run.class_name(cell.taken_for) +
-                    ": " + std::to_string(cell.count) + " of " + std::to_string(samples);
+                    ": " + count_figure(cell.count) + " of " + count_figure(samples);
   std::string inner =
       element("title", {}, escaped(what)) +
-      element("rect", {{"x", length_text(x + 0.5)},
-                       {"y", length_text(y + 0.5)},
-                       {"width", length_text(cell_side - 1)},
-                       {"height", length_text(cell_side - 1)},
-                       {"rx", "3"},
+      element("rect", {{"x", length_text(x + gap)},
+                       {"y", length_text(y + gap)},
+                       {"width", length_text(side - 2 * gap)},
+                       {"height", length_text(side - 2 * gap)},
+                       {"rx", side > 20 ? "3" : "1"},
                        {"fill-opacity", length_text(0.06 + 0.94 * std::sqrt(share))}});
   if (counted)
     inner += element("text",
-                     {{"x", length_text(x + cell_side / 2)},
-                      {"y", length_text(y + cell_side / 2 + 3.5)},
-                      {"class", share > 0.35 ? "count strong" : "count"}},
+                     {{"x", length_text(x + side / 2)},
+                      {"y", length_text(y + side / 2 + 3.5)},
+                      {"class", share > 0.55 ? "count strong" : "count"}},
                      std::to_string(cell.count));
   return element("g", {{"class", cell.label == cell.taken_for ? "right" : "wrong"}}, inner);
 }
 
-std::string label_at(const std::string& text, double place, bool of_row, double label_room) {
-  const double middle = label_room + cell_side * (place + 0.5) + 4;
-  if (of_row)
-    return element(
-        "text", {{"x", length_text(label_room - 8)}, {"y", length_text(middle)}, {"class", "row"}},
-        escaped(text));
+std::string label_at(const std::string& name, int64_t index, bool of_row,
+                     const MatrixMeasures& measures) {
+  const double middle = measures.label_room + measures.cell * (static_cast<double>(index) + 0.5) +
+                        measures.font * 0.36;
+  const auto at_cells = length_text(measures.label_room - 6), at_middle = length_text(middle);
+  const auto text = element("title", {}, escaped(name)) + escaped(short_name(name));
+  if (of_row) return element("text", {{"x", at_cells}, {"y", at_middle}, {"class", "row"}}, text);
   return element("text",
-                 {{"transform", "translate(" + length_text(middle) + " " +
-                                    length_text(label_room - 8) + ") rotate(-50)"},
+                 {{"transform", "translate(" + at_middle + " " + at_cells + ") rotate(-50)"},
                   {"class", "column"}},
-                 escaped(text));
+                 text);
 }
 
 std::string matrix(const Run& run, const std::vector<ClassResult>& results) {
@@ -107,27 +124,30 @@ std::string matrix(const Run& run, const std::vector<ClassResult>& results) {
   const bool counted = record.num_classes <= most_counted_classes;
   std::vector<int64_t> samples(static_cast<size_t>(record.num_classes));
   for (const auto& one : results) samples[static_cast<size_t>(one.label)] = one.samples;
-  const double label_room = label_room_of(run);
-  const double field = cell_side * static_cast<double>(record.num_classes);
+  const auto measures = measures_of(run);
+  const double room = measures.label_room;
+  const double field = measures.cell * static_cast<double>(record.num_classes);
   std::string drawn = element("rect", {{"class", "field"},
-                                       {"x", length_text(label_room)},
-                                       {"y", length_text(label_room)},
+                                       {"x", length_text(room)},
+                                       {"y", length_text(room)},
                                        {"width", length_text(field)},
                                        {"height", length_text(field)},
                                        {"rx", "4"}});
   for (int64_t i = 0; i < record.num_classes; ++i)
     for (const bool of_row : {false, true})
-      drawn += label_at(run.class_name(i), static_cast<double>(i), of_row, label_room);
+      drawn += label_at(run.class_name(i), i, of_row, measures);
   for (const auto& cell : record.confusion)
-    drawn += cell_of(run, cell, samples[static_cast<size_t>(cell.label)], counted, label_room);
-  const double slanted_room = label_room * 0.6;  // of the last column's name
-  const auto width = length_text(label_room + field + slanted_room),
-             height = length_text(label_room + field + 4);
+    drawn += cell_of(run, cell, samples[static_cast<size_t>(cell.label)], counted, measures);
+  const double slanted_room = room * 0.65;  // of the last column's name
+  const auto width = length_text(room + field + slanted_room),
+             height = length_text(room + field + 4);
   return element("div", {},
                  element("h3", {}, "Rows: what it is; columns: what it is taken for") +
                      element("svg",
                              {{"class", "matrix"},
                               {"viewBox", "0 0 " + width + " " + height},
+                              {"style", "max-width:" + width +
+                                            "px;font-size:" + length_text(measures.font) + "px"},
                               {"role", "img"},
                               {"aria-label", "confusion matrix"}},
                              drawn));
@@ -141,21 +161,20 @@ std::string mixups(const Run& run) {
   cells.resize(std::min(cells.size(), most_mixups));
   std::string items;
   for (const auto& cell : cells)
-    items +=
-        element("li", {},
-                element("b", {}, escaped(run.class_name(cell.label))) + " taken for " +
-                    element("b", {}, escaped(run.class_name(cell.taken_for))) + " " +
-                    element("span", {{"class", "faded"}}, std::to_string(cell.count) + " times"));
+    items += element("li", {},
+                     element("b", {}, escaped(run.class_name(cell.label))) + " taken for " +
+                         element("b", {}, escaped(run.class_name(cell.taken_for))) + " " +
+                         element("span", {{"class", "faded"}}, counted(cell.count, "time")));
   return element(
       "div", {},
       element("h3", {}, "Most frequent mix-ups") + element("ol", {{"class", "mixups"}}, items));
 }
 
-std::string cells_json(const EvaluationRecord& record) {
-  auto cells = nlohmann::json::array();
+nlohmann::ordered_json cells_json(const EvaluationRecord& record) {
+  auto cells = nlohmann::ordered_json::array();
   for (const auto& cell : record.confusion)
     cells.push_back({cell.label, cell.taken_for, cell.count});
-  return cells.dump();
+  return cells;
 }
 
 }  // namespace
@@ -163,11 +182,15 @@ std::string cells_json(const EvaluationRecord& record) {
 std::string confusion_section(const Run& run) {
   if (!run.evaluation || run.evaluation->confusion.empty()) return "";
   const auto results = results_of(*run.evaluation);
-  std::string parts = element("div", {}, accuracy_bars(run, results) + mixups(run));
-  if (run.evaluation->num_classes <= most_drawn_classes) parts += matrix(run, results);
-  return element("div", {{"class", "confusion"}}, parts) +
-         element("script", {{"type", "application/json"}, {"class", "confusion-cells"}},
-                 cells_json(*run.evaluation));
+  const auto bars = accuracy_bars(run, results), mixed = mixups(run);
+  const auto classes = run.evaluation->num_classes;
+  std::string columns = bars + mixed;
+  if (classes <= most_drawn_classes)
+    columns = classes > most_beside_mixups
+                  ? bars + element("div", {}, matrix(run, results) + mixed)
+                  : element("div", {}, bars + mixed) + matrix(run, results);
+  return evaluation_note(*run.evaluation) + element("div", {{"class", "confusion"}}, columns) +
+         data_element("class", "confusion-cells", cells_json(*run.evaluation));
 }
 
 }  // namespace composer

@@ -28,9 +28,11 @@ double Curve::Point::at(Against against) const {
   }
 }
 
-Curve curve_of(const std::vector<LogEntry>& log, const std::string& metric) {
+Curve curve_of(const std::vector<LogEntry>& log, const std::string& metric,
+               std::string_view event) {
   Curve curve{metric, {}};
   for (const auto& entry : log) {
+    if (!event.empty() && entry.event != event) continue;
     const auto found = entry.values.find(metric);
     if (found == entry.values.end()) continue;
     const Curve::Point point{entry.batch, entry.sample, entry.seconds, found->second};
@@ -80,23 +82,33 @@ Curve thinned(const Curve& curve, size_t most) {
 }
 
 Curve smoothed(const Curve& curve) {
-  const size_t reach = std::max<size_t>(curve.points.size() / 80, 1);
-  Curve smooth = curve;
-  double sum = 0;
-  int64_t count = 0;
-  const auto take = [&](size_t place, int64_t sign) {
-    const double value = curve.points[place].value;
-    if (std::isfinite(value)) sum += static_cast<double>(sign) * value, count += sign;
+  struct Sum {
+    double sum = 0, count = 0;
+    Sum with(double value) const {
+      return std::isfinite(value) ? Sum{sum + value, count + 1} : *this;
+    }
   };
-  const size_t size = curve.points.size();
-  for (size_t place = 0; place < std::min(reach, size); ++place) take(place, 1);
-  for (size_t place = 0; place < size; ++place) {
-    if (place + reach < size) take(place + reach, 1);
-    if (place > reach) take(place - reach - 1, -1);
-    if (std::isfinite(curve.points[place].value))
-      smooth.points[place].value = sum / static_cast<double>(count);
+  const auto& points = curve.points;
+  const size_t size = points.size(), reach = std::max<size_t>(size / 80, 1), width = 2 * reach + 1;
+  // In blocks of a window's width each window is the end of one and the beginning of the next, so
+  // that no sum holds a value of outside, however large.
+  std::vector<Sum> to_here(size), from_here(size);
+  for (size_t i = 0; i < size; ++i)
+    to_here[i] = (i % width == 0 ? Sum() : to_here[i - 1]).with(points[i].value);
+  for (size_t i = size; i-- > 0;)
+    from_here[i] =
+        (i + 1 == size || (i + 1) % width == 0 ? Sum() : from_here[i + 1]).with(points[i].value);
+  Curve smooth = curve;
+  for (size_t i = 0; i < size; ++i) {
+    const size_t first = i > reach ? i - reach : 0, last = std::min(i + reach, size - 1);
+    Sum window = first / width == last / width ? Sum() : from_here[first];
+    if (first / width == last / width)
+      for (size_t k = first; k <= last; ++k) window = window.with(points[k].value);
     else
-      smooth.points[place].value = std::numeric_limits<double>::quiet_NaN();
+      window.sum += to_here[last].sum, window.count += to_here[last].count;
+    smooth.points[i].value = std::isfinite(points[i].value)
+                                 ? window.sum / window.count
+                                 : std::numeric_limits<double>::quiet_NaN();
   }
   return smooth;
 }
@@ -104,6 +116,17 @@ Curve smoothed(const Curve& curve) {
 bool has_points(const Curve& curve) {
   return std::ranges::any_of(curve.points,
                              [](const auto& point) { return std::isfinite(point.value); });
+}
+
+bool coincide(const Curve& curve, const Curve& other) {
+  size_t place = 0, same = 0;
+  for (const auto& point : curve.points) {
+    while (place < other.points.size() && other.points[place].batch < point.batch) ++place;
+    if (place == other.points.size()) break;
+    if (other.points[place].batch == point.batch && other.points[place].value == point.value)
+      ++same;
+  }
+  return same * 2 > curve.points.size();
 }
 
 bool is_noisy(const Curve& curve) {

@@ -28,9 +28,10 @@ struct Curve {
   std::vector<Point> points;  ///< in order of time; values may be NaN or infinite
 };
 
-/// Every place of the log where `metric` stands. Of several at one batch (a batch's and its epoch's
-/// record) the last stays, where they agree.
-Curve curve_of(const std::vector<LogEntry>& log, const std::string& metric);
+/// Every place of the log where `metric` stands; with an `event`, those of this one. Of several at
+/// one batch (a batch's and its epoch's record) the last stays, where they agree.
+Curve curve_of(const std::vector<LogEntry>& log, const std::string& metric,
+               std::string_view event = {});
 
 /// The metrics of a log, in order of their names.
 std::vector<std::string> metrics_of(const std::vector<LogEntry>& log);
@@ -45,6 +46,9 @@ Curve smoothed(const Curve& curve);
 
 /// Whether any value is finite.
 bool has_points(const Curve& curve);
+
+/// Whether most of the points of `curve` are points of `other` too, whose drawing hides them.
+bool coincide(const Curve& curve, const Curve& other);
 
 /// Whether there are so many points that their noise hides the trend.
 bool is_noisy(const Curve& curve);

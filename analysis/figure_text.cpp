@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <sstream>
 
 #include "composer/logging/number_text.h"
 
@@ -17,7 +18,7 @@ std::string without_zeros(std::string text) {
 }
 
 std::string with_commas(std::string text) {
-  if (text.find('e') != std::string::npos) return text;
+  if (text.find_first_not_of("-.0123456789") != std::string::npos) return text;
   const size_t point = std::min(text.find('.'), text.size());
   const size_t begin = text.starts_with('-') ? 1 : 0;
   for (size_t place = point; place > begin + 3;) text.insert(place -= 3, ",");
@@ -60,6 +61,28 @@ std::string figure(double value, int digits) {
   return with_commas(significant(value, digits));
 }
 
+std::string count_figure(int64_t count) { return with_commas(std::to_string(count)); }
+
+std::string counted(int64_t count, const std::string& noun) {
+  return count_figure(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+std::string decimal_figure(double value, int decimals) {
+  return with_commas(number_text(value, decimals));
+}
+
+std::string with_counts(const std::string& text) {
+  constexpr size_t least_digits = 5;
+  std::string with;
+  std::istringstream words(text);
+  for (std::string word; std::getline(words, word, ' ');) {
+    const bool count =
+        word.size() >= least_digits && word.find_first_not_of("0123456789") == std::string::npos;
+    with += (with.empty() ? "" : " ") + (count ? with_commas(word) : word);
+  }
+  return with;
+}
+
 std::string percent_figure(double share) {
   if (!std::isfinite(share)) return number_text(share, 0);
   const double percent = share * 100;
@@ -70,6 +93,7 @@ std::string percent_figure(double share) {
 
 std::string duration_figure(double seconds) {
   if (!std::isfinite(seconds)) return number_text(seconds, 0);
+  if (seconds > 0 && seconds < 0.0009995) return significant(seconds * 1e6, 3) + " µs";
   if (seconds < 0.9995) return significant(seconds * 1000, 3) + " ms";
   if (seconds < 99.95) return significant(seconds, 3) + " s";
   const auto whole = static_cast<int64_t>(std::llround(seconds));
@@ -86,8 +110,9 @@ std::string bytes_figure(int64_t bytes) {
   return with_commas(significant(value, 3)) + " " + names[unit];
 }
 
-std::string tick_figure(double value) {
-  const double size = std::abs(value);
+std::string tick_figure(double value, double largest) {
+  if (value == 0) return "0";
+  const double size = std::max(std::abs(value), std::abs(largest));
   if (size >= 1e9) return scaled(value, 4, 1e9, "G");
   if (size >= 1e6) return scaled(value, 4, 1e6, "M");
   if (size >= 1e4) return scaled(value, 4, 1e3, "k");

@@ -27,14 +27,14 @@ std::string grid(const LineChart& chart, const Axis& values, const Course& cours
     drawn += element("path", {{"class", "grid"},
                               {"d", "M" + length_text(left) + " " + y + "H" + length_text(right)}});
     drawn += element("text", {{"x", length_text(left - 6)}, {"y", y}, {"class", "value"}},
-                     escaped(value_tick(chart, tick)));
+                     escaped(value_tick(chart, values, tick)));
   }
   for (const double tick : course.axis.ticks()) {
     const auto x = length_text(across(course.axis.place(tick)));
     drawn +=
         element("path", {{"class", "tick"}, {"d", "M" + x + " " + length_text(bottom) + "v4"}});
     drawn += element("text", {{"x", x}, {"y", length_text(bottom + 16)}, {"class", "course"}},
-                     tick_figure(tick));
+                     course.tick(tick));
   }
   drawn += element("path", {{"class", "base"},
                             {"d", "M" + length_text(left) + " " + length_text(bottom) + "H" +
@@ -46,8 +46,9 @@ std::string grid(const LineChart& chart, const Axis& values, const Course& cours
                          course.title);
 }
 
-/// What is not finite interrupts the path.
-std::string path_of(const Curve& curve, const Axis& values, const Course& course) {
+/// What is not finite interrupts the path. stairs: no slopes.
+std::string path_of(const Curve& curve, const Axis& values, const Course& course,
+                    bool stairs = false) {
   std::string path;
   bool pen_down = false;
   for (const auto& point : curve.points) {
@@ -55,8 +56,9 @@ std::string path_of(const Curve& curve, const Axis& values, const Course& course
       pen_down = false;
       continue;
     }
-    path += (pen_down ? "L" : "M") + length_text(across(course.place(point))) + " " +
-            length_text(up(values.place(point.value)));
+    const auto x = length_text(across(course.place(point)));
+    const auto y = length_text(up(values.place(point.value)));
+    path += pen_down && stairs ? "H" + x + "V" + y : (pen_down ? "L" : "M") + x + " " + y;
     pen_down = true;
   }
   return path;
@@ -72,33 +74,62 @@ std::string dots_of(const Curve& curve, const Axis& values, const Course& course
   return dots;
 }
 
-std::string drawn_line(const LineChart::Line& line, const Axis& values, const Course& course) {
+/// A cross where a curve stops being finite.
+std::string breaks_of(const Curve& curve, const Axis& values, const Course& course) {
+  std::string breaks;
+  for (size_t i = 1; i < curve.points.size(); ++i) {
+    const auto &before = curve.points[i - 1], &point = curve.points[i];
+    if (std::isfinite(point.value) || !std::isfinite(before.value)) continue;
+    const auto x = across(course.place(point)), y = up(values.place(before.value));
+    breaks +=
+        element("path",
+                {{"class", "break"},
+                 {"d", "M" + length_text(x - 4) + " " + length_text(y - 4) + "l8 8m0-8l-8 8"}},
+                element("title", {}, "not finite from step " + count_figure(point.batch)));
+  }
+  return breaks;
+}
+
+/// How wide the line is drawn that `above` lines hide, which are drawn after it.
+std::string line_width(size_t above) {
+  return "stroke-width:" + length_text(1.8 + 1.8 * static_cast<double>(above));
+}
+
+std::string drawn_line(const LineChart& chart, size_t index, const Axis& values,
+                       const Course& course) {
+  const auto& line = chart.lines[index];
   const auto curve = thinned(line.curve, most_drawn);
   const bool noisy = is_noisy(line.curve);
-  std::string drawn = element(
-      "path", {{"class", noisy ? "line faint" : "line"}, {"d", path_of(curve, values, course)}});
+  Attributes of_line{{"class", noisy ? "line faint" : "line"},
+                     {"d", path_of(curve, values, course, chart.stairs)}};
+  const auto above = std::ranges::count_if(
+      chart.lines.begin() + static_cast<std::ptrdiff_t>(index) + 1, chart.lines.end(),
+      [&](const auto& other) { return coincide(line.curve, other.curve); });
+  if (above > 0) of_line.emplace_back("style", line_width(static_cast<size_t>(above)));
+  std::string drawn = element("path", of_line);
   if (noisy)
     drawn += element("path",
                      {{"class", "line"},
                       {"d", path_of(thinned(smoothed(line.curve), most_drawn), values, course)}});
-  constexpr size_t most_dots = 60;
-  if (curve.points.size() == 1 || (line.dots && curve.points.size() <= most_dots))
+  constexpr size_t most_dots = 60, few_points = 20;
+  if (curve.points.size() < few_points || (line.dots && curve.points.size() <= most_dots))
     drawn += dots_of(curve, values, course);
-  return element(
-      "g", {{"class", "c" + std::to_string(line.color) + (line.dashed ? " dashed" : "")}}, drawn);
+  return element("g",
+                 {{"class", "c" + std::to_string(line.color) + (line.dashed ? " dashed" : "")}},
+                 drawn + breaks_of(curve, values, course));
 }
 
 std::string drawing(const LineChart& chart, const Axis& values, Against against) {
   const auto course = course_of(chart, against);
   std::string inner = grid(chart, values, course);
-  for (const auto& line : chart.lines) inner += drawn_line(line, values, course);
+  for (size_t i = 0; i < chart.lines.size(); ++i) inner += drawn_line(chart, i, values, course);
   return element("svg",
                  {{"class", "by-" + std::string(name(against))},
                   {"viewBox", "0 0 " + length_text(width) + " " + length_text(height)},
                   {"role", "img"},
                   {"aria-label", chart.title + " against " + course.title},
                   {"data-against", std::string(name(against))},
-                  {"data-unit", tick_figure(course.unit)},
+                  {"data-unit", std::to_string(static_cast<int64_t>(course.unit))},
                   {"data-field", length_text(left) + " " + length_text(right) + " " +
                                      length_text(top) + " " + length_text(bottom)},
                   {"data-course", nlohmann::json({course.axis.low(), course.axis.high()}).dump()},
@@ -107,7 +138,7 @@ std::string drawing(const LineChart& chart, const Axis& values, Against against)
                  inner);
 }
 
-nlohmann::ordered_json numbers_of(const LineChart& chart) {
+nlohmann::ordered_json numbers_of(const LineChart& chart, const ValueUnit& unit) {
   auto lines = nlohmann::ordered_json::array();
   for (const auto& line : chart.lines) {
     nlohmann::ordered_json json{{"name", line.name},
@@ -127,22 +158,23 @@ nlohmann::ordered_json numbers_of(const LineChart& chart) {
     lines.push_back(std::move(json));
   }
   return {{"title", chart.title},
-          {"figures", chart.figures == Figures::share ? "share" : "plain"},
+          {"unit", {{"name", unit.name}, {"size", unit.size}}},
           {"lines", lines}};
 }
 
 std::string legend(const LineChart& chart) {
-  if (chart.lines.size() < 2) return "";
+  if (chart.lines.size() < 2 && !chart.named) return "";
   std::string items;
   for (const auto& line : chart.lines)
     items += element("li",
                      {{"class", "c" + std::to_string(line.color) + (line.dashed ? " dashed" : "")}},
-                     element("i", {}, "") + escaped(line.name));
+                     element("i", {}, "") + escaped(line.name) +
+                         (has_points(line.curve) ? "" : ": not finite throughout"));
   return element("ul", {{"class", "legend"}}, items);
 }
 
 LineChart without_empty_lines(LineChart chart) {
-  std::erase_if(chart.lines, [](const auto& line) { return !has_points(line.curve); });
+  std::erase_if(chart.lines, [](const auto& line) { return line.curve.points.empty(); });
   for (auto& line : chart.lines) line.curve = thinned(line.curve, most_points);
   return chart;
 }
@@ -156,17 +188,22 @@ bool has_points(const LineChart& chart) {
 std::string figure_of(const LineChart& given) {
   const auto chart = without_empty_lines(given);
   if (chart.lines.empty()) return "";
-  const auto values = values_axis(chart);
   std::string inner =
       element("figcaption", {},
               escaped(chart.title) +
                   (chart.note.empty() ? "" : " " + element("small", {}, escaped(chart.note))));
   inner += legend(chart);
+  ValueUnit unit;
   std::string drawings;
-  for (const auto against : all_against) drawings += drawing(chart, values, against);
+  if (has_points(chart)) {
+    const auto values = values_axis(chart);
+    unit = unit_of(chart.figures, values.high());
+    for (const auto against : all_against) drawings += drawing(chart, values, against);
+  } else {
+    drawings = element("p", {{"class", "faded"}}, "not finite throughout");
+  }
   inner += element("div", {{"class", "plot"}}, drawings);
-  inner += element("script", {{"type", "application/json"}, {"class", "data"}},
-                   script_safe(numbers_of(chart).dump()));
+  inner += data_element("class", "data", numbers_of(chart, unit));
   return element("figure", {{"class", "chart"}}, inner);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 namespace composer {
 namespace {
@@ -52,6 +53,13 @@ std::string element(std::string_view name, const Attributes& attributes, std::st
 
 std::string element(std::string_view name, const Attributes& attributes) {
   return opened(name, attributes) + "/>";
+}
+
+std::string data_element(std::string_view key, const std::string& value,
+                         const nlohmann::ordered_json& json) {
+  constexpr auto replace = nlohmann::ordered_json::error_handler_t::replace;
+  return element("script", {{"type", "application/json"}, {key, value}},
+                 script_safe(json.dump(-1, ' ', /*ensure_ascii=*/false, replace)));
 }
 
 std::string length_text(double length) {

@@ -1,6 +1,7 @@
 // HTML and SVG as text.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,11 @@ using Attributes = std::vector<std::pair<std::string_view, std::string>>;
 std::string element(std::string_view name, const Attributes& attributes, std::string_view inner);
 /// <name a="b"/>
 std::string element(std::string_view name, const Attributes& attributes);
+
+/// A <script> that holds the JSON, for scripts and other programs. What is not UTF-8 in it is
+/// replaced.
+std::string data_element(std::string_view key, const std::string& value,
+                         const nlohmann::ordered_json& json);
 
 /// A length of a drawing, to a hundredth.
 std::string length_text(double length);

@@ -1,5 +1,6 @@
 #include "analysis/picture_section.h"
 
+#include <cmath>
 #include <fstream>
 #include <sstream>
 
@@ -34,12 +35,13 @@ std::string picture(const std::filesystem::path& file, const std::string& descri
 }
 
 std::string likely_class(const Run& run, int64_t index, double probability, int64_t label) {
+  const double drawn = std::isfinite(probability) ? probability : 0;
   return element(
       "li", {{"class", index == label ? "right" : "wrong"}},
-      element("span", {{"class", "name"}}, escaped(run.class_name(index))) +
-          element(
-              "span", {{"class", "meter"}},
-              element("span", {{"style", "width:" + length_text(probability * 100) + "%"}}, "")) +
+      element("span", {{"class", "name"}, {"title", run.class_name(index)}},
+              escaped(run.class_name(index))) +
+          element("span", {{"class", "meter"}},
+                  element("span", {{"style", "width:" + length_text(drawn * 100) + "%"}}, "")) +
           element("span", {{"class", "number"}}, percent_figure(probability)));
 }
 
@@ -56,8 +58,9 @@ std::string wrong_picture(const Run& run, const EvaluationRecord::Wrong& wrong) 
   return element("figure", {},
                  picture(run.folder / wrong.image, name) +
                      element("figcaption", {},
-                             element("b", {}, escaped(name)) + " " +
-                                 element("small", {}, "loss " + figure(wrong.loss, 3)) +
+                             element("div", {},
+                                     element("b", {{"title", name}}, escaped(name)) +
+                                         element("small", {}, "loss " + figure(wrong.loss, 3))) +
                                  element("ol", {}, likely)));
 }
 
@@ -89,11 +92,18 @@ std::string training_pictures(const Run& run) {
   return grid.empty() ? "" : element("div", {{"class", "pictures"}}, grid);
 }
 
+std::string evaluation_note(const EvaluationRecord& record) {
+  return element("p", {{"class", "faded"}},
+                 "After epoch " + count_figure(record.epoch) + ", step " +
+                     count_figure(record.batch) +
+                     (record.all_ranks ? "." : "; of what the first rank evaluated."));
+}
+
 std::string wrong_pictures(const Run& run) {
   if (!run.evaluation || run.evaluation->wrong.empty()) return "";
   std::string grid;
   for (const auto& wrong : run.evaluation->wrong) grid += wrong_picture(run, wrong);
-  return element("div", {{"class", "pictures wrongs"}}, grid);
+  return evaluation_note(*run.evaluation) + element("div", {{"class", "pictures wrongs"}}, grid);
 }
 
 }  // namespace composer

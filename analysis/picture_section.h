@@ -10,6 +10,9 @@ namespace composer {
 /// The images that the network was trained with, as it saw them.
 std::string training_pictures(const Run& run);
 
+/// After which epoch and step the run's record of an evaluation was made, and of what share.
+std::string evaluation_note(const EvaluationRecord& record);
+
 /// Those of the last evaluation that it was most wrong about, with what it took them for.
 std::string wrong_pictures(const Run& run);
 

@@ -16,6 +16,13 @@ std::string marked_line(const std::string& line) {
   return element("b", {}, escaped(line.substr(0, colon))) + ":" + escaped(line.substr(colon + 1));
 }
 
+/// A dotted key that narrow pages break between its words.
+std::string breakable(const std::string& key) {
+  std::string text;
+  for (const char c : key) text += escaped({&c, 1}) + (c == '.' || c == '_' ? "<wbr>" : "");
+  return text;
+}
+
 }  // namespace
 
 std::string recipe_text(const Run& run) {
@@ -42,7 +49,7 @@ std::string difference_table(const std::vector<Run>& runs) {
   auto json = nlohmann::ordered_json::object();
   for (const auto& [key, settings, values] : differences) {
     std::string cells =
-        element("th", {{"scope", "row"}}, escaped(key) + element("small", {}, escaped(settings)));
+        element("th", {{"scope", "row"}}, breakable(key) + element("small", {}, escaped(settings)));
     for (const auto& value : values) {
       cells +=
           element("td", {}, value ? escaped(*value) : element("span", {{"class", "faded"}}, "–"));
@@ -54,8 +61,7 @@ std::string difference_table(const std::vector<Run>& runs) {
              "div", {{"class", "wide"}},
              element("table", {{"class", "differences"}},
                      element("thead", {}, element("tr", {}, head)) + element("tbody", {}, rows))) +
-         element("script", {{"type", "application/json"}, {"id", "recipe-differences"}},
-                 script_safe(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)));
+         data_element("id", "recipe-differences", json);
 }
 
 }  // namespace composer

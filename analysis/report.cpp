@@ -1,11 +1,11 @@
 #include "analysis/report.h"
 
-#include <algorithm>
 #include <ctime>
 
 #include "analysis/comparison.h"
 #include "analysis/confusion_section.h"
 #include "analysis/figure_text.h"
+#include "analysis/headline.h"
 #include "analysis/markup.h"
 #include "analysis/picture_section.h"
 #include "analysis/recipe_section.h"
@@ -22,75 +22,33 @@ std::string section(const std::string& id, const std::string& title, const std::
   return element("section", {{"id", id}}, element("h2", {}, title) + inner);
 }
 
+/// The colour that a run has in all charts.
+std::string run_key(size_t index) {
+  return element("i", {{"class", "key c" + std::to_string(index % 8)}}, "");
+}
+
 /// What each run has, one below the other; of several each can be folded.
 template <class Part>
 std::string of_each(const std::vector<Run>& runs, const Part& part) {
   if (runs.size() == 1) return part(runs[0]);
   std::string all;
-  for (const auto& run : runs) {
+  for (size_t index = 0; index < runs.size(); ++index) {
+    const auto& run = runs[index];
     const auto inner = part(run);
     if (inner.empty()) continue;
     Attributes attributes;
     if (all.empty()) attributes.emplace_back("open", "");
-    all += element("details", attributes, element("summary", {}, escaped(run.name)) + inner);
+    all += element("details", attributes,
+                   element("summary", {}, run_key(index) + escaped(run.name)) + inner);
   }
   return all;
-}
-
-std::string status_pill(const std::string& status) {
-  static const std::vector<std::string> known{"completed", "interrupted", "failed", "going on"};
-  const bool is_known = std::ranges::find(known, status) != known.end();
-  auto name = is_known ? status : "killed";
-  std::ranges::replace(name, ' ', '-');
-  return element("span", {{"class", "pill " + name}}, escaped(status));
-}
-
-std::string card(const std::string& label, const std::string& value, const std::string& note = "") {
-  return element("div", {{"class", "card"}},
-                 element("span", {{"class", "label"}}, label) + element("strong", {}, value) +
-                     (note.empty() ? "" : element("small", {}, escaped(note))));
-}
-
-/// A metric's last value, and its best where that was another one.
-std::string metric_card(const RunOutcome& outcome, const std::string& metric,
-                        const std::string& label, Figures figures) {
-  const auto found = outcome.metrics.find(metric);
-  if (found == outcome.metrics.end()) return "";
-  const auto text = [&](double value) {
-    return figures == Figures::share ? percent_figure(value) : figure(value);
-  };
-  const auto& [last, best, batch] = found->second;
-  const auto note =
-      best == last ? std::string()
-                   : "best " + text(best) + " at batch " + figure(static_cast<double>(batch), 9);
-  return card(label, text(last), note);
-}
-
-std::string cards(const Run& run) {
-  const auto outcome = outcome_of(run);
-  std::string all =
-      metric_card(outcome, "metrics/eval/Accuracy", "evaluation accuracy", Figures::share) +
-      metric_card(outcome, "metrics/eval/CrossEntropy", "evaluation loss", Figures::plain) +
-      metric_card(outcome, "loss/train", "training loss", Figures::plain);
-  all += card("time", duration_figure(outcome.seconds),
-              figure(static_cast<double>(outcome.epochs), 9) + " epochs, " +
-                  figure(static_cast<double>(outcome.batches), 9) + " steps");
-  if (outcome.images_per_second)
-    all += card("images a second", figure(*outcome.images_per_second, 4),
-                outcome.wait_fraction
-                    ? "waited for data " + percent_figure(*outcome.wait_fraction) + " of the time"
-                    : "");
-  if (outcome.peak_memory_bytes)
-    all += card("peak memory", bytes_figure(*outcome.peak_memory_bytes));
-  return element("div", {{"class", "cards"}}, all);
 }
 
 std::string outcome_table(const std::vector<Run>& runs) {
   const auto comparison = compared(runs);
   std::string head = element("th", {}, "");
   for (size_t i = 0; i < runs.size(); ++i)
-    head += element("th", {{"class", "number c" + std::to_string(i % 8)}},
-                    element("i", {{"class", "key"}}, "") + escaped(runs[i].name));
+    head += element("th", {{"class", "number"}}, run_key(i) + escaped(runs[i].name));
   std::string rows;
   for (const auto& row : comparison.outcomes) {
     std::string cells = element("th", {{"scope", "row"}}, escaped(row.label));
@@ -155,13 +113,16 @@ std::string fact_rows(const Run& run) {
     for (const auto& line : run.description->header) {
       const size_t colon = line.find(": ");
       if (colon == std::string::npos) continue;
-      facts.emplace_back(line.substr(0, colon), line.substr(colon + 2));
+      facts.emplace_back(line.substr(0, colon), with_counts(line.substr(colon + 2)));
     }
   if (const auto& summary = run.summary) {
     if (!run.description) facts.emplace_back("device", summary->device + ", " + summary->precision);
     facts.emplace_back("ranks", std::to_string(summary->world_size));
     facts.emplace_back("peak memory", bytes_figure(summary->peak_memory_bytes));
-    if (!summary->limited_by.empty()) facts.emplace_back("limited by", summary->limited_by);
+    if (!summary->limited_by.empty())
+      facts.emplace_back("limited by", "the " + summary->limited_by + ": it waited for data " +
+                                           percent_figure(summary->wait_fraction.value_or(0)) +
+                                           " of the time");
     facts.emplace_back("composer", summary->version);
   }
   std::string rows;
@@ -183,24 +144,11 @@ std::string surgery_list(const Run& run) {
   return all.empty() ? "" : element("dl", {{"class", "surgery"}}, all);
 }
 
-std::string wrong_note(const std::vector<Run>& runs) {
-  const bool part = std::ranges::any_of(
-      runs, [](const auto& run) { return run.evaluation && !run.evaluation->all_ranks; });
-  return element(
-      "p", {{"class", "faded"}},
-      std::string("Of the last evaluation") + (part ? ", of what the first rank evaluated." : "."));
-}
-
 std::string now_text() {
   const std::time_t now = std::time(nullptr);
   char text[64];
   std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", std::localtime(&now));
   return text;
-}
-
-std::string title_of(const std::vector<Run>& runs) {
-  if (runs.size() == 1) return runs[0].name;
-  return std::to_string(runs.size()) + " runs";
 }
 
 std::string head_of(const std::vector<Run>& runs) {
@@ -210,16 +158,6 @@ std::string head_of(const std::vector<Run>& runs) {
          "<link rel=\"icon\" href=\"data:,\">" +
          element("title", {}, escaped(title_of(runs)) + " · composer") + "<style>" +
          std::string(report_style()) + "</style></head>";
-}
-
-std::string header_of(const std::vector<Run>& runs) {
-  std::string inner = element("h1", {}, escaped(title_of(runs)));
-  if (runs.size() == 1) inner += status_pill(runs[0].status());
-  std::string rest;
-  if (runs.size() == 1 && runs[0].description)
-    for (const auto& line : runs[0].description->header)
-      if (line.starts_with("network: ")) rest = element("p", {}, escaped(line.substr(9)));
-  return element("header", {}, element("div", {{"class", "title"}}, inner) + rest);
 }
 
 }  // namespace
@@ -235,9 +173,7 @@ std::string report_page(const std::vector<Run>& runs) {
   main += section("time-spent", "Where the time went", time_section(runs));
   main += section("training-images", "Training images, as the network saw them",
                   of_each(runs, training_pictures));
-  const auto wrong = of_each(runs, wrong_pictures);
-  if (!wrong.empty())
-    main += section("wrong", "What it is most wrong about", wrong_note(runs) + wrong);
+  main += section("wrong", "What it is most wrong about", of_each(runs, wrong_pictures));
   main += section("classes", "Classes", of_each(runs, confusion_section));
   main += section("surgery", "Surgery", of_each(runs, surgery_list));
   main += section("others", "What else was logged",

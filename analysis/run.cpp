@@ -57,7 +57,8 @@ int64_t integer_of(const ordered_json& json, int64_t least, int64_t most) {
 
 RunSummary summary_of(const ordered_json& json) {
   RunSummary summary;
-  summary.status = json.at("status");
+  summary.status = json.at("status"), summary.message = json.value("message", "");
+  summary.ended = json.value("ended", "");
   summary.epochs = json.at("epochs"), summary.batches = json.at("batches");
   summary.samples = json.at("samples");
   summary.seconds = number_of(json.at("seconds"));
@@ -78,6 +79,7 @@ RunSummary summary_of(const ordered_json& json) {
 
 RunDescription description_of(const ordered_json& json) {
   RunDescription description;
+  description.began = json.value("began", ""), description.host = json.value("host", "");
   description.header = json.at("header");
   description.class_names = json.at("class_names");
   for (const auto& one : json.at("surgery"))
@@ -157,7 +159,14 @@ LogEntry Run::last() const { return log.empty() ? LogEntry() : log.back(); }
 std::string Run::class_name(int64_t index) const {
   if (description && index >= 0 && index < std::ssize(description->class_names))
     return description->class_names[static_cast<size_t>(index)];
-  return std::to_string(index);
+  return "class " + std::to_string(index);
+}
+
+std::string Run::told(const std::string& key) const {
+  if (description)
+    for (const auto& line : description->header)
+      if (line.starts_with(key + ": ")) return line.substr(key.size() + 2);
+  return "";
 }
 
 Run read_run(const fs::path& folder) {

@@ -20,7 +20,8 @@ struct RunSummary {
     int64_t batch;
   };
 
-  std::string status;
+  std::string status, message;  ///< message: of a failed or interrupted run what ended it
+  std::string ended;            ///< time of day; empty of older runs
   int64_t epochs = 0, batches = 0, samples = 0;
   double seconds = 0, samples_per_second = 0;
   std::optional<double> wait_fraction;
@@ -37,6 +38,7 @@ struct RunDescription {
     std::vector<std::string> changes;
   };
 
+  std::string began, host;          ///< time of day; both empty of older runs
   std::vector<std::string> header;  ///< lines for people: "device: ..."
   std::vector<std::string> class_names;
   std::vector<Surgery> surgery;
@@ -87,6 +89,8 @@ struct Run {
   std::string status() const;
   LogEntry last() const;  ///< all zero where nothing is logged
   std::string class_name(int64_t index) const;
+  /// Of the line of its header that begins with `key`: "network"; empty where there is none.
+  std::string told(const std::string& key) const;
 };
 
 /// UserError where `folder` is none, or a file in it is none of a run's.

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <set>
 
+#include "analysis/chart_axes.h"
 #include "analysis/figure_text.h"
+#include "composer/logging/metric_sense.h"
 
 namespace composer {
 namespace {
@@ -33,7 +35,7 @@ const std::vector<Subject> subjects{
     {"Image size",
      {{"progressive_resizing/width", "width"},
       {"progressive_resizing/height", "height", false, true}},
-     Figures::plain},
+     Figures::pixels},
     {"Images a second", {{"throughput/samples_per_sec", "images/s"}}, Figures::plain, true},
     {"Waiting for data", {{"time/wait_fraction", "share of the time"}}, Figures::share, true},
     {"Use of the device's peak", {{"throughput/mfu", "mfu"}}, Figures::share, true},
@@ -44,7 +46,7 @@ std::string title_of(const Subject& subject, const Metric& metric) {
   if (subject.metrics.size() == 1) return subject.title;
   static const std::map<std::string, std::string> titles{
       {"loss/train", "Training loss"},
-      {"metrics/eval/CrossEntropy", "Evaluation cross-entropy"},
+      {"metrics/eval/CrossEntropy", "Evaluation loss"},
       {"metrics/train/Accuracy", "Training accuracy"},
       {"metrics/eval/Accuracy", "Evaluation accuracy"},
       {"metrics/eval/Top5Accuracy", "Evaluation accuracy, top 5"},
@@ -54,31 +56,39 @@ std::string title_of(const Subject& subject, const Metric& metric) {
 }
 
 /// The mean over a part of an epoch says less than that over a whole one.
-std::vector<LogEntry> entries_for(const Run& run, const std::string& metric) {
-  if (!metric.starts_with("metrics/train/")) return run.log;
-  std::vector<LogEntry> epochs;
-  std::ranges::copy_if(run.log, std::back_inserter(epochs), [&](const auto& entry) {
-    return entry.event == "epoch" && entry.values.contains(metric);
-  });
-  return epochs.size() > 1 ? epochs : run.log;
-}
-
 Curve curve_in(const Run& run, const std::string& metric) {
-  return curve_of(entries_for(run, metric), metric);
+  if (metric.starts_with("metrics/train/"))
+    if (auto epochs = curve_of(run.log, metric, "epoch"); epochs.points.size() > 1) return epochs;
+  return curve_of(run.log, metric);
 }
 
-/// Whether powers of ten show the curves better.
+/// Whether powers of ten show the curves better. One outlier of a loss hides all else of it.
 bool spans_decades(const LineChart& chart) {
+  const bool loss = std::ranges::any_of(
+      chart.lines, [](const auto& line) { return smaller_is_better(line.curve.metric); });
   double low = INFINITY, high = 0;
   for (const auto& line : chart.lines)
     for (const auto& point : line.curve.points)
       if (std::isfinite(point.value))
         low = std::min(low, point.value), high = std::max(high, point.value);
-  return low > 0 && high >= 500 * low;
+  return !chart.from_zero && low > 0 && high >= (loss ? 50 : 500) * low;
 }
 
-LineChart finished(LineChart chart) {
+/// The place where the longest of the runs is.
+Curve::Point end_of(std::span<const Run> runs) {
+  Curve::Point end{};
+  for (const auto& run : runs) {
+    const auto last = run.last();
+    end.batch = std::max(end.batch, last.batch), end.sample = std::max(end.sample, last.sample);
+    end.seconds = std::max(end.seconds, last.seconds);
+  }
+  return end;
+}
+
+LineChart finished(LineChart chart, std::span<const Run> runs) {
   chart.logarithmic = spans_decades(chart);
+  chart.end = end_of(runs);
+  chart.stairs = chart.figures == Figures::pixels;
   const bool trend =
       std::ranges::any_of(chart.lines, [](const auto& line) { return is_noisy(line.curve); });
   if (trend) chart.note = "faint: every batch; strong: the mean around it";
@@ -92,31 +102,38 @@ bool same_points(const Curve& a, const Curve& b) {
 }
 
 LineChart of_one_run(const Subject& subject, const Run& run) {
-  LineChart chart{subject.title, "", subject.figures, false, subject.from_zero, {}};
+  LineChart chart;
+  chart.title = subject.title, chart.figures = subject.figures;
+  chart.from_zero = subject.from_zero, chart.named = subject.metrics.size() > 1;
   for (const auto& metric : subject.metrics) {
     auto curve = curve_in(run, metric.name);
     if (curve.points.empty()) continue;
     if (metric.name.ends_with("/height") && !chart.lines.empty() &&
-        same_points(curve, chart.lines.back().curve))
+        same_points(curve, chart.lines.back().curve)) {
+      chart.lines.back().name = "width and height";
       continue;
+    }
     const int color = metric.evaluation ? 1 : 0;
     chart.lines.push_back(
         {metric.label, color, metric.evaluation, metric.dashed, std::move(curve)});
   }
-  return finished(std::move(chart));
+  return finished(std::move(chart), {&run, 1});
 }
 
 LineChart of_runs(const std::string& title, const std::string& metric, Figures figures,
-                  bool from_zero, const std::vector<Run>& runs) {
-  LineChart chart{title, "", figures, false, from_zero, {}};
+                  bool from_zero, std::span<const Run> runs) {
+  LineChart chart;
+  chart.title = title, chart.figures = figures;
+  chart.from_zero = from_zero, chart.named = runs.size() > 1;
   for (size_t i = 0; i < runs.size(); ++i)
     chart.lines.push_back({runs[i].name, static_cast<int>(i % 8), metric.starts_with("metrics/"),
                            i >= 8, curve_in(runs[i], metric)});
-  return finished(std::move(chart));
+  return finished(std::move(chart), runs);
 }
 
-void add_if_drawn(std::vector<LineChart>& charts, LineChart chart) {
-  if (has_points(chart)) charts.push_back(std::move(chart));
+void add_if_logged(std::vector<LineChart>& charts, LineChart chart) {
+  std::erase_if(chart.lines, [](const auto& line) { return line.curve.points.empty(); });
+  if (!chart.lines.empty()) charts.push_back(std::move(chart));
 }
 
 bool is_shown_elsewhere(const std::string& metric) {
@@ -128,6 +145,12 @@ bool is_shown_elsewhere(const std::string& metric) {
   return false;
 }
 
+Figures figures_of(const std::string& metric) {
+  if (metric.starts_with("memory/")) return Figures::bytes;
+  if (metric.ends_with("_seconds") || metric.starts_with("wall_clock/")) return Figures::seconds;
+  return Figures::plain;
+}
+
 bool is_constant(const Curve& curve) {
   return std::ranges::all_of(curve.points, [&](const auto& point) {
     return point.value == curve.points.front().value ||
@@ -135,32 +158,45 @@ bool is_constant(const Curve& curve) {
   });
 }
 
-void add_other(RunCharts& charts, const std::string& metric, const std::vector<Run>& runs) {
-  auto chart = of_runs(metric, metric, Figures::plain, false, runs);
+/// A number that never moved needs no axis.
+std::string constant_text(const std::string& metric, double value) {
+  const auto unit = unit_of(figures_of(metric), value);
+  return figure(value / unit.size) + (unit.name.empty() ? "" : " " + unit.name);
+}
+
+void add_other(RunCharts& charts, const std::string& metric, std::span<const Run> runs) {
+  auto chart = of_runs(metric, metric, figures_of(metric), false, runs);
   if (runs.size() == 1) chart.lines[0].name = metric;
   const bool constant =
       std::ranges::all_of(chart.lines, [](const auto& line) { return is_constant(line.curve); });
-  if (!constant) return add_if_drawn(charts.others, std::move(chart));
+  if (!constant) return add_if_logged(charts.others, std::move(chart));
   std::vector<std::string> values;
   for (const auto& line : chart.lines)
-    values.push_back(line.curve.points.empty() ? "" : figure(line.curve.points.front().value));
+    values.push_back(
+        line.curve.points.empty() ? "" : constant_text(metric, line.curve.points.front().value));
   charts.constants.emplace_back(metric, std::move(values));
 }
 
 }  // namespace
 
-RunCharts charts_of(const std::vector<Run>& runs) {
-  RunCharts charts;
+std::vector<LineChart> main_charts_of(std::span<const Run> runs) {
+  std::vector<LineChart> charts;
   for (const auto& subject : subjects) {
     if (runs.size() == 1) {
-      add_if_drawn(charts.main, of_one_run(subject, runs[0]));
+      add_if_logged(charts, of_one_run(subject, runs[0]));
       continue;
     }
     for (const auto& metric : subject.metrics)
       if (!metric.name.ends_with("/height"))
-        add_if_drawn(charts.main, of_runs(title_of(subject, metric), metric.name, subject.figures,
-                                          subject.from_zero, runs));
+        add_if_logged(charts, of_runs(title_of(subject, metric), metric.name, subject.figures,
+                                      subject.from_zero, runs));
   }
+  return charts;
+}
+
+RunCharts charts_of(std::span<const Run> runs) {
+  RunCharts charts;
+  charts.main = main_charts_of(runs);
   std::set<std::string> metrics;
   for (const auto& run : runs)
     for (const auto& metric : metrics_of(run.log)) metrics.insert(metric);

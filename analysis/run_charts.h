@@ -1,6 +1,7 @@
 // Which charts a report has of its runs.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,8 @@ struct RunCharts {
 
 /// Of one run a chart holds what belongs together, training and evaluation; of several it holds one
 /// metric of all of them.
-RunCharts charts_of(const std::vector<Run>& runs);
+RunCharts charts_of(std::span<const Run> runs);
+/// RunCharts::main alone.
+std::vector<LineChart> main_charts_of(std::span<const Run> runs);
 
 }  // namespace composer

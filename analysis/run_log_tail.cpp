@@ -6,19 +6,19 @@
 
 namespace composer {
 
-bool RunLogTail::update() {
+bool RunLogTail::update(std::vector<LogEntry>& log) {
   struct stat now {};
   if (stat(file_.c_str(), &now) != 0) return false;
   bool changed = false;
   if (now.st_ino != inode_ || now.st_size < position_) {
-    changed = !entries_.empty();
+    changed = !log.empty();
     inode_ = now.st_ino, position_ = 0;
-    entries_.clear();
+    log.clear();
   }
   std::ifstream in(file_);
   in.seekg(position_);
   for (std::string line; std::getline(in, line) && !in.eof();) {
-    entries_.push_back(read_log_line(line, file_, std::ssize(entries_) + 1));
+    log.push_back(read_log_line(line, file_, std::ssize(log) + 1));
     position_ += std::ssize(line) + 1;
     changed = true;
   }

@@ -16,17 +16,14 @@ class RunLogTail {
  public:
   explicit RunLogTail(std::filesystem::path file) : file_(std::move(file)) {}
 
-  /// Reads what is new; whether there was something. A file that is not there yet has no entries.
-  /// UserError as read_run_log's.
-  bool update();
-
-  const std::vector<LogEntry>& entries() const { return entries_; }
+  /// Adds what is new to `log`, which has all that was read before; whether there was something. A
+  /// file that is not there yet has no entries. UserError as read_run_log's.
+  bool update(std::vector<LogEntry>& log);
 
  private:
   std::filesystem::path file_;
   ino_t inode_ = 0;
   int64_t position_ = 0;  ///< bytes that were read: whole lines
-  std::vector<LogEntry> entries_;
 };
 
 }  // namespace composer

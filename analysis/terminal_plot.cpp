@@ -28,7 +28,7 @@ std::string to_the_right(const std::string& text, int64_t columns) {
 std::string heading(const LineChart& chart, int64_t columns) {
   std::string line = "\x1b[1m" + first_columns(chart.title, columns) + "\x1b[22m";
   int64_t taken = columns_of(chart.title);
-  if (chart.lines.size() < 2) return line;
+  if (chart.lines.size() < 2 && !chart.named) return line;
   for (const auto& one : chart.lines) {
     const auto item = "  ━ " + one.name;
     taken += columns_of(item);
@@ -38,7 +38,8 @@ std::string heading(const LineChart& chart, int64_t columns) {
   return line;
 }
 
-void draw(DotField& field, const LineChart::Line& line, const Axis& values, const Course& course) {
+void draw(DotField& field, const LineChart::Line& line, bool stairs, const Axis& values,
+          const Course& course) {
   const auto curve = thinned(is_noisy(line.curve) ? smoothed(line.curve) : line.curve,
                              static_cast<size_t>(field.width() * 3));
   bool pen_down = false;
@@ -53,6 +54,10 @@ void draw(DotField& field, const LineChart::Line& line, const Axis& values, cons
     };
     const int64_t x = on(course.place(point), field.width());
     const int64_t y = on(1 - values.place(point.value), field.height());
+    if (pen_down && stairs) {
+      field.line(before_x, before_y, x, before_y, line.color);
+      before_x = x;
+    }
     field.line(pen_down ? before_x : x, pen_down ? before_y : y, x, y, line.color);
     before_x = x, before_y = y, pen_down = true;
   }
@@ -63,7 +68,7 @@ std::vector<std::string> value_labels(const LineChart& chart, const Axis& values
   std::vector<std::string> labels(static_cast<size_t>(rows));
   for (const double tick : values.ticks()) {
     const auto row = std::llround((1 - values.place(tick)) * static_cast<double>(rows - 1));
-    labels[static_cast<size_t>(row)] = value_tick(chart, tick);
+    labels[static_cast<size_t>(row)] = value_tick(chart, values, tick);
   }
   return labels;
 }
@@ -79,7 +84,7 @@ std::string course_labels(const Course& course, int64_t columns) {
     taken = at + columns_of(text);
   };
   for (const double tick : course.axis.ticks()) {
-    const auto text = tick_figure(tick);
+    const auto text = course.tick(tick);
     const auto middle = std::llround(course.axis.place(tick) * static_cast<double>(columns - 1));
     put(text, std::max<int64_t>(middle - columns_of(text) / 2, 0));
   }
@@ -127,6 +132,11 @@ std::string colored(const std::string& text, int color) {
 
 std::vector<std::string> terminal_plot(const LineChart& chart, Against against, int64_t columns,
                                        int64_t rows) {
+  if (!has_points(chart)) {
+    std::vector<std::string> words{heading(chart, columns), "not finite throughout"};
+    words.resize(static_cast<size_t>(rows));
+    return words;
+  }
   const auto values = values_axis(chart);
   const auto course = course_of(chart, against);
   const int64_t height = rows - 2;
@@ -134,7 +144,7 @@ std::vector<std::string> terminal_plot(const LineChart& chart, Against against, 
   int64_t label_columns = 0;
   for (const auto& label : labels) label_columns = std::max(label_columns, columns_of(label));
   DotField field(columns - label_columns - 2, height);
-  for (const auto& line : chart.lines) draw(field, line, values, course);
+  for (const auto& line : chart.lines) draw(field, line, chart.stairs, values, course);
   const auto drawn = field.rows();
   std::vector<std::string> lines{heading(chart, columns)};
   for (size_t row = 0; row < drawn.size(); ++row)

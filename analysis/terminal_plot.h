@@ -39,7 +39,7 @@ std::string colored(const std::string& text, int color);
 
 /// Title and legend, the curves beside the ticks of their values, and the ticks of their course:
 /// exactly `rows` lines of at most `columns` columns, not counting escape sequences. At least 5
-/// rows and 24 columns; the chart has a finite value.
+/// rows and 24 columns. Words where no value is finite.
 std::vector<std::string> terminal_plot(const LineChart& chart, Against against, int64_t columns,
                                        int64_t rows);
 

@@ -73,13 +73,35 @@ std::string share_bar(const std::vector<TimePart>& parts) {
 
 using PartsOfRuns = std::vector<std::vector<TimePart>>;
 
+/// The rest takes in what is no part of its own to anybody: of all runs less than 0.5 %.
+PartsOfRuns without_trifles(PartsOfRuns runs) {
+  constexpr double trifle = 0.005;
+  std::set<std::string> kept;
+  for (const auto& parts : runs)
+    for (const auto& part : parts)
+      if (part.kind != Kind::other || part.seconds >= trifle * total_of(parts))
+        kept.insert(part.name);
+  for (auto& parts : runs) {
+    TimePart rest = part_named("other");
+    for (const auto& part : parts)
+      if (part.name == rest.name || !kept.contains(part.name)) rest.seconds += part.seconds;
+    std::erase_if(parts, [&](const auto& part) {
+      return part.name == rest.name || !kept.contains(part.name);
+    });
+    if (rest.seconds > 0) parts.push_back(rest);
+  }
+  return runs;
+}
+
 /// Name and kind of every part, in the order of a step.
 std::vector<TimePart> union_of(const PartsOfRuns& runs) {
   std::vector<TimePart> all;
   for (const auto& parts : runs)
     for (const auto& part : parts)
       if (std::ranges::find(all, part.name, &TimePart::name) == all.end()) all.push_back(part);
-  std::ranges::stable_sort(all, {}, &TimePart::kind);
+  const auto rest = part_named("other").name;
+  std::ranges::stable_sort(
+      all, {}, [&](const auto& part) { return std::pair(part.kind, part.name == rest); });
   return all;
 }
 
@@ -105,7 +127,12 @@ std::string parts_table(const std::vector<Run>& runs, const PartsOfRuns& of_runs
     for (const auto& parts : of_runs) cells += part_cells(parts, part.name);
     rows += element("tr", {}, cells);
   }
-  return element("div", {{"class", "wide"}}, element("table", {{"class", "parts"}}, rows));
+  std::string totals = element("th", {{"scope", "row"}}, "total");
+  for (const auto& parts : of_runs)
+    totals += element("td", {{"class", "number"}}, duration_figure(total_of(parts))) +
+              element("td", {}, "");
+  rows += element("tr", {{"class", "total"}}, totals);
+  return element("div", {{"class", "wide narrow"}}, element("table", {{"class", "parts"}}, rows));
 }
 
 std::string straggler_text(const Run& run) {
@@ -173,19 +200,22 @@ std::vector<Straggler> stragglers_of(const Run& run) {
 
 std::string time_section(const std::vector<Run>& runs) {
   PartsOfRuns of_runs;
-  std::string bars, stragglers;
-  for (const auto& run : runs) {
-    of_runs.push_back(time_parts_of(run));
-    stragglers += straggler_text(run);
-    if (total_of(of_runs.back()) <= 0) continue;
-    bars += element("div", {{"class", "bar"}},
-                    (runs.size() > 1 ? element("span", {}, escaped(run.name)) : "") +
-                        share_bar(of_runs.back()));
+  std::string stragglers;
+  for (const auto& run : runs)
+    of_runs.push_back(time_parts_of(run)), stragglers += straggler_text(run);
+  const auto shown = without_trifles(of_runs);
+  std::string bars;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (total_of(shown[i]) <= 0) continue;
+    auto bar = share_bar(shown[i]);
+    if (runs.size() > 1)
+      bar = element("span", {}, escaped(runs[i].name)) + bar +
+            element("small", {}, duration_figure(total_of(shown[i])));
+    bars += element("div", {{"class", "bar"}}, bar);
   }
   if (bars.empty()) return stragglers;
-  return bars + parts_table(runs, of_runs) + stragglers +
-         element("script", {{"type", "application/json"}, {"id", "time"}},
-                 script_safe(parts_json(runs, of_runs).dump()));
+  return bars + parts_table(runs, shown) + stragglers +
+         data_element("id", "time", parts_json(runs, of_runs));
 }
 
 }  // namespace composer

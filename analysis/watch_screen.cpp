@@ -23,8 +23,6 @@ std::optional<double> last_value(const Run& run, const std::string& metric) {
   return {};
 }
 
-std::string count(int64_t value) { return figure(static_cast<double>(value), 9); }
-
 std::string title_line(const Run& run, int64_t columns) {
   static const std::map<std::string, std::string> colors{
       {"completed", "32"}, {"going on", "34"}, {"interrupted", "33"}};
@@ -46,8 +44,8 @@ std::string bar_line(const Run& run, int64_t columns) {
 
 std::string place_line(const Run& run, int64_t columns) {
   const auto last = run.last();
-  std::vector<std::string> parts{"epoch " + count(last.epoch), "step " + count(last.batch),
-                                 duration_figure(last.seconds)};
+  std::vector<std::string> parts{"epoch " + count_figure(last.epoch),
+                                 "step " + count_figure(last.batch), duration_figure(last.seconds)};
   if (const auto rate = last_value(run, "throughput/samples_per_sec"))
     parts.push_back(figure(*rate) + " images/s");
   if (const auto wait = last_value(run, "time/wait_fraction"))
@@ -76,7 +74,7 @@ Lines evaluation_table(const Run& run, int64_t columns, int64_t rows) {
   }
   Lines lines{"\x1b[2m" + first_columns(head, columns) + "\x1b[22m"};
   for (const auto* entry : found) {
-    std::string line = cell(count(entry->batch), first);
+    std::string line = cell(count_figure(entry->batch), first);
     for (const auto& [name, width] : metrics) {
       const auto value = entry->values.find(name);
       line += cell(value == entry->values.end() ? "" : figure(value->second), width);
@@ -155,7 +153,7 @@ std::vector<std::string> watch_screen(const Run& run, int64_t columns, int64_t r
   auto table =
       evaluation_table(run, columns, room > 2 * least_plot_rows ? most_evaluations + 1 : 2);
   const int64_t for_plots = room - std::ssize(table) - 1;
-  for (auto& line : plots(charts_of({run}).main, columns, for_plots))
+  for (auto& line : plots(main_charts_of({&run, 1}), columns, for_plots))
     lines.push_back(std::move(line));
   if (!table.empty() && std::ssize(lines) < rows - 2) lines.emplace_back();
   lines.insert(lines.end(), table.begin(), table.end());
@@ -167,7 +165,7 @@ std::vector<std::string> watch_screen(const Run& run, int64_t columns, int64_t r
 std::string watch_line(const LogEntry& entry) {
   if (entry.event != "eval" && entry.event != "epoch") return "";
   std::vector<std::string> parts{entry.event == "eval" ? "eval " : "epoch"};
-  parts.push_back("epoch " + count(entry.epoch) + ", step " + count(entry.batch));
+  parts.push_back("epoch " + count_figure(entry.epoch) + ", step " + count_figure(entry.batch));
   for (const auto& [name, value] : entry.values)
     if (name.starts_with("metrics/"))
       parts.push_back(name.substr(name.find('/', 8) + 1) + " " + figure(value));

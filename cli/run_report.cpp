@@ -1,6 +1,9 @@
 #include "cli/run_report.h"
 
+#include <algorithm>
+
 #include "analysis/report.h"
+#include "composer/logging/log.h"
 #include "composer/storage/atomic_file.h"
 #include "composer/storage/mailbox.h"
 
@@ -9,7 +12,12 @@ namespace composer {
 std::vector<Run> read_runs(const std::vector<std::string>& folders) {
   std::vector<Run> runs;
   for (const auto& folder : folders) {
-    runs.push_back(read_run(folder));
+    auto run = read_run(folder);
+    if (std::ranges::find(runs, run.folder, &Run::folder) != runs.end()) {
+      log::warn(folder + ": is named twice, and shown once");
+      continue;
+    }
+    runs.push_back(std::move(run));
     runs.back().going_on = owner_of(folder).has_value();
   }
   name_apart(runs);

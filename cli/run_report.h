@@ -10,8 +10,8 @@
 
 namespace composer {
 
-/// The runs, named apart, with whether each is going on. UserError naming a folder that is no
-/// run's.
+/// The runs, named apart, with whether each is going on; one that is named twice once, with a
+/// warning. UserError naming a folder that is no run's.
 std::vector<Run> read_runs(const std::vector<std::string>& folders);
 
 /// Writes their report (analysis/report.h). RunError when it cannot be written.

@@ -1,6 +1,7 @@
 // The subcommand watch: a run in the terminal, while it goes on.
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 #include <thread>
 
@@ -10,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/full_screen.h"
 #include "composer/clock.h"
+#include "composer/error.h"
 #include "composer/interrupt.h"
 #include "composer/logging/log.h"
 #include "composer/storage/mailbox.h"
@@ -20,14 +22,34 @@ namespace {
 constexpr double look_interval = 0.2, papers_interval = 1;  ///< seconds
 constexpr char control_c = 3;
 
+/// Whether a run has begun there.
+bool is_run(const std::filesystem::path& folder) {
+  return std::ranges::any_of(
+      std::initializer_list<const char*>{".lock", "hparams.yaml", "metrics.jsonl"},
+      [&](const char* name) { return std::filesystem::exists(folder / name); });
+}
+
+/// Returns once a run has begun there, which a folder that is there already must show. False where
+/// a signal came first.
+bool wait_for_run(const std::filesystem::path& folder) {
+  if (is_run(folder)) return true;
+  if (std::filesystem::exists(folder))
+    throw UserError(folder.string() +
+                    ": is no run's folder; that is <run_dir>/<run_name>, with a metrics.jsonl");
+  log::info("waiting for " + folder.string() + ", which is not there yet; Ctrl-C leaves");
+  const InterruptGuard guard;
+  while (received_signal() == 0 && !is_run(folder))
+    std::this_thread::sleep_for(std::chrono::duration<double>(look_interval));
+  return received_signal() == 0;
+}
+
 /// A run's folder, looked at again and again.
 class FollowedRun {
  public:
   explicit FollowedRun(std::filesystem::path folder)
       : folder_(std::move(folder)), tail_(folder_ / "metrics.jsonl") {
     read_papers();
-    tail_.update();
-    run_.log = tail_.entries();
+    tail_.update(run_.log);
   }
 
   const Run& run() const { return run_; }
@@ -36,11 +58,7 @@ class FollowedRun {
   bool look() {
     bool changed = false;
     if (steady_seconds() - papers_read_ > papers_interval) changed = read_papers();
-    if (tail_.update()) {
-      run_.log = tail_.entries();
-      changed = true;
-    }
-    return changed;
+    return tail_.update(run_.log) || changed;
   }
 
  private:
@@ -104,12 +122,15 @@ int watch_in_lines(FollowedRun& followed) {
 
 int watch_command(const Words& words) {
   CLI::App app(
-      "Follows a run, or shows one that has ended: curves, progress, the last evaluations. q or "
-      "Ctrl-C\nleaves. Without a terminal: a line an epoch and evaluation, until the run ends.",
+      "Follows a run, or shows one that has ended: curves, progress, the last evaluations. It "
+      "waits for one\nwhose folder is not there yet. q or Ctrl-C leaves. Without a terminal: a "
+      "line "
+      "an epoch and\nevaluation, until the run ends.",
       "watch");
   std::string folder;
   app.add_option("run", folder, "the run's folder")->required();
   if (!parse(app, words)) return 0;
+  if (!wait_for_run(folder)) return 128 + received_signal();
   FollowedRun followed(folder);
   return isatty(STDOUT_FILENO) == 1 ? watch_on_screen(followed) : watch_in_lines(followed);
 }

@@ -4,10 +4,16 @@
   const svg = "http://www.w3.org/2000/svg";
   const tip = document.getElementById("tip");
 
-  const figure = (value, figures) => {
+  const figure = (value, unit) => {
     if (value === null) return "not finite";
-    if (figures === "share") return (value * 100).toFixed(2) + " %";
-    return Math.abs(value) >= 1e4 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(5)));
+    const number = value / unit.size;
+    const text = Math.abs(number) >= 1e4 ? Math.round(number).toLocaleString("en") : String(Number(number.toPrecision(5)));
+    return unit.name ? text + " " + unit.name : text;
+  };
+
+  const duration = (seconds) => {
+    const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60];
+    return hours ? hours + " h " + minutes + " min" : minutes ? minutes + " min " + Math.floor(seconds % 60) + " s" : seconds.toFixed(1) + " s";
   };
 
   const place = (svg, value) => {
@@ -50,7 +56,7 @@
       const row = document.createElement("div");
       row.className = "c" + line.color;
       row.append(document.createElement("i"), Object.assign(document.createElement("span"), { textContent: line.name }),
-        Object.assign(document.createElement("b"), { textContent: figure(value, numbers.figures) }));
+        Object.assign(document.createElement("b"), { textContent: figure(value, numbers.unit) }));
       rows.push(row);
       if (value === null) return;
       const dot = hover.appendChild(document.createElementNS(svg, "circle"));
@@ -66,13 +72,18 @@
     hover.prepend(pointer);
     const what = { batch: "step ", sample: "image ", seconds: "" }[against];
     const where = document.createElement("p");
-    where.textContent = what + (against === "seconds" ? at.toFixed(1) + " s" : at.toLocaleString("en"));
+    where.textContent = what + (against === "seconds" ? duration(at) : at.toLocaleString("en"));
     tip.replaceChildren(where, ...rows);
     tip.hidden = false;
     const beside = event.pageX + 16 + tip.offsetWidth > scrollX + document.documentElement.clientWidth;
     tip.style.left = (beside ? event.pageX - 16 - tip.offsetWidth : event.pageX + 16) + "px";
     tip.style.top = event.pageY + 14 + "px";
   };
+
+  const folded = () => document.querySelectorAll("details:not([open])");
+  let opened = [];
+  addEventListener("beforeprint", () => { opened = [...folded()]; for (const one of opened) one.open = true; });
+  addEventListener("afterprint", () => { for (const one of opened) one.open = false; });
 
   for (const chart of document.querySelectorAll(".chart")) {
     const numbers = JSON.parse(chart.querySelector("script.data").textContent);

@@ -36,6 +36,43 @@ TEST_CASE("a value alone has an axis around it", "[axis]") {
   }
 }
 
+TEST_CASE("values whose digits hardly differ, and the largest there are, have few ticks",
+          "[axis]") {
+  std::vector<std::pair<double, double>> ends{
+      {0.77467814855833628, 0.77467814855833639}, {-1e308, 1e308}, {0, 5e-324}, {1e15, 1e15 + 1}};
+  for (double low = 0.1; low < 3; low += 0.0137)
+    ends.emplace_back(low, std::nextafter(std::nextafter(low, 4), 4));
+  for (const auto& [low, high] : ends)
+    for (const auto kind : {Axis::Ends::of_values, Axis::Ends::of_ticks}) {
+      const auto axis = Axis::linear(low, high, kind);
+      CAPTURE(low, high);
+      CHECK(std::isfinite(axis.high() - axis.low()));
+      CHECK(axis.low() < axis.high());
+      CHECK(axis.ticks().size() <= 13);
+    }
+  const auto wide = Axis::logarithmic(5e-324, 1e308);
+  CHECK(wide.low() > 0);
+  CHECK(std::isfinite(wide.high()));
+}
+
+TEST_CASE("what is counted has whole ticks", "[axis]") {
+  CHECK(Axis::counting(1).ticks() == Ticks{0, 1});
+  CHECK(Axis::counting(0).ticks() == Ticks{0, 1});
+  CHECK(Axis::counting(4).ticks() == Ticks{0, 1, 2, 3, 4});
+  CHECK(Axis::counting(13).ticks() == Ticks{0, 5, 10});
+  CHECK(Axis::counting(13).high() == 13);
+  CHECK(Axis::counting(140).ticks() == Ticks{0, 25, 50, 75, 100, 125});
+}
+
+TEST_CASE("marks are ticks as far as there is room", "[axis]") {
+  const auto axis = Axis::of_marks({32, 16, 24, 24.1});
+  CHECK(axis.ticks() == Ticks{16, 24, 32});
+  CHECK(axis.low() < 16);
+  CHECK(axis.high() > 32);
+  CHECK(Axis::of_marks({224}).place(224) == Approx(0.5).margin(0.1));
+  CHECK(axis.times(2).ticks() == Ticks{32, 48, 64});
+}
+
 TEST_CASE("places are shares of the axis", "[axis]") {
   const auto axis = Axis::linear(0, 10);
   CHECK(axis.place(2.5) == 0.25);

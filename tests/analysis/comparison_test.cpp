@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "composer/logging/terminal.h"
 #include "tests/analysis/run_files.h"
 
 namespace composer {
@@ -72,11 +73,65 @@ TEST_CASE("a comparison says what runs came to", "[comparison]") {
 
   const auto text = text_of(comparison, 100);
   CHECK_THAT(text, Contains("killed: has no summary.json") && Contains("whole") &&
-                       Contains("metrics/eval/CrossEntropy") && Contains("* 0.75"));
+                       Contains("evaluation loss") && Contains("* 75.00 %"));
   const auto json = json_of(comparison);
   CHECK(json.at("runs").at(0).at("metrics").at("metrics/eval/Accuracy").at("last") == 0.75);
   CHECK(json.at("runs").at(1).at("images_per_s").is_null());
   CHECK(json.at("runs").at(1).at("missing").size() == 2);
+}
+
+TEST_CASE("the best of one run is none, and the best below the last only where it is another",
+          "[comparison]") {
+  const TemporaryFolder folder;
+  const RunFiles a(folder, "a"), b(folder, "b", 0);
+  b.write("metrics.jsonl", RunFiles::line("batch", 1, {{"loss/train", 0.5}}) +
+                               RunFiles::line("batch", 2, {{"loss/train", 4.125}}));
+  const auto comparison = compared({read_run(a.path), read_run(b.path)});
+  const auto row = [&](const std::string& label) {
+    return std::ranges::find(comparison.outcomes, label, &ComparisonRow::label);
+  };
+  REQUIRE(row("evaluation accuracy") != comparison.outcomes.end());
+  CHECK(row("evaluation accuracy")->winner == std::nullopt);
+  CHECK((row("evaluation accuracy") + 1)->label == "evaluation loss");
+  const auto loss = row("training loss");
+  REQUIRE(loss != comparison.outcomes.end());
+  CHECK(loss->winner == 0);
+  CHECK(loss->cells == Words{"0.4333", "4.1250"});
+  CHECK((loss + 1)->cells == Words{"0.4333", "0.5000"});
+  CHECK((loss + 2)->cells == Words{"6", "1"});
+}
+
+TEST_CASE("a run that goes on is what its log says, whatever an earlier process left",
+          "[comparison]") {
+  const TemporaryFolder folder;
+  const RunFiles files(folder, "run", 8);
+  files.write_summary(0.75);
+  auto run = read_run(files.path);
+  CHECK(outcome_of(run).batches == 6);
+  run.going_on = true;
+  CHECK(outcome_of(run).batches == 8);
+  CHECK(outcome_of(run).metrics.at("metrics/eval/Accuracy").last == 0.4);
+}
+
+TEST_CASE("a table for few columns keeps its numbers whole", "[comparison]") {
+  const TemporaryFolder folder;
+  std::vector<Run> runs;
+  for (const char* name : {"one", "two", "three", "four", "a_run_with_a_very_long_name"}) {
+    const RunFiles files(folder, name);
+    files.write_summary(0.1234 + 0.1 * static_cast<double>(runs.size()));
+    files.write("hparams.yaml", "algorithms: " + std::string(30, 'x') + name + "\n");
+    runs.push_back(read_run(files.path));
+  }
+  const auto comparison = compared(runs);
+  for (const int64_t columns : {50, 80, 200}) {
+    const auto text = text_of(comparison, columns);
+    CAPTURE(columns, text);
+    for (const char* value : {"12.34 %", "22.34 %", "32.34 %", "42.34 %", "* 52.34 %"})
+      CHECK_THAT(text, Contains(value));
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) CHECK(columns_of(line) <= columns);
+  }
+  CHECK_THAT(text_of(comparison, 100'000), !Contains("…"));
 }
 
 TEST_CASE("runs of one name in several folders are told apart", "[run]") {

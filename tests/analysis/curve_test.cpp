@@ -25,6 +25,8 @@ TEST_CASE("a curve is what the log has of a metric", "[curve]") {
   CHECK(loss.points[1].at(Against::seconds) == 1);
   CHECK(loss.points[1].value == 2);
   CHECK(curve_of(log, "a").points.size() == 1);
+  CHECK(curve_of(log, "a", "epoch").points.at(0).seconds == 1.25);
+  CHECK(curve_of(log, "loss/train", "epoch").points.empty());
   CHECK(metrics_of(log) == std::vector<std::string>{"a", "loss/train", "lr"});
 }
 
@@ -60,8 +62,25 @@ TEST_CASE("a trend is the mean around each point, gaps left out", "[curve]") {
   CHECK(smooth.points[799].value == Approx(2).margin(0.1));
   CHECK(std::isnan(smooth.points[400].value));
   CHECK(smooth.points[401].value == Approx(2).margin(0.1));
+  // However large a value is, only the means around it know of it.
+  const auto spike = smoothed(
+      curve_of_size(800, [](int64_t i) { return i == 300 ? 1e25 : static_cast<double>(i % 2); }));
+  CHECK(spike.points[300].value > 1e20);
+  for (const size_t place : {0U, 250U, 289U, 311U, 400U, 799U})
+    CHECK(spike.points[place].value == Approx(0.5).margin(0.05));
   CHECK_FALSE(is_noisy(curve_of_size(800, [](int64_t i) { return static_cast<double>(i); })));
   CHECK_FALSE(is_noisy(curve_of_size(50, [](int64_t i) { return i % 2 == 0 ? 1.0 : 3.0; })));
+}
+
+TEST_CASE("a curve hides another where most points are the same", "[curve]") {
+  const auto line = [](int64_t size, int64_t turn) {
+    return curve_of_size(size, [=](int64_t i) { return static_cast<double>(i < turn ? i : -i); });
+  };
+  CHECK(coincide(line(100, 100), line(100, 100)));
+  CHECK(coincide(line(100, 100), line(100, 60)));
+  CHECK(coincide(line(50, 50), line(100, 60)));
+  CHECK_FALSE(coincide(line(100, 100), line(100, 40)));
+  CHECK_FALSE(coincide(line(100, 100), Curve{}));
 }
 
 TEST_CASE("only finite values can be drawn", "[curve]") {

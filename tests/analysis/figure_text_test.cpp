@@ -22,10 +22,23 @@ TEST_CASE("numbers read well", "[figure_text]") {
   CHECK(tick_figure(0.00001) == "1e-05");
   CHECK(tick_figure(2500) == "2,500");
   CHECK(tick_figure(12500) == "12.5k");
+  CHECK(tick_figure(8000, 10000) == "8k");
+  CHECK(tick_figure(0, 10000) == "0");
+}
+
+TEST_CASE("what is counted keeps its digits", "[figure_text]") {
+  CHECK(count_figure(1281167) == "1,281,167");
+  CHECK(counted(1, "epoch") == "1 epoch");
+  CHECK(counted(1200, "step") == "1,200 steps");
+  CHECK(decimal_figure(-1204.25, 1) == "-1,204.2");
+  CHECK(with_counts("resnet_20, 272474 parameters, 2026-11-22 1234") ==
+        "resnet_20, 272,474 parameters, 2026-11-22 1234");
 }
 
 TEST_CASE("durations and sizes have the units that suit them", "[figure_text]") {
   CHECK(duration_figure(0.0123) == "12.3 ms");
+  CHECK(duration_figure(0.0000516) == "51.6 µs");
+  CHECK(duration_figure(0) == "0 ms");
   CHECK(duration_figure(7.54) == "7.54 s");
   CHECK(duration_figure(200) == "3 min 20 s");
   CHECK(duration_figure(7500) == "2 h 05 min");

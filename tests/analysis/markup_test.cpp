@@ -1,6 +1,7 @@
 #include "analysis/markup.h"
 
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "analysis/picture_section.h"
 
@@ -13,6 +14,11 @@ TEST_CASE("text and attributes cannot become markup", "[markup]") {
         "<p title=\"&quot;&gt;&lt;script&gt;\">x</p>");
   CHECK(element("img", {{"alt", ""}}) == "<img alt=\"\"/>");
   CHECK(script_safe(R"({"a": "</script><b>"})") == R"({"a": "\u003c/script>\u003cb>"})");
+}
+
+TEST_CASE("data of a page are valid whatever is in names", "[markup]") {
+  CHECK(data_element("id", "x", {{"a<b", "\xff!"}}) ==
+        "<script type=\"application/json\" id=\"x\">{\"a\\u003cb\":\"\xef\xbf\xbd!\"}</script>");
 }
 
 TEST_CASE("lengths are short", "[markup]") {

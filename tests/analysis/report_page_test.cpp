@@ -1,5 +1,7 @@
 #include <catch2/catch.hpp>
+#include <cmath>
 
+#include "analysis/confusion_section.h"
 #include "analysis/line_chart.h"
 #include "analysis/report.h"
 #include "analysis/time_parts.h"
@@ -152,8 +154,161 @@ TEST_CASE("a run that has logged nothing, or nothing finite, has a page", "[repo
   nan.write("metrics.jsonl", RunFiles::line("batch", 1, {{"loss/train", "NaN"}}) +
                                  RunFiles::line("batch", 2, {{"loss/train", "Infinity"}}));
   CHECK_THAT(report_page({read_run(empty.path)}), Contains("killed"));
-  CHECK(charts_in(report_page({read_run(nan.path)})).empty());
-  CHECK(charts_in(report_page({read_run(nan.path), read_run(empty.path)})).empty());
+  for (const auto& runs : {std::vector<Run>{read_run(nan.path)},
+                           std::vector<Run>{read_run(nan.path), read_run(empty.path)}}) {
+    const auto page = report_page(runs);
+    REQUIRE(charts_in(page).size() == 1);
+    CHECK(line_of(page, "loss/train").at("value") == json{nullptr, nullptr});
+    CHECK_THAT(page, Contains(">not finite throughout<"));
+  }
+}
+
+TEST_CASE("a curve that stops being finite has a cross there", "[report]") {
+  LineChart chart;
+  for (int64_t batch = 1; batch <= 9; ++batch)
+    chart.lines.resize(1),
+        chart.lines[0].curve.points.push_back({batch, batch, 1, batch < 6 ? 1.0 : NAN});
+  const auto figure = figure_of(chart);
+  CHECK_THAT(figure, Contains("class=\"break\"") && Contains("not finite from step 6"));
+  chart.lines[0].curve.points.resize(5);
+  CHECK_THAT(figure_of(chart), !Contains("class=\"break\""));
+}
+
+TEST_CASE("the pointer finds its place on the time axis of a long run", "[report]") {
+  for (const auto& [seconds, unit] :
+       {std::pair{1e4, "\"3600\""}, {4e5, "\"86400\""}, {100.0, "\"1\""}}) {
+    LineChart chart;
+    chart.lines = {{"run", 0, false, false, {"loss", {{1, 1, 1, 1.0}, {2, 2, seconds, 2.0}}}}};
+    CHECK_THAT(figure_of(chart),
+               Contains(std::string("data-against=\"seconds\" data-unit=") + unit));
+  }
+}
+
+TEST_CASE("charts of a page have one course, the run's", "[report]") {
+  const TemporaryFolder folder;
+  const auto page = report_page({read_run(RunFiles(folder, "run").path)});
+  size_t courses = 0;
+  for (size_t at = 0; (at = page.find("data-against=\"batch\"", at)) != std::string::npos; ++at) {
+    CHECK(page.substr(page.find("data-course", at), 22) == "data-course=\"[0.0,6.0]");
+    ++courses;
+  }
+  CHECK(courses >= 3);
+}
+
+TEST_CASE("what begins at 0 is never logarithmic, and losses are from 50 times on", "[report]") {
+  const TemporaryFolder folder;
+  const RunFiles files(folder, "run", 0);
+  std::string log;
+  for (int batch = 1; batch <= 3; ++batch)
+    log += RunFiles::line("batch", batch,
+                          {{"lr", std::pow(0.01, batch)}, {"loss/train", batch == 2 ? 433 : 2}});
+  files.write("metrics.jsonl", log);
+  const auto page = report_page({read_run(files.path)});
+  const auto scale_of = [&](const std::string& title) {
+    const size_t at = page.find("data-scale=\"", page.find("<figcaption>" + title)) + 12;
+    return page.substr(at, page.find('"', at) - at);
+  };
+  CHECK(scale_of("Learning rate") == "linear");
+  CHECK(scale_of("Loss") == "logarithmic");
+}
+
+TEST_CASE("a curve alone says whose it is where others could be meant", "[report]") {
+  const TemporaryFolder folder;
+  const RunFiles one(folder, "one", 0), two(folder, "two", 0);
+  one.write("metrics.jsonl",
+            RunFiles::line("batch", 1, {{"loss/train", 1}, {"memory/rss", 2}}) +
+                RunFiles::line("batch", 2, {{"loss/train", 2}, {"memory/rss", 3}}));
+  CHECK_THAT(report_page({read_run(one.path)}),
+             Contains("<ul class=\"legend\"><li class=\"c0\"><i></i>training</li></ul>"));
+  const auto page = report_page({read_run(two.path), read_run(one.path)});
+  CHECK_THAT(page, Contains("<ul class=\"legend\"><li class=\"c1\"><i></i>one</li></ul>"));
+}
+
+TEST_CASE("a curve that others hide is drawn wider", "[report]") {
+  LineChart chart;
+  const Curve curve{"lr", {{1, 1, 1, 1.0}, {2, 2, 2, 2.0}}};
+  chart.lines = {{"a", 0, false, false, curve}, {"b", 1, false, false, curve}};
+  CHECK_THAT(figure_of(chart), Contains("stroke-width:3.6"));
+  chart.lines[1].curve.points[1].value = chart.lines[1].curve.points[0].value = 3;
+  CHECK_THAT(figure_of(chart), !Contains("stroke-width"));
+}
+
+TEST_CASE("sizes are in their units, image sizes in steps of their own", "[report]") {
+  const TemporaryFolder folder;
+  const RunFiles files(folder, "run", 0);
+  std::string log;
+  for (int batch = 1; batch <= 4; ++batch)
+    log += RunFiles::line("batch", batch,
+                          {{"progressive_resizing/width", batch < 3 ? 18 : 32},
+                           {"progressive_resizing/height", batch < 3 ? 18 : 32},
+                           {"memory/rss", (300 << 20) + batch * (10 << 20)}});
+  files.write("metrics.jsonl", log);
+  const auto page = report_page({read_run(files.path)});
+  CHECK_THAT(page, Contains(">18 px<") && Contains(">32 px<") && !Contains(">20 px<") &&
+                       Contains(">width and height<") && Contains(" MiB<") && Contains("H"));
+}
+
+TEST_CASE("names that are not UTF-8 are no obstacle", "[report]") {
+  const TemporaryFolder folder;
+  std::vector<Run> runs;
+  for (const char* name : {"caf\xe9", "two"}) {
+    const RunFiles files(folder, name);
+    files.write("hparams.yaml", "seed: " + std::to_string(runs.size()) + "\n");
+    runs.push_back(read_run(files.path));
+  }
+  const auto page = report_page(runs);
+  CHECK(charts_in(page).at(0).at("lines").at(0).at("name") == "caf\xef\xbf\xbd");
+}
+
+TEST_CASE("what ended a run is under its title", "[report]") {
+  const TemporaryFolder folder;
+  const RunFiles files(folder, "run");
+  files.write_summary(0.5);
+  auto run = read_run(files.path);
+  CHECK_THAT(report_page({run}), !Contains("class=\"ending"));
+  run.summary->status = "failed", run.summary->message = "disk <full>";
+  CHECK_THAT(report_page({run}),
+             Contains("class=\"ending failed\"") && Contains("<b>failed</b> disk &lt;full&gt;"));
+  CHECK_THAT(report_page({run, run}), Contains("<b>run</b> disk &lt;full&gt;"));
+  run.going_on = true;
+  CHECK_THAT(report_page({run}), !Contains("class=\"ending"));
+}
+
+TEST_CASE("trifles of the time are the rest's, which comes last, and there is a total",
+          "[report]") {
+  Run run;
+  run.name = "run";
+  run.log = {{"epoch",
+              1,
+              1,
+              1,
+              1,
+              {{"time/forward", 8.0},
+               {"time/normalize", 0.001},
+               {"time/algorithms/sam", 0.002},
+               {"time/other", 1.0},
+               {"time/warm", 1.0}}}};
+  const auto text = time_section({run});
+  CHECK_THAT(text, !Contains(">normalize<") && Contains(">sam") && Contains(">1 s<") &&
+                       Contains("total") && Contains(">10 s<"));
+  CHECK(text.find("warm<") < text.find("the rest<"));
+  CHECK(data_of(text, R"(<script type="application/json" id="time">)")
+            .at(0)
+            .at(0)
+            .at("seconds")
+            .at("normalize") == 0.001);
+}
+
+TEST_CASE("long names of classes are short in the matrix, and whole beside it", "[report]") {
+  Run run;
+  run.description.emplace().class_names = {"a_class_with_a_name_that_does_not_end", "b"};
+  run.evaluation.emplace().num_classes = 2;
+  run.evaluation->confusion = {{0, 1, 3}, {1, 1, 4}};
+  const auto text = confusion_section(run);
+  CHECK_THAT(text, Contains("<title>a_class_with_a_name_that_does_not_end</title>"
+                            "a_class_with_a_na…</text>"));
+  run.description->class_names.clear();
+  CHECK_THAT(confusion_section(run), Contains(">class 1<"));
 }
 
 TEST_CASE("gaps of a curve are gaps of its path", "[report]") {

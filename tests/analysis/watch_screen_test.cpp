@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <regex>
+#include <set>
 
 #include "analysis/run_log_tail.h"
 #include "analysis/terminal_plot.h"
@@ -42,6 +43,26 @@ TEST_CASE("a plot has the rows and columns that it is given", "[terminal_plot]")
   CHECK(plain(lines[0]) == "Loss");
   CHECK_THAT(plain(lines[1]), Contains("┤"));
   CHECK_THAT(plain(lines[8]), Contains("steps"));
+}
+
+TEST_CASE("a plot says what it cannot draw", "[terminal_plot]") {
+  LineChart chart;
+  chart.title = "Loss";
+  chart.lines = {{"training", 0, false, false, {"loss/train", {{1, 1, 1, NAN}}}}};
+  const auto lines = terminal_plot(chart, Against::batch, 40, 9);
+  REQUIRE(lines.size() == 9);
+  CHECK(lines[1] == "not finite throughout");
+}
+
+TEST_CASE("a plot of stairs has no slopes", "[terminal_plot]") {
+  LineChart chart;
+  chart.lines = {{"width", 0, false, false, {"width", {{0, 0, 0, 16.0}, {8, 8, 8, 32.0}}}}};
+  chart.stairs = true;
+  std::set<std::string> drawn;
+  for (const auto& line : terminal_plot(chart, Against::batch, 40, 9))
+    for (const char* slope : {"⠢", "⠑", "⢄", "⠒⠤", "⡠"})
+      if (line.find(slope) != std::string::npos) drawn.insert(slope);
+  CHECK(drawn.empty());
 }
 
 TEST_CASE("a screen fits its terminal, and shows where the run is", "[watch_screen]") {
@@ -98,21 +119,22 @@ TEST_CASE("a log is followed line by line, and from the beginning once it is ano
   const TemporaryFolder folder;
   const auto file = folder / "metrics.jsonl";
   RunLogTail tail(file);
-  CHECK_FALSE(tail.update());
+  std::vector<LogEntry> log;
+  CHECK_FALSE(tail.update(log));
   const auto one = RunFiles::line("batch", 1, {{"lr", 1}}),
              two = RunFiles::line("batch", 2, {{"lr", 2}});
   folder.write("metrics.jsonl", one + two.substr(0, 20));
-  CHECK(tail.update());
-  CHECK(tail.entries().size() == 1);
-  CHECK_FALSE(tail.update());
+  CHECK(tail.update(log));
+  CHECK(log.size() == 1);
+  CHECK_FALSE(tail.update(log));
   std::ofstream(file, std::ios::app) << two.substr(20);
-  CHECK(tail.update());
-  REQUIRE(tail.entries().size() == 2);
-  CHECK(tail.entries()[1].values.at("lr") == 2);
+  CHECK(tail.update(log));
+  REQUIRE(log.size() == 2);
+  CHECK(log[1].values.at("lr") == 2);
   folder.write("other", one);
   std::filesystem::rename(folder / "other", file);
-  CHECK(tail.update());
-  CHECK(tail.entries().size() == 1);
+  CHECK(tail.update(log));
+  CHECK(log.size() == 1);
 }
 
 }  // namespace

@@ -217,6 +217,21 @@ TEST_CASE("a run that fails leaves a report too", "[cli][report]") {
   CHECK_THAT(text_in(folder / "runs/bad/report.html"), Contains(">failed<"));
 }
 
+TEST_CASE("a run whose network is not finite is told of as any other", "[cli][report]") {
+  const Runs runs{{"nan", "--optimizer sgd --lr 1e12 --on_nan ignore"}};
+  REQUIRE_THAT(text_in(runs.of("nan") / "evaluation.json"), Contains("\"NaN\""));
+  CHECK_THAT(text_in(runs.of("nan") / "report.html"), Contains("not finite"));
+  CHECK_THAT(run(runs.folder.path(), split("compare runs/nan")).output, Contains("NaN"));
+  CHECK_THAT(run(runs.folder.path(), split("watch runs/nan")).output, Contains("nan: completed"));
+}
+
+TEST_CASE("a run that is named twice is shown once", "[cli][report]") {
+  const Runs runs{{"a", ""}};
+  const auto outcome = run(runs.folder.path(), split("compare runs/a runs/../runs/a --json"));
+  CHECK_THAT(outcome.errors, Contains("runs/../runs/a: is named twice"));
+  CHECK(json::parse(outcome.output).at("runs").size() == 1);
+}
+
 TEST_CASE("a browser opens the page of a run, and of five, and reads the log's numbers",
           "[cli][report][slow]") {
   const auto program = browser();
@@ -271,7 +286,7 @@ TEST_CASE("compare shows what runs came to and differ in", "[cli][report]") {
   const auto text = run(runs.folder.path(), split("compare runs/a runs/b"));
   INFO(text.errors);
   CHECK(text.status == 0);
-  CHECK_THAT(text.output, Contains("completed") && Contains("metrics/eval/Accuracy") &&
+  CHECK_THAT(text.output, Contains("completed") && Contains("evaluation accuracy") &&
                               Contains("optimizer.decoupled_sgdw.lr"));
   fs::remove(runs.of("b") / "summary.json");
   const auto outcome = run(runs.folder.path(), split("compare runs/a runs/b --json"));
@@ -313,6 +328,28 @@ TEST_CASE("watch draws a run in a terminal, follows its size, and leaves it as i
   stopped.signal(SIGTERM);
   CHECK(stopped.wait() == 143);
   CHECK(stopped.echoes());
+}
+
+TEST_CASE("what shows no run is not watched", "[cli][report]") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "runs/empty");
+  const auto outcome = run(folder.path(), split("watch runs/empty"));
+  CHECK(outcome.status == 2);
+  CHECK_THAT(outcome.errors, Contains("runs/empty: is no run's folder"));
+}
+
+TEST_CASE("watch waits for a run that is not there yet", "[cli][report]") {
+  const TemporaryFolder folder;
+  OnTerminal watch(folder.path(), split("watch runs/a"));
+  CHECK_THAT(watch.until("not there yet"), Contains("waiting for runs/a"));
+  REQUIRE(run(folder.path(), short_training("--run_name a")).status == 0);
+  CHECK_THAT(watch.until("q leaves"), Contains("\x1b[?1049h"));
+  watch.press('q');
+  CHECK(watch.wait() == 0);
+  OnTerminal stopped(folder.path(), split("watch runs/none"));
+  stopped.until("Ctrl-C leaves");
+  stopped.signal(SIGINT);
+  CHECK(stopped.wait() == 130);
 }
 
 TEST_CASE("watch without a terminal tells of each epoch until the run ends", "[cli][report]") {

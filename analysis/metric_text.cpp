@@ -1,0 +1,35 @@
+#include "analysis/metric_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "analysis/figure_text.h"
+
+namespace composer {
+
+std::string metric_label(const std::string& metric) {
+  static const std::map<std::string, std::string> labels{
+      {"loss/train", "training loss"},
+      {"metrics/eval/CrossEntropy", "evaluation loss"},
+      {"metrics/train/Accuracy", "training accuracy"},
+      {"metrics/eval/Accuracy", "evaluation accuracy"},
+      {"metrics/eval/Top5Accuracy", "evaluation accuracy, top 5"}};
+  const auto found = labels.find(metric);
+  return found == labels.end() ? metric : found->second;
+}
+
+bool is_share(const std::string& metric) { return metric.ends_with("Accuracy"); }
+
+int decimals_for(double size) {
+  if (!std::isfinite(size) || size <= 0) return 3;
+  return std::clamp(3 - static_cast<int>(std::floor(std::log10(size))), 0, 6);
+}
+
+std::string metric_figure(const std::string& metric, double value, int decimals) {
+  constexpr double too_many_digits = 1e7;
+  if (!std::isfinite(value) || std::abs(value) >= too_many_digits) return figure(value);
+  return is_share(metric) ? decimal_figure(value * 100, 2) + " %" : decimal_figure(value, decimals);
+}
+
+}  // namespace composer
