@@ -76,7 +76,8 @@ void remove_others(const fs::path& folder, const std::string& prefix) {
 
 void EvaluationRecorder::fit_start(const State& state, Logger&, RunControl&) {
   std::error_code ignored;
-  if (state.ranks.first() && !is_of_before(file(), state.time.batch)) fs::remove(file(), ignored);
+  if (!state.ranks.first() || !fs::is_regular_file(file(), ignored)) return;
+  if (!is_of_before(file(), state.time.batch)) fs::remove(file(), ignored);
 }
 
 void EvaluationRecorder::eval_start(const State& state, Logger&, RunControl&) {

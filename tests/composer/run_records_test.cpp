@@ -143,7 +143,7 @@ TEST_CASE("the ranks' matrices are one, though one rank saw more", "[run_records
   test::in_ranks(3, [&](const Ranks& ranks) {
     ConfusionMatrix matrix(2);
     for (int64_t i = 0; i < ranks.rank(); ++i)
-      matrix.add(at::tensor({{1.0F, 0.0F}}), at::tensor({ranks.rank() - 1}, at::kLong));
+      matrix.add(at::tensor({1.0F, 0.0F}).view({1, 2}), at::tensor({ranks.rank() - 1}, at::kLong));
     matrix.sum(ranks, at::kCPU);
     const std::scoped_lock lock(checking);
     CHECK(at::equal(matrix.counts(), at::tensor({1, 0, 2, 0}, at::kLong).view({2, 2})));
@@ -152,7 +152,7 @@ TEST_CASE("the ranks' matrices are one, though one rank saw more", "[run_records
 
 TEST_CASE("a run that goes on takes back what it is to do again", "[run_records]") {
   const TemporaryFolder folder;
-  const auto parts = [&](int64_t epochs) {
+  const auto parts = [&](double epochs) {
     auto all = parts_in(folder);
     all.options.autoresume = true;
     all.options.max_duration = {epochs, TimeUnit::epoch};
