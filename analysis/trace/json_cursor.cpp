@@ -113,7 +113,10 @@ int64_t integer_of(std::string_view text, int64_t otherwise) {
   if (text.size() >= 2 && text.starts_with('"')) text = text.substr(1, text.size() - 2);
   int64_t number = otherwise;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() ? number : otherwise;
+  const auto rest = text.substr(end - text.data());
+  const bool whole = rest.empty() || (rest.starts_with('.') && rest.size() > 1 &&
+                                      rest.find_first_not_of('0', 1) == std::string_view::npos);
+  return error == std::errc() && whole ? number : otherwise;
 }
 
 }  // namespace composer

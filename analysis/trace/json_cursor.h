@@ -96,7 +96,8 @@ class JsonCursor {
 /// number and for more than 2^63 ns.
 int64_t nanoseconds_of(std::string_view text);
 
-/// `text` as an integer; what is none is `otherwise`.
+/// `text`, a JSON number or a string of one, as an integer ("7.0" is 7); what is none is
+/// `otherwise`.
 int64_t integer_of(std::string_view text, int64_t otherwise);
 
 }  // namespace composer

@@ -82,7 +82,7 @@ class StepSweep {
  public:
   explicit StepSweep(const ProfilerStep& step) : at_ns_(step.start_ns), end_ns_(step.end_ns) {
     time_.number = step.number;
-    time_.total_ns = step.end_ns - step.start_ns;
+    time_.total_ns = std::max<int64_t>(0, step.end_ns - step.start_ns);
   }
 
   void open(const TraceEvent& event, std::string_view name, const RangeNames& names) {
@@ -123,6 +123,7 @@ StepTime break_down(const RankTrace& trace, const ProfilerStep& step,
   const auto first = std::ranges::lower_bound(lane, step.start_ns, {}, starts);
   const auto last = std::ranges::lower_bound(lane, step.end_ns, {}, starts);
   StepSweep sweep(step);
+  if (step.end_ns <= step.start_ns) return sweep.take();
   for (auto each = first; each != last; ++each) {
     const auto& event = trace.events[*each];
     if (event.category == EventCategory::user_annotation)

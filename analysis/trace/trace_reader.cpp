@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <unordered_map>
 
 #include "analysis/trace/json_cursor.h"
 #include "analysis/trace/text_source.h"
@@ -41,11 +43,15 @@ EventCategory category_of(std::string_view name) {
   return EventCategory::other;
 }
 
-/// An event as its text has it; what it lacks is empty.
+/// An event as its text has it; what it lacks is empty, as are times that are null.
 struct RawEvent {
   std::string_view phase, category, name, process, thread, start, duration;
   std::string_view stream, correlation, shapes, bandwidth, thread_name;
 };
+
+std::string_view without_null(std::string_view value) {
+  return value == "null" ? std::string_view() : value;
+}
 
 std::string_view without_quotes(std::string_view value) {
   return value.size() >= 2 && value.starts_with('"') ? value.substr(1, value.size() - 2) : value;
@@ -87,9 +93,9 @@ RawEvent read_event(JsonCursor& cursor) {
     else if (name == "tid")
       event.thread = without_quotes(cursor.value());
     else if (name == "ts")
-      event.start = cursor.value();
+      event.start = without_null(cursor.value());
     else if (name == "dur")
-      event.duration = cursor.value();
+      event.duration = without_null(cursor.value());
     else
       cursor.value();
   });
@@ -138,7 +144,7 @@ class TraceReader {
       throw UserError(trace_.file + ": at byte " + std::to_string(byte(bad.at)) +
                       ": no trace: expected " + bad.expected);
     } catch (const EndOfText&) {
-      if (!in_events_ && !only_head_)
+      if (!in_events_)
         throw UserError(trace_.file + ": ends at byte " + std::to_string(byte(source_.end())) +
                         " without traceEvents; a trace has an object with them, or an array");
       trace_.truncated = true;
@@ -151,6 +157,9 @@ class TraceReader {
       trace_.warnings.push_back(std::to_string(begun_ + ended_) +
                                 " events are pairs of B and E, which are not looked at: Kineto "
                                 "writes X");
+    if (negative_ > 0)
+      trace_.warnings.push_back(std::to_string(negative_) +
+                                " events have a negative duration, which is taken for 0");
     return std::move(trace_);
   }
 
@@ -175,10 +184,7 @@ class TraceReader {
 
   void read_all() {
     const char first = with_text([&] { return cursor_.peek(); });
-    if (first == '[') {
-      if (!only_head_) read_events();
-      return;
-    }
+    if (first == '[') return read_events();
     with_text([&] { cursor_.expect('{', "an object or an array"); });
     if (with_text([&] { return cursor_.take('}'); })) throw EndOfText();
     do {
@@ -200,7 +206,7 @@ class TraceReader {
       else
         take_metadata(name, cursor_);
     });
-    if (events && !only_head_) read_events();
+    if (events) read_events();
     return events;
   }
 
@@ -220,6 +226,8 @@ class TraceReader {
     with_text([&] { cursor_.expect('[', "an array of events"); });
     in_events_ = true;
     if (with_text([&] { return cursor_.take(']'); })) return end_events();
+    if (with_text([&] { return cursor_.peek(); }) != '{') throw BadJson{cursor_.at(), "an event"};
+    if (only_head_) return;
     trace_.has_events = true;
     do {
       keep(with_text([&] {
@@ -245,6 +253,7 @@ class TraceReader {
     TraceEvent event;
     event.start_ns = time_within(raw.start, kEarliest, kLatest, "a time up to the year 2116");
     event.duration_ns = time_within(raw.duration, -kLongest, kLongest, "less than 13 days");
+    if (event.duration_ns < 0) event.duration_ns = 0, ++negative_;
     if (times_ == TraceTimes::rounded_microseconds) round_to_microseconds(event);
     event.name = trace_.names.intern_json(raw.name);
     event.category = category_of(raw.category);
@@ -262,18 +271,18 @@ class TraceReader {
   }
 
   uint16_t lane_of(std::string_view process, std::string_view thread) {
-    if (last_lane_ < trace_.lanes.size() && is(trace_.lanes[last_lane_], process, thread))
+    if (last_lane_ < trace_.lanes.size() && trace_.lanes[last_lane_].thread == thread &&
+        trace_.lanes[last_lane_].process == process)
       return last_lane_;
-    for (last_lane_ = 0; last_lane_ < trace_.lanes.size(); ++last_lane_)
-      if (is(trace_.lanes[last_lane_], process, thread)) return last_lane_;
-    if (last_lane_ == std::numeric_limits<uint16_t>::max())
-      throw UserError(trace_.file + ": has events of more than 65,534 threads");
+    lane_key_.assign(process).append(1, '\0').append(thread);
+    const auto [place, is_new] =
+        lane_numbers_.try_emplace(lane_key_, static_cast<uint16_t>(trace_.lanes.size()));
+    last_lane_ = place->second;
+    if (!is_new) return last_lane_;
+    if (trace_.lanes.size() == std::numeric_limits<uint16_t>::max())
+      throw UserError(trace_.file + ": has events of more than 65,535 threads");
     trace_.lanes.push_back({std::string(process), std::string(thread), {}});
     return last_lane_;
-  }
-
-  static bool is(const TraceLane& lane, std::string_view process, std::string_view thread) {
-    return lane.thread == thread && lane.process == process;
   }
 
   void keep_lane_name(const RawEvent& raw) {
@@ -286,8 +295,10 @@ class TraceReader {
   TraceTimes times_;
   bool only_head_;
   bool in_events_ = false;
-  int64_t begun_ = 0, ended_ = 0;
+  int64_t begun_ = 0, ended_ = 0, negative_ = 0;
   uint16_t last_lane_ = 0;
+  std::string lane_key_;  ///< a process and a thread, as the next one has them
+  std::unordered_map<std::string, uint16_t> lane_numbers_;
   RankTrace trace_;
 };
 

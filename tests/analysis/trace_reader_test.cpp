@@ -1,6 +1,7 @@
 #include "analysis/trace/trace_reader.h"
 
 #include <catch2/catch.hpp>
+#include <ctime>
 
 #include "analysis/trace/json_cursor.h"
 #include "analysis/trace/report_section.h"
@@ -31,6 +32,9 @@ TEST_CASE("nanoseconds are those of the digits, not of a double", "[trace]") {
   CHECK_THROWS_AS(nanoseconds_of("soon"), BadJson);
   CHECK_THROWS_AS(nanoseconds_of("99999999999999999999"), BadJson);
   CHECK_THROWS_AS(nanoseconds_of(""), BadJson);
+  CHECK(integer_of("7.0", -1) == 7);
+  CHECK(integer_of("\"12\"", -1) == 12);
+  for (const auto* none : {"7.5", "7.", "null", ".0", "7.0x"}) CHECK(integer_of(none, -1) == -1);
 }
 
 TEST_CASE("a trace is read, whether packed or not", "[trace]") {
@@ -76,6 +80,64 @@ TEST_CASE("as HTA, starts round up and ends down", "[trace]") {
       read_trace(folder.write("t.json", small_trace()), TraceTimes::rounded_microseconds);
   CHECK(trace.events[0].start_ns == 101000);
   CHECK(trace.events[0].end_ns() == 150000);
+}
+
+TEST_CASE("a negative duration is taken for 0, with a warning", "[trace]") {
+  const TraceFolder folder;
+  const bool as_hta = GENERATE(false, true);
+  const auto file = folder.write("rank0.json", TraceText()
+                                                   .step(1, "100", "-50")
+                                                   .range("forward", "60", "10")
+                                                   .range("backward", "110", "10")
+                                                   .operation("aten::add", "10", "-5")
+                                                   .work("gemm", "20", "30", "-20")
+                                                   .of_rank(0));
+  const auto analysis = analyze_traces({file}, {.as_hta = as_hta}, {});
+  const auto& rank = analysis.ranks.at(0);
+  REQUIRE_FALSE(rank.warnings.empty());
+  CHECK_THAT(rank.warnings[0], Catch::Contains("3 events have a negative duration"));
+  REQUIRE(rank.steps.steps.size() == 1);
+  CHECK(rank.steps.steps[0].total_ns == 0);
+  CHECK(rank.steps.steps[0].parts.empty());
+  CHECK(rank.operators.self_ns == 0);
+  CHECK(rank.device->temporal.span_ns == 0);
+}
+
+TEST_CASE("a step that rounding leaves nothing of is empty", "[trace]") {
+  const TraceFolder folder;
+  const auto file = folder.write(
+      "rank0.json", TraceText().step(1, "0.25", "0.5").range("forward", "0.3", "0.2").of_rank(0));
+  const auto steps = analyze_traces({file}, {.as_hta = true}, {}).ranks.at(0).steps;
+  REQUIRE(steps.steps.size() == 1);
+  CHECK(steps.steps[0].total_ns == 0);
+  CHECK(steps.sum.parts.empty());
+}
+
+TEST_CASE("what is null is not there; streams may be written as decimals", "[trace]") {
+  const TraceFolder folder;
+  const auto text = TraceText()
+                        .add(R"("ph": "X", "cat": "cpu_op", "name": "a", "ts": 1, "dur": null)")
+                        .add(R"("ph": "X", "cat": "cpu_op", "name": "b", "ts": null, "dur": 1)")
+                        .add(R"("ph": "X", "cat": "kernel", "name": "c", "ts": 1, "dur": 1, )"
+                             R"("args": {"stream": 7.0, "correlation": 3.0})");
+  const auto trace = read_trace(folder.write("t.json", text.array()));
+  REQUIRE(trace.events.size() == 1);
+  CHECK(trace.events[0].stream == 7);
+  CHECK(trace.events[0].correlation == 3);
+}
+
+TEST_CASE("many threads take no longer than few", "[trace]") {
+  constexpr int threads = 50000;
+  std::string text = "[";
+  for (int i = 0; i < 2 * threads; ++i)
+    text += (i == 0 ? "" : ",") +
+            std::string(R"({"ph":"X","cat":"cpu_op","name":"a","pid":1,"ts":1,"dur":1,"tid":)") +
+            std::to_string(i % threads) + "}";
+  const TraceFolder folder;
+  const auto file = folder.write("t.json", text + "]");
+  const auto begin = std::clock();
+  CHECK(read_trace(file).lanes.size() == threads);
+  CHECK(std::clock() - begin < 2 * CLOCKS_PER_SEC);
 }
 
 TEST_CASE("a trace longer than what is in memory is read whole", "[trace]") {
