@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "analysis/trace/device_counters.h"
 #include "analysis/trace/text_source.h"
@@ -12,14 +15,18 @@
 namespace composer {
 namespace {
 
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 /// One event that says what a counter is from some moment on. value: of what JSON calls a number.
 std::string counter_event(const char* counter, const std::string& name, const std::string& id,
                           const CounterPoint& point) {
   std::array<char, 96> numbers{};
-  std::snprintf(numbers.data(), numbers.size(), R"("ts": %lld.%03lld, "args": {"%s": %.9g}})",
-                static_cast<long long>(point.time_ns / 1000),
-                static_cast<long long>(point.time_ns % 1000), counter, point.value);
-  return R"({"ph": "C", "pid": 0, "name": ")" + name + "\"" +
+  const auto time = std::lldiv(std::llabs(point.time_ns), 1000);
+  std::snprintf(numbers.data(), numbers.size(), R"("ts": %s%lld.%03lld, "args": {"%s": %.9g}})",
+                point.time_ns < 0 ? "-" : "", time.quot, time.rem, counter, point.value);
+  return R"({"ph": "C", "pid": 0, "name": )" + quoted(name) +
          (id.empty() ? "" : R"(, "id": )" + id) + ", " + numbers.data();
 }
 
@@ -38,21 +45,28 @@ void write_counters(AtomicFile& file, const RankTrace& trace, const Selection& s
     for (const auto& point : series) write(counter_event("Memcpy BW", kind, "", point));
 }
 
-std::string name_with_counters(const std::filesystem::path& file) {
-  const auto name = file.filename().string();
-  const size_t ending = std::min(name.find(".pt.trace.json"), name.find(".json"));
-  return name.substr(0, ending) + "_with_counters.json";
-}
-
 }  // namespace
 
-std::filesystem::path write_counter_trace(const RankTrace& trace, const Selection& selection,
-                                          const TraceRules& rules,
-                                          const std::filesystem::path& folder) {
+std::filesystem::path counter_trace_path(const RankTrace& trace,
+                                         const std::filesystem::path& folder,
+                                         const std::vector<std::string>& taken) {
+  const auto file = std::filesystem::path(trace.file).filename().string();
+  auto name = file.substr(0, std::min(file.find(".pt.trace.json"), file.find(".json")));
+  for (;;) {
+    auto path = folder / (name + "_with_counters.json");
+    if (std::ranges::find(taken, path.string()) == taken.end()) return path;
+    name += "_rank" + std::to_string(trace.rank);
+  }
+}
+
+void write_counter_trace(const RankTrace& trace, const Selection& selection,
+                         const TraceRules& rules, const std::filesystem::path& path) {
   if (trace.events_end < 0)
     throw UserError(trace.file + ": ends in the middle, so that counters have no place in it");
-  std::filesystem::create_directories(folder);
-  const auto path = folder / name_with_counters(trace.file);
+  std::error_code problem;
+  std::filesystem::create_directories(path.parent_path(), problem);
+  if (problem)
+    throw UserError(path.parent_path().string() + ": cannot be made: " + problem.message());
   AtomicFile file(path);
   TextSource text(trace.file);
   bool written = false;
@@ -69,7 +83,6 @@ std::filesystem::path write_counter_trace(const RankTrace& trace, const Selectio
     written = true;
   }
   file.commit();
-  return path;
 }
 
 }  // namespace composer

@@ -9,13 +9,14 @@ namespace {
 /// Below this a sum of bandwidths is what rounding left of none.
 constexpr double kNoBandwidth = 1e-6;
 
-/// In GB/s; 0 where the trace does not tell it.
+/// In GB/s; 0 where the trace does not tell it, or tells what cannot be.
 double bandwidth_of(const RankTrace& trace, const TraceEvent& event) {
   double bandwidth = 0;
   if (event.detail == no_detail) return bandwidth;
   const auto text = trace.names[event.detail];
+  constexpr double most = 1e9;
   std::from_chars(text.data(), text.data() + text.size(), bandwidth);
-  return bandwidth;
+  return bandwidth >= 0 && bandwidth < most ? bandwidth : 0;
 }
 
 /// The running sum of changes, in the order of their time.

@@ -25,10 +25,8 @@ KernelType type_of_release(std::string_view kernel) {
                                                                 : KernelType::computation;
 }
 
-/// After "cuda" somewhere in front.
 bool launches_by_cuda(std::string_view kernel) {
-  const size_t cuda = kernel.find("cuda");
-  return cuda != std::string_view::npos && contains(kernel.substr(cuda), "LaunchKernel");
+  return kernel.starts_with("cuda") && contains(kernel, "LaunchKernel");
 }
 
 }  // namespace

@@ -21,9 +21,7 @@ std::vector<ProfilerStep> profiler_steps(const RankTrace& trace) {
   std::vector<ProfilerStep> steps;
   for (size_t i = 0; i < trace.events.size(); ++i) {
     const auto& event = trace.events[i];
-    if (!event.profiler_step || event.on_device() ||
-        event.category == EventCategory::device_annotation)
-      continue;
+    if (!event.profiler_step || !event.on_host()) continue;
     if (const auto number = number_of_step(trace.name_of(event)))
       steps.push_back({*number, event.start_ns, event.end_ns(), event.lane});
   }

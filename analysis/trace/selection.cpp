@@ -11,12 +11,12 @@ namespace {
 constexpr int64_t kAlways = std::numeric_limits<int64_t>::max();
 
 /// When the last step began; kAlways with fewer than two marks.
-int64_t start_of_last_step(const RankTrace& trace) {
+int64_t start_of_last_step(const RankTrace& trace, bool as_hta) {
   std::set<uint32_t> marks;
   int64_t last = std::numeric_limits<int64_t>::min();
   for (size_t i = 0; i < trace.events.size(); ++i) {
     const auto& event = trace.events[i];
-    if (!event.profiler_step) continue;
+    if (!event.profiler_step || (!as_hta && !event.on_host())) continue;
     marks.insert(event.name);
     last = std::max(last, event.start_ns);
   }
@@ -54,9 +54,9 @@ bool launches_work(std::string_view call, bool as_hta) {
          (!as_hta && std::ranges::find(others, call) != std::end(others));
 }
 
-Selection select(const RankTrace& trace) {
+Selection select(const RankTrace& trace, bool as_hta) {
   Selection selection;
-  const int64_t cutoff = start_of_last_step(trace);
+  const int64_t cutoff = start_of_last_step(trace, as_hta);
   selection.last_step_dropped = cutoff != kAlways;
   const auto calls = calls_before(trace, cutoff);
   int64_t first = kAlways, last = std::numeric_limits<int64_t>::min();

@@ -18,14 +18,15 @@ struct Launched {
 };
 
 /// What HTA keeps (hta/common/trace.py): with two ProfilerStep marks or more, what the host began
-/// before the last of them, and what that launched on devices; with fewer, everything.
+/// before the last of them, and what that launched on devices; with fewer, everything. Marks on the
+/// rows of devices count with as_hta alone.
 struct Selection {
   std::vector<Launched> device;  ///< in the order of the file
   bool last_step_dropped = false;
   int64_t first_start_ns = 0, last_start_ns = 0;  ///< of the events kept
 };
 
-Selection select(const RankTrace& trace);
+Selection select(const RankTrace& trace, bool as_hta);
 
 /// Whether a call by this name puts work into a stream's queue. as_hta: those that HTA's launch
 /// statistics know.

@@ -49,7 +49,7 @@ RankAnalysis analyze(const RankTrace& trace, const TraceRules& rules, const Rang
   result.base_ns = trace.base_ns;
   result.truncated = trace.truncated;
   result.warnings = trace.warnings;
-  if (const auto selection = select(trace); !selection.device.empty()) {
+  if (const auto selection = select(trace, rules.as_hta); !selection.device.empty()) {
     result.last_step_dropped = selection.last_step_dropped;
     result.device = analyze_device(trace, selection, rules);
   }
@@ -79,9 +79,10 @@ TraceAnalysis analyze_traces(const std::vector<std::filesystem::path>& paths,
     if (!result.device) continue;
     add_to(analysis.types.without_memory, result.device->types.without_memory);
     add_to(analysis.types.with_memory, result.device->types.with_memory);
-    if (!counters.empty())
-      analysis.counter_traces.push_back(
-          write_counter_trace(trace, select(trace), rules, counters).string());
+    if (counters.empty()) continue;
+    const auto copy = counter_trace_path(trace, counters, analysis.counter_traces);
+    write_counter_trace(trace, select(trace, rules.as_hta), rules, copy);
+    analysis.counter_traces.push_back(copy.string());
   }
   analysis.advice = advice_for(analysis);
   return analysis;

@@ -42,6 +42,8 @@ struct TraceEvent {
 
   int64_t end_ns() const { return start_ns + duration_ns; }
   bool on_device() const { return stream >= 0; }
+  /// Neither on a device nor a copy of a range that is drawn on one.
+  bool on_host() const { return !on_device() && category != EventCategory::device_annotation; }
 };
 static_assert(sizeof(TraceEvent) == 40);
 

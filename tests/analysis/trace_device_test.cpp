@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "analysis/trace/trace_analysis.h"
 #include "analysis/trace/trace_reader.h"
@@ -47,6 +48,8 @@ TEST_CASE("types of kernels are told by their names", "[trace]") {
   CHECK(kernel_type("Stream Wait Event", false) == KernelType::other);
   CHECK(kernel_type("Stream Wait Event", true) == KernelType::computation);
   CHECK(kernel_type("Event Sync", true) == KernelType::other);
+  CHECK(kernel_type("cudaLaunchKernelExC", false) == KernelType::other);
+  CHECK(kernel_type("void my_cuda_LaunchKernel()", false) == KernelType::computation);
   CHECK(short_name("void at::native::(anonymous namespace)::f<int, g<2>>(int*)") ==
         "at::native::::f");
   CHECK(short_name("Memcpy HtoD (Pinned -> Device)") == "Memcpy HtoD (Pinned -> Device)");
@@ -95,6 +98,17 @@ TEST_CASE("the last step is dropped, and what it launched", "[trace]") {
   CHECK_FALSE(one_step.last_step_dropped);
   REQUIRE(one_step.warnings.size() == 1);
   CHECK_THAT(one_step.warnings[0], Catch::Contains("fewer than two steps"));
+}
+
+TEST_CASE("a step's mark on a device does not say when the host began it", "[trace]") {
+  auto text = TraceText().step(1, "0", "100").step(2, "100", "100");
+  text.add(R"("ph": "X", "cat": "gpu_user_annotation", "name": "ProfilerStep#2", "pid": 0, )"
+           R"("tid": 7, "ts": 180, "dur": 100)");
+  text.work("first", "10", "20", "5").work("second", "150", "190", "5");
+  CHECK(analyzed(text).device->kernels.size() == 1);
+  TraceRules rules;
+  rules.as_hta = true;
+  CHECK(analyzed(text, rules).device->kernels.size() == 2);
 }
 
 TEST_CASE("kernels by name: the numbers of calls, and the others", "[trace]") {
@@ -192,6 +206,50 @@ TEST_CASE("a trace is written again with counters", "[trace]") {
   const auto cut = folder.write("cut.json", known_work().of_rank(0).substr(0, 900));
   CHECK_THROWS_WITH(analyze_traces({cut}, {}, {}, folder / "out"),
                     Catch::Contains("ends in the middle"));
+}
+
+TEST_CASE("counters are JSON whatever the trace holds", "[trace]") {
+  const TraceFolder folder;
+  const auto text = TraceText()
+                        .work("a", "-5.25", "-3.001", "2")
+                        .work(R"(Memcpy \"\\x)", "0", "1", "2", 7, bandwidth("1.5"))
+                        .work("Memcpy HtoD", "5", "6", "2", 7, bandwidth("Infinity"))
+                        .work("Memcpy HtoD", "6", "7", "2", 7, bandwidth("NaN"))
+                        .work("Memcpy HtoD", "7", "8", "2", 7, bandwidth("1e308"))
+                        .work("Memcpy HtoD", "8", "9", "2", 7, bandwidth("1e308"));
+  const auto out = folder / "out";
+  analyze_traces({folder.write("t.json", text.array())}, {}, {}, out);
+  std::ifstream in(out / "t_with_counters.json");
+  std::string file{std::istreambuf_iterator<char>(in), {}};
+  for (const auto* odd : {"Infinity", "NaN"})  // the trace's own, as Kineto writes them
+    file.replace(file.find(odd), std::string_view(odd).size(), "0");
+  const auto json = nlohmann::json::parse(file);
+  std::vector<double> times;
+  std::set<std::string> names;
+  for (const auto& event : json) {
+    if (event.at("ph") != "C") continue;
+    names.insert(event.at("name"));
+    if (event.at("name") == "Queue Length") times.push_back(event.at("ts"));
+  }
+  REQUIRE(times.size() == 12);
+  CHECK(times[0] == -5.25);
+  CHECK(times[1] == -3.001);
+  CHECK(names == std::set<std::string>{"Queue Length", "Memcpy HtoD", R"(Memcpy "\x)"});
+}
+
+TEST_CASE("traces of one name are not written over each other with counters", "[trace]") {
+  const TraceFolder folder;
+  std::vector<std::filesystem::path> files;
+  for (const int rank : {0, 1}) {
+    const auto inner = "r" + std::to_string(rank);
+    std::filesystem::create_directories(folder / inner);
+    files.push_back(folder.write(inner + "/trace.json", known_work().of_rank(rank)));
+  }
+  const auto analysis = analyze_traces(files, {}, {}, folder / "out");
+  CHECK(analysis.counter_traces ==
+        std::vector{(folder / "out/trace_with_counters.json").string(),
+                    (folder / "out/trace_rank1_with_counters.json").string()});
+  CHECK(std::filesystem::exists(analysis.counter_traces.at(1)));
 }
 
 TEST_CASE("launches: calls, work and the delay between", "[trace]") {
