@@ -44,8 +44,7 @@ ReportSection files(const TraceAnalysis& analysis) {
   ReportSection section{"Traces", "", {"rank", "file", "MB", "events", "steps", "ms a step"},
                         {},       2,  {}};
   if (!analysis.left_out.empty())
-    section.note =
-        "left out, as there are newer ones of their ranks: " + first_few(analysis.left_out);
+    section.note = "left out, as there are others of their ranks: " + first_few(analysis.left_out);
   for (const auto& rank : analysis.ranks)
     section.rows.push_back(
         {rank_of(rank), std::filesystem::path(rank.file).filename(),
@@ -298,6 +297,7 @@ Report report_of(const TraceAnalysis& analysis) {
     if (!section.rows.empty()) report.sections.push_back(section);
   for (const auto& [text, gain] : analysis.advice)
     report.advice.push_back(text + " At most " + percent(gain) + " of a step.");
+  report.warnings = analysis.warnings;
   for (const auto& rank : analysis.ranks)
     for (const auto& warning : rank.warnings) report.warnings.push_back(rank.file + ": " + warning);
   return report;

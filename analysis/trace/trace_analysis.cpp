@@ -1,10 +1,13 @@
 #include "analysis/trace/trace_analysis.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "analysis/trace/counter_trace.h"
 #include "analysis/trace/trace_files.h"
 #include "analysis/trace/trace_reader.h"
+#include "composer/error.h"
 
 namespace composer {
 namespace {
@@ -26,6 +29,36 @@ DeviceAnalysis analyze_device(const RankTrace& trace, const Selection& selection
 void add_to(std::vector<int64_t>& sum, const std::vector<int64_t>& times) {
   sum.resize(times.size());
   for (size_t i = 0; i < times.size(); ++i) sum[i] += times[i];
+}
+
+void sort_by_rank(std::vector<RankAnalysis>& ranks) {
+  std::ranges::stable_sort(ranks, {}, &RankAnalysis::rank);
+  const auto twice = std::ranges::adjacent_find(ranks, {}, &RankAnalysis::rank);
+  if (twice != ranks.end())
+    throw UserError(std::next(twice)->file + " and " + twice->file + ": are both of rank " +
+                    std::to_string(twice->rank) + "; name one of them");
+}
+
+/// Of ranks that mark steps but none that all of them mark; "" where there is one.
+std::string no_common_step(const std::vector<RankAnalysis>& ranks) {
+  std::map<int64_t, size_t> ranks_by_step;
+  size_t marking = 0;
+  std::string steps;
+  for (const auto& rank : ranks) {
+    std::set<int64_t> numbers;
+    for (const auto& step : rank.steps.steps) numbers.insert(step.number);
+    if (numbers.empty()) continue;
+    if (++marking <= 10)
+      steps += (marking == 1 ? "" : ", ") + std::to_string(rank.rank) + ": from " +
+               std::to_string(*numbers.begin());
+    for (const int64_t number : numbers) ++ranks_by_step[number];
+  }
+  const bool common =
+      std::ranges::any_of(ranks_by_step, [&](const auto& step) { return step.second == marking; });
+  return marking == 0 || common ? ""
+                                : "the ranks' traces have no step in common, so that comparing "
+                                  "their times says little (steps of rank " +
+                                      steps + ")";
 }
 
 }  // namespace
@@ -71,10 +104,11 @@ TraceAnalysis analyze_traces(const std::vector<std::filesystem::path>& paths,
                              const std::filesystem::path& counters) {
   const auto traces = find_traces(paths);
   TraceAnalysis analysis;
-  for (const auto& file : traces.older) analysis.left_out.push_back(file.string());
+  for (const auto& file : traces.left_out) analysis.left_out.push_back(file.string());
+  analysis.warnings = traces.warnings;
   for (const auto& [rank, path] : traces.files) {
     auto trace = read_trace(path, rules.times());
-    trace.rank = rank;
+    if (trace.rank < 0) trace.rank = rank;
     const auto& result = analysis.ranks.emplace_back(analyze(trace, rules, names));
     if (!result.device) continue;
     add_to(analysis.types.without_memory, result.device->types.without_memory);
@@ -84,6 +118,9 @@ TraceAnalysis analyze_traces(const std::vector<std::filesystem::path>& paths,
     write_counter_trace(trace, select(trace, rules.as_hta), rules, copy);
     analysis.counter_traces.push_back(copy.string());
   }
+  sort_by_rank(analysis.ranks);
+  if (auto warning = no_common_step(analysis.ranks); !warning.empty())
+    analysis.warnings.push_back(std::move(warning));
   analysis.advice = advice_for(analysis);
   return analysis;
 }

@@ -56,7 +56,8 @@ struct Advice {
 struct TraceAnalysis {
   std::vector<RankAnalysis> ranks;          ///< by rank
   std::vector<std::string> counter_traces;  ///< files that were written
-  std::vector<std::string> left_out;        ///< older traces of the same ranks
+  std::vector<std::string> left_out;        ///< traces of the same ranks and other steps
+  std::vector<std::string> warnings;        ///< that are of no rank alone
   TypeTimes types;                          ///< summed over ranks
   std::vector<Advice> advice;               ///< at most three, the largest gain first
 
@@ -67,7 +68,8 @@ struct TraceAnalysis {
 RankAnalysis analyze(const RankTrace& trace, const TraceRules& rules, const RangeNames& names);
 
 /// The traces that find_traces finds, read and reduced one after another: in memory is one of
-/// them, and the results of those before.
+/// them, and the results of those before. A rank that a trace tells behind its events counts too;
+/// UserError where two are then of the same. A warning where ranks have no step in common.
 /// counters: a folder for traces of the ranks with a device, with counters (write_counter_trace);
 /// "": none are written.
 TraceAnalysis analyze_traces(const std::vector<std::filesystem::path>& paths,

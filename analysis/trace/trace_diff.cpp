@@ -75,13 +75,14 @@ bool is_asked_for(const TraceEvent& event, DeviceKind device) {
 TimeByName read_side(const std::filesystem::path& path, const DiffRequest& request, DiffSide& side,
                      std::filesystem::path& file, std::vector<std::string>& warnings) {
   const auto traces = find_traces({path});
+  warnings.insert(warnings.end(), traces.warnings.begin(), traces.warnings.end());
   const auto& taken = file_of_rank(traces, side, path);
   file = taken.path;
   const auto trace =
       read_trace(taken.path, request.as_hta ? TraceTimes::rounded_microseconds : TraceTimes::exact);
   for (const auto& warning : trace.warnings) warnings.push_back(trace.file + ": " + warning);
   const auto steps = profiler_steps(trace);
-  side = {taken.rank, number_of_step(steps, side, taken.path)};
+  side = {trace.rank < 0 ? taken.rank : trace.rank, number_of_step(steps, side, taken.path)};
   std::vector<CountAndTime> by_name(trace.names.size());
   each_of_step(trace, steps, *side.step, [&](const TraceEvent& event) {
     if (!is_asked_for(event, request.device)) return;

@@ -171,6 +171,7 @@ ordered_json json_of(const TraceAnalysis& analysis) {
   result["kernel_types"] = json_of_types(analysis.types.with_memory);
   result["kernel_types_without_memory"] = json_of_types(analysis.types.without_memory);
   result["left_out"] = analysis.left_out;
+  result["warnings"] = analysis.warnings;
   result["advice"] = ordered_json::array();
   for (const auto& [text, gain] : analysis.advice)
     result["advice"].push_back({{"text", text}, {"gain", gain}});

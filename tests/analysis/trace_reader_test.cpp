@@ -265,11 +265,95 @@ TEST_CASE("a folder's traces are the newest of each rank", "[trace]") {
   CHECK(traces.files[2].rank == 2);
   CHECK(traces.files[2].path.filename() == "unnamed.json");
   CHECK(traces.files[3].rank == 7);
-  REQUIRE(traces.older.size() == 1);
-  CHECK(traces.older[0].filename() == "rank0.9.pt.trace.json");
+  REQUIRE(traces.left_out.size() == 1);
+  CHECK(traces.left_out[0].filename() == "rank0.9.pt.trace.json");
   CHECK_THROWS_WITH(find_traces({folder.path() / "rank0.9.pt.trace.json",
                                  folder.path() / "rank0.120.pt.trace.json"}),
                     Catch::Contains("both of rank 0"));
+}
+
+std::string one_step(int number, int rank) {
+  return TraceText().step(number, "0", "100").of_rank(rank);
+}
+
+TEST_CASE("ranks are compared at the last step that all of them have", "[trace]") {
+  const TraceFolder folder;
+  folder.write("rank0.10.pt.trace.json", one_step(9, 0));
+  folder.write("rank0.500.pt.trace.json", one_step(499, 0));
+  folder.write("rank1.10.pt.trace.json", one_step(9, 1));
+  auto traces = find_traces({folder.path()});
+  REQUIRE(traces.files.size() == 2);
+  CHECK(traces.files[0].path.filename() == "rank0.10.pt.trace.json");
+  REQUIRE(traces.left_out.size() == 1);
+  CHECK(analyze_traces({folder.path()}, {}, {}).warnings.empty());
+
+  std::filesystem::remove(folder.path() / "rank0.10.pt.trace.json");
+  folder.write("rank1.7.pt.trace.json", one_step(6, 1));
+  traces = find_traces({folder.path()});
+  CHECK(traces.files[0].path.filename() == "rank0.500.pt.trace.json");
+  CHECK(traces.files[1].path.filename() == "rank1.10.pt.trace.json");
+  const auto report = report_of(analyze_traces({folder.path()}, {}, {}));
+  REQUIRE(report.warnings.size() == 1);
+  CHECK_THAT(report.warnings[0], Catch::Contains("no step in common") &&
+                                     Catch::Contains("rank 0: from 499, 1: from 9)"));
+}
+
+TEST_CASE("windows of a process that tells no rank are of one rank", "[trace]") {
+  const TraceFolder folder;
+  const auto text = TraceText().step(1, "0", "100").array();
+  for (const auto* name : {"host_77.100", "host_77.200", "host_78.150"})
+    folder.write(std::string(name) + ".pt.trace.json", text);
+  const auto traces = find_traces({folder.path()});
+  REQUIRE(traces.files.size() == 2);
+  CHECK(traces.files[0].path.filename() == "host_77.200.pt.trace.json");
+  CHECK(traces.files[1].path.filename() == "host_78.150.pt.trace.json");
+}
+
+TEST_CASE("of a folder, hidden files and what is no trace are left out", "[trace]") {
+  const TraceFolder folder;
+  folder.write("rank0.5.pt.trace.json", one_step(4, 0));
+  folder.write(".rank0.9.pt.trace.json", one_step(8, 0));
+  CHECK(find_traces({folder.path()}).left_out.empty());
+  folder.write("summary.json", R"({"a": 1})");
+  folder.write("list.json", "[1, 2]");
+  folder.write("words.json", "not JSON");
+  folder.write("empty.json", "");
+  const auto traces = find_traces({folder.path()});
+  REQUIRE(traces.files.size() == 1);
+  CHECK(traces.files[0].path.filename() == "rank0.5.pt.trace.json");
+  REQUIRE(traces.warnings.size() == 4);
+  CHECK_THAT(traces.warnings[1],
+             Catch::Contains("list.json: at byte 1") && Catch::Contains("left out"));
+  CHECK(analyze_traces({folder.path()}, {}, {}).warnings.size() == 4);
+
+  std::filesystem::remove(folder.path() / "rank0.5.pt.trace.json");
+  CHECK_THROWS_WITH(find_traces({folder.path()}),
+                    Catch::Contains("has no traces") && Catch::Contains("summary.json"));
+}
+
+TEST_CASE("a rank that is told behind the events counts", "[trace]") {
+  const TraceFolder folder;
+  const auto of = [](int rank) {
+    return R"({"traceEvents": )" + TraceText().step(1, "0", "1").array() +
+           R"(, "distributedInfo": {"rank": )" + std::to_string(rank) + "}}";
+  };
+  folder.write("a.json", of(5));
+  folder.write("b.json", of(3));
+  const auto analysis = analyze_traces({folder.path()}, {}, {});
+  REQUIRE(analysis.ranks.size() == 2);
+  CHECK(analysis.ranks[0].rank == 3);
+  CHECK(analysis.ranks[1].rank == 5);
+  folder.write("c.json", of(5));
+  CHECK_THROWS_WITH(analyze_traces({folder.path()}, {}, {}), Catch::Contains("both of rank 5"));
+}
+
+TEST_CASE("paths that cannot be looked at are the user's to mend", "[trace]") {
+  const TraceFolder folder;
+  std::filesystem::create_symlink("loop", folder.path() / "loop");
+  CHECK_THROWS_AS(find_traces({folder.path() / "loop"}), UserError);
+  CHECK_THROWS_AS(find_traces({std::string(300, 'n')}), UserError);
+  const auto file = folder.write("rank0.json", TraceText().work("a", "1", "2", "3").of_rank(0));
+  CHECK_THROWS_AS(analyze_traces({file}, {}, {}, file / "out"), UserError);
 }
 
 TEST_CASE("a run's folder means its traces; without any there is an error", "[trace]") {
