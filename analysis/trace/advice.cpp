@@ -83,14 +83,14 @@ class Adviser {
     add(sync, "Ranks wait " + in_percent(sync) +
                   " of a step for each other: gradients in bf16 (grad_comm), other bucket_mb; a "
                   "rank that is slower than the others holds all of them up.");
-    if (all_.ranks.size() < 2) return;
-    double sum = 0;
-    for (const auto& rank : all_.ranks) sum += rank.mean_step_ns();
-    const double mean = sum / static_cast<double>(all_.ranks.size());
-    const double slowest = slowest_.mean_step_ns();
-    if (slowest <= 0) return;
+    double sum = 0, ranks = 0;
+    for (const auto& rank : all_.ranks)
+      if (!rank.steps.steps.empty()) sum += rank.mean_step_ns(), ++ranks;
+    if (ranks < 2 || sum <= 0) return;
+    const double mean = sum / ranks, slowest = slowest_.mean_step_ns();
     const double behind = (slowest - mean) / slowest;
-    add(behind, "Rank " + std::to_string(slowest_.rank) + " needs " + in_percent(behind) +
+    add(behind, "Rank " + std::to_string(slowest_.rank) + " needs " +
+                    in_percent(slowest / mean - 1) +
                     " longer for its steps than ranks do on average: look at its machine, its "
                     "share of cores, and its disk.");
   }
@@ -98,22 +98,20 @@ class Adviser {
   void of_operators() {
     const auto& operators = slowest_.operators;
     if (operators.self_ns == 0) return;
-    const auto share = [&](std::initializer_list<std::string_view> names) {
-      return static_cast<double>(operators.self_of(names)) / static_cast<double>(operators.self_ns);
+    const auto share = [&](int64_t ns) {
+      return static_cast<double>(ns) / static_cast<double>(operators.self_ns);
     };
-    const double copies =
-        share({"aten::copy_", "aten::contiguous", "aten::_to_copy", "aten::clone"});
+    const double copies = share(operators.copies_ns);
     add(copies > 0.03 ? copies : 0,
         "Copies and conversions are " + in_percent(copies) +
             " of the operators' time: channels_last keeps one layout, precision: amp converts "
             "weights once a step; `composer bench step --operators` counts conversions.");
-    const double convolutions = share({"convolution", "mkldnn", "conv2d"});
+    const double convolutions = share(operators.convolutions_ns);
     add(convolutions / 3,
         "Convolutions are " + in_percent(convolutions) +
             " of the operators' time: bf16 where the processor has AMX (precision: amp), and fewer "
             "pixels at first (progressive_resizing), which saves a third of it or more.");
-    const double pointwise =
-        share({"batch_norm", "relu", "threshold_backward", "clamp_min", "aten::add", "aten::mul"});
+    const double pointwise = share(operators.pointwise_ns);
     add(pointwise > 0.1 ? pointwise / 2 : 0,
         "Normalisation, activation and addition are " + in_percent(pointwise) +
             " of the operators' time: the fused norms of composer's models are one pass where "
@@ -122,8 +120,7 @@ class Adviser {
   }
 
   void add_small_operators() {
-    int64_t calls = 0;
-    for (const auto& row : slowest_.operators.by_name) calls += row.calls;
+    const int64_t calls = slowest_.operators.calls;
     const auto total = static_cast<double>(slowest_.operators.self_ns);
     const double mean_ns = calls == 0 ? 0 : total / static_cast<double>(calls);
     if (calls > 0 && mean_ns < 10'000)

@@ -2,100 +2,123 @@
 
 #include <algorithm>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 
 namespace composer {
 namespace {
+
+struct Cost {
+  int64_t calls = 0, self_ns = 0, total_ns = 0;
+
+  Cost& operator+=(const Cost& other) {
+    calls += other.calls, self_ns += other.self_ns, total_ns += other.total_ns;
+    return *this;
+  }
+};
+
+/// A name and shapes (or no_detail), as numbers of the trace's words.
+uint64_t key_of(uint32_t name, uint32_t shapes) { return (uint64_t{name} << 32) | shapes; }
+uint32_t name_in(uint64_t key) { return static_cast<uint32_t>(key >> 32); }
+uint32_t shapes_in(uint64_t key) { return static_cast<uint32_t>(key); }
+
+using CostTable = std::unordered_map<uint64_t, Cost>;
 
 struct OpenOperator {
   int64_t end_ns = 0;
   uint64_t key = 0;
 };
 
-/// Costs by name and shapes, as numbers of the trace's words.
-class CostTable {
+/// Adds the operators of one thread, as they begin.
+class ThreadCosts {
  public:
-  /// The operators of one thread, as they begin.
+  explicit ThreadCosts(CostTable& costs) : costs_(costs) {}
+
   void add(const TraceEvent& event) {
     while (!open_.empty() && open_.back().end_ns <= event.start_ns) open_.pop_back();
-    const uint64_t key = (uint64_t{event.name} << 32) | event.detail;
-    auto& cost = costs_[key];
-    ++cost.calls;
-    cost.self_ns += event.duration_ns;
-    cost.total_ns += event.duration_ns;
-    if (!open_.empty()) costs_[open_.back().key].self_ns -= event.duration_ns;
+    const uint64_t key = key_of(event.name, event.detail);
+    const int64_t duration_ns = std::max<int64_t>(0, event.duration_ns);  // rounding as HTA does
+    costs_[key] += {1, duration_ns, duration_ns};
+    if (duration_ns == 0) return;
+    if (!open_.empty())
+      costs_[open_.back().key].self_ns -=
+          std::min(event.end_ns(), open_.back().end_ns) - event.start_ns;
     open_.push_back({event.end_ns(), key});
   }
 
-  void end_thread() { open_.clear(); }
-
-  std::vector<OperatorCost> rows(const NameTable& names) const {
-    std::vector<OperatorCost> rows;
-    for (const auto& [key, cost] : costs_) {
-      auto& row = rows.emplace_back(cost);
-      const auto shapes = static_cast<uint32_t>(key);
-      row.name = names[static_cast<uint32_t>(key >> 32)];
-      if (shapes != no_detail) row.shapes = names[shapes];
-    }
-    return rows;
-  }
-
  private:
-  std::unordered_map<uint64_t, OperatorCost> costs_;
+  CostTable& costs_;
   std::vector<OpenOperator> open_;
 };
 
-void sort_by_self_time(std::vector<OperatorCost>& rows) {
-  std::ranges::sort(rows, [](const auto& one, const auto& other) {
-    if (one.self_ns != other.self_ns) return one.self_ns > other.self_ns;
-    return one.name != other.name ? one.name < other.name : one.shapes < other.shapes;
-  });
+/// Those with most self time; of the same, by name and shapes.
+std::vector<OperatorCost> costliest(const CostTable& costs, const NameTable& names) {
+  using Entry = CostTable::value_type;
+  const auto shapes = [&](const Entry& entry) {
+    const auto number = shapes_in(entry.first);
+    return number == no_detail ? std::string_view() : names[number];
+  };
+  const auto place = [&](const Entry* entry) {
+    return std::tuple(-entry->second.self_ns, names[name_in(entry->first)], shapes(*entry));
+  };
+  std::vector<const Entry*> entries;
+  entries.reserve(costs.size());
+  for (const auto& entry : costs) entries.push_back(&entry);
+  const size_t listed = std::min(entries.size(), OperatorCosts::most_rows);
+  std::ranges::partial_sort(entries, entries.begin() + static_cast<std::ptrdiff_t>(listed), {},
+                            place);
+  std::vector<OperatorCost> rows;
+  for (size_t i = 0; i < listed; ++i) {
+    const auto& [key, cost] = *entries[i];
+    rows.push_back({std::string(names[name_in(key)]), std::string(shapes(*entries[i])), cost.calls,
+                    cost.self_ns, cost.total_ns});
+  }
+  return rows;
 }
 
-std::vector<OperatorCost> summed_by_name(const std::vector<OperatorCost>& rows) {
-  std::unordered_map<std::string_view, OperatorCost> sums;
-  for (const auto& row : rows) {
-    auto& sum = sums[row.name];
-    sum.name = row.name;
-    sum.calls += row.calls;
-    sum.self_ns += row.self_ns;
-    sum.total_ns += row.total_ns;
-  }
-  std::vector<OperatorCost> result;
-  for (auto& [name, sum] : sums) result.push_back(std::move(sum));
-  return result;
+CostTable summed_by_name(const CostTable& costs) {
+  CostTable sums;
+  for (const auto& [key, cost] : costs) sums[key_of(name_in(key), no_detail)] += cost;
+  return sums;
+}
+
+bool contains_any(std::string_view name, std::initializer_list<std::string_view> parts) {
+  return std::ranges::any_of(parts,
+                             [&](auto part) { return name.find(part) != std::string_view::npos; });
+}
+
+void add_to_kinds(std::string_view name, const Cost& cost, OperatorCosts& costs) {
+  costs.calls += cost.calls;
+  costs.self_ns += cost.self_ns;
+  if (contains_any(name, {"aten::copy_", "aten::contiguous", "aten::_to_copy", "aten::clone"}))
+    costs.copies_ns += cost.self_ns;
+  if (contains_any(name, {"convolution", "mkldnn", "conv2d"}))
+    costs.convolutions_ns += cost.self_ns;
+  if (contains_any(name, {"batch_norm", "relu", "threshold_backward", "clamp_min", "aten::add",
+                          "aten::mul"}))
+    costs.pointwise_ns += cost.self_ns;
 }
 
 }  // namespace
 
-int64_t OperatorCosts::self_of(std::initializer_list<std::string_view> parts) const {
-  int64_t ns = 0;
-  for (const auto& row : by_name)
-    if (std::ranges::any_of(parts,
-                            [&](auto part) { return row.name.find(part) != std::string::npos; }))
-      ns += row.self_ns;
-  return ns;
-}
-
 OperatorCosts operator_costs(const RankTrace& trace,
                              const std::vector<std::vector<uint32_t>>& lanes,
                              const Window& window) {
-  CostTable table;
+  CostTable by_shapes;
   for (const auto& lane : lanes) {
+    ThreadCosts thread(by_shapes);
     for (const uint32_t number : lane) {
       const auto& event = trace.events[number];
       if (event.category == EventCategory::operator_ && event.start_ns >= window.start_ns &&
           event.start_ns < window.end_ns)
-        table.add(event);
+        thread.add(event);
     }
-    table.end_thread();
   }
   OperatorCosts costs;
-  costs.by_shapes = table.rows(trace.names);
-  costs.by_name = summed_by_name(costs.by_shapes);
-  sort_by_self_time(costs.by_shapes);
-  sort_by_self_time(costs.by_name);
-  for (const auto& row : costs.by_name) costs.self_ns += row.self_ns;
+  costs.by_shapes = costliest(by_shapes, trace.names);
+  const auto by_name = summed_by_name(by_shapes);
+  costs.by_name = costliest(by_name, trace.names);
+  for (const auto& [key, cost] : by_name) add_to_kinds(trace.names[name_in(key)], cost, costs);
   return costs;
 }
 

@@ -17,14 +17,16 @@ struct OperatorCost {
   int64_t total_ns = 0;  ///< with them
 };
 
-/// Of the operators (cpu_op) that begin in a window, on all threads. By self time, from the most.
+/// Of the operators (cpu_op) that begin in a window, on all threads. Where one overlaps another
+/// without lying in it, only the time that both have is taken from the first one's self time.
 struct OperatorCosts {
-  int64_t self_ns = 0;  ///< of all
-  std::vector<OperatorCost> by_name;
-  std::vector<OperatorCost> by_shapes;
+  static constexpr size_t most_rows = 50;
 
-  /// The self time of those whose name contains one of `parts`.
-  int64_t self_of(std::initializer_list<std::string_view> parts) const;
+  int64_t calls = 0, self_ns = 0;  ///< of all
+  /// The self time of conversions and copies, of convolutions, and of normalisation, activation and
+  /// arithmetic, known by their names.
+  int64_t copies_ns = 0, convolutions_ns = 0, pointwise_ns = 0;
+  std::vector<OperatorCost> by_name, by_shapes;  ///< those with most self time, from the most
 };
 
 OperatorCosts operator_costs(const RankTrace& trace,

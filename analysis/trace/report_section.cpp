@@ -27,6 +27,8 @@ double share(int64_t part, int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
+double bar(int64_t part, int64_t whole) { return std::clamp(share(part, whole), 0.0, 1.0); }
+
 /// In words.
 std::string words(StepPart part) {
   std::string text(name(part));
@@ -65,7 +67,7 @@ ReportSection parts_of_steps(const RankAnalysis& rank) {
   for (const auto& [key, ns] : parts) {
     section.rows.push_back({words(key), milliseconds(static_cast<double>(ns) / number),
                             percent(share(ns, steps.sum.total_ns))});
-    section.bars.push_back(share(ns, steps.sum.total_ns));
+    section.bars.push_back(bar(ns, steps.sum.total_ns));
   }
   return section;
 }
@@ -121,7 +123,7 @@ ReportSection operators(const RankAnalysis& rank) {
                             milliseconds(static_cast<double>(each.self_ns)),
                             percent(share(each.self_ns, rank.operators.self_ns)),
                             milliseconds(static_cast<double>(each.total_ns))});
-    section.bars.push_back(share(each.self_ns, rank.operators.self_ns));
+    section.bars.push_back(bar(each.self_ns, rank.operators.self_ns));
   }
   return section;
 }
@@ -160,7 +162,7 @@ ReportSection temporal(const TraceAnalysis& analysis) {
                             percent(share(times.compute_ns, times.span_ns)),
                             percent(share(times.non_compute_ns, times.span_ns)),
                             rank.device->overlap ? percent(*rank.device->overlap) : "-"});
-    section.bars.push_back(share(times.compute_ns, times.span_ns));
+    section.bars.push_back(bar(times.compute_ns, times.span_ns));
   }
   return section;
 }
@@ -175,7 +177,7 @@ ReportSection types(const TraceAnalysis& analysis) {
     section.rows.push_back({type_combination(flags),
                             milliseconds(static_cast<double>(times[flags])),
                             percent(share(times[flags], all))});
-    section.bars.push_back(share(times[flags], all));
+    section.bars.push_back(bar(times[flags], all));
   }
   return section;
 }

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <cstdio>
 
 #include "analysis/trace/report_section.h"
 #include "composer/logging/terminal.h"
@@ -32,6 +34,32 @@ void fit(std::vector<size_t>& widths, size_t words, size_t columns) {
     }
 }
 
+/// Without what would move a terminal's cursor or change its colours: control characters as "\x1b".
+std::string printable(const std::string& text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto letter = static_cast<unsigned char>(text[i]);
+    const bool wide = letter == 0xc2 && i + 1 < text.size() &&  // U+0080 to U+009F
+                      static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    if (!wide && letter >= 0x20 && letter != 0x7f) {
+      result += text[i];
+      continue;
+    }
+    std::array<char, 8> escape{};
+    std::snprintf(escape.data(), escape.size(), "\\x%02x",
+                  static_cast<unsigned char>(wide ? text[++i] : text[i]));
+    result += escape.data();
+  }
+  return result;
+}
+
+ReportSection printable(ReportSection section) {
+  section.note = printable(section.note);
+  for (auto& row : section.rows)
+    for (auto& text : row) text = printable(text);
+  return section;
+}
+
 /// Exactly so wide; what is cut ends in "..".
 std::string cell(const std::string& text, size_t width, bool is_word) {
   const auto own = static_cast<size_t>(columns_of(text));
@@ -60,7 +88,7 @@ void append_wrapped(std::string& text, const std::string& words, size_t columns,
   size_t used = 0;
   for (size_t at = 0; at < words.size();) {
     size_t end = std::min(words.find(' ', at), words.size());
-    if (words.compare(end, 2, " %") == 0) end += 2;
+    if (words.compare(end, 2, " %") == 0) end = std::min(words.find(' ', end + 2), words.size());
     const auto word = words.substr(at, end - at);
     const auto width = static_cast<size_t>(columns_of(word));
     if (used > 0 && used + 1 + width > columns)
@@ -94,10 +122,11 @@ void append(std::string& text, const ReportSection& section, size_t columns) {
 
 std::string text_of(const Report& report, size_t columns) {
   std::string text = report.title + "\n";
-  for (const auto& section : report.sections) append(text, section, columns);
+  for (const auto& section : report.sections) append(text, printable(section), columns);
   if (!report.advice.empty()) text += "\nWhat would help most\n";
   for (size_t i = 0; i < report.advice.size(); ++i)
-    append_wrapped(text, std::to_string(i + 1) + ". " + report.advice[i], columns, "   ");
+    append_wrapped(text, std::to_string(i + 1) + ". " + printable(report.advice[i]), columns,
+                   "   ");
   return text;
 }
 

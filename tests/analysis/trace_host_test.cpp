@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
 #include "analysis/trace/report_section.h"
@@ -105,7 +106,44 @@ TEST_CASE("operators by self time, name and shapes", "[trace]") {
   CHECK(operators.by_name[2].self_ns == 20000);
   CHECK(operators.by_shapes.size() == 5);
   CHECK(operators.by_shapes[2].shapes == "[[8, 3]]");
-  CHECK(operators.self_of({"conv"}) == 55000);
+  CHECK(operators.convolutions_ns == 55000);
+  CHECK(operators.pointwise_ns == 30000);
+  CHECK(operators.copies_ns == 0);
+  CHECK(operators.calls == 5);
+}
+
+TEST_CASE("an operator that only overlaps another takes what both have", "[trace]") {
+  auto text = TraceText().step(1, "0", "2000");
+  text.operation("aten::parent", "0", "10").operation("aten::child", "5", "995");
+  const TraceFolder folder;
+  const auto analysis = analyze_traces({folder.write("rank0.json", text.of_rank(0))}, {}, names);
+  const auto& operators = analysis.ranks[0].operators;
+  CHECK(operators.self_ns == 1000000);
+  CHECK(operators.by_name[1].self_ns == 5000);
+  CHECK(operators.by_name[1].total_ns == 10000);
+}
+
+TEST_CASE("a bar is no longer than its column", "[trace]") {
+  TraceAnalysis analysis;
+  auto& operators = analysis.ranks.emplace_back().operators;
+  operators.self_ns = 10;
+  operators.by_shapes = {{"a", "", 1, 995, 995}, {"b", "", 1, -985, 10}};
+  for (const auto& section : report_of(analysis).sections)
+    for (const double bar : section.bars) CHECK((bar >= 0 && bar <= 1));
+}
+
+TEST_CASE("of many operators the costliest are kept, and all are counted", "[trace]") {
+  auto text = TraceText().step(1, "0", "100000");
+  for (int i = 1; i <= 200; ++i)
+    text.operation("aten::copy_" + std::to_string(i), std::to_string(300 * i), std::to_string(i));
+  const auto operators = analyzed(text).operators;
+  REQUIRE(operators.by_name.size() == OperatorCosts::most_rows);
+  REQUIRE(operators.by_shapes.size() == OperatorCosts::most_rows);
+  CHECK(operators.by_name[0].name == "aten::copy_200");
+  CHECK(operators.by_name[49].self_ns == 151000);
+  CHECK(operators.calls == 200);
+  CHECK(operators.self_ns == 200 * 201 / 2 * 1000);
+  CHECK(operators.copies_ns == operators.self_ns);
 }
 
 TEST_CASE("a thread is idle where it has no event", "[trace]") {
@@ -169,7 +207,16 @@ TEST_CASE("a slower rank is named", "[trace]") {
   const auto analysis = analyze_traces({folder.path()}, {}, names);
   CHECK(analysis.slowest().rank == 1);
   REQUIRE(analysis.advice.size() == 1);
-  CHECK_THAT(analysis.advice[0].text, Catch::Contains("Rank 1 needs 33 % longer"));
+  CHECK_THAT(analysis.advice[0].text, Catch::Contains("Rank 1 needs 50 % longer"));
+  CHECK(analysis.advice[0].gain == Approx(1.0 / 3));
+}
+
+TEST_CASE("ranks that mark no steps are no measure for others", "[trace]") {
+  const TraceFolder folder;
+  folder.write("rank0.json",
+               TraceText().step(1, "0", "100").range("forward", "0", "100").of_rank(0));
+  folder.write("rank1.json", TraceText().operation("a", "0", "10").of_rank(1));
+  CHECK(analyze_traces({folder.path()}, {}, names).advice.empty());
 }
 
 TEST_CASE("the report in words fits its columns", "[trace]") {
@@ -190,6 +237,35 @@ TEST_CASE("the report in words fits its columns", "[trace]") {
     INFO(line);
     CHECK(std::ranges::count_if(line, [](char c) { return (c & 0xc0) != 0x80; }) <= 80);
   }
+}
+
+TEST_CASE("what follows a percentage stays with it", "[trace]") {
+  const Report report{"t", {}, {"Takes 10 %: leave it out, or 5.0 %, of 3 % then"}, {}};
+  CHECK_THAT(text_of(report), Catch::Contains("Takes 10 %: leave it out, or 5.0 %, of 3 % then"));
+}
+
+TEST_CASE("names cannot steer a terminal", "[trace]") {
+  const TraceFolder folder;
+  const auto text = TraceText()
+                        .step(1, "0", "100")
+                        .range(R"(\u001b[31mred)", "0", "50")
+                        .operation(R"(a\nb\u009bc é\u007f)", "0", "50");
+  const auto analysis = analyze_traces({folder.write("rank0.json", text.of_rank(0))}, {}, names);
+  const auto words = text_of(report_of(analysis));
+  CHECK_THAT(words, Catch::Contains(R"(\x1b[31mred)") && Catch::Contains(R"(a\x0ab\x9bc é\x7f)") &&
+                        !Catch::Contains("\x1b"));
+}
+
+TEST_CASE("JSON of many ranges takes no longer than of few", "[trace]") {
+  TraceAnalysis analysis;
+  auto& rank = analysis.ranks.emplace_back();
+  auto& step = rank.steps.steps.emplace_back();
+  for (int i = 0; i < 60000; ++i)
+    step.parts[{StepPart::other_range, "a range of a long name, number " + std::to_string(i)}] = i;
+  const auto begin = std::clock();
+  const auto json = json_of(analysis);
+  CHECK(std::clock() - begin < 2 * CLOCKS_PER_SEC);
+  CHECK(json.at("ranks").at(0).at("host").at("steps").at(0).at("parts_ns").size() == 60000);
 }
 
 TEST_CASE("the page needs nothing else, and escapes names", "[trace]") {
