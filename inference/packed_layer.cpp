@@ -5,6 +5,7 @@
 #include "composer/optional_tensor.h"
 #include "inference/onednn.h"
 #include "inference/packed_weights.h"
+#include "inference/winograd.h"
 
 namespace composer {
 namespace {
@@ -110,6 +111,7 @@ class PackedLinear : public PackedLayer {
 }  // namespace
 
 std::unique_ptr<PackedLayer> packed(const LayerParts& parts) {
+  if (winograd_takes(parts)) return packed_by_winograd(parts);
   if (parts.convolution != nullptr) return std::make_unique<PackedConv2d>(parts);
   return std::make_unique<PackedLinear>(parts);
 }
