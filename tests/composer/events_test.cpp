@@ -2,7 +2,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "composer/logging/logger.h"
 #include "composer/logging/spread.h"
+#include "composer/profiling/memory_timeline.h"
 #include "composer/storage/crc32c.h"
 #include "tests/composer/unpacked_png.h"
 
@@ -69,4 +71,80 @@ TEST_CASE("how numbers are spread, equal ones and odd ones too", "[logging]") {
   const auto odd = spread(at::tensor({0.0f, 1.0f, INFINITY, NAN}));
   CHECK(odd[1].item<double>() == 1);
   CHECK(odd[spread_summary].item<double>() == 3);
+}
+
+TEST_CASE("how many numbers are spread takes little memory, in any layout", "[logging]") {
+  const auto numbers = at::rand({3, 1 << 10, 1 << 10}).sub_(0.25);
+  std::vector<MemoryPoint> points;
+  at::Tensor found;
+  {
+    MemoryTimeline memory(at::kCPU);
+    found = spread(numbers);
+    points = memory.points();
+  }
+  int64_t most = 0;
+  for (const auto& point : points)
+    most = std::max(most, point.bytes[static_cast<size_t>(MemoryUse::activations)]);
+  CHECK(most > 0);
+  CHECK(most < 60'000'000);  // all at once would be 150 MB
+
+  const auto x = numbers.to(at::kDouble);
+  const auto* values = found.const_data_ptr<double>();
+  CHECK(values[0] == x.min().item<double>());
+  CHECK(values[1] == x.max().item<double>());
+  CHECK(values[2] == static_cast<double>(x.numel()));
+  CHECK(values[3] == Approx(x.sum().item<double>()));
+  CHECK(values[4] == Approx(x.square().sum().item<double>()));
+  const auto counts = found.slice(0, spread_summary);
+  const auto expected = at::histc(x, spread_parts, values[0], values[1]);
+  CHECK((counts - expected).abs().max().item<double>() <= 2);
+  CHECK(counts.sum().item<double>() == values[2]);
+
+  const auto image = at::rand({2, 3, 4, 5});
+  for (const auto& same : {image.contiguous(at::MemoryFormat::ChannelsLast),
+                           at::cat({image, image}, 3).slice(3, 0, 5), image.transpose(0, 3)})
+    CHECK(at::allclose(spread(same), spread(image)));
+  CHECK(spread(image[1]).equal(spread(image[1].clone())));
+}
+
+TEST_CASE("histograms reach a sink with their record, each with its own numbers", "[logging]") {
+  struct Notes : LogSink {
+    bool in_loop() const override { return true; }
+    void write(const Record& record) override {
+      order.push_back(record.values.at(0).first);
+      loss = record.values.at(0).second;
+    }
+    void write_histogram(const HistogramRecord& record) override {
+      order.push_back(record.name);
+      histograms.push_back(record);
+    }
+    std::vector<std::string> order;
+    std::vector<HistogramRecord> histograms;
+    double loss = 0;
+  };
+  const auto notes = std::make_shared<Notes>();
+  Logger logger;
+  logger.add(notes);
+  logger.open({});
+  logger.log("loss", 0.5);
+  logger.log_histogram("weights", at::arange(60, at::kFloat));
+  logger.log_histogram("empty", at::empty({0}));
+  logger.log_histogram("gradients", at::full({7}, -2.0));
+  Timestamp time;
+  time.batch = 3;
+  logger.commit("batch", time);
+  logger.flush();
+  logger.close({"completed", ""});
+  CHECK(notes->order == std::vector<std::string>{"weights", "gradients", "loss"});
+  CHECK(notes->loss == 0.5);
+  const auto& weights = notes->histograms.at(0);
+  CHECK(weights.time.batch == 3);
+  CHECK(weights.min == 0);
+  CHECK(weights.max == 59);
+  CHECK(weights.counts == std::vector<double>(spread_parts, 2));
+  const auto& gradients = notes->histograms.at(1);
+  CHECK(gradients.count == 7);
+  CHECK(gradients.sum == -14);
+  CHECK(gradients.sum_of_squares == 28);
+  CHECK(gradients.counts.at(0) == 7);
 }
