@@ -1,10 +1,8 @@
 #include "composer/profiling/trace_file.h"
 
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
@@ -17,7 +15,7 @@
 #include <utility>
 
 #include "composer/error.h"
-#include "composer/storage/atomic_file.h"
+#include "composer/storage/gzip_file.h"
 #include "composer/storage/mapped_file.h"
 
 namespace composer {
@@ -25,41 +23,6 @@ namespace {
 
 /// Rows of what goes on beside a thread have numbers that no thread has.
 constexpr int64_t rows_apart = 10'000'000;
-
-class GzipFile {
- public:
-  explicit GzipFile(const std::filesystem::path& path) : file_(path) {
-    constexpr int with_gzip_header = 15 + 16, fast = 4, memory = 8;
-    if (deflateInit2(&stream_, fast, Z_DEFLATED, with_gzip_header, memory, Z_DEFAULT_STRATEGY) !=
-        Z_OK)
-      throw RunError(path.string() + ": zlib cannot be used");
-  }
-  ~GzipFile() { deflateEnd(&stream_); }
-  GzipFile(const GzipFile&) = delete;
-  GzipFile& operator=(const GzipFile&) = delete;
-
-  void write(std::string_view text) { put(text, Z_NO_FLUSH); }
-  void commit() {
-    put("", Z_FINISH);
-    file_.commit();
-  }
-
- private:
-  void put(std::string_view text, int flush) {
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
-    stream_.avail_in = static_cast<uInt>(text.size());
-    do {
-      stream_.next_out = out_.data();
-      stream_.avail_out = static_cast<uInt>(out_.size());
-      deflate(&stream_, flush);
-      file_.write(std::span<const uint8_t>(out_.data(), out_.size() - stream_.avail_out));
-    } while (stream_.avail_out == 0);
-  }
-
-  AtomicFile file_;
-  z_stream stream_{};
-  std::array<uint8_t, 64 << 10> out_;
-};
 
 /// Behind the JSON object that begins at `begin`; npos where it does not end.
 size_t end_of_object(std::string_view text, size_t begin) {
@@ -88,6 +51,14 @@ std::string_view after(std::string_view event, std::string_view key) {
   return at == std::string_view::npos ? std::string_view() : event.substr(at);
 }
 
+/// The text in the quotes that `text` begins with, as it is escaped there.
+std::string_view quoted_text(std::string_view text) {
+  if (!text.starts_with('"')) return {};
+  size_t end = 1;
+  while (end < text.size() && text[end] != '"') end += text[end] == '\\' ? 2 : 1;
+  return text.substr(1, std::min(end, text.size()) - 1);
+}
+
 std::optional<int64_t> whole_number(std::string_view text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -112,7 +83,7 @@ int64_t nanoseconds(std::string_view text) {
 struct Slice {
   int64_t thread, begin, end;  ///< nanoseconds
   size_t event;                ///< number of it in the file
-  bool asynchronous;           ///< may go on when the thread has left what it is in
+  std::string_view name;
 };
 
 /// A trace's text, its events one by one.
@@ -150,8 +121,9 @@ class TraceText {
   size_t begin_ = 0;
 };
 
-bool is_communication(std::string_view name) {
-  return name.starts_with("gloo:") || name.starts_with("nccl:");
+/// It may go on when the thread has left what it is in.
+bool is_communication(const Slice& slice) {
+  return slice.name.starts_with("gloo:") || slice.name.starts_with("nccl:");
 }
 
 /// The ranges of this process's threads.
@@ -165,11 +137,16 @@ std::vector<Slice> slices_of(const TraceText& trace) {
     const auto thread = whole_number(after(event, "\"tid\":"));
     if (process != ::getpid() || !thread) return;
     const int64_t begin = nanoseconds(after(event, "\"ts\":"));
-    const auto name = after(event, "\"name\":");
     slices.push_back({*thread, begin, begin + nanoseconds(after(event, "\"dur\":")), index,
-                      !name.empty() && is_communication(name.substr(1))});
+                      quoted_text(after(event, "\"name\":"))});
   });
   return slices;
+}
+
+std::string thread_name_event(int64_t thread, std::string_view name) {
+  return R"({"name": "thread_name", "ph": "M", "ts": 0, "pid": )" + std::to_string(::getpid()) +
+         R"(, "tid": )" + std::to_string(thread) + R"(, "args": {"name": ")" + std::string(name) +
+         R"("}})";
 }
 
 struct Moved {
@@ -177,18 +154,31 @@ struct Moved {
   int64_t row;
 };
 
-/// Takes rows for what would overlap in its thread's.
+/// Takes rows for what would overlap in its thread's: communication has its own.
 class Rows {
  public:
   void take(const Slice& slice) {
-    auto& ends = ends_[slice.thread];
-    const auto free = std::ranges::find_if(ends, [&](int64_t end) { return end <= slice.begin; });
-    const auto row = free - ends.begin();
-    if (free == ends.end())
-      ends.push_back(slice.end);
-    else
-      *free = slice.end;
-    moved_.push_back({slice.event, slice.thread + (row + 1) * rows_apart});
+    auto& rows = rows_[slice.thread];
+    const bool communication = is_communication(slice);
+    auto free = std::ranges::find_if(rows, [&](const Row& row) {
+      return row.communication == communication && row.end <= slice.begin;
+    });
+    if (free == rows.end()) free = rows.insert(free, {communication, 0});
+    free->end = slice.end;
+    const int64_t row = slice.thread + (free - rows.begin() + 1) * rows_apart;
+    moved_.push_back({slice.event, row});
+    begins_.try_emplace({slice.thread, slice.begin}, row);
+  }
+
+  /// Of a flow's end that is bound to what was taken: viewers know it by the thread and the time
+  /// that it begins.
+  std::optional<int64_t> row_of_flow(std::string_view event) const {
+    const auto phase = quoted_text(after(event, "\"ph\":"));
+    if (begins_.empty() || (phase != "s" && phase != "t" && phase != "f")) return std::nullopt;
+    const auto thread = whole_number(after(event, "\"tid\":"));
+    if (whole_number(after(event, "\"pid\":")) != ::getpid() || !thread) return std::nullopt;
+    const auto found = begins_.find({*thread, nanoseconds(after(event, "\"ts\":"))});
+    return found == begins_.end() ? std::nullopt : std::optional(found->second);
   }
 
   /// In order of the events.
@@ -201,18 +191,23 @@ class Rows {
   /// Their names, as events.
   std::vector<std::string> names() const {
     std::vector<std::string> events;
-    for (const auto& [thread, ends] : ends_)
-      for (size_t row = 1; row <= ends.size(); ++row)
-        events.push_back(
-            "{\"name\": \"thread_name\", \"ph\": \"M\", \"ts\": 0, \"pid\": " +
-            std::to_string(::getpid()) +
-            ", \"tid\": " + std::to_string(thread + static_cast<int64_t>(row) * rows_apart) +
-            ", \"args\": {\"name\": \"communication of thread " + std::to_string(thread) + "\"}}");
+    for (const auto& [thread, rows] : rows_)
+      for (size_t i = 0; i < rows.size(); ++i)
+        events.push_back(thread_name_event(
+            thread + static_cast<int64_t>(i + 1) * rows_apart,
+            (rows[i].communication ? "communication of thread " : "beside thread ") +
+                std::to_string(thread)));
     return events;
   }
 
  private:
-  std::map<int64_t, std::vector<int64_t>> ends_;  ///< of the last in each row, by thread
+  struct Row {
+    bool communication;
+    int64_t end;  ///< of the last in it
+  };
+
+  std::map<int64_t, std::vector<Row>> rows_;               ///< by thread
+  std::map<std::pair<int64_t, int64_t>, int64_t> begins_;  ///< rows by thread and time
   std::vector<Moved> moved_;
 };
 
@@ -226,7 +221,7 @@ Rows rows_for(std::vector<Slice> slices) {
   for (const auto& slice : slices) {
     if (slice.thread != thread) open.clear(), thread = slice.thread;
     while (!open.empty() && open.back() <= slice.begin) open.pop_back();
-    if (slice.asynchronous || (!open.empty() && open.back() < slice.end))
+    if (is_communication(slice) || (!open.empty() && open.back() < slice.end))
       rows.take(slice);
     else
       open.push_back(slice.end);
@@ -270,6 +265,11 @@ class ThreadNames {
     });
   }
 
+  /// Of a thread of this process.
+  bool has(int64_t thread) const {
+    return chosen_.contains({std::to_string(::getpid()), std::to_string(thread)});
+  }
+
   /// Whether it is a name of a thread that has another one.
   bool drops(std::string_view event) const {
     if (!after(event, "\"name\":").starts_with("\"thread_name\"")) return false;
@@ -298,8 +298,30 @@ class ThreadNames {
   std::map<Thread, std::string_view> chosen_;
 };
 
+/// Kineto names no thread that got the handle of one that has ended: what such a thread did first
+/// names it, as events.
+std::vector<std::string> names_by_first(const std::vector<Slice>& slices,
+                                        const ThreadNames& names) {
+  std::map<int64_t, const Slice*> first;
+  for (const auto& slice : slices) {
+    auto& known = first[slice.thread];
+    if (known == nullptr ||
+        std::tuple(slice.begin, -slice.end) < std::tuple(known->begin, -known->end))
+      known = &slice;
+  }
+  std::vector<std::string> events;
+  for (const auto& [thread, slice] : first)
+    if (!names.has(thread))
+      events.push_back(thread_name_event(
+          thread, "thread " + std::to_string(thread) + " (" + std::string(slice->name) + ")"));
+  return events;
+}
+
 void rewrite(const TraceText& trace, const std::vector<MemoryPoint>& memory, GzipFile& file) {
-  const auto rows = rows_for(slices_of(trace));
+  auto slices = slices_of(trace);
+  const ThreadNames names(trace);
+  const auto more_names = names_by_first(slices, names);
+  const auto rows = rows_for(std::move(slices));
   const auto moved = rows.moved();
   file.write(trace.head());
   bool first = true;
@@ -307,15 +329,17 @@ void rewrite(const TraceText& trace, const std::vector<MemoryPoint>& memory, Gzi
     file.write(std::exchange(first, false) ? "\n" : ",\n");
     file.write(event);
   };
-  const ThreadNames names(trace);
   size_t number = 0, next = 0;
   const auto tail = trace.each([&](std::string_view event) {
     const size_t index = number++;
     if (next < moved.size() && moved[next].event == index)
       write_event(in_row(event, moved[next++].row));
+    else if (const auto row = rows.row_of_flow(event))
+      write_event(in_row(event, *row));
     else if (!names.drops(event))
       write_event(event);
   });
+  for (const auto& name : more_names) write_event(name);
   for (const auto& name : rows.names()) write_event(name);
   for (const auto& point : memory) write_event(counter_event(point, trace.base_nanoseconds()));
   file.write("\n");

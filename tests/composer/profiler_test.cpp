@@ -1,7 +1,5 @@
 #include "composer/profiling/profiler.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -11,7 +9,6 @@
 #include "composer/profiling/memory_timeline.h"
 #include "composer/profiling/thread_range.h"
 #include "composer/profiling/timer.h"
-#include "composer/profiling/trace_file.h"
 #include "read_trace.h"
 #include "tiny_run.h"
 
@@ -47,19 +44,6 @@ at::Tensor train(const TemporaryFolder& folder, const ProfilerOptions& profiler)
   return weights_of(trainer);
 }
 
-std::string event(const std::string& name, int row, const std::string& begin,
-                  const std::string& duration) {
-  return R"({"ph": "X", "cat": "cpu_op", "name": ")" + name + R"(", "pid": )" +
-         std::to_string(getpid()) + R"(, "tid": )" + std::to_string(row) + R"(, "ts": )" + begin +
-         R"(, "dur": )" + duration + R"(, "args": {"a": "}\"{"}})";
-}
-
-std::string name_of(const std::string& kind, int thread, const std::string& name) {
-  return R"(, {"name": ")" + kind + R"(_name", "ph": "M", "ts": 1, "pid": )" +
-         std::to_string(getpid()) + R"(, "tid": )" + std::to_string(thread) +
-         R"(, "args": {"name": ")" + name + R"("}})";
-}
-
 }  // namespace
 
 TEST_CASE("a schedule counts as PyTorch's does", "[profiler]") {
@@ -68,48 +52,6 @@ TEST_CASE("a schedule counts as PyTorch's does", "[profiler]") {
   CHECK(actions({.skip_first = 0, .wait = 2, .warmup = 1, .active = 2, .repeat = 0}, 12) ==
         "..wrS..wrS..");
   CHECK(actions({.skip_first = 1, .wait = 0, .warmup = 0, .active = 1, .repeat = 2}, 5) == ".SS..");
-}
-
-TEST_CASE("ranges that a viewer could not show in a row get rows of their own", "[profiler]") {
-  const TemporaryFolder folder;
-  {
-    std::ofstream file(folder / "raw.json");
-    file << R"({"schemaVersion": 1, "baseTimeNanoseconds": 1000000, "traceEvents": [)"
-         << event("backward", 7, "10.000", "20.000") << ", "
-         << event("gloo:all_reduce", 7, "12.001", "50.5") << ", "
-         << event("gloo:all_reduce", 7, "13", "40") << ", " << event("copy", 7, "29.000", "1.000")
-         << ", " << event("next", 7, "30.000", "5.250") << ", " << event("late", 7, "34", "9")
-         << name_of("process", 0, "prog") << name_of("thread", 7, "thread 7 (prog)")
-         << name_of("thread", 7, "thread 7 (right)") << name_of("thread", 7, "thread 7 (prog)")
-         << R"(], "traceName": "x"})";
-  }
-  compress_trace(folder / "raw.json", folder / "trace.gz",
-                 {{2'000'500, {1, 2, 3, 4, 5}}, {3'000'000, {5, 4, 3, 2, 1}}});
-  const ReadTrace trace(folder / "trace.gz");
-  CHECK(trace.overlap() == "");
-  CHECK(trace.slices().size() == 6);
-  CHECK(trace.count("gloo:all_reduce") == 2);
-  CHECK(trace.rows_with("gloo:all_reduce") == std::set<std::string>{"communication of thread 7"});
-  CHECK(trace.rows_with("backward") == std::set<std::string>{"thread 7 (right)"});
-  const auto row = [&](const std::string& name) {
-    return std::ranges::find(trace.slices(), name, &TraceSlice::name)->row;
-  };
-  CHECK(row("copy") == 7);
-  CHECK(row("next") == 7);
-  CHECK(row("late") != 7);
-  CHECK(trace.json()["traceName"] == "x");
-  std::vector<nlohmann::json> counters;
-  for (const auto& one : trace.json()["traceEvents"])
-    if (one["ph"] == "C") counters.push_back(one);
-  REQUIRE(counters.size() == 2);
-  CHECK(counters[0]["ts"] == 1000.5);
-  CHECK(counters[0]["args"] ==
-        nlohmann::json{
-            {"weights", 1}, {"gradients", 2}, {"optimizer", 3}, {"activations", 4}, {"input", 5}});
-
-  std::ofstream(folder / "broken.json") << R"({"traceEvents": [{"ph": "X")";
-  CHECK_THROWS_AS(compress_trace(folder / "broken.json", folder / "broken.gz", {}), RunError);
-  CHECK_FALSE(fs::exists(folder / "broken.gz"));
 }
 
 TEST_CASE("memory is told apart by what it is for", "[profiler]") {
