@@ -3,6 +3,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <limits>
 #include <thread>
 
 #include "composer/profiling/kineto.h"
@@ -52,6 +53,10 @@ TEST_CASE("a schedule counts as PyTorch's does", "[profiler]") {
   CHECK(actions({.skip_first = 0, .wait = 2, .warmup = 1, .active = 2, .repeat = 0}, 12) ==
         "..wrS..wrS..");
   CHECK(actions({.skip_first = 1, .wait = 0, .warmup = 0, .active = 1, .repeat = 2}, 5) == ".SS..");
+  constexpr int64_t most = std::numeric_limits<int64_t>::max();
+  CHECK(actions({.skip_first = 0, .wait = most, .warmup = most, .active = 2}, 4) == "....");
+  CHECK(actions({.skip_first = 0, .wait = 1, .warmup = most, .active = most}, 4) == ".www");
+  CHECK(actions({.skip_first = 0, .wait = 1, .warmup = 1, .active = most}, 4) == ".wrr");
 }
 
 TEST_CASE("memory is told apart by what it is for", "[profiler]") {
