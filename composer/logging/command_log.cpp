@@ -122,7 +122,9 @@ void CommandLog::run_end(const RunEnd& end) {
   else if (child_->status() != 0)
     problems.push_back(how_it_ended());
   if (!served && problems.empty()) problems.push_back("'" + params_.run + "' read too slowly");
-  if (dropped_ > 0) problems.push_back(std::to_string(dropped_) + " lines did not reach it");
+  lines_->give_up();
+  if (const auto dropped = dropped_ + lines_->dropped(); dropped > 0)
+    problems.push_back(std::to_string(dropped) + " lines did not reach it");
   child_.reset();
   if (!problems.empty()) throw RunError(joined(problems, "; "));
 }

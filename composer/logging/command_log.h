@@ -45,8 +45,8 @@ class CommandLog : public LogSink {
   Params params_;
   std::optional<Child> child_;
   std::optional<LineWriter> lines_;
-  int64_t dropped_ = 0;
-  bool stuck_ = false;  ///< did not take all of the last group in time
+  int64_t dropped_ = 0;  ///< lines that were never to be written
+  bool stuck_ = false;   ///< did not take all of the last group in time
 };
 
 }  // namespace composer

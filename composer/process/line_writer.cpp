@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace composer {
@@ -26,16 +27,23 @@ void LineWriter::add(std::string_view prefix, std::string_view line) {
 
 void LineWriter::write() {
   std::string_view rest = waiting_;
-  while (!rest.empty() && writable()) {
+  bool failed = false;
+  while (!rest.empty() && !failed && writable()) {
     const ssize_t size = ::write(descriptor_, rest.data(), next_piece(rest));
     if (size >= 0)
       rest.remove_prefix(static_cast<size_t>(size));
     else if (errno == EAGAIN)
       break;
-    else if (errno != EINTR)
-      rest = {};
+    else
+      failed = errno != EINTR;
   }
   waiting_.erase(0, waiting_.size() - rest.size());
+  if (failed) give_up();
+}
+
+void LineWriter::give_up() {
+  dropped_ += std::ranges::count(waiting_, '\n');
+  waiting_.clear();
 }
 
 bool LineWriter::full() const { return waiting_.size() > most_kept; }

@@ -1,7 +1,7 @@
 // Lines for a terminal, pipe or file that takes them when it can.
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -9,7 +9,7 @@ namespace composer {
 
 /// Keeps lines until the descriptor takes them, so that nobody waits for a reader who has stopped
 /// reading. Lines that fit into PIPE_BUF come in one piece, between those of others who write there
-/// too. Where writing fails, what was to be written is dropped: that is left to whoever reads it.
+/// too. Where writing fails, what was to be written is dropped, and counted.
 /// A SIGPIPE is the caller's.
 class LineWriter {
  public:
@@ -27,12 +27,15 @@ class LineWriter {
   /// Whether more than 1 MiB is: lines had better come later.
   bool full() const;
   /// Drops what is still to be written.
-  void give_up() { waiting_.clear(); }
+  void give_up();
+  /// Lines that were, or the ends of them.
+  int64_t dropped() const { return dropped_; }
 
  private:
   bool writable() const;
 
   int descriptor_;
+  int64_t dropped_ = 0;
   std::string waiting_;
 };
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <fstream>
 #include <future>
 #include <set>
@@ -155,6 +156,26 @@ TEST_CASE("children are heard line by line, and their statuses kept", "[process]
   }
   CHECK(open_descriptors() == descriptors);
   CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no zombie
+}
+
+TEST_CASE("lines that nobody will read are counted", "[process]") {
+  int pipe[2];
+  REQUIRE(::pipe(pipe) == 0);
+  const auto before = std::signal(SIGPIPE, SIG_IGN);
+  LineWriter writer(pipe[1]);
+  writer.add("", "one");
+  writer.write();
+  CHECK(writer.dropped() == 0);
+  ::close(pipe[0]);
+  for (const char* line : {"two", "three"}) writer.add("", line);
+  writer.write();
+  CHECK_FALSE(writer.waits());
+  CHECK(writer.dropped() == 2);
+  writer.add("", "four");
+  writer.give_up();
+  CHECK(writer.dropped() == 3);
+  ::close(pipe[1]);
+  std::signal(SIGPIPE, before);
 }
 
 TEST_CASE("lines of two children are whole in one file", "[process]") {
