@@ -12,13 +12,18 @@
 namespace composer {
 namespace {
 
-/// A word that came from elsewhere, for one line of a log: its first bytes, in quotes.
+/// A word that came from elsewhere, for one line of a log: its first characters, in quotes.
 std::string in_quotes(const std::string& word) {
   constexpr size_t most = 40;
-  std::string text = word.substr(0, most);
+  size_t size = std::min(word.size(), most);
+  const auto is_within_character = [&](size_t at) {
+    return at < word.size() && (static_cast<unsigned char>(word[at]) & 0xc0) == 0x80;
+  };
+  while (size > 0 && is_within_character(size)) --size;
+  std::string text = word.substr(0, size);
   for (char& c : text)
     if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = '?';
-  return "'" + text + (word.size() > most ? "...'" : "'");
+  return "'" + text + (size < word.size() ? "...'" : "'");
 }
 
 /// 0: not what may be asked for.

@@ -93,6 +93,11 @@ std::string content(const fs::path& path) {
   return text;
 }
 
+/// Bytes that are no UTF-8, of a path perhaps, are replaced.
+std::string as_text(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 std::optional<Answer> read_answer(const fs::path& path) {
   const auto text = content(path);
   if (text.empty()) return std::nullopt;
@@ -210,7 +215,7 @@ void Mailbox::answer(const Request& request, const Answer& answer) const {
   const nlohmann::json json{{"done", answer.done}, {"text", answer.text}};
   try {
     AtomicFile file(requests_ / (request.id + std::string(answer_ending)));
-    file.write(json.dump());
+    file.write(as_text(json));
     file.commit();
   } catch (const RunError& error) {
     log::warn(std::string("the request ") + request.name + " was not answered: " + error.what());
@@ -260,8 +265,7 @@ std::optional<Answer> send_request(const fs::path& folder, const std::string& na
     fs::create_directory(requests, problem);
     AtomicFile file(request);
     file.write(
-        nlohmann::json{{"request", name}, {"arguments", arguments}, {"awaited", wait_seconds > 0}}
-            .dump());
+        as_text({{"request", name}, {"arguments", arguments}, {"awaited", wait_seconds > 0}}));
     file.commit();
   } catch (const RunError& error) {
     throw UserError(error.what());

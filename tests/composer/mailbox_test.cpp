@@ -121,6 +121,24 @@ TEST_CASE("each request is taken once, in order, and answered", "[run_folder]") 
   CHECK_FALSE(fs::exists(run));
 }
 
+TEST_CASE("bytes that are no UTF-8 are replaced in requests and answers", "[run_folder]") {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  Mailbox mailbox(run);
+  auto answer = std::async(std::launch::async, [&] {
+    return send_request(run, "caf\xe9", {{"name", "\xff"}}, 20);
+  });
+  wait_for_requests(run, 1);
+  const auto taken = mailbox.take();
+  REQUIRE(taken.size() == 1);
+  CHECK(taken[0].name == "caf\xef\xbf\xbd");
+  CHECK(taken[0].arguments.at("name") == "\xef\xbf\xbd");
+  mailbox.answer(taken[0], {true, "/caf\xe9/trace"});
+  const auto given = answer.get();
+  REQUIRE(given);
+  CHECK(given->text == "/caf\xef\xbf\xbd/trace");
+}
+
 TEST_CASE("a request that nobody takes is taken back", "[run_folder]") {
   const TemporaryFolder folder;
   const auto run = folder / "run";
@@ -197,7 +215,9 @@ TEST_CASE("what is asked at a run's end is answered by its last checkpoint", "[r
 }
 
 TEST_CASE("a run saves, or saves and ends, when another process asks for it", "[run_folder]") {
-  const std::string name = GENERATE("checkpoint", "stop", "dance", "two\nlines");
+  const auto wide = std::string(39, 'a') + "ü";  // a character over the 40th byte
+  const auto name =
+      GENERATE_COPY(as<std::string>(), "checkpoint", "stop", "dance", "two\nlines", wide);
   const bool understood = name == "checkpoint" || name == "stop";
   const TemporaryFolder folder;
   auto parts = tiny_parts();
@@ -214,10 +234,12 @@ TEST_CASE("a run saves, or saves and ends, when another process asks for it", "[
   CHECK(summary.metrics.contains("metrics/eval/Accuracy"));
   CHECK(fs::exists(folder / "run/checkpoints/ep0-ba1") == understood);
   CHECK(answer->done == understood);
-  const std::string shown = name == "dance" ? "dance" : "two?lines";
+  const std::string shown = name == "dance" ? "'dance'"
+                            : name == wide  ? "'" + std::string(39, 'a') + "...'"
+                                            : "'two?lines'";
   CHECK(answer->text == (understood ? "saved as checkpoint ep0-ba1"
-                                    : "unknown request '" + shown +
-                                          "'; this run understands checkpoint, stop, trace"));
+                                    : "unknown request " + shown +
+                                          "; this run understands checkpoint, stop, trace"));
   CHECK_FALSE(fs::exists(folder / "run/.requests"));
   CHECK_FALSE(owner_of(folder / "run"));
 }
