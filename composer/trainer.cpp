@@ -221,8 +221,8 @@ Summary Trainer::fit() {
   requests_ = RunRequests(lock.get());
   const InterruptGuard guard;
   try {
-    open_run();
     open_profiler();
+    open_run();
     train();
     profiler_.reset();
     writer_.reset();

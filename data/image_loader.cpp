@@ -249,7 +249,7 @@ void ImageLoader::work() {
   DraftFiller filler(fill_plan_);
   Task task;
   const auto sleep = [this] {
-    const ThreadRange range("wait");
+    const ThreadRange range("wait", /*lasting=*/true);
     return queue_.wait();
   };
   do {

@@ -1,7 +1,6 @@
 #include "composer/profiling/kineto.h"
 
 #include "composer/error.h"
-#include "composer/profiling/thread_range.h"
 
 // Defined where LibTorch has Kineto's headers (composer/CMakeLists.txt).
 #ifdef USE_KINETO
@@ -11,10 +10,14 @@
 #include <torch/csrc/profiler/kineto_shim.h>
 #include <torch/csrc/profiler/orchestration/observer.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <unordered_set>
+
+#include "composer/profiling/thread_range.h"
 #endif
 
 namespace composer {
@@ -46,11 +49,16 @@ void keep_quiet_without_gpu(bool gpu) {
   if (!gpu) ::setenv("KINETO_LOG_LEVEL", above_error, /*overwrite=*/0);
 }
 
+/// Whether a daemon may ask for traces, from when on it stays so.
+std::atomic<bool> daemon_may_ask;
+
 }  // namespace
 
 bool kineto_available() { return true; }
 
 KinetoTrace::KinetoTrace(Options options) : options_(options) {
+  if (daemon_may_ask)
+    throw RunError(std::string(daemon_variable) + ": the tracer is left to Dynolog's daemon");
   profiler::prepareProfiler(config(options_), activities(options_));
 }
 
@@ -78,17 +86,22 @@ KinetoTrace::~KinetoTrace() {
   }
 }
 
-bool open_kineto(bool gpu) {
+bool open_kineto(bool gpu, bool heeds_daemon) {
+  static std::mutex one_at_a_time;
+  const std::lock_guard guard(one_at_a_time);
   keep_quiet_without_gpu(gpu);
-  static const bool may = [] {
-    if (std::getenv("KINETO_USE_DAEMON") == nullptr) return false;
-    torch::global_kineto_init();
-    return true;
-  }();
-  return may;
+  if (daemon_may_ask) return true;
+  if (!heeds_daemon) ::unsetenv(daemon_variable);
+  if (std::getenv(daemon_variable) == nullptr) return false;
+  leave_lasting_ranges_out();
+  torch::global_kineto_init();
+  daemon_may_ask = true;
+  return true;
 }
 
-void tell_daemon_of_step() { profiler::profilerStep(); }
+void tell_daemon_of_step() {
+  if (daemon_may_ask) profiler::profilerStep();
+}
 
 #else
 
@@ -101,7 +114,7 @@ KinetoTrace::KinetoTrace(Options options) : options_(options) {
 void KinetoTrace::start(const std::string&) { started_ = true; }
 void KinetoTrace::save(const std::filesystem::path&) { ended_ = true; }
 KinetoTrace::~KinetoTrace() = default;
-bool open_kineto(bool) { return false; }
+bool open_kineto(bool, bool) { return false; }
 void tell_daemon_of_step() {}
 
 #endif

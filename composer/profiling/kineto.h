@@ -18,8 +18,8 @@ class KinetoTrace {
     bool record_shapes = false;
   };
 
-  /// Warms up. UserError where this LibTorch has no Kineto; c10::Error where another trace is being
-  /// made.
+  /// Warms up. UserError where this LibTorch has no Kineto; RunError where a daemon may ask for
+  /// traces, whose end would end this one; c10::Error where another trace is being made.
   explicit KinetoTrace(Options options);
   /// Ends it; nothing is written.
   ~KinetoTrace();
@@ -36,12 +36,15 @@ class KinetoTrace {
   bool started_ = false, ended_ = false;
 };
 
-/// Called while this is the only thread that reads the environment. Where KINETO_USE_DAEMON is set,
-/// lets Dynolog's daemon ask this process for traces from the first call on; returns whether it
-/// may.
-bool open_kineto(bool gpu);
+/// The environment variable that lets Dynolog's daemon ask this process for traces.
+inline constexpr const char* daemon_variable = "KINETO_USE_DAEMON";
 
-/// A training step begins: daemons count them.
+/// Called while this is the only thread that reads the environment. heeds_daemon: from the first
+/// such call with daemon_variable set the daemon may ask; without, the variable is taken out of the
+/// environment. Returns whether the daemon may ask.
+bool open_kineto(bool gpu, bool heeds_daemon);
+
+/// A training step begins: the daemon counts them, if it may ask.
 void tell_daemon_of_step();
 
 }  // namespace composer

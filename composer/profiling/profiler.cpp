@@ -1,6 +1,7 @@
 #include "composer/profiling/profiler.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -41,12 +42,21 @@ void mark_all(MemoryTimeline& memory, const State& state) {
   memory.mark(MemoryUse::input, {state.batch.input, state.batch.target.classes});
 }
 
+/// A schedule and a daemon would end each other's traces.
+bool open_tracer(const Profiler::Options& options, const Ranks& ranks) {
+  const bool scheduled = options.what.schedule.active > 0;
+  if (scheduled && ranks.first() && std::getenv(daemon_variable) != nullptr)
+    log::warn(std::string("profiler: the tracer has a schedule; ") + daemon_variable +
+              " is not heeded");
+  return ranks.any(open_kineto(options.device.is_cuda(), !scheduled));
+}
+
 }  // namespace
 
 Profiler::Profiler(Options options, Ranks ranks)
     : options_(std::move(options)),
       ranks_(std::move(ranks)),
-      daemon_(open_kineto(options_.device.is_cuda())) {
+      daemon_(open_tracer(options_, ranks_)) {
   const bool wanted = options_.what.schedule.active > 0;
   if (wanted && !kineto_available())
     throw UserError("profiler: this LibTorch was built without Kineto, which makes traces");
@@ -72,7 +82,7 @@ void Profiler::trace_next(int64_t steps) { asked_ = std::max(asked_, steps); }
 void Profiler::step(int64_t number, const State& state) {
   end_step();
   if (trace_ && trace_->whole) end_trace();
-  if (!trace_ && asked_ > 0) begin_asked();
+  if (!trace_ && asked_ > 0) daemon_ ? refuse_asked() : begin_asked();
   switch (next_action()) {
     case TraceAction::none:
       if (trace_) end_trace();
@@ -102,6 +112,15 @@ void Profiler::begin_asked() {
       .skip_first = 0, .wait = 0, .warmup = 1, .active = std::exchange(asked_, 0), .repeat = 1};
   asked_step_ = 0;
   if (options_.asked_begins) options_.asked_begins();
+}
+
+void Profiler::refuse_asked() {
+  asked_ = 0;
+  if (options_.asked_begins) options_.asked_begins();
+  if (options_.asked_ends)
+    options_.asked_ends(false, std::string(daemon_variable) +
+                                   " is set for this run: Dynolog's daemon makes its traces (dyno "
+                                   "gputrace)");
 }
 
 TraceAction Profiler::next_action() {

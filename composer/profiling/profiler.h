@@ -21,7 +21,8 @@ struct State;
 
 /// Each rank writes FOLDER/rank<rank>.<number of the first step>.pt.trace.json.gz, with a range
 /// ProfilerStep#<number> around each step. All functions are of the training thread; while there is
-/// nothing to trace they cost nothing. What fails is reported and ends no training.
+/// nothing to trace they cost nothing. What fails is reported and ends no training. While a daemon
+/// may ask for traces (KINETO_USE_DAEMON) there are no others; a schedule keeps daemons out.
 class Profiler {
  public:
   struct Options {
@@ -34,7 +35,8 @@ class Profiler {
     std::function<void(bool done, const std::string& text)> asked_ends{};
   };
 
-  /// UserError when steps are to be traced and this LibTorch cannot.
+  /// Made before there are threads that read the environment, on all ranks. UserError when steps are
+  /// to be traced and this LibTorch cannot.
   Profiler(Options options, Ranks ranks);
   ~Profiler();
   Profiler(const Profiler&) = delete;
@@ -64,6 +66,7 @@ class Profiler {
 
   void end_step();
   void begin_asked();
+  void refuse_asked();
   TraceAction next_action();
   void begin_trace();
   void record(int64_t number, const State& state);
@@ -77,7 +80,7 @@ class Profiler {
 
   const Options options_;
   const Ranks ranks_;
-  const bool daemon_;
+  const bool daemon_;                            ///< may ask some rank for traces
   int64_t steps_ = 0;                            ///< since the run began here
   int64_t traces_ = 0;                           ///< by the schedule
   int64_t asked_ = 0;                            ///< steps asked for, not yet begun

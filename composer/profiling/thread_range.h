@@ -14,7 +14,9 @@ namespace composer {
 /// training thread RECORD_USER_SCOPE does.
 class ThreadRange {
  public:
-  explicit ThreadRange(std::string_view name);
+  /// lasting: it may take seconds. Where daemons make traces it is in none of them: nobody tells
+  /// when one of theirs ends.
+  explicit ThreadRange(std::string_view name, bool lasting = false);
   ~ThreadRange();
   ThreadRange(const ThreadRange&) = delete;
   ThreadRange& operator=(const ThreadRange&) = delete;
@@ -22,11 +24,15 @@ class ThreadRange {
  private:
   at::RecordFunction& range() { return *reinterpret_cast<at::RecordFunction*>(storage_); }
 
-  const int64_t trace_;  ///< traces that had ended
+  const bool only_summed_;  ///< no trace has it
+  const int64_t trace_;     ///< traces that had ended
   alignas(at::RecordFunction) std::byte storage_[sizeof(at::RecordFunction)];
 };
 
 /// A trace ends: called before LibTorch ends it.
 void leave_ranges_of_trace();
+
+/// Daemons make traces from now on.
+void leave_lasting_ranges_out();
 
 }  // namespace composer

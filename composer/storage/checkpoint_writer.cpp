@@ -89,7 +89,7 @@ struct CheckpointWriter::Job {
                       [behind, work = std::move(work)] {
                         if (behind) stay_on_one_thread_with_a_name();
                         const at::NoGradGuard no_grad;
-                        const ThreadRange range("write checkpoint");
+                        const ThreadRange range("write checkpoint", /*lasting=*/true);
                         return work();
                       });
   }

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <memory>
 #include <thread>
+#include <utility>
 
 #include "composer/clock.h"
 #include "tests/cli/program.h"
@@ -28,14 +30,21 @@ std::string bytes_of(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-/// A daemon as Dynolog's is: answers each process that asks, once with `config`.
+/// A daemon as Dynolog's is: answers each process that asks, the first with the wish for a trace of
+/// two steps, asked_<process>.json in `folder`.
 class Daemon {
  public:
-  Daemon(const fs::path& folder, std::string config) : config_(std::move(config)) {
+  explicit Daemon(fs::path folder) : folder_(std::move(folder)) {
+    std::ofstream(folder_ / "kineto.conf") << "ON_DEMAND_CONFIG_UPDATE_INTERVAL_SECS=1\n";
+    config_ =
+        "PROFILE_START_ITERATION=0\nPROFILE_START_ITERATION_ROUNDUP=1\n"
+        "ACTIVITIES_WARMUP_ITERATIONS=1\nACTIVITIES_ITERATIONS=2\n"
+        "ACTIVITIES_LOG_FILE=" +
+        (folder_ / "asked.json").string() + "\n";
     socket_ = ::socket(AF_UNIX, SOCK_DGRAM, 0);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, (folder / "dynolog").c_str(), sizeof address.sun_path - 1);
+    std::strncpy(address.sun_path, (folder_ / "dynolog").c_str(), sizeof address.sun_path - 1);
     bound_ = ::bind(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
     thread_ = std::thread([this] { serve(); });
   }
@@ -45,6 +54,19 @@ class Daemon {
     ::close(socket_);
   }
   bool bound() const { return bound_; }
+  int questions() const { return questions_; }
+
+  /// The program, which is told of this daemon.
+  std::unique_ptr<Process> start(const std::string& words) const {
+    const std::pair<const char*, std::string> variables[] = {
+        {"KINETO_USE_DAEMON", "1"},
+        {"KINETO_IPC_SOCKET_DIR", folder_.string()},
+        {"KINETO_CONFIG", (folder_ / "kineto.conf").string()}};
+    for (const auto& [name, value] : variables) setenv(name, value.c_str(), 1);
+    auto process = std::make_unique<Process>(folder_, split(words));
+    for (const auto& [name, value] : variables) unsetenv(name);
+    return process;
+  }
 
  private:
   struct Header {
@@ -64,6 +86,7 @@ class Daemon {
       if (got < static_cast<ssize_t>(sizeof(Header))) continue;
       Header header;
       std::memcpy(&header, datagram.data(), sizeof header);
+      ++questions_;
       const std::string type = header.type;
       if (type == "req") answer(header, std::exchange(config_, ""), from, size);
       const int32_t instances = 1;
@@ -80,7 +103,9 @@ class Daemon {
              size);
   }
 
+  fs::path folder_;
   std::string config_;
+  std::atomic<int> questions_ = 0;
   int socket_ = -1;
   bool bound_ = false;
   std::atomic<bool> stop_ = false;
@@ -158,32 +183,39 @@ TEST_CASE("trace now has all ranks trace the same steps, to the same bytes", "[c
   CHECK_THAT(late.errors, Contains("no run is going on there"));
 }
 
-TEST_CASE("a profiling daemon gets a trace of a run's next steps", "[cli]") {
+TEST_CASE("a profiling daemon gets a trace of a run's next steps, and nobody else", "[cli]") {
   const TemporaryFolder folder;
-  std::ofstream(folder / "kineto.conf") << "ON_DEMAND_CONFIG_UPDATE_INTERVAL_SECS=1\n";
-  const Daemon daemon(folder.path(),
-                      "PROFILE_START_ITERATION=0\nPROFILE_START_ITERATION_ROUNDUP=1\n"
-                      "ACTIVITIES_WARMUP_ITERATIONS=1\nACTIVITIES_ITERATIONS=2\n"
-                      "ACTIVITIES_LOG_FILE=" +
-                          (folder / "asked.json").string() + "\n");
+  Daemon daemon(folder.path());
   REQUIRE(daemon.bound());
-  setenv("KINETO_USE_DAEMON", "1", 1);
-  setenv("KINETO_IPC_SOCKET_DIR", folder.path().c_str(), 1);
-  setenv("KINETO_CONFIG", (folder / "kineto.conf").c_str(), 1);
-  const Process process(folder.path(), split(small + "--run_name run --max_duration 100000ep"));
-  for (const char* name : {"KINETO_USE_DAEMON", "KINETO_IPC_SOCKET_DIR", "KINETO_CONFIG"})
-    unsetenv(name);
-  const auto file = folder / ("asked_" + std::to_string(process.id()) + ".json");
+  const auto process = daemon.start(small + "--run_name run --max_duration 100000ep");
+  const auto file = folder / ("asked_" + std::to_string(process->id()) + ".json");
   const double begin = steady_seconds();
   nlohmann::json json;
-  while (!process.poll() && steady_seconds() < begin + 120 && !json.is_object()) {
+  while (!process->poll() && steady_seconds() < begin + 120 && !json.is_object()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     json = nlohmann::json::parse(bytes_of(file), nullptr, /*allow_exceptions=*/false);
   }
-  process.signal(SIGTERM);
-  const auto ended = process.wait();
+  const auto refused = run(folder.path(), split("trace now runs/run --steps 60"));
+  process->signal(SIGTERM);
+  const auto ended = process->wait();
   INFO(ended.errors);
   REQUIRE(json.is_object());
   CHECK(ReadTrace(json).steps().size() >= 1);
+  CHECK(refused.status == 1);
+  CHECK_THAT(refused.errors,
+             Contains("runs/run: KINETO_USE_DAEMON is set for this run: Dynolog's"));
+  CHECK_FALSE(fs::exists(folder / "runs/run/traces"));
   CHECK(ended.status == 128 + SIGTERM);
+}
+
+TEST_CASE("a schedule of traces keeps a profiling daemon out", "[cli]") {
+  const TemporaryFolder folder;
+  Daemon daemon(folder.path());
+  REQUIRE(daemon.bound());
+  const auto ended = daemon.start(small + "--run_name run --max_duration 4ep --profile")->wait();
+  INFO(ended.errors);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.errors, Contains("KINETO_USE_DAEMON is not heeded"));
+  CHECK(ReadTrace(folder / "runs/run/traces/rank0.6.pt.trace.json.gz").steps().size() == 5);
+  CHECK(daemon.questions() == 0);
 }

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <thread>
@@ -166,6 +167,45 @@ TEST_CASE("a trace that is asked for is of the next steps", "[profiler]") {
   CHECK(began == 1);
   CHECK(told == (folder / "traces/rank0.13.pt.trace.json.gz").string());
   CHECK(ReadTrace(fs::path(told)).steps() == std::vector<int64_t>{13, 14});
+}
+
+TEST_CASE("the environment is as the tracer needs it before there are loggers", "[profiler]") {
+  struct Looks : LogSink {
+    bool in_loop() const override { return true; }
+    void open(const RunInfo&) override { set = std::getenv("KINETO_LOG_LEVEL") != nullptr; }
+    void write(const Record&) override {}
+    bool set = false;
+  };
+  if (!kineto_available()) {
+    WARN("skipped: this LibTorch has no Kineto");
+    return;
+  }
+  ::unsetenv("KINETO_LOG_LEVEL");
+  const auto looks = std::make_shared<Looks>();
+  auto parts = tiny_parts();
+  parts.loggers.push_back(looks);
+  Trainer(std::move(parts)).fit();
+  CHECK(looks->set);
+}
+
+TEST_CASE("a lasting range is in no trace where daemons make some", "[profiler]") {
+  const TemporaryFolder folder;
+  leave_lasting_ranges_out();
+  const Timer timer;
+  KinetoTrace trace({});
+  trace.start("{}");
+  std::thread([] {
+    const ThreadRange lasting("lasting", /*lasting=*/true);
+    const ThreadRange brief("brief");
+  }).join();
+  trace.save(folder / "trace.json");
+  std::ifstream stream(folder / "trace.json");
+  const ReadTrace read(nlohmann::json::parse(stream));
+  CHECK(read.count("brief") == 1);
+  CHECK(read.count("lasting") == 0);
+  const auto elsewhere = timer.totals().elsewhere;
+  CHECK(elsewhere.at("lasting").calls == 1);
+  CHECK(elsewhere.at("lasting").self_seconds < elsewhere.at("lasting").seconds);
 }
 
 TEST_CASE("a thread's range that is open when a trace ends is not in the next", "[profiler]") {
