@@ -5,12 +5,15 @@
 // Defined where LibTorch has Kineto's headers (composer/CMakeLists.txt).
 #ifdef USE_KINETO
 #include <c10/util/Exception.h>
+#include <fcntl.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 #include <torch/csrc/profiler/kineto_client_interface.h>
 #include <torch/csrc/profiler/kineto_shim.h>
 #include <torch/csrc/profiler/orchestration/observer.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -18,6 +21,7 @@
 #include <unordered_set>
 
 #include "composer/profiling/thread_range.h"
+#include "composer/storage/atomic_file.h"
 #endif
 
 namespace composer {
@@ -26,6 +30,7 @@ namespace composer {
 
 namespace {
 
+namespace fs = std::filesystem;
 namespace profiler = torch::autograd::profiler;
 using torch::profiler::impl::ActivityType;
 
@@ -49,6 +54,23 @@ void keep_quiet_without_gpu(bool gpu) {
   if (!gpu) ::setenv("KINETO_LOG_LEVEL", above_error, /*overwrite=*/0);
 }
 
+/// A name for a folder in which every character is one that Kineto leaves as it is.
+class PlainName {
+ public:
+  explicit PlainName(const fs::path& folder)
+      : folder_(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+    if (folder_ < 0) throw RunError(cannot_be_written(folder, errno));
+  }
+  ~PlainName() { ::close(folder_); }
+  PlainName(const PlainName&) = delete;
+  PlainName& operator=(const PlainName&) = delete;
+
+  fs::path path() const { return "/proc/self/fd/" + std::to_string(folder_); }
+
+ private:
+  int folder_;
+};
+
 /// Whether a daemon may ask for traces, from when on it stays so.
 std::atomic<bool> daemon_may_ask;
 
@@ -70,10 +92,19 @@ void KinetoTrace::start(const std::string& distributed_info) {
   profiler::addMetadataJson("distributedInfo", distributed_info);
 }
 
-void KinetoTrace::save(const std::filesystem::path& file) {
+/// Kineto gives a file its name once it is whole, and says of no other.
+void KinetoTrace::save(const fs::path& file) {
   ended_ = true;
   leave_ranges_of_trace();
-  profiler::disableProfiler()->save(file.string());
+  const auto result = profiler::disableProfiler();
+  const PlainName folder(file.parent_path());
+  result->save((folder.path() / file.filename()).string());
+  auto unfinished = file;
+  unfinished += ".tmp";
+  std::error_code ignored;
+  fs::remove(unfinished, ignored);
+  if (!fs::exists(file, ignored))
+    throw RunError(file.string() + ": could not be written whole (disk full?)");
 }
 
 KinetoTrace::~KinetoTrace() {

@@ -28,7 +28,8 @@ class KinetoTrace {
 
   /// distributed_info: a JSON object, which readers of traces know the rank from.
   void start(const std::string& distributed_info);
-  /// Ends it and writes it as JSON. Once, after start().
+  /// Ends it and writes it as JSON. Once, after start(). RunError when it cannot be written; then
+  /// nothing of it is left.
   void save(const std::filesystem::path& file);
 
  private:

@@ -14,10 +14,13 @@
 #include "composer/profiling/thread_ranges.h"
 #include "composer/profiling/trace_file.h"
 #include "composer/state.h"
+#include "composer/storage/atomic_file.h"
 #include "composer/text.h"
 
 namespace composer {
 namespace {
+
+namespace fs = std::filesystem;
 
 std::string distributed_info(const Ranks& ranks, at::Device device) {
   return std::string("{\"backend\": \"") + (device.is_cuda() ? "nccl" : "gloo") +
@@ -51,6 +54,27 @@ bool open_tracer(const Profiler::Options& options, const Ranks& ranks) {
   return ranks.any(open_kineto(options.device.is_cuda(), !scheduled));
 }
 
+std::string whole_path(const fs::path& path) {
+  std::error_code unknown;
+  const auto whole = fs::absolute(path, unknown);
+  return (unknown ? path : whole).string();
+}
+
+constexpr std::string_view trace_ending = ".pt.trace.json";
+
+/// Traces that were being written when their processes were killed.
+void remove_unfinished(const fs::path& folder) {
+  remove_partial_files(folder);
+  std::error_code problem;
+  fs::directory_iterator entry(folder, problem), end;
+  for (; !problem && entry != end; entry.increment(problem)) {
+    const auto name = entry->path().filename().string();
+    std::error_code ignored;
+    if (name.starts_with(".rank") && name.find(trace_ending) != std::string::npos)
+      fs::remove(entry->path(), ignored);
+  }
+}
+
 }  // namespace
 
 Profiler::Profiler(Options options, Ranks ranks)
@@ -62,9 +86,19 @@ Profiler::Profiler(Options options, Ranks ranks)
     throw UserError("profiler: this LibTorch was built without Kineto, which makes traces");
   if (wanted && options_.folder.empty())
     throw UserError("profiler: needs a run_dir, where traces are written");
+  if (ranks_.first() && !options_.folder.empty()) remove_unfinished(options_.folder);
 }
 
-Profiler::~Profiler() { range_.reset(); }
+Profiler::~Profiler() {
+  end_step();
+  if (!trace_) return;
+  const auto path = file_of_trace();
+  const auto problem = save_trace();
+  if (!asked_schedule_ || !options_.asked_ends) return;
+  const auto left = problem.empty() ? "what it did before is in " + whole_path(path)
+                                    : "there is no trace: " + problem;
+  options_.asked_ends(false, "training failed; " + left);
+}
 
 /// A trace that fails is no reason to end training.
 template <class What>
@@ -124,9 +158,9 @@ void Profiler::refuse_asked() {
 }
 
 TraceAction Profiler::next_action() {
-  const int64_t step = steps_++;
-  return asked_schedule_ ? scheduled_action(*asked_schedule_, asked_step_++)
-                         : scheduled_action(options_.what.schedule, step);
+  const auto planned = scheduled_action(options_.what.schedule, steps_++);
+  reached_ |= planned == TraceAction::record || planned == TraceAction::record_and_save;
+  return asked_schedule_ ? scheduled_action(*asked_schedule_, asked_step_++) : planned;
 }
 
 void Profiler::begin_trace() {
@@ -156,13 +190,18 @@ void Profiler::mark_memory(const State& state) {
   if (trace_ && trace_->memory) mark_all(*trace_->memory, state);
 }
 
-std::filesystem::path Profiler::file_of_trace() const {
+fs::path Profiler::file_of_trace() const {
   return options_.folder / ("rank" + std::to_string(ranks_.rank()) + "." +
-                            std::to_string(trace_->first) + ".pt.trace.json.gz");
+                            std::to_string(trace_->first) + std::string(trace_ending) + ".gz");
 }
 
-/// What was recorded becomes a file.
 void Profiler::end_trace() {
+  const auto path = file_of_trace();
+  const auto problem = save_trace();
+  if (asked_schedule_) answer_asked(problem, path);
+}
+
+std::string Profiler::save_trace() {
   const bool recorded = trace_->recording;
   const auto path = file_of_trace();
   const auto problem = recorded ? write(path) : trace_->problem;
@@ -172,32 +211,29 @@ void Profiler::end_trace() {
     log::warn("there is no trace: " + problem);
   else if (recorded)
     log::info("traced steps " + steps + ": " + path.string());
-  if (asked_schedule_)
-    answer_asked(recorded ? problem : "training ended before its first step", path);
-  else if (recorded)
-    ++traces_;
+  return recorded ? problem : "training ended before its first step";
 }
 
-std::string Profiler::write(const std::filesystem::path& path) {
+std::string Profiler::write(const fs::path& path) {
   const auto raw = path.parent_path() / ("." + path.stem().string());
   auto memory = std::exchange(trace_->memory, nullptr);
   attempt([&] {
     if (!trace_->kineto) return;
     const auto points = memory ? memory->points() : std::vector<MemoryPoint>();
     memory.reset();
-    std::filesystem::create_directories(path.parent_path());
+    fs::create_directories(path.parent_path());
     trace_->kineto->save(raw);
     compress_trace(raw, path, points);
   });
   std::error_code ignored;
-  std::filesystem::remove(raw, ignored);
+  fs::remove(raw, ignored);
   return trace_->problem;
 }
 
-void Profiler::answer_asked(const std::string& problem, const std::filesystem::path& path) {
+void Profiler::answer_asked(const std::string& problem, const fs::path& path) {
   asked_schedule_.reset();
   const auto problems = ranks_.gather(problem);
-  const auto paths = ranks_.gather(std::filesystem::absolute(path).string());
+  const auto paths = ranks_.gather(whole_path(path));
   if (!options_.asked_ends) return;
   for (size_t rank = 0; rank < problems.size(); ++rank)
     if (!problems[rank].empty())
@@ -209,7 +245,7 @@ void Profiler::answer_asked(const std::string& problem, const std::filesystem::p
 void Profiler::finish() {
   end_step();
   if (trace_) end_trace();
-  if (options_.what.schedule.active > 0 && traces_ == 0 && ranks_.first())
+  if (options_.what.schedule.active > 0 && !reached_ && ranks_.first())
     log::warn("profiler: training ended after " + std::to_string(steps_) +
               " steps, before the first that was to be traced; "
               "--profiler.schedule.skip_first 0 begins at once");

@@ -35,9 +35,11 @@ class Profiler {
     std::function<void(bool done, const std::string& text)> asked_ends{};
   };
 
-  /// Made before there are threads that read the environment, on all ranks. UserError when steps are
-  /// to be traced and this LibTorch cannot.
+  /// Made before there are threads that read the environment, on all ranks. Removes what processes
+  /// that were killed left in the folder. UserError when steps are to be traced and this LibTorch
+  /// cannot.
   Profiler(Options options, Ranks ranks);
+  /// Where training failed before finish(): writes what this rank has traced so far.
   ~Profiler();
   Profiler(const Profiler&) = delete;
   Profiler& operator=(const Profiler&) = delete;
@@ -71,7 +73,9 @@ class Profiler {
   void begin_trace();
   void record(int64_t number, const State& state);
   void end_trace();
-  /// Returns why there is no file.
+  /// What was recorded becomes a file. Returns why there is none.
+  std::string save_trace();
+  /// The same.
   std::string write(const std::filesystem::path& path);
   void answer_asked(const std::string& problem, const std::filesystem::path& path);
   std::filesystem::path file_of_trace() const;
@@ -82,7 +86,7 @@ class Profiler {
   const Ranks ranks_;
   const bool daemon_;                            ///< may ask some rank for traces
   int64_t steps_ = 0;                            ///< since the run began here
-  int64_t traces_ = 0;                           ///< by the schedule
+  bool reached_ = false;                         ///< the schedule's first step to trace
   int64_t asked_ = 0;                            ///< steps asked for, not yet begun
   std::optional<TraceSchedule> asked_schedule_;  ///< while such a trace is made
   int64_t asked_step_ = 0;                       ///< within it

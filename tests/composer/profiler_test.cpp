@@ -11,10 +11,13 @@
 #include "composer/profiling/memory_timeline.h"
 #include "composer/profiling/thread_range.h"
 #include "composer/profiling/timer.h"
+#include "largest_file.h"
 #include "read_trace.h"
+#include "terminal.h"
 #include "tiny_run.h"
 
 using namespace composer;
+using Catch::Contains;
 namespace fs = std::filesystem;
 
 namespace {
@@ -34,6 +37,43 @@ std::set<std::string> files_in(const fs::path& folder) {
       names.insert(entry.path().filename().string());
   return names;
 }
+
+/// What those who asked for a trace are told.
+struct Told {
+  bool done = true;
+  std::string text;
+};
+
+/// Steps 10 to 19 of nothing much; in step 12 `steps` are asked for.
+Told ask_for_trace(const fs::path& folder, int64_t steps, const TraceSchedule& schedule = {}) {
+  Trainer trainer(tiny_parts());
+  trainer.prepare();
+  Told told;
+  Profiler profiler({.what = {.schedule = schedule},
+                     .folder = folder,
+                     .asked_begins = [] {},
+                     .asked_ends =
+                         [&](bool done, const std::string& text) {
+                           told = {done, text};
+                         }},
+                    {});
+  for (int64_t step = 10; step < 20; ++step) {
+    if (step == 12) profiler.trace_next(steps);
+    profiler.step(step, trainer.state());
+    at::zeros({4}).add_(1);
+  }
+  profiler.finish();
+  return told;
+}
+
+/// Ends training.
+struct FailsAt : Callback {
+  explicit FailsAt(int64_t batch) : batch(batch) {}
+  void batch_end(const State& state, Logger&, RunControl&) override {
+    if (state.time.batch == batch) throw RunError("nothing goes any more");
+  }
+  int64_t batch;
+};
 
 /// Trains 8 steps; returns the weights.
 at::Tensor train(const TemporaryFolder& folder, const ProfilerOptions& profiler) {
@@ -113,7 +153,7 @@ TEST_CASE("a run traces the steps of its schedule and trains to the same bytes",
   CHECK(trace.count("evaluation") == 1);  // an epoch has 4 steps: the last has what follows it
   // Whether the writing has begun when the trace ends is chance.
   for (const auto& row : trace.rows_with("write checkpoint"))
-    CHECK_THAT(row, Catch::Contains("(checkpoint)"));
+    CHECK_THAT(row, Contains("checkpoint)"));
   CHECK(trace.json()["distributedInfo"] ==
         nlohmann::json{{"backend", "gloo"}, {"rank", 0}, {"world_size", 1}});
   bool shapes = false, counters = false;
@@ -167,6 +207,87 @@ TEST_CASE("a trace that is asked for is of the next steps", "[profiler]") {
   CHECK(began == 1);
   CHECK(told == (folder / "traces/rank0.13.pt.trace.json.gz").string());
   CHECK(ReadTrace(fs::path(told)).steps() == std::vector<int64_t>{13, 14});
+}
+
+TEST_CASE("a run that fails writes what it has traced", "[profiler]") {
+  const TemporaryFolder folder;
+  auto parts = tiny_parts();
+  parts.options.run_dir = folder.path();
+  parts.options.run_name = "run";
+  parts.options.profiler.schedule = {.skip_first = 2, .wait = 0, .warmup = 1, .active = 50};
+  Trainer trainer(std::move(parts));
+  trainer.add<FailsAt>("fails", 6);
+  CHECK_THROWS_WITH(trainer.fit(), "nothing goes any more");
+  REQUIRE(files_in(folder / "run/traces") == std::set<std::string>{"rank0.3.pt.trace.json.gz"});
+  CHECK(ReadTrace(folder / "run/traces/rank0.3.pt.trace.json.gz").steps() ==
+        std::vector<int64_t>{3, 4, 5});
+}
+
+TEST_CASE("who asked for a trace of a run that fails is told where its beginning is",
+          "[profiler]") {
+  const TemporaryFolder folder;
+  Trainer trainer(tiny_parts());
+  trainer.prepare();
+  Told told;
+  {
+    Profiler profiler({.what = {},
+                       .folder = folder / "traces",
+                       .asked_ends =
+                           [&](bool done, const std::string& text) {
+                             told = {done, text};
+                           }},
+                      {});
+    profiler.trace_next(5);
+    for (int64_t step = 0; step < 3; ++step) profiler.step(step, trainer.state());
+  }
+  const auto path = folder / "traces/rank0.1.pt.trace.json.gz";
+  CHECK_FALSE(told.done);
+  CHECK(told.text == "training failed; what it did before is in " + path.string());
+  CHECK(ReadTrace(path).steps() == std::vector<int64_t>{1, 2});
+}
+
+TEST_CASE("traces are whole in a folder of any name", "[profiler]") {
+  const TemporaryFolder folder;
+  for (const std::string name : {"q\"t", "b\\s", "file:a", "caf\xe9", "two\nlines"}) {
+    INFO(name);
+    const auto traces = folder / name;
+    const auto told = ask_for_trace(traces, 2);
+    CHECK(told.done);
+    REQUIRE(files_in(traces) == std::set<std::string>{"rank0.13.pt.trace.json.gz"});
+    CHECK(ReadTrace(traces / "rank0.13.pt.trace.json.gz").steps() == std::vector<int64_t>{13, 14});
+  }
+}
+
+TEST_CASE("nothing is left of a trace that cannot be written", "[profiler]") {
+  const TemporaryFolder folder;
+  Told told;
+  const auto log = standard_error_of([&] {
+    const LargestFile small(2000);
+    told = ask_for_trace(folder.path(), 3);
+  });
+  CHECK_FALSE(told.done);
+  CHECK_THAT(told.text, Contains("rank 0 has no trace: ") && Contains("(disk full?)"));
+  CHECK_THAT(log, Contains("warning: there is no trace: "));
+  CHECK(files_in(folder.path()).empty());
+}
+
+TEST_CASE("what a killed process left of a trace is removed", "[profiler]") {
+  const TemporaryFolder folder;
+  for (const char* name : {".rank0.6.pt.trace.json", ".rank11.6.pt.trace.json.tmp",
+                           "rank0.1.pt.trace.json.gz", ".rank"})
+    std::ofstream(folder / name) << "x";
+  const Profiler profiler({.what = {}, .folder = folder.path()}, {});
+  CHECK(files_in(folder.path()) == std::set<std::string>{"rank0.1.pt.trace.json.gz", ".rank"});
+}
+
+TEST_CASE("a schedule whose steps another trace has is not called too late", "[profiler]") {
+  const TemporaryFolder folder;
+  const auto log = [&](const TraceSchedule& schedule) {
+    return standard_error_of([&] { CHECK(ask_for_trace(folder.path(), 5, schedule).done); });
+  };
+  CHECK_THAT(log({.skip_first = 3, .wait = 0, .warmup = 1, .active = 2}), !Contains("warning"));
+  CHECK_THAT(log({.skip_first = 9, .wait = 0, .warmup = 1, .active = 2}),
+             Contains("training ended after 10 steps, before the first that was to be traced"));
 }
 
 TEST_CASE("the environment is as the tracer needs it before there are loggers", "[profiler]") {
@@ -246,5 +367,5 @@ TEST_CASE("a thread's range that is open when a trace ends is not in the next", 
 TEST_CASE("traces need a folder", "[profiler]") {
   auto parts = tiny_parts();
   parts.options.profiler.schedule.active = 1;
-  CHECK_THROWS_WITH(Trainer(std::move(parts)).fit(), Catch::Contains("profiler: needs a run_dir"));
+  CHECK_THROWS_WITH(Trainer(std::move(parts)).fit(), Contains("profiler: needs a run_dir"));
 }
