@@ -57,7 +57,7 @@ std::string accuracy_bars(const Run& run, std::vector<ClassResult> results) {
 }
 
 /// The drawing's measures, in its units: about pixels, however many classes there are.
-constexpr double widest_cell = 42, widest_field = 520, letter_width = 5.6;
+constexpr double widest_cell = 42, widest_field = 520, letter_width = 6.2;
 constexpr int64_t most_letters = 18;
 
 struct MatrixMeasures {

@@ -112,7 +112,8 @@ std::string drawn_line(const LineChart& chart, size_t index, const Axis& values,
                      {{"class", "line"},
                       {"d", path_of(thinned(smoothed(line.curve), most_drawn), values, course)}});
   constexpr size_t most_dots = 60, few_points = 20;
-  if (curve.points.size() < few_points || (line.dots && curve.points.size() <= most_dots))
+  if ((curve.points.size() < few_points && !chart.stairs) ||
+      (line.dots && curve.points.size() <= most_dots))
     drawn += dots_of(curve, values, course);
   return element("g",
                  {{"class", "c" + std::to_string(line.color) + (line.dashed ? " dashed" : "")}},

@@ -15,6 +15,8 @@ TEST_CASE("numbers read well", "[figure_text]") {
   CHECK(figure(0.00012346) == "0.0001235");
   CHECK(figure(1.234e-7) == "1.23e-07");
   CHECK(figure(NAN) == "NaN");
+  CHECK(figure(2.5e30) == "2.5e+30");
+  CHECK(tick_figure(2e29, 1e30) == "2e+29");
   CHECK(figure(96, 9) == "96");
   CHECK(percent_figure(0.0156) == "1.56 %");
   CHECK(percent_figure(0.9314) == "93.1 %");
