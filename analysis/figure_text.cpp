@@ -27,13 +27,17 @@ std::string with_commas(std::string text) {
   return text;
 }
 
+/// "1.2e-05".
+std::string by_power(double value, int digits) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.*g", std::min(digits, 3), value);
+  return text;
+}
+
 std::string significant(double value, int digits) {
   char text[40];
   const double size = std::abs(value);
-  if (size != 0 && (size < 1e-4 || size >= most_in_letters)) {
-    std::snprintf(text, sizeof text, "%.*g", std::min(digits, 3), value);
-    return text;
-  }
+  if (size != 0 && size < 1e-4) return by_power(value, digits);
   const int whole = size < 1 ? 0 : static_cast<int>(std::floor(std::log10(size))) + 1;
   const int leading =
       size > 0 && size < 1 ? static_cast<int>(-std::floor(std::log10(size))) - 1 : 0;
@@ -58,7 +62,7 @@ std::string two_units(int64_t large, const char* large_name, int64_t small, int 
 std::string figure(double value, int digits) {
   if (!std::isfinite(value)) return number_text(value, 0);
   const double size = std::abs(value);
-  if (size >= most_in_letters) return significant(value, digits);
+  if (size >= most_in_letters) return by_power(value, digits);
   if (size >= 1e9) return scaled(value, digits, 1e9, "G");
   if (size >= 1e6) return scaled(value, digits, 1e6, "M");
   return with_commas(significant(value, digits));
@@ -116,7 +120,7 @@ std::string bytes_figure(int64_t bytes) {
 std::string tick_figure(double value, double largest) {
   if (value == 0) return "0";
   const double size = std::max(std::abs(value), std::abs(largest));
-  if (size >= most_in_letters) return significant(value, 4);
+  if (size >= most_in_letters) return by_power(value, 3);
   if (size >= 1e9) return scaled(value, 4, 1e9, "G");
   if (size >= 1e6) return scaled(value, 4, 1e6, "M");
   if (size >= 1e4) return scaled(value, 4, 1e3, "k");

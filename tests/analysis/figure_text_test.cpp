@@ -17,6 +17,7 @@ TEST_CASE("numbers read well", "[figure_text]") {
   CHECK(figure(NAN) == "NaN");
   CHECK(figure(2.5e30) == "2.5e+30");
   CHECK(tick_figure(2e29, 1e30) == "2e+29");
+  CHECK(tick_figure(8e11, 1e12) == "8e+11");
   CHECK(figure(96, 9) == "96");
   CHECK(percent_figure(0.0156) == "1.56 %");
   CHECK(percent_figure(0.9314) == "93.1 %");
