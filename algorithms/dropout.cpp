@@ -63,9 +63,17 @@ DropoutLinear::DropoutLinear(std::shared_ptr<Linear> original, double rate, std:
       path_(std::move(path)),
       state_(std::move(state)) {}
 
+at::Tensor DropoutLinear::dropped(const at::Tensor& input) const {
+  const auto state = state_.lock();
+  return state == nullptr ? input : dropout(input, rate_, path_, *state);
+}
+
 at::Tensor DropoutLinear::forward(const at::Tensor& input) {
-  const auto state = is_training() ? state_.lock() : nullptr;
-  return original_->forward(state == nullptr ? input : dropout(input, rate_, path_, *state));
+  return original_->forward(is_training() ? dropped(input) : input);
+}
+
+at::Tensor DropoutLinear::forward_rounded(const at::Tensor& input, const Rounder& rounder) {
+  return Linear::forward(dropped(rounder.input(input)));
 }
 
 std::string DropoutLinear::describe() const {

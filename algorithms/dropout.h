@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/parts/rounding.h"
 #include "algorithms/parts/surgery.h"
 #include "composer/network/layers.h"
 #include "composer/network/surgery.h"
@@ -26,16 +27,20 @@ at::Tensor dropout(const at::Tensor& features, double rate, const std::string& l
 
 /// `original`, which keeps its parameters and their names, behind dropout. In evaluation, and once
 /// `state` is gone, `original` alone.
-class DropoutLinear : public Linear {
+class DropoutLinear : public Linear, public RoundsWithin {
  public:
   /// path: of the layer in the network; no two layers share draws.
   DropoutLinear(std::shared_ptr<Linear> original, double rate, std::string path,
                 std::weak_ptr<const State> state);
 
   at::Tensor forward(const at::Tensor& input) override;
+  /// Features are rounded before some are dropped: in use none are.
+  at::Tensor forward_rounded(const at::Tensor& input, const Rounder& rounder) override;
   std::string describe() const override;
 
  private:
+  at::Tensor dropped(const at::Tensor& input) const;
+
   std::shared_ptr<Linear> original_;
   double rate_;
   std::string path_;

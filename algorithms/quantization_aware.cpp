@@ -1,6 +1,5 @@
 #include "algorithms/quantization_aware.h"
 
-#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -31,7 +30,15 @@ std::string QuantizationAwareConv2d::describe() const { return with_note(origina
 at::Tensor QuantizationAwareLinear::forward(const at::Tensor& input) {
   if (!rounding_->on || !is_training()) return original_->forward(input);
   const RoundedWeight rounded(original_->weight);
-  return original_->forward(Rounder{rounding_->bits}.input(input));
+  const Rounder rounder{rounding_->bits};
+  if (auto* const within = dynamic_cast<RoundsWithin*>(original_.get()))
+    return within->forward_rounded(input, rounder);
+  return original_->forward(rounder.input(input));
+}
+
+void QuantizationAwareLinear::train(bool on) {
+  Linear::train(on);
+  original_->train(on);
 }
 
 std::string QuantizationAwareLinear::describe() const { return with_note(original_->describe()); }
@@ -52,10 +59,8 @@ std::vector<Replacement> apply_quantization_aware(Block& model,
                                                   const std::shared_ptr<const Rounding>& rounding) {
   const auto choose = [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
     const auto self = layer.shared_from_this();
-    if (const auto linear = std::dynamic_pointer_cast<Linear>(self)) {
-      if (typeid(layer) != typeid(Linear)) return nullptr;
+    if (const auto linear = std::dynamic_pointer_cast<Linear>(self))
       return std::make_shared<QuantizationAwareLinear>(linear, rounding);
-    }
     if (const auto conv = conv_of(layer)) {
       auto aware = std::make_shared<QuantizationAwareConv2d>(conv, rounding);
       if (const auto* gated = dynamic_cast<SqueezeExciteConv*>(&layer))

@@ -43,7 +43,7 @@ class QuantizationAwareConv2d : public Conv2d {
   std::shared_ptr<const Rounding> rounding_;
 };
 
-/// The same of a Linear.
+/// The same of a Linear of any kind.
 class QuantizationAwareLinear : public Linear {
  public:
   QuantizationAwareLinear(std::shared_ptr<Linear> original,
@@ -52,6 +52,7 @@ class QuantizationAwareLinear : public Linear {
 
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
+  void train(bool on = true) override;
 
  private:
   std::shared_ptr<Linear> original_;
@@ -115,8 +116,7 @@ class QuantizationAware : public Surgery {
 };
 
 /// Puts these layers in the place of all convolutions and linear layers, with their gates, and of
-/// pools with filters; linear layers that another method changed (dropout) are left alone. Throws
-/// UserError where there is none.
+/// pools with filters. Throws UserError where there is none.
 std::vector<Replacement> apply_quantization_aware(Block& model,
                                                   const std::shared_ptr<const Rounding>& rounding);
 

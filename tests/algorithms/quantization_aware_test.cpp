@@ -86,7 +86,7 @@ TEST_CASE("quantization_aware rounds in layers that surgery made", "[quantizatio
   std::vector<std::string> after;
   for (const auto& replaced : apply_quantization_aware(model, rounding))
     after.push_back(replaced.path);
-  CHECK(std::ranges::count(after, "fc") == 0);
+  CHECK(std::ranges::count(after, "fc") == 1);
   CHECK(std::ranges::count(after, "conv1") == 1);
   CHECK(std::ranges::count(after, "conv2.0") == 1);
   const double plain = f.loss();
@@ -109,4 +109,27 @@ TEST_CASE("gates around a convolution that rounds tell it training from evaluati
   CHECK(at::equal(gated.forward(images), expected));
   gated.train();
   CHECK_FALSE(at::equal(gated.forward(images), expected));
+}
+
+TEST_CASE("a linear layer behind dropout rounds its features before some are dropped",
+          "[quantization_aware]") {
+  at::manual_seed(6);
+  const at::NoGradGuard no_grad;
+  const auto state = std::make_shared<const State>();
+  const auto rounding = std::make_shared<Rounding>();
+  const auto linear = std::make_shared<Linear>(24, 5);
+  const auto dropping = std::make_shared<DropoutLinear>(linear, 0.5, "fc", state);
+  QuantizationAwareLinear aware(dropping, rounding);
+  const auto features = at::randn({16, 24});
+  const auto before = linear->weight;
+  CHECK(at::equal(aware.forward(features), dropping->forward(features)));
+  rounding->on = true;
+  const auto rounded = dropout(rounded_activations(features, 8), 0.5, "fc", *state);
+  CHECK(at::equal(aware.forward(features),
+                  op::linear(rounded, rounded_weight(linear->weight), linear->bias)));
+  CHECK(dropping->weight.is_same(before));
+  aware.eval();
+  CHECK(at::equal(aware.forward(features), linear->forward(features)));
+  rounding->on = false;
+  CHECK(at::equal(aware.forward(features), linear->forward(features)));
 }
