@@ -12,6 +12,7 @@ namespace {
 
 constexpr int row_bytes = 64;
 constexpr int sums_of_tile = pixels * channels;
+constexpr int64_t ahead = 4 * bytes;  ///< how far weights are fetched before they are used
 
 /// What a compiler knows of memory, the instructions for tiles read and write without its knowing.
 inline void codes_are_in_memory() { asm volatile("" ::: "memory"); }
@@ -63,7 +64,12 @@ void sum_square(const Product& product, const Patch& patch, Sums& sums) {
   if constexpr (rows > 1 && columns > 1) _tile_stored(3, sums[3], row_bytes);
 }
 
-/// Three or four tiles of pixels, of one block: weights are read once.
+/// A step's weights, into the caches.
+inline void fetch(const int8_t* weights) {
+  for (int64_t i = 0; i < bytes; i += row_bytes) _mm_prefetch(weights + i, _MM_HINT_T0);
+}
+
+/// Three or four tiles of pixels, of one block: weights are read once, from far away.
 template <int rows>
 void sum_column(const Product& product, const Patch& patch, Sums& sums) {
   const auto* const tile = product.tiles + patch.tile;
@@ -80,6 +86,7 @@ void sum_column(const Product& product, const Patch& patch, Sums& sums) {
     const int64_t at = product.steps[step];
     _tile_loadd(6, weights, row_bytes);
     _tile_loadd(4, first + at, stride);
+    fetch(weights + ahead);
     _tile_dpbusd(0, 4, 6);
     _tile_loadd(5, second + at, stride);
     _tile_dpbusd(1, 5, 6);

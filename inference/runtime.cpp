@@ -111,7 +111,7 @@ class Runtime::Plan {
       most_bytes =
           std::max(most_bytes, c10::multiply_integers(value.shape) / value.shape[0] * size);
     }
-    constexpr int64_t fits = 16 << 20;
+    const int64_t fits = (quantization_.empty() ? 16 : 8) << 20;
     return std::max<int64_t>(fits / most_bytes, 1);
   }
 
