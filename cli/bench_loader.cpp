@@ -33,6 +33,7 @@ struct LoaderSetting {
   std::string resize_filter = "triangle";
   bool ffcv_exact = false;
   std::string crop_index = "cache";
+  std::string on_bad_sample = "error";
   uint64_t seed = 0;
 };
 
@@ -114,12 +115,14 @@ struct Rates {
 
 Rates measure(const LoaderSetting& setting) {
   const double begin = steady_seconds();
-  auto source = open_source(setting.source, setting.pipeline == "train");
+  const auto on_bad_sample = on_bad_sample_words.at(setting.on_bad_sample);
+  auto source = open_source(setting.source, setting.pipeline == "train", on_bad_sample);
   if (setting.repeat > 1) source = std::make_shared<TiledSource>(source, setting.repeat);
   const LoaderOptions common{.batch_size = setting.batch_size,
                              .seed = setting.seed,
                              .num_workers = setting.num_workers,
                              .prefetch_factor = setting.prefetch_factor,
+                             .on_bad_sample = on_bad_sample,
                              .resize_filter = setting.resize_filter,
                              .ffcv_exact = setting.ffcv_exact,
                              .crop_index = setting.crop_index};
@@ -168,6 +171,10 @@ void add_options(CLI::App& app, LoaderSetting& s) {
                  "where the JPEG index is kept: by the data, in the user's cache, or nowhere")
       ->check(CLI::IsMember({"beside", "cache", "off"}))
       ->capture_default_str();
+  app.add_option("--on_bad_sample", s.on_bad_sample,
+                 "error: one that cannot be read ends the measurement; skip: it is left out; "
+                 "replace: by the next")
+      ->check(CLI::IsMember(on_bad_sample_words));
   app.add_option("--seed", s.seed);
 }
 

@@ -66,7 +66,7 @@ class Loader {
 /// What to do about a sample that cannot be read.
 enum class OnBadSample {
   error,    ///< end the run, naming the sample and the reason
-  skip,     ///< leave it out: its batch is smaller, or fails where none is left
+  skip,     ///< leave it out: its batch is smaller; one without any ends a training, else is empty
   replace,  ///< take the next good sample of the epoch in its place
 };
 

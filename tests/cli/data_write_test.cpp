@@ -117,7 +117,7 @@ TEST_CASE("data index passes over files that are no images", "[cli]") {
   CHECK_THAT(refused.errors, Contains("texts: has no image files"));
 }
 
-TEST_CASE("bench loader names a bad first sample", "[cli]") {
+TEST_CASE("bench loader names a bad sample, and goes on where it is told so", "[cli]") {
   const TemporaryFolder folder;
   fs::create_directories(folder.path() / "photos/a");
   std::ofstream(folder.path() / "photos/a/1.jpg") << "no image";
@@ -125,7 +125,17 @@ TEST_CASE("bench loader names a bad first sample", "[cli]") {
                                               "--batch_size", "1", "--epochs", "1"})
                           .wait();
   CHECK(failed.status == 1);
-  CHECK_THAT(failed.errors, Contains("photos/a/1.jpg"));
+  CHECK_THAT(failed.errors,
+             Contains("photos/a/1.jpg") && Contains("--on_bad_sample skip leaves such"));
+  std::ofstream(folder.path() / "photos/a/2.ppm") << "P6 32 32 255\n" << std::string(3072, 'x');
+  for (const std::string way : {"skip", "replace"}) {
+    const auto measured = Process(folder.path(), {"bench", "loader", "--source", "photos",
+                                                  "--batch_size", "2", "--on_bad_sample", way})
+                              .wait();
+    INFO(measured.errors);
+    CHECK(measured.status == 0);
+    CHECK_THAT(measured.errors, Contains("photos/a/1.jpg"));
+  }
 }
 
 TEST_CASE("data write names a bad sample, and what it did about it", "[cli]") {
