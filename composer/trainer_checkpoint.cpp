@@ -65,8 +65,8 @@ Precision Trainer::choose_precision(const Origin& origin) const {
               " was trained in");
     return resolve_precision(loaded_.precision, state_.device);
   }
-  std::string word;
-  if (state_.ranks.first()) word = name(resolve_precision(options_.precision, state_.device));
+  std::string word = options_.precision;
+  if (word == "amp" && state_.ranks.first()) word = name(resolve_precision(word, state_.device));
   return resolve_precision(state_.ranks.broadcast(word), state_.device);
 }
 
