@@ -66,13 +66,7 @@ void check(const ExportOptions& options, const Format& format) {
   if (options.preprocessing && options.format != "onnx")
     throw UserError("--preprocessing: is for --format onnx");
   const std::filesystem::path output(options.output);
-  if (format.ending.empty()) {
-    for (const char* file : {".safetensors", ".pt", ".pth", ".onnx"})
-      if (output.extension() == file)
-        throw UserError("--output: " + options.output + ": " + options.format +
-                        " makes a folder; name one without " + file);
-    return;
-  }
+  if (format.ending.empty()) return check_network_folder(output);
   if (output.extension() != format.ending)
     throw UserError("--output: " + options.output + " must end in " + format.ending);
   const auto folder = std::filesystem::absolute(output).parent_path();

@@ -92,10 +92,11 @@ std::string spread_rows(int64_t count, int64_t size) {
 }
 
 /// Class folders stand for the classes that the network was trained on.
-void check_names(const std::vector<std::string>& folders, const TrainedNetwork& network) {
+void check_names(const std::string& path, const TrainedNetwork& network) {
+  const auto folders = folder_classes(path);
   if (folders.empty() || network.class_names.empty() || folders == network.class_names) return;
-  throw UserError("has the classes " + first_few(folders) + "; the network was trained on " +
-                  first_few(network.class_names) +
+  throw UserError(path + " has the classes " + first_few(folders) +
+                  "; the network was trained on " + first_few(network.class_names) +
                   ": the same label would mean two things; give the data the same class folders");
 }
 
@@ -107,7 +108,7 @@ PreparedImages open_images(const ImageRequest& request, const TrainedNetwork& ne
   const bool loose = source->has_image_files() && folder_classes(path).empty();
   const int64_t count = std::min(source->size(), most.value_or(source->size()));
   if (count == 0) throw UserError(path + ": has no images");
-  if (!loose && source->has_image_files() && !most) check_names(folder_classes(path), network);
+  if (!loose && source->has_image_files() && !most) check_names(path, network);
   LoaderOptions options{.batch_size = std::min(kBatch, count), .num_workers = thread_count(0)};
   options.resize_filter = network.resize_filter;
   options.on_bad_sample = on_bad_sample;

@@ -227,6 +227,7 @@ void compare_speed(const TrainedNetwork& plain, const TrainedNetwork& coded,
 }
 
 void quantize(const QuantizeOptions& options) {
+  check_network_folder(options.output);
   auto network = take_network(options.path, options.weights).network;
   if (!network.quantization.empty())
     throw UserError(options.path + ": has weights of 8 bits already; give the checkpoint");
@@ -235,7 +236,6 @@ void quantize(const QuantizeOptions& options) {
   std::optional<Judge> judge;
   if (!options.evaluate.empty()) judge.emplace(options.evaluation_request(), network);
   auto images = calibration_images(options, network);
-  make_network_folder(options.output);
   QuantizationReport report{.calibration = options.calibration,
                             .samples = 0,
                             .activation_bits = options.activation_bits,

@@ -84,6 +84,14 @@ class Unfinished {
   fs::path folder_, place_;
 };
 
+/// The path, or what is to hold it: a folder above it.
+fs::path first_that_exists(const fs::path& path) {
+  std::error_code error;
+  auto there = fs::absolute(path);
+  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
+  return there;
+}
+
 /// What a folder without a description is instead.
 std::string described_otherwise(const fs::path& folder) {
   std::error_code error;
@@ -103,6 +111,8 @@ std::string described_otherwise(const fs::path& folder) {
 Json read_description(const fs::path& folder) {
   const auto path = folder / kDescription;
   std::ifstream file(path, std::ios::binary);
+  if (!file && ::access(path.c_str(), R_OK) != 0 && errno != ENOENT && errno != ENOTDIR)
+    throw UserError(path.string() + ": cannot be read: " + std::strerror(errno));
   if (!file) throw UserError(folder.string() + ": " + described_otherwise(folder));
   auto json = Json::parse(std::istreambuf_iterator<char>(file), {}, nullptr, false);
   if (!json.is_object() || json.value("format", "") != "composer network")
@@ -115,23 +125,28 @@ Json read_description(const fs::path& folder) {
 
 }  // namespace
 
-void make_network_folder(const fs::path& folder) {
+void check_network_folder(const fs::path& folder) {
+  for (const char* ending : {".safetensors", ".pt", ".pth", ".onnx"})
+    if (folder.extension() == ending)
+      throw UserError("--output: " + folder.string() + ": this makes a folder; name one without " +
+                      ending);
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (!fs::is_directory(folder))
-    throw UserError("--output: " + folder.string() + " cannot be made a folder" +
-                    (error ? ": " + error.message() : ""));
-  if (!fs::is_empty(folder) && !fs::exists(folder / kDescription) &&
-      !fs::exists(folder / kUnfinished))
+  const auto there = first_that_exists(folder);
+  if (!fs::is_directory(there, error))
+    throw UserError("--output: " + folder.string() + " cannot be made a folder: " + there.string() +
+                    " is a file");
+  if (::access(there.c_str(), R_OK | W_OK | X_OK) != 0)
+    throw UserError("--output: " + there.string() +
+                    " cannot be written to: " + std::strerror(errno));
+  if (fs::exists(folder, error) && !fs::is_empty(folder, error) &&
+      !fs::exists(folder / kDescription, error) && !fs::exists(folder / kUnfinished, error))
     throw UserError("--output: " + folder.string() +
                     " holds other things than a network; name a new folder");
-  if (::access(folder.c_str(), W_OK | X_OK) != 0)
-    throw UserError("--output: " + folder.string() +
-                    " cannot be written to: " + std::strerror(errno));
 }
 
 void write_network(const fs::path& folder, const TrainedNetwork& network, TensorMap state) try {
-  make_network_folder(folder);
+  check_network_folder(folder);
+  fs::create_directories(folder);
   if (state.empty()) state = named_constants(network.graph);
   const auto beside = constants_beside(network, state);
   auto json = description_of(network);

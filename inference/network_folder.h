@@ -10,8 +10,9 @@
 
 namespace composer {
 
-/// Makes the folder where there is none. UserError where it holds other things than a network.
-void make_network_folder(const std::filesystem::path& folder);
+/// UserError where a network cannot be written there: it is named like a file, is one, holds other
+/// things than a network, or may not be written to, itself or the folder that it would be made in.
+void check_network_folder(const std::filesystem::path& folder);
 
 /// Writes the folder, which is made. An earlier network in it is replaced once all is written and
 /// flushed; whatever the instant of a kill, a reader finds the old one, the new one, or that it is

@@ -1,5 +1,6 @@
 // composer quantize: a checkpoint's network in 8 bits, with a report.
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -54,6 +55,8 @@ TEST_CASE("quantize writes a network in 8 bits and tells what it costs",
   std::filesystem::create_directories(folder / "loose");
   folder.write("loose/a.ppm", "P6 32 32 255\n" + records(1).substr(1));
   std::filesystem::create_directories(folder / "parts/train/a");
+  std::filesystem::create_directories(folder / "others/bee");
+  std::filesystem::copy(folder / "loose/a.ppm", folder / "others/bee");
   const std::string quantize = "quantize runs/run/checkpoints/latest --calibration data ";
 
   const auto whole = run(
@@ -110,9 +113,11 @@ TEST_CASE("quantize writes a network in 8 bits and tells what it costs",
       {"--output x --max_drop 0.1", "--max_drop: needs --evaluate"},
       {"--output x --keep layer1.0.conv3", "did you mean 'layer1.0.conv"},
       {"--output x --evaluate loose", "--evaluate: loose has loose images"},
+      {"--output x --evaluate others", "--evaluate: others has the classes bee; the network was"},
       {"--output x --evaluate nowhere", "--evaluate: there is no nowhere"},
       {"--output x --evaluate parts", "--evaluate: parts has train/ but no val/"},
       {"--output data", "holds other things than a network"},
+      {"--output r.yaml/x", "--output: r.yaml/x cannot be made a folder: "},
   };
   for (const auto& [words, message] : wrong) {
     const auto outcome = run(folder.path(), split(quantize + words));
@@ -120,6 +125,17 @@ TEST_CASE("quantize writes a network in 8 bits and tells what it costs",
     CHECK(outcome.status == 2);
     CHECK_THAT(outcome.errors, Contains(message));
   }
+  CHECK_FALSE(std::filesystem::exists(folder / "x"));
+  REQUIRE(run(folder.path(), split("export runs/run/checkpoints/latest --format safetensors "
+                                   "--output lost"))
+              .status == 0);
+  auto without_numbers = read_network(folder / "lost");
+  for (auto& value : without_numbers.graph.values)
+    if (value.name == "conv1.weight") value.constant = at::full_like(value.constant, NAN);
+  write_network(folder / "lost", without_numbers);
+  const auto lost = run(folder.path(), split("quantize lost --calibration data --output x/y"));
+  CHECK(lost.status == 1);
+  CHECK_THAT(lost.errors, Contains("has values that are not a number"));
   CHECK_FALSE(std::filesystem::exists(folder / "x"));
   const auto no_images = run(folder.path(), split("quantize runs/run/checkpoints/latest "
                                                   "--calibration runs/run/checkpoints --output x"));

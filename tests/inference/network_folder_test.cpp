@@ -148,6 +148,9 @@ TEST_CASE("a folder that is damaged or none is named, with what is wrong", "[inf
   weights[weights.size() / 2] ^= 1;
   std::ofstream(folder / "net/model.safetensors", std::ios::binary) << weights;
   CHECK_THROWS_WITH(read_network(folder / "net"), Contains("model.safetensors: is damaged"));
+  std::filesystem::remove(folder / "net/network.json");
+  std::filesystem::create_symlink("network.json", folder / "net/network.json");
+  CHECK_THROWS_WITH(read_network(folder / "net"), Contains("network.json: cannot be read: "));
   std::filesystem::create_directory(folder / "other");
   folder.write("other/file.txt", "mine");
   CHECK_THROWS_WITH(write_network(folder / "other", network), Contains("holds other things"));
