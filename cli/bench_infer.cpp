@@ -10,6 +10,7 @@
 #include "cli/arguments.h"
 #include "cli/bench.h"
 #include "composer/clock.h"
+#include "composer/logging/number_text.h"
 #include "inference/network_folder.h"
 #include "inference/runtime.h"
 
@@ -90,8 +91,9 @@ int bench_infer_command(const Words& words) {
   else
     std::cout << model << ", batch " << batch_size << ", " << size.height << " x " << size.width
               << ", " << result["precision"].get<std::string>() << ", " << at::get_num_threads()
-              << " threads: " << rate << " images/s, p50 " << result["p50_ms"] << " ms, p99 "
-              << result["p99_ms"] << " ms\n";
+              << " threads: " << number_text(rate, 1) << " images/s, p50 "
+              << number_text(result["p50_ms"].get<double>(), 2) << " ms, p99 "
+              << number_text(result["p99_ms"].get<double>(), 2) << " ms\n";
   return 0;
 }
 

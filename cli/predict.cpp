@@ -94,6 +94,10 @@ int predict_by_recipe(const Words& words) {
   if (!parse(app, words)) return 0;
 
   check_alone();
+  if (use.file.empty() && use.load_path.empty())
+    throw UserError(
+        "predict: which network? give --load_path a checkpoint folder, .safetensors or .pth file, "
+        "or --model a folder that `composer export` or `composer quantize` wrote");
   const auto files = files_of(predict.source);
   const auto recipe = resolve_for_use(use, app);
   if (!recipe.val_dataset)
@@ -164,12 +168,23 @@ bool names_option(const Words& words, const std::string& option) {
   });
 }
 
+/// An export beside a recipe, whose key --model is.
+void check_one_network(const Words& words) {
+  for (size_t i = 0; i + 1 < words.size(); ++i)
+    if (std::error_code error;
+        words[i] == "--model" &&
+        std::filesystem::exists(std::filesystem::path(words[i + 1]) / "network.json", error))
+      throw UserError("--model: " + words[i + 1] +
+                      " cannot stand beside --load_path or -f, where --model is the recipe's; give "
+                      "one of them");
+}
+
 }  // namespace
 
 int predict_command(const Words& words) {
-  // Beside a recipe, --model is the recipe's key.
   const bool by_recipe = names_option(words, "--load_path") || names_option(words, "-f") ||
                          names_option(words, "--file");
+  if (by_recipe) check_one_network(words);
   return !by_recipe && names_option(words, "--model") ? predict_by_model(words)
                                                       : predict_by_recipe(words);
 }

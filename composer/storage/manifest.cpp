@@ -65,9 +65,11 @@ ordered_json read_manifest(const fs::path& checkpoint) {
     read_blocks(path, [&](auto bytes) { text.append(bytes.begin(), bytes.end()); });
   } catch (const DamagedCheckpoint&) {
     const auto meant = latest_below(checkpoint);
-    throw DamagedCheckpoint(
-        checkpoint.string() + ": is no checkpoint" +
-        (meant ? "; did you mean " + meant->string() + "?" : ": it has no manifest.json"));
+    std::error_code error;
+    throw DamagedCheckpoint(checkpoint.string() + ": is no checkpoint" +
+                            (meant ? "; did you mean " + meant->string() + "?"
+                             : fs::exists(checkpoint, error) ? ": it has no manifest.json"
+                                                             : ": there is no such folder"));
   }
   auto manifest = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!manifest.is_object() || !manifest.contains("format_version"))

@@ -168,6 +168,10 @@ TEST_CASE("bench infer measures an export, and what names none is refused",
   CHECK(lines[0].at("calls") >= 10);
   CHECK(lines[0].at("images_per_s") > 0);
   CHECK(lines[0].at("p99_ms") >= lines[0].at("p50_ms"));
+  CHECK_THAT(
+      exported.of("bench infer --model net --seconds 0.01").output,
+      Catch::Matchers::Matches("net, batch 1, 24 x 24, fp32, \\d+ threads: \\d+\\.\\d images/s, "
+                               "p50 \\d+\\.\\d\\d ms, p99 \\d+\\.\\d\\d ms\n"));
 
   for (const std::string words :
        {"predict --model nowhere --source pictures", "bench infer --model nowhere"})
@@ -179,6 +183,7 @@ TEST_CASE("bench infer measures an export, and what names none is refused",
   const std::pair<std::string, std::string> wrong[] = {
       {"bench infer --model net --batch_size 0", "--batch_size: must be a number above 0, not 0"},
       {"predict --model net --source pictures --num_workers -1", "must be a number of at least 0"},
+      {"predict --model net --load_path net --source pictures", "--model: net cannot stand beside"},
       {"predict --model net/network.json --source pictures", "is a file, and no folder"},
       {"export r.yaml --format onnx --output x.onnx", "r.yaml: is no checkpoint"},
   };
