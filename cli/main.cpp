@@ -167,7 +167,9 @@ int main(int argc, char** argv) {
   try {
     install_cpu_allocator();
     add_builtin_components();
-    return run(Words(argv + 1, argv + argc));
+    const int status = run(Words(argv + 1, argv + argc));
+    if (!std::cout.flush()) throw RunError("standard output cannot be written (disk full?)");
+    return status;
   } catch (const UserError& error) {
     for (const auto& problem : error.problems()) log::error(problem);
     return 2;

@@ -14,6 +14,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/terminal.h"
+#include "composer/own_callbacks.h"
 #include "composer/recipe/registry.h"
 #include "composer/storage/atomic_file.h"
 
@@ -77,12 +78,14 @@ int analyze_command(const Words& words) {
   app.add_option("--queue_capacity", rules.queue_capacity,
                  "launches with which a stream's queue is full (default 1024)");
   if (!parse(app, words)) return 0;
-  if (!(delay_us >= 0)) throw UserError("--kernel_delay_us: must be at least 0");
+  if (!(delay_us >= 0 && delay_us <= 1e12))
+    throw UserError("--kernel_delay_us: must be in [0, 1e12]");
   if (rules.most_kernels < 1) throw UserError("--kernels: must be at least 1");
   if (rules.queue_capacity < 1) throw UserError("--queue_capacity: must be at least 1");
   rules.consecutive_kernel_delay_ns = static_cast<int64_t>(delay_us * 1000);
 
-  const RangeNames names{names_of(registry().algorithms), names_of(registry().callbacks)};
+  RangeNames names{names_of(registry().algorithms), names_of(registry().callbacks)};
+  names.callbacks.insert(std::begin(own_callbacks::all), std::end(own_callbacks::all));
   const auto analysis = analyze_traces({paths.begin(), paths.end()}, rules, names, counters);
   for (const auto& file : analysis.counter_traces) log::info(file + ": written");
   if (!counters.empty() && analysis.counter_traces.empty())

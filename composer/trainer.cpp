@@ -21,6 +21,7 @@
 #include "composer/logging/image_folder.h"
 #include "composer/logging/log.h"
 #include "composer/network/metrics.h"
+#include "composer/own_callbacks.h"
 #include "composer/run_description.h"
 #include "composer/run_header.h"
 #include "composer/run_times.h"
@@ -162,8 +163,9 @@ void Trainer::add_console() {
 /// Everything that logs, and the recipe in the run's folder.
 void Trainer::open_run() {
   if (state_.ranks.first()) folder_.write_recipe(recipe_);
-  add<CheckpointSaver>("save_interval", CheckpointSaver::Params{options_.save_interval});
-  if (!state_.ranks.alone()) add<Stragglers>("ranks", options_.log_interval);
+  add<CheckpointSaver>(own_callbacks::save_interval,
+                       CheckpointSaver::Params{options_.save_interval});
+  if (!state_.ranks.alone()) add<Stragglers>(own_callbacks::ranks, options_.log_interval);
   if (folder_.kept()) {
     writer_.emplace(
         folder_.checkpoints(), state_.ranks,
@@ -175,7 +177,7 @@ void Trainer::open_run() {
   }
   add_console();
   if (const auto interval = logger_.histogram_interval(state_.schedule); interval.value > 0)
-    add<HistogramMonitor>("histograms", interval);
+    add<HistogramMonitor>(own_callbacks::histograms, interval);
   loss_guard_ = std::make_shared<LossGuard>(step_->scaler().enabled() ? scale_searches : 0);
   logger_.add(loss_guard_);
   const auto folder = folder_.kept() ? folder_.path() : std::filesystem::path();
@@ -190,11 +192,11 @@ void Trainer::describe_run(const std::vector<std::string>& header) {
     write_run_description(folder_.path(), header, state_.class_names, engine_.algorithms(),
                           state_.schedule);
   if (evaluator_.loader() != nullptr)
-    add<EvaluationRecorder>("evaluation_recorder", folder_.path(),
+    add<EvaluationRecorder>(own_callbacks::evaluation_recorder, folder_.path(),
                             evaluator_.loader()->normalization());
   auto callbacks = names_of(engine_.callbacks());
-  callbacks.insert("run_times");
-  add<RunTimes>("run_times", names_of(engine_.algorithms()), std::move(callbacks));
+  callbacks.insert(own_callbacks::run_times);
+  add<RunTimes>(own_callbacks::run_times, names_of(engine_.algorithms()), std::move(callbacks));
 }
 
 void Trainer::open_profiler() {

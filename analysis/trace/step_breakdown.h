@@ -34,7 +34,8 @@ inline constexpr StepPart step_parts[] = {
 
 std::string_view name(StepPart part);
 
-/// The names by which ranges of algorithms and callbacks are known.
+/// The names by which ranges of algorithms and callbacks are known. What else an event calls counts
+/// as an algorithm: one of another program.
 struct RangeNames {
   std::set<std::string, std::less<>> algorithms, callbacks;
 };

@@ -85,7 +85,7 @@ TimeByName read_side(const std::filesystem::path& path, const DiffRequest& reque
   side = {trace.rank < 0 ? taken.rank : trace.rank, number_of_step(steps, side, taken.path)};
   std::vector<CountAndTime> by_name(trace.names.size());
   each_of_step(trace, steps, *side.step, [&](const TraceEvent& event) {
-    if (!is_asked_for(event, request.device)) return;
+    if (!is_asked_for(event, request.device) || (event.profiler_step && !request.as_hta)) return;
     ++by_name[event.name].count;
     by_name[event.name].ns += event.duration_ns;
   });

@@ -41,11 +41,11 @@ struct DiffRequest {
   DiffSide control, test;
   DeviceKind device = DeviceKind::all;
   bool short_names = false;  ///< without arguments and template arguments
-  bool as_hta = false;       ///< times rounded as HTA rounds them
+  bool as_hta = false;       ///< times rounded as HTA rounds them, and marks of steps as events
 };
 
-/// A step's events are those that the host began in it, and what they launched. UserError where
-/// there is no such rank or step.
+/// A step's events are those that the host began in it, and what they launched; its own mark is not
+/// among them, but as_hta. UserError where there is no such rank or step.
 TraceDiff diff_traces(const std::filesystem::path& control, const std::filesystem::path& test,
                       const DiffRequest& request);
 

@@ -36,7 +36,7 @@ TEST_CASE("two traces' first steps are compared by name", "[trace]") {
     FAIL(name);
     return DiffRow{};
   };
-  CHECK(diff.rows.size() == 5);
+  CHECK(diff.rows.size() == 4);
   CHECK(row("aten::add").control_count == 2);
   CHECK(row("aten::add").test_count == 3);
   CHECK(row("aten::add").time_change_ns() == 500);
@@ -58,9 +58,16 @@ TEST_CASE("rank, step, device and names are chosen", "[trace]") {
   request.control.step = 5;
   request.test.rank = 3;
   const auto diff = diff_traces(folder.path(), folder.path(), request);
-  REQUIRE(diff.rows.size() == 3);
-  CHECK(diff.rows[2].name == "aten::mul");
-  CHECK(diff.rows[2].test_count == 0);
+  REQUIRE(diff.rows.size() == 1);
+  CHECK(diff.rows[0].name == "aten::mul");
+  CHECK(diff.rows[0].test_count == 0);
+
+  request.as_hta = true;  // which lists the steps' own marks
+  const auto marks = diff_traces(folder.path(), folder.path(), request);
+  REQUIRE(marks.rows.size() == 3);
+  CHECK(marks.rows[0].name == "ProfilerStep#4");
+  CHECK(marks.rows[2].name == "aten::mul");
+  request.as_hta = false;
 
   DiffRequest of_device;
   of_device.device = DeviceKind::gpu;

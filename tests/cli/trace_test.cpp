@@ -40,7 +40,26 @@ TEST_CASE("composer trace says where a step's time went", "[cli]") {
 
   const auto diff = run(folder.path(), split("trace diff . . --json"));
   CHECK(diff.status == 0);
-  CHECK(nlohmann::json::parse(diff.output).at("rows").size() == 5);
+  CHECK(nlohmann::json::parse(diff.output).at("rows").size() == 4);
+}
+
+TEST_CASE("what a trainer adds by itself is a callback in its traces", "[cli]") {
+  const TemporaryFolder folder;
+  for (const std::string name : {"run_times", "ranks"}) {
+    auto text = std::string(trace);
+    text.replace(text.find("mixup"), 5, name);
+    folder.write("rank0.json", text);
+    CHECK_THAT(run(folder.path(), split("trace analyze .")).output, Contains("callback " + name));
+  }
+}
+
+TEST_CASE("what cannot be written to standard output fails", "[cli]") {
+  const TemporaryFolder folder;
+  folder.write("rank0.json", trace);
+  const auto full =
+      run(folder.path(), {"-c", "exec " PROGRAM " trace analyze . >/dev/full"}, "/bin/sh");
+  CHECK(full.status == 1);
+  CHECK_THAT(full.errors, Contains("standard output cannot be written"));
 }
 
 TEST_CASE("composer trace refuses what is no trace", "[cli]") {
@@ -56,5 +75,7 @@ TEST_CASE("composer trace refuses what is no trace", "[cli]") {
   refused("trace analyze rank0.json", "rank0.json: at byte 16: no trace: expected an array");
   refused("trace analyze none", "none: is not there");
   refused("trace analyze . --kernels 0", "--kernels: must be at least 1");
+  refused("trace analyze . --kernel_delay_us 1e300", "--kernel_delay_us: must be in [0, 1e12]");
+  refused("trace analyze . --kernel_delay_us nan", "--kernel_delay_us: must be in [0, 1e12]");
   refused("trace diff . . --device tpu", "--device: is 'tpu'");
 }
