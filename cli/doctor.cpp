@@ -15,7 +15,7 @@
 #include "composer/cuda.h"
 #include "composer/device.h"
 #include "composer/distributed/local_ranks.h"
-#include "composer/error.h"
+#include "composer/exception_text.h"
 #include "composer/gpu_name.h"
 #include "composer/profiling/kineto.h"
 #include "composer/text.h"
@@ -116,19 +116,25 @@ void look_at_processors(const MachineLimits& limits, Findings& found) {
                   "in a virtual machine, let it see the host's processor (-cpu host)");
 }
 
+/// What programs may still take, by the machine and by its container.
+int64_t room_for_memory(const MachineLimits& limits) {
+  return std::min(limits.available_bytes,
+                  limits.memory_room_bytes.value_or(limits.available_bytes));
+}
+
 void look_at_memory(const MachineLimits& limits, Findings& found) {
   const bool limited =
       limits.memory_limit_bytes && *limits.memory_limit_bytes < limits.memory_bytes;
   found.fact("memory",
              gib(limits.memory_bytes) + ", " + gib(limits.available_bytes) + " available" +
-                 (limited ? "; the container may have " + gib(*limits.memory_limit_bytes) : ""),
+                 (limited ? "; the container may have " + gib(*limits.memory_limit_bytes) +
+                                ", of which " + gib(*limits.memory_room_bytes) + " are left"
+                          : ""),
              {{"bytes", limits.memory_bytes},
               {"available_bytes", limits.available_bytes},
               {"limit_bytes", value_or_null(limits.memory_limit_bytes)},
-              {"used_bytes", value_or_null(limits.memory_used_bytes)}});
-  int64_t room = limits.available_bytes;
-  if (limited)
-    room = std::min(room, *limits.memory_limit_bytes - limits.memory_used_bytes.value_or(0));
+              {"room_bytes", value_or_null(limits.memory_room_bytes)}});
+  const int64_t room = room_for_memory(limits);
   constexpr int64_t little = int64_t{2} << 30;
   if (room < little)
     found.problem("little memory is left: " + gib(room),
@@ -185,36 +191,45 @@ void look_at_ranks(int gpus, Findings& found) {
                    " between local ranks; two of them add up 25 MiB by Gloo in " +
                    decimal(seconds * 1000) + " ms",
                {{"backend", backend}, {"gloo_25MiB_seconds", seconds}});
-  } catch (const RunError& error) {
-    found.fact("ranks", "Gloo does not work", {{"backend", backend}, {"problem", error.what()}});
-    found.problem(std::string("ranks of this machine cannot meet: ") + error.what(),
+  } catch (const std::exception&) {  // Gloo has several kinds
+    const auto problem = text_of(std::current_exception());
+    found.fact("ranks", "Gloo does not work", {{"backend", backend}, {"problem", problem}});
+    found.problem("ranks of this machine cannot meet: " + problem,
                   "Gloo needs TCP on 127.0.0.1: look at firewalls, and at GLOO_SOCKET_IFNAME");
   }
 }
 
+std::string words_of(const ReadSpeed& speed) {
+  constexpr double mega = 1e6;
+  return decimal(speed.disk / mega) + " MB/s at first" +
+         (speed.in_memory ? " (memory: its file system has no disk), " : ", ") +
+         decimal(speed.cache / mega) + " MB/s again (" + std::to_string(speed.files) + " files, " +
+         decimal(static_cast<double>(speed.bytes) / mega) + " MB)";
+}
+
 void look_at_data(const std::string& path, const MachineLimits& limits, Findings& found) {
-  constexpr double mega = 1e6, slow = 100 * mega;
+  constexpr double slow = 100e6;
+  constexpr int64_t enough = 8 << 20;  // to tell a disk's speed by
   const auto speed = measure_reading(path);
-  found.fact("data",
-             path + ": " + decimal(speed.disk / mega) + " MB/s at first, " +
-                 decimal(speed.cache / mega) + " MB/s again (" + std::to_string(speed.files) +
-                 " files, " + decimal(static_cast<double>(speed.bytes) / mega) + " MB)",
+  found.fact("data", path + ": " + words_of(speed),
              {{"path", path},
               {"files", speed.files},
               {"bytes", speed.bytes},
+              {"size", speed.size},
+              {"in_memory", speed.in_memory},
+              {"unreadable", speed.unreadable},
               {"disk_bytes_per_second", speed.disk},
               {"cache_bytes_per_second", speed.cache}});
-  if (speed.disk < slow)
-    found.problem(
-        "data come at " + decimal(speed.disk / mega) + " MB/s when they are not in memory",
-        "put them on a local disk, or into one .beton file (composer data write); once "
-        "read, they are fast as far as memory holds them");
-  std::error_code ignored;
-  const auto size = std::filesystem::is_regular_file(path, ignored)
-                        ? static_cast<int64_t>(std::filesystem::file_size(path, ignored))
-                        : speed.bytes;
-  if (!speed.whole && size > limits.available_bytes)
-    found.problem("the data (" + gib(size) + ") do not fit into the memory that is left",
+  if (speed.unreadable > 0)
+    found.problem(std::to_string(speed.unreadable) + " files cannot be read, the first of them " +
+                      speed.why_unreadable,
+                  "let this user read them (chmod, chown), or take them out of the data");
+  if (speed.disk < slow && speed.bytes >= enough)
+    found.problem("data come at " + decimal(speed.disk / 1e6) + " MB/s when they are not in memory",
+                  "put them on a local disk, or into one .beton file (composer data write); once "
+                  "read, they are fast as far as memory holds them");
+  if (speed.size > room_for_memory(limits))
+    found.problem("the data (" + gib(speed.size) + ") do not fit into the memory that is left",
                   "the order quasi_random of .beton files reads them page by page");
 }
 
@@ -242,7 +257,8 @@ int doctor_command(const Words& words) {
   look_at_gpus(cuda, found);
   look_at_ranks(cuda.gpus, found);
   if (!data.empty()) look_at_data(data, limits, found);
-  std::cout << (as_json ? found.json().dump(2) + "\n" : found.text());
+  constexpr auto replaced = ordered_json::error_handler_t::replace;  // names that are no UTF-8
+  std::cout << (as_json ? found.json().dump(2, ' ', false, replaced) + "\n" : found.text());
   return 0;
 }
 

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -75,14 +77,34 @@ std::optional<double> quota(const std::string& budget, const std::string& period
   return static_cast<double>(*time) / static_cast<double>(*of);
 }
 
+/// The number behind `key` in a file of such lines; 0 where it is not there.
+int64_t number_in(const fs::path& path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with(key + " ")) return number_of(line.substr(key.size())).value_or(0);
+  return 0;
+}
+
+struct MemoryFiles {
+  const char *limit, *used, *cache;  ///< cache: the key of memory.stat
+};
+
+void narrow_memory(const fs::path& folder, const MemoryFiles& files, GroupLimits& limits) {
+  const auto limit = number_of(line_of(folder / files.limit));
+  if (!limit) return;
+  const auto used = number_of(line_of(folder / files.used));
+  const int64_t cache = number_in(folder / "memory.stat", files.cache);
+  narrow(limits.memory_bytes, limit);
+  narrow(limits.memory_room_bytes,
+         std::optional(*limit - std::max<int64_t>(0, used.value_or(0) - cache)));
+}
+
 void read_version_2(const fs::path& mount, const std::string& group, GroupLimits& limits) {
   for (const auto& folder : folders_up(mount, group)) {
     std::string budget, period;
     std::istringstream(line_of(folder / "cpu.max")) >> budget >> period;
     narrow(limits.processors, quota(budget, period));
-    narrow(limits.memory_bytes, number_of(line_of(folder / "memory.max")));
-    if (const auto used = number_of(line_of(folder / "memory.current")))
-      limits.memory_used_bytes = used;
+    narrow_memory(folder, {"memory.max", "memory.current", "inactive_file"}, limits);
   }
 }
 
@@ -93,11 +115,10 @@ void read_version_1(const fs::path& mount, const std::map<std::string, std::stri
       narrow(limits.processors,
              quota(line_of(folder / "cpu.cfs_quota_us"), line_of(folder / "cpu.cfs_period_us")));
   if (const auto group = groups.find("memory"); group != groups.end())
-    for (const auto& folder : folders_up(mount / "memory", group->second)) {
-      narrow(limits.memory_bytes, number_of(line_of(folder / "memory.limit_in_bytes")));
-      if (const auto used = number_of(line_of(folder / "memory.usage_in_bytes")))
-        limits.memory_used_bytes = used;
-    }
+    for (const auto& folder : folders_up(mount / "memory", group->second))
+      narrow_memory(folder,
+                    {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
+                    limits);
 }
 
 /// Of /proc/meminfo, in bytes.
@@ -107,6 +128,18 @@ int64_t memory_of(const fs::path& root, const std::string& key) {
     if (line.starts_with(key + ":"))
       return number_of(line.substr(key.size() + 1)).value_or(0) * 1024;
   return 0;
+}
+
+/// That the scheduler lets this process run on.
+int64_t count_allowed_processors() {
+  for (int most = CPU_SETSIZE; most <= (1 << 20); most *= 2) {
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(most),
+                                                               [](cpu_set_t* s) { CPU_FREE(s); });
+    const size_t size = CPU_ALLOC_SIZE(most);
+    if (::sched_getaffinity(0, size, set.get()) == 0) return CPU_COUNT_S(size, set.get());
+    if (errno != EINVAL) break;  // which says that the machine has more
+  }
+  return 1;
 }
 
 }  // namespace
@@ -124,15 +157,13 @@ GroupLimits read_group_limits(const fs::path& root) {
 MachineLimits read_machine_limits(const fs::path& root) {
   MachineLimits limits;
   limits.processors = ::sysconf(_SC_NPROCESSORS_ONLN);
-  cpu_set_t allowed;
-  limits.allowed_processors =
-      ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+  limits.allowed_processors = count_allowed_processors();
   limits.memory_bytes = memory_of(root, "MemTotal");
   limits.available_bytes = memory_of(root, "MemAvailable");
   const auto group = read_group_limits(root);
   limits.processor_quota = group.processors;
   limits.memory_limit_bytes = group.memory_bytes;
-  limits.memory_used_bytes = group.memory_used_bytes;
+  limits.memory_room_bytes = group.memory_room_bytes;
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) == 0)
     limits.open_files = files.rlim_cur == RLIM_INFINITY ? -1 : static_cast<int64_t>(files.rlim_cur);

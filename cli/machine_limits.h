@@ -12,7 +12,7 @@ struct MachineLimits {
   int64_t allowed_processors = 0;         ///< that the scheduler lets this process run on
   std::optional<double> processor_quota;  ///< of its container, in processors
   int64_t memory_bytes = 0, available_bytes = 0;
-  std::optional<int64_t> memory_limit_bytes, memory_used_bytes;  ///< of its container
+  std::optional<int64_t> memory_limit_bytes, memory_room_bytes;  ///< of its container
   int64_t open_files = 0;           ///< that a process may have; -1: any number
   int64_t shared_memory_bytes = 0;  ///< size of /dev/shm; 0: there is none
   double load = 0;                  ///< processes that ran or wanted to, over the last minute
@@ -21,10 +21,12 @@ struct MachineLimits {
 /// What cannot be read is 0 or absent. root: of the files of /proc and /sys.
 MachineLimits read_machine_limits(const std::filesystem::path& root = "/");
 
-/// Of a container or another control group (version 1 or 2), the narrowest on the way up.
+/// Of a container or another control group (version 1 or 2), each the narrowest on the way up.
 struct GroupLimits {
   std::optional<double> processors;
-  std::optional<int64_t> memory_bytes, memory_used_bytes;
+  std::optional<int64_t> memory_bytes;
+  /// What a group's limit leaves of its memory; files that the system could forget do not count.
+  std::optional<int64_t> memory_room_bytes;
 };
 GroupLimits read_group_limits(const std::filesystem::path& root = "/");
 

@@ -1,11 +1,14 @@
 #include "cli/read_speed.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <set>
+#include <system_error>
 #include <vector>
 
 #include "composer/clock.h"
@@ -17,30 +20,51 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t most_bytes = 256 << 20;
+constexpr double most_seconds = 5;
 
-struct Sample {
-  std::vector<fs::path> files;
-  bool whole = true;
-};
-
-Sample sample_of(const fs::path& data) {
-  std::error_code problem;
-  if (fs::is_regular_file(data, problem)) return {{data}, fs::file_size(data) <= most_bytes};
-  if (!fs::is_directory(data, problem))
-    throw UserError("--data: " + data.string() + " is neither a file nor a folder");
-  Sample sample;
-  int64_t bytes = 0;
-  fs::recursive_directory_iterator entry(data, fs::directory_options::skip_permission_denied,
-                                         problem);
-  for (; !problem && entry != fs::recursive_directory_iterator(); entry.increment(problem)) {
-    std::error_code ignored;
-    if (!entry->is_regular_file(ignored)) continue;
-    if (!(sample.whole = bytes < most_bytes)) break;
-    sample.files.push_back(entry->path());
-    bytes += static_cast<int64_t>(entry->file_size(ignored));
+/// The files of a data set: those to be read, and how much all of them are.
+class Sample {
+ public:
+  explicit Sample(const fs::path& data) {
+    std::error_code problem;
+    if (fs::is_regular_file(data, problem))
+      add(data);
+    else if (fs::is_directory(data, problem))
+      add_folder(data);
+    else
+      throw UserError("--data: " + data.string() + " is neither a file nor a folder");
   }
-  return sample;
-}
+
+  const std::vector<fs::path>& files() const { return files_; }
+  int64_t size() const { return size_; }
+
+ private:
+  void add(const fs::path& file) {
+    std::error_code problem;
+    const auto size = fs::file_size(file, problem);
+    if (size_ < most_bytes) files_.push_back(file);
+    if (!problem) size_ += static_cast<int64_t>(size);
+  }
+
+  void add_folder(const fs::path& folder) {
+    std::error_code problem;
+    if (!known_.insert(fs::canonical(folder, problem)).second) return;  // a link back
+    for (fs::directory_iterator entry(folder, problem);
+         !problem && entry != fs::directory_iterator() && steady_seconds() < end_;
+         entry.increment(problem)) {
+      std::error_code dangling;
+      if (entry->is_regular_file(dangling))
+        add(entry->path());
+      else if (entry->is_directory(dangling))
+        add_folder(entry->path());
+    }
+  }
+
+  double end_ = steady_seconds() + most_seconds;
+  std::set<fs::path> known_;  ///< folders
+  std::vector<fs::path> files_;
+  int64_t size_ = 0;
+};
 
 class OpenFile {
  public:
@@ -52,7 +76,17 @@ class OpenFile {
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
 
-  void forget() const { ::posix_fadvise(file_, 0, 0, POSIX_FADV_DONTNEED); }
+  /// What is not yet written cannot be forgotten.
+  void forget() const {
+    ::fdatasync(file_);
+    ::posix_fadvise(file_, 0, 0, POSIX_FADV_DONTNEED);
+  }
+
+  bool in_memory() const {
+    struct statfs about {};
+    return ::fstatfs(file_, &about) == 0 &&
+           (about.f_type == TMPFS_MAGIC || about.f_type == RAMFS_MAGIC);
+  }
 
   /// Returns the bytes, at most so many.
   int64_t read(int64_t most, std::vector<char>& block) const {
@@ -68,38 +102,55 @@ class OpenFile {
 
  private:
   [[noreturn]] void fail() const {
-    throw UserError("--data: " + path_.string() + " cannot be read: " + std::strerror(errno));
+    throw std::system_error(errno, std::generic_category(), path_.string());
   }
 
   fs::path path_;
   int file_;
 };
 
-/// Returns the bytes of all files.
-int64_t read_all(const std::vector<fs::path>& files) {
+/// Calls act(file) for each, and drops those that cannot be read, which `speed` then tells.
+template <class Act>
+void each_readable(std::vector<fs::path>& files, ReadSpeed& speed, const Act& act) {
+  std::erase_if(files, [&](const fs::path& path) {
+    try {
+      act(OpenFile(path));
+      return false;
+    } catch (const std::system_error& error) {
+      if (speed.unreadable++ == 0) speed.why_unreadable = error.what();
+      return true;
+    }
+  });
+}
+
+/// Returns bytes a second.
+double time_reading(std::vector<fs::path>& files, ReadSpeed& speed) {
   std::vector<char> block(1 << 20);
-  int64_t bytes = 0;
-  for (const auto& file : files)
-    if (bytes < most_bytes) bytes += OpenFile(file).read(most_bytes - bytes, block);
-  return bytes;
+  speed.bytes = 0;
+  const double begin = steady_seconds();
+  each_readable(files, speed, [&](const OpenFile& file) {
+    speed.bytes += file.read(most_bytes - speed.bytes, block);
+  });
+  return static_cast<double>(speed.bytes) / std::max(steady_seconds() - begin, 1e-9);
 }
 
 }  // namespace
 
 ReadSpeed measure_reading(const fs::path& data) {
-  const auto sample = sample_of(data);
-  for (const auto& file : sample.files) OpenFile(file).forget();
+  const Sample sample(data);
+  auto files = sample.files();
   ReadSpeed speed;
-  speed.whole = sample.whole;
-  speed.files = static_cast<int64_t>(sample.files.size());
-  const auto measure = [&] {
-    const double begin = steady_seconds();
-    speed.bytes = read_all(sample.files);
-    return static_cast<double>(speed.bytes) / std::max(steady_seconds() - begin, 1e-9);
-  };
-  speed.disk = measure();
-  speed.cache = measure();
-  if (speed.bytes == 0) throw UserError("--data: " + data.string() + " has nothing to read");
+  speed.size = sample.size();
+  each_readable(files, speed, [&](const OpenFile& file) {
+    file.forget();
+    speed.in_memory = speed.in_memory || file.in_memory();
+  });
+  speed.disk = time_reading(files, speed);
+  speed.cache = time_reading(files, speed);
+  speed.files = static_cast<int64_t>(files.size());
+  if (speed.bytes == 0)
+    throw UserError("--data: " + (speed.unreadable == 0 ? data.string() + " has nothing to read"
+                                                        : speed.why_unreadable));
   return speed;
 }
 

@@ -1,7 +1,13 @@
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include "cli/machine_limits.h"
+#include "cli/read_speed.h"
+#include "composer/error.h"
 #include "tests/cli/program.h"
 #include "tests/composer/temporary_folder.h"
 
@@ -27,10 +33,18 @@ TEST_CASE("limits of containers are those of the narrowest group above", "[docto
   write(two / "sys/fs/cgroup/jobs/mine/cpu.max", "max 100000");
   write(two / "sys/fs/cgroup/jobs/mine/memory.max", "max");
   write(two / "sys/fs/cgroup/jobs/mine/memory.current", "1000");
+  write(two / "sys/fs/cgroup/jobs/memory.current", "2000000000");
+  write(two / "sys/fs/cgroup/jobs/memory.stat", "anon 300000000\ninactive_file 1600000000");
   const auto limits = read_group_limits(two.path());
   CHECK(limits.processors == 1.5);
   CHECK(limits.memory_bytes == int64_t{2} << 30);
-  CHECK(limits.memory_used_bytes == 1000);
+  CHECK(limits.memory_room_bytes == (int64_t{2} << 30) - 400000000);
+
+  write(two / "sys/fs/cgroup/jobs/mine/memory.max", "3000000000");
+  write(two / "sys/fs/cgroup/jobs/mine/memory.current", "2900000000");
+  const auto fuller = read_group_limits(two.path());
+  CHECK(fuller.memory_bytes == int64_t{2} << 30);
+  CHECK(fuller.memory_room_bytes == 100000000);
 
   const TemporaryFolder one;
   write(one / "proc/self/cgroup", "5:cpu,cpuacct:/docker/x\n3:memory:/docker/x");
@@ -40,6 +54,12 @@ TEST_CASE("limits of containers are those of the narrowest group above", "[docto
   const auto first = read_group_limits(one.path());
   CHECK(first.processors == 0.5);
   CHECK_FALSE(first.memory_bytes);
+  CHECK_FALSE(first.memory_room_bytes);
+  write(one / "sys/fs/cgroup/memory/memory.limit_in_bytes", "8589934592");
+  write(one / "sys/fs/cgroup/memory/memory.usage_in_bytes", "8053063680");
+  write(one / "sys/fs/cgroup/memory/memory.stat",
+        "inactive_file 1\ntotal_inactive_file 6000000000");
+  CHECK(read_group_limits(one.path()).memory_room_bytes == 8589934592 - 2053063680);
 
   write(one / "proc/meminfo", "MemTotal:       2048 kB\nMemAvailable:   1024 kB");
   const auto machine = read_machine_limits(one.path());
@@ -47,6 +67,63 @@ TEST_CASE("limits of containers are those of the narrowest group above", "[docto
   CHECK(machine.available_bytes == 1 << 20);
   CHECK(machine.allowed_processors >= 1);
   CHECK(machine.processor_quota == 0.5);
+}
+
+TEST_CASE("reading is measured of all files that can be read", "[doctor]") {
+  const TemporaryFolder folder;
+  write(folder / "elsewhere/train/a.bin", std::string(1000, 'x'));
+  fs::create_directories(folder / "data");
+  fs::create_directory_symlink("../elsewhere", folder / "data/linked");
+  fs::create_directory_symlink("../data", folder / "elsewhere/back");
+  fs::create_symlink("nowhere", folder / "data/dangling");
+  fs::create_symlink("itself", folder / "data/itself");
+  const auto linked = measure_reading(folder / "data");
+  CHECK(linked.files == 1);
+  CHECK(linked.bytes == 1001);
+  CHECK(linked.unreadable == 0);
+
+  fs::create_symlink("/proc/self/mem", folder / "data/unreadable.bin");
+  const auto unreadable = measure_reading(folder / "data");
+  CHECK(unreadable.files == 1);
+  CHECK(unreadable.unreadable == 1);
+  CHECK_THAT(unreadable.why_unreadable, Contains("unreadable.bin: "));
+  CHECK_THROWS_AS(measure_reading(folder / "data/unreadable.bin"), UserError);
+
+  write(folder / "large/a.bin", "");
+  fs::resize_file(folder / "large/a.bin", int64_t{200} << 20);  // without blocks on the disk
+  write(folder / "large/b.bin", "");
+  fs::resize_file(folder / "large/b.bin", int64_t{1} << 40);
+  const auto large = measure_reading(folder / "large");
+  CHECK(large.size == (int64_t{200} << 20) + (int64_t{1} << 40));
+  CHECK(large.bytes == 256 << 20);
+}
+
+TEST_CASE("a file system without a disk is said to be one", "[doctor]") {
+  struct statfs about {};
+  if (::statfs("/dev/shm", &about) != 0 || about.f_type != TMPFS_MAGIC) {
+    WARN("skipped: /dev/shm is no tmpfs");
+    return;
+  }
+  const auto file = fs::path("/dev/shm") / ("composer_test_" + std::to_string(::getpid()));
+  write(file, "some");
+  const auto speed = measure_reading(file);
+  fs::remove(file);
+  CHECK(speed.in_memory);
+}
+
+TEST_CASE("doctor goes on where Gloo fails, and judges no disk by a small file", "[cli][doctor]") {
+  const TemporaryFolder folder;
+  write(folder / "data/caf\xe9.bin", "abc");
+  const auto told = run(
+      folder.path(),
+      {"-c", "GLOO_SOCKET_IFNAME=none exec " PROGRAM " doctor --json --data data/caf*"}, "/bin/sh");
+  INFO(told.errors);
+  REQUIRE(told.status == 0);
+  const auto json = nlohmann::json::parse(told.output);
+  CHECK(json["ranks"]["problem"].get<std::string>() != "");
+  CHECK_THAT(json["problems"].dump(), Contains("ranks of this machine cannot meet"));
+  CHECK_THAT(json["problems"].dump(), !Contains("MB/s"));
+  CHECK_THAT(json["data"]["path"].get<std::string>(), Contains("caf\xef\xbf\xbd"));
 }
 
 TEST_CASE("doctor says what the machine has, in words and in JSON", "[cli][doctor]") {
