@@ -158,8 +158,8 @@ class TraceReader {
                                 " events are pairs of B and E, which are not looked at: Kineto "
                                 "writes X");
     if (negative_ > 0)
-      trace_.warnings.push_back(std::to_string(negative_) +
-                                " events have a negative duration, which is taken for 0");
+      trace_.warnings.push_back("negative durations are taken for 0; events that have one: " +
+                                std::to_string(negative_));
     return std::move(trace_);
   }
 
