@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint64_t kStretchBytes = 8 << 20;
 constexpr int64_t kStretchSamples = 4096;
+constexpr uint64_t kLeastBytes = 1024;     // that a sample counts for, be it lost
 constexpr uint64_t kPieceBytes = 2 << 20;  // a page of a .beton file is several readers' work
 constexpr uint64_t kGapBytes = 32 << 10;   // reading so much more costs less than another request
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
@@ -78,14 +79,11 @@ void RangesAhead::ask(int64_t epoch) {
   if (lookahead_.ask(epoch) && active_) readers_.wake_all();
 }
 
-/// Who finds the lock held leaves it to the next task: a reader may be waiting for the file's
-/// table.
 void RangesAhead::begin(const Task& task) {
   lookahead_.pass(task.draft->sequence + task.end);
   if (plan_.limits.quick < 0 && !active_) missed_a_page();
   if (lookahead_.passed() < wake_at_.load()) return;
-  const Lock lock(lock_, std::try_to_lock);
-  if (!lock) return;
+  const std::lock_guard guard(lock_);
   wake_at_ = kNever;
   readers_.wake_one();
 }
@@ -115,6 +113,7 @@ void RangesAhead::missed_a_page() {
 }
 
 void RangesAhead::forget_plan() {
+  ++plans_;
   stretches_.clear(), pieces_.clear(), pages_.clear();
   wake_at_ = kNever;
   planned_begin_ = planned_end_ = 0;
@@ -145,9 +144,25 @@ bool RangesAhead::is_new_page(const Extent& page) {
   return true;
 }
 
+/// Adds to the extents what is to be read for a sample. Lets go of the lock while the source looks
+/// into the file's table, which storage may have to send first.
+void RangesAhead::plan_sample(Lock& lock, int64_t sample, uint64_t& bytes,
+                              std::vector<Extent>& extents) {
+  const bool pages = plan_.window_pages > 0;
+  lock.unlock();
+  const auto own = source_.extent(sample, false);
+  const auto wanted = own && pages ? source_.extent(sample, true) : own;
+  lock.lock();
+  bytes += own ? std::max(own->bytes(), kLeastBytes) : kLeastBytes;
+  if (!wanted || (pages && !is_new_page(*wanted))) return;
+  if (plan_.cold) source_.forget(sample, pages);
+  extents.push_back(*wanted);
+}
+
 /// False where there is nothing to plan now.
-bool RangesAhead::plan_stretch() {
+bool RangesAhead::plan_stretch(Lock& lock) {
   if (is_full()) return false;
+  const int64_t plan = plans_;
   Stretch stretch{-1, 0, 0};
   std::vector<Extent> extents;
   for (int64_t i = 0; i < kStretchSamples && stretch.bytes < kStretchBytes; ++i) {
@@ -155,28 +170,38 @@ bool RangesAhead::plan_stretch() {
     if (!next) break;
     if (stretch.begin < 0) stretch.begin = next->sequence;
     stretch.end = next->sequence + 1;
-    const auto own = source_.extent(next->sample, false);
-    if (!own) continue;
-    stretch.bytes += own->bytes();
-    const auto wanted = plan_.window_pages > 0 ? source_.extent(next->sample, true) : own;
-    if (plan_.window_pages > 0 && !(wanted && is_new_page(*wanted))) continue;
-    if (plan_.cold) source_.forget(next->sample, plan_.window_pages > 0);
-    extents.push_back(*wanted);
+    plan_sample(lock, next->sample, stretch.bytes, extents);
+    if (plan != plans_) return true;  // started anew meanwhile
   }
   if (stretch.begin < 0) return false;
   stretches_.push_back(stretch);
   if (stretch.begin != planned_end_) planned_begin_ = stretch.begin;
   planned_end_ = stretch.end;
-  for (const auto& piece : merged(std::move(extents), kGapBytes, kPieceBytes))
-    pieces_.push_back(piece);
+  for (const auto& extent : merged(std::move(extents), kGapBytes, kPieceBytes))
+    pieces_.push_back({extent, stretch.end});
   return true;
+}
+
+/// By one reader at a time.
+bool RangesAhead::plan_more(Lock& lock) {
+  if (planning_) return false;
+  planning_ = true;
+  bool planned = false;
+  try {
+    planned = plan_stretch(lock);
+  } catch (...) {
+    planning_ = false;
+    throw;
+  }
+  planning_ = false;
+  return planned;
 }
 
 bool RangesAhead::read_next(Lock& lock) {
   if (!active_) return false;
-  while (pieces_.empty())
-    if (!plan_stretch()) return false;
-  const Extent piece = pieces_.front();
+  while (!pieces_.empty() && pieces_.front().end <= lookahead_.passed()) pieces_.pop_front();
+  if (pieces_.empty()) return plan_more(lock);
+  const Extent piece = pieces_.front().extent;
   pieces_.pop_front();
   if (!pieces_.empty()) readers_.wake_one();
   lock.unlock();
@@ -193,10 +218,8 @@ bool RangesAhead::read_next(Lock& lock) {
 
 void RangesAhead::note(double seconds, uint64_t bytes) {
   const double wait = seconds - static_cast<double>(bytes) * 0.25e-9;  // memory: 4 GB a second
-  wait_ += (std::min(wait, 4 * std::abs(plan_.limits.quick)) - wait_) / 8;
-  if (++reads_ <= 16 || wait_ > plan_.limits.quick / 4) return;
-  active_ = false;
-  forget_plan();
+  wait_ = moved_wait(wait_, wait, plan_.limits, 8);
+  if (++reads_ > 16 && wait_ <= plan_.limits.quick / 4) active_ = false;
 }
 
 }  // namespace composer

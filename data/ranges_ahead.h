@@ -39,12 +39,20 @@ class RangesAhead final : public ReadAhead {
     uint64_t bytes;
   };
 
+  /// To be read, for a stretch that ends there.
+  struct Piece {
+    Extent extent;
+    int64_t end;
+  };
+
   void missed_a_page();
 
   // With the lock held:
   void forget_plan();
   bool is_full();
-  bool plan_stretch();
+  void plan_sample(Lock& lock, int64_t sample, uint64_t& bytes, std::vector<Extent>& extents);
+  bool plan_stretch(Lock& lock);
+  bool plan_more(Lock& lock);
   bool is_new_page(const Extent& page);
   bool read_next(Lock& lock);
   void note(double seconds, uint64_t bytes);
@@ -59,8 +67,10 @@ class RangesAhead final : public ReadAhead {
 
   std::mutex lock_;
   std::deque<Stretch> stretches_;  ///< that are not passed
-  std::deque<Extent> pieces_;      ///< of those, to be read
+  std::deque<Piece> pieces_;       ///< of those
   std::deque<Extent> pages_;       ///< the last ones that were planned
+  bool planning_ = false;          ///< a reader is at it
+  int64_t plans_ = 0;              ///< that were forgotten
   double wait_ = 0;                ///< seconds a piece, of late
   int64_t reads_ = 0;              ///< since the readers began
   ReaderThreads readers_;

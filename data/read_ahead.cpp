@@ -1,9 +1,16 @@
 #include "data/read_ahead.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "data/ranges_ahead.h"
 #include "data/samples_ahead.h"
 
 namespace composer {
+
+double moved_wait(double mean, double wait, const ReadAheadLimits& limits, int weight) {
+  return mean + (std::clamp(wait, 0.0, 4 * std::abs(limits.quick)) - mean) / weight;
+}
 
 std::unique_ptr<ReadAhead> make_read_ahead(const ReadAheadPlan& plan, const Sampler& sampler,
                                            const LoaderOptions& options, int64_t batches,

@@ -19,6 +19,11 @@ struct ReadAheadLimits {
   double quick = 1e-4;
 };
 
+/// A mean of reads' waits in seconds, moved by one: the last `weight` or so count. One that is far
+/// off alone, of a thread that had lost its processor or a file that is quick to read for its size,
+/// does not decide.
+double moved_wait(double mean, double wait, const ReadAheadLimits& limits, int weight);
+
 /// Stands between the order, from which it knows what will be wanted, and the source, which knows
 /// how bytes come. Where the loader's threads find their bytes quickly it does nothing, and has no
 /// threads. What its own threads cannot read the loader's read themselves, and find out why.
