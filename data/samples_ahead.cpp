@@ -8,15 +8,6 @@
 #include "composer/profiling/thread_range.h"
 
 namespace composer {
-namespace {
-
-/// A mean in which the last `weight` or so count. One that is far off alone, of a thread that had
-/// lost its processor, shall not decide.
-double moved(double mean, double value, double largest, int weight) {
-  return mean + (std::min(value, largest) - mean) / weight;
-}
-
-}  // namespace
 
 SamplesAhead::SamplesAhead(const ReadAheadPlan& plan, const Sampler& sampler,
                            const LoaderOptions& options, int64_t batches, bool all_epochs)
@@ -24,12 +15,15 @@ SamplesAhead::SamplesAhead(const ReadAheadPlan& plan, const Sampler& sampler,
       limits_(plan.limits),
       cold_(plan.cold),
       lookahead_(sampler, options, batches, all_epochs),
-      readers_(lock_, limits_.threads, [this](Lock& lock) { return read_next(lock); }) {}
+      readers_(lock_, limits_.threads, [this](Lock& lock) { return read_next(lock); }) {
+  free_.reserve(limits_.samples);
+}
 
 int64_t SamplesAhead::restart(int64_t epoch, int64_t batch) {
   const std::lock_guard guard(lock_);
   for (auto slot = slots_.begin(); slot != slots_.end();) slot = drop(slot);
   settle();
+  resting_ = false;
   arrived_.notify_all();
   const int64_t sequence = lookahead_.restart(epoch, batch);
   if (active_) readers_.wake_all();
@@ -38,11 +32,13 @@ int64_t SamplesAhead::restart(int64_t epoch, int64_t batch) {
 
 void SamplesAhead::ask(int64_t epoch) {
   const std::lock_guard guard(lock_);
+  resting_ = false;
   if (lookahead_.ask(epoch) && active_) readers_.wake_all();
 }
 
 void SamplesAhead::rest() {
   const std::lock_guard guard(lock_);
+  resting_ = true;
   free_.clear();
   free_bytes_ = 0;
 }
@@ -74,10 +70,10 @@ void SamplesAhead::read_here(int64_t sample, ReadScratch& scratch) {
   const double begin = steady_seconds();
   scratch.fetched = source_.fetch(sample, scratch.file, {});
   const double wait = waited(steady_seconds() - begin, scratch.file.size());
-  const auto mean = static_cast<float>(
-      moved(own_wait_.load(std::memory_order_relaxed), wait, 4 * std::abs(limits_.quick), 8));
-  own_wait_.store(mean, std::memory_order_relaxed);
-  if (mean < limits_.quick) return;
+  float seen = own_wait_.load();
+  const auto mean = static_cast<float>(moved_wait(seen, wait, limits_, 8));
+  // Where another thread was first, its wait counts.
+  if (!own_wait_.compare_exchange_strong(seen, mean) || mean < limits_.quick) return;
   const std::lock_guard guard(lock_);
   set_active(true);
 }
@@ -88,7 +84,8 @@ bool SamplesAhead::take(const Task& task, int64_t place, ReadScratch& scratch) {
   if (active_) offer_rest(task, place);
   for (;;) {
     const auto found = slots_.find(task.draft->sequence + place);
-    if (found == slots_.end() || found->second.state == Slot::State::unread) {
+    if (found == slots_.end() || found->second.state == Slot::State::unread ||
+        found->second.state == Slot::State::failed) {
       readers_.hurry();
       if (found != slots_.end()) drop(found);
       settle();
@@ -145,20 +142,34 @@ SamplesAhead::Slots::iterator SamplesAhead::drop(Slots::iterator slot) {
   if (slot->second.state == Slot::State::there) {
     held_ -= slot->second.bytes.capacity();
     give_back(std::move(slot->second.bytes));
-    if (active_) readers_.wake_one();
   }
+  if (active_) readers_.wake_one();
   return slots_.erase(slot);
 }
 
+/// A buffer that once held a rare large file is not kept for usual ones.
+bool SamplesAhead::is_usual(const Bytes& bytes) const { return bytes.capacity() <= 2 * usual_; }
+
 void SamplesAhead::give_back(Bytes bytes) {
+  if (resting_ || !is_usual(bytes) || free_.size() == free_.capacity()) return;
   if (free_bytes_ + bytes.capacity() > limits_.bytes / 8) return;
   free_bytes_ += bytes.capacity();
   free_.push_back(std::move(bytes));
 }
 
+SamplesAhead::Bytes SamplesAhead::take_free() {
+  if (free_.empty()) return {};
+  Bytes bytes = std::move(free_.back());
+  free_.pop_back();
+  free_bytes_ -= bytes.capacity();
+  return is_usual(bytes) ? std::move(bytes) : Bytes();
+}
+
+bool SamplesAhead::has_room() const { return held_ == 0 || held_ + usual_ <= limits_.bytes; }
+
 /// A slot that is now being read; none where there is no room, or nothing wanted.
 SamplesAhead::Slots::iterator SamplesAhead::claim() {
-  if (held_ > 0 && held_ + usual_ > limits_.bytes) return slots_.end();
+  if (!has_room()) return slots_.end();
   auto slot = slots_.end();
   if (!unread_.empty()) {
     slot = slots_.find(*unread_.begin());
@@ -176,44 +187,49 @@ bool SamplesAhead::read_next(Lock& lock) {
   const auto claimed = claim();
   if (claimed == slots_.end()) return false;
   const int64_t sequence = claimed->first, sample = claimed->second.sample;
-  Bytes bytes;
-  if (!free_.empty()) {
-    bytes = std::move(free_.back());
-    free_.pop_back();
-    free_bytes_ -= bytes.capacity();
-  }
-  uint64_t held = std::max<uint64_t>(usual_, bytes.capacity());
-  held_ += held;
+  Bytes bytes = take_free();
+  Room room{.held = std::max<uint64_t>(usual_, bytes.capacity())};
+  held_ += room.held;
   lock.unlock();
   FileStamp stamp;
   const double begin = steady_seconds();
-  const bool good = read(sample, bytes, stamp, held);
-  const double wait = waited(steady_seconds() - begin, bytes.size());
+  const bool good = read(sample, bytes, stamp, room);
+  const double wait = waited(steady_seconds() - begin, good ? bytes.size() : 0);
   lock.lock();
-  held_ -= held;
-  if (good) usual_ = std::max<uint64_t>(4096, usual_ - usual_ / 16 + bytes.capacity() / 16);
+  held_ -= room.held;
   const auto slot = slots_.find(sequence);
+  if (good) usual_ = std::max<uint64_t>(4096, usual_ - usual_ / 16 + bytes.size() / 16);
   if (good && slot != slots_.end()) {
     held_ += bytes.capacity();
     slot->second = {sample, Slot::State::there, std::move(bytes), stamp};
   } else {
-    if (slot != slots_.end()) slots_.erase(slot);  // who wants it finds out why
+    if (slot != slots_.end()) slot->second.state = Slot::State::failed;
     give_back(std::move(bytes));
-    settle();
   }
   arrived_.notify_all();
-  wait_ = moved(wait_, wait, 4 * std::abs(limits_.quick), 16);
+  if (room.lacked > 0) {
+    usual_ = std::max(usual_, room.lacked);
+    if (slot != slots_.end()) put_back(slot);
+    return has_room();
+  }
+  wait_ = moved_wait(wait_, wait, limits_, 16);
   if (++reads_ > 64 && wait_ < limits_.quick / 2) set_active(false);
   return true;
 }
 
-/// Without the lock. held: what room was made for.
-bool SamplesAhead::read(int64_t sample, Bytes& bytes, FileStamp& stamp, uint64_t& held) {
-  const ThreadRange range("read ahead");
+/// It is to be read once there is room.
+void SamplesAhead::put_back(Slots::iterator slot) {
+  unread_.insert(slot->first);
+  slot->second.state = Slot::State::unread;
+}
+
+/// Without the lock. False where who wants the sample has to find out why.
+bool SamplesAhead::read(int64_t sample, Bytes& bytes, FileStamp& stamp, Room& room) {
   try {
+    const ThreadRange range("read ahead");
     if (cold_) source_.forget(sample, false);
     stamp = source_.fetch(sample, bytes, [&](uint64_t size) {
-      return make_room(std::max<uint64_t>(size, bytes.capacity()), held);
+      return make_room(std::max<uint64_t>(size, bytes.capacity()), room);
     });
     return true;
   } catch (...) {
@@ -222,11 +238,14 @@ bool SamplesAhead::read(int64_t sample, Bytes& bytes, FileStamp& stamp, uint64_t
 }
 
 /// Without the lock.
-bool SamplesAhead::make_room(uint64_t bytes, uint64_t& held) {
+bool SamplesAhead::make_room(uint64_t bytes, Room& room) {
   const std::lock_guard guard(lock_);
-  if (bytes > held && held_ - held + bytes > limits_.bytes) return false;
-  held_ += bytes - held;
-  held = bytes;
+  if (bytes > room.held && held_ - room.held + bytes > limits_.bytes) {
+    if (bytes <= limits_.bytes) room.lacked = bytes;
+    return false;
+  }
+  held_ += bytes - room.held;
+  room.held = bytes;
   return true;
 }
 

@@ -35,11 +35,16 @@ class SamplesAhead final : public ReadAhead {
 
   /// A sample that readers have to do with.
   struct Slot {
-    enum class State { unread, reading, there };
+    enum class State { unread, reading, there, failed };
     int64_t sample = 0;
     State state = State::unread;
     Bytes bytes{};  ///< once there
     FileStamp stamp{};
+  };
+  /// A reader's share of held_.
+  struct Room {
+    uint64_t held = 0;
+    uint64_t lacked = 0;  ///< bytes of a sample that did not fit, but will
   };
   using Slots = std::map<int64_t, Slot>;  ///< by number in the sequence
 
@@ -52,11 +57,15 @@ class SamplesAhead final : public ReadAhead {
   void set_active(bool active);
   void settle();
   Slots::iterator drop(Slots::iterator slot);
+  bool is_usual(const Bytes& bytes) const;
   void give_back(Bytes bytes);
+  Bytes take_free();
+  bool has_room() const;
+  void put_back(Slots::iterator slot);
   Slots::iterator claim();
   bool read_next(Lock& lock);
-  bool read(int64_t sample, Bytes& bytes, FileStamp& stamp, uint64_t& held);
-  bool make_room(uint64_t bytes, uint64_t& held);
+  bool read(int64_t sample, Bytes& bytes, FileStamp& stamp, Room& room);
+  bool make_room(uint64_t bytes, Room& room);
 
   const Source& source_;
   const ReadAheadLimits limits_;
@@ -76,6 +85,7 @@ class SamplesAhead final : public ReadAhead {
   int64_t reads_ = 0;          ///< since they began
   std::vector<Bytes> free_;
   uint64_t free_bytes_ = 0;
+  bool resting_ = false;  ///< nothing is kept in free_
   ReaderThreads readers_;
 };
 
