@@ -1,5 +1,5 @@
-// A convolution or a linear layer by oneDNN: its weights in the order in which it computes, and
-// what follows in the same pass.
+// A convolution or a linear layer, by oneDNN or by kernels of our own: its weights in the order in
+// which these read them, and what follows in the same pass.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -17,9 +17,9 @@ class PackedLayer {
  public:
   virtual ~PackedLayer() = default;
 
-  /// input: [N, C, H, W], fastest with channels-last strides, or [N, features]. addend: of the
-  /// output's shape, defined where the layer was made to add one; with `overwrite` the output may
-  /// take its memory. To be called in inference mode, from any thread.
+  /// input: [N, C, H, W], at least one image, fastest with channels-last strides, or [N, features].
+  /// addend: of the output's shape, defined where the layer was made to add one; with `overwrite`
+  /// the output may take its memory. To be called in inference mode, from any thread.
   virtual at::Tensor run(const at::Tensor& input, at::Tensor addend, bool overwrite) const = 0;
 };
 

@@ -1,6 +1,5 @@
 #include "inference/weight_pages.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "composer/cpu_allocator.h"
@@ -8,13 +7,20 @@
 namespace composer {
 
 std::shared_ptr<int8_t> WeightPages::take(size_t bytes) {
-  constexpr size_t least_page = 4 << 20, alignment = 64;
+  constexpr size_t page_bytes = 4 << 20, alignment = 64;
+  const auto page_of = [](size_t size) {
+    return std::make_shared<c10::DataPtr>(CpuAllocator::instance().allocate(size));
+  };
   const size_t taken = (bytes + alignment - 1) / alignment * alignment;
+  if (taken >= page_bytes) {
+    const auto own = page_of(taken);
+    return {own, static_cast<int8_t*>(own->get())};
+  }
   const std::lock_guard lock(mutex_);
   if (taken > room_) {
-    room_ = std::max(taken, least_page);
-    page_ = std::make_shared<c10::DataPtr>(CpuAllocator::instance().allocate(room_));
-    next_ = static_cast<int8_t*>(std::static_pointer_cast<c10::DataPtr>(page_)->get());
+    page_ = page_of(page_bytes);
+    next_ = static_cast<int8_t*>(page_->get());
+    room_ = page_bytes;
   }
   room_ -= taken;
   return {page_, std::exchange(next_, next_ + taken)};

@@ -1,6 +1,8 @@
 // Memory of packed weights.
 #pragma once
 
+#include <c10/core/Allocator.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -12,7 +14,8 @@ namespace composer {
 /// which pages of 4 KiB make a third slower.
 class WeightPages {
  public:
-  /// From any thread; 64-byte aligned. Its page goes when all that is on it has gone.
+  /// From any thread; 64-byte aligned. A page goes when all that was on it has gone, but for the
+  /// last one, of 4 MiB.
   std::shared_ptr<int8_t> take(size_t bytes);
 
   /// That of all networks.
@@ -20,7 +23,7 @@ class WeightPages {
 
  private:
   std::mutex mutex_;
-  std::shared_ptr<void> page_;
+  std::shared_ptr<c10::DataPtr> page_;
   int8_t* next_ = nullptr;
   size_t room_ = 0;  ///< from there on
 };
