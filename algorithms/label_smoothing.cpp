@@ -29,6 +29,12 @@ at::Tensor smooth_labels(const at::Tensor& logits, const at::Tensor& target, dou
   return rows * (1 - smoothing) + smoothing / static_cast<double>(logits.size(1));
 }
 
+void LabelSmoothing::fit_start(State& state) {
+  if (state.model->objective().takes_values())
+    throw UserError(
+        "algorithms.label_smoothing: is for classes, and the targets are values; leave it out");
+}
+
 void LabelSmoothing::before_loss(State& state) {
   double& smoothing = state.batch.target.smoothing;
   original_ = smoothing;

@@ -71,13 +71,7 @@ Batch select_by_loss(const Batch& batch, const at::Tensor& losses, const at::Ten
   const auto by_loss = losses.argsort(/*stable=*/true, 0, /*descending=*/false);
   const auto ranked = by_loss.index_select(0, copy_to(losses.device(), ranks));
   const auto samples = std::get<0>(ranked.sort());
-  const auto chosen = [&](const at::Tensor& t) {
-    return t.defined() ? t.index_select(0, samples) : t;
-  };
-  const auto& target = batch.target;
-  return {pick(batch.input, 0, samples),
-          {chosen(target.classes), chosen(target.other_classes), chosen(target.other_weight),
-           target.smoothing}};
+  return {pick(batch.input, 0, samples), batch.target.at_places(samples)};
 }
 
 std::string SelectiveBackprop::Params::check() const {

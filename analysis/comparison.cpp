@@ -26,12 +26,11 @@ void take_from_log(RunOutcome& outcome, const Run& run) {
       if (name == "throughput/samples_per_sec") outcome.images_per_second = value;
       if (name == "time/wait_fraction") outcome.wait_fraction = value;
       if (!is_outcome(name)) continue;
-      const auto [found, fresh] =
-          outcome.metrics.try_emplace(name, MetricOutcome{value, value, entry.batch});
-      auto& metric = found->second;
-      metric.last = value;
+      auto& metric = outcome.metrics[name];
       const bool mean_of_part = entry.event == "batch" && name.starts_with("metrics/");
-      if (!fresh && !mean_of_part && improves(name, value, metric.best))
+      if (mean_of_part && metric.best) continue;
+      metric.last = value;
+      if (!mean_of_part && (!metric.best || improves(name, value, *metric.best)))
         metric.best = value, metric.best_batch = entry.batch;
     }
 }
@@ -46,7 +45,7 @@ void take_from_summary(RunOutcome& outcome, const RunSummary& summary) {
     if (!is_outcome(name)) continue;
     const auto best = summary.best_metrics.find(name);
     outcome.metrics[name] = best == summary.best_metrics.end()
-                                ? MetricOutcome{value, value, summary.batches}
+                                ? MetricOutcome{value, {}, 0}
                                 : MetricOutcome{value, best->second.value, best->second.batch};
   }
 }
@@ -68,15 +67,17 @@ std::optional<size_t> winner_of(const std::vector<RunOutcome>& runs, const std::
   size_t rivals = 0;
   for (size_t i = 0; i < runs.size(); ++i) {
     const auto found = runs[i].metrics.find(metric);
-    if (found == runs[i].metrics.end() || std::isnan(value(found->second))) continue;
+    if (found == runs[i].metrics.end()) continue;
+    const std::optional<double> here = value(found->second);
+    if (!here || std::isnan(*here)) continue;
     ++rivals;
     if (!best) {
       best = i;
       continue;
     }
-    const double before = value(runs[*best].metrics.at(metric));
-    if (value(found->second) == before) shared = true;
-    if (improves(metric, value(found->second), before)) best = i, shared = false;
+    const double before = *value(runs[*best].metrics.at(metric));
+    if (*here == before) shared = true;
+    if (improves(metric, *here, before)) best = i, shared = false;
   }
   return shared || rivals < 2 ? std::nullopt : best;
 }
@@ -89,7 +90,7 @@ void add_metric_rows(std::vector<ComparisonRow>& rows, const std::vector<RunOutc
   for (const auto& run : runs) {
     const auto found = run.metrics.find(metric);
     if (found == run.metrics.end()) continue;
-    const double last = found->second.last, best = found->second.best;
+    const double last = found->second.last, best = found->second.best.value_or(last);
     moved = moved || (best != last && !std::isnan(best));
     for (const double value : {std::abs(last), std::abs(best)})
       if (value > 0) least = std::min(least, value);
@@ -101,16 +102,19 @@ void add_metric_rows(std::vector<ComparisonRow>& rows, const std::vector<RunOutc
     }));
   };
   const int decimals = decimals_for(least);
-  const auto add_values = [&](const std::string& label, double MetricOutcome::*value) {
-    add(label,
-        [&](const auto& outcome) { return metric_figure(metric, outcome.*value, decimals); });
-    rows.back().winner =
-        winner_of(runs, metric, [&](const auto& outcome) { return outcome.*value; });
+  const auto add_values = [&](const std::string& label, const auto& value) {
+    add(label, [&](const auto& outcome) {
+      const std::optional<double> number = value(outcome);
+      return number ? metric_figure(metric, *number, decimals) : std::string();
+    });
+    rows.back().winner = winner_of(runs, metric, value);
   };
-  add_values(metric_label(metric), &MetricOutcome::last);
+  add_values(metric_label(metric), [](const auto& outcome) { return std::optional(outcome.last); });
   if (!moved) return;
-  add_values("  best", &MetricOutcome::best);
-  add("  at step", [](const auto& outcome) { return count_figure(outcome.best_batch); });
+  add_values("  best", [](const auto& outcome) { return outcome.best; });
+  add("  at step", [](const auto& outcome) {
+    return outcome.best ? count_figure(outcome.best_batch) : std::string();
+  });
 }
 
 std::vector<ComparisonRow> rows_of(const std::vector<RunOutcome>& runs) {
@@ -171,8 +175,9 @@ nlohmann::ordered_json json_of(const Comparison& comparison) {
     auto metrics = nlohmann::ordered_json::object();
     for (const auto& [name, outcome] : run.metrics)
       metrics[name] = {{"last", json_number(outcome.last)},
-                       {"best", json_number(outcome.best)},
-                       {"best_batch", outcome.best_batch}};
+                       {"best", outcome.best ? json_number(*outcome.best) : nullptr},
+                       {"best_batch", outcome.best ? nlohmann::ordered_json(outcome.best_batch)
+                                                   : nlohmann::ordered_json()}};
     runs.push_back({{"run", run.name},
                     {"status", run.status},
                     {"epochs", run.epochs},

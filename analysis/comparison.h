@@ -11,9 +11,11 @@
 
 namespace composer {
 
-/// A metric over a run: its last value and its best one.
+/// A metric over a run: its last value and its best one. Of metrics/train/... these are means over
+/// whole epochs; before the first epoch's end, last is the mean so far and there is no best.
 struct MetricOutcome {
-  double last = 0, best = 0;
+  double last = 0;
+  std::optional<double> best;
   int64_t best_batch = 0;  ///< after which the best was reached
 };
 

@@ -81,7 +81,9 @@ Curve thinned(const Curve& curve, size_t most) {
   return thin;
 }
 
-Curve smoothed(const Curve& curve) {
+size_t trend_reach(const Curve& curve) { return std::max<size_t>(curve.points.size() / 80, 1); }
+
+Curve smoothed(const Curve& curve, size_t reach) {
   struct Sum {
     double sum = 0, count = 0;
     Sum with(double value) const {
@@ -89,7 +91,7 @@ Curve smoothed(const Curve& curve) {
     }
   };
   const auto& points = curve.points;
-  const size_t size = points.size(), reach = std::max<size_t>(size / 80, 1), width = 2 * reach + 1;
+  const size_t size = points.size(), width = 2 * reach + 1;
   // In blocks of a window's width each window is the end of one and the beginning of the next, so
   // that no sum holds a value of outside, however large.
   std::vector<Sum> to_here(size), from_here(size);

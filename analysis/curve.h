@@ -40,9 +40,12 @@ std::vector<std::string> metrics_of(const std::vector<LogEntry>& log);
 /// largest value, and a gap where it has one; the first and the last of all.
 Curve thinned(const Curve& curve, size_t most);
 
-/// The mean over the points around each, a fortieth of the curve wide: the trend of a noisy one.
-/// Values that are not finite do not count, and stay gaps.
-Curve smoothed(const Curve& curve);
+/// The mean over the points around each, `reach` to each side: the trend of a noisy one. Values
+/// that are not finite do not count, and stay gaps.
+Curve smoothed(const Curve& curve, size_t reach);
+
+/// The reach that suits a noisy curve: with it the mean is over a fortieth of the curve.
+size_t trend_reach(const Curve& curve);
 
 /// Whether any value is finite.
 bool has_points(const Curve& curve);

@@ -7,6 +7,7 @@
 #include "analysis/figure_text.h"
 #include "analysis/markup.h"
 #include "analysis/metric_text.h"
+#include "composer/logging/metric_sense.h"
 
 namespace composer {
 namespace {
@@ -32,9 +33,9 @@ std::string metric_card(const RunOutcome& outcome, const std::string& metric) {
   const auto text = [&](double value) {
     return is_share(metric) ? percent_figure(value) : figure(value);
   };
-  const bool note = best != last && !std::isnan(best);
+  const bool note = best && *best != last && !std::isnan(*best);
   return card(metric_label(metric), text(last),
-              note ? "best " + text(best) + " at step " + count_figure(batch) : "");
+              note ? "best " + text(*best) + " at step " + count_figure(batch) : "");
 }
 
 /// What all runs tell alike; empty where one differs.
@@ -96,7 +97,9 @@ std::string header_of(const std::vector<Run>& runs) {
 std::string cards(const Run& run) {
   const auto outcome = outcome_of(run);
   std::string all;
-  for (const char* metric : {"metrics/eval/Accuracy", "metrics/eval/CrossEntropy", "loss/train"})
+  for (const char* metric :
+       {"metrics/eval/mAP", "metrics/eval/Accuracy", "metrics/eval/CrossEntropy",
+        "metrics/eval/BinaryCrossEntropy", "metrics/eval/MAE", "metrics/eval/R2", "loss/train"})
     all += metric_card(outcome, metric);
   all += card("time", duration_figure(outcome.seconds),
               counted(outcome.epochs, "epoch") + ", " + counted(outcome.batches, "step"));

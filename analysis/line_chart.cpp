@@ -99,18 +99,18 @@ std::string drawn_line(const LineChart& chart, size_t index, const Axis& values,
                        const Course& course) {
   const auto& line = chart.lines[index];
   const auto curve = thinned(line.curve, most_drawn);
-  const bool noisy = is_noisy(line.curve);
-  Attributes of_line{{"class", noisy ? "line faint" : "line"},
+  const size_t reach = trend_reach(chart, line);
+  Attributes of_line{{"class", reach > 0 ? "line faint" : "line"},
                      {"d", path_of(curve, values, course, chart.stairs)}};
   const auto above = std::ranges::count_if(
       chart.lines.begin() + static_cast<std::ptrdiff_t>(index) + 1, chart.lines.end(),
       [&](const auto& other) { return coincide(line.curve, other.curve); });
   if (above > 0) of_line.emplace_back("style", line_width(static_cast<size_t>(above)));
   std::string drawn = element("path", of_line);
-  if (noisy)
-    drawn += element("path",
-                     {{"class", "line"},
-                      {"d", path_of(thinned(smoothed(line.curve), most_drawn), values, course)}});
+  if (reach > 0)
+    drawn += element(
+        "path", {{"class", "line"},
+                 {"d", path_of(thinned(smoothed(line.curve, reach), most_drawn), values, course)}});
   constexpr size_t most_dots = 60, few_points = 20;
   if ((curve.points.size() < few_points && !chart.stairs) ||
       (line.dots && curve.points.size() <= most_dots))
@@ -181,6 +181,14 @@ LineChart without_empty_lines(LineChart chart) {
 }
 
 }  // namespace
+
+size_t trend_reach(const LineChart& chart, const LineChart::Line& line) {
+  size_t reach = 0;
+  for (const auto& other : chart.lines)
+    if (other.curve.metric == line.curve.metric && is_noisy(other.curve))
+      reach = std::max(reach, trend_reach(other.curve));
+  return reach;
+}
 
 bool has_points(const LineChart& chart) {
   return std::ranges::any_of(chart.lines, [](const auto& line) { return has_points(line.curve); });

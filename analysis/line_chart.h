@@ -33,12 +33,17 @@ struct LineChart {
 /// Whether any line has something to be drawn.
 bool has_points(const LineChart& chart);
 
+/// The reach of the means that are drawn over a line (smoothed): the largest that suits a noisy
+/// line of its metric; 0 where none is noisy, and the line is drawn alone.
+size_t trend_reach(const LineChart& chart, const LineChart::Line& line);
+
 /// A <figure> with a drawing against batches, one against images and one against seconds, of which
 /// the page shows one, and the numbers as JSON in a <script class="data">:
 /// {"title", "lines": [{"name", "metric", "batch": [], "sample": [], "seconds": [], "value": []}]},
-/// the same points that are drawn; not finite: null. Noisy lines are drawn faintly, their trend
-/// over them. At most 2000 points a line (thinned). Where a line stops being finite is a cross; of
-/// one that is nowhere, words say so. Empty where no line has points.
+/// the same points that are drawn; not finite: null. Noisy lines, and those of the same metric
+/// beside them, are drawn faintly, their trend over them. At most 2000 points a line (thinned).
+/// Where a line stops being finite is a cross; of one that is nowhere, words say so. Empty where no
+/// line has points.
 std::string figure_of(const LineChart& chart);
 
 }  // namespace composer

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "analysis/figure_text.h"
+#include "composer/logging/metric_sense.h"
 
 namespace composer {
 
@@ -14,12 +15,16 @@ std::string metric_label(const std::string& metric) {
       {"metrics/eval/CrossEntropy", "evaluation loss"},
       {"metrics/train/Accuracy", "training accuracy"},
       {"metrics/eval/Accuracy", "evaluation accuracy"},
+      {"metrics/eval/mAP", "evaluation mAP"},
+      {"metrics/eval/BinaryCrossEntropy", "evaluation loss"},
+      {"metrics/train/MAE", "training mean error"},
+      {"metrics/eval/MAE", "evaluation mean error"},
+      {"metrics/eval/MSE", "evaluation mean squared error"},
+      {"metrics/eval/R2", "evaluation R2"},
       {"metrics/eval/Top5Accuracy", "evaluation accuracy, top 5"}};
   const auto found = labels.find(metric);
   return found == labels.end() ? metric : found->second;
 }
-
-bool is_share(const std::string& metric) { return metric.ends_with("Accuracy"); }
 
 int decimals_for(double size) {
   if (!std::isfinite(size) || size <= 0) return 3;

@@ -8,9 +8,6 @@ namespace composer {
 /// "evaluation accuracy" of "metrics/eval/Accuracy"; a name that is not known stays.
 std::string metric_label(const std::string& metric);
 
-/// Whether it is a share of samples, in [0, 1].
-bool is_share(const std::string& metric);
-
 /// So many digits after the point give a value of this size four in all; at most 6.
 int decimals_for(double size);
 

@@ -9,6 +9,11 @@ namespace {
 
 const std::set<std::string> names_and_places{"run_name", "run_dir", "autoresume", "progress_bar"};
 
+/// Of callbacks that every run from a recipe has, the settings where it does not name them.
+const RecipeKeys of_every_run{{"callbacks.speed_monitor.window_size", "100"},
+                              {"callbacks.image_monitor.num_images", "16"},
+                              {"callbacks.image_monitor.interval", "0ba"}};
+
 using KeyMap = std::map<std::string, std::string>;
 
 /// "algorithms.blurpool" of "algorithms.blurpool.min_channels"; all of a shorter key.
@@ -85,6 +90,9 @@ RecipeDifference presence_of(const std::string& component, const std::vector<std
 std::vector<RecipeDifference> recipe_differences(const std::vector<Run>& runs) {
   std::vector<KeyMap> recipes;
   for (const auto& run : runs) recipes.emplace_back(run.recipe.begin(), run.recipe.end());
+  for (const auto& [key, value] : of_every_run)
+    if (std::ranges::any_of(recipes, [&](const auto& recipe) { return recipe.contains(key); }))
+      for (auto& recipe : recipes) recipe.try_emplace(key, value);
   const auto keys = keys_in_order(runs);
   std::vector<RecipeDifference> differences;
   std::set<std::string> named;

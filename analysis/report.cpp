@@ -44,15 +44,16 @@ std::string of_each(const std::vector<Run>& runs, const Part& part) {
   return all;
 }
 
-std::string outcome_table(const std::vector<Run>& runs) {
-  const auto comparison = compared(runs);
+/// Of the runs from `begin` to `end`.
+std::string outcome_table(const std::vector<Run>& runs, const Comparison& comparison, size_t begin,
+                          size_t end) {
   std::string head = element("th", {}, "");
-  for (size_t i = 0; i < runs.size(); ++i)
+  for (size_t i = begin; i < end; ++i)
     head += element("th", {{"class", "number"}}, run_key(i) + escaped(runs[i].name));
   std::string rows;
   for (const auto& row : comparison.outcomes) {
     std::string cells = element("th", {{"scope", "row"}}, escaped(row.label));
-    for (size_t i = 0; i < row.cells.size(); ++i)
+    for (size_t i = begin; i < end; ++i)
       cells += element("td", {{"class", row.winner == i ? "number best" : "number"}},
                        row.label == "status" ? status_pill(row.cells[i]) : escaped(row.cells[i]));
     rows += element("tr", {{"class", row.label.starts_with(' ') ? "faded" : ""}}, cells);
@@ -61,6 +62,18 @@ std::string outcome_table(const std::vector<Run>& runs) {
       "div", {{"class", "wide"}},
       element("table", {{"class", "outcomes"}},
               element("thead", {}, element("tr", {}, head)) + element("tbody", {}, rows)));
+}
+
+/// Tables of as many runs each as fit beside each other, about as many in each.
+std::string outcome_tables(const std::vector<Run>& runs) {
+  constexpr size_t most = 5;
+  const auto comparison = compared(runs);
+  const size_t count = (runs.size() + most - 1) / most;
+  std::string tables;
+  for (size_t i = 0; i < count; ++i)
+    tables +=
+        outcome_table(runs, comparison, runs.size() * i / count, runs.size() * (i + 1) / count);
+  return tables;
 }
 
 /// Which axis the charts are drawn against: works without a script, by the inputs' order in the
@@ -165,7 +178,7 @@ std::string head_of(const std::vector<Run>& runs) {
 std::string report_page(const std::vector<Run>& runs) {
   const auto charts = charts_of(runs);
   std::string main = header_of(runs);
-  main += runs.size() == 1 ? cards(runs[0]) : section("runs", "Outcomes", outcome_table(runs));
+  main += runs.size() == 1 ? cards(runs[0]) : section("runs", "Outcomes", outcome_tables(runs));
   if (runs.size() > 1)
     main += section("differences", "What their recipes differ in", difference_table(runs));
   const auto curves = figures_of(charts.main);

@@ -30,20 +30,20 @@ std::optional<std::string> text_in(Run& run, const char* name) {
 struct Senseless {};
 
 /// Hands the file's JSON to `read`, whose exceptions of JSON's, and Senseless, mean that it is no
-/// such file.
+/// such file: it is left out.
 template <class Read>
 void read_json(Run& run, const char* name, const Read& read) {
   const auto text = text_in(run, name);
   if (!text) return;
   const auto is_none = [&] {
-    return UserError((run.folder / name).string() + ": is no " + name + " of a run");
+    run.damage.push_back((run.folder / name).string() + ": is no " + name + " of a run; left out");
   };
   try {
     read(ordered_json::parse(*text));
   } catch (const nlohmann::json::exception&) {
-    throw is_none();
+    is_none();
   } catch (const Senseless&) {
-    throw is_none();
+    is_none();
   }
 }
 
@@ -171,7 +171,15 @@ std::string Run::told(const std::string& key) const {
 
 Run read_run(const fs::path& folder) {
   auto run = read_run_papers(folder);
-  run.log = read_run_log(folder / "metrics.jsonl");
+  const auto file = run.folder / "metrics.jsonl";
+  auto log = read_run_log(file);
+  run.log = std::move(log.entries);
+  if (log.damaged > 0)
+    run.damage.push_back(
+        file.string() + ":" + std::to_string(log.first_damaged) +
+        ": no entry of a run's metrics.jsonl; " +
+        (log.damaged == 1 ? "that line is" : std::to_string(log.damaged) + " such lines are") +
+        " left out");
   return run;
 }
 
@@ -188,8 +196,12 @@ Run read_run_papers(const fs::path& folder) {
   read_json(run, "images/index.json",
             [&](const auto& json) { run.training_images = images_of(json); });
   if (auto text = text_in(run, "hparams.yaml")) {
-    run.recipe = keys_of(*text, run.folder / "hparams.yaml");
-    run.recipe_text = std::move(*text);
+    try {
+      run.recipe = keys_of(*text, run.folder / "hparams.yaml");
+      run.recipe_text = std::move(*text);
+    } catch (const UserError& error) {
+      run.damage.push_back(error.what() + std::string("; left out"));
+    }
   }
   return run;
 }

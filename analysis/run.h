@@ -83,6 +83,7 @@ struct Run {
   std::optional<EvaluationRecord> evaluation;
   std::vector<RunImage> training_images;  ///< as the network saw them
   std::vector<std::string> missing;       ///< names of files that are not there
+  std::vector<std::string> damage;        ///< what was left out of damaged files, a line each
   bool going_on = false;                  ///< a process trains it: for the caller to find out
 
   /// "going on", what the summary says, or "killed" where there is none.
@@ -93,7 +94,8 @@ struct Run {
   std::string told(const std::string& key) const;
 };
 
-/// UserError where `folder` is none, or a file in it is none of a run's.
+/// UserError where `folder` is none, or its metrics.jsonl cannot be read at all. What is damaged
+/// besides is left out, and named in `damage`.
 Run read_run(const std::filesystem::path& folder);
 /// The same without its log.
 Run read_run_papers(const std::filesystem::path& folder);

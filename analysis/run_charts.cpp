@@ -25,12 +25,18 @@ struct Subject {
 };
 
 const std::vector<Subject> subjects{
-    {"Loss", {{"loss/train", "training"}, {"metrics/eval/CrossEntropy", "evaluation", true}}},
+    {"Loss",
+     {{"loss/train", "training"},
+      {"metrics/eval/CrossEntropy", "evaluation", true},
+      {"metrics/eval/BinaryCrossEntropy", "evaluation", true}}},
     {"Accuracy",
      {{"metrics/train/Accuracy", "training"},
       {"metrics/eval/Accuracy", "evaluation", true},
-      {"metrics/eval/Top5Accuracy", "evaluation, top 5", true, true}},
+      {"metrics/eval/Top5Accuracy", "evaluation, top 5", true, true},
+      {"metrics/eval/mAP", "evaluation, mAP", true, true}},
      Figures::share},
+    {"Mean error", {{"metrics/train/MAE", "training"}, {"metrics/eval/MAE", "evaluation", true}}},
+    {"R2", {{"metrics/eval/R2", "evaluation", true}}},
     {"Learning rate", {{"lr", "learning rate"}}, Figures::plain, true},
     {"Image size",
      {{"progressive_resizing/width", "width"},
@@ -50,16 +56,38 @@ std::string title_of(const Subject& subject, const Metric& metric) {
       {"metrics/train/Accuracy", "Training accuracy"},
       {"metrics/eval/Accuracy", "Evaluation accuracy"},
       {"metrics/eval/Top5Accuracy", "Evaluation accuracy, top 5"},
+      {"metrics/eval/mAP", "Evaluation mAP"},
+      {"metrics/eval/BinaryCrossEntropy", "Evaluation loss"},
+      {"metrics/train/MAE", "Training mean error"},
+      {"metrics/eval/MAE", "Evaluation mean error"},
       {"progressive_resizing/width", "Image width"},
       {"progressive_resizing/height", "Image height"}};
   return titles.at(metric.name);
 }
 
-/// The mean over a part of an epoch says less than that over a whole one.
-Curve curve_in(const Run& run, const std::string& metric) {
-  if (metric.starts_with("metrics/train/"))
-    if (auto epochs = curve_of(run.log, metric, "epoch"); epochs.points.size() > 1) return epochs;
-  return curve_of(run.log, metric);
+/// Metrics of training are means over an epoch, in which they begin anew.
+bool is_mean_of_epoch(const std::string& metric) { return metric.starts_with("metrics/train/"); }
+
+/// The mean over a part of an epoch says less than that over a whole one, so that the curves of a
+/// chart have the latter where one of them is more than a point then.
+bool of_whole_epochs(std::span<const Run> runs, const std::string& metric) {
+  return is_mean_of_epoch(metric) && std::ranges::any_of(runs, [&](const auto& run) {
+           return curve_of(run.log, metric, "epoch").points.size() > 1;
+         });
+}
+
+Curve curve_in(const Run& run, const std::string& metric, bool whole_epochs) {
+  return curve_of(run.log, metric, whole_epochs ? "epoch" : "");
+}
+
+/// What a chart's curves of `metric` are; "" where that needs no words.
+std::string what_is_drawn(const std::string& metric, bool whole_epochs,
+                          const std::vector<std::string>& without) {
+  if (!is_mean_of_epoch(metric)) return "";
+  if (!whole_epochs) return "training: the mean since the epoch's beginning";
+  std::string text = "training: the mean over each epoch";
+  for (const auto& name : without) text += (name == without.front() ? "; none of " : ", ") + name;
+  return text + (without.empty() ? "" : " has ended");
 }
 
 /// Whether powers of ten show the curves better. One outlier of a loss hides all else of it.
@@ -91,7 +119,9 @@ LineChart finished(LineChart chart, std::span<const Run> runs) {
   chart.stairs = chart.figures == Figures::pixels;
   const bool trend =
       std::ranges::any_of(chart.lines, [](const auto& line) { return is_noisy(line.curve); });
-  if (trend) chart.note = "faint: every batch; strong: the mean around it";
+  if (trend)
+    chart.note += (chart.note.empty() ? "" : "; ") +
+                  std::string("faint: every batch; strong: the mean around it");
   return chart;
 }
 
@@ -106,8 +136,10 @@ LineChart of_one_run(const Subject& subject, const Run& run) {
   chart.title = subject.title, chart.figures = subject.figures;
   chart.from_zero = subject.from_zero, chart.named = subject.metrics.size() > 1;
   for (const auto& metric : subject.metrics) {
-    auto curve = curve_in(run, metric.name);
+    const bool whole_epochs = of_whole_epochs({&run, 1}, metric.name);
+    auto curve = curve_in(run, metric.name, whole_epochs);
     if (curve.points.empty()) continue;
+    if (chart.note.empty()) chart.note = what_is_drawn(metric.name, whole_epochs, {});
     if (metric.name.ends_with("/height") && !chart.lines.empty() &&
         same_points(curve, chart.lines.back().curve)) {
       chart.lines.back().name = "width and height";
@@ -125,9 +157,16 @@ LineChart of_runs(const std::string& title, const std::string& metric, Figures f
   LineChart chart;
   chart.title = title, chart.figures = figures;
   chart.from_zero = from_zero, chart.named = runs.size() > 1;
-  for (size_t i = 0; i < runs.size(); ++i)
+  const bool whole_epochs = of_whole_epochs(runs, metric);
+  std::vector<std::string> without;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    auto curve = curve_in(runs[i], metric, whole_epochs);
+    if (curve.points.empty() && !curve_of(runs[i].log, metric).points.empty())
+      without.push_back(runs[i].name);
     chart.lines.push_back({runs[i].name, static_cast<int>(i % 8), metric.starts_with("metrics/"),
-                           i >= 8, curve_in(runs[i], metric)});
+                           i >= 8, std::move(curve)});
+  }
+  chart.note = what_is_drawn(metric, whole_epochs, without);
   return finished(std::move(chart), runs);
 }
 

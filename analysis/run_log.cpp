@@ -11,10 +11,10 @@ namespace {
 
 LogEntry entry_of(const nlohmann::ordered_json& json) {
   LogEntry entry;
+  entry.event = json.at("event").get<std::string>();
   for (const auto& [name, value] : json.items()) {
-    if (name == "event")
-      entry.event = value.get<std::string>();
-    else if (name == "epoch")
+    if (name == "event") continue;
+    if (name == "epoch")
       entry.epoch = value.get<int64_t>();
     else if (name == "batch")
       entry.batch = value.get<int64_t>();
@@ -30,25 +30,28 @@ LogEntry entry_of(const nlohmann::ordered_json& json) {
 
 }  // namespace
 
-std::vector<LogEntry> read_run_log(const std::filesystem::path& file) {
+RunLog read_run_log(const std::filesystem::path& file) {
   std::ifstream in(file);
   if (!in) throw UserError(file.string() + ": cannot be read; a run's folder has a metrics.jsonl");
-  std::vector<LogEntry> entries;
+  RunLog log;
   int64_t number = 0;
-  for (std::string line; std::getline(in, line);) {
+  for (std::string line; std::getline(in, line) && !in.eof();) {
     ++number;
-    if (in.eof()) break;
-    entries.push_back(read_log_line(line, file, number));
+    if (auto entry = read_log_line(line))
+      log.entries.push_back(std::move(*entry));
+    else if (log.damaged++ == 0)
+      log.first_damaged = number;
   }
-  return entries;
+  if (log.damaged > 0 && log.entries.empty())
+    throw UserError(file.string() + ":1: no entry of a run's metrics.jsonl, nor is any other line");
+  return log;
 }
 
-LogEntry read_log_line(const std::string& line, const std::filesystem::path& file, int64_t number) {
+std::optional<LogEntry> read_log_line(const std::string& line) {
   try {
     return entry_of(nlohmann::ordered_json::parse(line));
   } catch (const nlohmann::json::exception&) {
-    throw UserError(file.string() + ":" + std::to_string(number) +
-                    ": no entry of a run's metrics.jsonl");
+    return {};
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,16 @@ struct LogEntry {
   std::map<std::string, double> values;      ///< by metric; NaN and infinities as they were
 };
 
-/// The entries of `file` in order. A last line that ends in the middle, of a run that goes on or
-/// was killed, is left out. UserError, with the line, where another line is no such entry or the
-/// file cannot be read.
-std::vector<LogEntry> read_run_log(const std::filesystem::path& file);
+struct RunLog {
+  std::vector<LogEntry> entries;
+  int64_t damaged = 0, first_damaged = 0;  ///< lines that are no entries; the first's number from 1
+};
 
-/// The entry that `line` of `file` is; UserError naming both where it is none.
-LogEntry read_log_line(const std::string& line, const std::filesystem::path& file, int64_t number);
+/// The entries of `file` in order. A last line that ends in the middle, of a run that goes on or
+/// was killed, is left out. UserError where the file cannot be read, or has lines and no entry.
+RunLog read_run_log(const std::filesystem::path& file);
+
+/// The entry that a line is; nothing where it is none.
+std::optional<LogEntry> read_log_line(const std::string& line);
 
 }  // namespace composer

@@ -18,8 +18,10 @@ bool RunLogTail::update(std::vector<LogEntry>& log) {
   std::ifstream in(file_);
   in.seekg(position_);
   for (std::string line; std::getline(in, line) && !in.eof();) {
-    log.push_back(read_log_line(line, file_, std::ssize(log) + 1));
     position_ += std::ssize(line) + 1;
+    auto entry = read_log_line(line);
+    if (!entry) continue;
+    log.push_back(std::move(*entry));
     changed = true;
   }
   return changed;

@@ -17,7 +17,7 @@ class RunLogTail {
   explicit RunLogTail(std::filesystem::path file) : file_(std::move(file)) {}
 
   /// Adds what is new to `log`, which has all that was read before; whether there was something. A
-  /// file that is not there yet has no entries. UserError as read_run_log's.
+  /// file that is not there yet has no entries. What is no entry is left out.
   bool update(std::vector<LogEntry>& log);
 
  private:

@@ -38,9 +38,10 @@ std::string heading(const LineChart& chart, int64_t columns) {
   return line;
 }
 
-void draw(DotField& field, const LineChart::Line& line, bool stairs, const Axis& values,
+void draw(DotField& field, const LineChart& chart, const LineChart::Line& line, const Axis& values,
           const Course& course) {
-  const auto curve = thinned(is_noisy(line.curve) ? smoothed(line.curve) : line.curve,
+  const size_t reach = trend_reach(chart, line);
+  const auto curve = thinned(reach > 0 ? smoothed(line.curve, reach) : line.curve,
                              static_cast<size_t>(field.width() * 3));
   bool pen_down = false;
   int64_t before_x = 0, before_y = 0;
@@ -54,7 +55,7 @@ void draw(DotField& field, const LineChart::Line& line, bool stairs, const Axis&
     };
     const int64_t x = on(course.place(point), field.width());
     const int64_t y = on(1 - values.place(point.value), field.height());
-    if (pen_down && stairs) {
+    if (pen_down && chart.stairs) {
       field.line(before_x, before_y, x, before_y, line.color);
       before_x = x;
     }
@@ -144,7 +145,7 @@ std::vector<std::string> terminal_plot(const LineChart& chart, Against against, 
   int64_t label_columns = 0;
   for (const auto& label : labels) label_columns = std::max(label_columns, columns_of(label));
   DotField field(columns - label_columns - 2, height);
-  for (const auto& line : chart.lines) draw(field, line, chart.stairs, values, course);
+  for (const auto& line : chart.lines) draw(field, chart, line, values, course);
   const auto drawn = field.rows();
   std::vector<std::string> lines{heading(chart, columns)};
   for (size_t row = 0; row < drawn.size(); ++row)

@@ -113,11 +113,11 @@ std::string part_cells(const std::vector<TimePart>& parts, const std::string& na
                  percent_figure(found->seconds / total_of(parts)));
 }
 
-std::string parts_table(const std::vector<Run>& runs, const PartsOfRuns& of_runs) {
+std::string parts_table(const std::vector<std::string>& runs, const PartsOfRuns& of_runs) {
   std::string head = element("th", {}, "");
   for (const auto& run : runs)
-    head += element("th", {{"colspan", "2"}, {"class", "number"}},
-                    runs.size() > 1 ? escaped(run.name) : "");
+    head +=
+        element("th", {{"colspan", "2"}, {"class", "number"}}, runs.size() > 1 ? escaped(run) : "");
   std::string rows;
   if (runs.size() > 1) rows = element("thead", {}, element("tr", {}, head));
   for (const auto& part : union_of(of_runs)) {
@@ -146,12 +146,13 @@ std::string straggler_text(const Run& run) {
   return element("h3", {}, "Which rank the others waited for") + element("ul", {}, text);
 }
 
-nlohmann::ordered_json parts_json(const std::vector<Run>& runs, const PartsOfRuns& of_runs) {
+nlohmann::ordered_json parts_json(const std::vector<std::string>& runs,
+                                  const PartsOfRuns& of_runs) {
   auto json = nlohmann::ordered_json::array();
   for (size_t i = 0; i < runs.size(); ++i) {
     auto parts = nlohmann::ordered_json::object();
     for (const auto& part : of_runs[i]) parts[part.name] = part.seconds;
-    json.push_back({{"name", runs[i].name}, {"seconds", parts}});
+    json.push_back({{"name", runs[i]}, {"seconds", parts}});
   }
   return json;
 }
@@ -198,18 +199,22 @@ std::vector<Straggler> stragglers_of(const Run& run) {
   return list;
 }
 
-std::string time_section(const std::vector<Run>& runs) {
+std::string time_section(const std::vector<Run>& all) {
   PartsOfRuns of_runs;
+  std::vector<std::string> runs;
   std::string stragglers;
-  for (const auto& run : runs)
-    of_runs.push_back(time_parts_of(run)), stragglers += straggler_text(run);
+  for (const auto& run : all) {
+    stragglers += straggler_text(run);
+    auto parts = time_parts_of(run);
+    if (total_of(parts) <= 0) continue;
+    of_runs.push_back(std::move(parts)), runs.push_back(run.name);
+  }
   const auto shown = without_trifles(of_runs);
   std::string bars;
   for (size_t i = 0; i < runs.size(); ++i) {
-    if (total_of(shown[i]) <= 0) continue;
     auto bar = share_bar(shown[i]);
-    if (runs.size() > 1)
-      bar = element("span", {}, escaped(runs[i].name)) + bar +
+    if (all.size() > 1)
+      bar = element("span", {}, escaped(runs[i])) + bar +
             element("small", {}, duration_figure(total_of(shown[i])));
     bars += element("div", {{"class", "bar"}}, bar);
   }

@@ -37,7 +37,7 @@ struct Straggler {
 };
 std::vector<Straggler> stragglers_of(const Run& run);
 
-/// Bars of parts, one a run, and a table of them; empty where no run has any.
+/// Bars of parts, one a run that has any, and a table of them; empty where no run has.
 std::string time_section(const std::vector<Run>& runs);
 
 }  // namespace composer

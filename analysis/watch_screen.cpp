@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analysis/comparison.h"
 #include "analysis/figure_text.h"
 #include "analysis/run_charts.h"
 #include "analysis/terminal_plot.h"
@@ -33,6 +34,13 @@ std::string title_line(const Run& run, int64_t columns) {
          "m" + status + "\x1b[39m";
 }
 
+/// Of text that a run left: what could steer a terminal is blank.
+std::string in_one_line(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < ' ' || c == '\x7f') c = ' ';
+  return text;
+}
+
 std::string bar_line(const Run& run, int64_t columns) {
   const auto progress = progress_of(run);
   if (!progress.share) return "";
@@ -43,13 +51,13 @@ std::string bar_line(const Run& run, int64_t columns) {
 }
 
 std::string place_line(const Run& run, int64_t columns) {
-  const auto last = run.last();
-  std::vector<std::string> parts{"epoch " + count_figure(last.epoch),
-                                 "step " + count_figure(last.batch), duration_figure(last.seconds)};
-  if (const auto rate = last_value(run, "throughput/samples_per_sec"))
-    parts.push_back(figure(*rate) + " images/s");
-  if (const auto wait = last_value(run, "time/wait_fraction"))
-    parts.push_back("waits for data " + percent_figure(*wait));
+  const auto outcome = outcome_of(run);
+  std::vector<std::string> parts{"epoch " + count_figure(outcome.epochs),
+                                 "step " + count_figure(outcome.batches),
+                                 duration_figure(outcome.seconds)};
+  if (outcome.images_per_second) parts.push_back(figure(*outcome.images_per_second) + " images/s");
+  if (outcome.wait_fraction)
+    parts.push_back("waits for data " + percent_figure(*outcome.wait_fraction));
   if (const auto rate = last_value(run, "lr")) parts.push_back("lr " + figure(*rate, 3));
   return parts_that_fit(parts, columns);
 }
@@ -148,6 +156,8 @@ std::vector<std::string> watch_screen(const Run& run, int64_t columns, int64_t r
     lines.push_back(first_columns("nothing is logged yet", columns));
   else
     lines.push_back(place_line(run, columns));
+  if (run.summary && !run.going_on && !run.summary->message.empty())
+    lines.push_back(first_columns(in_one_line(run.summary->message), columns));
   lines.emplace_back();
   const int64_t room = rows - std::ssize(lines) - 1;
   auto table =

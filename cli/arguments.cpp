@@ -10,6 +10,19 @@
 
 namespace composer {
 
+namespace {
+
+/// CLI11's "Could not convert: --steps = abc" in our words; all such options are numbers.
+std::string not_a_number(const std::string& text) {
+  const std::string before = "Could not convert: ", between = " = ";
+  const size_t at = text.find(between);
+  if (!text.starts_with(before) || at == std::string::npos) return text;
+  return text.substr(before.size(), at - before.size()) + ": must be a number, not '" +
+         text.substr(at + between.size()) + "'";
+}
+
+}  // namespace
+
 bool parse(CLI::App& app, const Words& words) {
   try {
     app.parse(Words(words.rbegin(), words.rend()));
@@ -17,6 +30,8 @@ bool parse(CLI::App& app, const Words& words) {
   } catch (const CLI::CallForHelp&) {
     std::cout << app.help();
     return false;
+  } catch (const CLI::ConversionError& problem) {
+    throw UserError("composer " + app.get_name() + ": " + not_a_number(problem.what()));
   } catch (const CLI::ParseError& problem) {
     throw UserError("composer " + app.get_name() + ": " + problem.what());
   }

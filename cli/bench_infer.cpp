@@ -11,6 +11,7 @@
 #include "cli/bench.h"
 #include "composer/clock.h"
 #include "composer/logging/number_text.h"
+#include "composer/remote/fetched.h"
 #include "inference/network_folder.h"
 #include "inference/runtime.h"
 
@@ -68,7 +69,7 @@ int bench_infer_command(const Words& words) {
   if (!parse(app, words)) return 0;
 
   if (threads > 0) at::set_num_threads(static_cast<int>(threads));
-  const auto network = read_network(model);
+  const auto network = read_network(fetched(model));
   const Runtime runtime(network, run_precision_words.at(precision));
   const auto& [channels, resize, size, normalization] = network.preparation;
   const auto images = at::randint(256, {batch_size, size.height, size.width, channels}, at::kByte);

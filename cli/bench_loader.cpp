@@ -33,6 +33,7 @@ struct LoaderSetting {
   std::string resize_filter = "triangle";
   bool ffcv_exact = false;
   std::string crop_index = "cache";
+  double coefficient_cache = 0;
   std::string on_bad_sample = "error";
   uint64_t seed = 0;
 };
@@ -62,10 +63,17 @@ class TiledSource final : public Source {
     return source_->extent(inner(index), whole_page);
   }
   void bring(const Extent& extent) const override { source_->bring(extent); }
+  bool is_remote() const override { return source_->is_remote(); }
+  std::shared_ptr<void> follow(Forecast forecast) const override {
+    return source_->follow([this, forecast = std::move(forecast)](const auto& visit) {
+      forecast([&](int64_t sample) { visit(inner(sample)); });
+    });
+  }
   void forget(int64_t index, bool whole_page) const override {
     source_->forget(inner(index), whole_page);
   }
   fs::path indexed_path() const override { return source_->indexed_path(); }
+  std::optional<FileStamp> remote_stamp() const override { return source_->remote_stamp(); }
 
  private:
   int64_t inner(int64_t index) const { return index % source_->size(); }
@@ -125,7 +133,8 @@ Rates measure(const LoaderSetting& setting) {
                              .on_bad_sample = on_bad_sample,
                              .resize_filter = setting.resize_filter,
                              .ffcv_exact = setting.ffcv_exact,
-                             .crop_index = setting.crop_index};
+                             .crop_index = setting.crop_index,
+                             .coefficient_cache = setting.coefficient_cache};
   const auto loader = make_image_loader(source, pipeline_of(setting, *source, common), common);
   Rates rates;
   loader->start(0, 0);
@@ -142,8 +151,10 @@ Rates measure(const LoaderSetting& setting) {
 }
 
 void add_options(CLI::App& app, LoaderSetting& s) {
-  app.add_option("--source", s.source,
-                 "a .beton file, class folders of images, or a folder with CIFAR-10's binary files")
+  app.add_option(
+         "--source", s.source,
+         "a .beton file or class folders of images, local or remote, WebDataset's or MosaicML's "
+         "shards,\na list of images, or a folder with CIFAR-10's binary files")
       ->required();
   app.add_option("--batch_size", s.batch_size)->check(CLI::Range(1, 1 << 20));
   app.add_option("--resolution", s.resolution,
@@ -171,6 +182,9 @@ void add_options(CLI::App& app, LoaderSetting& s) {
                  "where the JPEG index is kept: by the data, in the user's cache, or nowhere")
       ->check(CLI::IsMember({"beside", "cache", "off"}))
       ->capture_default_str();
+  app.add_option("--coefficient_cache", s.coefficient_cache,
+                 "GB for coefficients of JPEGs, kept where the index is; 0 = none")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--on_bad_sample", s.on_bad_sample,
                  "error: one that cannot be read ends the measurement; skip: it is left out; "
                  "replace: by the next")

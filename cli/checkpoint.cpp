@@ -6,6 +6,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "composer/error.h"
+#include "composer/remote/fetched.h"
 #include "composer/text.h"
 
 namespace composer {
@@ -19,12 +20,12 @@ int checkpoint_command(const Words& words) {
                "checkpoint");
   std::string action, path;
   app.add_option("action", action, "info")->required();
-  app.add_option("path", path, "a checkpoint folder")->required();
+  app.add_option("path", path, "a checkpoint folder; s3:// and https:// too")->required();
   if (!parse(app, words)) return 0;
   if (action != "info")
     throw UserError("composer checkpoint: unknown action '" + action + "'" +
                     suggestion(action, {"info"}));
-  std::cout << describe_checkpoint(path);
+  std::cout << describe_checkpoint(fetched(path));
   return 0;
 }
 

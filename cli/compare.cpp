@@ -29,7 +29,7 @@ int compare_command(const Words& words) {
       "compare");
   Words folders;
   bool json = false;
-  app.add_option("runs", folders, "folders of runs")->required();
+  app.add_option("runs", folders, "folders of runs: <run_dir>/<run_name> (runs/*: all)");
   app.add_flag("--json", json, "one JSON object instead of the table");
   if (!parse(app, words)) return 0;
   const auto comparison = compared(read_runs(folders));

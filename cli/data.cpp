@@ -1,5 +1,6 @@
 // The subcommand data: which of its actions is wanted, and `data info`.
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <iostream>
 #include <limits>
@@ -9,6 +10,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/sources.h"
 #include "composer/error.h"
 #include "data/beton/beton.h"
 
@@ -149,16 +151,83 @@ void print_labels(const ordered_json& labels) {
   }
 }
 
+/// The range and the mean of each value.
+ordered_json describe_values(const Source& source) {
+  const auto names = source.value_names();
+  std::vector<float> row(names.size()), least(names.size(), HUGE_VALF),
+      most(names.size(), -HUGE_VALF);
+  std::vector<double> sum(names.size());
+  for (int64_t i = 0; i < source.size(); ++i) {
+    source.read_values(i, row);
+    for (size_t k = 0; k < row.size(); ++k) {
+      least[k] = std::min(least[k], row[k]), most[k] = std::max(most[k], row[k]);
+      sum[k] += static_cast<double>(row[k]);
+    }
+  }
+  auto values = ordered_json::object();
+  for (size_t k = 0; k < names.size() && source.size() > 0; ++k)
+    values[names[k]] = {
+        {"min", least[k]}, {"mean", sum[k] / static_cast<double>(source.size())}, {"max", most[k]}};
+  return values;
+}
+
+/// Of shards and lists.
+ordered_json describe(const Source& source, const std::string& path) {
+  if (source.num_values() > 0) {
+    ordered_json json{{"path", path}, {"samples", source.size()}};
+    if (source.paged_bytes() > 0) json["bytes"] = source.paged_bytes();
+    json["values"] = describe_values(source);
+    return json;
+  }
+  std::map<int64_t, int64_t> counts;
+  for (int64_t i = 0; i < source.size(); ++i) ++counts[label_of(source, i)];
+  ordered_json labels{{"field", "label"}, {"distinct", counts.size()}};
+  auto& histogram = labels["histogram"] = ordered_json::object();
+  for (const auto& [label, count] : counts) histogram[std::to_string(label)] = count;
+  ordered_json json{{"path", path}, {"samples", source.size()}};
+  if (source.paged_bytes() > 0) json["bytes"] = source.paged_bytes();
+  json["labels"] = std::move(labels);
+  return json;
+}
+
+int print_shards(const Source& source, const std::string& path, bool json) {
+  const auto info = describe(source, path);
+  if (json) {
+    std::cout << info.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
+    return 0;
+  }
+  std::cout << path << ": " << info["samples"] << " samples";
+  if (info.contains("bytes")) std::cout << ", " << info["bytes"] << " bytes";
+  std::cout << '\n';
+  if (info.contains("labels")) {
+    print_labels(info["labels"]);
+    return 0;
+  }
+  for (const auto& [name, spread] : info["values"].items())
+    std::cout << "  " << name << ": " << spread["min"].get<double>() << ".."
+              << spread["max"].get<double>() << " (mean " << spread["mean"].get<double>() << ")\n";
+  return 0;
+}
+
 }  // namespace
 
 int data_info_command(const Words& words) {
-  CLI::App app("Shows what a .beton file holds.", "data info");
+  CLI::App app("Shows what a .beton file, shards or a list of images hold.", "data info");
   std::string path;
   bool json = false;
-  app.add_option("file", path, "a .beton file")->required();
+  app.add_option("file", path,
+                 "a .beton file, local or remote; a tar file of WebDataset's, several by braces or "
+                 "a folder of them; a "
+                 "folder of\nMDS shards; a list of images (.csv, .tsv, .jsonl)")
+      ->required();
+  std::vector<std::string> targets;
+  app.add_option("--targets", targets,
+                 "of shards and lists: the numbers to show in place of classes (docs/targets.md)");
   app.add_flag("--json", json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;
 
+  if (const auto shards = open_shards(path, /*is_train=*/true, targets))
+    return print_shards(*shards, path, json);
   const auto info = describe(BetonFile(path));
   if (json) {
     std::cout << info.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';

@@ -9,6 +9,7 @@
 #include "cli/in_order.h"
 #include "cli/sources.h"
 #include "composer/error.h"
+#include "composer/remote/remote_path.h"
 #include "data/beton/source.h"
 #include "data/index_place.h"
 #include "data/thread_count.h"
@@ -82,6 +83,10 @@ int data_index_command(const Words& words) {
   app.add_flag("--json", json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;
 
+  if (is_remote(path))
+    throw UserError(path +
+                    ": an index lies beside its data, and these are remote; training makes theirs "
+                    "in the user's cache");
   std::error_code error;
   if (!fs::exists(path, error)) throw UserError(path + ": there is no such file or folder");
   for (const auto& part : parts_of(path)) {

@@ -12,12 +12,15 @@
 #include "cli/sources.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
-#include "composer/storage/mapped_file.h"
+#include "composer/remote/remote_error.h"
+#include "composer/remote/remote_path.h"
 #include "data/beton/decode_whole.h"
 #include "data/beton/source.h"
 #include "data/datasets/image_folder.h"
+#include "data/datasets/mds.h"
+#include "data/digest.h"
 #include "data/formats/decode.h"
-#include "data/sha256.h"
+#include "data/remote_files.h"
 #include "data/thread_count.h"
 
 namespace composer {
@@ -32,19 +35,33 @@ void add_threads(CLI::App& app, int& threads) {
       ->capture_default_str();
 }
 
+void add_targets(CLI::App& app, std::vector<std::string>& targets) {
+  app.add_option("--targets", targets,
+                 "of shards and lists: what numbers there are in place of classes "
+                 "(docs/targets.md)");
+}
+
 /// The files that a path means which is no .beton file.
 std::vector<std::string> image_files(const std::string& path) {
+  if (is_remote(path))
+    return has_image_name(RemotePath(path).name()) ? std::vector<std::string>{path}
+                                                   : remote_files_below(path);
   if (fs::is_directory(path)) return files_below(path);
   if (!fs::exists(path)) throw UserError(path + ": no such file or folder");
   return {path};
 }
 
+/// Gives the bytes of files that may be missing.
+std::shared_ptr<const Source> source_of(const std::vector<std::string>& files) {
+  if (!files.empty() && is_remote(files[0])) return open_remote_files(files, 3);
+  return std::make_shared<FileSource>(table_of_files(files), "", 3);
+}
+
 std::string size_and_hash(const ImageView& image) {
-  Sha256 hash;
+  Digest hash("sha256");
   for (int64_t y = 0; y < image.height; ++y)
     hash.update({image.row(y), static_cast<size_t>(image.width * image.channels)});
-  return std::to_string(image.width) + ' ' + std::to_string(image.height) + ' ' +
-         to_hex(hash.digest());
+  return std::to_string(image.width) + ' ' + std::to_string(image.height) + ' ' + hash.hex();
 }
 
 /// Prints a line for each sample, in order; what cannot be decoded goes to the log. Returns how
@@ -56,6 +73,10 @@ int64_t print_hashes(int64_t count, int threads,
     return [&bad, line = make_line()](int64_t index) -> SampleReport {
       try {
         return [text = line(index)] { std::cout << text << '\n'; };
+      } catch (const RemoteError&) {
+        throw;
+      } catch (const UserError&) {  // a store's
+        throw;
       } catch (const std::runtime_error& error) {
         return [&bad, index, reason = std::string(error.what())] {
           ++bad;
@@ -72,11 +93,13 @@ int64_t hash_beton(const BetonFile& file, int threads) {
   if (!image) throw UserError(file.path().string() + ": has no image field");
   const auto label = file.find_field(BetonType::integer);
   return print_hashes(file.samples(), threads, [&] {
-    const auto decoder = std::make_shared<JpegDecoder>();
-    return [&, decoder](int64_t row) {
-      const BetonImage stored = file.image(row, *image);
-      const auto hash = file.mapping().use(
-          stored.bytes, [&] { return size_and_hash(decode_whole(stored, Dct::fast, *decoder)); });
+    const auto scratch = std::make_shared<ReadScratch>();
+    return [&, scratch](int64_t row) {
+      BetonImage stored = file.image(row, *image);
+      const auto hash = file.use(stored.bytes, scratch->file, [&](auto bytes) {
+        stored.bytes = bytes;
+        return size_and_hash(decode_whole(stored, Dct::fast, scratch->decoder));
+      });
       return std::to_string(row) + ' ' + (label ? std::to_string(file.integer(row, *label)) : "-") +
              ' ' + hash;
     };
@@ -84,13 +107,41 @@ int64_t hash_beton(const BetonFile& file, int threads) {
 }
 
 int64_t hash_files(const std::vector<std::string>& files, int threads) {
+  const auto source = source_of(files);
   return print_hashes(static_cast<int64_t>(files.size()), threads, [&] {
     const auto image = std::make_shared<Image>();
     return [&, image](int64_t index) {
       std::vector<uint8_t> bytes;
-      read_file(files[static_cast<size_t>(index)].c_str(), bytes);
+      source->fetch(index, bytes, {});
       decode_image(bytes, *image);
       return std::to_string(index) + " - " + size_and_hash(image->view());
+    };
+  });
+}
+
+/// All of an image, upright. decoded: where the pixels may lie.
+ImageView whole_image(const StoredImage& image, Image& decoded, std::string* warnings = nullptr) {
+  if (!image.jpeg)
+    return {image.bytes.data(), image.size.height, image.size.width, image.channels,
+            image.size.width * image.channels};
+  use_image(image, [&] {
+    decode_image(image.bytes, decoded, warnings);
+    return true;
+  });
+  return decoded.view();
+}
+
+int64_t hash_source(const Source& source, int threads) {
+  return print_hashes(source.size(), threads, [&] {
+    const auto scratch = std::make_shared<ReadScratch>();
+    const auto decoded = std::make_shared<Image>();
+    return [&, scratch, decoded](int64_t index) {
+      const StoredImage image = source.open(index, *scratch);
+      const auto hash =
+          use_image(image, [&] { return size_and_hash(whole_image(image, *decoded)); });
+      const bool has_label = source.num_values() == 0;
+      return std::to_string(index) + ' ' + (has_label ? std::to_string(source.label(index)) : "-") +
+             ' ' + hash;
     };
   });
 }
@@ -107,8 +158,8 @@ struct Chosen {
 };
 
 Chosen images_of(const std::string& path) {
-  if (!fs::is_directory(path)) return {image_files(path)};
-  Chosen chosen{files_of_training(path)};
+  if (!is_remote(path) && !fs::is_directory(path)) return {image_files(path)};
+  Chosen chosen{is_remote(path) ? image_files(path) : files_of_training(path)};
   const auto is_other = [](const std::string& file) { return !is_meant_as_image(file); };
   chosen.left_out = static_cast<int64_t>(std::erase_if(chosen.files, is_other));
   if (chosen.files.empty()) throw UserError(path + ": has no image files");
@@ -133,21 +184,28 @@ class Findings {
     if (warned) ++warned_samples_;
   }
 
+  /// A file of the set, beside its samples.
+  void add_file(const std::string& file, const std::string& reason) {
+    ++bad_file_count_;
+    note(bad_files_, file, "", reason);
+  }
+
   /// Returns the exit status.
   int finish(const std::string& path) const {
     if (json_) {
       const ordered_json all{{"path", path},          {"samples", samples_},
                              {"bad", bad_samples_},   {"with_warnings", warned_samples_},
                              {"left_out", left_out_}, {"bad_samples", bad_},
-                             {"warnings", warnings_}};
+                             {"warnings", warnings_}, {"bad_files", bad_files_}};
       std::cout << all.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
     } else {
       std::cout << samples_ << " samples: " << bad_samples_ << " bad, " << warned_samples_
                 << " with warnings";
       if (left_out_ > 0) std::cout << "; " << left_out_ << " other files left out: no images";
+      if (bad_file_count_ > 0) std::cout << "; " << bad_file_count_ << " damaged files";
       std::cout << '\n';
     }
-    return bad_samples_ > 0 ? 1 : 0;
+    return bad_samples_ + bad_file_count_ > 0 ? 1 : 0;
   }
 
  private:
@@ -160,43 +218,51 @@ class Findings {
   }
 
   bool json_;
-  int64_t samples_ = 0, bad_samples_ = 0, warned_samples_ = 0, left_out_ = 0;
-  ordered_json bad_ = ordered_json::array(), warnings_ = ordered_json::array();
+  int64_t samples_ = 0, bad_samples_ = 0, warned_samples_ = 0, left_out_ = 0, bad_file_count_ = 0;
+  ordered_json bad_ = ordered_json::array(), warnings_ = ordered_json::array(),
+               bad_files_ = ordered_json::array();
 };
 
-void verify_field(const BetonFile& file, int64_t row, size_t field, JpegDecoder& decoder,
+void verify_field(const BetonFile& file, int64_t row, size_t field, ReadScratch& scratch,
                   std::string& warnings) {
   switch (file.fields()[field].type) {
     case BetonType::image: {
-      const BetonImage stored = file.image(row, field);
-      file.mapping().use(stored.bytes,
-                         [&] { return decode_whole(stored, Dct::accurate, decoder, &warnings); });
+      BetonImage stored = file.image(row, field);
+      file.use(stored.bytes, scratch.file, [&](auto bytes) {
+        stored.bytes = bytes;
+        return decode_whole(stored, Dct::accurate, scratch.decoder, &warnings);
+      });
       break;
     }
     case BetonType::json: {
-      const auto text = file.bytes(row, field);
-      const bool sound = ordered_json::accept(text.begin(), text.end());
-      file.mapping().check(text);
+      const bool sound = file.use(file.bytes(row, field), scratch.file, [&](auto text) {
+        return ordered_json::accept(text.begin(), text.end());
+      });
       if (!sound) warnings += "is no JSON\n";
       break;
     }
     case BetonType::bytes:
     case BetonType::array:
     case BetonType::tensor:
-      file.mapping().check_unread(file.bytes(row, field));
+      if (file.remote() == nullptr)
+        file.mapping().check_unread(file.bytes(row, field));
+      else
+        file.read(file.bytes(row, field), scratch.file);
       break;
     default:
       break;
   }
 }
 
-Finding verify_row(const BetonFile& file, int64_t row, JpegDecoder& decoder) {
+Finding verify_row(const BetonFile& file, int64_t row, ReadScratch& scratch) {
   Finding finding;
   for (size_t field = 0; field < file.fields().size(); ++field) {
     const std::string name = "field '" + file.fields()[field].name + "': ";
     std::string warnings;
     try {
-      verify_field(file, row, field, decoder, warnings);
+      verify_field(file, row, field, scratch, warnings);
+    } catch (const RemoteError&) {
+      throw;
     } catch (const RunError& error) {
       if (!finding.reason.empty()) finding.reason += "; ";
       finding.reason += name + error.what();
@@ -209,21 +275,23 @@ Finding verify_row(const BetonFile& file, int64_t row, JpegDecoder& decoder) {
 
 void verify_beton(const BetonFile& file, int threads, Findings& findings) {
   in_order(file.samples(), threads, [&]() -> SampleWorker {
-    const auto decoder = std::make_shared<JpegDecoder>();
-    return [&, decoder](int64_t row) -> SampleReport {
-      return [&findings, row, finding = verify_row(file, row, *decoder)] {
+    const auto scratch = std::make_shared<ReadScratch>();
+    return [&, scratch](int64_t row) -> SampleReport {
+      return [&findings, row, finding = verify_row(file, row, *scratch)] {
         findings.add(std::to_string(row), finding);
       };
     };
   });
 }
 
-Finding verify_file(const std::string& path, Image& image) {
+Finding verify_file(const Source& files, int64_t index, Image& image) {
   Finding finding;
   try {
     std::vector<uint8_t> bytes;
-    read_file(path.c_str(), bytes);
+    files.fetch(index, bytes, {});
     decode_image(bytes, image, &finding.warnings);
+  } catch (const RemoteError&) {
+    throw;
   } catch (const RunError& error) {
     finding.reason = error.what();
   }
@@ -231,11 +299,36 @@ Finding verify_file(const std::string& path, Image& image) {
 }
 
 void verify_files(const std::vector<std::string>& files, int threads, Findings& findings) {
+  const auto source = source_of(files);
   in_order(static_cast<int64_t>(files.size()), threads, [&]() -> SampleWorker {
     const auto image = std::make_shared<Image>();
     return [&, image](int64_t index) -> SampleReport {
       const auto& path = files[static_cast<size_t>(index)];
-      return [&, finding = verify_file(path, *image)] { findings.add(path, finding); };
+      return [&, finding = verify_file(*source, index, *image)] { findings.add(path, finding); };
+    };
+  });
+}
+
+Finding verify_sample(const Source& source, int64_t index, ReadScratch& scratch, Image& decoded) {
+  Finding finding;
+  try {
+    const StoredImage image = source.open(index, scratch);
+    whole_image(image, decoded, &finding.warnings);
+    if (image.mapping != nullptr) image.mapping->check_unread(image.bytes);
+  } catch (const RunError& error) {
+    finding.reason = error.what();
+  }
+  return finding;
+}
+
+void verify_source(const Source& source, int threads, Findings& findings) {
+  in_order(source.size(), threads, [&]() -> SampleWorker {
+    const auto scratch = std::make_shared<ReadScratch>();
+    const auto decoded = std::make_shared<Image>();
+    return [&, scratch, decoded](int64_t index) -> SampleReport {
+      return [&, index, finding = verify_sample(source, index, *scratch, *decoded)] {
+        findings.add(source.name(index), finding);
+      };
     };
   });
 }
@@ -249,13 +342,20 @@ int data_hash_command(const Words& words) {
       "data hash");
   std::string path;
   int threads = 0;
-  app.add_option("source", path, "a .beton file, an image file or a folder of them")->required();
+  app.add_option(
+         "source", path,
+         "a .beton file, an image file or a folder of them, local or remote, shards, or a list "
+         "of images")
+      ->required();
+  std::vector<std::string> targets;
+  add_targets(app, targets);
   add_threads(app, threads);
   if (!parse(app, words)) return 0;
 
-  const int64_t bad = is_beton(path) ? hash_beton(BetonFile(path), thread_count(threads))
-                                     : hash_files(image_files(path), thread_count(threads));
-  return bad > 0 ? 1 : 0;
+  if (const auto shards = open_shards(path, /*is_train=*/true, targets))
+    return hash_source(*shards, thread_count(threads)) > 0 ? 1 : 0;
+  if (is_beton(path)) return hash_beton(BetonFile(path), thread_count(threads)) > 0 ? 1 : 0;
+  return hash_files(image_files(path), thread_count(threads)) > 0 ? 1 : 0;
 }
 
 int data_verify_command(const Words& words) {
@@ -263,18 +363,29 @@ int data_verify_command(const Words& words) {
       "Decodes everything. Lists each bad sample (pixels missing, a premature end included) with "
       "its\nreason, and the decoder's other complaints as warnings. Of a folder, all files that "
       "are "
-      "images by\ntheir names, as in training. Exit status 1 if any is bad.",
+      "images by\ntheir names, as in training; of MDS shards, also the hashes that their index "
+      "has. Exit status 1 if any is bad.",
       "data verify");
   std::string path;
   int threads = 0;
   bool json = false;
-  app.add_option("source", path, "a .beton file, an image file or a folder of them")->required();
+  app.add_option(
+         "source", path,
+         "a .beton file, an image file or a folder of them, local or remote, shards, or a list "
+         "of images")
+      ->required();
   app.add_flag("--json", json, "one JSON object on standard output");
+  std::vector<std::string> targets;
+  add_targets(app, targets);
   add_threads(app, threads);
   if (!parse(app, words)) return 0;
 
   Findings findings(json);
-  if (is_beton(path)) {
+  if (const auto shards = open_shards(path, /*is_train=*/true, targets)) {
+    verify_source(*shards, thread_count(threads), findings);
+    if (const auto mds = mds_at(path, /*is_train=*/true))
+      for (const auto& [file, reason] : mds->wrong_hashes("")) findings.add_file(file, reason);
+  } else if (is_beton(path)) {
     verify_beton(BetonFile(path), thread_count(threads), findings);
   } else {
     const Chosen chosen = images_of(path);

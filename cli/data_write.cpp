@@ -1,11 +1,17 @@
 // The subcommand data write: images -> a .beton file.
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -14,11 +20,16 @@
 #include "composer/error.h"
 #include "composer/interrupt.h"
 #include "composer/logging/log.h"
+#include "composer/remote/object_store.h"
+#include "composer/remote/remote_path.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/image_folder.h"
+#include "data/datasets/image_list.h"
+#include "data/datasets/mds.h"
 #include "data/datasets/mnist.h"
+#include "data/datasets/webdataset.h"
 #include "data/index_place.h"
 #include "data/order.h"
 
@@ -36,25 +47,50 @@ const std::map<std::string, WriteMode> modes{{"keep", WriteMode::keep},
 
 struct Setting {
   std::string format, source, output, split = "train", rows, mode, page_size = "auto",
-                                      on_bad_sample = "error";
+                                      on_bad_sample = "error", image = "auto", label = "auto",
+                                      classes;
+  std::vector<std::string> targets;
+  std::optional<uint64_t> shuffle;
   int64_t subset = -1, max_resolution = -1, smart_threshold = -1, chunk_size = 0;
   bool index = true, overwrite = false, json = false;
   WriteOptions write;
 };
 
 void add_options(CLI::App& app, Setting& s) {
-  app.add_option("--format,--dataset", s.format,
-                 "what the source is: image_folder (also: imagenet), cifar10 (cifar), mnist, beton")
+  app.add_option(
+         "--format,--dataset", s.format,
+         "what the source is: image_folder (also: imagenet), cifar10 (cifar), mnist, beton, "
+         "webdataset, mds,\ncsv (a list of images: .csv, .tsv or .jsonl)")
       ->required()
-      ->check(CLI::IsMember({"image_folder", "imagenet", "cifar10", "cifar", "mnist", "beton"}));
-  app.add_option("--source,--datadir", s.source, "folder of the data set, or a .beton file")
+      ->check(CLI::IsMember({"image_folder", "imagenet", "cifar10", "cifar", "mnist", "beton",
+                             "webdataset", "mds", "csv"}));
+  app.add_option(
+         "--source,--datadir", s.source,
+         "folder of the data set, a .beton file, tar files as in a-{000..146}.tar, or a list")
       ->required();
-  app.add_option("--output,--write_path", s.output, "the .beton file to write")->required();
+  app.add_option(
+         "--image", s.image,
+         "what the images are: ending of webdataset's files, column of mds, of the paths of "
+         "a list; auto: the\none that can be it")
+      ->capture_default_str();
+  app.add_option("--label", s.label, "likewise what the classes are")->capture_default_str();
+  app.add_option("--targets", s.targets,
+                 "numbers that are written in place of the class, each as a field of its own "
+                 "(docs/targets.md): columns of\na list or of mds, endings or json.NAME of "
+                 "webdataset's files, fields of a .beton file");
+  app.add_option("--classes", s.classes,
+                 "of a list whose labels are names: a file with a name a line, or another list");
+  app.add_option("--output,--write_path", s.output,
+                 "the .beton file to write: a path, or s3://bucket/key")
+      ->required();
   app.add_option("--split", s.split, "train or val (not of a .beton file)")
       ->check(CLI::IsMember({"train", "val"}))
       ->capture_default_str();
   app.add_option("--subset", s.subset, "only the first N samples; -1 = all")->capture_default_str();
   app.add_option("--rows", s.rows, "only these samples, in this order: 0-99,200,300-");
+  app.add_option(
+      "--shuffle", s.shuffle,
+      "a seed: the rows are written in a random order, which quasi-random reading needs");
   app.add_option(
          "--write_mode", s.mode,
          "raw pixels; jpg; proportion: jpg with --compress_probability, else raw; smart: jpg "
@@ -100,15 +136,47 @@ void add_options(CLI::App& app, Setting& s) {
   app.add_flag("--json", s.json, "one JSON object on standard output");
 }
 
+/// Of a set whose keys do not contradict each other. Throws UserError.
+template <class Params>
+const Params& checked(const Params& params) {
+  std::istringstream problems(params.check());
+  if (std::string first; std::getline(problems, first)) throw UserError("--" + first);
+  return params;
+}
+
 std::shared_ptr<Source> open(const Setting& s) {
   const bool is_train = s.split == "train";
+  const bool has_numbers =
+      s.format == "webdataset" || s.format == "mds" || s.format == "csv" || s.format == "beton";
+  if (!s.targets.empty() && !has_numbers)
+    throw UserError("--targets: needs --format webdataset, mds, csv or beton; " + s.format +
+                    " has classes alone");
   std::error_code error;
-  if (!fs::exists(s.source, error)) {
+  if (s.format == "webdataset" && !fs::is_directory(s.source, error)) {
+    WebDatasetParams shards;
+    shards.shards = s.source, shards.image = s.image, shards.label = s.label;
+    shards.ffcv.targets = s.targets;
+    return checked(shards).open("").source;
+  }
+  if (!is_remote(s.source) && !fs::exists(s.source, error)) {
     throw UserError("--source: there is no file or folder '" + s.source + "'");
   }
-  if (s.format == "beton") return std::make_shared<BetonSource>(s.source, 3);
+  if (s.format == "beton") return std::make_shared<BetonSource>(s.source, 3, s.targets);
   if (s.format == "mnist") return open_mnist(s.source, is_train);
   if (s.format.starts_with("cifar")) return open_cifar10(s.source, is_train);
+  const auto open = [&](auto params) {
+    params.datadir = s.source, params.is_train = is_train;
+    params.image = s.image, params.label = s.label, params.ffcv.targets = s.targets;
+    return checked(params).open("").source;
+  };
+  if (s.format == "webdataset") return open(WebDatasetParams());
+  if (s.format == "mds") return open(MdsParams());
+  if (s.format == "csv") {
+    ImageListParams list;
+    list.file = s.source, list.path = s.image, list.label = s.label, list.classes = s.classes;
+    list.ffcv.targets = s.targets;
+    return checked(list).open("").source;
+  }
   FolderParams params;
   params.datadir = s.source;
   params.is_train = is_train;
@@ -117,7 +185,8 @@ std::shared_ptr<Source> open(const Setting& s) {
 
 WriteMode mode_of(const Setting& s) {
   if (!s.mode.empty()) return modes.at(s.mode);
-  return s.format == "image_folder" || s.format == "imagenet" ? WriteMode::jpg : WriteMode::keep;
+  const bool pixels = s.format == "mnist" || s.format.starts_with("cifar") || s.format == "beton";
+  return pixels ? WriteMode::keep : WriteMode::jpg;
 }
 
 uint64_t page_size_of(const std::string& text) {
@@ -149,7 +218,29 @@ std::vector<int64_t> chosen_rows(const Setting& s, int64_t samples) {
   return rows;
 }
 
+void check_remote_output(const Setting& s) {
+  const RemotePath path(s.output);
+  if (path.scheme() != RemotePath::Scheme::s3)
+    throw UserError("--output: " + path.text() + ": only s3://bucket/key can be written");
+  if (path.is_folder()) throw UserError("--output: '" + path.text() + "' is a folder");
+  if (open_store(path)->stat(path.key()) && !s.overwrite)
+    throw UserError("--output: '" + path.text() + "' exists; --overwrite replaces it");
+}
+
+/// The rows, none of which means all, in the order to write them in.
+std::vector<int64_t> ordered_rows(const Setting& s, int64_t samples) {
+  const auto rows = chosen_rows(s, samples);
+  const int64_t count = rows.empty() ? samples : std::ssize(rows);
+  if (!s.shuffle || count == 0) return rows;
+  const Permutation shuffled(count, *s.shuffle, "data.write.shuffle", 0, 0);
+  std::vector<int64_t> ordered;
+  for (int64_t i = 0; i < count; ++i)
+    ordered.push_back(rows.empty() ? shuffled(i) : rows[static_cast<size_t>(shuffled(i))]);
+  return ordered;
+}
+
 void check_output(const Setting& s) {
+  if (is_remote(s.output)) return check_remote_output(s);
   const fs::path output = s.output;
   std::error_code error;
   if (fs::is_directory(output, error)) throw UserError("--output: '" + s.output + "' is a folder");
@@ -261,6 +352,40 @@ void print(const Setting& s, const WriteReport& report, double seconds) {
   std::cout << '\n';
 }
 
+/// A file that is written here and then becomes an object.
+class Upload {
+ public:
+  explicit Upload(const std::string& output) : path_(output) {
+    auto pattern = (fs::temp_directory_path() / "composer-write-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr)
+      throw UserError(pattern +
+                      ": cannot be made (TMPDIR names another folder): " + std::strerror(errno));
+    folder_ = pattern;
+  }
+  ~Upload() {
+    if (file_ >= 0) ::close(file_);
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+  Upload(const Upload&) = delete;
+  Upload& operator=(const Upload&) = delete;
+
+  fs::path file() const { return folder_ / path_.name(); }
+  /// The file loses its name first, so that a kill leaves nothing behind.
+  void send() {
+    file_ = ::open(file().c_str(), O_RDONLY | O_CLOEXEC);
+    if (file_ < 0) throw RunError(file().string() + ": cannot be read: " + std::strerror(errno));
+    fs::remove_all(folder_);
+    log::info("copying to " + path_.text());
+    open_store(path_)->write(path_.key(), fs::path("/proc/self/fd/" + std::to_string(file_)));
+  }
+
+ private:
+  RemotePath path_;
+  fs::path folder_;
+  int file_ = -1;
+};
+
 /// Of reading, packing and writing; the samples are listed before.
 WriteReport write(const Source& source, Setting& s, double& seconds) {
   const InterruptGuard guard;
@@ -287,7 +412,13 @@ void warn_of_options_without_effect(const CLI::App& app, const Setting& s) {
     if (app.count(option) > 0 && !useful) log::warn(std::string(option) + " has no effect" + why);
   };
   warn("--chunk_size", false, "");
-  warn("--split", s.format != "beton", ": a .beton file is one part");
+  const bool is_one = s.format == "beton" || s.format == "csv" ||
+                      (s.format == "webdataset" && !fs::is_directory(s.source));
+  warn("--split", !is_one, ": the source is one part");
+  const bool has_columns = s.format == "webdataset" || s.format == "mds" || s.format == "csv";
+  warn("--image", has_columns, " with this format");
+  warn("--label", has_columns, " with this format");
+  warn("--classes", s.format == "csv", " without --format csv");
   warn("--smart_threshold", mode == WriteMode::smart, " without --write_mode smart");
   warn("--compress_probability", mode == WriteMode::proportion, " without --write_mode proportion");
   warn("--seed", mode == WriteMode::proportion, " without --write_mode proportion");
@@ -314,15 +445,24 @@ int data_write_command(const Words& words) {
   s.write.on_bad_sample = on_bad_sample_words.at(s.on_bad_sample);
   check_output(s);
   const auto source = open(s);
-  s.write.rows = chosen_rows(s, source->size());
+  s.write.rows = ordered_rows(s, source->size());
   warn_of_options_without_effect(app, s);
   double seconds = 0;
+  std::optional<Upload> upload;
+  const std::string output = s.output;
+  if (is_remote(output)) {
+    upload.emplace(output);
+    s.output = upload->file().string();
+    s.index = false;  // it belongs to a file of this machine
+  }
   try {
     const auto report = write(*source, s, seconds);
+    if (upload) upload->send();
+    s.output = upload ? RemotePath(output).text() : output;
     log_bad(report, s.on_bad_sample == "skip" ? "skipped" : "replaced");
     print(s, report, seconds);
   } catch (const Interrupted&) {
-    log::warn("interrupted; " + s.output + " was not written");
+    log::warn("interrupted; " + output + " was not written");
     throw;
   }
   return 0;

@@ -51,7 +51,9 @@ int eval_command(const Words& words) {
   UseOptions use;
   bool json = false;
   use.add_to(app);
-  app.add_flag("--json", json, "also per_class accuracy and confusion (rows: true classes)");
+  app.add_flag(
+      "--json", json,
+      "also per_class accuracy and confusion (rows: true classes), where there are classes");
   if (!parse(app, words)) return 0;
 
   const auto recipe = resolve_for_use(use, app);
@@ -64,12 +66,13 @@ int eval_command(const Words& words) {
   const auto& trained = trainer.loaded().class_names;
   check_classes(names, trained, recipe);
   ConfusionMatrix confusion(num_classes);
-  const auto metrics = trainer.evaluate(json ? &confusion : nullptr);
+  const bool by_classes = !trainer.state().model->objective().takes_values();
+  const auto metrics = trainer.evaluate(json && by_classes ? &confusion : nullptr);
   if (trainer.signal() != 0) return 128 + trainer.signal();
   if (!trainer.state().ranks.first()) return 0;
   ordered_json line;
   for (const auto& [name, value] : metrics) line["metrics/eval/" + name] = json_number(value);
-  if (json) {
+  if (json && by_classes) {
     if (names.empty()) names = trained;
     add_confusion(line, confusion.counts(), names);
   }

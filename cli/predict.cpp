@@ -14,7 +14,10 @@
 #include "composer/distributed/rendezvous.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/remote/fetched.h"
+#include "composer/remote/remote_path.h"
 #include "composer/text.h"
+#include "data/beton/source.h"
 #include "data/datasets/dataset_params.h"
 #include "data/datasets/image_folder.h"
 #include "data/thread_count.h"
@@ -27,12 +30,15 @@ namespace {
 /// The images that --source means; a .beton file stays one.
 std::vector<std::string> files_of(const std::filesystem::path& source) {
   std::error_code error;
-  if (!std::filesystem::exists(source, error))
+  const bool remote = is_remote(source.string());
+  if (remote && (is_beton(source) || has_image_name(RemotePath(source.string()).name())))
+    return {source.string()};
+  if (!remote && !std::filesystem::exists(source, error))
     throw UserError("--source: " + source.string() + " does not exist");
-  if (!std::filesystem::is_directory(source, error)) return {source.string()};
+  if (!remote && !std::filesystem::is_directory(source, error)) return {source.string()};
   auto files = [&] {
     try {
-      return files_below(source);
+      return remote ? remote_files_below(source.string()) : files_below(source);
     } catch (const UserError& error) {
       throw UserError("--source: " + std::string(error.what()));
     }
@@ -57,7 +63,8 @@ struct PredictOptions {
   PredictionLines::Options lines;
 
   void add_to(CLI::App& app) {
-    app.add_option("--source", source, "an image, a folder of images, or a .beton file")
+    app.add_option("--source", source,
+                   "an image, a folder of images, or a .beton file, local or remote")
         ->required();
     app.add_option("--top_k", lines.top_k, "classes to show, the likeliest first")
         ->check(positive());
@@ -115,6 +122,7 @@ int predict_by_recipe(const Words& words) {
   trainer.prepare();
   auto names = trainer.loaded().class_names;
   if (names.empty()) names = dataset->class_names();
+  predict.lines.objective = &trainer.state().model->objective();
   const PredictionLines lines(files, names, recipe.options.load_path, predict.lines);
   trainer.predict(*loader, [&](const at::Tensor& logits, const at::Tensor& samples) {
     lines.print(logits, samples);
@@ -147,11 +155,13 @@ int predict_by_model(const Words& words) {
 
   check_alone();
   const auto files = files_of(predict.source);
-  const auto network = read_network(model);
+  const auto network = read_network(fetched(model));
   options.on_bad_sample = on_bad_sample_words.at(on_bad_sample);
   options.resize_filter = network.resize_filter;
   const auto loader = open_file_loader(files, network.preparation, options);
   const Runtime runtime(network, run_precision_words.at(precision));
+  const auto objective = make_objective(network.loss, {}, network.classes());
+  if (objective) predict.lines.objective = objective.get();
   const PredictionLines lines(files, network.class_names, model, predict.lines);
   loader->start(0, 0);
   while (const auto batch = loader->next()) {

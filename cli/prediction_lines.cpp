@@ -37,9 +37,27 @@ PredictionLines::PredictionLines(std::vector<std::string> files,
       options_(options),
       rows_(files_.size() == 1 && is_beton(files_[0])) {}
 
+/// logits: [classes].
+void PredictionLines::add_classes(ordered_json& line, const at::Tensor& logits) const {
+  const int64_t shown = std::min(options_.top_k, logits.size(0));
+  const auto [values, classes] = at::softmax(logits, 0).topk(shown, 0);
+  auto indices = ordered_json::array(), names = ordered_json::array();
+  for (const double c : numbers(classes)) {
+    indices.push_back(static_cast<int64_t>(c));
+    names.push_back(class_name(class_names_, static_cast<int64_t>(c)));
+  }
+  line["classes"] = std::move(indices);
+  if (!class_names_.empty()) line["class_names"] = std::move(names);
+  line["probabilities"] = numbers(values);
+}
+
+/// outputs: [K].
+void PredictionLines::add_values(ordered_json& line, const at::Tensor& outputs) const {
+  line["values"] = numbers(options_.objective->answers(outputs));
+  if (!class_names_.empty()) line["value_names"] = class_names_;
+}
+
 void PredictionLines::print(const at::Tensor& logits, const at::Tensor& samples) const {
-  const int64_t shown = std::min(options_.top_k, logits.size(1));
-  const auto [values, classes] = at::softmax(logits, 1).topk(shown, 1);
   for (int64_t i = 0; i < logits.size(0); ++i) {
     const auto sample = samples.const_data_ptr<int64_t>()[i];
     const auto name = rows_ ? files_[0] + ", sample " + std::to_string(sample)
@@ -52,14 +70,10 @@ void PredictionLines::print(const at::Tensor& logits, const at::Tensor& samples)
       line["index"] = sample;
     else
       line["source"] = name;
-    auto indices = ordered_json::array(), names = ordered_json::array();
-    for (const double c : numbers(classes[i])) {
-      indices.push_back(static_cast<int64_t>(c));
-      names.push_back(class_name(class_names_, static_cast<int64_t>(c)));
-    }
-    line["classes"] = std::move(indices);
-    if (!class_names_.empty()) line["class_names"] = std::move(names);
-    line["probabilities"] = numbers(values[i]);
+    if (options_.objective->takes_values())
+      add_values(line, logits[i]);
+    else
+      add_classes(line, logits[i]);
     if (options_.logits) line["logits"] = numbers(logits[i]);
     std::cout << text_of(line) << '\n';
   }

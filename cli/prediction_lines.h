@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "composer/network/objective.h"
+
 namespace composer {
 
 /// Class names may hold any bytes.
@@ -20,17 +22,22 @@ class PredictionLines {
   struct Options {
     int64_t top_k = 5;
     bool logits = false;
+    const Objective* objective = &classification();
   };
 
   /// files: the images, or one .beton file with them. weights: where the network is from.
   PredictionLines(std::vector<std::string> files, std::vector<std::string> class_names,
                   std::string weights, Options options);
 
-  /// Prints the lines of a batch. logits: [N, classes]; samples: int64 [N], which of the files, or
-  /// of the file's samples, they are of. RunError for logits that are not finite.
+  /// Prints the lines of a batch: the likeliest classes, or the answer of each output. logits: [N,
+  /// classes]; samples: int64 [N], which of the files, or of the file's samples, they are of.
+  /// RunError for logits that are not finite.
   void print(const at::Tensor& logits, const at::Tensor& samples) const;
 
  private:
+  void add_classes(nlohmann::ordered_json& line, const at::Tensor& logits) const;
+  void add_values(nlohmann::ordered_json& line, const at::Tensor& outputs) const;
+
   std::vector<std::string> files_, class_names_;
   std::string weights_;
   Options options_;

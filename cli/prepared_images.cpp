@@ -10,6 +10,7 @@
 #include "cli/sources.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/remote/remote_path.h"
 #include "composer/text.h"
 #include "data/datasets/dataset_params.h"
 #include "data/datasets/image_folder.h"
@@ -32,6 +33,11 @@ class ChannelSource final : public Source {
   int64_t size() const override { return source_->size(); }
   int64_t channels() const override { return channels_; }
   int64_t label(int64_t index) const override { return source_->label(index); }
+  int64_t num_values() const override { return source_->num_values(); }
+  std::vector<std::string> value_names() const override { return source_->value_names(); }
+  void read_values(int64_t index, std::span<float> values) const override {
+    source_->read_values(index, values);
+  }
   std::string name(int64_t index) const override { return source_->name(index); }
   StoredImage open(int64_t index, ReadScratch& scratch) const override {
     return source_->open(index, scratch);
@@ -46,6 +52,10 @@ class ChannelSource final : public Source {
     return source_->extent(index, whole_page);
   }
   void bring(const Extent& extent) const override { source_->bring(extent); }
+  bool is_remote() const override { return source_->is_remote(); }
+  std::shared_ptr<void> follow(Forecast forecast) const override {
+    return source_->follow(std::move(forecast));
+  }
 
  private:
   std::shared_ptr<Source> source_;
@@ -61,13 +71,14 @@ bool has_mnist(const fs::path& folder, bool is_train) {
 }
 
 std::shared_ptr<Source> source_at(const ImageRequest& request) {
-  return has_mnist(request.path, request.is_train)
+  return !is_remote(request.path) && has_mnist(request.path, request.is_train)
              ? open_mnist(request.path, request.is_train)
              : open_source(request.path, request.is_train, request.on_bad_sample);
 }
 
 /// Class folders in two parts have the one that is wanted.
 void check_part(const ImageRequest& request) {
+  if (is_remote(request.path)) return;  // told when it is opened
   const auto has = [&](const char* part) {
     std::error_code error;
     return fs::is_directory(fs::path(request.path) / part, error);

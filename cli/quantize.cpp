@@ -93,6 +93,12 @@ class Judge {
  public:
   Judge(ImageRequest request, const TrainedNetwork& network)
       : request_(std::move(request)), data_(open_prepared(request_, network)) {
+    const auto objective = make_objective(network.loss, {}, network.classes());
+    if (objective && objective->takes_values())
+      throw UserError(request_.option +
+                      ": is for networks that tell classes apart; this one was "
+                      "trained with loss: " +
+                      network.loss + "; leave it out");
     if (!data_.labelled)
       throw problem(
           "has loose images, whose labels nothing tells: give class folders, a .beton "

@@ -13,7 +13,7 @@ int report_command(const Words& words) {
       "report");
   Words folders;
   std::string output = "report.html";
-  app.add_option("runs", folders, "folders of runs")->required();
+  app.add_option("runs", folders, "folders of runs: <run_dir>/<run_name> (runs/*: all)");
   app.add_option("--output", output, "the page's file (default: report.html)");
   if (!parse(app, words)) return 0;
   write_report(folders, output);

@@ -11,10 +11,11 @@
 namespace composer {
 
 /// The runs, named apart, with whether each is going on; one that is named twice once, with a
-/// warning. UserError naming a folder that is no run's.
+/// warning. What is damaged is left out with a warning, of several runs also one without a log that
+/// can be read. UserError naming a folder that is no run's; where none is named, what to name.
 std::vector<Run> read_runs(const std::vector<std::string>& folders);
 
-/// Writes their report (analysis/report.h). RunError when it cannot be written.
+/// Writes their report (analysis/report.h). UserError when the file cannot be written.
 void write_report(const std::vector<std::string>& folders, const std::filesystem::path& file);
 
 /// The logger `report`: <run>/report.html, written when the run has ended and left its summary.

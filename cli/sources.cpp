@@ -4,9 +4,16 @@
 #include <filesystem>
 
 #include "composer/error.h"
+#include "composer/remote/listing.h"
 #include "data/beton/source.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/image_folder.h"
+#include "data/datasets/image_list.h"
+#include "data/datasets/mds.h"
+#include "data/datasets/remote_folder.h"
+#include "data/datasets/webdataset.h"
+#include "data/list_file.h"
+#include "data/shards/shard_files.h"
 
 namespace composer {
 
@@ -52,6 +59,16 @@ std::vector<std::string> files_below(const fs::path& folder) {
   return walk(folder, [](const auto&, auto) { return false; });
 }
 
+std::vector<std::string> remote_files_below(const std::string& path) {
+  const Listing listing = list_files(RemotePath(path));
+  std::vector<std::string> files;
+  const RemotePath folder(listing.folder);
+  for (const auto& file : listing.files)
+    if (("/" + file.name).find("/.") == std::string::npos)
+      files.push_back((folder / file.name).text());
+  return files;
+}
+
 std::vector<std::string> files_of_training(const fs::path& folder) {
   std::error_code unknown;
   const bool parts =
@@ -67,14 +84,109 @@ std::shared_ptr<FileSource> open_folder_files(const std::string& folder) {
   auto files = files_below(folder);
   std::erase_if(files, [](const auto& file) { return !has_image_name(file); });
   if (files.empty()) throw UserError(folder + ": has no image files");
-  auto source = std::make_shared<FileSource>(3);
-  for (const auto& file : files) source->add(file, 0);
+  const std::string root = (fs::path(folder) / "").string();
+  SampleTableWriter writer;
+  for (const auto& file : files) writer.add_file(file.substr(root.size()), 0);
+  auto source =
+      std::make_shared<FileSource>(std::make_shared<const SampleTable>(writer.bytes()), root, 3);
   source->index_below(folder);
+  return source;
+}
+
+std::shared_ptr<Source> open_folder_files_at(const std::string& path) {
+  if (!is_remote(path)) return open_folder_files(path);
+  const RemotePath remote(path);
+  return open_remote_images(open_store(remote), *CacheFolder::get(), list_files(remote));
+}
+
+namespace {
+
+fs::path part_at(const fs::path& folder, bool is_train) {
+  const fs::path part = folder / (is_train ? "train" : "val");
+  std::error_code error;
+  return fs::is_directory(part, error) ? part : folder;
+}
+
+/// Of a folder of s3://; null where it has none.
+std::shared_ptr<Source> open_remote_shards(const std::string& path, bool is_train,
+                                           const std::vector<std::string>& targets) {
+  const RemotePath remote(path);
+  if (remote.scheme() != RemotePath::Scheme::s3 || is_manifest(remote) || is_beton(path))
+    return nullptr;
+  const auto open = [&](auto params) {
+    params.datadir = path, params.is_train = is_train, params.ffcv.targets = targets;
+    return params.open("").source;
+  };
+  const RemotePath folder = RemotePath(remote_part(path, is_train, "")) / "";
+  const auto names = open_store(folder)->list_folder(folder.key());
+  const auto ends = [&](const std::string& ending) {
+    return std::ranges::any_of(names, [&](const auto& name) { return name.ends_with(ending); });
+  };
+  if (ends("/index.json")) return open(MdsParams());
+  return ends(".tar") ? open(WebDatasetParams()) : nullptr;
+}
+
+}  // namespace
+
+std::optional<MdsParams> mds_at(const std::string& path, bool is_train) {
+  std::error_code error;
+  if (!fs::is_regular_file(part_at(path, is_train) / "index.json", error)) return std::nullopt;
+  MdsParams params;
+  params.datadir = path, params.is_train = is_train;
+  return params;
+}
+
+namespace {
+
+/// Null for another path.
+std::shared_ptr<Source> shards_at(const std::string& path, bool is_train,
+                                  const std::vector<std::string>& targets) {
+  std::error_code error;
+  const bool folder = fs::is_directory(path, error);
+  if (!folder && is_list_file(path)) {
+    ImageListParams list;
+    list.file = path, list.ffcv.targets = targets;
+    return list.open("").source;
+  }
+  if (!folder && (path.ends_with(".tar") || path.find('{') != std::string::npos)) {
+    WebDatasetParams shards;
+    shards.shards = path, shards.ffcv.targets = targets;
+    return shards.open("").source;
+  }
+  if (is_remote(path)) return open_remote_shards(path, is_train, targets);
+  if (!folder) return nullptr;
+  if (auto mds = mds_at(path, is_train)) {
+    mds->ffcv.targets = targets;
+    return mds->open("").source;
+  }
+  if (shards_in(part_at(path, is_train), ".tar").names.empty()) return nullptr;
+  WebDatasetParams tar;
+  tar.datadir = path, tar.is_train = is_train, tar.ffcv.targets = targets;
+  return tar.open("").source;
+}
+
+}  // namespace
+
+std::shared_ptr<Source> open_shards(const std::string& path, bool is_train,
+                                    const std::vector<std::string>& targets) {
+  auto source = shards_at(path, is_train, targets);
+  if (!source && !targets.empty())
+    throw UserError("--targets: '" + path + "' is neither shards nor a list of images");
   return source;
 }
 
 std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
                                     OnBadSample on_bad_sample) {
+  FolderParams params;
+  params.datadir = path;
+  params.is_train = is_train;
+  if (is_remote(path)) {
+    if (is_beton(path)) return std::make_shared<BetonSource>(path, 3);
+    if (auto shards = open_shards(path, is_train)) return shards;
+    return folder_classes(path).empty() ? open_folder_files_at(path)
+                                        : open_class_folders(params, on_bad_sample);
+  }
+  if (auto shards = open_shards(path, is_train)) return shards;
   std::error_code error;
   if (!fs::exists(path, error)) throw UserError(path + ": there is no such file or folder");
   if (!fs::is_directory(path, error)) return std::make_shared<BetonSource>(path, 3);
@@ -82,9 +194,6 @@ std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
     if (fs::exists(fs::path(path) / file, error)) return open_cifar10(path, is_train);
   }
   if (folder_classes(path).empty()) return open_folder_files(path);
-  FolderParams params;
-  params.datadir = path;
-  params.is_train = is_train;
   return open_class_folders(params, on_bad_sample);
 }
 

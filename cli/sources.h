@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,18 +12,34 @@
 
 namespace composer {
 
-/// A .beton file, class folders (in train/ or val/ where there is one), any folder of images, or a
-/// folder with CIFAR-10's binary files. on_bad_sample: error refuses files in class folders whose
-/// format is not read, which are bad samples otherwise. Throws UserError.
+struct MdsParams;
+
+/// A .beton file, class folders (in train/ or val/ where there is one) or any folder of images,
+/// local or remote (by a list of the store's, or a manifest), a folder with CIFAR-10's binary
+/// files, or open_shards(). on_bad_sample: error refuses files in class folders whose format is not
+/// read, which are bad samples otherwise. Throws UserError.
 std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
                                     OnBadSample on_bad_sample = OnBadSample::error);
+
+/// WebDataset's tar files (one, several by braces, or a folder of them), a folder of MosaicML's
+/// shards, or a list of images (.csv, .tsv, .jsonl); null for another path. targets: as of
+/// FfcvParams, which other paths do not have. Throws UserError.
+std::shared_ptr<Source> open_shards(const std::string& path, bool is_train,
+                                    const std::vector<std::string>& targets = {});
+
+/// Where the path is a folder of MosaicML's shards.
+std::optional<MdsParams> mds_at(const std::string& path, bool is_train);
 
 /// All files below the folder in the order of their paths; links to folders are followed. Hidden
 /// ones (such as an index of ours) are left out, and what is no file (a pipe). Throws UserError
 /// when there are none.
 std::vector<std::string> files_below(const std::filesystem::path& folder);
 
-/// The same, with the hidden images in class folders, which training takes as it takes others.
+/// The same of a remote folder, or those that a manifest names.
+std::vector<std::string> remote_files_below(const std::string& path);
+
+/// Of a local folder, with the hidden images in class folders, which training takes as it takes
+/// others.
 std::vector<std::string> files_of_training(const std::filesystem::path& folder);
 
 /// All files below a folder that have an image's name, in sorted order, with class 0. Throws

@@ -5,6 +5,8 @@
 
 #include "composer/assemble.h"
 #include "composer/error.h"
+#include "composer/remote/fetched.h"
+#include "composer/remote_keys.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
 #include "inference/from_checkpoint.h"
@@ -15,9 +17,10 @@ namespace {
 /// The recipe that `path` was trained by.
 RecipeFile recipe_inside(const std::string& path) {
   check_load_path(path);
-  auto text = read_provenance(weights_file(path)).recipe;
+  const auto local = fetched(path);
+  auto text = read_provenance(weights_file(local)).recipe;
   if (!text.empty()) return {path, std::move(text)};
-  if (std::filesystem::is_directory(path))
+  if (std::filesystem::is_directory(local))
     throw UserError("-f: missing: " + path +
                     " was made from C++ without a recipe; name one that describes its network");
   throw UserError("-f: missing: " + path +
@@ -61,6 +64,7 @@ Recipe resolve_for_use(const UseOptions& options, const CLI::App& app) {
   if (recipe.options.load_path.empty())
     throw UserError(
         "load_path: missing: give --load_path a checkpoint folder, .safetensors or .pth file");
+  use_remote_keys(recipe.options.remote);
   use_weights_alone(recipe, !strictness_given || recipe.options.load_strict);
   return recipe;
 }

@@ -109,7 +109,10 @@ int watch_in_lines(FollowedRun& followed) {
     for (; told < log.size(); ++told)
       if (const auto line = watch_line(log[told]); !line.empty()) std::cout << line << std::endl;
     if (ended) {
-      std::cout << followed.run().name << ": " << followed.run().status() << std::endl;
+      const auto& run = followed.run();
+      const auto reason = run.summary && !run.going_on ? run.summary->message : std::string();
+      std::cout << run.name << ": " << run.status() << (reason.empty() ? "" : ": " + reason)
+                << std::endl;
       return 0;
     }
     std::this_thread::sleep_for(std::chrono::duration<double>(look_interval));

@@ -13,6 +13,10 @@
 #include "composer/image_fit.h"
 #include "composer/logging/log.h"
 #include "composer/rank_threads.h"
+#include "composer/remote/cache_folder.h"
+#include "composer/remote/fetched.h"
+#include "composer/remote/remote_path.h"
+#include "composer/remote_keys.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/weights.h"
 #include "composer/text.h"
@@ -43,6 +47,28 @@ struct OpenSet {
   std::vector<std::string> class_names;
 };
 
+/// Whether the network's outputs are for what the data have as targets.
+void check_targets(const Dataset& dataset, const Recipe& recipe, const Model& model) {
+  const auto outputs = std::to_string(model.num_classes()),
+             setting = "; set model." + recipe.model->name() + ".num_classes";
+  const int64_t values = dataset.num_values();
+  const bool wants_values = model.objective().takes_values();
+  if (values > 0 && !wants_values)
+    throw UserError(
+        "the targets are values, not classes; set loss: binary_cross_entropy for "
+        "labels that hold or not, mse or l1 for numbers");
+  if (values == 0 && wants_values)
+    throw UserError("the targets are classes, and loss: " + recipe.options.loss +
+                    " needs values; leave loss out, or give data with values");
+  if (values > 0 && values != model.num_classes())
+    throw UserError("the data have " + std::to_string(values) +
+                    " values for each image, the model " + outputs + " outputs" + setting);
+  const auto classes = values > 0 ? std::nullopt : dataset.num_classes();
+  if (classes && *classes > model.num_classes())
+    throw UserError("the data have " + std::to_string(*classes) + " classes, the model " + outputs +
+                    setting);
+}
+
 /// class_names: of the set, where they are known already.
 OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
              std::vector<std::string> class_names = {}) {
@@ -52,11 +78,7 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
   const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
   try {
     const auto dataset = build_dataset(recipe, training);
-    const auto classes = dataset->num_classes();
-    if (classes && *classes > model.num_classes())
-      throw UserError("the data have " + std::to_string(*classes) + " classes, the model " +
-                      std::to_string(model.num_classes()) + "; set model." + recipe.model->name() +
-                      ".num_classes");
+    check_targets(*dataset, recipe, model);
     auto options = loader_options(recipe.options, training);
     if (class_names.empty()) class_names = dataset->class_names();
     options.class_names = class_names;
@@ -152,6 +174,24 @@ void check_same_settings(const TrainerParts& parts) {
                       " was started with other settings: " + differences[rank]);
 }
 
+/// UserError where a rank has found other objects of a store than the first one.
+void check_same_data(const Ranks& ranks) {
+  const auto own = versions_in_use();
+  std::string text;
+  for (const auto& [name, version] : own) text += name + '\n' + version + '\n';
+  std::istringstream first(ranks.broadcast(text));
+  std::vector<std::string> others;
+  for (std::string name, version; std::getline(first, name) && std::getline(first, version);)
+    if (const auto found = own.find(name); found != own.end() && found->second != version)
+      others.push_back(name);
+  const auto found = ranks.gather(first_few(std::move(others)));
+  for (size_t rank = 0; rank < found.size(); ++rank)
+    if (!found[rank].empty())
+      throw UserError("rank " + std::to_string(rank) + " finds another version of " + found[rank] +
+                      " than rank 0: it changed while the job started; start it again once it "
+                      "stays as it is");
+}
+
 }  // namespace
 
 void join(TrainerParts& parts) {
@@ -161,6 +201,7 @@ void join(TrainerParts& parts) {
   parts.ranks = join_ranks(place, *parts.device, parts.options.dist_timeout);
   if (parts.ranks.alone()) return;
   check_same_settings(parts);
+  check_same_data(parts.ranks);
   if (parts.options.run_name.empty())
     parts.options.run_name =
         parts.ranks.broadcast(RunFolder(parts.options.run_dir, "", false).run_name());
@@ -196,11 +237,24 @@ void warn_of_options_without_effect(const DataloaderOptions& options) {
     log::warn("dataloader.timeout: has no effect: a worker's failure ends the wait by itself");
 }
 
+void warn_of_profiler_without_effect(const ProfilerOptions& profiler) {
+  if (profiler.schedule.active > 0) return;
+  ProfilerOptions given = profiler, untouched;
+  const auto text = [](ProfilerOptions& options) {
+    return one_line(write_fields(collect(options)));
+  };
+  if (text(given) != text(untouched))
+    log::warn(
+        "profiler: nothing is traced: schedule.active is 0; add --profile or "
+        "profiler.schedule.active (composer trace now traces all the same, with record_shapes and "
+        "profile_memory as they are set)");
+}
+
 }  // namespace
 
-void check_load_path(const std::string& text) {
+void check_load_path(const std::string& text) try {
   namespace fs = std::filesystem;
-  const fs::path path = text;
+  const fs::path path = fetched(text);
   if (path.empty()) return;
   if (!fs::exists(path)) throw UserError("load_path: " + text + " does not exist");
   if (!fs::is_directory(path) || fs::exists(path / "manifest.json")) return;
@@ -211,6 +265,9 @@ void check_load_path(const std::string& text) {
   throw UserError("load_path: " + text +
                   " is no checkpoint: it has no manifest.json, and no export: it has no " +
                   exported_weights);
+} catch (const UserError& error) {
+  if (!is_remote(text)) throw;
+  throw UserError("load_path: " + std::string(error.what()));
 }
 
 std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe) {
@@ -219,7 +276,10 @@ std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe) {
 
 std::shared_ptr<Model> build_model(const Recipe& recipe) {
   seed_generator(static_cast<uint64_t>(recipe.options.seed));
-  return recipe.model->build();
+  auto model = recipe.model->build();
+  const auto& options = recipe.options;
+  model->set_objective(make_objective(options.loss, options.class_weights, model->num_classes()));
+  return model;
 }
 
 std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training) {
@@ -243,6 +303,7 @@ LoaderOptions loader_options(const TrainerOptions& options, bool training) {
   loader.ffcv_exact = options.dataloader.ffcv_exact;
   loader.crop_index = options.dataloader.crop_index;
   loader.index_dir = options.dataloader.index_dir;
+  loader.coefficient_cache = options.dataloader.coefficient_cache;
   const auto subset = training ? options.train_subset_num_batches : options.eval_subset_num_batches;
   if (subset > 0) loader.subset_num_batches = subset;
   if (options.split.val > 0)
@@ -253,6 +314,7 @@ LoaderOptions loader_options(const TrainerOptions& options, bool training) {
 }
 
 TrainerParts assemble_model(const Recipe& recipe) {
+  use_remote_keys(recipe.options.remote);
   TrainerParts parts;
   parts.options = recipe.options;
   use_rank_threads(recipe.options);
@@ -265,6 +327,7 @@ TrainerParts assemble_model(const Recipe& recipe) {
 }
 
 TrainerParts assemble_evaluation(const Recipe& recipe) {
+  use_remote_keys(recipe.options.remote);
   Complaints complaints;
   complaints.collect([&] { check_load_path(recipe.options.load_path); });
   if (!recipe.val_dataset) complaints.add("val_dataset: missing: there is nothing to evaluate on");
@@ -283,6 +346,8 @@ TrainerParts assemble_evaluation(const Recipe& recipe) {
 
 TrainerParts assemble_training(const Recipe& recipe) {
   warn_of_options_without_effect(recipe.options.dataloader);
+  warn_of_profiler_without_effect(recipe.options.profiler);
+  use_remote_keys(recipe.options.remote);
   const auto options = taken_up(recipe.options);
   Complaints complaints;
   complaints.collect([&] { check_load_path(options.load_path); });

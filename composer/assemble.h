@@ -17,7 +17,8 @@ std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training);
 /// pinned.
 LoaderOptions loader_options(const TrainerOptions& options, bool training);
 
-/// UserError when `path` is neither empty nor something that weights can be loaded from.
+/// UserError when `path` is neither empty nor something that weights can be loaded from. What is
+/// remote is fetched (composer/remote/fetched.h).
 void check_load_path(const std::string& path);
 
 std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe);

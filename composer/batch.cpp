@@ -5,6 +5,16 @@
 #include "composer/device.h"
 
 namespace composer {
+namespace {
+
+/// The target with every tensor that it has changed.
+Target each(Target target, const auto& change) {
+  for (auto* tensor : target.tensors())
+    if (tensor->defined()) *tensor = change(*tensor);
+  return target;
+}
+
+}  // namespace
 
 at::Tensor Target::dense(int64_t num_classes) const {
   auto rows = at::one_hot(classes, num_classes).to(at::kFloat);
@@ -17,13 +27,15 @@ at::Tensor Target::dense(int64_t num_classes) const {
 }
 
 Target Target::slice(int64_t begin, int64_t end) const {
-  const auto part = [&](const at::Tensor& t) { return t.defined() ? t.slice(0, begin, end) : t; };
-  return {part(classes), part(other_classes), part(other_weight), smoothing};
+  return each(*this, [&](const at::Tensor& t) { return t.slice(0, begin, end); });
+}
+
+Target Target::at_places(const at::Tensor& places) const {
+  return each(*this, [&](const at::Tensor& t) { return t.index_select(0, places); });
 }
 
 Target Target::to(at::Device device) const {
-  const auto moved = [&](const at::Tensor& t) { return t.defined() ? copy_to(device, t) : t; };
-  return {moved(classes), moved(other_classes), moved(other_weight), smoothing};
+  return each(*this, [&](const at::Tensor& t) { return copy_to(device, t); });
 }
 
 RawBatch RawBatch::to(at::Device device) const {

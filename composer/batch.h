@@ -8,19 +8,26 @@
 
 namespace composer {
 
-/// What the model should say of each sample. Methods that mix or soften labels set the optional
-/// parts, which losses understand without a dense target: with t = other_weight,
+/// What the model should say of each sample: its class, or `values`. Methods that mix or soften
+/// labels set the optional parts, which losses understand without a dense target: with
+/// t = other_weight,
 ///   loss = (1 - t) * loss(classes) + t * loss(other_classes), each with label smoothing
 ///   `smoothing`.
 struct Target {
-  at::Tensor classes;        ///< int64 [N]
+  at::Tensor classes;        ///< int64 [N]; undefined where there are values
   at::Tensor other_classes;  ///< int64 [N], or undefined
   at::Tensor other_weight;   ///< float32 [N] in [0, 1], defined exactly when other_classes is
   double smoothing = 0;      ///< in [0, 1]: this share of the weight is spread over all classes
+  at::Tensor values{};       ///< float32 [N, K], one for each output: whether labels hold (in
+                             ///< [0, 1]), or numbers; undefined where there are classes
 
   /// float32 [N, num_classes] of probabilities, all of the above applied.
   at::Tensor dense(int64_t num_classes) const;
   Target slice(int64_t begin, int64_t end) const;
+  /// The samples at these places, int64 [n].
+  Target at_places(const at::Tensor& places) const;
+  /// Every tensor, which may be undefined.
+  std::vector<at::Tensor*> tensors() { return {&classes, &other_classes, &other_weight, &values}; }
   Target to(at::Device device) const;
 };
 

@@ -84,9 +84,12 @@ void EarlyStopper::eval_end(const State& state, Logger&, RunControl& control) {
   stop_if_old(state, control);
 }
 
-void EarlyStopper::fit_start(const State& state, Logger&, RunControl& control) {
+void EarlyStopper::init(const State& state, Logger&, RunControl&) {
   check_is_evaluated("callbacks.early_stopper.monitor", params_.monitor,
-                     state.model->num_classes());
+                     state.model->metric_names());
+}
+
+void EarlyStopper::fit_start(const State& state, Logger&, RunControl& control) {
   if (stopped_) stop_if_old(state, control);
 }
 

@@ -87,6 +87,7 @@ class EarlyStopper : public Callback {
   };
   explicit EarlyStopper(Params params) : params_(std::move(params)) {}
 
+  void init(const State& state, Logger& logger, RunControl& control) override;
   void fit_start(const State& state, Logger& logger, RunControl& control) override;
   void eval_end(const State& state, Logger& logger, RunControl& control) override;
   void fit_end(const State& state, Logger& logger, RunControl& control) override;

@@ -41,7 +41,7 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   state_.model->eval();
   state_.eval_metrics.clear();
   engine_.run(Event::eval_start, state_);
-  ClassificationMetrics metrics(state_.model->num_classes());
+  const auto metrics = state_.model->objective().metrics(state_.model->num_classes());
   loader_->start(0, 0);
   Feed feed(*loader_, state_.device);
   int64_t batches = 0;
@@ -59,7 +59,7 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
     engine_.run(Event::eval_before_forward, state_);
     state_.outputs = state_.network().forward(state_.batch.input);
     engine_.run(Event::eval_after_forward, state_);
-    metrics.update(state_.outputs, state_.batch.target);
+    metrics->update(state_.outputs, state_.batch.target);
     if (confusion != nullptr) confusion->add(state_.outputs, state_.batch.target.classes);
     feed.fetch_ahead();
     engine_.run(Event::eval_batch_end, state_);
@@ -68,9 +68,9 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   show_progress(Progress::Phase::evaluated, batches);
   Metrics values;
   if (!stopped) {
-    metrics.sum(state_.ranks, state_.device);
+    metrics->sum(state_.ranks, state_.device);
     if (confusion != nullptr) confusion->sum(state_.ranks, state_.device);
-    values = metrics.compute();
+    values = metrics->compute();
     for (const auto& [name, value] : values) {
       state_.eval_metrics["metrics/eval/" + name] = value;
       state_.logger->log("metrics/eval/" + name, value);

@@ -2,15 +2,17 @@
 
 #include <c10/util/Exception.h>
 
+#include "composer/logging/url_secrets.h"
+
 namespace composer {
 
 std::string text_of(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);
   } catch (const c10::Error& error) {
-    return error.what_without_backtrace();
+    return without_secrets(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    return error.what();
+    return without_secrets(error.what());
   } catch (...) {
     return "unknown error";
   }

@@ -15,8 +15,9 @@ namespace composer {
 namespace {
 
 std::vector<at::Tensor*> parts_of(RawBatch& batch) {
-  return {&batch.images, &batch.target.classes, &batch.target.other_classes,
-          &batch.target.other_weight};
+  auto parts = batch.target.tensors();
+  parts.insert(parts.begin(), &batch.images);
+  return parts;
 }
 
 at::ScalarType autocast_type(Precision precision) {

@@ -55,11 +55,10 @@ class Loader {
   /// before start().
   virtual void add_transform(SampleTransform transform) = 0;
 
-  /// The next batch: images and target.classes on the CPU (pinned where asked). With several ranks
-  /// its share, which may be empty: where an evaluation's batch has fewer samples than ranks, or
-  /// none of them could be read.
-  /// Nothing once at the end of each epoch; the call after that begins the next epoch. Throws what
-  /// a worker thread threw.
+  /// The next batch: images and target.classes (or values) on the CPU (pinned where asked). With
+  /// several ranks its share, which may be empty: where an evaluation's batch has fewer samples
+  /// than ranks, or none of them could be read. Nothing once at the end of each epoch; the call
+  /// after that begins the next epoch. Throws what a worker thread threw.
   virtual std::optional<RawBatch> next() = 0;
 };
 
@@ -99,6 +98,7 @@ struct LoaderOptions {
   bool ffcv_exact = false;                 ///< decode, crop and resize to the bytes that FFCV gives
   std::string crop_index = "cache";  ///< where crop indices are kept: "beside", "cache", "off"
   std::string index_dir{};           ///< the cache's folder; empty: the user's
+  double coefficient_cache = 0;      ///< GB for coefficients of JPEGs, kept there too; 0: none
   int64_t rank = 0;                  ///< gets slice `rank` of `world_size` of each batch
   int64_t world_size = 1;
   std::optional<int64_t> subset_num_batches =
@@ -142,8 +142,12 @@ class Dataset {
   /// not known. May read the data's folder.
   virtual std::optional<int64_t> num_classes() const { return std::nullopt; }
 
-  /// Names of the classes in order of their index; empty when the set has none. May read the data's
-  /// folder.
+  /// How many numbers each sample has for a target in place of a class; 0: it has a class. May read
+  /// the data's folder.
+  virtual int64_t num_values() const { return 0; }
+
+  /// Names of the classes, or values, in order of their index; empty when the set has none. May
+  /// read the data's folder.
   virtual std::vector<std::string> class_names() const { return {}; }
 };
 

@@ -24,6 +24,7 @@ struct DataloaderOptions {
   bool ffcv_exact = false;
   std::string crop_index = "cache";
   std::string index_dir;
+  double coefficient_cache = 0;
 
   void fields(auto&& f) {
     f("num_workers", num_workers, "threads of a rank that read and decode; 0 = the training thread",
@@ -51,9 +52,16 @@ struct DataloaderOptions {
       one_of("beside", "cache", "off"));
     f("index_dir", index_dir,
       "folder of crop_index: cache; none = composer in $XDG_CACHE_HOME, else in ~/.cache");
+    f("coefficient_cache", coefficient_cache,
+      "GB that the coefficients of JPEGs may take, which are kept where crop_index is, so that "
+      "later "
+      "epochs decode faster; 0 = none",
+      at_least(0));
   }
 
   std::string check() const {
+    if (coefficient_cache > 0 && crop_index == "off")
+      return "coefficient_cache: needs a crop_index; off keeps none\n";
     if (index_dir.empty() || crop_index == "cache") return "";
     return "index_dir: needs crop_index: cache; " + crop_index +
            (crop_index == "off" ? " keeps no index\n" : " keeps the index by the data\n");
@@ -77,11 +85,29 @@ struct SplitOptions {
   }
 };
 
+/// How s3:// and https:// are reached.
+struct RemoteKeys {
+  std::string endpoint_url, region, cache_dir;
+  double cache_limit = 0;
+
+  void fields(auto&& f) {
+    f("endpoint_url", endpoint_url,
+      "of an S3-compatible store; none = AWS_ENDPOINT_URL, else that of ~/.aws, else Amazon's");
+    f("region", region, "of the bucket; none = AWS_REGION, else that of ~/.aws");
+    f("cache_dir", cache_dir,
+      "folder for copies of what is read; none = composer in $XDG_CACHE_HOME, else in ~/.cache");
+    f("cache_limit", cache_limit,
+      "GB that these copies may take; 0 = as much as the disk has to spare", at_least(0));
+  }
+};
+
 struct TrainerOptions {
   int64_t train_batch_size = 0;
   std::optional<int64_t> eval_batch_size;
   Time max_duration;
   Time eval_interval{1, TimeUnit::epoch};
+  std::string loss = "auto";
+  std::vector<double> class_weights;
   std::string precision = "fp32";
   std::string device = "auto";
   int64_t seed = 17;
@@ -110,6 +136,8 @@ struct TrainerOptions {
   std::string save_best;  ///< empty: none
   bool save_async = true;
   std::string on_save_error = "error";
+  std::string save_remote;  ///< empty: checkpoints stay on this machine
+  RemoteKeys remote;
   double dist_timeout = 300;
   std::string grad_comm = "fp32";
   double bucket_mb = 25;
@@ -123,6 +151,12 @@ struct TrainerOptions {
     f("max_duration", max_duration, "length of the training, for instance 90ep or 5000ba", above(0),
       required);
     f("eval_interval", eval_interval, "how often to evaluate, in ep, ba or sp; 0 = never");
+    f("loss", loss,
+      "what is trained for; auto is the model's own, between classes. Data with values in place of "
+      "classes need one: binary_cross_entropy for labels that hold or not, mse or l1 for numbers",
+      one_of("auto", "cross_entropy", "binary_cross_entropy", "mse", "l1"));
+    f("class_weights", class_weights,
+      "one for each class: factors of the loss of its samples; none = all the same", above(0));
     f("precision", precision, "arithmetic of forward and loss; amp is what suits the device",
       one_of("fp32", "tf32", "amp", "amp_fp16", "amp_bf16", "bf16"));
     f("device", device, "where to compute; auto is the GPU if there is one",
@@ -155,7 +189,8 @@ struct TrainerOptions {
     f("save_num_checkpoints_to_keep", save_num_checkpoints_to_keep,
       "older ones are deleted; -1 = keep all", at_least(1).or_exactly(-1));
     f("load_path", load_path,
-      "checkpoint folder, exported folder, .safetensors or .pth file to start from");
+      "checkpoint folder, exported folder, .safetensors or .pth file to start from; s3:// and "
+      "https:// too");
     f("load_weights_only", load_weights_only, "take the weights from load_path and nothing else");
     f("load_ignore", load_ignore,
       "patterns (* and ?) of tensors that are not taken from load_path and stay fresh, for "
@@ -178,6 +213,11 @@ struct TrainerOptions {
       "a checkpoint that cannot be written ends the run (error), or is reported (warn); the one "
       "before it stands",
       one_of("warn", "error"));
+    f("save_remote", save_remote,
+      "s3://bucket/prefix: each checkpoint is copied to prefix/run_name/checkpoints, and "
+      "autoresume "
+      "looks there too");
+    f("remote", remote, "how s3:// and https:// are reached");
     f("dist_timeout", dist_timeout, "seconds that a rank waits for the others before the run fails",
       above(0));
     f("grad_comm", grad_comm,
@@ -202,6 +242,10 @@ struct TrainerOptions {
       problems += "autoresume: needs run_name, the run to go on with\n";
     if (autoresume && run_dir.empty())
       problems += "autoresume: needs run_dir, where the run to go on with is\n";
+    if (!save_remote.empty() && !save_remote.starts_with("s3://"))
+      problems += "save_remote: must be s3://bucket/prefix, not '" + save_remote + "'\n";
+    if (!save_remote.empty() && run_dir.empty())
+      problems += "save_remote: needs run_dir, where checkpoints are written first\n";
     if (grad_accum > train_batch_size)
       problems += "grad_accum: must be at most train_batch_size (" +
                   std::to_string(train_batch_size) + "), not " + std::to_string(grad_accum) + "\n";

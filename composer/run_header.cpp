@@ -32,7 +32,8 @@ std::vector<std::string> run_header(const State& state, const TrainerOptions& op
           (state.device.is_cpu() ? "" : std::to_string(at::get_num_threads()) + " CPU threads, ") +
           std::to_string(rank_threads(options).loader) + " loader threads",
       "network: " + state.model->describe() + ", " + std::to_string(parameters) + " parameters, " +
-          std::to_string(state.model->num_classes()) + " classes",
+          std::to_string(state.model->num_classes()) +
+          (state.model->objective().takes_values() ? " outputs" : " classes"),
       "training: " + samples_of(training) + ", " + length_of(state.schedule) +
           (state.ranks.alone() ? "" : ", " + std::to_string(state.ranks.size()) + " ranks"),
       "evaluation: " + (evaluation == nullptr ? "none" : samples_of(*evaluation)),

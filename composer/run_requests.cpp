@@ -68,6 +68,11 @@ std::string RunRequests::take(const Request& request, RunControl& control) {
   } else if (request.name == "trace") {
     const auto steps = steps_of(request);
     if (steps == 0) return "steps of a trace: must be a whole number from 1 to 1000";
+    for (const auto& other : waiting_)
+      if (other.name == request.name && steps_of(other) != steps)
+        return "a trace of " + std::to_string(steps_of(other)) +
+               " steps has been asked for and has not begun; ask again when it is there, or for as "
+               "many steps";
     log::info("another process asked for a trace of " + std::to_string(steps) + " steps");
     steps_to_trace_ = std::max(steps_to_trace_, steps);
   } else {

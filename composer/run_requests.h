@@ -22,7 +22,8 @@ class RunRequests {
   static const std::vector<std::string>& names();
 
   /// At a batch's end: looks for requests, at most once a second of wall time unless it is to be
-  /// now, and hands them on. One that is not understood is answered so.
+  /// now, and hands them on. One that is not understood is answered so, and one for
+  /// a trace of other steps than those of one that has not begun.
   void look(RunControl& control, bool now = false);
   /// Steps that are to be traced, told once; 0: none.
   int64_t take_steps_to_trace() { return std::exchange(steps_to_trace_, 0); }

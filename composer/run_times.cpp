@@ -1,8 +1,10 @@
 #include "composer/run_times.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "composer/clock.h"
+#include "composer/interrupt.h"
 #include "composer/logging/logger.h"
 #include "composer/state.h"
 
@@ -27,12 +29,17 @@ bool is_event(const std::string& range) {
 void RunTimes::fit_start(const State&, Logger&, RunControl&) {
   timer_.emplace(Timer::Listen::here);
   logged_.clear(), in_evaluation_.clear();
+  in_batch_ = in_an_evaluation_ = unlogged_ = false;
   evaluation_ = 0;
   begin_ = logged_at_ = steady_seconds();
 }
 
+void RunTimes::batch_start(const State&, Logger&, RunControl&) { in_batch_ = true; }
+
 void RunTimes::batch_end(const State& state, Logger& logger, RunControl&) {
-  if (steady_seconds() - logged_at_ > longest_silence || state.schedule.finished(state.time))
+  in_batch_ = false, unlogged_ = true;
+  if (steady_seconds() - logged_at_ > longest_silence || state.schedule.finished(state.time) ||
+      received_signal() != 0)
     log_all(logger);
 }
 
@@ -42,17 +49,33 @@ void RunTimes::eval_start(const State&, Logger&, RunControl&) {
   if (!timer_) return;
   before_evaluation_ = self_seconds(*timer_);
   evaluation_begin_ = steady_seconds();
+  in_an_evaluation_ = true;
 }
 
 void RunTimes::eval_end(const State& state, Logger& logger, RunControl&) {
   if (!timer_) return;
-  evaluation_ += steady_seconds() - evaluation_begin_;
-  for (const auto& [name, seconds] : self_seconds(*timer_))
-    in_evaluation_[name] += seconds - before_evaluation_[name];
+  leave_evaluation();
   if (!state.eval_metrics.empty()) log_all(logger);  // else a signal ended it
 }
 
-void RunTimes::fit_end(const State&, Logger&, RunControl&) { timer_.reset(); }
+void RunTimes::leave_evaluation() {
+  if (!std::exchange(in_an_evaluation_, false)) return;
+  evaluation_ += steady_seconds() - evaluation_begin_;
+  for (const auto& [name, seconds] : self_seconds(*timer_))
+    in_evaluation_[name] += seconds - before_evaluation_[name];
+}
+
+void RunTimes::run_end(const State& state, const RunEnd&) {
+  if (!timer_) return;
+  leave_evaluation();
+  if (unlogged_ && !in_batch_) {
+    log_all(*state.logger);
+    state.logger->commit("batch", state.time);
+    for (int copied_then_given = 0; copied_then_given < 2; ++copied_then_given)
+      state.logger->write();
+  }
+  timer_.reset();
+}
 
 std::string RunTimes::part_of(const std::string& range) const {
   if (algorithms_.contains(range)) return "algorithms/" + range;
@@ -82,6 +105,7 @@ void RunTimes::log_all(Logger& logger) {
     if (const double since = seconds - logged_[name]; since > 0) logger.log("time/" + name, since);
   logged_ = now;
   logged_at_ = steady_seconds();
+  unlogged_ = false;
 }
 
 }  // namespace composer

@@ -8,11 +8,9 @@
 #include "composer/error.h"
 
 namespace composer {
-namespace {
 
-/// Rows begin to end of what all ranks have. counts: of each rank's rows.
-at::Tensor rows_of_all(const at::Tensor& own, const std::vector<int64_t>& counts, int64_t begin,
-                       int64_t end, const Ranks& ranks) {
+at::Tensor rows_of_all(const at::Tensor& own, const std::vector<int64_t>& counts,
+                       const Ranks& ranks) {
   auto sizes = own.sizes().vec();
   sizes[0] = std::ranges::max(counts);
   const auto sent = at::zeros(sizes, own.options().pinned_memory(false));
@@ -21,10 +19,8 @@ at::Tensor rows_of_all(const at::Tensor& own, const std::vector<int64_t>& counts
   std::vector<at::Tensor> rows;
   for (size_t rank = 0; rank < counts.size(); ++rank)
     rows.push_back(gathered[static_cast<int64_t>(rank)].narrow(0, 0, counts[rank]));
-  return at::cat(rows).slice(0, begin, end);
+  return at::cat(rows);
 }
-
-}  // namespace
 
 Share take_share(RawBatch& batch, const Ranks& ranks) {
   const auto counts = ranks.gather(batch.samples());
@@ -38,8 +34,9 @@ Share take_share(RawBatch& batch, const Ranks& ranks) {
 
   const int64_t begin = share_begin(samples, ranks.rank(), ranks.size());
   const int64_t end = share_begin(samples, ranks.rank() + 1, ranks.size());
-  batch.images = rows_of_all(batch.images, counts, begin, end, ranks);
-  batch.target.classes = rows_of_all(batch.target.classes, counts, begin, end, ranks);
+  batch.images = rows_of_all(batch.images, counts, ranks).slice(0, begin, end);
+  for (auto* part : batch.target.tensors())
+    if (part->defined()) *part = rows_of_all(*part, counts, ranks).slice(0, begin, end);
   return {begin, samples};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "composer/batch.h"
 #include "composer/ranks.h"
@@ -19,6 +20,10 @@ struct Share {
   int64_t first = 0;    ///< sample of it
   int64_t samples = 0;  ///< of all ranks
 };
+
+/// The rows of `own`, [counts[rank], ...], of all ranks in their order.
+at::Tensor rows_of_all(const at::Tensor& own, const std::vector<int64_t>& counts,
+                       const Ranks& ranks);
 
 /// Finds the place of `batch`, this rank's share, which may have lost samples. Where that of some
 /// rank has lost them all, those that are left are shared out anew. RunError where they are fewer

@@ -15,8 +15,9 @@ namespace {
 
 /// The tensors of a batch, which may be undefined.
 std::vector<at::Tensor*> tensors_of(Batch& batch) {
-  return {&batch.input, &batch.target.classes, &batch.target.other_classes,
-          &batch.target.other_weight};
+  auto tensors = batch.target.tensors();
+  tensors.insert(tensors.begin(), &batch.input);
+  return tensors;
 }
 
 Batch room_for(Batch batch) {

@@ -33,7 +33,7 @@ TrainStep::TrainStep(State& state, Engine& engine, double grad_clip_norm,
       grad_clip_norm_(grad_clip_norm),
       sync_(state.ranks, sync),
       scaler_(state.precision == Precision::amp_fp16, state.device),
-      accuracy_(state.device, state.ranks) {}
+      metric_(state.device, state.ranks) {}
 
 at::Tensor TrainStep::run() {
   const Batch whole = state_.batch;
@@ -99,8 +99,10 @@ at::Tensor TrainStep::forward_backward(const std::vector<Batch>& microbatches) {
     state_.loss = loss_of(state_.outputs, state_.batch.target, share);
     engine_.run(Event::after_loss, state_);
     {
-      RECORD_USER_SCOPE("accuracy");
-      accuracy_.add(state_.outputs, state_.batch.target.classes);
+      RECORD_USER_SCOPE("metrics");
+      const at::NoGradGuard no_grad;
+      metric_.add(state_.model->objective().running_sum(state_.outputs, state_.batch.target),
+                  state_.batch.samples());
     }
     engine_.run(Event::before_backward, state_);
     const auto loss = state_.loss.detach();

@@ -34,7 +34,8 @@ class TrainStep {
   /// See State::recompute_gradients.
   void recompute_gradients();
 
-  RunningAccuracy& accuracy() { return accuracy_; }  ///< of the training batches since its reset
+  /// The objective's running_metric() of the training batches since its reset.
+  RunningMetric& metric() { return metric_; }
   GradScaler& scaler() { return scaler_; }
   const GradientSync& sync() const { return sync_; }
 
@@ -60,7 +61,7 @@ class TrainStep {
   double grad_clip_norm_;
   GradientSync sync_;
   GradScaler scaler_;
-  RunningAccuracy accuracy_;
+  RunningMetric metric_;
   std::vector<Pass> passes_;
   std::unique_ptr<StepGraphs> graphs_;  ///< null: steps are not replayed
 };

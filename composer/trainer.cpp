@@ -4,6 +4,7 @@
 #include <ATen/record_function.h>
 
 #include <cmath>
+#include <cstring>
 #include <exception>
 #include <set>
 
@@ -64,6 +65,31 @@ std::set<std::string> names_of(const std::vector<Member<T>>& members) {
   std::set<std::string> names;
   for (const auto& member : members) names.insert(member.name);
   return names;
+}
+
+/// Whether the exception that is being handled says that the input is at fault.
+bool is_refusal() {
+  try {
+    throw;
+  } catch (const UserError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+/// "signal 15 (SIGTERM)".
+std::string signal_text(int number) {
+  const char* name = ::sigabbrev_np(number);
+  return "signal " + std::to_string(number) +
+         (name == nullptr ? "" : std::string(" (SIG") + name + ")");
+}
+
+/// So that the corrected command may use its name.
+void remove_folder(const std::filesystem::path& folder) {
+  std::error_code problem;
+  std::filesystem::remove_all(folder, problem);
+  if (problem) log::warn(folder.string() + ": cannot be removed: " + problem.message());
 }
 
 /// Parts made by hand have not been through a recipe, whose rules are these.
@@ -146,7 +172,7 @@ void Trainer::check_save_best() const {
   if (options_.save_best.empty() || !train_loader_) return;
   if (evaluator_.loader() == nullptr)
     throw UserError("save_best: needs a val_dataset to evaluate on");
-  check_is_evaluated("save_best", options_.save_best, state_.model->num_classes());
+  check_is_evaluated("save_best", options_.save_best, state_.model->metric_names());
 }
 
 void Trainer::add_console() {
@@ -170,6 +196,7 @@ void Trainer::open_run() {
     writer_.emplace(
         folder_.checkpoints(), state_.ranks,
         CheckpointWriter::Options{options_.save_async, options_.save_num_checkpoints_to_keep});
+    if (state_.ranks.first() && !options_.save_remote.empty()) open_uploads();
     if (state_.ranks.first()) {
       logger_.add(std::make_shared<JsonlSink>());
       logger_.add(std::make_shared<ImageFolder>());
@@ -228,10 +255,11 @@ Summary Trainer::fit() {
     train();
     profiler_.reset();
     writer_.reset();
+    uploads_.reset();
     logger_.flush();
     check_loss();
-    const auto end = signal_ == 0 ? RunEnd{"completed", ""}
-                                  : RunEnd{"interrupted", "signal " + std::to_string(signal_)};
+    const auto end =
+        signal_ == 0 ? RunEnd{"completed", ""} : RunEnd{"interrupted", signal_text(signal_)};
     auto summary = summarize(end);
     if (state_.ranks.first() && (clock_.batches() > 0 || !folder_.has_summary()))
       folder_.write_summary(summary);
@@ -253,9 +281,12 @@ Summary Trainer::fit() {
     note([&] {
       if (writer_) writer_->give_up();
     });
+    uploads_.reset();
     if (lock) lock->free_room();
     if (state_.ranks.first()) note([&] { folder_.write_summary(summarize(end)); });
     tell_of_end(end);
+    if (lock && lock->made_folder() && clock_.batches() == 0 && is_refusal())
+      remove_folder(folder_.path());
     throw;
   }
 }
@@ -300,6 +331,7 @@ void Trainer::train() {
   finish_save();
   save(signal_ == 0 && std::ranges::any_of(engine_.algorithms(), changes_at_the_end));
   finish_save();
+  finish_uploads();
   requests_.look(engine_.control(), /*now=*/true);
   requests_.answer_all(saved());
   wait_for_device();
@@ -340,7 +372,7 @@ bool Trainer::stopping() {
 void Trainer::train_epoch() {
   state_.model->train();
   if (state_.time.batch_in_epoch == 0) {
-    step_->accuracy().reset();
+    step_->metric().reset();
     engine_.run(Event::epoch_start, state_);
   }
   const auto whole = [&] {
@@ -357,6 +389,7 @@ void Trainer::train_epoch() {
     requests_.look(engine_.control());
     agree();
     if (writer_) conclude(writer_->poll());
+    check_uploads();
     evaluate_if_due(false);
     engine_.run(Event::batch_checkpoint, state_);
     agree();
@@ -423,13 +456,18 @@ void Trainer::train_batch(RawBatch batch) {
   if (loss.is_cpu()) loss_guard_->see(state_.time, loss.item<double>());
   schedule_learning_rate();
   const bool due = state_.schedule.due(options_.log_interval, state_.time, false);
-  if (due) logger_.log("metrics/train/Accuracy", step_->accuracy().value());
+  if (due) log_running_metric();
   engine_.run(Event::batch_end, state_);
   RECORD_USER_SCOPE("log");
   logger_.commit("batch", state_.time);
   if (due || state_.time.batch % most_unwritten_batches == 0) logger_.write();
   check_loss();
   logger_.progress({Progress::Phase::training, state_.time});
+}
+
+void Trainer::log_running_metric() {
+  logger_.log("metrics/train/" + std::string(state_.model->objective().running_metric()),
+              step_->metric().value());
 }
 
 void Trainer::check_loss() {
@@ -449,7 +487,7 @@ void Trainer::check_loss() {
 void Trainer::end_epoch() {
   state_.time.next_epoch();
   schedule_learning_rate();
-  logger_.log("metrics/train/Accuracy", step_->accuracy().value());
+  log_running_metric();
   engine_.run(Event::epoch_end, state_);
   logger_.commit("epoch", state_.time);
   agree();

@@ -21,6 +21,7 @@
 #include "composer/options.h"
 #include "composer/profiling/profiler.h"
 #include "composer/ranks.h"
+#include "composer/remote/checkpoint_uploads.h"
 #include "composer/run_clock.h"
 #include "composer/run_requests.h"
 #include "composer/state.h"
@@ -99,6 +100,7 @@ class Trainer {
   /// What the run's folder tells beside its log: about.json, where time went, evaluations.
   void describe_run(const std::vector<std::string>& header);
   void open_profiler();
+  void open_uploads();
   void train();
   void train_epoch();
   RawBatch next_training_batch();
@@ -113,6 +115,7 @@ class Trainer {
   Metrics run_evaluation(ConfusionMatrix* confusion = nullptr);
   void evaluate_if_due(bool epoch_end);
   bool stopping();
+  void log_running_metric();
   void check_loss();
   /// What is queued belongs to training, not to what comes next.
   void wait_for_device();
@@ -128,6 +131,7 @@ class Trainer {
     bool everything = false;     ///< the run of a checkpoint goes on
   };
   Origin find_origin();
+  std::optional<std::filesystem::path> find_newest() const;
   /// The same on all ranks.
   Precision choose_precision(const Origin& origin) const;
   void restore(const Origin& origin);
@@ -143,8 +147,14 @@ class Trainer {
   void save(bool replace = false, bool best = false);
   /// After an evaluation.
   void save_if_best();
+  /// The checkpoint of this batch is the best one.
+  void mark_best();
   /// Waits for the checkpoint that is being written.
   void finish_save();
+  /// Waits until save_remote has what it is to have.
+  void finish_uploads();
+  /// A checkpoint that could not be copied is reported or ends the run.
+  void check_uploads();
   /// Answers those who asked for the checkpoint; one that failed is reported or ends the run.
   void conclude(const std::optional<SaveOutcome>& outcome);
 
@@ -174,8 +184,10 @@ class Trainer {
   int signal_ = 0;  ///< that the ranks agreed to have received
   bool prepared_ = false;
   std::optional<CheckpointWriter> writer_;  ///< in fit(), of a run that leaves something
-  int64_t saved_batch_ = -1;                ///< of the last checkpoint that is whole or under way
-  std::string save_problem_;                ///< of the last one that failed
+  /// In fit(), of the first rank, with save_remote.
+  std::unique_ptr<CheckpointUploads> uploads_;
+  int64_t saved_batch_ = -1;       ///< of the last checkpoint that is whole or under way
+  std::string save_problem_;       ///< of the last one that failed
   BestMetric best_, best_before_;  ///< of save_best; before the checkpoint that it was last for
 };
 

@@ -9,6 +9,8 @@
 #include "composer/recipe/kinds.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/recipe_changes.h"
+#include "composer/remote/fetched.h"
+#include "composer/remote_keys.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/weights.h"
 #include "composer/trainer.h"
@@ -29,9 +31,18 @@ std::string split_problem(const Checkpoint& checkpoint, const SplitOptions& spli
 
 }  // namespace
 
+/// Of the run's folder, or of save_remote where that has a newer one, which is copied there.
+std::optional<std::filesystem::path> Trainer::find_newest() const {
+  const auto folder = folder_.checkpoints();
+  if (options_.save_remote.empty()) return newest_checkpoint(folder);
+  CheckpointStore store(options_.save_remote, folder_.run_name());
+  return newest_checkpoint(folder, store);
+}
+
 Trainer::Origin Trainer::find_origin() {
   namespace fs = std::filesystem;
-  Origin origin{weights_file(options_.load_path)};
+  use_remote_keys(options_.remote);
+  Origin origin{weights_file(fetched(options_.load_path))};
   origin.everything =
       !options_.load_weights_only && state_.optimizer && fs::is_directory(origin.path);
   if (origin.everything && !options_.load_ignore.empty() && !options_.autoresume)
@@ -41,7 +52,7 @@ Trainer::Origin Trainer::find_origin() {
     std::string newest;
     if (state_.ranks.first()) {
       lock_ = folder_.claim();
-      newest = newest_checkpoint(folder_.checkpoints()).value_or("");
+      newest = find_newest().value_or("");
       if (!newest.empty()) tidy_checkpoints(newest);
     }
     newest = state_.ranks.broadcast(newest);
@@ -159,7 +170,7 @@ std::vector<std::pair<std::string, Stateful*>> Trainer::checkpoint_parts() {
   for (const auto& callback : engine_.callbacks())
     parts.emplace_back(path_of(ChoiceKey::callbacks, callback.name), callback.component.get());
   parts.emplace_back("scaler", &step_->scaler());
-  parts.emplace_back("train_metrics", &step_->accuracy());
+  parts.emplace_back("train_metrics", &step_->metric());
   parts.emplace_back("save_best", &best_);
   return parts;
 }
@@ -259,7 +270,39 @@ void Trainer::save_if_best() {
   if (saved_batch_ != state_.time.batch)
     save(/*replace=*/false, /*best=*/true);
   else if (state_.ranks.first())
-    mark_best_checkpoint(folder_.checkpoints(), checkpoint_name(state_.time));
+    mark_best();
+}
+
+void Trainer::mark_best() {
+  const auto name = checkpoint_name(state_.time);
+  mark_best_checkpoint(folder_.checkpoints(), name);
+  if (uploads_) uploads_->mark_best(name);
+}
+
+/// The checkpoint that the run goes on from may have been made just before it was killed.
+void Trainer::open_uploads() {
+  uploads_ = std::make_unique<CheckpointUploads>(
+      CheckpointStore(options_.save_remote, folder_.run_name()), folder_.checkpoints(),
+      options_.save_num_checkpoints_to_keep);
+  if (saved_batch_ == state_.time.batch && state_.time.batch > 0)
+    uploads_->add_missing(checkpoint_name(state_.time));
+}
+
+void Trainer::finish_uploads() {
+  bool told = false;
+  // However long it takes, the other ranks are answered within their time limit.
+  while (!state_.ranks.all(!uploads_ || uploads_->finish(std::chrono::seconds(told ? 1 : 0)))) {
+    if (uploads_ && !told) log::info("waiting until checkpoints are in " + options_.save_remote);
+    told = true;
+  }
+  check_uploads();
+}
+
+void Trainer::check_uploads() {
+  const auto problem = uploads_ ? uploads_->problem() : std::nullopt;
+  if (!problem) return;
+  if (options_.on_save_error == "error") throw RunError(*problem);
+  log::warn(*problem);
 }
 
 void Trainer::finish_save() {
@@ -273,7 +316,10 @@ void Trainer::conclude(const std::optional<SaveOutcome>& outcome) {
                    problem.empty()
                        ? Answer{true, "saved as checkpoint " + outcome->name}
                        : Answer{false, "there is no checkpoint " + outcome->name + ": " + problem});
-  if (problem.empty()) return;
+  if (problem.empty()) {
+    if (uploads_) uploads_->add(outcome->name, outcome->best);
+    return;
+  }
   saved_batch_ = -1;
   save_problem_ = problem;
   if (outcome->best) best_ = best_before_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "composer/error.h"
+#include "composer/remote/remote_error.h"
 #include "data/pixels/copy.h"
 
 namespace composer {
@@ -33,8 +34,10 @@ DecodedSource::DecodedSource(std::shared_ptr<Source> source, int64_t most)
   for (int64_t i = 0; i < count && bytes < most_bytes; ++i) {
     const int64_t index = i * source_->size() / count;
     try {
-      samples_.push_back({whole_image(*source_, index, scratch), source_->label(index)});
+      samples_.push_back({whole_image(*source_, index, scratch), source_->label(index), index});
       bytes += samples_.back().image.pixels.size();
+    } catch (const RemoteError&) {
+      throw;
     } catch (const RunError& error) {
       problem = source_->name(index) + ": " + error.what();
     }

@@ -21,6 +21,11 @@ class DecodedSource final : public Source {
   int64_t size() const override { return source_->size(); }
   int64_t channels() const override { return source_->channels(); }
   int64_t label(int64_t index) const override { return sample(index).label; }
+  int64_t num_values() const override { return source_->num_values(); }
+  std::vector<std::string> value_names() const override { return source_->value_names(); }
+  void read_values(int64_t index, std::span<float> values) const override {
+    source_->read_values(sample(index).index, values);
+  }
   std::string name(int64_t index) const override { return source_->name(index); }
   StoredImage open(int64_t index, ReadScratch& scratch) const override;
   uint64_t paged_bytes() const override { return source_->paged_bytes(); }
@@ -30,6 +35,7 @@ class DecodedSource final : public Source {
   struct Sample {
     Image image;
     int64_t label;
+    int64_t index;  ///< in the source
   };
   const Sample& sample(int64_t index) const;
 

@@ -27,11 +27,14 @@ struct Draft {
   int64_t sequence = 0;  ///< of its first sample (data/lookahead.h)
   ImageSize size;
   EpochOrder order;
-  at::Tensor input, classes;
+  at::Tensor input;
+  at::Tensor classes;  ///< undefined where there are values
+  at::Tensor values;   ///< float32 [samples, num_values()]
 
   std::atomic<int64_t> taken{0};     ///< places before it are some task's
   std::atomic<int64_t> done{0};      ///< images of finished tasks
   std::atomic<bool> dropped{false};  ///< nobody waits for it any more
+  std::atomic<bool> lost{false};     ///< one of its samples cannot be had: the run ends with that
   int64_t failed_at = kNowhere;      ///< the lowest place that failed
   std::exception_ptr failure = {};   ///< of that place
   std::set<int64_t> bad = {};        ///< places of samples that were skipped

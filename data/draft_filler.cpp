@@ -2,6 +2,7 @@
 
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <exception>
 #include <optional>
 #include <string>
@@ -9,6 +10,8 @@
 
 #include "composer/error.h"
 #include "composer/profiling/thread_range.h"
+#include "composer/remote/remote_error.h"
+#include "data/pixels/copy.h"
 
 namespace composer {
 namespace {
@@ -32,7 +35,9 @@ class Range {
 }  // namespace
 
 DraftFiller::DraftFiller(const FillPlan& plan)
-    : plan_(plan), pipeline_(plan.options.transform, plan.source.channels()) {}
+    : plan_(plan),
+      pipeline_(plan.options.transform, plan.source.channels()),
+      views_(static_cast<size_t>(plan.options.views)) {}
 
 void DraftFiller::fill(Task& task) {
   listened_ = at::hasCallbacks();
@@ -44,6 +49,7 @@ void DraftFiller::fill(Task& task) {
 void DraftFiller::fill_places(Task& task) {
   for (int64_t place = task.begin; place < task.end; ++place) {
     if (task.draft->dropped.load(std::memory_order_relaxed)) return;
+    if (task.draft->lost.load(std::memory_order_relaxed)) return;
     try {
       fill_place(task, place);
     } catch (...) {
@@ -82,35 +88,41 @@ bool DraftFiller::replace(const Task& task, int64_t place) {
   return false;
 }
 
-/// Puts the sample so many places behind this one into the draft.
+/// Puts the sample so many places behind this one into the draft, in all its views. Throws
+/// BadSample.
 void DraftFiller::make(const Task& task, int64_t place, int64_t behind) {
   const auto& options = plan_.options;
   const Draft& draft = *task.draft;
   const int64_t position = draft.first + place + behind;
   const int64_t sample = draft.order(position % plan_.epoch_samples);
-  const int64_t channels = plan_.source.channels();
-  const int64_t numbers = draft.size.height * draft.size.width * channels;
   // A class-balanced epoch may have a sample twice, which then shall not look the same.
   const int64_t drawn_by = options.order == OrderKind::class_balanced ? position : sample;
-  SamplePlace where{plan_.common.seed, static_cast<uint64_t>(draft.epoch),
-                    static_cast<uint64_t>(drawn_by)};
+  for (int64_t view = 0; view < options.views; ++view)
+    views_[static_cast<size_t>(view)] = {
+        plan_.common.seed, static_cast<uint64_t>(draft.epoch),
+        static_cast<uint64_t>(drawn_by + view * plan_.source.size())};
+
+  const int64_t numbers = draft.size.height * draft.size.width * plan_.source.channels();
   const bool bytes = options.output == at::kByte;
-  if (!bytes) pixels_.resize(static_cast<size_t>(numbers));
+  if (!bytes) pixels_.resize(static_cast<size_t>(numbers * options.views));
   uint8_t* const pixels =
-      bytes ? draft.input.mutable_data_ptr<uint8_t>() + place * numbers : pixels_.data();
-  int64_t& label = draft.classes.mutable_data_ptr<int64_t>()[place];
-  where.mirrored = read({task, place, behind, sample}, where, label, pixels);
-  if (!options.augmentations.empty()) {
-    const Range range(listened_, "augment");
-    for (const auto& augment : options.augmentations)
-      augment({pixels, draft.size.height, draft.size.width, channels}, where);
+      bytes ? draft.input.mutable_data_ptr<uint8_t>() + place * options.views * numbers
+            : pixels_.data();
+  read({task, place, behind, sample}, numbers, pixels);
+  for (int64_t view = 0; view < options.views; ++view) {
+    uint8_t* const image = pixels + view * numbers;
+    if (!options.augmentations.empty()) {
+      const Range range(listened_, "augment");
+      for (const auto& augment : options.augmentations)
+        augment({image, draft.size.height, draft.size.width, plan_.source.channels()},
+                views_[static_cast<size_t>(view)]);
+    }
+    if (!bytes) normalize(image, numbers, draft.input, place * options.views + view);
   }
-  if (!bytes) normalize(pixels, numbers, draft.input, place);
 }
 
-/// Returns whether the image was mirrored. Throws BadSample.
-bool DraftFiller::read(const Wanted& wanted, const SamplePlace& where, int64_t& label,
-                       uint8_t* pixels) {
+/// Writes the views, one after the other. Throws BadSample.
+void DraftFiller::read(const Wanted& wanted, int64_t numbers, uint8_t* pixels) {
   const Source& source = plan_.source;
   const ImageSize size = wanted.task.draft->size;
   try {
@@ -118,14 +130,58 @@ bool DraftFiller::read(const Wanted& wanted, const SamplePlace& where, int64_t& 
     {
       const Range range(listened_, "read");
       image = open(wanted);
-      if (plan_.indices != nullptr) image.index.use(*plan_.indices);
-      label = source.label(wanted.sample);
+      if (plan_.indices != nullptr) image.index.use(*plan_.indices, plan_.coefficients);
+      read_target(wanted);
     }
     const Range range(listened_, "decode");
-    return use_image(image, [&] { return pipeline_.run(image, size, where, pixels); });
+    use_image(image, [&] {
+      const StoredImage seen = views_.size() > 1 ? decoded(image) : image;
+      for (auto& view : views_) {
+        view.mirrored = pipeline_.run(seen, size, view, pixels);
+        pixels += numbers;
+      }
+      return true;
+    });
+  } catch (const RemoteError&) {
+    wanted.task.draft->lost = true;
+    throw;
+  } catch (const UserError&) {  // a store's
+    wanted.task.draft->lost = true;
+    throw;
   } catch (const RunError& error) {
     throw BadSample(source.name(wanted.sample) + ": " + error.what());
   }
+}
+
+/// Its pixels, all of them.
+StoredImage DraftFiller::decoded(const StoredImage& image) {
+  if (!image.jpeg) return image;
+  const JpegRequest whole{.region = {0, 0, image.size.height, image.size.width},
+                          .scale = 1,
+                          .dct = plan_.options.transform.dct};
+  const auto part = read_part(image, whole, image.channels, pipeline_.scratch());
+  decoded_.resize(part.pixels.height, part.pixels.width, part.pixels.channels);
+  copy_pixels(part.pixels, false, decoded_.pixels.data());
+  return {.bytes = {decoded_.pixels.data(),
+                    static_cast<size_t>(decoded_.height * decoded_.width * decoded_.channels)},
+          .size = image.size,
+          .channels = decoded_.channels};
+}
+
+void DraftFiller::read_target(const Wanted& wanted) const {
+  const Source& source = plan_.source;
+  const Draft& draft = *wanted.task.draft;
+  const int64_t views = plan_.options.views, first = wanted.place * views;
+  if (!draft.values.defined()) {
+    int64_t* const classes = draft.classes.mutable_data_ptr<int64_t>() + first;
+    std::fill_n(classes, views, source.label(wanted.sample));
+    return;
+  }
+  const auto count = static_cast<size_t>(source.num_values());
+  float* const values = draft.values.mutable_data_ptr<float>() + first * source.num_values();
+  source.read_values(wanted.sample, {values, count});
+  for (int64_t view = 1; view < views; ++view)
+    std::copy_n(values, count, values + static_cast<size_t>(view) * count);
 }
 
 StoredImage DraftFiller::open(const Wanted& wanted) {

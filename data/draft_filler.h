@@ -16,8 +16,9 @@ namespace composer {
 /// What a loader's threads share. All that is named must outlive them.
 struct FillPlan {
   const Source& source;
-  ReadAhead* ahead = nullptr;     ///< null when nothing is read ahead
-  IndexStore* indices = nullptr;  ///< null when none are kept
+  ReadAhead* ahead = nullptr;                ///< null when nothing is read ahead
+  IndexStore* indices = nullptr;             ///< null when none are kept
+  CoefficientStore* coefficients = nullptr;  ///< likewise
   const ImageLoaderOptions& options;
   const LoaderOptions& common;
   int64_t epoch_samples = 1;
@@ -45,14 +46,18 @@ class DraftFiller {
   void fill_places(Task& task);
   void fill_place(Task& task, int64_t place);
   void make(const Task& task, int64_t place, int64_t behind);
-  bool read(const Wanted& wanted, const SamplePlace& where, int64_t& label, uint8_t* pixels);
+  void read(const Wanted& wanted, int64_t numbers, uint8_t* pixels);
+  StoredImage decoded(const StoredImage& image);
+  void read_target(const Wanted& wanted) const;
   StoredImage open(const Wanted& wanted);
   void normalize(const uint8_t* pixels, int64_t numbers, const at::Tensor& input, int64_t place);
   bool replace(const Task& task, int64_t place);
 
   const FillPlan& plan_;
   Pipeline pipeline_;
-  std::vector<uint8_t> pixels_;  // of an image that becomes numbers
+  std::vector<SamplePlace> views_;  // of the sample at hand
+  std::vector<uint8_t> pixels_;     // of a sample that becomes numbers
+  Image decoded_;
   ReadAhead::Visit visit_;
   bool listened_ = false;  // whether anybody listens to ranges, looked at once a task
 };

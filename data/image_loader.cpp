@@ -4,12 +4,17 @@
 #include <c10/util/thread_name.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <limits>
+#include <set>
 #include <thread>
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/profiling/thread_range.h"
+#include "composer/remote/leaving.h"
+#include "data/coefficient_store.h"
 #include "data/decoded_source.h"
 #include "data/draft_filler.h"
 #include "data/draft_queue.h"
@@ -28,7 +33,7 @@ class ImageLoader final : public Loader {
 
   int64_t batches_per_epoch() const override { return batches_; }
   int64_t samples_per_epoch() const override {
-    return std::min(sampler_.size(), batches_ * common_.batch_size);
+    return std::min(sampler_.size(), batches_ * common_.batch_size) * options_.views;
   }
   ImageSize image_size() const override { return options_.transform.size; }
   const Normalization& normalization() const override { return options_.normalization; }
@@ -43,16 +48,19 @@ class ImageLoader final : public Loader {
   void fill_here();
   std::shared_ptr<Draft> open_draft(int64_t epoch, int64_t batch, const SizePlan& plan);
   std::unique_ptr<ReadAhead> read_ahead();
+  void forecast(const std::function<void(int64_t sample)>& visit) const;
   RawBatch batch_of(Draft& draft) const;
 
   const std::shared_ptr<Source> source_;
-  const std::unique_ptr<IndexStore> indices_;  ///< null when none are kept
+  const std::unique_ptr<IndexStore> indices_;             ///< null when none are kept
+  const std::unique_ptr<CoefficientStore> coefficients_;  ///< likewise
   ImageLoaderOptions options_;
   const LoaderOptions common_;
   const Sampler sampler_;
   const PixelNormalizer normalizer_;
   const int64_t batches_;
   BadSampleLog bad_samples_;
+  std::atomic<int64_t> next_batch_{0};      ///< of all epochs: that the consumer gets next
   const std::unique_ptr<ReadAhead> ahead_;  ///< null: nothing is to be read ahead
   const FillPlan fill_plan_;
   TensorPool pool_;
@@ -67,20 +75,43 @@ class ImageLoader final : public Loader {
   int64_t order_epoch_ = -1;
 
   DraftQueue queue_;
+  std::atomic<bool> leaving_{false};
   std::vector<std::thread> workers_;
+  std::shared_ptr<void> following_;  ///< while it lives forecast() is called
 };
 
 OrderOptions order_options(const Source& source, const ImageLoaderOptions& options,
                            const LoaderOptions& common) {
+  if (options.order == OrderKind::class_balanced && source.num_values() > 0)
+    throw UserError("order: class_balanced needs classes; these samples have values");
   return {.kind = options.order,
           .subset = chosen_rows(source, options.rows, options.training, common),
           .seed = common.seed,
           .window_pages = options.window_pages};
 }
 
+/// Inside, a batch is so many samples, not images.
+LoaderOptions in_samples(LoaderOptions common, int64_t views) {
+  if (common.batch_size % views != 0)
+    throw UserError("views: a batch of " + std::to_string(common.batch_size) +
+                    " images is not a whole number of samples with " + std::to_string(views) +
+                    " images each");
+  common.batch_size /= views;
+  return common;
+}
+
 std::unique_ptr<IndexStore> indices_of(const Source& source, const LoaderOptions& common) {
   const auto path = source.indexed_path();
-  return path.empty() ? nullptr : open_index_store(path, common);
+  return path.empty() ? nullptr : open_index_store(path, common, source.remote_stamp());
+}
+
+std::unique_ptr<CoefficientStore> coefficients_of(const Source& source,
+                                                  const LoaderOptions& common) {
+  const auto path = source.indexed_path();
+  if (!path.empty()) return open_coefficient_store(path, common, source.remote_stamp());
+  if (common.coefficient_cache > 0 && !common.decoded)
+    log::warn("coefficient_cache: has no effect on a set without a crop index");
+  return nullptr;
 }
 
 /// Every rank takes part in each training batch.
@@ -143,12 +174,37 @@ DraftQueue::Limits queue_limits(int64_t batches, const ImageLoaderOptions& optio
           .ahead = options.training};
 }
 
+/// Of a file that was written class by class, a window of the quasi-random order has few of them.
+void warn_of_few_classes(const Source& source, const Sampler& sampler, int64_t window_pages) {
+  const auto page = sampler.size() > 0 ? source.extent(sampler.epoch(0)(0), true) : std::nullopt;
+  if (!page || source.paged_bytes() == 0) return;
+  const double share = static_cast<double>(page->bytes()) * static_cast<double>(window_pages) /
+                       static_cast<double>(source.paged_bytes());
+  if (share >= 1) return;
+  std::set<int64_t> all, mixed;
+  const EpochOrder order = sampler.epoch(0);
+  const auto window = static_cast<int64_t>(share * static_cast<double>(sampler.size()));
+  for (int64_t i = 0; i < sampler.size(); ++i) {
+    const int64_t label = label_of(source, order(i));
+    all.insert(label);
+    if (i < window) mixed.insert(label);
+  }
+  const auto classes = static_cast<double>(all.size());
+  const double expected = classes * (1 - std::pow(1 - 1 / classes, static_cast<double>(window)));
+  if (static_cast<double>(mixed.size()) >= expected / 2) return;
+  log::warn("order: quasi_random mixes only " + std::to_string(mixed.size()) + " of " +
+            std::to_string(all.size()) +
+            " classes at a time, for the samples lie class by class: `composer data write "
+            "--shuffle SEED` writes them mixed");
+}
+
 ImageLoader::ImageLoader(std::shared_ptr<Source> source, ImageLoaderOptions options,
                          const LoaderOptions& common)
     : source_(std::move(source)),
       indices_(indices_of(*source_, common)),
+      coefficients_(coefficients_of(*source_, common)),
       options_(std::move(options)),
-      common_(common),
+      common_(in_samples(common, options_.views)),
       sampler_(*source_, order_options(*source_, options_, common_)),
       normalizer_(options_.normalization.mean, options_.normalization.std),
       batches_(batches_of(sampler_.size(), options_, common_)),
@@ -157,18 +213,40 @@ ImageLoader::ImageLoader(std::shared_ptr<Source> source, ImageLoaderOptions opti
       fill_plan_{.source = *source_,
                  .ahead = ahead_.get(),
                  .indices = indices_.get(),
+                 .coefficients = coefficients_.get(),
                  .options = options_,
                  .common = common_,
                  .epoch_samples = sampler_.size(),
                  .normalizer = normalizer_,
                  .bad_samples = bad_samples_},
       pool_(prefetched(common_) + 3, common_.pin_memory),
-      queue_(queue_limits(batches_, options_, common_, source_->channels())) {}
+      queue_(queue_limits(batches_, options_, common_, source_->channels())),
+      following_(source_->follow([this](const auto& visit) { forecast(visit); })) {
+  if (options_.order == OrderKind::quasi_random)
+    warn_of_few_classes(*source_, sampler_, options_.window_pages);
+}
 
 ImageLoader::~ImageLoader() {
+  following_.reset();
+  leaving_ = true;
   queue_.stop();
   for (auto& worker : workers_) worker.join();
   if (indices_) indices_->save();
+}
+
+/// Those of all ranks.
+void ImageLoader::forecast(const std::function<void(int64_t sample)>& visit) const {
+  const int64_t first = next_batch_;
+  for (int64_t epoch = first / batches_; epoch <= first / batches_ + 1; ++epoch) {
+    const EpochOrder order = sampler_.epoch(epoch);
+    const int64_t of_epoch = first - epoch * batches_;  // negative in the next one
+    const auto position = [&](int64_t batch) {
+      return std::clamp<int64_t>(batch * common_.batch_size, 0, samples_per_epoch());
+    };
+    const int64_t begin = position(std::max<int64_t>(of_epoch, 0));
+    const int64_t end = of_epoch < 0 ? position(of_epoch + batches_) : samples_per_epoch();
+    for (int64_t at = begin; at < end; ++at) visit(order(at));
+  }
 }
 
 std::unique_ptr<ReadAhead> ImageLoader::read_ahead() {
@@ -198,8 +276,10 @@ void ImageLoader::start(int64_t epoch, int64_t batch, SizePlan plan) {
         return draft;
       });
   epoch_ = epoch, batch_ = batch, started_ = true;
+  next_batch_ = epoch * batches_ + batch;
   while (static_cast<int64_t>(workers_.size()) < common_.num_workers) {
     workers_.emplace_back([this, number = workers_.size()] {
+      const LeaveWhen leaving(leaving_);
       c10::setThreadName((options_.training ? "loader " : "eval loader ") + std::to_string(number));
       work();
     });
@@ -221,7 +301,11 @@ std::optional<RawBatch> ImageLoader::next() {
   if (ahead_) ahead_->ask(epoch_);
   if (common_.num_workers == 0) fill_here();
   const auto draft = queue_.next();
-  if (++batch_ == batches_ && indices_) indices_->save();
+  next_batch_ = epoch_ * batches_ + batch_ + 1;
+  if (++batch_ == batches_) {
+    if (indices_) indices_->save();
+    if (coefficients_) coefficients_->save();
+  }
   return batch_of(*draft);
 }
 
@@ -230,6 +314,7 @@ RawBatch ImageLoader::batch_of(Draft& draft) const {
   RawBatch batch;
   batch.images = std::move(draft.input);
   batch.target.classes = std::move(draft.classes);
+  batch.target.values = std::move(draft.values);
   if (draft.bad.empty()) return batch;
   std::vector<int64_t> good;
   for (int64_t i = 0; i < draft.samples; ++i) {
@@ -239,9 +324,11 @@ RawBatch ImageLoader::batch_of(Draft& draft) const {
     throw RunError("not one sample of batch " + std::to_string(draft.first / common_.batch_size) +
                    " of epoch " + std::to_string(draft.epoch) + " can be read");
   }
-  const auto places = at::tensor(good, at::kLong);
+  const auto samples = at::tensor(good, at::kLong);
+  const auto places =
+      (samples.unsqueeze(1) * options_.views + at::arange(options_.views)).flatten();
   batch.images = batch.images.index_select(0, places);
-  batch.target.classes = batch.target.classes.index_select(0, places);
+  batch.target = batch.target.at_places(places);
   return batch;
 }
 
@@ -282,10 +369,13 @@ std::shared_ptr<Draft> ImageLoader::open_draft(int64_t epoch, int64_t batch, con
     order_epoch_ = epoch;
   }
   draft->order = order_;
-  draft->input =
-      pool_.reused({draft->samples, draft->size.height, draft->size.width, source_->channels()},
-                   options_.output);
-  draft->classes = pool_.fresh({draft->samples}, at::kLong);
+  const int64_t images = draft->samples * options_.views;
+  draft->input = pool_.reused({images, draft->size.height, draft->size.width, source_->channels()},
+                              options_.output);
+  if (const int64_t values = source_->num_values(); values > 0)
+    draft->values = pool_.fresh({images, values}, at::kFloat);
+  else
+    draft->classes = pool_.fresh({images}, at::kLong);
   return draft;
 }
 

@@ -21,6 +21,7 @@ struct ImageLoaderOptions {
   OrderKind order = OrderKind::sequential;
   std::string rows{};  ///< the samples that take part, "0-99,200"; empty = all
   bool drop_last = false;
+  int64_t views = 1;  ///< images that are made of each sample, one after the other in its batch
   /// Images have the size that the plan says, the next epoch's batches are prefetched at the end of
   /// each, and no rank's share of a batch may be empty. Otherwise there is no plan, and no memory
   /// is held between epochs.

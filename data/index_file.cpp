@@ -1,7 +1,6 @@
 #include "data/index_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -9,14 +8,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
+#include <cstddef>
 #include <cstring>
-#include <optional>
 #include <stdexcept>
 #include <string>
-#include <thread>
 
 #include "composer/error.h"
+#include "data/locked_file.h"
 
 namespace composer {
 namespace {
@@ -60,26 +58,6 @@ Header header_of(const FileStamp& source, uint64_t entries, uint64_t table) {
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.source = source, header.entries = entries, header.table = table;
   return header;
-}
-
-/// Whether there were so many. Throws RunError with the reason when they cannot be read.
-bool read_at(int file, uint64_t at, void* to, size_t bytes) {
-  auto* out = static_cast<uint8_t*>(to);
-  while (bytes > 0) {
-    const ssize_t got = ::pread(file, out, bytes, static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw RunError("cannot be read: " + std::string(std::strerror(errno)));
-    if (got == 0) return false;
-    out += got, at += static_cast<uint64_t>(got), bytes -= static_cast<size_t>(got);
-  }
-  return true;
-}
-
-uint64_t size_of(int file) {
-  struct stat status {};
-  return ::fstat(file, &status) == 0 && S_ISREG(status.st_mode)
-             ? static_cast<uint64_t>(status.st_size)
-             : 0;
 }
 
 /// Places in the file.
@@ -128,91 +106,6 @@ std::vector<uint8_t> bytes_between(int file, uint64_t begin, uint64_t end) {
   return bytes;
 }
 
-bool same_file(int a, int b) {
-  struct stat one {
-  }, other{};
-  return ::fstat(a, &one) == 0 && ::fstat(b, &other) == 0 && one.st_ino == other.st_ino &&
-         one.st_dev == other.st_dev;
-}
-
-/// A file that this process alone adds to, until it is closed.
-class LockedFile {
- public:
-  explicit LockedFile(const fs::path& path) : path_(path) {
-    constexpr int most_renamings = 100;
-    for (int tries = 0; tries == 0 || !has_the_name(); ++tries) {
-      close();
-      if (tries == most_renamings)
-        throw RunError(path.string() + ": is replaced by others all the time");
-      number_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-      if (number_ < 0) throw RunError(cannot_be_written(path, errno));
-      lock();
-    }
-  }
-  ~LockedFile() { close(); }
-  LockedFile(const LockedFile&) = delete;
-  LockedFile& operator=(const LockedFile&) = delete;
-
-  int number() const { return number_; }
-
-  /// `end` is where the file is cut when not all can be written.
-  void put(uint64_t end, std::span<const uint8_t> bytes) {
-    uint64_t at = end;
-    while (!bytes.empty()) {
-      const ssize_t done = ::pwrite(number_, bytes.data(), bytes.size(), static_cast<off_t>(at));
-      if (done < 0 && errno == EINTR) continue;
-      if (done <= 0) give_up(end, done < 0 ? errno : ENOSPC);
-      bytes = bytes.subspan(static_cast<size_t>(done)), at += static_cast<uint64_t>(done);
-    }
-  }
-
-  void cut(uint64_t end) {
-    if (::ftruncate(number_, static_cast<off_t>(end)) != 0) {
-      throw RunError(cannot_be_written(path_, errno));
-    }
-  }
-
- private:
-  void lock() {
-    constexpr std::chrono::milliseconds kMostWaiting(30'000), kPause(20);
-    const auto until = std::chrono::steady_clock::now() + kMostWaiting;
-    int error = 0;
-    const auto held = [&] {
-      error = ::flock(number_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
-      return error == EWOULDBLOCK || error == EINTR;
-    };
-    while (held() && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(kPause);
-    if (error == 0) return;
-    close();
-    throw RunError(path_.string() + ": cannot be written: " +
-                   (error == EWOULDBLOCK ? "another process has been writing it for half a minute"
-                                         : std::strerror(error)));
-  }
-
-  /// Another process may have replaced the file before it was locked.
-  bool has_the_name() const {
-    struct stat here {
-    }, there{};
-    return ::fstat(number_, &here) == 0 && ::stat(path_.c_str(), &there) == 0 &&
-           here.st_ino == there.st_ino && here.st_dev == there.st_dev;
-  }
-
-  [[noreturn]] void give_up(uint64_t end, int error) {
-    // What cannot be cut off is no segment.
-    [[maybe_unused]] const int done =
-        end == 0 ? ::unlink(path_.c_str()) : ::ftruncate(number_, static_cast<off_t>(end));
-    throw RunError(cannot_be_written(path_, error));
-  }
-
-  void close() {
-    if (number_ >= 0) ::close(number_);
-    number_ = -1;
-  }
-
-  fs::path path_;
-  int number_ = -1;
-};
-
 }  // namespace
 
 FileStamp stamp_of(const fs::path& path) {
@@ -254,7 +147,7 @@ void IndexWriter::finish(const FileStamp& source) {
 }
 
 IndexTable::IndexTable(const fs::path& path, const FileStamp& source)
-    : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    : path_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   if (file_ < 0) return;
   try {
     const uint64_t bytes = size_of(file_);
@@ -269,7 +162,7 @@ IndexTable::IndexTable(const fs::path& path, const FileStamp& source)
     }
     whole_ = end_ == bytes;
   } catch (const RunError& error) {
-    rows_.clear();
+    rows_.clear(), large_.clear();
     whole_ = false;
     problem_ = error.what();
   }
@@ -280,7 +173,60 @@ IndexTable::~IndexTable() {
   if (file_ >= 0) ::close(file_);
 }
 
+IndexRow IndexTable::MappedRows::row(uint64_t i) const {
+  IndexRow row;
+  std::memcpy(&row, bytes.data() + i * sizeof row, sizeof row);
+  row.offset += segment;
+  return row;
+}
+
+uint64_t IndexTable::MappedRows::key(uint64_t i) const {
+  uint64_t key;
+  std::memcpy(&key, bytes.data() + i * sizeof(IndexRow) + offsetof(IndexRow, key), sizeof key);
+  return key;
+}
+
+std::optional<IndexRow> IndexTable::MappedRows::find(uint64_t wanted) const {
+  // A set that is written whole has key i at place i.
+  if (wanted < size() && key(wanted) == wanted) return row(wanted);
+  uint64_t low = 0, high = size();
+  while (low < high) {
+    const uint64_t middle = low + (high - low) / 2;
+    if (key(middle) < wanted)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (low == size() || key(low) != wanted) return std::nullopt;
+  return row(low);
+}
+
+/// Whether the table can stay in the file: all of its rows are sound, and there are enough of them.
+bool IndexTable::map(uint64_t begin, uint64_t table, uint64_t entries) {
+  constexpr uint64_t least = 4096;
+  if (entries < least) return false;
+  try {
+    if (!mapping_) mapping_ = std::make_unique<const MappedFile>(path_, file_);
+  } catch (const UserError&) {
+    return false;
+  }
+  const auto file = mapping_->bytes();
+  const uint64_t bytes = entries * sizeof(IndexRow), room = table - begin;
+  if (table > file.size() || bytes > file.size() - table) return false;
+  const MappedRows rows{file.subspan(table, bytes), begin};
+  for (uint64_t i = 0; i < entries; ++i) {
+    const IndexRow row = rows.row(i);
+    const uint64_t offset = row.offset - begin;
+    const bool ascends = i == 0 || row.key > rows.key(i - 1);
+    if (!ascends || offset > room || row.length > room - offset) return false;
+  }
+  if (mapping_->lost(rows.bytes)) return false;
+  large_.push_back(rows);
+  return true;
+}
+
 void IndexTable::read(uint64_t begin, uint64_t table, uint64_t entries) {
+  if (map(begin, table, entries)) return;
   const size_t before = rows_.size();
   rows_.resize(before + entries);
   if (!read_at(file_, table, rows_.data() + before, entries * sizeof(IndexRow))) {
@@ -298,7 +244,7 @@ void IndexTable::read(uint64_t begin, uint64_t table, uint64_t entries) {
 
 void IndexTable::sort() {
   const auto ascends = [](const IndexRow& a, const IndexRow& b) { return a.key < b.key; };
-  const auto all = rows_.size();
+  auto all = rows_.size();
   if (!std::is_sorted(rows_.begin(), rows_.end(), ascends)) {
     std::stable_sort(rows_.begin(), rows_.end(), ascends);
   }
@@ -307,25 +253,62 @@ void IndexTable::sort() {
   const auto kept = std::unique(rows_.rbegin(), rows_.rend(), same);
   rows_.erase(rows_.begin(), kept.base());
   rows_.shrink_to_fit();
-  dead_ += all - rows_.size();
+  for (const auto& large : large_) all += large.size();
+  if (large_.size() == 1 && rows_.empty())
+    live_ = all;
+  else
+    for_each([this](const IndexRow&) { ++live_; });
+  dead_ += all - live_;
+}
+
+void IndexTable::for_each(const std::function<void(const IndexRow& row)>& use) const {
+  // Tables and the next row of each, those of the small segments as the last.
+  std::vector<uint64_t> next(large_.size() + 1);
+  const auto size = [&](size_t t) { return t < large_.size() ? large_[t].size() : rows_.size(); };
+  const auto key = [&](size_t t) {
+    return t < large_.size() ? large_[t].key(next[t]) : rows_[next[t]].key;
+  };
+  for (;;) {
+    std::optional<uint64_t> least;
+    for (size_t t = 0; t < next.size(); ++t)
+      if (next[t] < size(t)) least = std::min(least.value_or(~uint64_t{0}), key(t));
+    if (!least) return;
+    std::optional<IndexRow> last;
+    for (size_t t = 0; t < next.size(); ++t) {
+      if (next[t] == size(t) || key(t) != *least) continue;
+      const IndexRow row = t < large_.size() ? large_[t].row(next[t]) : rows_[next[t]];
+      if (!last || row.offset > last->offset) last = row;
+      ++next[t];
+    }
+    if (!last) return;  // the file was cut off meanwhile
+    use(*last);
+  }
 }
 
 StoredIndex IndexTable::find(uint64_t key, const FileStamp& stamp) const {
-  // A set that is written whole has key i at place i.
   auto row = rows_.begin() + static_cast<ptrdiff_t>(std::min<uint64_t>(key, rows_.size()));
   if (row == rows_.end() || row->key != key) {
     row = std::lower_bound(rows_.begin(), rows_.end(), key,
                            [](const IndexRow& one, uint64_t wanted) { return one.key < wanted; });
   }
-  if (row == rows_.end() || row->key != key || row->stamp != stamp) return nullptr;
+  std::optional<IndexRow> found;
+  if (row != rows_.end() && row->key == key) found = *row;
+  for (auto large = large_.rbegin(); large != large_.rend(); ++large) {
+    const auto other = large->find(key);
+    if (!other) continue;
+    if (!found || other->offset > found->offset) found = other;
+    break;
+  }
+  if (!found || found->stamp != stamp) return nullptr;
   try {
-    return index_of(*row);
+    return index_of(*found);
   } catch (const RunError&) {
     return nullptr;
   }
 }
 
 StoredIndex IndexTable::index_of(const IndexRow& row) const {
+  if (row.offset > end_ || row.length > end_ - row.offset) return nullptr;
   auto index = std::make_shared<std::vector<uint8_t>>(row.length);
   if (!read_at(file_, row.offset, index->data(), index->size())) return nullptr;
   if (checksum(row.key, row.stamp, *index) != row.crc) return nullptr;
@@ -358,10 +341,14 @@ void compact_index(const fs::path& path, const FileStamp& source) {
   const IndexTable table(path, source);
   if (!table.problem_.empty()) throw RunError(path.string() + ": " + table.problem_);
   IndexWriter writer(path);
-  for (const auto& row : table.rows_) {
+  uint64_t rows = 0, last = 0;
+  table.for_each([&](const IndexRow& row) {
+    if (rows++ > 0 && row.key <= last) throw RunError(path.string() + ": was cut off");
+    last = row.key;
     const auto index = naming(path, [&] { return table.index_of(row); });
     if (index) writer.add(row.key, *index, row.stamp);
-  }
+  });
+  if (rows != table.live_) throw RunError(path.string() + ": was cut off");
   writer.end_segment(source);
   const LockedFile file(path);
   if (!same_file(file.number(), table.file_)) return;  // another process replaced it meanwhile

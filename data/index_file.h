@@ -8,14 +8,17 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "composer/storage/atomic_file.h"
+#include "composer/storage/mapped_file.h"
 
 namespace composer {
 
@@ -74,7 +77,8 @@ class IndexWriter {
 };
 
 /// The segments that were there when it was opened. Indices are read when they are asked for, and
-/// checked: whatever is done to the file meanwhile, none is found that was not recorded.
+/// checked: whatever is done to the file meanwhile, none is found that was not recorded. Large
+/// tables of segments stay in the file, which all processes have in memory once.
 class IndexTable {
  public:
   /// Without such a file, or one that can be read, empty. Segments of another source than `source`
@@ -86,22 +90,41 @@ class IndexTable {
 
   StoredIndex find(uint64_t key, const FileStamp& stamp = {}) const;
 
-  bool empty() const { return rows_.empty(); }
+  bool empty() const { return rows_.empty() && large_.empty(); }
+  /// Where in the file the last segment ends.
+  uint64_t end() const { return end_; }
   /// Whether the file is, for this source, one segment and nothing else.
   bool compact() const { return segments_ <= 1 && dead_ == 0 && whole_; }
   /// Whether so much of the file is of no use that it should be compacted.
-  bool wasteful() const { return segments_ > 64 || dead_ > rows_.size(); }
+  bool wasteful() const { return segments_ > 64 || dead_ > live_; }
 
  private:
   friend void compact_index(const std::filesystem::path& path, const FileStamp& source);
 
+  /// A table in the file. Its keys ascend, unless something was done to the file since.
+  struct MappedRows {
+    std::span<const uint8_t> bytes;
+    uint64_t segment;  ///< where it begins in the file
+
+    uint64_t size() const { return bytes.size() / sizeof(IndexRow); }
+    IndexRow row(uint64_t i) const;
+    uint64_t key(uint64_t i) const;
+    std::optional<IndexRow> find(uint64_t key) const;
+  };
+
   void read(uint64_t begin, uint64_t table, uint64_t entries);
+  bool map(uint64_t begin, uint64_t table, uint64_t entries);
   void sort();
+  /// Calls use(row) for the last row of each key, by key.
+  void for_each(const std::function<void(const IndexRow& row)>& use) const;
   StoredIndex index_of(const IndexRow& row) const;
 
+  const std::filesystem::path path_;
   int file_ = -1;
-  std::vector<IndexRow> rows_;  ///< by key, each once
-  uint64_t segments_ = 0, dead_ = 0;
+  std::unique_ptr<const MappedFile> mapping_;  ///< null without large tables
+  std::vector<MappedRows> large_;              ///< in the file's order
+  std::vector<IndexRow> rows_;                 ///< of the other segments, by key, each once
+  uint64_t segments_ = 0, live_ = 0, dead_ = 0;
   uint64_t end_ = 0;     ///< of the last segment
   bool whole_ = true;    ///< nothing follows the last segment
   std::string problem_;  ///< why the file cannot be read; empty where it can

@@ -1,12 +1,15 @@
-// The place of one JPEG stream among the crop indices of its set.
+// The place of one JPEG stream among the crop indices, and the kept coefficients, of its set.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
 #include "data/index_store.h"
+#include "data/jpeg/decoder.h"
 
 namespace composer {
+
+class CoefficientStore;
 
 /// Made by the source; without a place nothing is found or recorded.
 class IndexSlot {
@@ -16,14 +19,10 @@ class IndexSlot {
   explicit IndexSlot(uint64_t key, const FileStamp& stamp = {})
       : placed_(true), key_(key), stamp_(stamp) {}
 
-  /// Finds the stream's index, and records there what is made of the stream. The store must outlive
-  /// this.
-  void use(IndexStore& store) {
-    if (!placed_) return;
-    found_ = store.find(key_, stamp_);
-    store_ = &store;
-  }
-  /// The same, recording nothing.
+  /// Finds the stream's coefficients, where some are kept, else its index; records there what is
+  /// made of the stream. The stores must outlive this.
+  void use(IndexStore& store, CoefficientStore* coefficients = nullptr);
+  /// Finds the stream's index, and records nothing.
   void use(const IndexTable& table) {
     if (placed_) found_ = table.find(key_, stamp_);
   }
@@ -38,12 +37,20 @@ class IndexSlot {
   /// Only where records().
   void record(std::span<const uint8_t> index) const { store_->record(key_, index, stamp_); }
 
+  /// Whether coefficients of the stream are kept, or are to be. If so `kept` gets what the decoder
+  /// needs for it, good while this lives.
+  bool use_kept(JpegKept& kept) const;
+  /// Keeps what was made; only where it was wanted.
+  void keep(const JpegKept& kept) const;
+
  private:
   bool placed_ = false;
   uint64_t key_ = 0;
   FileStamp stamp_{};
   StoredIndex found_{};
   IndexStore* store_ = nullptr;
+  StoredIndex kept_{};
+  CoefficientStore* coefficients_ = nullptr;
 };
 
 }  // namespace composer

@@ -10,8 +10,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kSegmentBytes = size_t{16} << 20;
-
 /// Says so where a file has nothing for this version of the data.
 void tell_of_another_version(const fs::path& file, const IndexTable& table, const char* what) {
   std::error_code error;
@@ -22,9 +20,11 @@ void tell_of_another_version(const fs::path& file, const IndexTable& table, cons
 
 }  // namespace
 
-IndexStore::IndexStore(fs::path file, const FileStamp& source, const fs::path& also_read)
+IndexStore::IndexStore(fs::path file, const FileStamp& source, const fs::path& also_read,
+                       IndexStoreOptions options)
     : file_(std::move(file)),
       source_(source),
+      options_(std::move(options)),
       also_read_(also_read.empty() ? nullptr
                                    : std::make_unique<const IndexTable>(also_read, source)),
       table_(std::make_shared<const IndexTable>(file_, source)) {
@@ -61,7 +61,21 @@ void IndexStore::record(uint64_t key, std::span<const uint8_t> index, const File
   const std::lock_guard guard(lock_);
   recorded_bytes_ += index.size();
   recorded_.insert_or_assign(key, IndexEntry{stamp, std::move(copy)});
-  if (recorded_bytes_ >= kSegmentBytes && failure_.empty()) wake();
+  if (recorded_bytes_ >= options_.segment_bytes && failure_.empty()) wake();
+}
+
+void IndexStore::look_again() {
+  std::shared_ptr<const IndexTable> known;
+  {
+    const std::lock_guard guard(lock_);
+    known = table_;
+  }
+  std::error_code error;
+  const auto bytes = fs::file_size(file_, error);
+  if (error || bytes == known->end()) return;
+  auto table = std::make_shared<const IndexTable>(file_, source_);
+  const std::lock_guard guard(lock_);
+  if (table_ == known) table_ = std::move(table);
 }
 
 void IndexStore::save() {
@@ -103,7 +117,7 @@ void IndexStore::write_in_background() {
     } else {
       recorded_.insert(entries->begin(), entries->end());  // what came meanwhile counts
       // One who waits is told by an exception.
-      if (!waited_for_) warn_once("the crop index of the images stays in memory: " + failure);
+      if (!waited_for_) warn_once(options_.what + " stays in memory: " + failure);
     }
     leaving_.reset();
     written_.notify_all();
@@ -135,8 +149,7 @@ bool IndexStore::compact() {
     compact_index(file_, source_);
     return true;
   } catch (const RunError& error) {
-    warn_once("the crop index of the images takes more room than it needs: " +
-              std::string(error.what()));
+    warn_once(options_.what + " takes more room than it needs: " + error.what());
     return false;
   }
 }

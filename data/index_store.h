@@ -10,10 +10,16 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "data/index_file.h"
 
 namespace composer {
+
+struct IndexStoreOptions {
+  std::string what = "the crop index of the images";  ///< for messages
+  size_t segment_bytes = size_t{16} << 20;            ///< so many recorded ones are saved at once
+};
 
 /// Functions may be called by several threads at once. Only flush() and the destructor wait for the
 /// disk's writing.
@@ -23,14 +29,19 @@ class IndexStore {
   /// memory. also_read: a file of the same set that is never written; may be empty. Files that are
   /// missing, damaged or of another version of the source count as empty.
   IndexStore(std::filesystem::path file, const FileStamp& source,
-             const std::filesystem::path& also_read = {});
+             const std::filesystem::path& also_read = {}, IndexStoreOptions options = {});
+  IndexStore(std::filesystem::path file, const FileStamp& source, IndexStoreOptions options)
+      : IndexStore(std::move(file), source, {}, std::move(options)) {}
   /// What save() was asked for is written before.
   ~IndexStore();
 
   /// Null when the stream was never looked at; an empty index when it has none.
   StoredIndex find(uint64_t key, const FileStamp& stamp = {}) const;
-  /// In place of an older one. Every 16 MiB are saved at once.
+  /// In place of an older one. Every segment_bytes are saved at once.
   void record(uint64_t key, std::span<const uint8_t> index, const FileStamp& stamp = {});
+
+  /// Finds, from now on, what other processes have added to the file.
+  void look_again();
 
   /// Has what was recorded added to the file. Where that cannot be written, says so once in the log
   /// and keeps it in memory.
@@ -49,6 +60,7 @@ class IndexStore {
 
   const std::filesystem::path file_;
   const FileStamp source_;
+  const IndexStoreOptions options_;
   const std::unique_ptr<const IndexTable> also_read_;
 
   mutable std::mutex lock_;

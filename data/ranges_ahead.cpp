@@ -16,9 +16,10 @@ namespace {
 
 constexpr uint64_t kStretchBytes = 8 << 20;
 constexpr int64_t kStretchSamples = 4096;
-constexpr uint64_t kLeastBytes = 1024;     // that a sample counts for, be it lost
-constexpr uint64_t kPieceBytes = 2 << 20;  // a page of a .beton file is several readers' work
-constexpr uint64_t kGapBytes = 32 << 10;   // reading so much more costs less than another request
+constexpr uint64_t kLeastBytes = 1024;           // that a sample counts for, be it lost
+constexpr uint64_t kPieceBytes = 2 << 20;        // a page of a .beton file is several readers' work
+constexpr uint64_t kRemotePieceBytes = 8 << 20;  // a request
+constexpr uint64_t kGapBytes = 32 << 10;  // reading so much more costs less than another request
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
 /// Pages of memory that this thread has waited for, in its life.
@@ -81,7 +82,7 @@ void RangesAhead::ask(int64_t epoch) {
 
 void RangesAhead::begin(const Task& task) {
   lookahead_.pass(task.draft->sequence + task.end);
-  if (plan_.limits.quick < 0 && !active_) missed_a_page();
+  if (always()) missed_a_page();
   if (lookahead_.passed() < wake_at_.load()) return;
   const std::lock_guard guard(lock_);
   wake_at_ = kNever;
@@ -101,6 +102,8 @@ void RangesAhead::end(const Task&, Visit& visit) {
   if (visit.faults >= 0 && faults > visit.faults) missed_a_page();
   visit.faults = faults;
 }
+
+bool RangesAhead::always() const { return plan_.limits.quick < 0 || source_.is_remote(); }
 
 void RangesAhead::missed_a_page() {
   readers_.hurry();
@@ -177,7 +180,8 @@ bool RangesAhead::plan_stretch(Lock& lock) {
   stretches_.push_back(stretch);
   if (stretch.begin != planned_end_) planned_begin_ = stretch.begin;
   planned_end_ = stretch.end;
-  for (const auto& extent : merged(std::move(extents), kGapBytes, kPieceBytes))
+  const uint64_t most = source_.is_remote() ? kRemotePieceBytes : kPieceBytes;
+  for (const auto& extent : merged(std::move(extents), kGapBytes, most))
     pieces_.push_back({extent, stretch.end});
   return true;
 }
@@ -219,7 +223,7 @@ bool RangesAhead::read_next(Lock& lock) {
 void RangesAhead::note(double seconds, uint64_t bytes) {
   const double wait = seconds - static_cast<double>(bytes) * 0.25e-9;  // memory: 4 GB a second
   wait_ = moved_wait(wait_, wait, plan_.limits, 8);
-  if (++reads_ > 16 && wait_ <= plan_.limits.quick / 4) active_ = false;
+  if (++reads_ > 16 && wait_ <= plan_.limits.quick / 4 && !always()) active_ = false;
 }
 
 }  // namespace composer

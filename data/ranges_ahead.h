@@ -18,7 +18,8 @@ namespace composer {
 std::vector<Extent> merged(std::vector<Extent> extents, uint64_t gap, uint64_t most);
 
 /// Readers begin where a loader's thread had to wait for a page of memory, and end where theirs are
-/// there. Nobody waits for them: who is first at a page has the system read it.
+/// there; of a remote source they always read. Nobody waits for them: who is first at a page has
+/// the system read it.
 class RangesAhead final : public ReadAhead {
  public:
   RangesAhead(const ReadAheadPlan& plan, const Sampler& sampler, const LoaderOptions& options,
@@ -45,6 +46,7 @@ class RangesAhead final : public ReadAhead {
     int64_t end;
   };
 
+  bool always() const;
   void missed_a_page();
 
   // With the lock held:

@@ -6,10 +6,19 @@
 #include <system_error>
 #include <utility>
 
-namespace composer {
+#include "composer/clock.h"
+#include "composer/remote/leaving.h"
 
-ReaderThreads::ReaderThreads(std::mutex& lock, size_t most, std::function<bool(Lock&)> read)
-    : lock_(lock), read_(std::move(read)), most_(most) {}
+namespace composer {
+namespace {
+
+std::atomic<size_t> g_readers{0};  // of the process
+
+}  // namespace
+
+ReaderThreads::ReaderThreads(std::mutex& lock, size_t most, std::function<bool(Lock&)> read,
+                             std::chrono::milliseconds idle)
+    : lock_(lock), most_(most), read_(std::move(read)), idle_time_(idle) {}
 
 ReaderThreads::~ReaderThreads() {
   {
@@ -17,44 +26,73 @@ ReaderThreads::~ReaderThreads() {
     stopping_ = true;
   }
   more_.notify_all();
-  for (auto& thread : threads_) thread.join();
+  for (auto& reader : readers_) reader.thread.join();
 }
 
 void ReaderThreads::wake_one() {
-  if (threads_.empty()) add();
+  if (working_ == 0) add();
   if (idle_ > 0) more_.notify_one();
 }
 
 void ReaderThreads::wake_all() {
-  if (threads_.empty()) add();
+  if (working_ == 0) add();
   if (idle_ > 0) more_.notify_all();
 }
 
-/// Where the system gives no more threads, those that there are have to do.
+/// Where the system gives no more threads, those that there are have to do for a while.
 void ReaderThreads::add() {
-  if (stopping_ || threads_.size() >= most_) return;
+  if (stopping_ || working_ >= most_ || steady_seconds() < refused_until_) return;
+  if (g_readers.fetch_add(1) >= kMostReaders && working_ > 0) {
+    --g_readers;
+    return;
+  }
+  readers_.remove_if([](Reader& reader) {
+    if (reader.left) reader.thread.join();
+    return reader.left;
+  });
   try {
-    threads_.emplace_back([this, number = threads_.size()] {
+    Reader& reader = readers_.emplace_back();
+    reader.thread = std::thread([this, &reader, number = working_] {
       c10::setThreadName("reader " + std::to_string(number));
-      work();
+      work(reader);
     });
-  } catch (const std::system_error&) {
-    most_ = threads_.size();
+    ++working_;
+  } catch (const std::exception&) {
+    if (!readers_.empty() && !readers_.back().thread.joinable()) readers_.pop_back();
+    --g_readers;
+    refused_until_ = steady_seconds() + 1;
   }
 }
 
-void ReaderThreads::work() {
+bool ReaderThreads::read(Lock& lock) {
+  try {
+    return read_(lock);
+  } catch (...) {
+    if (!lock.owns_lock()) lock.lock();
+    return false;
+  }
+}
+
+void ReaderThreads::work(Reader& self) {
+  const LeaveWhen leaving(stopping_);
   Lock lock(lock_);
+  bool waited_in_vain = false;
   while (!stopping_) {
     // Each adds one, once a read: they double in the time of a read.
     if (idle_ == 0 && hurried_.load(std::memory_order_relaxed)) add();
-    if (read_(lock)) continue;
+    if (read(lock)) {
+      waited_in_vain = false;
+      continue;
+    }
     hurried_.store(false, std::memory_order_relaxed);
-    if (stopping_) break;
+    if (stopping_ || waited_in_vain) break;
     ++idle_;
-    more_.wait(lock);
+    waited_in_vain = more_.wait_for(lock, idle_time_) == std::cv_status::timeout;
     --idle_;
   }
+  self.left = true;
+  --working_;
+  --g_readers;
 }
 
 }  // namespace composer

@@ -2,25 +2,29 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 namespace composer {
 
 /// There are none until they are first needed, then more and more while what they read comes too
-/// late, then they sleep.
+/// late; one that has had nothing to read for `idle` leaves. All of a process are kMostReaders at
+/// most, but that each of these has one.
 class ReaderThreads {
  public:
+  static constexpr size_t kMostReaders = 256;
   using Lock = std::unique_lock<std::mutex>;
 
   /// read: called with `lock` held, of which it lets go while it reads; false when there is nothing
-  /// to read. lock must outlive this.
-  ReaderThreads(std::mutex& lock, size_t most, std::function<bool(Lock&)> read);
-  /// Waits for what is being read.
+  /// to read. What it throws counts as that. lock must outlive this.
+  ReaderThreads(std::mutex& lock, size_t most, std::function<bool(Lock&)> read,
+                std::chrono::milliseconds idle = std::chrono::seconds(5));
+  /// Waits for what is being read; what a store has to send is left (LeaveWhen).
   ~ReaderThreads();
 
   /// Somebody waits for bytes.
@@ -31,21 +35,31 @@ class ReaderThreads {
   /// There is more to read, for one thread or for all.
   void wake_one();
   void wake_all();
+  size_t count() const { return working_; }
 
  private:
-  void work();
+  struct Reader {
+    std::thread thread{};
+    bool left = false;
+  };
+
+  void work(Reader& self);
+  bool read(Lock& lock);
   void add();
 
   std::mutex& lock_;
+  const size_t most_;
   const std::function<bool(Lock&)> read_;
+  const std::chrono::milliseconds idle_time_;
   std::atomic<bool> hurried_{false};
+  std::atomic<bool> stopping_{false};
 
   // Under the lock:
-  size_t most_;
+  size_t working_ = 0;  ///< that have not left
   size_t idle_ = 0;
-  bool stopping_ = false;
+  double refused_until_ = 0;  ///< the system had no more threads
   std::condition_variable more_;
-  std::vector<std::thread> threads_;
+  std::list<Reader> readers_;
 };
 
 }  // namespace composer

@@ -60,6 +60,8 @@ void SamplesAhead::end(const Task& task, Visit&) {
   settle();
 }
 
+bool SamplesAhead::always() const { return limits_.quick < 0 || source_.is_remote(); }
+
 /// Seconds of a read beyond those that it takes where nobody need read ahead.
 double SamplesAhead::waited(double seconds, size_t bytes) const {
   return seconds - static_cast<double>(bytes) * 1e-9;
@@ -73,7 +75,8 @@ void SamplesAhead::read_here(int64_t sample, ReadScratch& scratch) {
   float seen = own_wait_.load();
   const auto mean = static_cast<float>(moved_wait(seen, wait, limits_, 8));
   // Where another thread was first, its wait counts.
-  if (!own_wait_.compare_exchange_strong(seen, mean) || mean < limits_.quick) return;
+  if (!own_wait_.compare_exchange_strong(seen, mean)) return;
+  if (mean < limits_.quick && !always()) return;
   const std::lock_guard guard(lock_);
   set_active(true);
 }
@@ -213,12 +216,13 @@ bool SamplesAhead::read_next(Lock& lock) {
     return has_room();
   }
   wait_ = moved_wait(wait_, wait, limits_, 16);
-  if (++reads_ > 64 && wait_ < limits_.quick / 2) set_active(false);
+  if (++reads_ > 64 && wait_ < limits_.quick / 2 && !always()) set_active(false);
   return true;
 }
 
 /// It is to be read once there is room.
 void SamplesAhead::put_back(Slots::iterator slot) {
+  slot->second.state = Slot::State::failed;  // should there be no memory to list it
   unread_.insert(slot->first);
   slot->second.state = Slot::State::unread;
 }

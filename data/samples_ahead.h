@@ -16,7 +16,7 @@ namespace composer {
 
 /// A sample that no reader has begun is read by the thread that wants it; one that is being read is
 /// waited for; one that is there is taken without a copy. Readers begin where the threads' own
-/// reads are slow, and end where theirs are quick.
+/// reads are slow, and end where theirs are quick; of a remote source they always read.
 class SamplesAhead final : public ReadAhead {
  public:
   SamplesAhead(const ReadAheadPlan& plan, const Sampler& sampler, const LoaderOptions& options,
@@ -48,6 +48,7 @@ class SamplesAhead final : public ReadAhead {
   };
   using Slots = std::map<int64_t, Slot>;  ///< by number in the sequence
 
+  bool always() const;
   void read_here(int64_t sample, ReadScratch& scratch);
   bool take(const Task& task, int64_t place, ReadScratch& scratch);
   void offer_rest(const Task& task, int64_t place);

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "composer/error.h"
+#include "data/coded_source.h"
 #include "data/formats/decode.h"
-#include "data/jpeg/header.h"
 #include "data/pixels/copy.h"
 #include "data/pixels/orient.h"
 
@@ -31,17 +31,6 @@ struct Descriptor {
   throw RunError(std::string(what) + ": " + std::strerror(errno));
 }
 
-bool is_jpeg(std::span<const uint8_t> bytes) {
-  return bytes.size() > 2 && bytes[0] == 0xFF && bytes[1] == 0xD8 && bytes[2] == 0xFF;
-}
-
-StoredImage pixels_of(const Image& image) {
-  const auto bytes = static_cast<size_t>(image.height * image.width * image.channels);
-  return {.bytes = {image.pixels.data(), bytes},
-          .size = {image.height, image.width},
-          .channels = image.channels};
-}
-
 void copy_to(const ImageView& from, Image& image) {
   image.resize(from.height, from.width, from.channels);
   copy_pixels(from, false, image.pixels.data());
@@ -51,7 +40,9 @@ void copy_to(const ImageView& from, Image& image) {
 ImagePart decode_part(const StoredImage& image, ImageSize stored, const JpegRequest& request,
                       ReadScratch& scratch) {
   std::vector<uint8_t>* recorded = image.index.records() ? &scratch.index : nullptr;
-  const auto part = scratch.decoder.decode(image.bytes, request, image.index.index(), recorded);
+  JpegKept* const kept = image.index.use_kept(scratch.kept) ? &scratch.kept : nullptr;
+  const auto part =
+      scratch.decoder.decode(image.bytes, request, image.index.index(), recorded, nullptr, kept);
   const auto up = [&](int64_t side) { return (side + request.scale - 1) / request.scale; };
   if (part.whole != ImageSize{up(stored.height), up(stored.width)}) {
     throw RunError("the JPEG is not " + std::to_string(stored.width) + " x " +
@@ -60,6 +51,10 @@ ImagePart decode_part(const StoredImage& image, ImageSize stored, const JpegRequ
   if (scratch.decoder.has_recorded()) {
     if (image.mapping != nullptr) image.mapping->check(image.bytes);
     image.index.record(scratch.index);
+  }
+  if (kept != nullptr && kept->made) {
+    if (image.mapping != nullptr) image.mapping->check(image.bytes);
+    image.index.keep(*kept);
   }
   return part;
 }
@@ -134,48 +129,43 @@ FileStamp read_file(const char* path, std::vector<uint8_t>& bytes, const RoomFor
   return {done, status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
-void FileSource::add(const std::string& file, int64_t label) {
-  begins_.push_back(paths_.size());
-  paths_.append(file).push_back('\0');
-  labels_.push_back(static_cast<int32_t>(label));
+std::string FileSource::path(int64_t index) const {
+  const auto folder = table_->container(index);
+  std::string path = folder.starts_with('/') ? "" : root_;
+  path.append(folder).append(table_->name(index));
+  return path;
 }
 
-std::string_view FileSource::below_folder(std::string_view file) const {
-  file.remove_prefix(std::min(folder_.size(), file.size()));
-  return file.substr(std::min(file.find_first_not_of('/'), file.size()));
+std::string FileSource::name(int64_t index) const {
+  try {
+    return path(index);
+  } catch (const RunError&) {
+    return root_ + ", sample " + std::to_string(index);  // open() will tell
+  }
 }
 
 FileStamp FileSource::fetch(int64_t index, std::vector<uint8_t>& bytes,
                             const RoomFor& room_for) const {
-  return read_file(path(index), bytes, room_for);
+  return read_file(path(index).c_str(), bytes, room_for);
 }
 
 StoredImage FileSource::open(int64_t index, ReadScratch& scratch) const {
   if (!scratch.fetched) scratch.fetched = fetch(index, scratch.file, {});
   const FileStamp stamp = *std::exchange(scratch.fetched, std::nullopt);
-  const std::span<const uint8_t> bytes(scratch.file);
-  StoredImage image;
-  if (is_jpeg(bytes)) {
-    const JpegHeader header = read_jpeg_header(bytes);
-    image.jpeg = true;
-    image.bytes = bytes;
-    image.size = header.upright_size();
-    image.orientation = header.orientation;
-    image.index = IndexSlot(key_of(below_folder(path(index))), stamp);
-  } else {
-    decode_image(bytes, scratch.image);
-    image = pixels_of(scratch.image);
+  StoredImage image = stored_image(scratch.file, scratch.image);
+  if (image.jpeg && !folder_.empty()) {
+    const std::string below(table_->container(index));
+    image.index = IndexSlot(key_of(below + std::string(table_->name(index))), stamp);
   }
   return image;
 }
 
 void FileSource::forget(int64_t index, bool) const {
-  const Descriptor file{::open(path(index), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  const Descriptor file{::open(path(index).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.number >= 0) ::posix_fadvise(file.number, 0, 0, POSIX_FADV_DONTNEED);
 }
 
 std::shared_ptr<Source> open_image_files(const std::vector<std::string>& files, int64_t channels) {
-  auto source = std::make_shared<FileSource>(channels);
   std::vector<std::string> problems;
   for (const auto& file : files) {
     std::error_code error;
@@ -184,12 +174,10 @@ std::shared_ptr<Source> open_image_files(const std::vector<std::string>& files, 
       problems.push_back(file + ": no such file");
     } else if (!std::filesystem::is_regular_file(status)) {
       problems.push_back(file + ": not a file; expected an image");
-    } else {
-      source->add(file, source->size());
     }
   }
   if (!problems.empty()) throw UserError(std::move(problems));
-  return source;
+  return std::make_shared<FileSource>(table_of_files(files), "", channels);
 }
 
 }  // namespace composer

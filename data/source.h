@@ -14,6 +14,7 @@
 #include "data/image.h"
 #include "data/index_slot.h"
 #include "data/jpeg/decoder.h"
+#include "data/sample_table.h"
 
 namespace composer {
 
@@ -43,6 +44,7 @@ struct ReadScratch {
   Image image, upright;
   JpegDecoder decoder;
   std::vector<uint8_t> index;
+  JpegKept kept{};
 };
 
 /// How bytes of samples come from where they are stored, for those who want them before open().
@@ -60,6 +62,9 @@ struct Extent {
   uint64_t bytes() const { return end - begin; }
 };
 
+/// Calls visit with each sample that a loader will want, from now on and for an epoch, in order.
+using Forecast = std::function<void(const std::function<void(int64_t sample)>& visit)>;
+
 /// Whether there is room for so many bytes, which are then taken to be there.
 using RoomFor = std::function<bool(uint64_t bytes)>;
 
@@ -71,10 +76,18 @@ class Source {
   virtual int64_t size() const = 0;
   /// 1 or 3, the same for all samples.
   virtual int64_t channels() const = 0;
+  /// Its class; 0 for a source with values.
   virtual int64_t label(int64_t index) const = 0;
+  /// How many numbers each sample has for a target in place of a class; 0: it has a class.
+  virtual int64_t num_values() const { return 0; }
+  /// What they are called, in order.
+  virtual std::vector<std::string> value_names() const { return {}; }
+  /// Writes those of the sample, num_values() of them. Throws RunError as open() does.
+  virtual void read_values(int64_t, std::span<float>) const {}
   /// What an error message calls the sample: its file, or the file and the place in it.
   virtual std::string name(int64_t index) const = 0;
-  /// Valid until `scratch` is used again. Throws RunError with the reason, without the name.
+  /// Valid until `scratch` is used again. Throws RunError with the reason, without the name;
+  /// RemoteError or UserError where a store fails, which says nothing about the sample.
   virtual StoredImage open(int64_t index, ReadScratch& scratch) const = 0;
 
   /// Whether the samples are image files: they are coded, and none has to keep its bytes in a copy
@@ -87,18 +100,26 @@ class Source {
   /// Which of fetch() and bring() there is. Both take as long as the storage does.
   virtual Arrival arrival() const { return Arrival::in_memory; }
   /// Reads what open() reads of the sample. room_for: asked once the size is known, unless empty.
-  /// Throws RunError as open() does, and where there is no room.
+  /// Throws as open() does, and RunError where there is no room.
   virtual FileStamp fetch(int64_t, std::vector<uint8_t>&, const RoomFor&) const { return {}; }
   /// What open() needs of the sample, or the whole page that it lies in. Nothing where open() will
   /// throw.
   virtual std::optional<Extent> extent(int64_t, bool) const { return {}; }
   /// Returns when the bytes are there, or cannot be had: open() will tell.
   virtual void bring(const Extent&) const {}
+  /// Whether bytes may still have to come over a network: those are read ahead however quick others
+  /// were.
+  virtual bool is_remote() const { return false; }
+  /// What a loader will want, for a source that keeps no more than it has room for; until what is
+  /// returned ends. Called by any thread.
+  virtual std::shared_ptr<void> follow(Forecast) const { return nullptr; }
   /// Asks the system to let go of what it keeps in memory of the sample, or of the whole page.
   virtual void forget(int64_t, bool) const {}
   /// The .beton file or the folder whose streams have keys, for which a loader keeps crop indices.
   /// Empty: none are kept.
   virtual std::filesystem::path indexed_path() const { return {}; }
+  /// Of a remote indexed_path(): tells its version from others.
+  virtual std::optional<FileStamp> remote_stamp() const { return {}; }
 };
 
 /// source.label(index), whose RunError, where the label's bytes were lost, names the sample.
@@ -112,17 +133,28 @@ ImagePart read_part(const StoredImage& image, const JpegRequest& request, int64_
 /// Image files, read when they are needed.
 class FileSource : public Source {
  public:
-  /// channels: 3, or 1 to turn every image gray.
-  explicit FileSource(int64_t channels) : channels_(channels) {}
+  /// The whole files of a table. root: what its relative paths begin with. channels: 3, or 1 to
+  /// turn every image gray.
+  FileSource(std::shared_ptr<const SampleTable> table, std::string root, int64_t channels)
+      : table_(std::move(table)), root_(std::move(root)), channels_(channels) {}
 
-  void add(const std::string& file, int64_t label);
-  /// Crop indices are kept of the files, all of which lie below `folder`.
+  /// Class i of the table is labels[i].
+  void set_labels(std::vector<int32_t> labels) { labels_ = std::move(labels); }
+  /// Crop indices are kept of the files, all of which lie below `folder`, the root.
   void index_below(const std::string& folder) { folder_ = folder; }
 
-  int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
+  int64_t size() const override { return table_->size(); }
   int64_t channels() const override { return channels_; }
-  int64_t label(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
-  std::string name(int64_t index) const override { return path(index); }
+  int64_t label(int64_t index) const override {
+    const int32_t label = table_->label(index);
+    return labels_.empty() ? label : labels_[static_cast<size_t>(label)];
+  }
+  int64_t num_values() const override { return table_->num_values(); }
+  std::vector<std::string> value_names() const override { return table_->value_names(); }
+  void read_values(int64_t index, std::span<float> values) const override {
+    table_->read_values(index, values);
+  }
+  std::string name(int64_t index) const override;
   StoredImage open(int64_t index, ReadScratch& scratch) const override;
   bool has_image_files() const override { return true; }
   Arrival arrival() const override { return Arrival::by_sample; }
@@ -132,16 +164,11 @@ class FileSource : public Source {
   std::filesystem::path indexed_path() const override { return folder_; }
 
  private:
-  const char* path(int64_t index) const {
-    return paths_.data() + begins_[static_cast<size_t>(index)];
-  }
+  std::string path(int64_t index) const;
 
-  std::string_view below_folder(std::string_view file) const;
-
-  int64_t channels_;
-  std::string paths_;  // one after the other, each with its 0: a million small strings would cost
-                       // twice the memory
-  std::vector<size_t> begins_;
+  const std::shared_ptr<const SampleTable> table_;
+  const std::string root_;
+  const int64_t channels_;
   std::vector<int32_t> labels_;
   std::string folder_;
 };

@@ -47,6 +47,7 @@ Json description_of(const TrainedNetwork& network) {
             {"batch", network.batch},
             {"preparation", to_json(network.preparation, network.resize_filter)},
             {"class_names", network.class_names},
+            {"loss", network.loss},
             {"metrics", Json::object()},
             {"recipe", network.recipe},
             {"layers", network.outline}};
@@ -68,6 +69,7 @@ TrainedNetwork described(const Json& json) {
   });
   const auto read = [&](const char* key, auto& value) { read_key(json, key, value); };
   read("class_names", network.class_names), read("recipe", network.recipe);
+  if (json.contains("loss")) read("loss", network.loss);
   read("layers", network.outline), read("weights", network.weights);
   read("epoch", network.epoch), read("batch", network.batch);
   at_place("metrics", [&] {

@@ -9,8 +9,8 @@
 namespace composer {
 
 /// {"format", "format_version", "weights", "epoch", "batch", "preparation": {"channels",
-/// "resize_size", "resize_filter", "height", "width", "mean", "std"}, "class_names", "metrics",
-/// "recipe", "layers"}.
+/// "resize_size", "resize_filter", "height", "width", "mean", "std"}, "class_names", "loss",
+/// "metrics", "recipe", "layers"}.
 nlohmann::ordered_json description_of(const TrainedNetwork& network);
 
 /// As it stands in files: bytes of names that are no UTF-8 are replaced.

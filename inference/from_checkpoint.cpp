@@ -13,6 +13,7 @@
 #include "composer/logging/log.h"
 #include "composer/network/outline.h"
 #include "composer/recipe/registry.h"
+#include "composer/remote/fetched.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
@@ -148,6 +149,7 @@ TakenNetwork taken_by(const Recipe& recipe, const std::string& path, TensorMap s
   auto& network = taken.network;
   network.preparation = preparation_of(recipe, path);
   network.resize_filter = loader_options(recipe.options, false).resize_filter;
+  network.loss = recipe.options.loss;
   Trainer trainer(assemble_model(recipe));
   trainer.prepare();
   auto& model = *trainer.state().model;
@@ -221,7 +223,8 @@ std::vector<std::string> averaging_algorithms() {
   return names;
 }
 
-TakenNetwork take_network(const std::string& path, const std::string& weights) {
+TakenNetwork take_network(const std::string& place, const std::string& weights) {
+  const std::string path = fetched(place);
   if (!weights.empty() && weights != "model" && prefix_of(weights).empty())
     throw UserError("--weights: must be model, or an algorithm that averages the weights (" +
                     joined(averaging_algorithms(), ", ") + "), not '" + weights + "'");

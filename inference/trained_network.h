@@ -39,8 +39,9 @@ struct TrainedNetwork {
   Graph graph;
   Preparation preparation;                  ///< from an image to the graph's input
   std::string resize_filter = "triangle";   ///< of the preparation: LoaderOptions::resize_filter
-  std::vector<std::string> class_names;     ///< in order of their index; may be empty
+  std::vector<std::string> class_names;     ///< one for each output, in order; may be empty
   std::string recipe;                       ///< resolved, YAML
+  std::string loss = "auto";                ///< make_objective's word for what the outputs mean
   std::vector<std::string> outline;         ///< composer/network/outline.h
   std::string weights = "model";            ///< or the algorithm that averaged them
   int64_t epoch = 0, batch = 0;             ///< after which they were taken

@@ -1,5 +1,6 @@
 # The example of a custom algorithm, as a user has it: composer is installed, the example is built outside the tree against
-# the package; it trains by its recipe, takes overrides, describes itself, and resumes to the same bytes.
+# the package; it trains by its recipe, takes overrides, describes itself, and resumes to the same bytes. So is the example of
+# a data set, by the same CMakeLists.txt with its name.
 # Run with: cmake -DBUILD=<build folder> -DEXAMPLE=<examples/custom_algorithm> -DFOLDER=<scratch> -P custom_algorithm.cmake
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${FOLDER})
@@ -61,4 +62,15 @@ if(NOT whole STREQUAL resumed)
 endif()
 if(whole STREQUAL quiet)
   message(FATAL_ERROR "the noise has no effect on the weights")
+endif()
+
+file(READ ${EXAMPLE}/CMakeLists.txt project)
+string(REPLACE gradient_noise zip_photos project "${project}")
+file(WRITE ${FOLDER}/zip_photos/CMakeLists.txt "${project}")
+file(COPY ${EXAMPLE}/../custom_dataset/zip_photos.cpp DESTINATION ${FOLDER}/zip_photos)
+run(${CMAKE_COMMAND} -S ${FOLDER}/zip_photos -B ${FOLDER}/zip_build -G Ninja -DCMAKE_PREFIX_PATH=${FOLDER}/prefix)
+run(${CMAKE_COMMAND} --build ${FOLDER}/zip_build)
+run(${FOLDER}/zip_build/zip_photos describe dataset zip)
+if(NOT output MATCHES "archive.*the ZIP archive" OR NOT output MATCHES "crop_size")
+  message(FATAL_ERROR "describe does not show the keys of the data set:\n${output}")
 endif()

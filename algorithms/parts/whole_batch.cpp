@@ -71,6 +71,11 @@ at::Tensor pick(const at::Tensor& images, int64_t dim, const at::Tensor& index) 
 
 Target mix_labels(const Target& target, const at::Tensor& partners, const at::Tensor& weight,
                   std::string_view method) {
+  if (target.values.defined()) {
+    Target mixed = target;
+    mixed.values = target.values.lerp(target.values.index_select(0, partners), weight.unsqueeze(1));
+    return mixed;
+  }
   if (target.other_classes.defined())
     throw UserError("algorithms." + std::string(method) +
                     ": the targets have two classes already, from another algorithm that mixes "

@@ -38,7 +38,8 @@ at::Tensor partners_within(std::string_view method, const State& state);
 /// images.index_select(dim, index) that keeps channels-last strides, at the speed of whole rows.
 at::Tensor pick(const at::Tensor& images, int64_t dim, const at::Tensor& index);
 
-/// `target` with its partner's class as the other one, of weight `weight` (float32 [N] in [0, 1]).
+/// `target` with its partner's class as the other one, of weight `weight` (float32 [N] in [0, 1]);
+/// values are mixed in those shares.
 /// Throws UserError naming `method` where the targets have two classes already.
 Target mix_labels(const Target& target, const at::Tensor& partners, const at::Tensor& weight,
                   std::string_view method);

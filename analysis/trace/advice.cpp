@@ -103,14 +103,15 @@ class Adviser {
     };
     const double copies = share(operators.copies_ns);
     add(copies > 0.03 ? copies : 0,
-        "Copies and conversions are " + in_percent(copies) +
-            " of the operators' time: channels_last keeps one layout, precision: amp converts "
-            "weights once a step; `composer bench step --operators` counts conversions.");
+        "Copies and conversions are " + in_percent(copies) + " of the operators' time: " +
+            (all_.recipe.channels_last ? "" : "channels_last keeps one layout, ") +
+            (all_.recipe.amp ? "" : "precision: amp converts weights once a step; ") +
+            "`composer bench step --operators` counts conversions.");
     const double convolutions = share(operators.convolutions_ns);
     add(convolutions / 3,
-        "Convolutions are " + in_percent(convolutions) +
-            " of the operators' time: bf16 where the processor has AMX (precision: amp), and fewer "
-            "pixels at first (progressive_resizing), which saves a third of it or more.");
+        "Convolutions are " + in_percent(convolutions) + " of the operators' time: " +
+            (all_.recipe.amp ? "" : "bf16 where the processor has AMX (precision: amp), and ") +
+            "fewer pixels at first (progressive_resizing), which saves a third of it or more.");
     const double pointwise = share(operators.pointwise_ns);
     add(pointwise > 0.1 ? pointwise / 2 : 0,
         "Normalisation, activation and addition are " + in_percent(pointwise) +

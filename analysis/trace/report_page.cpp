@@ -48,6 +48,20 @@ std::string drawn_bar(double share) {
   return text.data();
 }
 
+/// What stands between backticks is code.
+std::string with_code(const std::string& text) {
+  std::string markup;
+  size_t begin = 0;
+  for (size_t open; (open = text.find('`', begin)) != std::string::npos;) {
+    const size_t close = text.find('`', open + 1);
+    if (close == std::string::npos) break;
+    markup += escaped(text.substr(begin, open - begin)) +
+              element("code", {}, escaped(text.substr(open + 1, close - open - 1)));
+    begin = close + 1;
+  }
+  return markup + escaped(text.substr(begin));
+}
+
 void append_row(std::string& page, const std::vector<std::string>& cells, size_t words,
                 std::string_view tag, const std::string& last) {
   page += "<tr>";
@@ -75,9 +89,9 @@ std::string page_of(const Report& report) {
   page +=
       escaped(report.title) + std::string(page_style) + "<h1>" + escaped(report.title) + "</h1>\n";
   for (const auto& warning : report.warnings)
-    page += "<p class=\"warning\">" + escaped(warning) + "</p>\n";
+    page += "<p class=\"warning\">" + with_code(warning) + "</p>\n";
   if (!report.advice.empty()) page += "<h2>What would help most</h2>\n<ol>\n";
-  for (const auto& advice : report.advice) page += "<li>" + escaped(advice) + "</li>\n";
+  for (const auto& advice : report.advice) page += "<li>" + with_code(advice) + "</li>\n";
   if (!report.advice.empty()) page += "</ol>\n";
   for (const auto& section : report.sections) append(page, section);
   return page + "</body>\n</html>\n";

@@ -1,13 +1,16 @@
 #include "analysis/trace/trace_analysis.h"
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "analysis/trace/counter_trace.h"
 #include "analysis/trace/trace_files.h"
 #include "analysis/trace/trace_reader.h"
 #include "composer/error.h"
+#include "composer/recipe/value.h"
 
 namespace composer {
 namespace {
@@ -24,6 +27,26 @@ DeviceAnalysis analyze_device(const RankTrace& trace, const Selection& selection
           queue_summaries(trace, selection, rules.queue_capacity),
           copy_summaries(trace, selection, types, rules.as_hta),
           launch_statistics(trace, selection, rules)};
+}
+
+/// Of the hparams.yaml beside the folder that a trace lies in.
+TracedRecipe recipe_of(const std::filesystem::path& trace) {
+  TracedRecipe recipe;
+  const auto folder = std::filesystem::absolute(trace).parent_path();
+  std::ifstream file(folder.parent_path() / "hparams.yaml");
+  if (folder.filename() != "traces" || !file) return recipe;
+  std::ostringstream text;
+  text << file.rdbuf();
+  Problems problems;
+  const auto value = parse_yaml(text.str(), "hparams.yaml", problems);
+  if (!value || !problems.empty() || value->kind != Value::Kind::map) return recipe;
+  for (const auto& entry : value->entries) {
+    if (entry.key == "precision") recipe.amp = one_line(entry.value).starts_with("amp");
+    if (entry.key != "algorithms" || entry.value.kind != Value::Kind::map) continue;
+    for (const auto& algorithm : entry.value.entries)
+      recipe.channels_last |= algorithm.key == "channels_last";
+  }
+  return recipe;
 }
 
 void add_to(std::vector<int64_t>& sum, const std::vector<int64_t>& times) {
@@ -118,6 +141,13 @@ TraceAnalysis analyze_traces(const std::vector<std::filesystem::path>& paths,
     write_counter_trace(trace, select(trace, rules.as_hta), rules, copy);
     analysis.counter_traces.push_back(copy.string());
   }
+  std::vector<std::string> empty;
+  for (const auto& rank : analysis.ranks)
+    if (rank.events == 0)
+      empty.push_back(rank.file + ": has no events with a duration, of which times would be told");
+  if (empty.size() == analysis.ranks.size()) throw UserError(empty);
+  analysis.warnings.insert(analysis.warnings.end(), empty.begin(), empty.end());
+  if (!traces.files.empty()) analysis.recipe = recipe_of(traces.files.front().path);
   sort_by_rank(analysis.ranks);
   if (auto warning = no_common_step(analysis.ranks); !warning.empty())
     analysis.warnings.push_back(std::move(warning));

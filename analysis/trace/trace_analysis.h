@@ -53,13 +53,19 @@ struct Advice {
   double gain = 0;  ///< of a step's time
 };
 
+/// What the run's recipe says, where the traces lie in its folder.
+struct TracedRecipe {
+  bool channels_last = false, amp = false;
+};
+
 struct TraceAnalysis {
   std::vector<RankAnalysis> ranks;          ///< by rank
   std::vector<std::string> counter_traces;  ///< files that were written
   std::vector<std::string> left_out;        ///< traces of the same ranks and other steps
   std::vector<std::string> warnings;        ///< that are of no rank alone
   TypeTimes types;                          ///< summed over ranks
-  std::vector<Advice> advice;               ///< at most three, the largest gain first
+  TracedRecipe recipe;
+  std::vector<Advice> advice;  ///< at most three, the largest gain first
 
   /// The one with the longest mean step, or the first.
   const RankAnalysis& slowest() const;
@@ -68,7 +74,8 @@ struct TraceAnalysis {
 RankAnalysis analyze(const RankTrace& trace, const TraceRules& rules, const RangeNames& names);
 
 /// The traces that find_traces finds, read and reduced one after another: in memory is one of
-/// them, and the results of those before. A rank that a trace tells behind its events counts too;
+/// them, and the results of those before. UserError where no trace has an event with a duration, a
+/// warning where one has none. A rank that a trace tells behind its events counts too;
 /// UserError where two are then of the same. A warning where ranks have no step in common.
 /// counters: a folder for traces of the ranks with a device, with counters (write_counter_trace);
 /// "": none are written.

@@ -66,8 +66,17 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(status);
 }
 
+bool is_run(const fs::path& folder) {
+  std::error_code none;
+  return fs::exists(folder / "hparams.yaml", none) || fs::exists(folder / "metrics.jsonl", none);
+}
+
 std::vector<fs::path> traces_in(const fs::path& folder) {
   std::error_code problem;
+  if (is_run(folder) && !fs::exists(folder / "traces", problem))
+    throw UserError(folder.string() +
+                    ": has no traces/; make one with `composer train --profile`, " +
+                    "or of a run that goes on with `composer trace now " + folder.string() + "`");
   const auto inner = fs::is_directory(folder / "traces", problem) ? folder / "traces" : folder;
   std::vector<fs::path> files;
   for (fs::directory_iterator entry(inner, problem); !problem && entry != fs::directory_iterator();

@@ -17,7 +17,7 @@ class GradientMonitor : public Callback {
     bool log_layer_grad_norms = true;
     int64_t group_depth = 1;
     void fields(auto&& f) {
-      f("interval", interval, "how often to look, in ep, ba or sp");
+      f("interval", interval, "how often to look, in ep, ba or sp; 0 = never");
       f("log_layer_grad_norms", log_layer_grad_norms, "of each group of layers too");
       f("group_depth", group_depth,
         "how many parts of a parameter's name say its group: with 1 layer1.0.conv1.weight is of "

@@ -32,11 +32,31 @@ void ImageMonitor::batch_start(const State& state, Logger& logger, RunControl&) 
                     label_texts(state.batch.target.slice(0, shown), state.class_names));
 }
 
+namespace {
+
+/// Of every sample its values, with the names of those that have one.
+std::vector<std::string> value_texts(const at::Tensor& values,
+                                     const std::vector<std::string>& names) {
+  std::vector<std::string> texts;
+  for (int64_t i = 0; i < values.size(0); ++i) {
+    auto& text = texts.emplace_back();
+    for (int64_t k = 0; k < values.size(1); ++k) {
+      if (k > 0) text += ", ";
+      if (k < std::ssize(names)) text += names[static_cast<size_t>(k)] + " ";
+      text += number_text(values[i][k].item<double>(), 2);
+    }
+  }
+  return texts;
+}
+
+}  // namespace
+
 at::Tensor denormalize(const at::Tensor& input, const Normalization& normalization) {
   return to_bytes(pixel_values(input, normalization));
 }
 
 std::vector<std::string> label_texts(const Target& target, const std::vector<std::string>& names) {
+  if (target.values.defined()) return value_texts(target.values.cpu(), names);
   const auto classes = target.classes.cpu();
   const auto others = target.other_classes.defined() ? target.other_classes.cpu() : at::Tensor();
   const auto weights = others.defined() ? target.other_weight.cpu() : at::Tensor();

@@ -14,7 +14,9 @@ class MemoryMonitor : public Callback {
  public:
   struct Params {
     Time interval{10, TimeUnit::batch};
-    void fields(auto&& f) { f("interval", interval, "how often to look, in ep, ba or sp"); }
+    void fields(auto&& f) {
+      f("interval", interval, "how often to look, in ep, ba or sp; 0 = never");
+    }
     std::string check() const { return check_interval("interval", interval); }
   };
   explicit MemoryMonitor(Params params) : params_(params) {}

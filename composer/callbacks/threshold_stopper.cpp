@@ -1,14 +1,32 @@
 #include "composer/callbacks/threshold_stopper.h"
 
+#include <c10/util/StringUtil.h>
+
 #include "composer/logging/log.h"
+#include "composer/logging/metric_sense.h"
 #include "composer/logging/number_text.h"
 #include "composer/state.h"
 
 namespace composer {
 
-void ThresholdStopper::fit_start(const State& state, Logger&, RunControl& control) {
+std::string ThresholdStopper::Params::check() const {
+  auto problems = check_monitor(monitor);
+  if (is_share(monitor) && (threshold < 0 || threshold > 1))
+    problems += "threshold: must be in [0, 1], as " + monitor + " is a share, not " +
+                c10::str(threshold) +
+                (threshold > 1 && threshold <= 100
+                     ? " (" + c10::str(threshold) + " % is " + c10::str(threshold / 100) + ")"
+                     : "") +
+                "\n";
+  return problems;
+}
+
+void ThresholdStopper::init(const State& state, Logger&, RunControl&) {
   check_is_evaluated("callbacks.threshold_stopper.monitor", params_.monitor,
-                     state.model->num_classes());
+                     state.model->metric_names());
+}
+
+void ThresholdStopper::fit_start(const State&, Logger&, RunControl& control) {
   stop_if_reached(control);
 }
 
@@ -21,13 +39,19 @@ void ThresholdStopper::eval_end(const State& state, Logger&, RunControl& control
 void ThresholdStopper::fit_end(const State&, Logger&, RunControl&) {
   if (!last_)
     log::warn("callbacks.threshold_stopper: had no effect: the run has had no evaluation");
+  else if (!reached())
+    log::info("threshold_stopper: " + params_.monitor + " is " + number_text(*last_, 4) +
+              ", the threshold " + number_text(params_.threshold, 4) + " was not reached");
+}
+
+bool ThresholdStopper::reached() const {
+  if (!last_) return false;
+  return smaller_is_better(params_.monitor) ? *last_ <= params_.threshold
+                                            : *last_ >= params_.threshold;
 }
 
 void ThresholdStopper::stop_if_reached(RunControl& control) const {
-  if (!last_) return;
-  const bool reached = smaller_is_better(params_.monitor) ? *last_ <= params_.threshold
-                                                          : *last_ >= params_.threshold;
-  if (reached)
+  if (reached())
     control.request_stop("threshold_stopper: " + params_.monitor + " is " + number_text(*last_, 4) +
                          ", the threshold " + number_text(params_.threshold, 4));
 }

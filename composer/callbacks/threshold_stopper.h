@@ -21,10 +21,11 @@ class ThresholdStopper : public Callback {
       f("monitor", monitor, "metric of the evaluation; of losses the smaller is the better");
       f("threshold", threshold, "what is enough, for instance 0.94", required);
     }
-    std::string check() const { return check_monitor(monitor); }
+    std::string check() const;
   };
   explicit ThresholdStopper(Params params) : params_(std::move(params)) {}
 
+  void init(const State& state, Logger& logger, RunControl& control) override;
   void fit_start(const State& state, Logger& logger, RunControl& control) override;
   void eval_end(const State& state, Logger& logger, RunControl& control) override;
   void fit_end(const State& state, Logger& logger, RunControl& control) override;
@@ -33,6 +34,7 @@ class ThresholdStopper : public Callback {
   void load_state_dict(const StateDict& state) override;
 
  private:
+  bool reached() const;
   void stop_if_reached(RunControl& control) const;
 
   Params params_;

@@ -1,11 +1,9 @@
 #include "composer/logging/command_log.h"
 
 #include <poll.h>
-#include <pthread.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
-#include <csignal>
-#include <ctime>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -13,6 +11,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/sinks.h"
+#include "composer/process/no_broken_pipe.h"
 #include "composer/recipe/json.h"
 #include "composer/text.h"
 
@@ -25,29 +24,15 @@ constexpr double patience = 1;
 /// Its end is only seen by looking.
 constexpr double longest_sleep = 0.05;
 
-/// Takes back the SIGPIPE that a write into a pipe without a reader raises.
-class NoBrokenPipe {
- public:
-  NoBrokenPipe() {
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-  }
-  ~NoBrokenPipe() {
-    const timespec at_once{0, 0};
-    ::sigtimedwait(&pipe_, nullptr, &at_once);
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-  NoBrokenPipe(const NoBrokenPipe&) = delete;
-  NoBrokenPipe& operator=(const NoBrokenPipe&) = delete;
-
- private:
-  sigset_t pipe_, before_;
-};
-
 /// Bytes that are no UTF-8, of a path perhaps, are replaced.
 std::string line_of(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+/// What waits in a pipe for its reader; 0 where that cannot be told.
+int64_t unread_bytes(int pipe) {
+  int bytes = 0;
+  return pipe >= 0 && ::ioctl(pipe, FIONREAD, &bytes) == 0 ? bytes : 0;
 }
 
 }  // namespace
@@ -114,11 +99,15 @@ void CommandLog::run_end(const RunEnd& end) {
   add(line_of({{"event", "end"}, {"status", end.status}, {"message", end.message}}));
   bool served = true;
   if (child_->running()) served = serve(params_.end_seconds / 2);
+  const auto unread = unread_bytes(child_->input());
   child_->close_input();
   if (child_->running()) served = serve(params_.end_seconds) && served;
   std::vector<std::string> problems;
   if (child_->running())
-    problems.push_back("'" + params_.run + "' did not end and was killed");
+    problems.push_back("'" + params_.run + "' did not end and was killed" +
+                       (unread > 0 ? ", of what it was given it had not read the last " +
+                                         std::to_string(unread) + " bytes"
+                                   : ""));
   else if (child_->status() != 0)
     problems.push_back(how_it_ended());
   if (!served && problems.empty()) problems.push_back("'" + params_.run + "' read too slowly");

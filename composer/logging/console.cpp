@@ -20,6 +20,19 @@ namespace {
 /// A wait for the first batch that takes longer is told of where there is no bar.
 constexpr double short_wait = 3;
 
+struct ShownMetric {
+  const char *name, *label;
+};
+constexpr ShownMetric training_metrics[] = {{"metrics/train/Accuracy", "accuracy "},
+                                            {"metrics/train/MAE", "mean error "}};
+constexpr ShownMetric evaluation_metrics[] = {
+    {"metrics/eval/mAP", "eval mAP "},
+    {"metrics/eval/Accuracy", "eval accuracy "},
+    {"metrics/eval/CrossEntropy", "eval cross-entropy "},
+    {"metrics/eval/BinaryCrossEntropy", "eval cross-entropy "},
+    {"metrics/eval/MAE", "eval mean error "},
+    {"metrics/eval/R2", "eval R2 "}};
+
 constexpr int64_t unlimited = std::numeric_limits<int64_t>::max();
 
 /// Prints a line after `delay` seconds and then every `interval`, until it is stopped.
@@ -129,8 +142,9 @@ void ConsoleSink::show_training() {
     parts.push_back(clock_text(estimate->second) + " left");
   else if (share > 0)
     parts.push_back(clock_text(last_.seconds * (1 - share) / share) + " left");
-  if (const auto accuracy = values_.find("metrics/train/Accuracy"); accuracy != values_.end())
-    parts.push_back("accuracy " + number_text(accuracy->second, 4));
+  for (const auto& [name, label] : training_metrics)
+    if (const auto value = values_.find(name); value != values_.end())
+      parts.push_back(label + number_text(value->second, 4));
   if (const auto images = speed(last_)) parts.push_back(*images);
   show(epoch_name(last_.epoch + 1), share, parts);
 }
@@ -170,10 +184,9 @@ void ConsoleSink::print_epoch() {
   };
   if (const auto loss = values_.find("loss/train"); epoch_ && loss != values_.end())
     parts.push_back("loss " + number_text(loss->second, 4));
-  add(epoch_, "metrics/train/Accuracy", "accuracy ");
+  for (const auto& [name, label] : training_metrics) add(epoch_, name, label);
   const size_t evaluation = eval_ ? parts.size() : 0;
-  add(eval_, "metrics/eval/Accuracy", "eval accuracy ");
-  add(eval_, "metrics/eval/CrossEntropy", "eval cross-entropy ");
+  for (const auto& [name, label] : evaluation_metrics) add(eval_, name, label);
   if (epoch_) {
     if (const auto images = speed(time)) parts.push_back(*images);
     parts.push_back(clock_text(time.seconds));

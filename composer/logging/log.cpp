@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "composer/logging/terminal.h"
+#include "composer/logging/url_secrets.h"
 
 namespace composer::log {
 namespace {
@@ -39,7 +40,7 @@ void write(spdlog::level::level_enum level, const std::string& line) {
   if (!logger().should_log(level)) return;
   const std::lock_guard lock(terminal);
   write_status("");
-  logger().log(level, "{}", line);
+  logger().log(level, "{}", without_secrets(line));
 }
 
 }  // namespace

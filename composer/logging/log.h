@@ -1,4 +1,5 @@
 // The log: lines for people on standard error, and below them, on a terminal, one that changes.
+// Lines never show secrets of addresses (url_secrets.h).
 #pragma once
 
 #include <filesystem>

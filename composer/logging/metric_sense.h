@@ -9,7 +9,13 @@ namespace composer {
 /// Whether of two values of the metric ("metrics/eval/CrossEntropy", "loss/train") the smaller one
 /// is the better.
 inline bool smaller_is_better(std::string_view metric) {
-  return metric.starts_with("loss") || metric.find("Entropy") != std::string_view::npos;
+  return metric.starts_with("loss") || metric.find("Entropy") != std::string_view::npos ||
+         metric.ends_with("/MAE") || metric.ends_with("/MSE");
+}
+
+/// Whether the metric is a share of samples, in [0, 1].
+inline bool is_share(std::string_view metric) {
+  return metric.ends_with("Accuracy") || metric.ends_with("/mAP");
 }
 
 /// Whether `value` of the metric is better than `best` by more than min_delta. NaN never is;

@@ -64,9 +64,11 @@ void SummarySink::write(const Record& record) {
 
 void SummarySink::take(std::string_view event, int64_t batch, const std::string& name,
                        double value) {
+  const bool mean_of_part = event == "batch" && name.starts_with("metrics/");
+  if (mean_of_part && best_.contains(name)) return;  // an epoch's mean stands until the next one's
   last_[name] = value;
   if (!name.starts_with("metrics/") && !name.starts_with("loss/")) return;
-  if (event == "batch" && name.starts_with("metrics/")) return;  // the mean of an unfinished epoch
+  if (mean_of_part) return;
   const auto [entry, fresh] = best_.try_emplace(name, Summary::Best{value, batch});
   if (!fresh && improves(name, value, entry->second.value)) entry->second = {value, batch};
 }

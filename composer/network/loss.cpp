@@ -2,18 +2,12 @@
 
 #include <ATen/core/Reduction.h>
 
+#include "composer/network/in_float32.h"
+
 namespace composer {
-namespace {
-
-/// In float32 at least.
-at::Tensor widened(const at::Tensor& logits) {
-  return logits.scalar_type() == at::kDouble ? logits : logits.to(at::kFloat);
-}
-
-}  // namespace
 
 at::Tensor soft_cross_entropy(const at::Tensor& logits, const Target& target, Over over) {
-  const auto scores = widened(logits);
+  const auto scores = in_float32(logits);
   if (!target.other_classes.defined())
     return at::cross_entropy_loss(scores, target.classes, {},
                                   over == Over::batch ? at::Reduction::Mean : at::Reduction::None,
@@ -33,7 +27,7 @@ at::Tensor soft_cross_entropy(const at::Tensor& logits, const Target& target, Ov
 
 at::Tensor binary_cross_entropy_with_logits(const at::Tensor& logits, const Target& target,
                                             Over over) {
-  const auto scores = widened(logits);
+  const auto scores = in_float32(logits);
   const auto dense = target.dense(scores.size(1));
   if (over == Over::sample)
     return at::binary_cross_entropy_with_logits(scores, dense, {}, {}, at::Reduction::None).sum(1);

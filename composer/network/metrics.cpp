@@ -7,6 +7,7 @@
 
 #include "composer/error.h"
 #include "composer/network/loss.h"
+#include "composer/share.h"
 #include "composer/text.h"
 
 namespace composer {
@@ -56,8 +57,8 @@ std::string check_monitor(const std::string& monitor) {
          monitor + "'\n";
 }
 
-void check_is_evaluated(const std::string& key, const std::string& metric, int64_t num_classes) {
-  auto names = ClassificationMetrics::names(num_classes);
+void check_is_evaluated(const std::string& key, const std::string& metric,
+                        std::vector<std::string> names) {
   for (auto& name : names) name = "metrics/eval/" + name;
   if (std::ranges::find(names, metric) == names.end())
     throw UserError(key + ": there is no " + metric + "; the evaluation gives " + joined(names));
@@ -84,11 +85,7 @@ at::Tensor ConfusionMatrix::all_places() const {
 void ConfusionMatrix::sum(const Ranks& ranks, at::Device device) {
   if (ranks.alone()) return;
   const auto own = all_places().to(device);
-  const auto sizes = ranks.gather(own.numel());
-  const auto padded = at::full({*std::ranges::max_element(sizes)}, -1, own.options());
-  padded.slice(0, 0, own.numel()).copy_(own);
-  const auto of_all = ranks.gather(padded).flatten();
-  places_ = {of_all.masked_select(of_all.ge(0))};
+  places_ = {rows_of_all(own, ranks.gather(own.numel()), ranks)};
 }
 
 at::Tensor ConfusionMatrix::cells() const {
@@ -119,30 +116,29 @@ void BestMetric::load_state_dict(const StateDict& state) {
   if (const auto* value = state.find<double>("value")) value_ = *value;
 }
 
-RunningAccuracy::RunningAccuracy(at::Device device, Ranks ranks)
+RunningMetric::RunningMetric(at::Device device, Ranks ranks)
     : ranks_(std::move(ranks)),
-      hits_(at::zeros({2}, at::TensorOptions(at::kDouble).device(device))) {}
+      sums_(at::zeros({2}, at::TensorOptions(at::kDouble).device(device))) {}
 
-void RunningAccuracy::add(const at::Tensor& logits, const at::Tensor& classes) {
-  const at::NoGradGuard no_grad;
-  hits_[0].add_(logits.argmax(1).eq(classes).sum());
-  hits_[1].add_(static_cast<double>(logits.size(0)));
+void RunningMetric::add(const at::Tensor& sum, int64_t samples) {
+  sums_[0].add_(sum);
+  sums_[1].add_(static_cast<double>(samples));
 }
 
-at::Tensor RunningAccuracy::of_all() const {
-  if (ranks_.alone()) return hits_;
-  auto all = hits_.clone();
+at::Tensor RunningMetric::of_all() const {
+  if (ranks_.alone()) return sums_;
+  auto all = sums_.clone();
   ranks_.sum(all);
   return all;
 }
 
-at::Tensor RunningAccuracy::value() const {
-  const auto hits = of_all();
-  return hits[0] / hits[1];
+at::Tensor RunningMetric::value() const {
+  const auto sums = of_all();
+  return sums[0] / sums[1];
 }
 
-void RunningAccuracy::load_state_dict(const StateDict& state) {
-  if (ranks_.first()) hits_.copy_(state.tensor("hits"));
+void RunningMetric::load_state_dict(const StateDict& state) {
+  if (ranks_.first()) sums_.copy_(state.tensor("hits"));
 }
 
 }  // namespace composer

@@ -1,4 +1,4 @@
-// What a classifier is judged by, gathered over batches without waiting for the device.
+// What a network is judged by, gathered over batches without waiting for the device.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -16,25 +16,33 @@
 
 namespace composer {
 
+class EvaluationMetrics {
+ public:
+  virtual ~EvaluationMetrics() = default;
+
+  /// outputs [N, K] of any floating type; target on the same device. Does not wait for the device.
+  virtual void update(const at::Tensor& outputs, const Target& target) = 0;
+  /// Takes in what the other ranks have seen. device: theirs.
+  virtual void sum(const Ranks& ranks, at::Device device) = 0;
+  /// Name and value; NaN where no sample was seen. Waits for the device.
+  virtual std::vector<std::pair<std::string, double>> compute() const = 0;
+};
+
 /// Accuracy, Top5Accuracy (with more than 5 classes) and CrossEntropy, each the mean over all
 /// samples seen, so that a short batch counts for what it holds. A mixed target counts as its
 /// heavier class in the accuracies; label smoothing is left out of all of them.
-class ClassificationMetrics {
+class ClassificationMetrics final : public EvaluationMetrics {
  public:
   explicit ClassificationMetrics(int64_t num_classes);
 
-  /// logits [N, num_classes] of any floating type; target on the same device. Does not wait for the
-  /// device.
-  void update(const at::Tensor& logits, const Target& target);
+  void update(const at::Tensor& logits, const Target& target) override;
 
   /// The names that compute() gives.
   static std::vector<std::string> names(int64_t num_classes);
-  /// Name and value, in the order above; accuracies in [0, 1]. NaN where no sample was seen. Waits
-  /// for the device.
-  std::vector<std::pair<std::string, double>> compute() const;
+  /// In the order above; accuracies in [0, 1].
+  std::vector<std::pair<std::string, double>> compute() const override;
   void reset();
-  /// Takes in what the other ranks have seen. device: theirs.
-  void sum(const Ranks& ranks, at::Device device);
+  void sum(const Ranks& ranks, at::Device device) override;
 
  private:
   int64_t num_classes_;
@@ -47,9 +55,10 @@ class ClassificationMetrics {
 /// ("metrics/eval/Accuracy" is one); else empty.
 std::string check_monitor(const std::string& monitor);
 
-/// UserError naming `key` where an evaluation of a model with so many classes does not log `metric`
-/// ("metrics/eval/Accuracy").
-void check_is_evaluated(const std::string& key, const std::string& metric, int64_t num_classes);
+/// UserError naming `key` where `metric` ("metrics/eval/Accuracy") is none of the names that an
+/// evaluation gives ("Accuracy").
+void check_is_evaluated(const std::string& key, const std::string& metric,
+                        std::vector<std::string> names);
 
 /// How often samples of each class were taken for which, without waiting for the device. Takes 8
 /// bytes a sample, however many classes there are.
@@ -89,16 +98,16 @@ class BestMetric : public Stateful {
   std::optional<double> value_;
 };
 
-/// The share of right answers among training samples of all ranks, without waiting for the device.
-/// value() and state_dict() are for all ranks to call.
-class RunningAccuracy : public Stateful {
+/// A metric's mean over the training samples of all ranks, without waiting for the device. value()
+/// and state_dict() are for all ranks to call.
+class RunningMetric : public Stateful {
  public:
-  explicit RunningAccuracy(at::Device device, Ranks ranks = {});
+  explicit RunningMetric(at::Device device, Ranks ranks = {});
 
-  /// logits [N, num_classes], classes int64 [N].
-  void add(const at::Tensor& logits, const at::Tensor& classes);
-  void reset() { hits_.zero_(); }
-  /// A scalar on the device, in [0, 1]; NaN where no sample was seen.
+  /// A scalar on the device: the metric's sum over so many samples.
+  void add(const at::Tensor& sum, int64_t samples);
+  void reset() { sums_.zero_(); }
+  /// A scalar on the device; NaN where no sample was seen.
   at::Tensor value() const;
 
   StateDict state_dict() const override { return {{{"hits", of_all()}}, {}}; }
@@ -108,7 +117,7 @@ class RunningAccuracy : public Stateful {
   at::Tensor of_all() const;
 
   Ranks ranks_;
-  at::Tensor hits_;  ///< float64 [2]: right answers, samples
+  at::Tensor sums_;  ///< float64 [2]: the metric's, samples
 };
 
 }  // namespace composer

@@ -1,25 +1,43 @@
 // What the loop needs of a network.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "composer/batch.h"
 #include "composer/network/layer.h"
 #include "composer/network/loss.h"
+#include "composer/network/objective.h"
 
 namespace composer {
 
-/// A classifier. Parameter names start at the model itself: "conv1.weight".
+/// A network from images to numbers, by default a classifier. Parameter names start at the model
+/// itself: "conv1.weight".
 class Model : public Block {
  public:
   /// Normalised images [N, C, H, W] -> logits [N, num_classes].
   at::Tensor forward(const at::Tensor& input) override = 0;
 
-  /// Default: soft_cross_entropy.
+  /// Its own loss, between classes. Default: soft_cross_entropy.
   virtual at::Tensor loss(const at::Tensor& logits, const Target& target, Over over = Over::batch);
 
+  /// How many outputs there are.
   virtual int64_t num_classes() const = 0;
+
+  /// From now on its loss takes the place of loss(). Null: loss() counts.
+  void set_objective(std::shared_ptr<const Objective> objective) {
+    objective_ = std::move(objective);
+  }
+  /// What it is trained for: classification() where nothing else was set.
+  const Objective& objective() const { return objective_ ? *objective_ : classification(); }
+  /// The names of the metrics that an evaluation gives.
+  std::vector<std::string> metric_names() const { return objective().metric_names(num_classes()); }
+  /// The loss that counts.
+  at::Tensor loss_to_train(const at::Tensor& outputs, const Target& target, Over over) {
+    return objective_ ? objective_->loss(outputs, target, over) : loss(outputs, target, over);
+  }
 
   /// How many pixels of the image lie, along an axis, between two places of the last feature map; 1
   /// where that is not known. Smaller images are warned of.
@@ -32,6 +50,7 @@ class Model : public Block {
   void train(bool on = true) override;
 
  private:
+  std::shared_ptr<const Objective> objective_;
   std::vector<torch::nn::Module*> frozen_;  ///< layers of this network with running statistics
 };
 

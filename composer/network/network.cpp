@@ -21,7 +21,7 @@ at::Tensor Network::forward(const at::Tensor& images) const {
 
 at::Tensor Network::loss(const at::Tensor& logits, const Target& target, Over over) const {
   const Autocast autocast(precision_, device_);
-  return model_.loss(logits, target, over);
+  return model_.loss_to_train(logits, target, over);
 }
 
 }  // namespace composer

@@ -42,7 +42,8 @@ void mark_all(MemoryTimeline& memory, const State& state) {
   memory.mark(MemoryUse::weights, weights);
   memory.mark(MemoryUse::gradients, gradients);
   memory.mark(MemoryUse::optimizer, tensors_of(state.optimizer->state_dict()));
-  memory.mark(MemoryUse::input, {state.batch.input, state.batch.target.classes});
+  memory.mark(MemoryUse::input,
+              {state.batch.input, state.batch.target.classes, state.batch.target.values});
 }
 
 /// A schedule and a daemon would end each other's traces.

@@ -1,7 +1,9 @@
 #include "composer/recipe/dump.h"
 
 #include <filesystem>
+#include <utility>
 
+#include "composer/logging/url_secrets.h"
 #include "composer/recipe/dataset_keys.h"
 
 namespace composer {
@@ -24,6 +26,18 @@ void dump(Value& root, ChoiceKey key,
   root.set(std::string(name(key)), std::move(map));
 }
 
+/// The value's texts without user, password and query of addresses.
+void hide_secrets(Value& value) {
+  value.text = address_without_secrets(std::move(value.text));
+  for (Value& item : value.items) hide_secrets(item);
+  for (auto& entry : value.entries) hide_secrets(entry.value);
+}
+
+std::string yaml_without_secrets(Value root) {
+  hide_secrets(root);
+  return to_yaml(root);
+}
+
 }  // namespace
 
 Value tree(const Recipe& recipe) {
@@ -39,7 +53,7 @@ Value tree(const Recipe& recipe) {
   return root;
 }
 
-std::string dump(const Recipe& recipe) { return to_yaml(tree(recipe)); }
+std::string dump(const Recipe& recipe) { return yaml_without_secrets(tree(recipe)); }
 
 std::string dump_with_absolute_paths(const Recipe& recipe) {
   Value root = tree(recipe);
@@ -49,7 +63,7 @@ std::string dump_with_absolute_paths(const Recipe& recipe) {
   if (std::error_code none; std::filesystem::exists(recipe.options.load_path, none))
     root.set("load_path",
              Value::string(std::filesystem::absolute(recipe.options.load_path).string()));
-  return to_yaml(root);
+  return yaml_without_secrets(std::move(root));
 }
 
 SplitOptions split_of(const std::string& dumped) {

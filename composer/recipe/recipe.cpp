@@ -154,6 +154,11 @@ class Resolver {
     const std::string kind = choice.catalog->kind(), text = "unknown " + kind + " '" + name + "'";
     if (name.find(',') != std::string::npos)
       return text + "; names are separated by spaces, or in a recipe items of a list";
+    const std::string lower = lower_case(name);
+    const bool logger = choice.catalog->kind() == "logger";
+    if (logger && (lower == "wandb" || lower == "mlflow"))
+      return text + "; the logger command gives the values to a program of yours: " +
+             "docs/loggers.md, and a script for it in examples/loggers";
     const std::string hint = suggestion(name, choice.catalog->names());
     return text +
            (hint.empty() ? "; 'composer list " + choice.catalog->plural() + "' names them" : hint);

@@ -49,7 +49,8 @@ struct RecipeUse {
 Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides = {},
                const Registry& known = registry(), RecipeUse use = {});
 
-/// The recipe as YAML that resolves to the same. Every key is there but an empty run_name.
+/// The recipe as YAML that resolves to the same, but that *** stands for secrets of addresses
+/// (composer/logging/url_secrets.h). Every key is there but an empty run_name.
 std::string dump(const Recipe& recipe);
 
 /// The same for use from any folder: folders of data and a load_path that are there have absolute

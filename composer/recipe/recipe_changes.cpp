@@ -11,7 +11,7 @@ namespace composer {
 namespace {
 
 /// Keys that never alter the weights, and those that a checkpoint has on its own.
-constexpr std::array<std::string_view, 12> other_keys{
+constexpr std::array<std::string_view, 13> other_keys{
     "seed",
     "grad_accum",
     "device",
@@ -24,6 +24,7 @@ constexpr std::array<std::string_view, 12> other_keys{
     "dataloader.pin_memory",
     "dataloader.persistent_workers",
     "dataloader.timeout",
+    "dataloader.coefficient_cache",
 };
 constexpr std::array<std::string_view, 4> other_prefixes{"eval_", "run_", "save_", "load_"};
 

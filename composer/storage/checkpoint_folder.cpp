@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/remote/checkpoint_store.h"
 #include "composer/storage/atomic_file.h"
 #include "composer/storage/manifest.h"
 
@@ -200,6 +202,47 @@ std::optional<fs::path> newest_checkpoint(const fs::path& folder) try {
   throw UserError(problems);
 } catch (const fs::filesystem_error& failure) {
   throw UserError("autoresume: " + folder.string() + ": " + failure.code().message());
+}
+
+namespace {
+
+/// Copies a checkpoint of the store to its place in `folder`; false, with a warning, where it is
+/// damaged.
+bool bring(CheckpointStore& store, const std::string& name, const fs::path& folder) {
+  NewCheckpoint copy(folder, name);
+  if (!copy.begin(/*replace=*/false)) return true;
+  try {
+    log::info("autoresume: " + store.text(name) + " is copied to " + folder.string());
+    store.download(name, copy.path());
+    if (const auto damage = damage_of(copy.path()); !damage.empty()) {
+      log::warn("autoresume: " + store.text(name) + " is left out: " + damage);
+      copy.abandon();
+      return false;
+    }
+    copy.commit();
+  } catch (...) {
+    copy.abandon();
+    throw;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<fs::path> newest_checkpoint(const fs::path& folder, CheckpointStore& store) {
+  std::optional<fs::path> newest;
+  std::exception_ptr problem;
+  try {
+    newest = newest_checkpoint(folder);
+  } catch (const UserError&) {
+    problem = std::current_exception();
+  }
+  for (const auto& name : store.names()) {
+    if (newest && !newer_checkpoint(name, newest->filename())) break;
+    if (bring(store, name, folder)) return newest_checkpoint(folder);
+  }
+  if (problem) std::rethrow_exception(problem);
+  return newest;
 }
 
 }  // namespace composer

@@ -9,6 +9,8 @@
 
 namespace composer {
 
+class CheckpointStore;
+
 /// A checkpoint while it is made. One process makes and ends its folder, others may write in it.
 /// The calls throw RunError or filesystem_error.
 class NewCheckpoint {
@@ -50,5 +52,10 @@ void keep_newest_checkpoints(const std::filesystem::path& folder, int64_t count)
 /// warning. UserError, and nothing changed, when a newer one is of another format version or cannot
 /// be read, and when none is whole.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
+
+/// The same, or the newest of `store`, copied to `folder`, where that is newer or `folder` has no
+/// whole one. Damaged ones of the store are left out, with a warning.
+std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder,
+                                                       CheckpointStore& store);
 
 }  // namespace composer

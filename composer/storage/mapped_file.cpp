@@ -47,10 +47,19 @@ MappedFile::Mapping::~Mapping() {
 }
 
 MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
-  const auto fail = [&](const std::string& reason) {
-    return UserError(path.string() + ": " + reason);
-  };
   mapping_.file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  map();
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path, int file) : path_(path) {
+  mapping_.file = ::fcntl(file, F_DUPFD_CLOEXEC, 0);
+  map();
+}
+
+void MappedFile::map() {
+  const auto fail = [&](const std::string& reason) {
+    return UserError(path_.string() + ": " + reason);
+  };
   if (mapping_.file < 0) throw fail(errno == ENOENT ? "no such file" : std::strerror(errno));
   struct stat status {};
   const bool known = ::fstat(mapping_.file, &status) == 0;

@@ -18,6 +18,8 @@ class MappedFile {
  public:
   /// Throws UserError naming the path when it is no readable file.
   explicit MappedFile(const std::filesystem::path& path);
+  /// Of a file that is open: the path is for errors. The descriptor may be closed then.
+  MappedFile(const std::filesystem::path& path, int file);
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
@@ -75,6 +77,7 @@ class MappedFile {
     Mapping& operator=(const Mapping&) = delete;
   };
 
+  void map();
   bool may_end_before(const uint8_t* byte) const;
   /// Nothing when the file has its size.
   std::optional<uint64_t> shrunk_to() const;

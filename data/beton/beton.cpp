@@ -1,10 +1,13 @@
 #include "data/beton/beton.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "composer/error.h"
-#include "composer/storage/mapped_file.h"
+#include "composer/remote/cache_folder.h"
+#include "composer/remote/remote_error.h"
 #include "data/beton/fields.h"
 #include "data/beton/regions.h"
 
@@ -68,6 +71,14 @@ std::string place(uint64_t begin, uint64_t size) {
 
 struct BetonFile::State {
   explicit State(const std::filesystem::path& file_path) : path(file_path), file(file_path) {}
+  explicit State(std::shared_ptr<RangeCache> cache)
+      : path(cache->name()), remote(std::move(cache)), file(remote->file()) {}
+
+  /// Bytes that are read where they lie, from now on.
+  std::span<const uint8_t> part(uint64_t begin, uint64_t bytes) const {
+    if (remote != nullptr) remote->pin(begin, begin + bytes);
+    return file.bytes().subspan(begin, bytes);
+  }
 
   const uint8_t* value(int64_t row, size_t field) const {
     if (row < 0 || row >= samples)
@@ -109,6 +120,7 @@ struct BetonFile::State {
   }
 
   std::filesystem::path path;
+  std::shared_ptr<RangeCache> remote;  ///< null for a local file
   MappedFile file;
   uint64_t page_size = 0;
   unsigned page_shift = 0;
@@ -119,31 +131,45 @@ struct BetonFile::State {
   std::optional<BetonRegions> sizes;
 };
 
-BetonFile::BetonFile(const std::filesystem::path& path) : state_(std::make_unique<State>(path)) {
+BetonFile::BetonFile(const std::filesystem::path& path)
+    : state_(is_remote(path.string())
+                 ? std::make_unique<State>(open_remote(RemotePath(path.string())))
+                 : std::make_unique<State>(path)) {
+  open();
+}
+
+BetonFile::BetonFile(std::shared_ptr<RangeCache> remote)
+    : state_(std::make_unique<State>(std::move(remote))) {
+  open();
+}
+
+void BetonFile::open() {
   State& s = *state_;
   const auto bytes = s.file.bytes();
   try {
-    const Header header = read_header(bytes);
+    const Header header = read_header(s.part(0, std::min(bytes.size(), kBetonHeaderBytes)));
     const uint64_t rows = kBetonHeaderBytes + header.fields * kBetonDescriptorBytes;
     if (header.fields == 0) throw RunError("damaged: it has no fields");
     if (rows > bytes.size())
       throw RunError("cut off or damaged: the descriptions of its " +
                      std::to_string(header.fields) + " fields end at byte " + std::to_string(rows) +
                      ", it has " + std::to_string(bytes.size()));
-    s.layout = read_beton_fields(bytes.subspan(kBetonHeaderBytes, rows - kBetonHeaderBytes));
+    s.layout = read_beton_fields(s.part(kBetonHeaderBytes, rows - kBetonHeaderBytes));
     check_extent(header, s.layout, bytes.size());
     s.page_size = header.page_size;
     s.page_shift = static_cast<unsigned>(std::countr_zero(header.page_size));
     s.samples = static_cast<int64_t>(header.samples);
-    s.rows = bytes.subspan(rows, header.samples * s.layout.row_bytes);
+    s.rows = s.part(rows, header.samples * s.layout.row_bytes);
     s.data_begin = rows + s.rows.size();
     s.data_end = header.table;
     s.regions = static_cast<int64_t>((bytes.size() - header.table) / kBetonEntryBytes);
-    s.table = bytes.subspan(header.table);
+    s.table = s.part(header.table, bytes.size() - header.table);
     s.sizes.emplace(s.table, s.page_shift);
     s.file.check(bytes);
+  } catch (const RemoteError&) {
+    throw;
   } catch (const RunError& error) {
-    throw UserError(path.string() + ": " + error.what());
+    throw UserError(s.path.string() + ": " + error.what());
   }
 }
 
@@ -216,7 +242,18 @@ std::span<const uint8_t> BetonFile::bytes(int64_t row, size_t field) const {
   }
 }
 
+void BetonFile::read(std::span<const uint8_t> stored, std::vector<uint8_t>& memory) const {
+  memory.resize(stored.size());
+  if (stored.empty()) return;
+  const auto* const mapped = state_->file.bytes().data();
+  state_->remote->read(static_cast<uint64_t>(stored.data() - mapped), memory, mapped);
+  if (state_->file.lost(stored))
+    throw RemoteError(state_->remote->file().string() +
+                      ": the file was cut off, or its disk failed");
+}
+
 const MappedFile& BetonFile::mapping() const { return state_->file; }
+RangeCache* BetonFile::remote() const { return state_->remote.get(); }
 
 uint64_t BetonFile::page(int64_t row, size_t field) const {
   const uint8_t* at = state_->value(row, field);

@@ -10,11 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "composer/storage/mapped_file.h"
 #include "data/image.h"
 
 namespace composer {
 
-class MappedFile;
+class RangeCache;
 
 enum class BetonType : uint8_t {
   real = 0,      ///< Float: a double
@@ -39,16 +40,19 @@ struct BetonField {
 struct BetonImage {
   bool jpeg = false;  ///< else pixels: rows from the top, RGB, without gaps
   ImageSize size;
-  std::span<const uint8_t> bytes;
+  std::span<const uint8_t> bytes;  ///< of a remote file only to hand to BetonFile::use
 };
 
-/// A file mapped into memory. Opening reads header and fields, and runs once over the table of
-/// regions. Functions may be called by several threads at once; those about a row throw RunError
-/// with the reason when what the row says is damaged or lies outside the file.
+/// A file mapped into memory, or a remote one whose rows and tables are, and whose images come when
+/// they are used. Opening reads header and fields, and runs once over the table of regions.
+/// Functions may be called by several threads at once; those about a row throw RunError with the
+/// reason when what the row says is damaged or lies outside the file.
 class BetonFile {
  public:
-  /// Throws UserError naming the file when it is none of version 2, unfinished, cut off or damaged.
+  /// path: local or remote. Throws UserError naming the file when it is none of version 2,
+  /// unfinished, cut off or damaged.
   explicit BetonFile(const std::filesystem::path& path);
+  explicit BetonFile(std::shared_ptr<RangeCache> remote);
   ~BetonFile();
 
   const std::filesystem::path& path() const;
@@ -65,14 +69,28 @@ class BetonFile {
   double real(int64_t row, size_t field) const;
   /// The bytes of a bytes, json (without its 0), array or tensor field.
   std::span<const uint8_t> bytes(int64_t row, size_t field) const;
+  /// Returns use(bytes), which reads the bytes of an image or field: where they lie, or as copied
+  /// into `memory`. Throws RunError when they were lost meanwhile, whatever use() made of what
+  /// stood there; RemoteError or UserError where they cannot be had.
+  template <class Use>
+  auto use(std::span<const uint8_t> stored, std::vector<uint8_t>& memory, Use&& use) const {
+    if (remote() == nullptr) return mapping().use(stored, [&] { return use(stored); });
+    read(stored, memory);
+    return use(std::span<const uint8_t>(memory));
+  }
+  /// Of a remote file: copies the bytes of an image or field.
+  void read(std::span<const uint8_t> stored, std::vector<uint8_t>& memory) const;
   /// What the bytes of images and fields lie in: it tells of bytes that are lost.
   const MappedFile& mapping() const;
+  /// Null for a local file.
+  RangeCache* remote() const;
   /// The page that holds the row's data in this field: samples of one page lie together on the
   /// disk.
   uint64_t page(int64_t row, size_t field) const;
 
  private:
   struct State;
+  void open();
   std::unique_ptr<State> state_;
 };
 

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kNameBytes = 16, kShapeEntries = 32;
+constexpr size_t kNameBytes = kBetonNameBytes, kShapeEntries = 32;
 constexpr size_t kTextAt = kShapeEntries * 8 + 8;  // in the arguments
 constexpr uint64_t kMostArrayBytes = uint64_t{1} << 32;
 

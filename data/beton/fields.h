@@ -11,6 +11,7 @@ namespace composer {
 
 inline constexpr uint64_t kBetonHeaderBytes = 24;
 inline constexpr uint64_t kBetonDescriptorBytes = 1041;
+inline constexpr uint64_t kBetonNameBytes = 16;
 inline constexpr uint64_t kBetonEntryBytes = 24;  ///< of the allocation table
 
 struct BetonLayout {

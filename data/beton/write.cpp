@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "composer/error.h"
+#include "composer/remote/remote_error.h"
 #include "data/beton/writer.h"
 #include "data/index_place.h"
 #include "data/thread_count.h"
@@ -20,6 +21,7 @@ struct Packed {
   bool done = false;
   PackedImage image;
   int64_t label = 0;
+  std::vector<float> values;
   std::string bad;           ///< the reason
   std::exception_ptr error;  ///< anything else
 };
@@ -27,7 +29,7 @@ struct Packed {
 /// Those that lie by the data.
 std::unique_ptr<const IndexTable> known_indices(const Source& source) {
   const auto path = source.indexed_path();
-  if (path.empty()) return nullptr;
+  if (path.empty() || source.remote_stamp()) return nullptr;
   return std::make_unique<const IndexTable>(index_file_of(path), index_stamp_of(path));
 }
 
@@ -103,7 +105,11 @@ class Packers {
         StoredImage image = source_.open(index, scratch);
         if (known_) image.index.use(*known_);
         packed.label = source_.label(index);
+        packed.values.resize(static_cast<size_t>(source_.num_values()));
+        source_.read_values(index, packed.values);
         packed.image = use_image(image, [&] { return packer.pack(image, index, scratch); });
+      } catch (const RemoteError&) {
+        packed.error = std::current_exception();
       } catch (const RunError& error) {
         packed.bad = error.what();
       } catch (...) {
@@ -154,8 +160,9 @@ class Rows {
   Rows(BetonWriter& writer, const WriteOptions& options, WriteReport& report)
       : writer_(writer), options_(options), report_(report) {}
 
-  void good(const PackedImage& image, int64_t label) {
-    writer_.add(image.is_jpeg(), image.size, image.bytes, label);
+  void good(const Packed& packed) {
+    const PackedImage& image = packed.image;
+    writer_.add(image.is_jpeg(), image.size, image.bytes, packed.label, packed.values);
     count(image, report_);
     last_is_jpeg_ = image.is_jpeg();
     if (options_.index) last_index_ = image.index;
@@ -222,7 +229,7 @@ WriteReport write_beton(const Source& source, const std::filesystem::path& path,
   const int64_t samples =
       options.rows.empty() ? source.size() : static_cast<int64_t>(options.rows.size());
   WriteReport report;
-  BetonWriter writer(path, samples, options.page_size);
+  BetonWriter writer(path, samples, options.page_size, source.value_names());
   {
     Rows rows(writer, options, report);
     Packers packers(source, options, samples);
@@ -234,7 +241,7 @@ WriteReport write_beton(const Source& source, const std::filesystem::path& path,
         packed.bad = writer.refusal(packed.image.size, packed.image.bytes.size());
       }
       if (packed.bad.empty()) {
-        rows.good(packed.image, packed.label);
+        rows.good(packed);
       } else {
         rows.bad(source.name(sample), packed.bad);
       }

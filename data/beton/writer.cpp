@@ -10,7 +10,7 @@
 namespace composer {
 namespace {
 
-constexpr uint64_t kRowBytes = 24;
+constexpr uint64_t kTargetAt = 16;  // in the row
 constexpr uint64_t kDefaultPage = 8 << 20, kLeastPage = 2 << 20, kLargestPage = uint64_t{2} << 30;
 
 /// Little-endian.
@@ -29,10 +29,19 @@ void put_field(std::vector<uint8_t>& out, size_t index, BetonType type, const ch
 
 uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
-uint64_t data_begin(int64_t rows, uint64_t page_size) {
-  return round_up(
-      kBetonHeaderBytes + 2 * kBetonDescriptorBytes + static_cast<uint64_t>(rows) * kRowBytes,
-      page_size);
+std::vector<std::string> checked_names(std::vector<std::string> names) {
+  std::vector<std::string> problems;
+  for (const auto& name : names) {
+    const bool readable =
+        std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
+    if (!readable || name.empty() || name.size() > kBetonNameBytes)
+      problems.push_back("'" + name + "' can be no field of a .beton file: a name has 1 to " +
+                         std::to_string(kBetonNameBytes) + " letters of ASCII");
+    if (name == "image" || std::count(names.begin(), names.end(), name) > 1)
+      problems.push_back("there would be two fields '" + name + "' in the .beton file");
+  }
+  if (!problems.empty()) throw UserError(problems);
+  return names;
 }
 
 std::unique_ptr<AtomicFile> file_beside(const std::filesystem::path& path) {
@@ -55,12 +64,25 @@ uint64_t checked_page_size(uint64_t page_size) {
 
 }  // namespace
 
-BetonWriter::BetonWriter(const std::filesystem::path& path, int64_t most_rows, uint64_t page_size)
-    : most_rows_(most_rows),
+BetonWriter::BetonWriter(const std::filesystem::path& path, int64_t most_rows, uint64_t page_size,
+                         std::vector<std::string> values)
+    : value_names_(checked_names(std::move(values))),
+      most_rows_(most_rows),
       page_grows_(page_size == 0),
       page_size_(checked_page_size(page_size)),
       file_(file_beside(path)),
-      position_(data_begin(most_rows, page_size_)) {}
+      position_(data_begin()) {}
+
+uint64_t BetonWriter::row_bytes() const {
+  return kTargetAt + 8 * std::max<uint64_t>(value_names_.size(), 1);
+}
+
+uint64_t BetonWriter::data_begin() const {
+  const uint64_t fields = 1 + std::max<uint64_t>(value_names_.size(), 1);
+  return round_up(kBetonHeaderBytes + fields * kBetonDescriptorBytes +
+                      static_cast<uint64_t>(most_rows_) * row_bytes(),
+                  page_size_);
+}
 
 std::string BetonWriter::refusal(ImageSize size, uint64_t bytes) const {
   if (size.height < 1 || size.width < 1 || size.height > 65535 || size.width > 65535) {
@@ -83,40 +105,50 @@ uint64_t BetonWriter::place(uint64_t bytes) {
 }
 
 BetonRegion BetonWriter::add(bool jpeg, ImageSize size, std::span<const uint8_t> bytes,
-                             int64_t label) {
+                             int64_t label, std::span<const float> values) {
+  if (values.size() != value_names_.size())
+    throw std::logic_error("BetonWriter: not as many values as names");
   if (const auto reason = refusal(size, bytes.size()); !reason.empty()) throw RunError(reason);
   if (rows() >= most_rows_) throw std::logic_error("BetonWriter: more rows than were announced");
   const BetonRegion region{place(bytes.size()), bytes.size()};
   file_->write_at(region.begin, bytes);
   rows_.push_back(
       {region, label, static_cast<uint16_t>(size.width), static_cast<uint16_t>(size.height), jpeg});
+  values_.insert(values_.end(), values.begin(), values.end());
   return region;
 }
 
 void BetonWriter::repeat(int64_t row) {
   if (rows() >= most_rows_) throw std::logic_error("BetonWriter: more rows than were announced");
   rows_.push_back(rows_.at(static_cast<size_t>(row)));
+  for (size_t k = 0; k < value_names_.size(); ++k)
+    values_.push_back(values_[static_cast<size_t>(row) * value_names_.size() + k]);
 }
 
 /// Header, fields and rows. table: where the table of regions begins.
 std::vector<uint8_t> BetonWriter::head(uint64_t table) const {
-  std::vector<uint8_t> out(kBetonHeaderBytes + 2 * kBetonDescriptorBytes +
-                           rows_.size() * kRowBytes);
+  const size_t fields = 1 + std::max<size_t>(value_names_.size(), 1);
+  size_t at = kBetonHeaderBytes + fields * kBetonDescriptorBytes;
+  std::vector<uint8_t> out(at + rows_.size() * row_bytes());
   put<uint16_t>(out, 0, 2);
-  put<uint16_t>(out, 2, 2);
+  put(out, 2, static_cast<uint16_t>(fields));
   put(out, 4, static_cast<uint32_t>(page_size_));
   put<uint64_t>(out, 8, rows_.size());
   put(out, 16, table);
   put_field(out, 0, BetonType::image, "image");
-  put_field(out, 1, BetonType::integer, "label");
-  size_t at = kBetonHeaderBytes + 2 * kBetonDescriptorBytes;
+  if (value_names_.empty()) put_field(out, 1, BetonType::integer, "label");
+  for (size_t k = 0; k < value_names_.size(); ++k)
+    put_field(out, 1 + k, BetonType::real, value_names_[k].c_str());
+  const float* value = values_.data();
   for (const Row& row : rows_) {
     out[at] = row.jpeg ? 0 : 1;
     put(out, at + 1, row.width);
     put(out, at + 3, row.height);
     put(out, at + 5, row.region.begin);
-    put(out, at + 16, row.label);
-    at += kRowBytes;
+    if (value_names_.empty()) put(out, at + kTargetAt, row.label);
+    for (size_t k = 0; k < value_names_.size(); ++k)
+      put(out, at + kTargetAt + 8 * k, std::bit_cast<uint64_t>(static_cast<double>(*value++)));
+    at += row_bytes();
   }
   return out;
 }

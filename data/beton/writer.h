@@ -1,4 +1,5 @@
-// Writes .beton files, FFCV's format (version 2), with the fields image (RGBImage) and label (Int).
+// Writes .beton files, FFCV's format (version 2), with the fields image (RGBImage) and label (Int),
+// or image and a number (Float) for each value.
 #pragma once
 
 #include <cstdint>
@@ -21,20 +22,23 @@ struct BetonRegion {
 
 /// Rows come one after the other; the file's bytes depend on nothing else. Regions are packed into
 /// pages in the order of the rows. An AtomicFile, which finish() flushes to the disk and commits.
-/// Memory: 48 bytes a row.
+/// Memory: 48 bytes a row, and 4 a value.
 class BetonWriter {
  public:
   /// most_rows: rows there may be at most. page_size: a power of two from 2 MiB to 2 GiB, or 0: 8
-  /// MiB, and larger once an image needs it. Throws UserError for another page size, for a folder
-  /// that is missing or may not be written in.
-  BetonWriter(const std::filesystem::path& path, int64_t most_rows, uint64_t page_size = 0);
+  /// MiB, and larger once an image needs it. values: names of the fields that there are in place of
+  /// the label; none = the label. Throws UserError for another page size, for names that FFCV's
+  /// format cannot hold, for a folder that is missing or may not be written in.
+  BetonWriter(const std::filesystem::path& path, int64_t most_rows, uint64_t page_size = 0,
+              std::vector<std::string> values = {});
 
   /// Why an image of so many bytes cannot be added; empty when it can.
   std::string refusal(ImageSize size, uint64_t bytes) const;
   /// jpeg: bytes are a JPEG stream, else the pixels, RGB. Throws RunError with the reason when the
-  /// image is refused or the disk is full.
-  BetonRegion add(bool jpeg, ImageSize size, std::span<const uint8_t> bytes, int64_t label);
-  /// A row with the image and the label of an earlier one, whose bytes are not stored again.
+  /// image is refused or the disk is full. values: as many as there are names.
+  BetonRegion add(bool jpeg, ImageSize size, std::span<const uint8_t> bytes, int64_t label,
+                  std::span<const float> values = {});
+  /// A row with the image and the target of an earlier one, whose bytes are not stored again.
   void repeat(int64_t row);
 
   int64_t rows() const { return static_cast<int64_t>(rows_.size()); }
@@ -49,16 +53,20 @@ class BetonWriter {
     bool jpeg;
   };
 
+  uint64_t row_bytes() const;
+  uint64_t data_begin() const;
   uint64_t place(uint64_t bytes);
   std::vector<uint8_t> head(uint64_t table) const;
   std::vector<uint8_t> regions() const;
 
+  const std::vector<std::string> value_names_;
   int64_t most_rows_;
   bool page_grows_;
   uint64_t page_size_;
   std::unique_ptr<AtomicFile> file_;
   uint64_t position_;  // where the next region may begin
   std::vector<Row> rows_;
+  std::vector<float> values_;  // of the rows, one after the other
 };
 
 }  // namespace composer

@@ -34,6 +34,7 @@ class Cifar10Dataset final : public PreparedDataset {
   bool can_split() const override { return true; }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {32, 32}; }
+  int64_t num_values() const override { return std::ssize(params_.ffcv.value_names()); }
   std::optional<int64_t> num_classes() const override {
     return params_.ffcv.use_ffcv ? params_.ffcv.num_classes().value_or(10) : 10;
   }

@@ -1,19 +1,18 @@
 #include "data/datasets/dataset_params.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 
 #include "composer/clock.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/remote/object_store.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
+#include "data/file_lock.h"
 #include "data/index_place.h"
 #include "data/pixels/augment.h"
+#include "data/remote_files.h"
 
 namespace composer {
 namespace {
@@ -83,28 +82,37 @@ class NumberedBeton final : public BetonSource {
   int64_t label(int64_t index) const override { return index; }
 };
 
-/// One holder of a folder at a time, among all processes; others wait. It ends with its process.
-/// Does nothing where there is no such folder, or no locks.
-class FolderLock {
+/// Of a file that one rank writes for all. Where its folder cannot be written, the writing tells.
+class WritingLock {
  public:
-  explicit FolderLock(const std::string& folder)
-      : file_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (file_ >= 0 && ::flock(file_, LOCK_EX) != 0)
-      log::warn(folder + ": its file system has no locks; several ranks would write there at once");
+  WritingLock(const fs::path& file, const std::string& does)
+      : lock_(file.string() + ".lock", does) {
+    if (lock_.no_locks())
+      log::warn(file.parent_path().string() +
+                ": its file system has no locks; several ranks would write there at once");
   }
-  ~FolderLock() {
-    if (file_ >= 0) ::close(file_);
-  }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
 
  private:
-  int file_;
+  const FileLock lock_;
 };
 
 }  // namespace
 
-std::string FfcvParams::path() const { return (fs::path(ffcv_dir) / ffcv_dest).string(); }
+std::string FfcvParams::path() const {
+  if (is_remote(ffcv_dest)) return ffcv_dest;
+  if (!is_remote(ffcv_dir)) return (fs::path(ffcv_dir) / ffcv_dest).string();
+  const size_t end =
+      ffcv_dir.starts_with("s3:") ? ffcv_dir.size() : std::min(ffcv_dir.find('?'), ffcv_dir.size());
+  const std::string folder = ffcv_dir.substr(0, end);
+  return folder + (folder.ends_with('/') ? "" : "/") + ffcv_dest + ffcv_dir.substr(end);
+}
+
+bool FfcvParams::is_there() const {
+  std::error_code error;
+  if (!is_remote(path())) return fs::exists(path(), error);
+  const RemotePath remote(path());
+  return open_store(remote)->stat(remote.key()).has_value();
+}
 
 std::shared_ptr<Source> FfcvParams::open(int64_t channels,
                                          const std::function<std::shared_ptr<Source>()>& original,
@@ -112,24 +120,32 @@ std::shared_ptr<Source> FfcvParams::open(int64_t channels,
   const bool with_index = options.crop_index != "off";
   std::error_code error;
   if (ffcv_dest.empty()) throw UserError("ffcv_dest: missing; it must name the .beton file");
-  if (!fs::exists(path(), error)) {
-    if (!ffcv_write_dataset) {
+  if (!is_there()) {
+    if (!ffcv_write_dataset || is_remote(path())) {
       throw UserError("ffcv_dest: there is no file '" + path() +
-                      "'; make it with `composer data write`, or set ffcv_write_dataset: true");
+                      "'; make it with `composer data write`" +
+                      (is_remote(path()) ? "" : ", or set ffcv_write_dataset: true"));
     }
-    const FolderLock lock(ffcv_dir);  // one rank writes for all
+    const WritingLock lock(path(), "writes " + path());
     if (!fs::exists(path(), error)) write(*original(), path(), options.on_bad_sample, with_index);
   }
-  if (ffcv_local_dir.empty()) return std::make_shared<BetonSource>(path(), channels);
+  if (ffcv_local_dir.empty()) return std::make_shared<BetonSource>(path(), channels, targets);
   fs::create_directories(ffcv_local_dir, error);  // for the lock; the copy says what is wrong
-  const FolderLock lock(ffcv_local_dir);
-  return std::make_shared<BetonSource>(copy_to_folder(path(), ffcv_local_dir, with_index),
-                                       channels);
+  const WritingLock lock(fs::path(ffcv_local_dir) / fs::path(ffcv_dest).filename(),
+                         "copies " + path() + " to " + ffcv_local_dir);
+  return std::make_shared<BetonSource>(copy_to_folder(path(), ffcv_local_dir, with_index), channels,
+                                       targets);
+}
+
+std::vector<std::string> FfcvParams::value_names() const {
+  if (targets.empty()) return {};
+  return BetonSource(path(), 3, targets).value_names();
 }
 
 std::optional<int64_t> FfcvParams::num_classes() const {
   std::error_code error;
-  if (!fs::is_regular_file(path(), error)) return std::nullopt;
+  if (!targets.empty()) return std::nullopt;
+  if (!(is_remote(path()) ? is_there() : fs::is_regular_file(path(), error))) return std::nullopt;
   const BetonSource source(path(), 3);
   int64_t largest = -1;
   for (int64_t i = 0; i < source.size(); ++i) {
@@ -196,10 +212,11 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform tr
                             .order = order_of(params),
                             .rows = params.rows,
                             .drop_last = params.drop_last,
+                            .views = params.is_train ? params.views : 1,
                             .training = params.is_train};
   if (params.is_train) loader.augmentations = augmentations(transforms, size);
   if (source->paged_bytes() == 0 && loader.order == OrderKind::quasi_random) {
-    log::warn("order: quasi_random is random here: only .beton files have pages");
+    log::warn("order: quasi_random is random here: only .beton files and shards have pages");
   }
   return make_image_loader(std::move(source), std::move(loader), options);
 }
@@ -210,6 +227,8 @@ std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files,
   std::shared_ptr<Source> source;
   if (files.size() == 1 && is_beton(files[0])) {
     source = std::make_shared<NumberedBeton>(files[0], preparation.channels);
+  } else if (is_remote(files.at(0))) {
+    source = open_remote_files(files, preparation.channels);
   } else {
     source = open_image_files(files, preparation.channels);
   }
@@ -243,6 +262,11 @@ Preparation fitted(int64_t channels, ImageSize size, Normalization normalization
 std::string checked_datadir(const std::string& datadir, const std::string& expected) {
   if (datadir.empty())
     throw UserError("datadir: missing; it must name the folder with " + expected);
+  if (is_remote(datadir)) {
+    throw UserError("datadir: '" + datadir +
+                    "' is remote, which this set cannot read; image_folder, imagenet, "
+                    "webdataset and mds can, and all sets with use_ffcv");
+  }
   std::error_code error;
   if (!fs::exists(datadir, error)) {
     throw UserError("datadir: there is no folder '" + datadir + "'; expected " + expected +

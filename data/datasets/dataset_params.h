@@ -57,6 +57,7 @@ struct DatasetParams {
   bool drop_last = true;
   bool shuffle = true;
   std::string order = "auto";
+  int64_t views = 1;
   std::string rows;
   std::string datadir;
 
@@ -72,6 +73,10 @@ struct DatasetParams {
       "files "
       "larger than the memory; class_balanced shows every class equally often",
       one_of("auto", "random", "quasi_random", "class_balanced"));
+    f("views", views,
+      "training images that are made of each sample it reads, each with its own crop and flips; a "
+      "batch's size counts images",
+      in(1, 64));
     f("rows", rows, "the samples that take part, for instance 0-999,2000; none = all");
     f("datadir", datadir, "folder with the data");
   }
@@ -87,6 +92,7 @@ struct FfcvParams {
   std::string ffcv_dest{};
   bool ffcv_write_dataset = false;
   std::string ffcv_local_dir{};
+  std::vector<std::string> targets{};
 
   void fields(auto&& f) {
     f("use_ffcv", use_ffcv,
@@ -97,15 +103,23 @@ struct FfcvParams {
       "with use_ffcv: write the .beton file from datadir where it is not there yet");
     f("ffcv_local_dir", ffcv_local_dir,
       "with use_ffcv: copy the .beton file to this folder first, on a disk of the machine's own");
+    f("targets", targets,
+      "numbers that are each image's target in place of the class (docs/targets.md): with use_ffcv "
+      "fields of the file; of a list or of MDS shards columns, of WebDataset's endings or "
+      "json.NAME");
   }
-  std::string check() const {
+  /// has_numbers: the original files may have numbers for targets.
+  std::string check(bool has_numbers = false) const {
     std::string problems;
     if (!use_ffcv && ffcv_write_dataset) problems += "ffcv_write_dataset: needs use_ffcv: true\n";
     if (!use_ffcv && !ffcv_local_dir.empty()) problems += "ffcv_local_dir: needs use_ffcv: true\n";
+    if (!has_numbers && !use_ffcv && !targets.empty())
+      problems += "targets: needs use_ffcv: true\n";
     return problems;
   }
 
   std::string path() const;
+  bool is_there() const;  ///< the file
   /// The .beton file, written first from `original` where that is asked for, with its crop index
   /// unless there shall be none. channels: 1 or 3. Throws UserError.
   std::shared_ptr<Source> open(int64_t channels,
@@ -114,6 +128,8 @@ struct FfcvParams {
   /// One more than the largest class; nothing when there is no such file. Throws UserError for a
   /// negative class.
   std::optional<int64_t> num_classes() const;
+  /// Of the targets; none where they are classes. Opens the file.
+  std::vector<std::string> value_names() const;
 };
 
 /// The keys of published sets about noise that stands for them.

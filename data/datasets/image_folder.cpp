@@ -4,16 +4,17 @@
 #include <filesystem>
 
 #include "composer/error.h"
+#include "data/datasets/class_folders.h"
+#include "data/datasets/photo_dataset.h"
+#include "data/datasets/remote_folder.h"
 #include "data/formats/decode.h"
+#include "data/index_place.h"
+#include "data/kept_table.h"
 
 namespace composer {
 namespace {
 
 namespace fs = std::filesystem;
-
-const std::string kExpected =
-    "train/ and val/ with a folder of image files for each class, or these class folders "
-    "themselves";
 
 bool has_folder(const fs::path& path) {
   std::error_code error;
@@ -31,86 +32,35 @@ std::vector<std::string> class_folders(const fs::path& folder) {
   return names;
 }
 
-enum class FileKind { image, unreadable_image, other };
-
-FileKind kind_of(const fs::path& file) {
-  std::string ending = file.extension().string();
-  for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  for (const char* known :
-       {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm"}) {
-    if (ending == known) return FileKind::image;
-  }
-  for (const char* known : {".heic", ".heif", ".avif", ".jp2", ".jxl", ".psd", ".exr"}) {
-    if (ending == known) return FileKind::unreadable_image;
-  }
-  return FileKind::other;
-}
-
 }  // namespace
 
-bool has_image_name(const fs::path& file) { return kind_of(file) == FileKind::image; }
+bool has_image_name(const fs::path& file) {
+  return file_kind_of(file.filename().string()) == FileKind::image;
+}
 
-bool is_meant_as_image(const fs::path& file) { return kind_of(file) != FileKind::other; }
+bool is_meant_as_image(const fs::path& file) {
+  return file_kind_of(file.filename().string()) != FileKind::other;
+}
 
 namespace {
 
-/// The files of a class, deeper folders included.
-class Collector {
- public:
-  void collect(const fs::path& folder) {
-    std::error_code error;
-    const fs::path real = fs::canonical(folder, error);
-    if (error) throw UserError(folder.string() + ": cannot be read: " + error.message());
-    if (std::find(above_.begin(), above_.end(), real) != above_.end())
-      return;  // a link to a folder above
-    above_.push_back(real);
-    fs::directory_iterator entries(folder, error);
-    if (error) throw UserError(folder.string() + ": cannot be read: " + error.message());
-    for (const auto& entry : entries) {
-      if (entry.is_directory(error)) {
-        collect(entry.path());
-        continue;
-      }
-      const FileKind kind = kind_of(entry.path());
-      if (kind == FileKind::other) continue;
-      images.push_back(entry.path().string());
-      if (kind == FileKind::unreadable_image) unreadable.push_back(images.back());
-    }
-    above_.pop_back();
-  }
-
-  std::vector<std::string> images;
-  std::vector<std::string> unreadable;  ///< of the images: of a format that cannot be read
-
- private:
-  std::vector<fs::path> above_;
-};
-
-fs::path part_of(const FolderParams& params) {
-  const fs::path folder = checked_datadir(params.datadir, kExpected);
-  const char* wanted = params.is_train ? "train" : "val";
-  const char* other = params.is_train ? "val" : "train";
-  if (has_folder(folder / wanted)) return folder / wanted;
-  if (has_folder(folder / other)) {
-    throw UserError("datadir: '" + params.datadir + "' has " + other + "/ but no " + wanted +
-                    "/, which is_train: " + (params.is_train ? "true" : "false") +
-                    " reads; expected " + kExpected);
-  }
-  return folder;
-}
-
 [[noreturn]] void no_classes(const fs::path& folder) {
-  Collector loose;
-  loose.collect(folder);
+  const bool loose = !images_below(folder).empty();
   throw UserError("datadir: '" + folder.string() + "' has no class folders" +
-                  (loose.images.empty() ? "" : ", only loose image files") + "; expected " +
-                  kExpected);
+                  (loose ? ", only loose image files" : "") + "; expected " + kClassFolders);
 }
 
 }  // namespace
 
+std::string unreadable_images(const std::vector<std::string>& files) {
+  return *std::ranges::min_element(files) + ": only " + kImageFormats + " images can be read" +
+         (files.size() == 1 ? "" : "; there are " + std::to_string(files.size()) + " such files") +
+         "; convert them, or leave them out with --on_bad_sample skip";
+}
+
 std::vector<std::string> folder_classes(const std::string& datadir) {
   if (datadir.empty()) return {};
+  if (is_remote(datadir)) return remote_classes(list_files(RemotePath(datadir)));
   const fs::path folder = datadir;
   for (const char* part : {"train", "val"}) {
     if (has_folder(folder / part)) return class_folders(folder / part);
@@ -130,41 +80,97 @@ std::optional<int64_t> class_count(const FolderParams& params) {
   return count || !params.ffcv.ffcv_write_dataset ? count : folder_class_count(params.datadir);
 }
 
-std::shared_ptr<Source> open_class_folders(const FolderParams& params, OnBadSample on_bad_sample) {
-  const fs::path folder = part_of(params);
+namespace {
+
+/// What keeps class folders from being a set.
+class FolderProblems {
+ public:
+  /// classes: those that there may be.
+  FolderProblems(const fs::path& folder, const std::vector<std::string>& classes)
+      : folder_(folder), root_(with_slash(folder)), classes_(classes) {}
+
+  bool has_class(const std::string& name) {
+    if (std::binary_search(classes_.begin(), classes_.end(), name)) return true;
+    problems_.push_back((folder_ / name).string() + ": train/ has no class of this name");
+    return false;
+  }
+  void has_no_images(const std::string& name) {
+    problems_.push_back((folder_ / name).string() + kNoImages);
+  }
+  /// image: its path below the folder.
+  void look_at(std::string_view path) {
+    const auto name = path.substr(path.rfind('/') + 1);
+    if (file_kind_of(name) == FileKind::unreadable_image)
+      unreadable_.push_back(root_ + std::string(path));
+  }
+
+  /// Images of formats that cannot be read are bad samples, unless those are errors.
+  void throw_any(OnBadSample on_bad_sample) {
+    if (!unreadable_.empty() && on_bad_sample == OnBadSample::error)
+      problems_.push_back(unreadable_images(unreadable_));
+    if (!problems_.empty()) throw UserError(std::move(problems_));
+  }
+
+ private:
+  const fs::path& folder_;
+  const std::string root_;
+  const std::vector<std::string>& classes_;
+  std::vector<std::string> problems_, unreadable_;
+};
+
+/// Of listings that make no table.
+[[noreturn]] void throw_problems(FolderProblems problems, const std::vector<std::string>& classes,
+                                 const std::vector<ClassListing>& listings,
+                                 OnBadSample on_bad_sample) {
+  for (size_t i = 0; i < classes.size(); ++i) {
+    if (!problems.has_class(classes[i])) continue;
+    if (listings[i].error) std::rethrow_exception(listings[i].error);
+    for (const auto& image : listings[i].images) problems.look_at(image);
+    if (listings[i].images.empty()) problems.has_no_images(classes[i]);
+  }
+  problems.throw_any(on_bad_sample);
+  throw std::logic_error("listings without a problem make a table");
+}
+
+}  // namespace
+
+std::shared_ptr<Source> open_class_folders(const FolderParams& params, OnBadSample on_bad_sample,
+                                           const std::string& index_dir) {
+  if (is_remote(params.datadir)) {
+    const RemotePath path(params.datadir);
+    return open_remote_classes(open_store(path), *CacheFolder::get(), list_files(path), params,
+                               on_bad_sample);
+  }
+  const fs::path folder = part_folder(params.datadir, params.is_train, kClassFolders);
   const auto names = folder_classes(params.datadir);
   const auto present = class_folders(folder);
   if (present.empty()) no_classes(folder);
-  auto source = std::make_shared<FileSource>(3);
-  std::vector<std::string> problems, unreadable;
+  std::vector<ClassListing> listings;
+  const std::string root = with_slash(folder);
+  const auto table = kept_table(cache_file_of(folder, index_dir, ".table"),
+                                {.does = "lists the files of " + folder.string(),
+                                 .root = root,
+                                 .classes = present,
+                                 .make = [&] {
+                                   listings = list_class_folders(folder, present);
+                                   return class_table(present, listings);
+                                 }});
+  FolderProblems problems(folder, names);
+  if (!table) throw_problems(std::move(problems), present, listings, on_bad_sample);
+  listings.clear();
+  std::vector<int32_t> labels;  // -1: there may be no such class
   for (const auto& name : present) {
     const auto place = std::lower_bound(names.begin(), names.end(), name);
-    if (place == names.end() || *place != name) {
-      problems.push_back((folder / name).string() + ": train/ has no class of this name");
-      continue;
-    }
-    Collector files;
-    files.collect(folder / name);
-    std::sort(files.images.begin(), files.images.end());
-    for (const auto& file : files.images) source->add(file, place - names.begin());
-    unreadable.insert(unreadable.end(), files.unreadable.begin(), files.unreadable.end());
-    if (files.images.empty()) {
-      problems.push_back(
-          (folder / name).string() +
-          ": a class folder without images (.jpg, .jpeg, .png, .webp, .gif, .bmp, .tif, "
-          ".ppm)");
-    }
+    labels.push_back(problems.has_class(name) ? static_cast<int32_t>(place - names.begin()) : -1);
   }
-  // Left in the set, they are bad samples.
-  if (!unreadable.empty() && on_bad_sample == OnBadSample::error) {
-    problems.push_back(*std::min_element(unreadable.begin(), unreadable.end()) + ": only " +
-                       kImageFormats + " images can be read" +
-                       (unreadable.size() == 1
-                            ? ""
-                            : "; there are " + std::to_string(unreadable.size()) + " such files") +
-                       "; convert them, or leave them out with --on_bad_sample skip");
+  for (int64_t i = 0; on_bad_sample == OnBadSample::error && i < table->size(); ++i) {
+    if (file_kind_of(table->name(i)) == FileKind::unreadable_image &&
+        labels[static_cast<size_t>(table->label(i))] >= 0)
+      problems.look_at(std::string(table->container(i)).append(table->name(i)));
   }
-  if (!problems.empty()) throw UserError(std::move(problems));
+  problems.throw_any(on_bad_sample);
+  auto source = std::make_shared<FileSource>(table, root, 3);
+  source->set_labels(std::move(labels));
   source->index_below(folder.string());
   return source;
 }
@@ -187,7 +193,9 @@ Preparation folder_preparation(const FolderParams& params, const LoaderOptions& 
 
 std::unique_ptr<Loader> ImageFolderDataset::open(const LoaderOptions& options) const {
   const auto part = with_part_to_open(params_, options);
-  const auto original = [&] { return open_class_folders(part, options.on_bad_sample); };
+  const auto original = [&] {
+    return open_class_folders(part, options.on_bad_sample, options.index_dir);
+  };
   const auto source = params_.ffcv.use_ffcv ? params_.ffcv.open(3, original, options) : original();
   warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
   return open_loader(source, folder_transform(params_, params_.is_train, options),

@@ -26,13 +26,24 @@ struct FolderParams : DatasetParams {
   std::string check() const { return DatasetParams::check() + ffcv.check(); }
 };
 
+/// What a folder of images should have, and what is said of those that do not.
+inline const std::string kClassFolders =
+    "train/ and val/ with a folder of image files for each class, or these class folders "
+    "themselves";
+inline const std::string kNoImages =
+    ": a class folder without images (.jpg, .jpeg, .png, .webp, .gif, .bmp, .tif, .ppm)";
+std::string unreadable_images(const std::vector<std::string>& files);
+
 /// Opens datadir/train or datadir/val if there is one of them, else datadir itself. Classes are
 /// numbered in sorted order of their folders' names (those of train/ where it is there); files come
-/// in sorted order; links to folders are followed. Throws UserError for a folder without classes, a
+/// in sorted order; links to folders are followed. datadir may be remote: a folder of a bucket, or
+/// a manifest (composer/remote/listing.h). Throws UserError for a folder without classes, a
 /// class without images; for images of formats that cannot be read (HEIC, ...) if bad samples are
-/// errors: otherwise they are bad samples of the set.
+/// errors: otherwise they are bad samples of the set. index_dir: as of LoaderOptions; the list of
+/// the files is kept there.
 std::shared_ptr<Source> open_class_folders(const FolderParams& params,
-                                           OnBadSample on_bad_sample = OnBadSample::error);
+                                           OnBadSample on_bad_sample = OnBadSample::error,
+                                           const std::string& index_dir = {});
 
 /// Whether a file's name ends like those of the images that can be read (.jpg, .png, ...).
 bool has_image_name(const std::filesystem::path& file);
@@ -69,8 +80,12 @@ class ImageFolderDataset final : public PreparedDataset {
   bool can_split() const override { return true; }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
+  int64_t num_values() const override { return std::ssize(params_.ffcv.value_names()); }
   std::optional<int64_t> num_classes() const override { return class_count(params_); }
-  std::vector<std::string> class_names() const override { return folder_classes(params_.datadir); }
+  std::vector<std::string> class_names() const override {
+    return params_.ffcv.targets.empty() ? folder_classes(params_.datadir)
+                                        : params_.ffcv.value_names();
+  }
 
  private:
   Params params_;

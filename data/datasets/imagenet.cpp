@@ -13,8 +13,8 @@ std::unique_ptr<Loader> ImagenetDataset::open(const LoaderOptions& options) cons
                             .num_classes = kSyntheticClasses,
                             .samples = *ImagenetDataset(part).published_samples()};
   const auto source = open_published(
-      part.ffcv, part, noise, [&] { return open_class_folders(part, options.on_bad_sample); },
-      options);
+      part.ffcv, part, noise,
+      [&] { return open_class_folders(part, options.on_bad_sample, options.index_dir); }, options);
   warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
   const Transform transform = params_.use_synthetic
                                   ? Transform{.size = image_size()}
@@ -29,6 +29,7 @@ std::optional<int64_t> ImagenetDataset::num_classes() const {
 }
 
 std::vector<std::string> ImagenetDataset::class_names() const {
+  if (!params_.ffcv.targets.empty()) return params_.ffcv.value_names();
   return params_.use_synthetic ? std::vector<std::string>{} : folder_classes(params_.datadir);
 }
 

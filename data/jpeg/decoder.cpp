@@ -7,6 +7,8 @@
 
 #include "data/jpeg/codec.h"
 #include "data/jpeg/jpeg.h"
+#include "data/jpeg/kept_rows.h"
+#include "data/jpeg/reconstruct.h"
 #include "data/jpeg/rows.h"
 #include "data/jpeg/scan.h"
 
@@ -38,19 +40,29 @@ struct Ways {
   McuLayout layout;
   IndexedRows indexed;
   WalkedRows walked;
+  KeptRows kept_rows;
+  JpegReconstruction reconstruction;
+  bool reconstructs = false;  ///< or libjpeg alone makes pixels of coefficients
   Image pixels;
 
-  bool parse(std::span<const uint8_t> bytes);
+  /// What walking needs besides the scan. False for tables that no image needs.
+  bool lay_out();
   std::optional<ImagePart> feed(const JpegRequest& request, const JpegRegion& region,
                                 const McuBox& box, JpegCoefficients& rows, std::string* warnings);
+  std::optional<ImagePart> by_known(std::span<const uint8_t> bytes, const JpegRequest& request,
+                                    std::span<const uint8_t> index, const JpegKept* kept,
+                                    std::string* warnings);
+  bool knows(std::span<const uint8_t> bytes, std::span<const uint8_t> index) const;
   std::optional<ImagePart> by_index(std::span<const uint8_t> bytes, const JpegRequest& request,
                                     std::span<const uint8_t> index, std::string* warnings);
   std::optional<ImagePart> by_walk(std::span<const uint8_t> bytes, const JpegRequest& request,
-                                   std::vector<uint8_t>* recorded, std::string* warnings);
+                                   std::vector<uint8_t>* recorded, JpegKept* kept,
+                                   std::string* warnings);
+  std::optional<ImagePart> by_kept(std::span<const uint8_t> bytes, const JpegRequest& request,
+                                   const JpegKept& kept, std::string* warnings);
 };
 
-bool Ways::parse(std::span<const uint8_t> bytes) {
-  if (!scan.parse(bytes)) return false;
+bool Ways::lay_out() {
   layout.blocks = scan.blocks;
   for (size_t i = 0; i < static_cast<size_t>(scan.blocks); ++i) {
     const JpegBlock& block = scan.block[i];
@@ -65,9 +77,16 @@ bool Ways::parse(std::span<const uint8_t> bytes) {
 std::optional<ImagePart> Ways::feed(const JpegRequest& request, const JpegRegion& region,
                                     const McuBox& box, JpegCoefficients& rows,
                                     std::string* warnings) {
-  scan.set_size(box.size.height, box.size.width);
   const Box& wanted = region.wanted;
   const int64_t above = wanted.top - box.first.height, before = wanted.left - box.first.width;
+  const bool accurate = request.scale == 1 && request.dct == Dct::accurate;
+  if (reconstructs && accurate && JpegReconstruction::takes(scan, box.size)) {
+    const Box within{above, before, wanted.height, wanted.width};
+    const int64_t across = box.mcus.right - box.mcus.left;
+    if (!reconstruction.run(scan, box.size, across, within, rows, pixels)) return {};
+    return ImagePart{pixels.view(), wanted, region.whole};
+  }
+  scan.set_size(box.size.height, box.size.width);
   const JpegFeed source{scan.header, box.mcus.right - box.mcus.left, scan.blocks, &rows};
   if (!decode_jpeg_feed(source, request.scale, request.dct, above + wanted.height, pixels,
                         warnings)) {
@@ -75,6 +94,22 @@ std::optional<ImagePart> Ways::feed(const JpegRequest& request, const JpegRegion
   }
   return ImagePart{pixels.view().crop(above, before, wanted.height, wanted.width), wanted,
                    region.whole};
+}
+
+/// By what is kept or, unless that is to be made, by the index.
+std::optional<ImagePart> Ways::by_known(std::span<const uint8_t> bytes, const JpegRequest& request,
+                                        std::span<const uint8_t> index, const JpegKept* kept,
+                                        std::string* warnings) {
+  if (kept != nullptr && !kept->table.empty()) {
+    if (auto part = by_kept(bytes, request, *kept, warnings)) return part;
+    *warnings = "";
+  }
+  if (index.empty() || (kept != nullptr && kept->wanted) || !lay_out()) return {};
+  return by_index(bytes, request, index, warnings);
+}
+
+bool Ways::knows(std::span<const uint8_t> bytes, std::span<const uint8_t> index) const {
+  return JpegIndexReader::open(scan, bytes.size(), index).has_value();
 }
 
 std::optional<ImagePart> Ways::by_index(std::span<const uint8_t> bytes, const JpegRequest& request,
@@ -88,16 +123,28 @@ std::optional<ImagePart> Ways::by_index(std::span<const uint8_t> bytes, const Jp
 }
 
 std::optional<ImagePart> Ways::by_walk(std::span<const uint8_t> bytes, const JpegRequest& request,
-                                       std::vector<uint8_t>* recorded, std::string* warnings) {
+                                       std::vector<uint8_t>* recorded, JpegKept* kept,
+                                       std::string* warnings) {
   const JpegRegion region(scan.size, request);
   const McuBox box(scan, region, request.scale);
   std::optional<JpegIndexWriter> writer;
   if (recorded != nullptr) writer.emplace(scan, bytes.size(), *recorded);
-  walked.start(scan, layout, box.mcus, writer ? &*writer : nullptr);
+  std::optional<KeptWriter> keeper;
+  if (kept != nullptr) keeper.emplace(scan, bytes.size(), *kept);
+  walked.start(scan, layout, box.mcus, writer ? &*writer : nullptr, keeper ? &*keeper : nullptr);
   auto part = feed(request, region, box, walked, warnings);
   const bool good = part && walked.finish();
   if (recorded != nullptr && !(good && walked.recorded())) recorded->clear();
+  if (good && keeper) keeper->finish();
   return good ? part : std::nullopt;
+}
+
+std::optional<ImagePart> Ways::by_kept(std::span<const uint8_t> bytes, const JpegRequest& request,
+                                       const JpegKept& kept, std::string* warnings) {
+  const JpegRegion region(scan.size, request);
+  const McuBox box(scan, region, request.scale);
+  if (!kept_rows.start(scan, bytes.size(), kept, box.mcus)) return {};
+  return feed(request, region, box, kept_rows, warnings);
 }
 
 /// Noise, which leaves no coefficient out.
@@ -120,19 +167,33 @@ bool equal(const ImagePart& part, const Image& whole) {
   return true;
 }
 
-bool prove() {
-  if (!jpeg_feed_possible()) return false;
+/// What has been seen to give libjpeg's pixels.
+struct Proof {
+  bool feed = false, reconstruction = false;
+};
+
+Proof prove() {
+  if (!jpeg_feed_possible()) return {};
   const auto bytes = noise_jpeg(75, 91);
   Image whole;
   decode_jpeg(bytes, whole);
   Ways ways;
-  if (!ways.parse(bytes)) return false;
+  if (!ways.scan.parse(bytes) || !ways.lay_out()) return {};
   const auto index = make_jpeg_index(bytes);
-  for (const Box& box : {Box{0, 0, 75, 91}, Box{20, 25, 30, 33}, Box{33, 50, 42, 41}}) {
-    const auto part = ways.by_index(bytes, {box}, index, nullptr);
-    if (!part || part->box != box || !equal(*part, whole)) return false;
-  }
-  return true;
+  const auto proven = [&](bool reconstructs) {
+    ways.reconstructs = reconstructs;
+    for (const Box& box : {Box{0, 0, 75, 91}, Box{20, 25, 30, 33}, Box{33, 50, 42, 41}}) {
+      const auto part = ways.by_index(bytes, {box}, index, nullptr);
+      if (!part || part->box != box || !equal(*part, whole)) return false;
+    }
+    return true;
+  };
+  return {.feed = proven(false), .reconstruction = proven(true)};
+}
+
+const Proof& proof() {
+  static const Proof once = prove();
+  return once;
 }
 
 }  // namespace
@@ -148,15 +209,20 @@ JpegDecoder& JpegDecoder::operator=(JpegDecoder&&) noexcept = default;
 
 ImagePart JpegDecoder::decode(std::span<const uint8_t> bytes, const JpegRequest& request,
                               std::span<const uint8_t> index, std::vector<uint8_t>* recorded,
-                              std::string* warnings) {
+                              std::string* warnings, JpegKept* kept) {
   if (recorded != nullptr) recorded->clear();
+  if (kept != nullptr) kept->made = false;
+  state_->reconstructs = proof().reconstruction;
   state_->has_recorded = recorded != nullptr && jpeg_index_works();
-  if (jpeg_index_works() && state_->parse(bytes)) {
+  if (jpeg_index_works() && state_->scan.parse(bytes)) {
     std::string said;
-    std::optional<ImagePart> part;
-    if (!index.empty()) part = state_->by_index(bytes, request, index, &said);
+    auto part = state_->by_known(bytes, request, index, kept, &said);
     if (part) state_->has_recorded = false;
-    if (!part) part = state_->by_walk(bytes, request, recorded, &(said = ""));
+    if (!part && state_->lay_out()) {
+      const bool keep = kept != nullptr && kept->wanted;
+      if (keep && state_->knows(bytes, index)) recorded = nullptr, state_->has_recorded = false;
+      part = state_->by_walk(bytes, request, recorded, keep ? kept : nullptr, &(said = ""));
+    }
     if (part && warnings != nullptr) *warnings += said;
     if (part) return *part;
   }
@@ -168,7 +234,7 @@ bool JpegDecoder::has_recorded() const { return state_->has_recorded; }
 std::vector<uint8_t> make_jpeg_index(std::span<const uint8_t> bytes) {
   Ways ways;
   std::vector<uint8_t> index;
-  if (!ways.parse(bytes)) return index;
+  if (!ways.scan.parse(bytes) || !ways.lay_out()) return index;
   JpegIndexWriter writer(ways.scan, bytes.size(), index);
   ways.walked.start(ways.scan, ways.layout, {}, &writer);
   if (!ways.walked.finish() || !ways.walked.recorded()) index.clear();
@@ -180,9 +246,6 @@ bool jpeg_index_fits(std::span<const uint8_t> bytes, std::span<const uint8_t> in
   return scan.parse(bytes) && JpegIndexReader::open(scan, bytes.size(), index).has_value();
 }
 
-bool jpeg_index_works() {
-  static const bool proven = prove();
-  return proven;
-}
+bool jpeg_index_works() { return proof().feed; }
 
 }  // namespace composer

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,6 +32,20 @@ struct ImagePart {
   ImageSize whole;   ///< size of the image at 1/scale
 };
 
+/// The coefficients of a stream that are kept outside of it, from which pixels are made without its
+/// Huffman codes.
+struct JpegKept {
+  std::span<const uint8_t> table;  ///< what `made_table` was; empty: nothing is kept
+  /// Reads what `made_rows` had at a place. False when it cannot.
+  std::function<bool(uint64_t at, std::span<uint8_t> to)> read;
+  bool wanted = false;  ///< make them where nothing that is kept is of use
+
+  bool made = false;  ///< by the last decode()
+  std::vector<uint8_t> made_table;
+  std::span<const uint8_t> made_rows;  ///< valid until the next decode()
+  std::vector<uint8_t> memory;         ///< of the rows
+};
+
 /// One thread's; keeps its memory from image to image.
 class JpegDecoder {
  public:
@@ -46,9 +61,12 @@ class JpegDecoder {
   /// recorded: if there is one and `index` is empty or not of this stream, gets the stream's index,
   /// empty for a stream that cannot be indexed. Then the whole entropy-coded stream is walked.
   /// warnings: as decode_jpeg. Throws RunError with the reason.
+  /// kept: coefficients that may be there, and comes to those of the whole image where they are
+  /// wanted and can be had: then too the whole stream is walked. Those that are another stream's,
+  /// or damaged, are not used.
   ImagePart decode(std::span<const uint8_t> bytes, const JpegRequest& request,
                    std::span<const uint8_t> index = {}, std::vector<uint8_t>* recorded = nullptr,
-                   std::string* warnings = nullptr);
+                   std::string* warnings = nullptr, JpegKept* kept = nullptr);
 
   /// Whether the last decode() found out the stream's index, and put it into `recorded`.
   bool has_recorded() const;

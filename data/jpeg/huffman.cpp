@@ -34,12 +34,17 @@ constexpr uint8_t kAcChroma[] = {
     228, 229, 230, 231, 232, 233, 234, 242, 243, 244, 245, 246, 247, 248, 249, 250};
 
 HuffmanEntry entry(uint8_t symbol, int length, bool ac) {
-  const uint64_t size = ac ? symbol & 15u : symbol;
-  uint64_t move = ac ? (symbol >> 4) + 1u : 0;
-  if (ac && size == 0 && move != 16) move = HuffmanTable::kEndMove;
-  const auto code = static_cast<uint64_t>(length), all = code + size;
-  return all | HuffmanTable::kValueMissing | move << 8 | all << 16 | code << 32 | size << 40;
+  const uint32_t size = ac ? symbol & 15u : symbol;
+  const auto code = static_cast<uint32_t>(length);
+  const bool end = ac && size == 0 && symbol != 0xF0;
+  const uint32_t first = !ac ? 0 : end ? 1 : (symbol >> 4) + 1u;
+  const uint32_t moves = end ? first + HuffmanEntry::kEnd : first;
+  return {(code + size) | HuffmanEntry::kSingle | first << 7 | moves << 12 | code << 19 |
+          size << 25};
 }
+
+/// Values that an entry has room for.
+constexpr uint32_t kMostFirstBits = 6, kMostSecondBits = 5;
 
 template <size_t n>
 bool equal(std::span<const uint8_t> table, const uint8_t (&standard)[n]) {
@@ -64,7 +69,8 @@ const Standard& standard() {
 
 bool HuffmanTable::make(std::span<const uint8_t> table, bool ac) {
   const auto symbols = table.subspan(16);
-  fast.fill(kCodeMissing), limit.fill(0), offset.fill(0), slow.fill(0);
+  const int lookahead = ac ? kLookahead : kDcLookahead;
+  fast.fill({HuffmanEntry::kCodeMissing}), limit.fill(0), offset.fill(0), slow.fill({0});
   uint32_t code = 0;
   size_t next = 0;
   for (int length = 1; length <= 16; ++length, code <<= 1) {
@@ -75,9 +81,10 @@ bool HuffmanTable::make(std::span<const uint8_t> table, bool ac) {
     for (size_t i = 0; i < count; ++i, ++next, ++code) {
       const uint8_t symbol = symbols[next];
       if (ac ? (symbol & 15) > 10 : symbol > 11) return false;
-      slow[next] = entry(symbol, length, ac);
-      if (length > kLookahead) continue;
-      put(code << (kLookahead - length), slow[next], ac);
+      const HuffmanEntry e = slow[next] = entry(symbol, length, ac);
+      if (length > lookahead) continue;
+      const bool known = ac && e.bits() <= kLookahead && e.value_bits() <= kMostFirstBits;
+      known ? put_values(code, e) : put_code(code, e, lookahead);
     }
     limit[l] = code << (16 - length);
   }
@@ -85,20 +92,21 @@ bool HuffmanTable::make(std::span<const uint8_t> table, bool ac) {
   return next != 0;
 }
 
-/// The entries that begin with a code, and if asked with which value of it.
-void HuffmanTable::put(size_t first, HuffmanEntry e, bool with_values) {
-  const size_t all = e & 63, code = e >> 32 & 0xFF, size = e >> 40 & 0xFF;
-  HuffmanEntry* const to = fast.data() + first;
-  if (!with_values || all > kLookahead) {
-    std::fill_n(to, size_t{1} << (kLookahead - code), e);
-    return;
-  }
-  const size_t repeated = size_t{1} << (kLookahead - all);
-  const int32_t values = 1 << size;
-  for (int32_t raw = 0; raw < values; ++raw) {  // F.2.2.1 EXTEND
-    const auto value = static_cast<uint16_t>(2 * raw < values ? raw - values + 1 : raw);
-    const HuffmanEntry known = all | (e & 0xFFFF00) | uint64_t{value} << 48;
-    std::fill_n(to + static_cast<size_t>(raw) * repeated, repeated, known);
+/// The entries that begin with a code.
+void HuffmanTable::put_code(uint32_t code, HuffmanEntry e, int lookahead) {
+  const int rest = lookahead - static_cast<int>(e.code_bits());
+  std::fill_n(fast.data() + (size_t{code} << rest), size_t{1} << rest, e);
+}
+
+/// The entries that begin with a code and one of its values.
+void HuffmanTable::put_values(uint32_t code, HuffmanEntry e) {
+  const size_t rest = kLookahead - e.bits(), repeated = size_t{1} << rest;
+  const int32_t values = 1 << e.value_bits();
+  HuffmanEntry* to = fast.data() + (size_t{code} << (rest + e.value_bits()));
+  for (int32_t raw = 0; raw < values; ++raw, to += repeated) {  // F.2.2.1 EXTEND
+    const int32_t value = 2 * raw < values ? raw - values + 1 : raw;
+    const uint32_t word = e.bits() | (e.word & 0x7FF80) | static_cast<uint32_t>(value) << 25;
+    std::fill_n(to, repeated, HuffmanEntry{word});
   }
 }
 
@@ -106,33 +114,37 @@ void HuffmanTable::put(size_t first, HuffmanEntry e, bool with_values) {
 void HuffmanTable::add_second_codes() {
   constexpr size_t kEntries = size_t{1} << kLookahead;
   // By the bits of the first code, and what follows it.
-  std::array<std::array<HuffmanEntry, kEntries / 2>, kLookahead> second;
+  std::array<std::array<uint32_t, kEntries / 2>, kLookahead> second;
   for (size_t used = 1; used < kLookahead; ++used) {
     for (size_t rest = 0; rest < kEntries >> used; ++rest) {
       const HuffmanEntry e = fast[rest << used];
-      const bool known = (e & (kCodeMissing | kValueMissing)) == 0 && (e & 63) + used <= kLookahead;
-      second[used][rest] = known ? (e & 63) | (e >> 8 & 0xFF) << 24 | e >> 48 << 32 : 0;
+      constexpr int kMost = 1 << kMostSecondBits;
+      const bool known = !e.single() && e.bits() + used <= kLookahead && e.first_value() > -kMost &&
+                         e.first_value() < kMost;
+      const auto value = static_cast<uint32_t>(e.first_value()) & 63;
+      second[used][rest] = known ? e.bits() | e.moves() << 12 | value << 19 : 0;
     }
   }
   for (size_t i = 0; i < kEntries;) {
     const HuffmanEntry e = fast[i];
-    const size_t used = e & 0xFF;  // too much where something is missing
-    const size_t same = used <= kLookahead ? kEntries >> used : 1;
-    if (used < kLookahead && (e >> 8 & 0xFF) != kEndMove) {
-      for (size_t rest = 0; rest < same; ++rest) fast[i + rest] += second[used][rest];
+    const size_t used = e.bits();
+    const bool known = !e.single() && used < kLookahead;
+    const size_t same = known ? kEntries >> used : 1;
+    if (known && e.moves() < HuffmanEntry::kEnd) {
+      for (size_t rest = 0; rest < same; ++rest) fast[i + rest].word += second[used][rest];
     }
     i += same;
   }
 }
 
-HuffmanEntry HuffmanTable::find(uint64_t bits) const {
+HuffmanEntry HuffmanTable::find(uint64_t bits, int least) const {
   const auto code = static_cast<uint32_t>(bits >> 48);
-  for (size_t length = kLookahead + 1; length <= 16; ++length) {
+  for (auto length = static_cast<size_t>(least); length <= 16; ++length) {
     if (code >= limit[length]) continue;
     const auto place = static_cast<int32_t>(code >> (16 - length)) + offset[length];
     return slow[static_cast<size_t>(place) & 255];
   }
-  return 1 | kValueMissing | kBadMove << 8 | 1 << 16 | uint64_t{1} << 32;
+  return {1 | HuffmanEntry::kSingle | 1 << 7 | (1 + HuffmanEntry::kEnd) << 12};
 }
 
 const HuffmanTable* HuffmanTables::dc(size_t slot, std::span<const uint8_t> table) {

@@ -9,23 +9,39 @@
 
 namespace composer {
 
-/// What the next bits say. Bits 0..5: their number; 8..15: by how much the coefficient's position
-/// moves on; 16..23: bits of the first code and its value. Then, with kValueMissing, 32..39: bits
-/// of the code; 40..47: bits of its value. Otherwise 48..63: the value; 24..31: how far another
-/// code moves on, 0 without one; 32..47: that one's value.
-using HuffmanEntry = uint64_t;
+/// What the next bits say; small, so that the tables of a stream fit the nearest cache together.
+/// Bits 0..5: their number; 7..11: by how much the first code moves the coefficient's position on;
+/// 12..18: by how much both codes do, the end of a block by kEnd. Then 25..31: the first value;
+/// 19..24: that of a second code, where there is one. With kSingle, instead: bits of the code's
+/// value; bits of the code itself, 0 where no code begins like this.
+struct HuffmanEntry {
+  static constexpr uint32_t kSingle = 0x40;
+  static constexpr uint32_t kEnd = 64;
+  /// A longer code. Of no bits, and moves beyond all blocks.
+  static constexpr uint32_t kCodeMissing = kSingle | 127 << 12 | 1 << 7;
+
+  uint32_t word;
+
+  uint32_t bits() const { return word & 63; }
+  bool single() const { return (word & kSingle) != 0; }
+  uint32_t first_move() const { return word >> 7 & 31; }
+  uint32_t moves() const { return word >> 12 & 127; }
+  int16_t first_value() const { return static_cast<int16_t>(static_cast<int32_t>(word) >> 25); }
+  int16_t second_value() const {
+    return static_cast<int16_t>(static_cast<int32_t>(word << 7) >> 26);
+  }
+  uint32_t code_bits() const { return word >> 19 & 63; }
+  uint32_t value_bits() const { return word >> 25; }
+};
 
 struct HuffmanTable {
-  static constexpr int kLookahead = 11;
-  /// The moves of an end of block, of a code that does not exist, and more than a block has.
-  static constexpr uint32_t kEndMove = 128, kBadMove = 64;
+  /// An AC table is indexed by the next kLookahead bits; a DC table, whose entries are all single,
+  /// by the next kDcLookahead.
+  static constexpr int kLookahead = 11, kDcLookahead = 9;
 
-  static constexpr HuffmanEntry kCodeMissing = 0x40, kValueMissing = 0x80;
-
-  /// By the next kLookahead bits. DC tables hold no values. kCodeMissing: a longer code.
   std::array<HuffmanEntry, 1 << kLookahead> fast;
-  /// For lengths above kLookahead: the first 16-bit number that is beyond the codes of this length,
-  /// and what to add to a code for its place in `slow`.
+  /// By length: the first 16-bit number that is beyond the codes of this length, and what to add to
+  /// a code for its place in `slow`.
   std::array<uint32_t, 17> limit;
   std::array<int32_t, 17> offset;
   std::array<HuffmanEntry, 256> slow;
@@ -34,13 +50,13 @@ struct HuffmanTable {
   bool make_dc(std::span<const uint8_t> table) { return make(table, false); }
   bool make_ac(std::span<const uint8_t> table) { return make(table, true); }
 
-  /// The entry of a code longer than kLookahead, without its value. bits: the next ones, from the
-  /// top.
-  HuffmanEntry find(uint64_t bits) const;
+  /// The single entry of a code of at least so many bits. bits: the next ones, from the top.
+  HuffmanEntry find(uint64_t bits, int least) const;
 
  private:
   bool make(std::span<const uint8_t> table, bool ac);
-  void put(size_t first, HuffmanEntry e, bool with_values);
+  void put_code(uint32_t code, HuffmanEntry e, int lookahead);
+  void put_values(uint32_t code, HuffmanEntry e);
   void add_second_codes();
 };
 

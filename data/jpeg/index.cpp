@@ -7,6 +7,7 @@ namespace composer {
 namespace {
 
 constexpr size_t kHead = 16, kEntry = 8;
+constexpr char kKind = 'I';
 constexpr int kPositionBits = 28, kPredictorBits = 12;
 
 template <class Bytes>
@@ -14,9 +15,11 @@ void put(Bytes& bytes, uint64_t value, size_t count, size_t at) {
   for (size_t i = 0; i < count; ++i) bytes[at + i] = static_cast<uint8_t>(value >> 8 * i);
 }
 
-/// What an index of this stream begins with.
-std::array<uint8_t, kHead> head_of(const JpegScan& scan, size_t stream_bytes) {
-  std::array<uint8_t, kHead> head{'J', 'I', 1, static_cast<uint8_t>(scan.blocks)};
+}  // namespace
+
+std::array<uint8_t, kHead> jpeg_table_head(char kind, const JpegScan& scan, size_t stream_bytes) {
+  std::array<uint8_t, kHead> head{'J', static_cast<uint8_t>(kind), 1,
+                                  static_cast<uint8_t>(scan.blocks)};
   put(head, static_cast<uint64_t>(scan.mcu_rows), 2, 4);
   put(head, static_cast<uint64_t>(scan.mcus_across), 2, 6);
   put(head, stream_bytes, 4, 8);
@@ -24,12 +27,10 @@ std::array<uint8_t, kHead> head_of(const JpegScan& scan, size_t stream_bytes) {
   return head;
 }
 
-}  // namespace
-
 JpegIndexWriter::JpegIndexWriter(const JpegScan& scan, size_t stream_bytes,
                                  std::vector<uint8_t>& out)
     : out_(out) {
-  const auto head = head_of(scan, stream_bytes);
+  const auto head = jpeg_table_head(kKind, scan, stream_bytes);
   out_.reserve(kHead + kEntry * (static_cast<size_t>(scan.mcu_rows) + 1));
   out_.assign(head.begin(), head.end());
 }
@@ -55,7 +56,8 @@ std::optional<JpegIndexReader> JpegIndexReader::open(const JpegScan& scan, size_
                                                      std::span<const uint8_t> index) {
   const auto rows = static_cast<size_t>(scan.mcu_rows) + 1;
   if (index.size() != kHead + kEntry * rows) return {};
-  if (!std::ranges::equal(index.first(kHead), head_of(scan, stream_bytes))) return {};
+  if (!std::ranges::equal(index.first(kHead), jpeg_table_head(kKind, scan, stream_bytes)))
+    return {};
   JpegIndexReader reader;
   reader.rows_ = index.subspan(kHead);
   return reader;

@@ -3,6 +3,7 @@
 // 12 bits.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -17,6 +18,10 @@ struct JpegRowStart {
   uint64_t bit = 0;  ///< of JpegScan::codes
   DcPredictors predictors{};
 };
+
+/// What the index of a stream begins with, or another table of one: its kind, and numbers that tell
+/// the stream from others.
+std::array<uint8_t, 16> jpeg_table_head(char kind, const JpegScan& scan, size_t stream_bytes);
 
 class JpegIndexWriter {
  public:

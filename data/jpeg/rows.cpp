@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/jpeg/kept_rows.h"
 #include "data/jpeg/unstuff.h"
 
 namespace composer {
@@ -76,18 +77,17 @@ int16_t* IndexedRows::next_row() noexcept {
 }
 
 void WalkedRows::start(const JpegScan& scan, const McuLayout& layout, const JpegMcus& mcus,
-                       JpegIndexWriter* writer) {
-  scan_ = &scan, layout_ = &layout, writer_ = writer, mcus_ = mcus;
+                       JpegIndexWriter* writer, KeptWriter* keeper) {
+  scan_ = &scan, layout_ = &layout, writer_ = writer, keeper_ = keeper, mcus_ = mcus;
   row_ = 0;
   removed_.clear();
   removed_before_ = 0;
   make_room(bits_, scan.codes.size());
   const auto got = unstuff(scan.codes, bits_.data(), writer != nullptr ? &removed_ : nullptr);
   const bool complete = got.read + 1 < scan.codes.size() && scan.codes[got.read + 1] == kEndMarker;
-  to_the_end_ = writer != nullptr || !complete;
+  to_the_end_ = writer != nullptr || keeper != nullptr || !complete;
   walker_.start(bits_.data(), got.written, 0, {});
-  const int64_t mcu_count = mcus.right - mcus.left;
-  zeros(blocks_, static_cast<size_t>(mcu_count * layout.blocks * 64));
+  zeros(blocks_, coefficients(keeper != nullptr ? scan.mcus_across : mcus.right - mcus.left));
 }
 
 /// Where the walker stands, in the codes as they are stored.
@@ -105,25 +105,51 @@ void WalkedRows::begin_row() {
   }
 }
 
-int16_t* WalkedRows::next_row() noexcept {
-  if (row_ >= mcus_.bottom) return nullptr;
-  for (; row_ < mcus_.top && walker_.good(); ++row_) {
-    begin_row();
+size_t WalkedRows::coefficients(int64_t mcus) const {
+  return static_cast<size_t>(mcus * layout_->blocks * 64);
+}
+
+/// Decodes a whole row.
+void WalkedRows::keep_row() {
+  walker_.decode(*layout_, scan_->mcus_across, blocks_.data());
+  if (walker_.good()) keeper_->add(blocks_.data());
+}
+
+/// One that is not wanted.
+void WalkedRows::pass_row() {
+  begin_row();
+  if (keeper_ != nullptr) {
+    keep_row();
+    zeros(blocks_, coefficients(scan_->mcus_across));
+  } else {
     walker_.skip(*layout_, scan_->mcus_across);
   }
+}
+
+int16_t* WalkedRows::next_row() noexcept {
+  if (row_ >= mcus_.bottom) return nullptr;
+  for (; row_ < mcus_.top && walker_.good(); ++row_) pass_row();
   begin_row();
-  walker_.skip(*layout_, mcus_.left);
-  walker_.decode(*layout_, mcus_.right - mcus_.left, blocks_.data());
-  walker_.skip(*layout_, scan_->mcus_across - mcus_.right);
+  int16_t* wanted = blocks_.data();
+  if (keeper_ != nullptr) {
+    keep_row();
+    const size_t begin = coefficients(mcus_.left), end = coefficients(mcus_.right);
+    std::fill_n(wanted, begin, int16_t{0});
+    std::fill(wanted + end, wanted + coefficients(scan_->mcus_across), int16_t{0});
+    wanted += begin;
+  } else {
+    walker_.skip(*layout_, mcus_.left);
+    walker_.decode(*layout_, mcus_.right - mcus_.left, wanted);
+    walker_.skip(*layout_, scan_->mcus_across - mcus_.right);
+  }
   ++row_;
-  return walker_.good() ? blocks_.data() : nullptr;
+  return walker_.good() ? wanted : nullptr;
 }
 
 bool WalkedRows::finish() {
-  for (; to_the_end_ && row_ < scan_->mcu_rows && walker_.good(); ++row_) {
-    begin_row();
-    walker_.skip(*layout_, scan_->mcus_across);
-  }
+  // Who had the last row may have left some of it.
+  if (keeper_ != nullptr) zeros(blocks_, coefficients(scan_->mcus_across));
+  for (; to_the_end_ && row_ < scan_->mcu_rows && walker_.good(); ++row_) pass_row();
   if (walker_.good()) begin_row();
   return walker_.good();
 }

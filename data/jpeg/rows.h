@@ -39,26 +39,32 @@ class IndexedRows final : public JpegCoefficients {
   std::vector<int16_t> blocks_;
 };
 
+class KeptWriter;
+
 /// Walks along the whole scan and keeps the coefficients of a part.
 class WalkedRows final : public JpegCoefficients {
  public:
-  /// writer: if any, gets where each row begins.
+  /// writer: if any, gets where each row begins. keeper: if any, gets each row.
   void start(const JpegScan& scan, const McuLayout& layout, const JpegMcus& mcus,
-             JpegIndexWriter* writer);
+             JpegIndexWriter* writer, KeptWriter* keeper = nullptr);
   int16_t* next_row() noexcept override;
-  /// Once the rows wanted are there: walks to the end if an index is recorded, or if no end
-  /// marker follows, so that a cut is noticed. False when codes are damaged or missing.
+  /// Once the rows wanted are there: walks to the end if an index is recorded or rows are kept, or
+  /// if no end marker follows, so that a cut is noticed. False when codes are damaged or missing.
   bool finish();
   /// Whether the index is whole.
   bool recorded() const { return writer_ != nullptr; }
 
  private:
   void begin_row();
+  void pass_row();
+  void keep_row();
+  size_t coefficients(int64_t mcus) const;
   uint64_t stuffed_bit();
 
   const JpegScan* scan_ = nullptr;
   const McuLayout* layout_ = nullptr;
   JpegIndexWriter* writer_ = nullptr;
+  KeptWriter* keeper_ = nullptr;
   JpegMcus mcus_;
   int64_t row_ = 0;
   bool to_the_end_ = false;
@@ -66,7 +72,8 @@ class WalkedRows final : public JpegCoefficients {
   std::vector<uint8_t> bits_;
   std::vector<uint32_t> removed_;  ///< see unstuff()
   size_t removed_before_ = 0;
-  std::vector<int16_t> blocks_;
+  std::vector<int16_t>
+      blocks_;  ///< of the part of a row that is wanted; of all of it with a keeper
 };
 
 }  // namespace composer

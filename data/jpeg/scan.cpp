@@ -1,6 +1,9 @@
 #include "data/jpeg/scan.h"
 
 #include <algorithm>
+#include <cstring>
+
+#include "data/jpeg/natural_order.h"
 
 namespace composer {
 namespace {
@@ -33,7 +36,9 @@ void JpegScan::set_size(int64_t height, int64_t width) {
 bool JpegScan::parse(std::span<const uint8_t> bytes) {
   if (bytes.size() < 4 || bytes[0] != 0xFF || bytes[1] != kSoi) return false;
   components = 0;
-  dc_tables.fill({}), ac_tables.fill({});
+  dc_tables.fill({}), ac_tables.fill({}), quantization_.fill({});
+  jfif_ = adobe_ = false, plain_ = true;
+  chroma_step = 0;
   header.assign({0xFF, kSoi});
   for (size_t at = 2;;) {
     // Junk between segments is libjpeg's to complain about.
@@ -64,12 +69,14 @@ bool JpegScan::take(uint8_t marker, std::span<const uint8_t> segment) {
       return take_tables(segment);
     case kDqt:
       keep(marker, segment);
+      take_quantization(segment);
       return true;
     case kDri:
       return segment.size() == 2 && segment[0] == 0 && segment[1] == 0;
     case kApp0:
     case kApp14:
       keep(marker, segment.first(std::min(segment.size(), kLookedAt)));
+      take_application(marker, segment);
       return true;
     default:
       return marker == kCom || (marker > kApp0 && marker <= kApp15);
@@ -97,7 +104,7 @@ bool JpegScan::take_frame(std::span<const uint8_t> segment) {
   for (int i = 0; i < components; ++i) {
     const uint8_t* at = segment.data() + 6 + 3 * i;
     Component& c = component_[static_cast<size_t>(i)];
-    c = {at[0], static_cast<uint8_t>(at[1] >> 4), static_cast<uint8_t>(at[1] & 15)};
+    c = {at[0], static_cast<uint8_t>(at[1] >> 4), static_cast<uint8_t>(at[1] & 15), at[2]};
     if (c.horizontal < 1 || c.horizontal > 4 || c.vertical < 1 || c.vertical > 4) return false;
     for (int j = 0; j < i; ++j) {
       if (component_[static_cast<size_t>(j)].id == c.id) return false;
@@ -113,6 +120,47 @@ bool JpegScan::take_frame(std::span<const uint8_t> segment) {
   mcus_across = (size.width + mcu_width - 1) / mcu_width;
   mcu_rows = (size.height + mcu_height - 1) / mcu_height;
   return true;
+}
+
+/// Tables of 8 bits; others are libjpeg's.
+void JpegScan::take_quantization(std::span<const uint8_t> segment) {
+  constexpr size_t kTable = 1 + 64;
+  plain_ = plain_ && segment.size() % kTable == 0;
+  for (; plain_ && !segment.empty(); segment = segment.subspan(kTable)) {
+    plain_ = segment[0] < quantization_.size();
+    if (plain_) quantization_[segment[0]] = segment.subspan(1, 64);
+  }
+}
+
+void JpegScan::take_application(uint8_t marker, std::span<const uint8_t> segment) {
+  static constexpr char kJfif[] = "JFIF", kAdobe[] = "Adobe";
+  if (marker == kApp0 && segment.size() >= 14 && std::memcmp(segment.data(), kJfif, 5) == 0) {
+    jfif_ = true;
+    plain_ = plain_ && segment[5] == 1;  // libjpeg warns of other versions
+  }
+  if (marker == kApp14 && segment.size() >= 12 && std::memcmp(segment.data(), kAdobe, 5) == 0) {
+    adobe_ = true;
+  }
+}
+
+int JpegScan::find_chroma_step() {
+  const auto& [luma, blue, red] = component_;
+  const auto sampled = [](const Component& c, int factor) {
+    return c.horizontal == factor && c.vertical == factor;
+  };
+  const bool ids = luma.id == 1 && blue.id == 2 && red.id == 3;
+  if (!plain_ || components != 3 || !ids || (adobe_ && !jfif_)) return 0;
+  if (!sampled(luma, 2) && !sampled(luma, 1)) return 0;
+  if (!sampled(blue, 1) || !sampled(red, 1)) return 0;
+  constexpr int64_t kLongest = 65500;  // libjpeg's
+  if (std::max(size.height, size.width) > kLongest) return 0;
+  for (size_t i = 0; i < 3; ++i) {
+    if (component_[i].quantization >= quantization_.size()) return 0;
+    const auto table = quantization_[component_[i].quantization];
+    if (table.empty()) return 0;
+    for (size_t k = 0; k < 64; ++k) quantization[i][kNatural.at[k + 1]] = table[k];
+  }
+  return luma.horizontal;
 }
 
 bool JpegScan::take_tables(std::span<const uint8_t> segment) {
@@ -147,6 +195,7 @@ bool JpegScan::take_scan(std::span<const uint8_t> segment) {
     for (int j = 0; j < here; ++j) block[next++] = {static_cast<uint8_t>(i), dc, ac};
     kept[2 + 2 * i] = 0;  // libjpeg's own tables, never used
   }
+  chroma_step = find_chroma_step();
   return true;
 }
 

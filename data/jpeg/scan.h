@@ -30,6 +30,11 @@ struct JpegScan {
   std::array<JpegBlock, 10> block;
   std::array<std::span<const uint8_t>, 4> dc_tables;  ///< as in the DHT segment; empty = none
   std::array<std::span<const uint8_t>, 4> ac_tables;
+  /// Of a YCbCr image about which libjpeg would say no word: pixels of a chroma sample along each
+  /// side, 1 or 2. Otherwise 0.
+  int chroma_step = 0;
+  std::array<std::array<int16_t, 64>, 3>
+      quantization{};              ///< then: of each component, natural order
   std::span<const uint8_t> codes;  ///< from behind the scan's header to the end of the data
 
   /// What libjpeg needs to decode coefficients: the stream up to its codes without Huffman tables
@@ -47,11 +52,17 @@ struct JpegScan {
   bool take_tables(std::span<const uint8_t> segment);
   bool take_scan(std::span<const uint8_t> segment);
   void keep(uint8_t marker, std::span<const uint8_t> segment);
+  void take_quantization(std::span<const uint8_t> segment);
+  void take_application(uint8_t marker, std::span<const uint8_t> segment);
+  int find_chroma_step();
 
   struct Component {
-    uint8_t id, horizontal, vertical;
+    uint8_t id, horizontal, vertical, quantization;
   };
   std::array<Component, 3> component_{};
+  std::array<std::span<const uint8_t>, 4> quantization_;  ///< in the stream's order; empty = none
+  bool plain_ = true;                                     ///< nothing odd in the segments so far
+  bool jfif_ = false, adobe_ = false;
   size_t size_at_ = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include "composer/simd.h"
 #include "data/jpeg/bmi2_simd.h"
+#include "data/jpeg/natural_order.h"
 
 // The walk is compiled twice: BMI2's shifts shorten the chain from code to code.
 #ifdef COMPOSER_X86
@@ -13,29 +14,6 @@
 #define COMPOSER_INLINE __attribute__((always_inline)) inline
 
 namespace composer {
-
-/// Where in a block the coefficients lie, by their place in the stream; for places that do not
-/// exist the last one.
-struct NaturalOrder {
-  std::array<uint8_t, 256> at{};
-
-  constexpr NaturalOrder() {
-    at.fill(63);
-    int x = 0, y = 0;
-    for (size_t i = 0; i < 64; ++i) {
-      at[i] = static_cast<uint8_t>(8 * y + x);
-      const bool up = (x + y) % 2 == 0;
-      if (up ? x == 7 : y == 7) {
-        ++(up ? y : x);
-      } else if (up ? y == 0 : x == 0) {
-        ++(up ? x : y);
-      } else {
-        x += up ? 1 : -1, y += up ? -1 : 1;
-      }
-    }
-  }
-};
-constexpr NaturalOrder kNatural;
 
 /// What of a walker changes from code to code, in registers.
 struct Walk {
@@ -62,66 +40,77 @@ struct Walk {
     count |= 56;
   }
 
-  COMPOSER_INLINE HuffmanEntry peek(const HuffmanTable& table) const {
-    const HuffmanEntry entry = table.fast[bits >> (64 - HuffmanTable::kLookahead)];
-    if ((entry & HuffmanTable::kCodeMissing) != 0) [[unlikely]]
-      return table.find(bits);
-    return entry;
-  }
-
-  /// The value behind a code (F.2.2.1 EXTEND) that is not in the table.
+  /// The value behind a single code (F.2.2.1 EXTEND).
   COMPOSER_INLINE int32_t value(HuffmanEntry entry) const {
-    const uint64_t ahead = bits << (entry >> 32 & 63);
-    const auto size = static_cast<uint32_t>(entry >> 40 & 63);
+    const uint64_t ahead = bits << entry.code_bits();
+    const uint32_t size = entry.value_bits();
     const auto raw = static_cast<uint32_t>(ahead >> 1 >> (63 - size));
     const auto negative = static_cast<uint32_t>(~(static_cast<int64_t>(ahead) >> 63));
     return static_cast<int32_t>(raw - (((1u << size) - 1) & negative));
   }
 
-  COMPOSER_INLINE void consume(uint64_t length) {
-    bits <<= length & 63;
-    count -= static_cast<int64_t>(length & 63);
+  COMPOSER_INLINE void consume(HuffmanEntry entry) {
+    bits <<= entry.word & 63;
+    count -= entry.bits();
   }
 
   COMPOSER_INLINE int32_t difference(const HuffmanTable& table) {
-    const HuffmanEntry entry = peek(table);
+    HuffmanEntry entry = table.fast[bits >> (64 - HuffmanTable::kDcLookahead)];
+    if (entry.bits() == 0) [[unlikely]]
+      entry = table.find(bits, HuffmanTable::kDcLookahead + 1);
     const int32_t value_read = value(entry);
-    bad |= (entry >> 8 & 0xFF) != 0;
+    bad |= entry.code_bits() == 0;
     consume(entry);
     return value_read;
   }
 
-  /// One load of the table: one code or two, 27 bits at most. False at the end of the block.
+  /// Takes a single code and its value. False at the end of the block.
   template <bool keep>
-  COMPOSER_INLINE bool step(const HuffmanTable& table, uint32_t& place, int16_t* block) {
-    HuffmanEntry entry = table.fast[bits >> (64 - HuffmanTable::kLookahead)];
-    constexpr HuffmanEntry kMissing =
-        HuffmanTable::kCodeMissing | (keep ? HuffmanTable::kValueMissing : 0);
-    if ((entry & kMissing) != 0) [[unlikely]] {
-      if ((entry & HuffmanTable::kCodeMissing) != 0) entry = table.find(bits);
-      const auto found = static_cast<uint16_t>(keep ? value(entry) : 0);
-      entry = (entry & 0xFFFF3F) | static_cast<uint64_t>(found) << 48;
-    }
-    const uint32_t first = place + static_cast<uint32_t>(entry >> 8 & 0xFF);
-    place = first + static_cast<uint32_t>(entry >> 24 & 0xFF);
-    if (first >= 64) {  // a second code would be another block's
-      if constexpr (keep) block[kNatural.at[first - 1]] = static_cast<int16_t>(entry >> 48);
-      consume(entry >> 16);
-      place = first;
-      return false;
-    }
-    if constexpr (keep) {  // without a second code it is overwritten by the first
-      block[kNatural.at[place - 1]] = static_cast<int16_t>(entry >> 32);
-      block[kNatural.at[first - 1]] = static_cast<int16_t>(entry >> 48);
+  COMPOSER_INLINE bool take(HuffmanEntry entry, uint64_t& place, int16_t* block) {
+    if constexpr (keep) {  // at the end of the block, 0 for a coefficient that is 0
+      block[kNatural.at[place + entry.first_move()]] = static_cast<int16_t>(value(entry));
     }
     consume(entry);
-    return place < 64;
+    place += entry.moves();
+    if (place < 64) return true;
+    bad |= (entry.moves() < HuffmanEntry::kEnd && place != 64) || entry.code_bits() == 0;
+    return false;
+  }
+
+  /// One load of the table: one code or two, 26 bits at most. False at the end of the block.
+  template <bool keep>
+  COMPOSER_INLINE bool step(const HuffmanTable& table, uint64_t& place, int16_t* block) {
+    const HuffmanEntry entry = table.fast[bits >> (64 - HuffmanTable::kLookahead)];
+    if (keep && entry.single()) [[unlikely]] {
+      const bool found = entry.bits() != 0;
+      return take<keep>(found ? entry : table.find(bits, HuffmanTable::kLookahead + 1), place,
+                        block);
+    }
+    const uint64_t before = bits;
+    const uint64_t start = place, first = start + entry.first_move();
+    place = start + entry.moves();
+    if constexpr (keep) {  // without a second code it is overwritten by the first
+      block[kNatural.at[place]] = entry.second_value();
+      block[kNatural.at[first]] = entry.first_value();
+    }
+    consume(entry);
+    if (place < 64) [[likely]]
+      return true;
+    const bool missing = !keep && entry.bits() == 0;
+    // A second code behind the block's last coefficient is another block's.
+    const bool beyond = first >= 64 && entry.moves() != entry.first_move();
+    if (missing || beyond) [[unlikely]] {
+      bits = before, count += entry.bits(), place = start;
+      return take<keep>(table.find(bits, missing ? HuffmanTable::kLookahead + 1 : 1), place, block);
+    }
+    bad |= entry.moves() < HuffmanEntry::kEnd && place != 64;
+    return false;
   }
 
   /// The DC coefficient and the first ones after it. False at the end of the block.
   template <bool keep>
   COMPOSER_INLINE bool begin_block(const McuLayout::Block& b, DcPredictors& predictors,
-                                   uint32_t& place, int16_t* block) {
+                                   uint64_t& place, int16_t* block) {
     refill();
     predictors[b.component] += static_cast<uint32_t>(difference(*b.dc));
     if constexpr (keep) block[0] = static_cast<int16_t>(predictors[b.component]);
@@ -130,12 +119,10 @@ struct Walk {
   }
 
   template <bool keep>
-  COMPOSER_INLINE bool two_steps(const HuffmanTable& table, uint32_t& place, int16_t* block) {
+  COMPOSER_INLINE bool two_steps(const HuffmanTable& table, uint64_t& place, int16_t* block) {
     refill();
     return step<keep>(table, place, block) && step<keep>(table, place, block);
   }
-
-  COMPOSER_INLINE void end_block(uint32_t place) { bad |= place - 65 < 64; }
 };
 
 namespace {
@@ -146,12 +133,11 @@ COMPOSER_INLINE void walk_one(const McuLayout& layout, int64_t mcus, Walk& w,
   for (int64_t mcu = 0; mcu < mcus && !w.bad && w.next <= w.end; ++mcu) {
     for (int i = 0; i < layout.blocks; ++i) {
       const McuLayout::Block& b = layout.block[static_cast<size_t>(i)];
-      uint32_t place;
+      uint64_t place;
       if (w.begin_block<keep>(b, predictors, place, block)) {
         while (w.two_steps<keep>(*b.ac, place, block)) {
         }
       }
-      w.end_block(place);
       if constexpr (keep) block += 64;
     }
   }
@@ -164,7 +150,7 @@ COMPOSER_INLINE void walk_two(const McuLayout& layout, int64_t mcus, Walk& a, Dc
     if (a.next > a.end || b.next > b.end) break;
     for (int i = 0; i < layout.blocks; ++i) {
       const McuLayout::Block& kind = layout.block[static_cast<size_t>(i)];
-      uint32_t place_a, place_b;
+      uint64_t place_a, place_b;
       bool more_a = a.begin_block<keep>(kind, pa, place_a, block_a);
       bool more_b = b.begin_block<keep>(kind, pb, place_b, block_b);
       while (more_a && more_b) {
@@ -173,8 +159,6 @@ COMPOSER_INLINE void walk_two(const McuLayout& layout, int64_t mcus, Walk& a, Dc
       }
       while (more_a) more_a = a.two_steps<keep>(*kind.ac, place_a, block_a);
       while (more_b) more_b = b.two_steps<keep>(*kind.ac, place_b, block_b);
-      a.end_block(place_a);
-      b.end_block(place_b);
       if constexpr (keep) block_a += 64, block_b += 64;
     }
   }

@@ -39,8 +39,10 @@ Graph checked(Model& model, const at::Tensor& input) {
   for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
     const auto images = input.contiguous(format);
     const auto expected = model.forward(images);
-    CHECK(at::allclose(test::replayed(graph, images), expected, 1e-4, 1e-4));
-    CHECK(at::allclose(test::replayed(record(model, images), images), expected, 1e-4, 1e-4));
+    // Of large outputs small ones have the rounding.
+    const double rounding = 1e-4 * std::max(1.0, expected.abs().max().item<double>());
+    CHECK(at::allclose(test::replayed(graph, images), expected, 1e-4, rounding));
+    CHECK(at::allclose(test::replayed(record(model, images), images), expected, 1e-4, rounding));
   }
   std::map<std::string, int> names;
   for (const auto& value : graph.values)

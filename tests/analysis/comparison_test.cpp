@@ -51,6 +51,52 @@ TEST_CASE("recipes differ in settings, and in components that some lack", "[reci
   CHECK(recipe_differences({runs[0], runs[0]}).empty());
 }
 
+TEST_CASE("callbacks of every run are no difference, their settings may be",
+          "[recipe_difference]") {
+  const TemporaryFolder folder;
+  std::vector<Run> runs;
+  for (const char* recipe :
+       {"callbacks: {speed_monitor: {window_size: 100}}\n",
+        "callbacks: {lr_monitor: {}, image_monitor: {num_images: 4, interval: 0ba}}\n"}) {
+    const RunFiles files(folder, "run" + std::to_string(runs.size()));
+    files.write("hparams.yaml", recipe);
+    runs.push_back(read_run(files.path));
+  }
+  const auto all = recipe_differences(runs);
+  CHECK(find(all, "callbacks.speed_monitor") == nullptr);
+  CHECK(find(all, "callbacks.image_monitor") == nullptr);
+  CHECK(find(all, "callbacks.image_monitor.interval") == nullptr);
+  REQUIRE(find(all, "callbacks.image_monitor.num_images") != nullptr);
+  CHECK(values_in(*find(all, "callbacks.image_monitor.num_images")) == Words{"16", "4"});
+}
+
+TEST_CASE("training metrics are means over epochs, in the first one so far", "[comparison]") {
+  const TemporaryFolder folder;
+  const RunFiles files(folder, "run", 0);
+  const auto batch = [](int number, double accuracy) {
+    return RunFiles::line("batch", number, {{"metrics/train/Accuracy", accuracy}});
+  };
+  const auto outcome = [&](const std::string& log) {
+    files.write("metrics.jsonl", log);
+    return outcome_of(read_run(files.path)).metrics.at("metrics/train/Accuracy");
+  };
+  const auto first = batch(1, 0.0625) + batch(2, 0.5);
+  CHECK(outcome(first).last == 0.5);
+  CHECK_FALSE(outcome(first).best);
+  const auto second =
+      first + RunFiles::line("epoch", 2, {{"metrics/train/Accuracy", 0.375}}) + batch(3, 0.875);
+  CHECK(outcome(second).last == 0.375);
+  CHECK(outcome(second).best == 0.375);
+  CHECK(outcome(second).best_batch == 2);
+
+  const RunFiles other(folder, "other");
+  files.write("metrics.jsonl", first);
+  const auto comparison = compared({read_run(files.path), read_run(other.path)});
+  const auto json = json_of(comparison).at("runs").at(0).at("metrics");
+  CHECK(json.at("metrics/train/Accuracy").at("best").is_null());
+  CHECK(json.at("metrics/train/Accuracy").at("best_batch").is_null());
+}
+
 TEST_CASE("a comparison says what runs came to", "[comparison]") {
   const TemporaryFolder folder;
   const RunFiles whole(folder, "whole"), killed(folder, "killed", 4);
@@ -149,7 +195,15 @@ TEST_CASE("what is no run's folder is named", "[run]") {
   CHECK_THROWS_WITH(read_run(folder.path()), Contains("metrics.jsonl: cannot be read"));
   const RunFiles files(folder, "run");
   files.write("summary.json", "{\"status\": 3}");
-  CHECK_THROWS_WITH(read_run(files.path), Contains("summary.json: is no summary.json of a run"));
+  files.write("hparams.yaml", "a: [1\n");
+  std::ofstream(files.path / "metrics.jsonl", std::ios::app) << "garbage\n";
+  const auto run = read_run(files.path);
+  CHECK(run.log.size() == 12);
+  CHECK_FALSE(run.summary);
+  REQUIRE(run.damage.size() == 3);
+  CHECK_THAT(run.damage[0], Contains("summary.json: is no summary.json of a run"));
+  CHECK_THAT(run.damage[1], Contains("hparams.yaml"));
+  CHECK_THAT(run.damage[2], Contains("metrics.jsonl:13: ") && Contains("that line is left out"));
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ TEST_CASE("a trend is the mean around each point, gaps left out", "[curve]") {
     return i == 400 ? std::numeric_limits<double>::quiet_NaN() : i % 2 == 0 ? 1.0 : 3.0;
   });
   CHECK(is_noisy(noisy));
-  const auto smooth = smoothed(noisy);
+  const auto smooth = smoothed(noisy, trend_reach(noisy));
   REQUIRE(smooth.points.size() == 800);
   CHECK(smooth.points[200].value == Approx(2).margin(0.1));
   CHECK(smooth.points[0].value == Approx(2).margin(0.1));
@@ -64,7 +64,8 @@ TEST_CASE("a trend is the mean around each point, gaps left out", "[curve]") {
   CHECK(smooth.points[401].value == Approx(2).margin(0.1));
   // However large a value is, only the means around it know of it.
   const auto spike = smoothed(
-      curve_of_size(800, [](int64_t i) { return i == 300 ? 1e25 : static_cast<double>(i % 2); }));
+      curve_of_size(800, [](int64_t i) { return i == 300 ? 1e25 : static_cast<double>(i % 2); }),
+      trend_reach(noisy));
   CHECK(spike.points[300].value > 1e20);
   for (const size_t place : {0U, 250U, 289U, 311U, 400U, 799U})
     CHECK(spike.points[place].value == Approx(0.5).margin(0.05));

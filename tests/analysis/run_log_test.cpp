@@ -19,7 +19,7 @@ const std::string batch =
     R"({"event":"batch","epoch":0,"batch":7,"sample":70,"seconds":1.5,"lr":0.1,"loss/train":"NaN"})";
 
 TEST_CASE("a run's log is read, but for a line that is being written", "[run_log]") {
-  const auto entries = read_run_log(written(batch + "\n" + batch.substr(0, 30)));
+  const auto entries = read_run_log(written(batch + "\n" + batch.substr(0, 30))).entries;
   REQUIRE(entries.size() == 1);
   CHECK(entries[0].event == "batch");
   CHECK(entries[0].batch == 7);
@@ -28,9 +28,12 @@ TEST_CASE("a run's log is read, but for a line that is being written", "[run_log
   CHECK(std::isnan(entries[0].values.at("loss/train")));
 }
 
-TEST_CASE("a damaged line of a run's log is named", "[run_log]") {
-  const auto file = written(batch + "\n{\"event\":\n" + batch + "\n");
-  CHECK_THROWS_WITH(read_run_log(file), Catch::Contains(".jsonl:2:"));
+TEST_CASE("damaged lines of a run's log are left out and counted", "[run_log]") {
+  const auto log = read_run_log(written(batch + "\n{\"event\":\n" + batch + "\n[]\n"));
+  CHECK(log.entries.size() == 2);
+  CHECK(log.damaged == 2);
+  CHECK(log.first_damaged == 2);
+  CHECK_THROWS_WITH(read_run_log(written("garbage\n\n")), Catch::Contains(".jsonl:1:"));
   CHECK_THROWS_AS(read_run_log("/nowhere/metrics.jsonl"), UserError);
 }
 

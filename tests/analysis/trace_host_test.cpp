@@ -188,6 +188,27 @@ TEST_CASE("what would help most is said first, with what it can save", "[trace]"
   REQUIRE(copies.size() == 1);
   CHECK_THAT(copies[0].text, Catch::Contains("Copies and conversions are 30 %"));
 
+  const auto text = TraceText()
+                        .step(1, "0", "100")
+                        .range("forward", "0", "100")
+                        .operation("aten::copy_", "0", "30")
+                        .operation("aten::convolution", "30", "70")
+                        .of_rank(0);
+  const TraceFolder run;
+  std::filesystem::create_directories(run.path() / "traces");
+  run.write("traces/rank0.1.pt.trace.json", text);
+  const auto said = [&] {
+    std::string all;
+    for (const auto& advice : analyze_traces({run.path()}, {}, {}).advice) all += advice.text;
+    return all;
+  };
+  CHECK_THAT(said(), Catch::Contains("channels_last") && Catch::Contains("precision: amp"));
+  run.write("hparams.yaml", "precision: amp\nalgorithms:\n  channels_last: {}\n");
+  CHECK_THAT(said(), Catch::Contains("Copies and conversions") &&
+                         !Catch::Contains("channels_last") && !Catch::Contains("precision: amp"));
+  CHECK_THAT(page_of(report_of(analyze_traces({run.path()}, {}, {}))),
+             Catch::Contains("<code>composer bench step --operators</code>"));
+
   TraceText late = TraceText().step(1, "0", "1000").step(2, "1000", "10");
   late.range("forward", "0", "1000");
   for (int i = 0; i < 10; ++i)

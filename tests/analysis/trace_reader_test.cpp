@@ -365,6 +365,22 @@ TEST_CASE("a run's folder means its traces; without any there is an error", "[tr
   folder.write("traces/rank0.5.pt.trace.json", small_trace());
   REQUIRE(find_traces({folder.path()}).files.size() == 1);
   CHECK_THROWS_WITH(find_traces({folder.path() / "none"}), Catch::Contains("is not there"));
+  std::filesystem::create_directories(folder.path() / "run");
+  folder.write("run/about.json", "{}");
+  folder.write("run/hparams.yaml", "");
+  CHECK_THROWS_WITH(find_traces({folder.path() / "run"}),
+                    Catch::Contains("has no traces/; make one with `composer train --profile`"));
+}
+
+TEST_CASE("a trace without events is no basis", "[trace]") {
+  const TraceFolder folder;
+  for (const char* text : {"[]", R"({"traceEvents": []})"})
+    CHECK_THROWS_WITH(analyze_traces({folder.write("rank0.json", text)}, {}, {}),
+                      Catch::Contains("rank0.json: has no events"));
+  const auto one = folder.write("rank1.json", TraceText().work("a", "1", "2", "3").of_rank(1));
+  const auto analysis = analyze_traces({folder.path() / "rank0.json", one}, {}, {});
+  REQUIRE_FALSE(analysis.warnings.empty());
+  CHECK_THAT(analysis.warnings[0], Catch::Contains("rank0.json: has no events"));
 }
 
 }  // namespace

@@ -91,6 +91,19 @@ TEST_CASE("a screen fits its terminal, and shows where the run is", "[watch_scre
                          Contains("epoch 2  step 4"));
 }
 
+TEST_CASE("a screen of a run that has ended has its summary's numbers and reason",
+          "[watch_screen]") {
+  const TemporaryFolder folder;
+  const RunFiles files(folder, "run");
+  files.write_summary(0.5);
+  auto run = read_run(files.path);
+  run.summary->status = "failed", run.summary->message = "no room\non the disk";
+  run.summary->seconds = 7;
+  std::string screen;
+  for (const auto& line : watch_screen(run, 100, 20)) screen += plain(line) + "\n";
+  CHECK_THAT(screen, Contains("7 s  32 images/s") && Contains("\nno room on the disk\n"));
+}
+
 TEST_CASE("the time that is left follows the pace of late", "[watch_screen]") {
   Run run;
   run.description.emplace().total_batches = 200;

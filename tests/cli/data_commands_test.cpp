@@ -5,10 +5,11 @@
 
 #include "../data/beton_bytes.h"
 #include "data/beton/decode_whole.h"
+#include "data/digest.h"
 #include "data/jpeg/jpeg.h"
-#include "data/sha256.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/data/make_tar.h"
 
 using namespace composer;
 using namespace composer::test;
@@ -244,6 +245,42 @@ TEST_CASE("data verify leaves out the files that training leaves out", "[cli]") 
   const auto none = run(folder.path(), {"data", "verify", "texts"});
   CHECK(none.status == 2);
   CHECK_THAT(none.errors, Contains("texts: has no image files"));
+}
+
+TEST_CASE("data verify compares MDS shards with the hashes in their index", "[cli]") {
+  const TemporaryFolder folder;
+  std::string shard = mds_shard({{jpeg_bytes(40, 30), mds_number(int64_t{1})}}, {false, true});
+  const auto hash = sha256_hex({reinterpret_cast<const uint8_t*>(shard.data()), shard.size()});
+  const json index{{"version", 2},
+                   {"shards",
+                    {{{"format", "mds"},
+                      {"version", 2},
+                      {"column_names", {"image", "label"}},
+                      {"column_encodings", {"jpeg", "int"}},
+                      {"column_sizes", {nullptr, 8}},
+                      {"samples", 1},
+                      {"hashes", {"sha256"}},
+                      {"raw_data",
+                       {{"basename", "shard.00000.mds"},
+                        {"bytes", shard.size()},
+                        {"hashes", {{"sha256", hash}}}}},
+                      {"compression", nullptr}}}}};
+  write(folder.path() / "set/index.json", index.dump());
+  write(folder.path() / "set/shard.00000.mds", shard);
+  const auto good = run(folder.path(), {"data", "verify", "set"});
+  INFO(good.errors);
+  CHECK(good.status == 0);
+  CHECK(good.output == "1 samples: 0 bad, 0 with warnings\n");
+  shard[shard.find("format")] = 'F';  // of what says how the shard was written
+  write(folder.path() / "set/shard.00000.mds", shard);
+  const auto bad = run(folder.path(), {"data", "verify", "set"});
+  CHECK(bad.status == 1);
+  CHECK(bad.output ==
+        "set/shard.00000.mds: its sha256 is not the one in the index\n"
+        "1 samples: 0 bad, 0 with warnings; 1 damaged files\n");
+  const auto told = json::parse(run(folder.path(), {"data", "verify", "set", "--json"}).output);
+  CHECK(told["bad"] == 0);
+  CHECK(told["bad_files"][0]["sample"] == "set/shard.00000.mds");
 }
 
 TEST_CASE("data verify refuses nothing that Pillow decodes", "[cli]") {

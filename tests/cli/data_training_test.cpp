@@ -1,4 +1,5 @@
 // Training from .beton files, from damaged files, and with images that the loader makes small.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 
@@ -78,7 +79,15 @@ TEST_CASE("training writes the crop index where it is told", "[cli][slow]") {
   const auto time = fs::last_write_time(folder.path() / "photos");
   const auto cached = weights(folder.path(), "cached", "--index_dir indices");
   REQUIRE(fs::exists(folder.path() / "indices"));
-  CHECK(std::distance(fs::directory_iterator(folder.path() / "indices"), {}) == 1);
+  const auto has_ending = [](const char* ending) {
+    return [ending](const auto& entry) { return entry.path().extension() == ending; };
+  };
+  const fs::directory_iterator indices(folder.path() / "indices");
+  CHECK(std::count_if(indices, {}, has_ending(".index")) == 1);
+  const fs::directory_iterator again(folder.path() / "indices");
+  CHECK(std::all_of(again, {}, [&](const auto& entry) {
+    return has_ending(".index")(entry) || has_ending(".table")(entry);  // the list of the files
+  }));
   fs::remove_all(folder.path() / "indices");
   CHECK(weights(folder.path(), "off", "--crop_index off") == cached);
   CHECK_FALSE(fs::exists(folder.path() / "indices"));

@@ -175,6 +175,65 @@ TEST_CASE("data write reads a BMP, and skips what it cannot read where that is a
   CHECK_THAT(skipped.output, Contains("7 rows") && Contains("1 skipped"));
 }
 
+TEST_CASE("data write keeps a list's numbers, which training finds under the same names",
+          "[cli][train][slow]") {
+  const TemporaryFolder folder;
+  make_photos(folder.path() / "photos", false);
+  std::string list = "path,area,box\n";
+  for (int i = 0; i < 6; ++i)
+    list += "photos/class" + std::to_string(i / 3) + "/" + std::to_string(i) + ".jpg," +
+            std::to_string(i) + ".5," + std::to_string(i) + " 1\n";
+  folder.write("list.csv", list);
+  const auto done = [&](const std::string& words) {
+    const auto outcome = run(folder.path(), split(words));
+    INFO(outcome.errors);
+    REQUIRE(outcome.status == 0);
+    return outcome.output;
+  };
+  const std::string targets = " --targets area box";
+  const auto info = nlohmann::json::parse(done("data info list.csv --json" + targets));
+  CHECK(info["values"]["area"] == nlohmann::json{{"min", 0.5}, {"mean", 3}, {"max", 5.5}});
+  CHECK(info["values"].size() == 3);
+  CHECK_THAT(done("data info list.csv" + targets), Contains("area: 0.5..5.5 (mean 3)"));
+  CHECK_THAT(done("data hash list.csv" + targets), Catch::StartsWith("0 - 64 40 "));
+  CHECK_THAT(done("data verify list.csv" + targets), Contains("6 samples: 0 bad"));
+  done("data write --format csv --source list.csv --output f.beton" + targets);
+  CHECK_THAT(done("data info f.beton"),
+             Contains("area") && Contains("box[0]") && Contains("box[1]") && !Contains("labels"));
+  done("data write --format beton --source f.beton --output g.beton" + targets);
+
+  const std::string common =
+      "train --loss mse --device cpu --progress_bar false --max_duration 2ep --train_batch_size 2 "
+      "--eval_interval 0ep --num_workers 1 --model resnet_cifar --model_name resnet_20 "
+      "--num_classes 3 --optimizer sgd --lr 0.05 --val_dataset none --schedulers none --algorithms "
+      "none ";
+  const auto loss = [&](const std::string& name, const std::string& set,
+                        const std::string& words) -> double {
+    done(common + "--run_dir runs --run_name " + name + " --train_dataset " + set +
+         " --train_dataset." + set + ".crop_size 16 " + words + " --train_dataset." + set +
+         ".targets area box");
+    std::ifstream file(folder.path() / ("runs/" + name + "/summary.json"));
+    return nlohmann::json::parse(file)["metrics"]["loss/train"];
+  };
+  const double expected = loss("list", "image_list", "--train_dataset.image_list.file list.csv");
+  CHECK(loss("beton", "image_folder",
+             "--train_dataset.image_folder.use_ffcv true --train_dataset.image_folder.ffcv_dir . "
+             "--train_dataset.image_folder.ffcv_dest g.beton") == expected);
+
+  const auto refused = [&](const std::string& words) {
+    const auto outcome = run(folder.path(), split(words));
+    CHECK(outcome.status == 2);
+    return outcome.errors;
+  };
+  CHECK_THAT(refused("data write --format image_folder --source photos --output x.beton" + targets),
+             Contains("--targets: needs --format webdataset, mds, csv or beton"));
+  CHECK_THAT(
+      refused("data write --format csv --source list.csv --output x.beton --label box" + targets),
+      Contains("--label: has no meaning with targets"));
+  CHECK_THAT(refused("data verify photos" + targets),
+             Contains("--targets: 'photos' is neither shards nor a list"));
+}
+
 TEST_CASE("data write refuses what cannot be before it writes", "[cli][slow]") {
   const TemporaryFolder folder;
   make_photos(folder.path() / "photos", false);

@@ -206,7 +206,8 @@ TEST_CASE("a run leaves a report unless it is told not to", "[cli][report]") {
   CHECK(none.status == 2);
   CHECK_THAT(none.errors, Contains("runs/none: is no folder"));
   const auto full = run(runs.folder.path(), split("report runs/bare --output none/x.html"));
-  CHECK(full.status == 1);
+  CHECK(full.status == 2);
+  CHECK_THAT(full.errors, Contains("--output: "));
 }
 
 TEST_CASE("a run that fails leaves a report too", "[cli][report]") {
@@ -223,6 +224,27 @@ TEST_CASE("a run whose network is not finite is told of as any other", "[cli][re
   CHECK_THAT(text_in(runs.of("nan") / "report.html"), Contains("not finite"));
   CHECK_THAT(run(runs.folder.path(), split("compare runs/nan")).output, Contains("NaN"));
   CHECK_THAT(run(runs.folder.path(), split("watch runs/nan")).output, Contains("nan: completed"));
+}
+
+TEST_CASE("what is damaged in runs is left out, and a folder of runs told of", "[cli][report]") {
+  const Runs runs{{"a", ""}};
+  const auto root = runs.folder.path();
+  std::ofstream(runs.of("a") / "evaluation.json") << "garbage";
+  std::filesystem::create_directories(root / "runs/broken");
+  std::ofstream(root / "runs/broken/metrics.jsonl") << "garbage\n";
+  const auto both = run(root, split("compare runs/a runs/broken --json"));
+  CHECK(both.status == 0);
+  CHECK(json::parse(both.output).at("runs").size() == 1);
+  CHECK_THAT(both.errors, Contains("evaluation.json: is no") &&
+                              Contains("runs/broken/metrics.jsonl:1:") &&
+                              Contains("the run is left out"));
+  CHECK(run(root, split("compare runs/broken")).status == 2);
+  const auto whole = run(root, split("compare runs"));
+  CHECK(whole.status == 2);
+  CHECK_THAT(whole.errors, Contains("has those of 2 runs in it; name them: runs/*"));
+  CHECK_THAT(run(root, {"report"}).errors, Contains("<run_dir>/<run_name>"));
+  CHECK_THAT(run(root, split("trace now runs/a --steps abc")).errors,
+             Contains("--steps: must be a number, not 'abc'"));
 }
 
 TEST_CASE("a run that is named twice is shown once", "[cli][report]") {

@@ -136,6 +136,10 @@ TEST_CASE("threshold_stopper ends a run that is good enough, and keeps it ended"
   CHECK(batches("metrics/eval/CrossEntropy", 0) == 12);
   CHECK_THROWS_AS(batches("metrics/eval/Nonsense", 0), UserError);
   CHECK_THAT((ThresholdStopper::Params{"loss/train", 1}.check()), Contains("not 'loss/train'"));
+  CHECK_THAT((ThresholdStopper::Params{"metrics/eval/Accuracy", 94}.check()),
+             Contains("threshold: must be in [0, 1]") && Contains("94 % is 0.94"));
+  CHECK((ThresholdStopper::Params{"metrics/eval/MAE", 94}.check()).empty());
+  CHECK_FALSE(std::filesystem::exists(folder / ("Nonsense" + std::to_string(0.0))));
 }
 
 TEST_CASE("image_monitor shows the first batch as the network gets it", "[callbacks]") {

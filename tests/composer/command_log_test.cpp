@@ -98,6 +98,16 @@ TEST_CASE("command: lines for a program that has closed its input are counted", 
   CHECK(number_before(problem_at_end(log), " lines did not reach it") == 51);
 }
 
+TEST_CASE("command: of a program that reads nothing and is killed the unread bytes are told",
+          "[logging]") {
+  CommandLog log({.run = "exec sleep 100", .end_seconds = 0.1});
+  log.open({});
+  log.write(record_of(1, "a"));
+  const auto problem = problem_at_end(log);
+  CHECK_THAT(problem, Contains("did not end and was killed"));
+  CHECK(number_before(problem, " bytes") > 100);
+}
+
 TEST_CASE("command: bytes that are no UTF-8 are replaced", "[logging]") {
   const TemporaryFolder folder;
   const auto got = folder / "got";

@@ -250,11 +250,11 @@ TEST_CASE("save_best names a metric that there is", "[save_best]") {
 }
 
 TEST_CASE("save_best and early_stopper refuse a metric in the same words", "[save_best]") {
-  check_is_evaluated("key", "metrics/eval/Accuracy", 2);
-  check_is_evaluated("key", "metrics/eval/Top5Accuracy", 6);
+  check_is_evaluated("key", "metrics/eval/Accuracy", ClassificationMetrics::names(2));
+  check_is_evaluated("key", "metrics/eval/Top5Accuracy", ClassificationMetrics::names(6));
   for (const auto& [metric, classes] :
        {std::pair{"metrics/eval/Top5Accuracy", 5}, std::pair{"Accuracy", 2}})
-    CHECK_THROWS_WITH(check_is_evaluated("key", metric, classes),
+    CHECK_THROWS_WITH(check_is_evaluated("key", metric, ClassificationMetrics::names(classes)),
                       std::string("key: there is no ") + metric +
                           "; the evaluation gives metrics/eval/Accuracy, "
                           "metrics/eval/CrossEntropy");

@@ -261,7 +261,7 @@ TEST_CASE("callbacks and sinks are told once how the run ended", "[logging][trai
   CHECK(notes == Notes{"completed: "});
   CHECK(sink_notes == notes);
   fit([] { std::raise(SIGTERM); });
-  CHECK(notes == Notes{"interrupted: signal 15"});
+  CHECK(notes == Notes{"interrupted: signal 15 (SIGTERM)"});
   CHECK(sink_notes == notes);
   CHECK_THROWS_WITH(fit([] { throw RunError("no more data"); }), "no more data");
   CHECK(notes == Notes{"failed: no more data"});

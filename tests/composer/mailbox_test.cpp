@@ -10,6 +10,7 @@
 
 #include "composer/clock.h"
 #include "composer/error.h"
+#include "composer/run_requests.h"
 #include "composer/storage/host_name.h"
 #include "tests/composer/child_process.h"
 #include "tests/composer/tiny_run.h"
@@ -212,6 +213,34 @@ TEST_CASE("what is asked at a run's end is answered by its last checkpoint", "[r
     CHECK(given->done);
     CHECK(given->text == "saved as checkpoint ep2-ba8");
   }
+}
+
+TEST_CASE("a trace of other steps than one that waits is refused", "[run_folder]") {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  Mailbox mailbox(run);
+  RunRequests requests(&mailbox);
+  RunControl control;
+  const auto trace = [&](const std::string& steps) {
+    return std::async(std::launch::async, [=] {
+      return send_request(run, "trace", {{"steps", steps}}, 20);
+    });
+  };
+  auto three = trace("3");
+  wait_for_requests(run, 1);
+  requests.look(control, /*now=*/true);
+  auto four = trace("4"), again = trace("3");
+  wait_for_requests(run, 2);
+  requests.look(control, /*now=*/true);
+  const auto refused = four.get();
+  REQUIRE(refused);
+  CHECK_FALSE(refused->done);
+  CHECK_THAT(refused->text, Contains("a trace of 3 steps has been asked for"));
+  CHECK(requests.take_steps_to_trace() == 3);
+  requests.serve("trace");
+  requests.answer("trace", {true, "files"});
+  CHECK(three.get()->done);
+  CHECK(again.get()->done);
 }
 
 TEST_CASE("a run saves, or saves and ends, when another process asks for it", "[run_folder]") {

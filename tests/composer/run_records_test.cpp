@@ -3,12 +3,17 @@
 #include <ATen/Functions.h>
 
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <csignal>
+#include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "composer/error.h"
 #include "composer/evaluation_recorder.h"
 #include "composer/logging/image_folder.h"
+#include "composer/logging/sinks.h"
 #include "composer/wrong_images.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/composer/unpacked_png.h"
@@ -222,6 +227,76 @@ TEST_CASE("time/... adds up to the run's time, each part once", "[run_records]")
   for (const auto& line : log_of(folder / "run"))  // none besides those of epochs and evaluations
     CHECK((line.at("event") != "epoch" || line.contains("metrics/train/Accuracy")));
   CHECK(all > 0.8 * evaluated);
+}
+
+TEST_CASE("a run that is interrupted or fails says where its time went", "[run_records]") {
+  struct At : Callback {
+    explicit At(std::function<void()> act) : act(std::move(act)) {}
+    void batch_end(const State& state, Logger&, RunControl&) override {
+      if (state.time.batch == 2) act();
+    }
+    std::function<void()> act;
+  };
+  struct NotFinite : Algorithm {
+    void before_backward(State& state) override {
+      if (state.time.batch == 2) state.loss = state.loss * NAN;
+    }
+  };
+  const TemporaryFolder folder;
+  const auto last_line = [&] { return log_of(folder / "run").back(); };
+  SECTION("by a signal") {
+    Trainer trainer(parts_in(folder));
+    trainer.add<At>("at", [] { std::raise(SIGTERM); });
+    CHECK(trainer.fit().status == "interrupted");
+    size_t lines = 0;
+    for (const auto& line : log_of(folder / "run"))
+      if (line.at("event") == "batch") {
+        CHECK(line.at("batch") == ++lines);  // none twice
+        CHECK(line.contains("time/forward") == (lines == 2));
+      }
+    CHECK(lines == 2);
+  }
+  SECTION("of a loss that is not finite") {
+    Trainer trainer(parts_in(folder));
+    trainer.add<NotFinite>("not_finite");
+    CHECK_THROWS_AS(trainer.fit(), RunError);
+    CHECK(last_line().at("batch") == 3);
+    CHECK(last_line().at("time/forward") > 0);
+    CHECK(last_line().at("time/other") > 0);
+  }
+}
+
+TEST_CASE("input that is refused before the first batch leaves no folder", "[run_records]") {
+  struct Refuses : Callback {
+    void fit_start(const State&, Logger&, RunControl&) override { throw UserError("no"); }
+  };
+  struct Breaks : Callback {
+    void fit_start(const State&, Logger&, RunControl&) override { throw RunError("broken"); }
+  };
+  const TemporaryFolder folder;
+  Trainer refused(parts_in(folder));
+  refused.add<Refuses>("refuses");
+  CHECK_THROWS_AS(refused.fit(), UserError);
+  CHECK_FALSE(fs::exists(folder / "run"));
+  Trainer broken(parts_in(folder));
+  broken.add<Breaks>("breaks");
+  CHECK_THROWS_AS(broken.fit(), RunError);
+  CHECK(fs::exists(folder / "run/summary.json"));
+}
+
+TEST_CASE("the summary's training metrics are means over whole epochs", "[run_records]") {
+  SummarySink sink;
+  const auto write = [&](const char* event, int64_t batch, double accuracy) {
+    Record record{event, {}, {{"metrics/train/Accuracy", accuracy}}};
+    record.time.batch = batch;
+    sink.write(record);
+    return sink.last().at("metrics/train/Accuracy");
+  };
+  CHECK(write("batch", 1, 0.5) == 0.5);
+  CHECK(sink.best().empty());
+  CHECK(write("epoch", 2, 0.25) == 0.25);
+  CHECK(write("batch", 3, 0.75) == 0.25);
+  CHECK(sink.best().at("metrics/train/Accuracy").value == 0.25);
 }
 
 TEST_CASE("a run says what it is", "[run_records]") {

@@ -428,7 +428,7 @@ TEST_CASE("a signal ends the run after its step, saved", "[trainer]") {
   const auto path = folder.path() / "run";
   CHECK(fs::read_symlink(path / "checkpoints/latest") == "ep0-ba3");
   CHECK(json_of(path / "summary.json").at("status") == "interrupted");
-  CHECK(json_of(path / "summary.json").at("message") == "signal " + std::to_string(SIGTERM));
+  CHECK(json_of(path / "summary.json").at("message") == "signal 15 (SIGTERM)");
 }
 
 TEST_CASE("a signal during evaluation is caught up on after resuming", "[trainer][resume]") {
@@ -519,7 +519,8 @@ TEST_CASE("what a sink in the loop fails on is written once, and the summary say
   parts.loggers = {sink};
   CHECK_THROWS_WITH(Trainer(std::move(parts)).fit(), "disk full");
   CHECK(json_of(folder.path() / "run/summary.json").at("status") == "failed");
-  for (const auto& name : sink->names) CHECK(name == "loss/train");
+  for (const auto& name : sink->names)
+    CHECK((name == "loss/train" || name.starts_with("time/")));  // the latter once, at the end
   CHECK(sink->names.size() >= 3);
 }
 

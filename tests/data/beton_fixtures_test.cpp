@@ -5,9 +5,9 @@
 #include <set>
 
 #include "data/beton/decode_whole.h"
+#include "data/digest.h"
 #include "data/ffcv_crop.h"
 #include "data/pixels/resize.h"
-#include "data/sha256.h"
 #include "helpers.h"
 
 using namespace composer;
@@ -34,10 +34,10 @@ std::vector<std::pair<fs::path, json>> all_fixtures() {
 }
 
 std::string hash_of(const ImageView& image) {
-  Sha256 hash;
+  Digest hash("sha256");
   for (int64_t y = 0; y < image.height; ++y)
     hash.update({image.row(y), static_cast<size_t>(image.width * image.channels)});
-  return to_hex(hash.digest());
+  return hash.hex();
 }
 
 std::string hash_of_center(const ImageView& image, int64_t length, double ratio) {

@@ -353,8 +353,9 @@ TEST_CASE("sources say whether they are image files, and whether they have pages
   const BetonSource beton(folder / "x.beton", 3);
   CHECK_FALSE(beton.has_image_files());
   CHECK(beton.paged_bytes() == fs::file_size(folder / "x.beton"));
-  CHECK(FileSource(3).has_image_files());
-  CHECK(FileSource(3).paged_bytes() == 0);
+  const FileSource files(table_of_files({}), "", 3);
+  CHECK(files.has_image_files());
+  CHECK(files.paged_bytes() == 0);
 }
 
 TEST_CASE("a pipe among images is refused, not waited for", "[data]") {
@@ -473,15 +474,16 @@ TEST_CASE("shapes are the same every time, balanced, and other ones for evaluati
 TEST_CASE("all sets are registered and take the keys that recipes have", "[data]") {
   Registry registry;
   add_builtin_datasets(registry);
-  CHECK(registry.datasets.names() == std::vector<std::string>{"cifar10", "image_folder", "imagenet",
-                                                              "mnist", "shapes", "synthetic"});
+  CHECK(registry.datasets.names() ==
+        std::vector<std::string>{"cifar10", "image_folder", "image_list", "imagenet", "mds",
+                                 "mnist", "shapes", "synthetic", "webdataset"});
   std::set<std::string> keys;
   for (const Field& field : registry.datasets.make("imagenet")->fields().fields)
     keys.insert(field.name);
   CHECK(keys == std::set<std::string>{"is_train", "drop_last", "shuffle", "order", "rows",
-                                      "datadir", "resize_size", "crop_size", "transforms",
-                                      "use_ffcv", "ffcv_dir", "ffcv_dest", "ffcv_write_dataset",
-                                      "ffcv_local_dir", "use_synthetic",
+                                      "targets", "views", "datadir", "resize_size", "crop_size",
+                                      "transforms", "use_ffcv", "ffcv_dir", "ffcv_dest",
+                                      "ffcv_write_dataset", "ffcv_local_dir", "use_synthetic",
                                       "synthetic_num_unique_samples"});
 }
 

@@ -110,8 +110,7 @@ TEST_CASE("cold samples are the same ones, read from where they lie", "[data]") 
     const auto bytes = make_jpeg(make_picture(64, 64));
     return std::string(bytes.begin(), bytes.end());
   }());
-  auto files = std::make_shared<FileSource>(3);
-  files->add(folder / "files/a.jpg", 3);
+  auto files = std::make_shared<FileSource>(table_of_files({folder / "files/a.jpg"}), "", 3);
   for (const std::shared_ptr<Source>& source :
        {std::shared_ptr<Source>(std::make_shared<BetonSource>(path, 3)),
         std::shared_ptr<Source>(files)}) {

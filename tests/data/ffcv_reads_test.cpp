@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
+#include "data/digest.h"
 #include "data/jpeg/decoder.h"
-#include "data/sha256.h"
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
 

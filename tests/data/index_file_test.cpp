@@ -289,3 +289,101 @@ TEST_CASE("an index file is compacted when most of it is of no use", "[data]") {
   CHECK(IndexTable(file, kSource).wasteful());
   CHECK(IndexTable(file, {5, 5}).wasteful());
 }
+
+namespace {
+
+/// Adds a segment of `count` keys from `first` on, every second one, whose indices are `value`.
+void append_many(const fs::path& file, uint64_t first, uint64_t count, uint8_t value) {
+  IndexEntries entries;
+  const auto index = std::make_shared<const std::vector<uint8_t>>(std::vector<uint8_t>{value});
+  for (uint64_t i = 0; i < count; ++i) entries[first + 2 * i] = {{}, index};
+  append_indices(file, kSource, entries);
+}
+
+int value_of(const IndexTable& table, uint64_t key) {
+  const auto found = table.find(key);
+  return found ? found->at(0) : -1;
+}
+
+int64_t own_kilobytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("RssAnon:")) return std::stoll(line.substr(8));
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("of large segments too the last counts, and they are compacted", "[data]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "index";
+  append_many(file, 0, 10'000, 1);
+  append_many(file, 0, 10, 2);
+  append_many(file, 5'000, 5'000, 3);
+  append_many(file, 5'000, 5, 4);
+  append_many(file, 1, 5'000, 5);
+  const auto check = [&] {
+    const IndexTable table(file, kSource);
+    std::vector<int> values;
+    for (const uint64_t key : {0u, 18u, 20u, 4998u, 5000u, 5008u, 5010u, 14998u, 15000u, 19998u,
+                               20000u, 1u, 9999u, 10001u})
+      values.push_back(value_of(table, key));
+    CHECK(values == std::vector<int>{2, 2, 1, 1, 4, 4, 3, 3, 1, 1, -1, 5, 5, -1});
+    CHECK_FALSE(table.wasteful());
+    CHECK_FALSE(table.empty());
+    return table.compact();
+  };
+  CHECK_FALSE(check());
+  compact_index(file, kSource);
+  CHECK(check());
+  for (uint64_t i = 0; i < 4; ++i) append_many(file, 0, 10'000, 6);
+  CHECK(IndexTable(file, kSource).wasteful());
+}
+
+TEST_CASE("a large index that is cut off or damaged gives no wrong index", "[data]") {
+  const TemporaryFolder folder;
+  const std::string file = folder / "index";
+  append_many(file, 0, 5'000, 1);
+  append_many(file, 0, 5'000, 2);
+  const std::string whole = read_bytes(file);
+  const IndexTable table(file, kSource);
+  fs::resize_file(file, whole.size() / 2 + 5000);
+  for (uint64_t key = 0; key < 10'000; key += 97) {
+    const int value = value_of(table, key);
+    CHECK((value == -1 || value == 1 || value == 2));
+  }
+  CHECK(value_of(IndexTable(file, kSource), 100) == 1);
+  CHECK_NOTHROW(compact_index(file, kSource));
+
+  for (uint64_t round = 0; round < 12; ++round) {
+    Random random(2, "test", 0, round);
+    std::string bytes = whole;
+    bytes[static_cast<size_t>(random.below(static_cast<int64_t>(bytes.size())))] ^=
+        static_cast<char>(1 + random.below(255));
+    write_file(file, bytes);
+    const IndexTable damaged(file, kSource);
+    for (uint64_t key = 0; key < 10'000; key += 13) {
+      const int value = value_of(damaged, key);
+      CHECK((value == -1 || value == 1 || value == 2));
+    }
+    CHECK_NOTHROW(compact_index(file, kSource));
+  }
+}
+
+TEST_CASE("a large index takes no memory of the process's own", "[data]") {
+  const TemporaryFolder folder;
+  constexpr uint64_t kKeys = 400'000;
+  {
+    IndexWriter writer(folder / "index");
+    for (uint64_t key = 0; key < kKeys; ++key) writer.add(key, {});
+    writer.finish(kSource);
+  }
+  const int64_t before = own_kilobytes();
+  if (before == 0) {
+    WARN("skipped: the system does not tell a process's own memory");
+    return;
+  }
+  const IndexTable table(folder / "index", kSource);
+  CHECK(table.find(kKeys - 1));
+  CHECK(own_kilobytes() - before < static_cast<int64_t>(kKeys * sizeof(IndexRow) / 1024 / 4));
+}

@@ -12,6 +12,7 @@
 
 #include "composer/error.h"
 #include "data/index_slot.h"
+#include "tests/data/errors.h"
 #include "tests/data/helpers.h"
 #include "tests/data/index_bytes.h"
 
@@ -24,31 +25,6 @@ namespace {
 void record(IndexStore& store, const std::vector<uint64_t>& keys, const FileStamp& stamp = {}) {
   for (const uint64_t key : keys) store.record(key, bytes_for(key), stamp);
 }
-
-/// What is written on the standard error while it lives.
-class Errors {
- public:
-  explicit Errors(const std::string& file) : file_(file), before_(::dup(STDERR_FILENO)) {
-    const int to = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    ::dup2(to, STDERR_FILENO);
-    ::close(to);
-  }
-  ~Errors() { restore(); }
-  std::string text() {
-    restore();
-    return read_bytes(file_);
-  }
-
- private:
-  void restore() {
-    if (before_ < 0) return;
-    ::dup2(before_, STDERR_FILENO);
-    ::close(before_);
-    before_ = -1;
-  }
-  std::string file_;
-  int before_;
-};
 
 }  // namespace
 

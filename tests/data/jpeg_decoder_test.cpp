@@ -7,9 +7,11 @@
 #include "data/jpeg/decoder.h"
 #include "data/jpeg/header.h"
 #include "data/jpeg/jpeg.h"
+#include "data/jpeg/scan.h"
 #include "data/jpeg/unstuff.h"
 #include "tests/data/helpers.h"
 #include "tests/data/jpeg_encoding.h"
+#include "tests/data/kept_in_memory.h"
 #include "tests/each_target.h"
 
 using namespace composer;
@@ -88,6 +90,26 @@ bool covers(const Box& box, const Box& region, int64_t scale) {
          (scale != 1 || box == region);
 }
 
+/// The stream without its Huffman codes.
+Bytes without_codes(Bytes bytes) {
+  JpegScan scan;
+  REQUIRE(scan.parse(bytes));
+  std::fill(bytes.end() - static_cast<ptrdiff_t>(scan.codes.size()), bytes.end(), uint8_t{0});
+  return bytes;
+}
+
+/// The same with coefficients that are kept.
+void check_kept(JpegDecoder& decoder, const Bytes& bytes, const Bytes& index, const Image& whole,
+                const JpegRequest& request) {
+  KeptInMemory kept;
+  CHECK(equal_part(decoder.decode(bytes, request, index, nullptr, nullptr, &kept), whole));
+  CHECK(kept.take() != index.empty());
+  if (index.empty()) return;
+  const Bytes header = without_codes(bytes);
+  CHECK(equal_part(decoder.decode(header, request, {}, nullptr, nullptr, &kept), whole));
+  CHECK_FALSE(kept.made);
+}
+
 /// Decodes the region on every way and compares with the whole image.
 void check_region(JpegDecoder& decoder, const Bytes& bytes, const Bytes& index, const Image& whole,
                   const JpegRequest& request) {
@@ -107,6 +129,7 @@ void check_region(JpegDecoder& decoder, const Bytes& bytes, const Bytes& index, 
   const auto indexed = decoder.decode(bytes, request, index);
   CHECK(indexed.box == region.box);
   CHECK(equal_part(indexed, whole));
+  check_kept(decoder, bytes, index, whole, request);
 }
 
 void check_regions(JpegDecoder& decoder, const Bytes& bytes, uint64_t seed, int count) {
@@ -426,9 +449,38 @@ TEST_CASE("scalar and SIMD code of the JPEG decoder do the same", "[data]") {
       CHECK((removed == plain_removed));
     }
   }
-  const OnlyTarget only(targets().back());
   JpegDecoder decoder;
-  for (const auto& coding : indexable()) {
-    check_regions(decoder, encode(test_image(50, 77), coding), 1, 4);
+  for (const int64_t target : targets()) {
+    const OnlyTarget only(target);
+    for (const auto& coding : indexable()) {
+      check_regions(decoder, encode(test_image(50, 77), coding), 1, 4);
+    }
   }
+}
+
+TEST_CASE("coefficients that no image has give libjpeg's pixels", "[data]") {
+  auto bytes = encode(test_image(70, 90), {.quality = 100});
+  for (size_t at = 0; at + 69 < bytes.size(); ++at) {  // two tables of 8 bits, in a segment each
+    if (bytes[at] != 0xFF || bytes[at + 1] != 0xDB) continue;
+    std::fill_n(bytes.begin() + static_cast<ptrdiff_t>(at) + 5, 64, uint8_t{255});
+  }
+  const auto codes = std::ranges::search(bytes, Bytes{0xFF, 0xDA}).begin() - bytes.begin() + 14;
+  JpegDecoder decoder;
+  Random random(11, "damage", 0, 0);
+  size_t compared = 0;
+  for (int round = 0; round < 60; ++round) {
+    Bytes damaged = bytes;
+    for (int i = 0; i < round % 4; ++i) {
+      const auto rest = static_cast<int64_t>(bytes.size()) - codes - 2;
+      damaged[static_cast<size_t>(codes + random.below(rest))] ^= 1 << random.below(8);
+    }
+    const Outcome expected = whole_outcome(damaged);
+    if (!expected.error.empty()) continue;
+    for (const int64_t target : targets()) {
+      const OnlyTarget only(target);
+      CHECK((part_outcome(decoder, damaged, {0, 0, 70, 90}) == expected));
+      ++compared;
+    }
+  }
+  CHECK(compared > targets().size());
 }

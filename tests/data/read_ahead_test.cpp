@@ -17,6 +17,7 @@
 #include "data/lookahead.h"
 #include "data/ranges_ahead.h"
 #include "tests/data/beton_bytes.h"
+#include "tests/data/eventually.h"
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
 
@@ -32,7 +33,8 @@ constexpr ReadAheadLimits kAlways{.quick = -1};
 /// Files that answer late, and count how often they are read.
 class SlowFiles final : public FileSource {
  public:
-  explicit SlowFiles(milliseconds delay) : FileSource(3), delay_(delay) {}
+  SlowFiles(std::shared_ptr<const SampleTable> files, milliseconds delay)
+      : FileSource(std::move(files), "", 3), delay_(delay) {}
 
   FileStamp fetch(int64_t index, std::vector<uint8_t>& bytes,
                   const RoomFor& room_for) const override {
@@ -78,15 +80,6 @@ class SlowFiles final : public FileSource {
   mutable size_t largest_buffer_ = 0;
 };
 
-/// Whether it becomes true. The limit is for a machine that is busy with other things.
-bool eventually(const std::function<bool()>& condition) {
-  for (int i = 0; i < 3000; ++i) {
-    if (condition()) return true;
-    std::this_thread::sleep_for(milliseconds(10));
-  }
-  return condition();
-}
-
 /// `count` files of a few sizes in 5 unequal classes.
 class Folder {
  public:
@@ -99,10 +92,10 @@ class Folder {
   }
 
   std::shared_ptr<SlowFiles> source(milliseconds delay = milliseconds(0)) const {
-    auto source = std::make_shared<SlowFiles>(delay);
+    SampleTableWriter files;
     for (size_t i = 0; i < paths_.size(); ++i)
-      source->add(paths_[i], static_cast<int64_t>(i % 7 % 5));
-    return source;
+      files.add_file(paths_[i], static_cast<int32_t>(i % 7 % 5));
+    return std::make_shared<SlowFiles>(std::make_shared<const SampleTable>(files.bytes()), delay);
   }
   const std::string& path(size_t i) const { return paths_[i]; }
   std::string beton() const {

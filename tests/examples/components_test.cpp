@@ -1,8 +1,11 @@
 // The examples of components: each has the effect that it says it has.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 
+#include "composer/storage/checksum.h"
 #include "example.h"
+#include "tests/data/photos.h"
 
 using namespace composer;
 using Catch::Matchers::Contains;
@@ -59,6 +62,70 @@ device: cpu
 run_name: colours
 dataloader: {num_workers: 1}
 )";
+
+std::string little_endian(std::initializer_list<std::pair<uint64_t, int>> numbers) {
+  std::string bytes;
+  for (const auto& [number, count] : numbers)
+    for (int i = 0; i < count; ++i) bytes += static_cast<char>(number >> 8 * i);
+  return bytes;
+}
+
+/// What `zip -0 -r` writes of the folder's files (method 8: as if they were compressed).
+std::string zip_of(const std::filesystem::path& folder, uint64_t method = 0) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) names.push_back(entry.path().lexically_relative(folder).string());
+  std::sort(names.begin(), names.end());
+  std::string files, directory;
+  for (const auto& name : names) {
+    const std::string bytes = text_of(folder / name), extra = "UT";
+    Checksum sum;
+    sum.add({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+    const auto about = little_endian({{10, 2},
+                                      {0, 2},
+                                      {method, 2},
+                                      {0, 4},
+                                      {sum.crc32(), 4},
+                                      {bytes.size(), 4},
+                                      {bytes.size(), 4},
+                                      {name.size(), 2}});
+    const uint64_t begin = files.size();
+    files += "PK\3\4" + about + little_endian({{extra.size(), 2}}) + name + extra + bytes;
+    directory += "PK\1\2" + little_endian({{20, 2}}) + about +
+                 little_endian({{0, 2}, {0, 2}, {0, 2}, {0, 2}, {0, 4}, {begin, 4}}) + name;
+  }
+  return files + directory + "PK\5\6" +
+         little_endian({{0, 4},
+                        {names.size(), 2},
+                        {names.size(), 2},
+                        {directory.size(), 4},
+                        {files.size(), 4},
+                        {0, 2}});
+}
+
+const std::string photo_recipe = R"(model:
+  resnet_cifar: {model_name: resnet_20, num_classes: 4}
+train_dataset:
+  SET: {PLACE, crop_size: 16}
+val_dataset:
+  SET: {PLACE, crop_size: 16, is_train: false}
+optimizer:
+  sgd: {lr: 0.05}
+train_batch_size: 8
+eval_batch_size: 8
+max_duration: 2ep
+device: cpu
+progress_bar: false
+dataloader: {num_workers: 1}
+)";
+
+std::string photo_recipe_of(const std::string& set, const std::string& place) {
+  std::string recipe = photo_recipe;
+  for (const auto& [word, meaning] : {std::pair{"SET", set}, std::pair{"PLACE", place}})
+    for (size_t at; (at = recipe.find(word)) != recipe.npos;)
+      recipe.replace(at, std::strlen(word), meaning);
+  return recipe;
+}
 
 }  // namespace
 
@@ -124,6 +191,61 @@ TEST_CASE("custom_dataset: files that do not fit are named", "[examples][slow]")
   CHECK_THAT(complaint(), Contains("val/labels.npy: has the type <i4; expected <i8"));
   folder.write("val/labels.npy", npy("<i8", "2,", std::string(8, '\0')));
   CHECK_THAT(complaint(), Contains("val/labels.npy: does not end where its header says"));
+}
+
+TEST_CASE("custom_dataset: photographs in an archive train as those in folders do",
+          "[examples][slow]") {
+  const TemporaryFolder folder;
+  test::draw_photos(folder / "photos/train", 24, [](int i) { return 30 + i % 5; });
+  test::draw_photos(folder / "photos/val", 8, [](int i) { return 31 + i % 3; });
+  folder.write("photos.zip", zip_of(folder / "photos"));
+  folder.write("zip.yaml", photo_recipe_of("zip", "archive: photos.zip"));
+  folder.write("folders.yaml", photo_recipe_of("image_folder", "datadir: photos"));
+  const auto weights = [&](const std::string& name, const std::string& words,
+                           const std::string& ranks = "") {
+    const auto done =
+        run_example("zip_photos", folder,
+                    split(ranks + " train --run_dir runs --run_name " + name + " -f " + words));
+    INFO(done.errors);
+    REQUIRE(done.status == 0);
+    return text_of(folder /
+                   ("runs/" + name + "/checkpoints/latest/model-00001-of-00001.safetensors"));
+  };
+  const auto accuracy = [&](const std::string& name) {
+    return json_of(folder / ("runs/" + name + "/summary.json"))["metrics"];
+  };
+  const auto expected = weights("folders", "folders.yaml");
+  CHECK(weights("zip", "zip.yaml") == expected);
+  CHECK(accuracy("zip")["metrics/eval/CrossEntropy"] ==
+        accuracy("folders")["metrics/eval/CrossEntropy"]);
+  CHECK(weights("several", "zip.yaml --num_workers 3") == expected);
+  CHECK(weights("begun", "zip.yaml --max_duration 4ba") != expected);
+  CHECK(weights("begun", "zip.yaml --autoresume true") == expected);
+  CHECK(weights("zip2", "zip.yaml", "-n 2") == weights("folders2", "folders.yaml", "-n 2"));
+}
+
+TEST_CASE("custom_dataset: what is wrong with an archive is named", "[examples][slow]") {
+  const TemporaryFolder folder;
+  test::draw_photos(folder / "photos/train", 16, [](int) { return 30; });
+  const std::string zip = zip_of(folder / "photos");
+  folder.write("zip.yaml", photo_recipe_of("zip", "archive: photos.zip"));
+  const auto train = [&](const std::string& bytes, int status, const std::string& words = "") {
+    folder.write("photos.zip", bytes);
+    const auto outcome =
+        run_example("zip_photos", folder,
+                    split("train -f zip.yaml --val_dataset none --max_duration 1ep " + words));
+    CHECK(outcome.status == status);
+    return outcome.errors;
+  };
+  CHECK_THAT(train("PK", 2), Contains("archive: photos.zip: no ZIP archive, or cut off"));
+  CHECK_THAT(train(zip.substr(0, 100) + zip.substr(zip.size() - 22), 2),
+             Contains("archive: photos.zip: cut off or damaged"));
+  CHECK_THAT(train(zip_of(folder / "photos", 8), 2),
+             Contains("archive: photos.zip: train/0/0.jpg is compressed; zip -0"));
+  std::string broken = zip;
+  broken.replace(broken.find("train/1/13.jpg") + 16, 8, "no image");
+  CHECK_THAT(train(broken, 1), Contains("photos.zip: train/1/13.jpg: no image"));
+  CHECK_THAT(train(broken, 0, "--on_bad_sample skip"), Contains("train/1/13.jpg: no image"));
 }
 
 TEST_CASE("custom_callback: logs the worst class, and ends the run", "[examples][slow]") {

@@ -9,6 +9,7 @@
 #include "composer/error.h"
 #include "data/beton/beton.h"
 #include "data/formats/decode.h"
+#include "data/jpeg/coefficients_simd.h"
 #include "data/jpeg/decoder.h"
 #include "data/jpeg/header.h"
 #include "data/jpeg/jpeg.h"
@@ -62,10 +63,32 @@ bool equal(const ImageView& a, const ImageView& b) {
 
 volatile uint64_t sink;
 
-JpegDraw draw_of(Bytes input) {
-  JpegDraw draw;
+template <class Draw = JpegDraw>
+Draw draw_of(Bytes input) {
+  Draw draw;
   std::memcpy(&draw, input.data() + input.size() - sizeof draw, sizeof draw);
   return draw;
+}
+
+/// Cuts off and returns the last bytes of the input.
+Bytes take_last(Bytes& input, uint32_t most) {
+  const auto last = input.last(std::min<size_t>(most, input.size()));
+  input = input.first(input.size() - last.size());
+  return last;
+}
+
+/// Gives the rows of kept coefficients the checksums of what lies there.
+void put_checksums(Bytes rows, std::vector<uint8_t>& table) {
+  constexpr size_t head = 16, entry = 12;
+  uint32_t begin = 0;
+  for (size_t at = head; at + entry <= table.size(); at += entry) {
+    uint32_t end;
+    std::memcpy(&end, table.data() + at, sizeof end);
+    if (end < begin || end > rows.size()) return;
+    const uint64_t sum = coefficient_kernels().checksum(rows.subspan(begin, end - begin));
+    std::memcpy(table.data() + at + sizeof end, &sum, sizeof sum);
+    begin = end;
+  }
 }
 
 Box region_of(const JpegDraw& draw, ImageSize size) {
@@ -75,6 +98,11 @@ Box region_of(const JpegDraw& draw, ImageSize size) {
   box.height = 1 + draw.height % (size.height - box.top);
   box.width = 1 + draw.width % (size.width - box.left);
   return box;
+}
+
+JpegRequest request_of(const JpegDraw& draw, ImageSize size) {
+  return {region_of(draw, size), 1 << (draw.scale & 3),
+          (draw.flags & JpegDraw::kFast) != 0 ? Dct::fast : Dct::accurate};
 }
 
 /// Without an index: what is recorded gives the same pixels again, and those of a whole decode.
@@ -166,8 +194,7 @@ bool fuzz_jpeg_decoder(Bytes input) {
   static thread_local JpegDecoder decoder;
   return accepted([&] {
     const ImageSize size = read_jpeg_header(stream).size;
-    const JpegRequest request{region_of(draw, size), 1 << (draw.scale & 3),
-                              (draw.flags & JpegDraw::kFast) != 0 ? Dct::fast : Dct::accurate};
+    const JpegRequest request = request_of(draw, size);
     if (index.empty() && (draw.flags & JpegDraw::kRecord) != 0) {
       return check_recording(decoder, stream, request);
     }
@@ -176,6 +203,30 @@ bool fuzz_jpeg_decoder(Bytes input) {
             "the box does not fit the pixels");
     require(request.scale > 1 || part.box == request.region, "another region");
     sink = sink + sum(part.pixels);
+  });
+}
+
+bool fuzz_kept_coefficients(Bytes input) {
+  if (input.size() < sizeof(KeptDraw)) return false;
+  const auto draw = draw_of<KeptDraw>(input);
+  input = input.first(input.size() - sizeof draw);
+  const auto rows = take_last(input, draw.row_bytes), given = take_last(input, draw.table_bytes);
+  std::vector<uint8_t> table(given.begin(), given.end());
+  put_checksums(rows, table);
+  static thread_local JpegDecoder decoder;
+  return accepted([&] {
+    JpegKept kept;
+    kept.table = table;
+    kept.wanted = (draw.region.flags & JpegDraw::kRecord) != 0;
+    kept.read = [&](uint64_t at, std::span<uint8_t> to) {
+      if (at > rows.size() || to.size() > rows.size() - at) return false;
+      std::copy_n(rows.data() + at, to.size(), to.data());
+      return true;
+    };
+    const JpegRequest request = request_of(draw.region, read_jpeg_header(input).size);
+    const ImagePart part = decoder.decode(input, request, {}, nullptr, nullptr, &kept);
+    require(request.scale > 1 || part.box == request.region, "another region");
+    sink = sink + sum(part.pixels) + (kept.made ? sum(kept.made_rows) : 0);
   });
 }
 

@@ -14,6 +14,9 @@ bool fuzz_decode_image(std::span<const uint8_t> input);
 bool fuzz_jpeg_stream(std::span<const uint8_t> input);
 /// JpegDecoder. The input: a stream, an index, then a JpegDraw.
 bool fuzz_jpeg_decoder(std::span<const uint8_t> input);
+/// JpegDecoder with kept coefficients. The input: a stream, their table, the rows, then a KeptDraw.
+/// The checksums of the rows are put right first.
+bool fuzz_kept_coefficients(std::span<const uint8_t> input);
 /// BetonFile and its images.
 bool fuzz_beton(std::span<const uint8_t> input);
 /// MNIST. The input: the file of images, the file of labels, then the length of the latter (4
@@ -23,12 +26,23 @@ bool fuzz_idx(std::span<const uint8_t> input);
 bool fuzz_cifar10(std::span<const uint8_t> input);
 /// The side file of crop indices.
 bool fuzz_index_file(std::span<const uint8_t> input);
+/// Tables of samples. Their length and checksum are put right first.
+bool fuzz_sample_table(std::span<const uint8_t> input);
+/// WebDataset's tar files. The sums of their headers are put right first.
+bool fuzz_tar(std::span<const uint8_t> input);
+/// MosaicML's shards. The input: a shard, the index, then the length of the latter (4 bytes).
+bool fuzz_mds(std::span<const uint8_t> input);
+/// Lists of images. The first byte: which kind, by its lower two bits.
+bool fuzz_list(std::span<const uint8_t> input);
 /// What `composer trace` says of a trace, packed by gzip or not, and of its difference to itself.
 bool fuzz_trace(std::span<const uint8_t> input);
 /// TensorBoard's event files, which a resumption reads.
 bool fuzz_event_file(std::span<const uint8_t> input);
 /// The report of a run. The input: a line with the name of one of its files, then that file.
 bool fuzz_run(std::span<const uint8_t> input);
+/// What stores answer (composer/remote/store_reply.h), AWS's files and remote paths. The input: a
+/// line that says which of them, then its text.
+bool fuzz_store_reply(std::span<const uint8_t> input);
 
 /// How fuzz_jpeg_decoder uses the decoder: the input's last bytes.
 struct JpegDraw {
@@ -39,6 +53,12 @@ struct JpegDraw {
 
   static constexpr uint8_t kFast = 1;    ///< Dct::fast
   static constexpr uint8_t kRecord = 2;  ///< without an index: record one and use it
+};
+
+/// How fuzz_kept_coefficients uses the decoder: the input's last bytes.
+struct KeptDraw {
+  uint32_t table_bytes = 0, row_bytes = 0;
+  JpegDraw region;  ///< but for its index
 };
 
 }  // namespace composer::test

@@ -44,13 +44,19 @@ constexpr FuzzTarget kTargets[] = {
     {"decode_image", fuzz_decode_image, image_seeds, 3000},
     {"jpeg_stream", fuzz_jpeg_stream, jpeg_seeds, 6000},
     {"jpeg_decoder", fuzz_jpeg_decoder, jpeg_decoder_seeds, 12000},
+    {"kept_coefficients", fuzz_kept_coefficients, kept_coefficients_seeds, 6000},
     {"beton", fuzz_beton, beton_seeds, 12000},
     {"idx", fuzz_idx, idx_seeds, 2000},
     {"cifar10", fuzz_cifar10, cifar10_seeds, 2000},
     {"index_file", fuzz_index_file, index_file_seeds, 10000},
+    {"sample_table", fuzz_sample_table, sample_table_seeds, 30000},
+    {"tar", fuzz_tar, tar_seeds, 4000},
+    {"mds", fuzz_mds, mds_seeds, 10000},
+    {"list", fuzz_list, list_seeds, 10000},
     {"trace", fuzz_trace, trace_seeds, 1000},
     {"event_file", fuzz_event_file, event_file_seeds, 10000},
     {"run", fuzz_run, run_seeds, 3000},
+    {"store_reply", fuzz_store_reply, store_reply_seeds, 20000},
 };
 
 const FuzzTarget& target_named(const std::string& name) {
@@ -143,13 +149,19 @@ void run_some(const char* name) {
 TEST_CASE("damaged images", "[fuzz]") { run_some("decode_image"); }
 TEST_CASE("damaged JPEG streams", "[fuzz]") { run_some("jpeg_stream"); }
 TEST_CASE("damaged JPEG streams with an index", "[fuzz]") { run_some("jpeg_decoder"); }
+TEST_CASE("damaged kept coefficients", "[fuzz]") { run_some("kept_coefficients"); }
 TEST_CASE("damaged .beton files", "[fuzz]") { run_some("beton"); }
 TEST_CASE("damaged idx files", "[fuzz]") { run_some("idx"); }
 TEST_CASE("damaged CIFAR-10 files", "[fuzz]") { run_some("cifar10"); }
 TEST_CASE("damaged index files", "[fuzz]") { run_some("index_file"); }
+TEST_CASE("damaged tables of samples", "[fuzz]") { run_some("sample_table"); }
+TEST_CASE("damaged tar files", "[fuzz]") { run_some("tar"); }
+TEST_CASE("damaged MDS shards", "[fuzz]") { run_some("mds"); }
+TEST_CASE("damaged lists of images", "[fuzz]") { run_some("list"); }
 TEST_CASE("damaged traces", "[fuzz]") { run_some("trace"); }
 TEST_CASE("damaged event files", "[fuzz]") { run_some("event_file"); }
 TEST_CASE("damaged files of runs", "[fuzz]") { run_some("run"); }
+TEST_CASE("damaged answers of stores", "[fuzz]") { run_some("store_reply"); }
 
 TEST_CASE("all targets for some time", "[.long]") {
   log::quiet();

@@ -2,11 +2,16 @@
 
 #include <algorithm>
 
+#include "composer/error.h"
 #include "data/index_file.h"
 #include "data/jpeg/decoder.h"
+#include "data/sample_table.h"
+#include "data/target_rows.h"
 #include "tests/data/beton_bytes.h"
 #include "tests/data/helpers.h"
+#include "tests/data/kept_in_memory.h"
 #include "tests/data/make_jpeg.h"
+#include "tests/data/make_tar.h"
 #include "tests/data/small_images.h"
 #include "tests/fuzz/fuzz_targets.h"
 
@@ -120,6 +125,29 @@ std::vector<std::string> jpeg_decoder_seeds() {
   return inputs;
 }
 
+std::vector<std::string> kept_coefficients_seeds() {
+  std::vector<std::string> inputs;
+  JpegDecoder decoder;
+  KeptDraw draw;
+  draw.region.height = 20, draw.region.width = 30;
+  for (const auto& stream : made_jpegs()) {
+    KeptInMemory kept;
+    try {
+      decoder.decode(span_of(stream), {{0, 0, 8, 8}}, {}, nullptr, nullptr, &kept);
+    } catch (const RunError&) {
+      continue;
+    }
+    if (!kept.take()) continue;
+    draw.table_bytes = static_cast<uint32_t>(kept.own_table.size());
+    draw.row_bytes = static_cast<uint32_t>(kept.own_rows.size());
+    draw.region.top += 3, draw.region.left += 5;
+    draw.region.scale = static_cast<uint8_t>(inputs.size() % 8 == 7 ? 1 : 0);
+    inputs.push_back(stream + text_of(kept.own_table) + text_of(kept.own_rows) +
+                     std::string(reinterpret_cast<const char*>(&draw), sizeof draw));
+  }
+  return inputs;
+}
+
 std::vector<std::string> beton_seeds() {
   const std::string jpeg = text_of(make_jpeg(make_picture(20, 30)));
   const TestImage stored{0, 30, 20, jpeg};
@@ -179,6 +207,68 @@ std::vector<std::string> index_file_seeds() {
   const auto index = std::make_shared<const std::vector<uint8_t>>(30, 'k');
   append_indices(file, {1, 2}, {{3, {{}, index}}, {6, {{}, index}}});
   return {one, read_bytes(file.string())};
+}
+
+std::vector<std::string> sample_table_seeds() {
+  SampleTableWriter files, parts(true, SampleCoding::pil);
+  for (const char* name : {"cat", "dog"}) files.add_class(name);
+  for (int i = 0; i < 6; ++i) {
+    const std::string name = std::to_string(i) + ".jpg";
+    files.add_file((i % 3 < 2 ? "cat/" : "dog/deep/") + name, i % 2);
+    parts.add_part(i < 4 ? "a.tar" : "/b.tar", name, 512 * static_cast<uint64_t>(i), 400, i);
+  }
+  files.watch("cat", {PlaceStamp::folder, 1, 0, 2, 3});
+  files.watch("dog/link", {.kind = PlaceStamp::no_folder});
+  parts.watch("a.tar", {PlaceStamp::file, 1, 4096, 2, 3});
+  TargetRows rows({"x", "y"});
+  SampleTableWriter numbers;
+  for (int i = 0; i < 6; ++i) {
+    numbers.add_file(std::to_string(i) + ".jpg", 0);
+    rows.add({{static_cast<float>(i)}, {1, 2}});
+  }
+  numbers.set_values(rows);
+  return {text_of(files.bytes()), text_of(parts.bytes()), text_of(numbers.bytes())};
+}
+
+std::vector<std::string> tar_seeds() {
+  const auto sample = [](const std::string& key, const std::string& label) {
+    return tar_member(key + ".jpg", std::string(600, 'i')) + tar_member(key + ".cls", label);
+  };
+  const std::string long_name = std::string(120, 'n') + "/x";
+  return {sample("a/1", "3") + sample("a/2", "4") + tar_end(),
+          tar_member("b.png", "x") + tar_member("b.json", R"({"label": 7})") + tar_end(),
+          tar_pax({{"path", long_name + ".jpg"}, {"mtime", "1.5"}}) + tar_member("cut", "x") +
+              tar_member("l", long_name + ".cls" + '\0', 'L') + tar_member("cut", "5") + tar_end(),
+          tar_member("folder/", "", '5') + tar_header("link", 0, '2') + sample("c", "0")};
+}
+
+std::vector<std::string> mds_seeds() {
+  const auto seed = [](const std::string& shard, const std::string& encoding,
+                       const std::string& size) {
+    const std::string index =
+        R"({"shards": [{"column_encodings": ["jpeg", ")" + encoding +
+        R"("], "column_names": ["image", "label"], "column_sizes": [null, )" + size +
+        R"(], "compression": null, "format": "mds", "hashes": [], "raw_data": {"basename": )"
+        R"("shard.00000.mds", "bytes": )" +
+        std::to_string(shard.size()) +
+        R"(, "hashes": {}}, "samples": 2, "size_limit": 67108864, "version": 2, "zip_data": )"
+        R"(null}], "version": 2})";
+    return shard + index + number(static_cast<uint32_t>(index.size()));
+  };
+  const std::string array = "\x22\x04\x02" + mds_number(1.F) + mds_number(2.F);
+  return {seed(mds_shard({{"image", mds_number(int64_t{3})}, {"", mds_number(int64_t{0})}},
+                         {false, true}),
+               "int", "8"),
+          seed(mds_shard({{"image", array}, {"", array}}, {false, false}), "ndarray", "null")};
+}
+
+std::vector<std::string> list_seeds() {
+  const std::string quoted =
+      "path,label,note\r\n\"a \"\"1\"\".jpg\",cat,\"x\ny\"\r\nb.jpg,dog,\r\n";
+  const std::string json = "{\"path\": \"a.jpg\", \"label\": 1}\n{\"label\": 0, \"file\": \"b\"}\n";
+  return {std::string(1, '\0') + "file,label\na.jpg,1.5 2\nb.jpg,-1e3 0\n",
+          std::string(1, '\0') + "a.jpg,1\nb/c.jpg,0\n", std::string(1, '\0') + quoted,
+          "\1a.jpg\t1\nb.jpg\tx\n", "\2" + json};
 }
 
 }  // namespace composer::test

@@ -137,7 +137,7 @@ TEST_CASE("layers that are kept are float32, and 7 bits lose more than 8",
   const auto network = folded_network(given);
   const auto images = batches(given);
   const auto layers = codable_layers(network.graph);
-  const auto part = calibrated(network.graph, images, {layers.begin(), layers.begin() + 10});
+  const auto part = calibrated(network.graph, images, {layers.begin(), layers.begin() + 10}, 8);
   CHECK(part.weight_scales.size() == layers.size() - 10);
   CHECK_FALSE(part.activations.contains(network.graph.input));
   CHECK(calibrated(network.graph, images, {layers.begin(), layers.end()}).empty());

@@ -1,4 +1,4 @@
-#include "data/sha256.h"
+#include "data/digest.h"
 
 #include <catch2/catch.hpp>
 
@@ -28,9 +28,23 @@ TEST_CASE("SHA-256 in pieces is that of the whole", "[data]") {
   std::vector<uint8_t> bytes(1000);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7 + i / 64);
   for (size_t piece = 1; piece < 200; piece += 3) {
-    Sha256 hash;
+    Digest hash("sha256");
     for (size_t at = 0; at < bytes.size(); at += piece)
       hash.update(std::span(bytes).subspan(at, std::min(piece, bytes.size() - at)));
-    CHECK(to_hex(hash.digest()) == sha256_hex(bytes));
+    CHECK(hash.hex() == sha256_hex(bytes));
   }
+}
+
+TEST_CASE("digests by the names that hashlib has for them", "[data]") {
+  const auto hex = [](const std::string& algorithm) {
+    Digest digest(algorithm);
+    digest.update(std::vector<uint8_t>{'a', 'b', 'c'});
+    return digest.hex();
+  };
+  CHECK(hex("sha1") == "a9993e364706816aba3e25717850c26c9cd0d89d");
+  CHECK(hex("md5") == "900150983cd24fb0d6963f7d28e17f72");
+  CHECK(hex("sha3_256") == "3a985da74fe225b2045c172d6bd390bd855f086e3e9d525b46bfe24511431532");
+  CHECK(hex("blake2s") == "508c5e8c327c14e2e1a72ba34eeb452f37458b209ed63a294d999b4c86675982");
+  CHECK_FALSE(Digest::knows("xxh64"));
+  CHECK_THROWS_WITH(Digest("xxh64"), Catch::Contains("cannot compute xxh64"));
 }

@@ -1,0 +1,99 @@
+// The folder in which a machine keeps what was read from stores.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "composer/remote/pending_room.h"
+#include "composer/remote/range_cache.h"
+
+namespace composer {
+
+struct CacheOptions {
+  std::filesystem::path folder;
+  uint64_t limit = 0;  ///< bytes of all files; 0: while a twentieth of the disk stays free
+};
+
+/// Shared by the processes of a machine. Functions may be called by several threads at once.
+class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
+ public:
+  /// Makes the folder. Throws UserError where it cannot be written.
+  explicit CacheFolder(CacheOptions options);
+
+  /// `objects` in the folder that the process's RemoteOptions name. Throws UserError where there is
+  /// none.
+  static std::shared_ptr<CacheFolder> get();
+
+  const std::filesystem::path& path() const { return options_.folder; }
+
+  /// The same for all who open the same version while anybody has it open. Takes away other
+  /// versions that nobody uses. Throws UserError where the folder cannot be used.
+  std::shared_ptr<RangeCache> open(RemoteBytes remote);
+
+  /// Whether so many bytes may be added, after others have left where that is needed: objects that
+  /// nobody uses, the longest unused first; then blocks, of `asker` where it has its share of the
+  /// room, else of the largest. ahead: the first block that is to be added, where it is not needed
+  /// yet. To be followed by filled().
+  bool make_room(uint64_t bytes, RangeCache& asker, std::optional<uint64_t> ahead);
+  /// Those of make_room() were added, or were not.
+  void filled(uint64_t bytes);
+
+  /// The disk, or a quota, has no room for more than there is now.
+  void disk_is_full();
+
+  /// Bytes on the disk.
+  uint64_t used() const;
+
+ private:
+  struct Known {
+    std::filesystem::path stem;
+    uint64_t bytes = 0;
+    std::shared_ptr<RangeCache> own{};  ///< where this process has it open
+  };
+
+  std::shared_ptr<RangeCache> known(const std::filesystem::path& stem) const;
+  void tidy(const std::string& name, const std::filesystem::path& stem) const;
+  std::vector<Known> objects() const;
+  uint64_t allowed(uint64_t used) const;
+  bool fits(uint64_t bytes) const;
+  void promise(uint64_t bytes);
+  bool look_for_room(std::unique_lock<std::mutex>& lock, uint64_t bytes, RangeCache& asker,
+                     std::optional<uint64_t> ahead);
+  void evict(uint64_t bytes, uint64_t allowed, RangeCache& asker, std::optional<uint64_t> ahead);
+
+  CacheOptions options_;
+
+  mutable std::mutex open_lock_;
+  std::map<std::filesystem::path, std::weak_ptr<RangeCache>> open_;  ///< by stem
+
+  std::mutex room_lock_;
+  uint64_t used_ = 0;       ///< when last looked at, and what this process has added since
+  uint64_t allowed_ = 0;    ///< when last looked at
+  uint64_t added_ = 0;      ///< by this process since
+  uint64_t pending_ = 0;    ///< promised, and not yet filled
+  uint64_t promised_ = 0;   ///< since last looked at
+  uint64_t processes_ = 1;  ///< that use the folder, when last looked at
+  std::unique_ptr<PendingRoom> room_;
+  bool evicting_ = false;  ///< a thread is at it, without the lock
+  std::condition_variable evicted_;
+  double full_until_ = 0;    ///< for what is not needed yet
+  double locked_until_ = 0;  ///< another process has the folder, and stands still
+  uint64_t found_full_at_ = ~uint64_t{0};
+};
+
+/// What files about an object or folder begin with in a CacheFolder.
+std::string cache_name(const std::string& path);
+
+/// Names and versions of the objects that this process has open.
+std::map<std::string, std::string> versions_in_use();
+
+/// The object at the path, in the folder of this process. Throws UserError where there is none.
+std::shared_ptr<RangeCache> open_remote(const RemotePath& path);
+
+}  // namespace composer

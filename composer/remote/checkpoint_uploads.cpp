@@ -1,0 +1,140 @@
+#include "composer/remote/checkpoint_uploads.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kEnding = ".upload";
+
+/// Other names for the checkpoint's files. Where the file system has no such thing, its own folder.
+fs::path linked(const fs::path& checkpoint) {
+  const fs::path beside =
+      checkpoint.parent_path() / ("." + checkpoint.filename().string() + kEnding);
+  std::error_code error;
+  fs::remove_all(beside, error);
+  fs::create_directory(beside, error);
+  if (error) return checkpoint;
+  for (const auto& entry : fs::directory_iterator(checkpoint)) {
+    fs::create_hard_link(entry.path(), beside / entry.path().filename(), error);
+    if (!error) continue;
+    fs::remove_all(beside, error);
+    return checkpoint;
+  }
+  return beside;
+}
+
+void remove_links(const fs::path& files) {
+  std::error_code ignored;
+  if (files.extension() == kEnding) fs::remove_all(files, ignored);
+}
+
+}  // namespace
+
+CheckpointUploads::CheckpointUploads(CheckpointStore store, fs::path folder, int64_t newest_to_keep)
+    : store_(std::move(store)), folder_(std::move(folder)), newest_to_keep_(newest_to_keep) {
+  // What a kill left.
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder_, ignored))
+    if (entry.path().filename().string().starts_with(".ep")) remove_links(entry.path());
+  thread_ = std::jthread([this] { work(); });
+}
+
+CheckpointUploads::~CheckpointUploads() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+}
+
+void CheckpointUploads::add(const std::string& name, bool best) {
+  put({name, linked(folder_ / name), best, false});
+}
+
+void CheckpointUploads::add_missing(const std::string& name) {
+  put({name, linked(folder_ / name), false, true});
+}
+
+void CheckpointUploads::put(Job job) {
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+    drop_outdated();
+  }
+  changed_.notify_all();
+}
+
+/// Of those that wait, the ones that would be deleted as soon as they were there.
+void CheckpointUploads::drop_outdated() {
+  if (newest_to_keep_ < 0) return;
+  int64_t newer = 0;
+  for (size_t i = jobs_.size(); i-- > 0;) {
+    if (jobs_[i].files.empty()) continue;
+    if (newer++ < std::max<int64_t>(newest_to_keep_, 1) || jobs_[i].best) continue;
+    remove_links(jobs_[i].files);
+    jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+void CheckpointUploads::mark_best(const std::string& name) {
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back({name, {}, true, false});
+  }
+  changed_.notify_all();
+}
+
+std::optional<std::string> CheckpointUploads::problem() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(problem_, std::nullopt);
+}
+
+void CheckpointUploads::finish() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return jobs_.empty() && !busy_; });
+}
+
+bool CheckpointUploads::finish(std::chrono::seconds within) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, within, [&] { return jobs_.empty() && !busy_; });
+}
+
+void CheckpointUploads::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return !jobs_.empty() || ending_; });
+    if (jobs_.empty()) return;
+    const Job job = std::move(jobs_.front());
+    jobs_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    std::optional<std::string> problem;
+    try {
+      run(job);
+    } catch (const std::exception& error) {
+      problem = "the checkpoint " + job.name + " is not in " + store_.text() + ": " + error.what();
+    }
+    remove_links(job.files);
+    lock.lock();
+    busy_ = false;
+    if (problem) problem_ = std::move(problem);
+    changed_.notify_all();
+  }
+}
+
+void CheckpointUploads::run(const Job& job) {
+  const auto is_there = [&] {
+    const auto names = store_.names();
+    return std::find(names.begin(), names.end(), job.name) != names.end();
+  };
+  if (!job.files.empty() && !(job.unless_there && is_there())) store_.upload(job.files, job.name);
+  if (job.best) store_.mark_best(job.name);
+  store_.keep_newest(newest_to_keep_);
+}
+
+}  // namespace composer

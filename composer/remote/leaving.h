@@ -1,0 +1,27 @@
+// Requests that nobody waits for any more.
+#pragma once
+
+#include <atomic>
+#include <utility>
+
+namespace composer {
+
+/// While it lives, what this thread asks of stores ends soon after the flag is set, with RunError.
+class LeaveWhen {
+ public:
+  /// flag: must outlive this.
+  explicit LeaveWhen(const std::atomic<bool>& flag) : before_(std::exchange(flag_, &flag)) {}
+  ~LeaveWhen() { flag_ = before_; }
+  LeaveWhen(const LeaveWhen&) = delete;
+  LeaveWhen& operator=(const LeaveWhen&) = delete;
+
+  /// Whether this thread's flag is set.
+  static bool asked() { return flag_ != nullptr && flag_->load(std::memory_order_relaxed); }
+
+ private:
+  static inline thread_local const std::atomic<bool>* flag_ = nullptr;
+
+  const std::atomic<bool>* const before_;
+};
+
+}  // namespace composer

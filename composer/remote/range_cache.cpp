@@ -1,0 +1,392 @@
+#include "composer/remote/range_cache.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "composer/clock.h"
+#include "composer/logging/log.h"
+#include "composer/remote/cache_folder.h"
+#include "composer/remote/leaving.h"
+#include "composer/remote/remote_error.h"
+#include "composer/several_threads.h"
+
+namespace composer {
+namespace {
+
+using Blocks = CachedObject::Blocks;
+
+constexpr uint64_t kRequestBytes = 8 << 20;
+constexpr uint64_t kAheadBytes = 128 << 20;  // on their way to those who do not need them yet
+constexpr double kPatience = 30;             // seconds, with another process that has claimed them
+constexpr uint32_t kUnwanted = std::numeric_limits<uint32_t>::max();
+
+/// The memory of requests ahead of their need, of all objects together.
+class AheadMemory {
+ public:
+  explicit AheadMemory(uint64_t bytes) : bytes_(std::min(bytes, kAheadBytes)) {
+    std::unique_lock guard(lock);
+    changed.wait(guard, [&] { return taken + bytes_ <= kAheadBytes; });
+    taken += bytes_;
+  }
+  ~AheadMemory() {
+    {
+      const std::lock_guard guard(lock);
+      taken -= bytes_;
+    }
+    changed.notify_all();
+  }
+  AheadMemory(const AheadMemory&) = delete;
+  AheadMemory& operator=(const AheadMemory&) = delete;
+
+ private:
+  static inline std::mutex lock;
+  static inline std::condition_variable changed;
+  static inline uint64_t taken = 0;
+
+  const uint64_t bytes_;
+};
+
+void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
+
+/// The blocks that are there and needed after `least`, until they have so many bytes together:
+/// those needed last.
+std::vector<uint64_t> needed_last(const CachedObject& object,
+                                  const std::vector<uint32_t>& wanted_after, uint32_t least,
+                                  uint64_t bytes) {
+  std::vector<uint64_t> blocks;
+  for (uint64_t block = 0; block < wanted_after.size(); ++block)
+    if (BlockTable::is_there(object.table().entry(block)) && wanted_after[block] > least)
+      blocks.push_back(block);
+  std::stable_sort(blocks.begin(), blocks.end(),
+                   [&](uint64_t a, uint64_t b) { return wanted_after[a] > wanted_after[b]; });
+  uint64_t sum = 0;
+  size_t count = 0;
+  for (; count < blocks.size() && sum < bytes; ++count)
+    sum += object.bounds().end(blocks[count]) - object.bounds().begin(blocks[count]);
+  blocks.resize(count);
+  std::sort(blocks.begin(), blocks.end());
+  return blocks;
+}
+
+/// claim(wanted) and release() as of CachedObject. Returns the bytes of what was dropped.
+template <class Claim>
+uint64_t drop(CachedObject& object, const std::vector<uint64_t>& blocks, const Claim& claimed) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < blocks.size();) {
+    Blocks run{blocks[i], blocks[i] + 1};
+    for (++i; i < blocks.size() && blocks[i] == run.end; ++i) ++run.end;
+    while (run.count() > 0) {
+      const uint64_t done = claimed(run, [&](const Blocks& part) {
+        object.drop(part);
+        bytes += object.bounds().end(part.end - 1) - object.bounds().begin(part.begin);
+      });
+      run.begin += std::max<uint64_t>(done, 1);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace
+
+/// The first of the wanted blocks that nobody has claimed, while it lives; empty where the first
+/// one is claimed.
+class RangeCache::Claim {
+ public:
+  Claim(RangeCache& cache, const Blocks& wanted) : cache_(cache), blocks_(wanted) {
+    {
+      const std::lock_guard guard(cache_.claims_lock_);
+      for (const auto& [other, failure] : cache_.claims_) {
+        if (other.end <= blocks_.begin || other.begin >= blocks_.end) continue;
+        if (other.begin <= blocks_.begin) threads_end_ = std::max(threads_end_, other.end);
+        blocks_.end = std::max(blocks_.begin, std::min(blocks_.end, other.begin));
+      }
+      if (blocks_.count() == 0) return;
+      place_ = cache_.claims_.insert(cache_.claims_.end(),
+                                     {blocks_, std::make_shared<std::exception_ptr>()});
+    }
+    const Blocks all = blocks_;
+    try {
+      blocks_ = cache_.object_.claim(blocks_);
+    } catch (...) {
+      forget();
+      throw;
+    }
+    if (blocks_.count() == 0) {
+      forget();
+    } else if (blocks_.end < all.end) {
+      {
+        const std::lock_guard guard(cache_.claims_lock_);
+        place_->blocks = blocks_;
+      }
+      cache_.claims_changed_.notify_all();
+    }
+  }
+  ~Claim() {
+    if (blocks_.count() == 0) return;
+    cache_.object_.release(blocks_);
+    forget();
+  }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+
+  const Blocks& blocks() const { return blocks_; }
+  /// Those who wait for the blocks get this, before the claim ends.
+  void fail(std::exception_ptr failure) const {
+    const std::lock_guard guard(cache_.claims_lock_);
+    *place_->failure = std::move(failure);
+  }
+  /// Where blocks() is empty because another thread of this process has the first one: the end of
+  /// what it has.
+  std::optional<uint64_t> threads_end() const {
+    return threads_end_ > 0 ? std::optional(threads_end_) : std::nullopt;
+  }
+
+ private:
+  void forget() {
+    {
+      const std::lock_guard guard(cache_.claims_lock_);
+      cache_.claims_.erase(place_);
+    }
+    cache_.claims_changed_.notify_all();
+  }
+
+  RangeCache& cache_;
+  Blocks blocks_;
+  uint64_t threads_end_ = 0;
+  std::list<ThreadClaim>::iterator place_;
+};
+
+RangeCache::RangeCache(std::shared_ptr<CacheFolder> folder, RemoteBytes remote,
+                       const std::filesystem::path& stem)
+    : folder_(std::move(folder)),
+      remote_(std::move(remote)),
+      object_(stem, remote_.name + "\n" + remote_.version, remote_.bounds) {}
+
+RangeCache::~RangeCache() = default;
+
+/// Where one request was given up after long trying, those that follow it do not try as long.
+void RangeCache::fetch(uint64_t begin, std::span<uint8_t> into) {
+  constexpr double kLong = 2;  // seconds
+  const double start = steady_seconds();
+  try {
+    if (remote_.failure) remote_.failure->check();
+    remote_.fetch(begin, into);
+    if (remote_.failure) remote_.failure->clear();
+  } catch (const RunError& error) {
+    if (remote_.failure && !LeaveWhen::asked() && steady_seconds() - start > kLong)
+      remote_.failure->note(error.what());
+    throw RemoteError(error.what());
+  }
+}
+
+/// Until no thread of this process has claimed the block. Throws what came of that claim.
+void RangeCache::wait_for_thread(uint64_t block) {
+  std::shared_ptr<std::exception_ptr> failure;
+  std::unique_lock guard(claims_lock_);
+  claims_changed_.wait(guard, [&] {
+    const auto has = [&](const ThreadClaim& claim) {
+      return claim.blocks.begin <= block && block < claim.blocks.end;
+    };
+    const auto found = std::ranges::find_if(claims_, has);
+    if (found != claims_.end()) failure = found->failure;
+    return found == claims_.end();
+  });
+  if (failure && *failure) std::rethrow_exception(*failure);
+}
+
+void RangeCache::read(uint64_t begin, std::span<uint8_t> into, const uint8_t* mapped) {
+  if (into.empty()) return;
+  constexpr int kTries = 3;  // they may leave between coming and being read
+  try {
+    for (int i = 0; i < kTries; ++i) {
+      if (object_.copy(begin, into, mapped)) {
+        found_ += i == 0 ? into.size() : 0;
+        return;
+      }
+      if (have(begin, begin + into.size(), Need::now) != Found::here) break;
+    }
+    if (object_.copy(begin, into, mapped)) return;
+  } catch (const RemoteError&) {
+    throw;
+  } catch (const RunError&) {  // the cache's own files fail
+  }
+  fetch(begin, into);
+}
+
+bool RangeCache::bring(uint64_t begin, uint64_t end) {
+  if (begin >= end) return true;
+  try {
+    return have(begin, end, Need::later) == Found::here;
+  } catch (const std::exception&) {  // read() meets it again
+    return false;
+  }
+}
+
+void RangeCache::pin(uint64_t begin, uint64_t end) {
+  if (begin >= end) return;
+  const auto bring_part = [&](uint64_t i) {
+    const uint64_t at = begin + i * kRequestBytes;
+    bring(at, std::min(end, at + kRequestBytes));
+  };
+  in_several_threads((end - begin + kRequestBytes - 1) / kRequestBytes, bring_part, 8);
+  const Blocks blocks{object_.bounds().at(begin), object_.bounds().at(end - 1) + 1};
+  for (;; pause()) {
+    const Found found = have(begin, end, Need::now);
+    if (found == Found::no_room) break;
+    if (found == Found::here && object_.pin(blocks)) return;
+  }
+  throw UserError("remote.cache_limit: " + folder_->path().string() + " has no room for the " +
+                  std::to_string((end - begin + 999'999) / 1'000'000) + " MB of " + name() +
+                  " that are needed all the time; allow more, or free the disk");
+}
+
+bool RangeCache::is_whole() const {
+  constexpr uint64_t kMost = 4096;  // blocks that one call looks at
+  const std::unique_lock guard(whole_lock_, std::try_to_lock);
+  if (!guard) return is_whole_;
+  const BlockTable& table = object_.table();
+  const uint64_t cleared = table.cleared(), blocks = object_.bounds().count();
+  if (std::exchange(cleared_then_, cleared) != cleared) whole_before_ = 0, found_ = 0;
+  for (uint64_t left = kMost; whole_before_ < blocks && left > 0; --left, ++whole_before_) {
+    const auto entry = table.entry(whole_before_);
+    if (!BlockTable::is_there(entry) || table.is_doubtful(entry)) break;
+  }
+  // Parts that nobody wants never come.
+  return is_whole_ = whole_before_ == blocks || found_ > bytes();
+}
+
+uint64_t RangeCache::run_end(uint64_t block, uint64_t end) const {
+  const BlockBounds& bounds = object_.bounds();
+  if (bounds.block_bytes == 0) return block + 1;
+  const uint64_t begin = bounds.begin(block);
+  uint64_t last = block + 1;
+  while (last < end && bounds.end(last) - begin <= kRequestBytes && !object_.has(last)) ++last;
+  return last;
+}
+
+/// Whether the bytes were here when it looked; elsewhere: another process does not come to an end
+/// with them, or, of those needed later, others bring some.
+RangeCache::Found RangeCache::have(uint64_t begin, uint64_t end, Need need) {
+  const uint64_t last = object_.bounds().at(end - 1) + 1;
+  double late = 0;
+  Found found = Found::here;
+  bool fetched = false;
+  for (uint64_t block = object_.bounds().at(begin); block < last;) {
+    if (object_.has(block)) {
+      ++block;
+      continue;
+    }
+    const uint64_t run = run_end(block, last);
+    std::optional<AheadMemory> memory;
+    if (need == Need::later)
+      memory.emplace(object_.bounds().end(run - 1) - object_.bounds().begin(block));
+    Claim claim(*this, {block, run});
+    if (claim.blocks().count() > 0) {
+      if (!fill(claim, need)) return Found::no_room;
+      fetched = true;
+      block = claim.blocks().end;
+      late = 0;
+    } else if (need == Need::later) {
+      block = claim.threads_end().value_or(block + 1);
+      found = Found::elsewhere;
+    } else if (claim.threads_end()) {
+      wait_for_thread(block);
+    } else {
+      if (late == 0) late = steady_seconds() + kPatience;
+      if (steady_seconds() > late || LeaveWhen::asked()) return Found::elsewhere;
+      pause();
+    }
+  }
+  if (!fetched && found == Found::here && need == Need::later) found_ += end - begin;
+  return found;
+}
+
+/// Of the claimed blocks, those that did not come before they were claimed.
+bool RangeCache::fill(Claim& claim, Need need) {
+  Blocks blocks = claim.blocks();
+  while (blocks.count() > 0 && object_.has(blocks.begin)) ++blocks.begin;
+  while (blocks.count() > 0 && object_.has(blocks.end - 1)) --blocks.end;
+  if (blocks.count() == 0) return true;
+  const uint64_t begin = object_.bounds().begin(blocks.begin);
+  const uint64_t bytes = object_.bounds().end(blocks.end - 1) - begin;
+  const auto ahead = need == Need::later ? std::optional(blocks.begin) : std::nullopt;
+  constexpr uint64_t unit = BlockBounds::kAlignment;
+  const uint64_t room = (bytes + unit - 1) / unit * unit;
+  if (!folder_->make_room(room, *this, ahead)) return false;
+  struct Filled {
+    CacheFolder& folder;
+    const uint64_t bytes;
+    ~Filled() { folder.filled(bytes); }
+  } const filled{*folder_, room};
+  const auto memory = std::make_unique_for_overwrite<uint8_t[]>(bytes);
+  const std::span<uint8_t> data(memory.get(), bytes);
+  try {
+    fetch(begin, data);
+  } catch (...) {
+    if (!LeaveWhen::asked()) claim.fail(std::current_exception());
+    throw;
+  }
+  found_ = 0;
+  const int error = object_.put(blocks, data);
+  if (error == ENOSPC || error == EDQUOT) folder_->disk_is_full();
+  return error == 0;
+}
+
+std::shared_ptr<void> RangeCache::follow(BlockOrder order) {
+  const std::lock_guard guard(orders_lock_);
+  const auto place = orders_.insert(orders_.end(), std::move(order));
+  return std::shared_ptr<void>(nullptr, [this, place](std::nullptr_t) {
+    const std::lock_guard lock(orders_lock_);
+    orders_.erase(place);
+  });
+}
+
+void RangeCache::want(uint64_t begin, uint64_t end, uint32_t after,
+                      std::vector<uint32_t>& wanted_after) const {
+  if (begin >= end) return;
+  for (uint64_t block = object_.bounds().at(begin); block <= object_.bounds().at(end - 1); ++block)
+    wanted_after[block] = std::min(wanted_after[block], after);
+}
+
+std::vector<uint32_t> RangeCache::order() const {
+  std::vector<uint32_t> wanted_after(object_.bounds().count(), kUnwanted);
+  const std::lock_guard guard(orders_lock_);
+  for (const BlockOrder& order : orders_) order(wanted_after);
+  return wanted_after;
+}
+
+uint64_t RangeCache::evict(uint64_t bytes, std::optional<uint64_t> ahead) {
+  if (!object_.can_drop()) return 0;
+  const auto wanted_after = order();
+  uint32_t least = 0;
+  if (ahead && wanted_after[*ahead] != kUnwanted) least = wanted_after[*ahead];
+  const auto blocks = needed_last(object_, wanted_after, least, bytes);
+  return drop(object_, blocks, [&](const Blocks& wanted, const auto& use) {
+    const Claim claim(*this, wanted);
+    if (claim.blocks().count() > 0) use(claim.blocks());
+    return claim.blocks().count();
+  });
+}
+
+uint64_t evict_any(const std::filesystem::path& stem, uint64_t bytes) {
+  CachedObject object(stem);
+  if (!object.can_drop()) return 0;
+  std::vector<uint32_t> order(object.bounds().count());
+  for (uint64_t block = 0; block < order.size(); ++block)
+    order[block] = 1 + (static_cast<uint32_t>(block * 0x9E3779B97F4A7C15u >> 32) >> 1);
+  const auto blocks = needed_last(object, order, 0, bytes);
+  return drop(object, blocks, [&](const Blocks& wanted, const auto& use) {
+    const Blocks claimed = object.claim(wanted);
+    if (claimed.count() > 0) {
+      use(claimed);
+      object.release(claimed);
+    }
+    return claimed.count();
+  });
+}
+
+}  // namespace composer

@@ -1,0 +1,109 @@
+// An object of a store whose parts are kept in a local file once they were read.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "composer/remote/cached_object.h"
+#include "composer/remote/remote_bytes.h"
+
+namespace composer {
+
+class CacheFolder;
+
+/// For each block: how many samples are read before it is needed; as it stands there where it is
+/// not. All have the largest number before.
+using BlockOrder = std::function<void(std::vector<uint32_t>& wanted_after)>;
+
+/// Shared by all threads and, through its files, by all processes of the machine: what one of them
+/// reads from the store the others find, or wait for. Opened by CacheFolder::open. A store's errors
+/// come as RemoteError, or as UserError where it throws that.
+class RangeCache {
+ public:
+  RangeCache(std::shared_ptr<CacheFolder> folder, RemoteBytes remote,
+             const std::filesystem::path& stem);
+  ~RangeCache();
+
+  const std::string& name() const { return remote_.name; }
+  const std::string& version() const { return remote_.version; }
+  uint64_t bytes() const { return remote_.bounds.bytes; }
+  /// As long as the object; has zeros where nothing is.
+  const std::filesystem::path& file() const { return object_.file(); }
+
+  /// The bytes, from the store where they are not here. mapped: where file() is mapped; else it is
+  /// read.
+  void read(uint64_t begin, std::span<uint8_t> into, const uint8_t* mapped = nullptr);
+  /// For bytes that will be read: returns when they are here, or others bring them, or there is no
+  /// room, or they cannot be had: read() will tell. Whether they are here.
+  bool bring(uint64_t begin, uint64_t end);
+  /// Returns when the bytes are here; they stay until the end. Throws UserError where the cache has
+  /// no room for them.
+  void pin(uint64_t begin, uint64_t end);
+  /// Whether all is here, as far as that is known.
+  bool is_whole() const;
+
+  /// Where there is no room for all, what is needed last leaves first. Several orders may stand
+  /// beside each other, each until what is returned ends.
+  std::shared_ptr<void> follow(BlockOrder order);
+  /// For a BlockOrder: the blocks with these bytes are wanted after so many samples.
+  void want(uint64_t begin, uint64_t end, uint32_t after,
+            std::vector<uint32_t>& wanted_after) const;
+
+  /// Whether evict() can do anything.
+  bool can_evict() const { return object_.can_drop(); }
+  /// On the disk.
+  uint64_t disk_bytes() const { return object_.disk_bytes(); }
+  /// Takes away blocks of so many bytes together, those needed last first, none of them needed
+  /// before `ahead` is. Returns how many bytes they had.
+  uint64_t evict(uint64_t bytes, std::optional<uint64_t> ahead);
+
+ private:
+  using Blocks = CachedObject::Blocks;
+  enum class Need { now, later };
+  enum class Found { here, no_room, elsewhere };
+  class Claim;
+
+  Found have(uint64_t begin, uint64_t end, Need need);
+  uint64_t run_end(uint64_t block, uint64_t end) const;
+  bool fill(Claim& claim, Need need);
+  void fetch(uint64_t begin, std::span<uint8_t> into);
+  void wait_for_thread(uint64_t block);
+  std::vector<uint32_t> order() const;
+
+  const std::shared_ptr<CacheFolder> folder_;
+  const RemoteBytes remote_;
+  mutable CachedObject object_;
+
+  std::mutex claims_lock_;
+  std::condition_variable claims_changed_;
+  /// Of this process's threads.
+  struct ThreadClaim {
+    Blocks blocks;
+    std::shared_ptr<std::exception_ptr> failure;  ///< in the end; null where there was none
+  };
+  std::list<ThreadClaim> claims_;
+
+  mutable std::mutex orders_lock_;
+  std::list<BlockOrder> orders_;
+
+  mutable std::atomic<uint64_t> found_{
+      0};  ///< bytes that were here when they were wanted, one after another
+
+  mutable std::mutex whole_lock_;
+  mutable uint64_t whole_before_ = 0, cleared_then_ = 0;  ///< blocks before it were there
+  mutable std::atomic<bool> is_whole_{false};             ///< when last looked at
+};
+
+/// For objects that nobody of this process uses: as RangeCache::evict, without an order.
+uint64_t evict_any(const std::filesystem::path& stem, uint64_t bytes);
+
+}  // namespace composer

@@ -1,0 +1,37 @@
+// Bytes that a store has, of one object or of many.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "composer/remote/block_table.h"
+#include "composer/remote/object_store.h"
+
+namespace composer {
+
+struct RemoteBytes {
+  std::string name;     ///< the path, for people too
+  std::string version;  ///< another one where the bytes are others
+  BlockBounds bounds;   ///< in what pieces they are kept
+  /// Returns when the bytes, within one block where blocks have sizes of their own, are there.
+  /// Called by many threads at once. Throws RunError, UserError.
+  std::function<void(uint64_t begin, std::span<uint8_t> into)> fetch;
+  std::shared_ptr<LongFailure> failure;  ///< of the store
+  std::string identity{};  ///< what tells it from others of that name; empty: the name does
+};
+
+/// An object, in blocks of 64 KiB: two to three of them have a photograph, so that reading them in
+/// any order brings little else.
+RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, const RemotePath& path,
+                     const ObjectInfo& object);
+
+/// Objects one behind another, each a block that begins at a multiple of 4 KiB. name: of their
+/// folder or list.
+RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, std::string name,
+                     const std::vector<ObjectInfo>& objects);
+
+}  // namespace composer

@@ -1,0 +1,15 @@
+// What went wrong with a store, as opposed to what lies in it.
+#pragma once
+
+#include "composer/error.h"
+
+namespace composer {
+
+/// The bytes could not be had. It says nothing about the sample that they belong to: a run ends
+/// with it, whatever is to be done about bad samples.
+class RemoteError : public RunError {
+ public:
+  using RunError::RunError;
+};
+
+}  // namespace composer

@@ -1,0 +1,41 @@
+// Work in many parts that wait for storage rather than compute.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace composer {
+
+/// Calls work(0) to work(count - 1), by up to `most` threads at once, of which the caller's is one.
+/// After an exception no further call begins; the first is rethrown.
+template <class Work>
+void in_several_threads(uint64_t count, const Work& work, uint64_t most = 32) {
+  std::atomic<uint64_t> next = 0;
+  std::mutex lock;
+  std::exception_ptr problem;
+  const auto go = [&] {
+    try {
+      for (uint64_t i = next++; i < count; i = next++) work(i);
+    } catch (...) {
+      next = count;
+      const std::lock_guard guard(lock);
+      if (!problem) problem = std::current_exception();
+    }
+  };
+  std::vector<std::thread> threads;
+  try {
+    while (threads.size() + 1 < std::min(most, count)) threads.emplace_back(go);
+  } catch (const std::system_error&) {  // no more threads are to be had
+  }
+  go();
+  for (auto& thread : threads) thread.join();
+  if (problem) std::rethrow_exception(problem);
+}
+
+}  // namespace composer

@@ -1,0 +1,48 @@
+#include "data/datasets/image_list.h"
+
+#include "data/kept_table.h"
+#include "data/list_file.h"
+#include "data/shards/shard_files.h"
+
+namespace composer {
+
+namespace fs = std::filesystem;
+
+OpenedSet ImageListParams::open(const std::string& index_dir) const {
+  if (file.empty()) throw UserError("file: missing; it must name a list of images and classes");
+  if (!is_list_file(file))
+    throw UserError("file: '" + file + "' ends in none of .csv, .tsv and .jsonl");
+  if (!datadir.empty()) checked_datadir(datadir, "the list");
+  const auto found = [&](const std::string& name, const char* key) {
+    const fs::path whole = fs::absolute(fs::path(datadir) / name).lexically_normal();
+    std::error_code error;
+    if (!fs::is_regular_file(whole, error))
+      throw UserError(std::string(key) + ": there is no file '" + whole.string() + "'");
+    return whole;
+  };
+  const fs::path list = found(file, "file");
+  const fs::path names = classes.empty() ? fs::path() : found(classes, "classes");
+  const ListColumns columns{path, label, ffcv.targets};
+  const std::string root = (list.parent_path() / "").string();
+  const auto make = [&]() -> std::optional<std::vector<uint8_t>> {
+    std::vector<std::pair<std::string, PlaceStamp>> watched;
+    for (const auto& one : {list, names}) {
+      if (one.empty()) continue;
+      const auto stamp = place_stamp_of(one.string());
+      watched.emplace_back(one.string(), settled(stamp, stamp, wall_clock_ns()));
+    }
+    auto writer = list_table(
+        list, columns, names.empty() ? std::vector<std::string>() : listed_classes(names, columns));
+    for (const auto& [one, stamp] : watched) writer.watch(one, stamp);
+    return writer.bytes();
+  };
+  const auto table = kept_table(
+      shard_table_file({root, {list.filename().string(), names.string()}},
+                       "list " + path + ' ' + label + targets_text(ffcv.targets), index_dir),
+      {.does = "reads the list " + list.string(), .root = root, .make = make});
+  auto source = std::make_shared<FileSource>(table, root, 3);
+  source->index_below(root);
+  return {source, table->classes(), table->class_names()};
+}
+
+}  // namespace composer

@@ -1,0 +1,44 @@
+// Photographs as image files that a list names, with their classes.
+#pragma once
+
+#include <string>
+
+#include "data/datasets/photo_dataset.h"
+
+namespace composer {
+
+struct ImageListParams : FolderParams {
+  std::string file;
+  std::string classes;
+  std::string path = "auto";
+  std::string label = "auto";
+
+  ImageListParams() {}  // not an aggregate: GCC 12 warns of its temporaries, falsely
+
+  void fields(auto&& f) {
+    FolderParams::fields(f);
+    f("file", file,
+      "the list, .csv, .tsv or .jsonl, below datadir where that is given; its paths begin at its "
+      "own folder");
+    f("classes", classes,
+      "where labels are names: a file with one a line, in the classes' order, or the list (that of "
+      "training) whose names count; none = those of the list itself, sorted");
+    f("path", path, "column, or key, of the paths; auto: by its usual names, or the first of two");
+    f("label", label,
+      "column, or key, of the labels; auto: by its usual names, or the second of two");
+  }
+
+  std::string check() const {
+    return DatasetParams::check() + ffcv.check(/*has_numbers=*/true) +
+           check_targets(*this, label, classes);
+  }
+  /// Throws UserError naming the line that is wrong.
+  OpenedSet open(const std::string& index_dir) const;
+};
+
+class ImageListDataset final : public PhotoDataset<ImageListParams> {
+ public:
+  using PhotoDataset::PhotoDataset;
+};
+
+}  // namespace composer

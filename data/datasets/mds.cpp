@@ -1,0 +1,51 @@
+#include "data/datasets/mds.h"
+
+#include "data/index_place.h"
+#include "data/kept_table.h"
+#include "data/shards/mds.h"
+#include "data/shards/part_source.h"
+#include "data/shards/shard_files.h"
+
+namespace composer {
+
+namespace fs = std::filesystem;
+
+std::string MdsParams::folder() const {
+  const std::string expected =
+      "train/ and val/ with an index.json and its shards, or these files themselves";
+  if (is_remote(datadir)) return remote_part(datadir, is_train, "index.json");
+  const fs::path part = part_folder(datadir, is_train, expected);
+  std::error_code error;
+  if (!fs::is_regular_file(part / "index.json", error))
+    throw UserError("datadir: '" + part.string() + "' has no index.json; expected " + expected);
+  return part.string();
+}
+
+fs::path MdsParams::unpack_folder(const std::string& index_dir) const {
+  if (is_remote(datadir)) return {};
+  return cache_file_of(folder(), local_dir.empty() ? index_dir : local_dir, ".mds");
+}
+
+std::vector<std::pair<std::string, std::string>> MdsParams::wrong_hashes(
+    const std::string& index_dir) const {
+  return wrong_mds_hashes(folder(), unpack_folder(index_dir));
+}
+
+OpenedSet MdsParams::open(const std::string& index_dir) const {
+  const std::string files = folder();
+  const MdsOptions options{.image = image,
+                           .label = label,
+                           .targets = ffcv.targets,
+                           .unpack_to = unpack_folder(index_dir)};
+  const ShardFiles index = mds_files(files);
+  const auto table = kept_table(
+      shard_table_file(index,
+                       "mds " + image + ' ' + label + ' ' + local_dir + targets_text(ffcv.targets),
+                       index_dir),
+      {.does = "reads the shards in " + shown_path(files), .root = index.root, .make = [&] {
+         return std::optional(mds_table(files, options));
+       }});
+  return {std::make_shared<PartSource>(table, index.root, 3), table->classes()};
+}
+
+}  // namespace composer

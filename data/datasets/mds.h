@@ -1,0 +1,46 @@
+// Photographs in MosaicML's shards (MDS).
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/datasets/photo_dataset.h"
+
+namespace composer {
+
+struct MdsParams : FolderParams {
+  std::string image = "auto";
+  std::string label = "auto";
+  std::string local_dir;
+
+  MdsParams() {}  // not an aggregate: GCC 12 warns of its temporaries, falsely
+
+  void fields(auto&& f) {
+    FolderParams::fields(f);
+    f("image", image, "column of the images; auto: the one of jpeg, png or pil");
+    f("label", label, "column of the classes; auto: label, else the one of integers");
+    f("local_dir", local_dir,
+      "folder that compressed shards are unpacked to, once; none = the user's cache");
+  }
+
+  std::string check() const {
+    return DatasetParams::check() + ffcv.check(/*has_numbers=*/true) + check_targets(*this, label);
+  }
+  /// Throws UserError naming what is missing or damaged.
+  OpenedSet open(const std::string& index_dir) const;
+  /// As wrong_mds_hashes, of the files of the set.
+  std::vector<std::pair<std::string, std::string>> wrong_hashes(const std::string& index_dir) const;
+
+ private:
+  std::string folder() const;
+  std::filesystem::path unpack_folder(const std::string& index_dir) const;
+};
+
+class MdsDataset final : public PhotoDataset<MdsParams> {
+ public:
+  using PhotoDataset::PhotoDataset;
+};
+
+}  // namespace composer

@@ -1,0 +1,59 @@
+#include "data/datasets/photo_dataset.h"
+
+#include <algorithm>
+
+#include "composer/remote/object_store.h"
+#include "composer/text.h"
+#include "data/datasets/dataset_params.h"
+#include "data/shards/shard_files.h"
+
+namespace composer {
+
+namespace fs = std::filesystem;
+
+fs::path part_folder(const std::string& datadir, bool is_train, const std::string& expected) {
+  const fs::path folder = checked_datadir(datadir, expected);
+  const char* wanted = is_train ? "train" : "val";
+  const char* other = is_train ? "val" : "train";
+  std::error_code error;
+  if (fs::is_directory(folder / wanted, error)) return folder / wanted;
+  if (fs::is_directory(folder / other, error)) {
+    throw UserError("datadir: '" + datadir + "' has " + other + "/ but no " + wanted +
+                    "/, which is_train: " + (is_train ? "true" : "false") + " reads; expected " +
+                    expected);
+  }
+  return folder;
+}
+
+std::string remote_part(const std::string& datadir, bool is_train, const std::string& file) {
+  const std::string part = path_below(datadir, is_train ? "train" : "val");
+  if (!file.empty()) {
+    const RemotePath path(path_below(part, file));
+    return open_store(path)->stat(path.key()) ? part : datadir;
+  }
+  const RemotePath path(part + "/");
+  return open_store(path)->list_folder(path.key()).empty() ? datadir : part;
+}
+
+std::string targets_text(const std::vector<std::string>& targets) {
+  return targets.empty() ? "" : "\ntargets " + joined(targets, "\n");
+}
+
+std::string check_targets(const FolderParams& params, const std::string& label,
+                          const std::string& classes) {
+  if (params.ffcv.targets.empty() || params.ffcv.use_ffcv) return {};
+  std::string problems;
+  if (label != "auto") problems += "label: has no meaning with targets, which take its place\n";
+  if (!classes.empty()) problems += "classes: has no meaning with targets\n";
+  return problems;
+}
+
+OpenedSet opened_set(std::shared_ptr<Source> source, std::vector<std::string> class_names) {
+  auto classes = std::ssize(class_names);
+  const bool counts = class_names.empty() && source->num_values() == 0;
+  for (int64_t i = 0; counts && i < source->size(); ++i)
+    classes = std::max(classes, label_of(*source, i) + 1);
+  return {std::move(source), classes, std::move(class_names)};
+}
+
+}  // namespace composer

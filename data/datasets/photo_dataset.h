@@ -1,0 +1,105 @@
+// What sets of photographs share, whatever their files are: preparation as of class folders.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "composer/error.h"
+#include "data/datasets/image_folder.h"
+#include "data/source.h"
+
+namespace composer {
+
+/// datadir/train or datadir/val where there is one of them, else datadir. expected: what it should
+/// hold, for messages. Throws UserError where there is no datadir, or only the other part.
+std::filesystem::path part_folder(const std::string& datadir, bool is_train,
+                                  const std::string& expected);
+
+/// The same of a remote datadir, which need not be there. file: one that the folder has, by which
+/// the part is known to be there where a store cannot list; empty: none.
+std::string remote_part(const std::string& datadir, bool is_train, const std::string& file);
+
+/// For the name of a kept table: of which targets it is. Empty where there are none.
+std::string targets_text(const std::vector<std::string>& targets);
+
+/// What is wrong with the keys of a set whose own files have classes or numbers (targets): a line
+/// each. label, classes: the keys of these names, "auto" and "" where they are not given.
+std::string check_targets(const FolderParams& params, const std::string& label,
+                          const std::string& classes = {});
+
+/// What the files of a set hold.
+struct OpenedSet {
+  std::shared_ptr<Source> source;
+  int64_t classes = 0;                     ///< that labels count up to; 0: not known
+  std::vector<std::string> class_names{};  ///< may be empty
+};
+
+/// A set of which nothing but the source is known: as many classes as its labels say, or as there
+/// are names.
+OpenedSet opened_set(std::shared_ptr<Source> source, std::vector<std::string> class_names = {});
+
+/// A set that has the parameters, transforms, orders, splits and .beton files of class folders. P:
+/// derived from FolderParams; its OpenedSet open(index_dir) const opens the files that the
+/// parameters name, or throws UserError naming what is missing. index_dir: as of LoaderOptions, for
+/// what shall be kept.
+template <class P>
+class PhotoDataset : public PreparedDataset {
+ public:
+  using Params = P;
+
+  explicit PhotoDataset(Params params) : params_(std::move(params)) {}
+
+  std::unique_ptr<Loader> open(const LoaderOptions& options) const override {
+    const auto part = with_part_to_open(params_, options);
+    const auto original = [&] { return part.open(options.index_dir).source; };
+    const auto source =
+        params_.ffcv.use_ffcv ? params_.ffcv.open(3, original, options) : original();
+    warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
+    return open_loader(source, folder_transform(params_, params_.is_train, options),
+                       params_.transforms, imagenet_normalization(), params_, options);
+  }
+  std::optional<Preparation> preparation(const LoaderOptions& options) const override {
+    return folder_preparation(params_, options);
+  }
+  bool can_split() const override { return true; }
+  bool drop_last() const override { return params_.drop_last; }
+  ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
+  std::optional<int64_t> num_classes() const override {
+    if (params_.ffcv.use_ffcv)
+      if (const auto count = params_.ffcv.num_classes()) return count;
+    const auto set = known_set();
+    return set.classes > 0 ? std::optional(set.classes) : std::nullopt;
+  }
+  int64_t num_values() const override {
+    if (is_beton_read()) return std::ssize(params_.ffcv.value_names());
+    const auto set = known_set();
+    return set.source ? set.source->num_values() : 0;
+  }
+  std::vector<std::string> class_names() const override {
+    if (is_beton_read() && !params_.ffcv.targets.empty()) return params_.ffcv.value_names();
+    const auto set = known_set();
+    return set.source && set.source->num_values() > 0 ? set.source->value_names() : set.class_names;
+  }
+
+ private:
+  /// Not where the .beton file is yet to be written.
+  bool is_beton_read() const {
+    const auto& ffcv = params_.ffcv;
+    return ffcv.use_ffcv && (!ffcv.ffcv_write_dataset || ffcv.is_there());
+  }
+  /// Empty where there is none: opening it will tell why.
+  OpenedSet known_set() const {
+    try {
+      return params_.open("");
+    } catch (const UserError&) {
+      return {};
+    }
+  }
+
+  Params params_;
+};
+
+}  // namespace composer

@@ -1,0 +1,100 @@
+#include "data/datasets/remote_folder.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "composer/error.h"
+#include "data/remote_files.h"
+
+namespace composer {
+namespace {
+
+/// "train/" where the listing has that part, else empty: below it are the classes.
+std::string part_of(const Listing& listing, const FolderParams& params) {
+  const std::string wanted = params.is_train ? "train" : "val";
+  const std::string other = params.is_train ? "val" : "train";
+  if (has_part(listing, wanted)) return wanted + "/";
+  if (has_part(listing, other))
+    throw UserError("datadir: '" + params.datadir + "' has " + other + "/ but no " + wanted +
+                    "/, which is_train: " + (params.is_train ? "true" : "false") +
+                    " reads; expected " + kClassFolders);
+  return "";
+}
+
+/// The class's folder of a file below the part; empty where it has none, or a hidden one.
+std::string_view class_of(const std::string& name, const std::string& part) {
+  if (!name.starts_with(part)) return {};
+  const auto rest = std::string_view(name).substr(part.size());
+  const size_t end = rest.find('/');
+  return end == rest.npos || rest.front() == '.' ? std::string_view() : rest.substr(0, end);
+}
+
+/// Of each class the files below the part, in order of their names.
+std::map<std::string, std::vector<size_t>> by_class(const Listing& listing,
+                                                    const std::string& part) {
+  std::map<std::string, std::vector<size_t>> classes;
+  for (size_t i = 0; i < listing.files.size(); ++i)
+    if (const auto name = class_of(listing.files[i].name, part); !name.empty())
+      classes[std::string(name)].push_back(i);
+  return classes;
+}
+
+}  // namespace
+
+bool has_part(const Listing& listing, const std::string& part) {
+  const auto first = std::ranges::lower_bound(listing.files, part + "/", {}, &ListedFile::name);
+  return first != listing.files.end() && first->name.starts_with(part + "/");
+}
+
+std::vector<std::string> remote_classes(const Listing& listing) {
+  const std::string part = has_part(listing, "train") ? "train/"
+                           : has_part(listing, "val") ? "val/"
+                                                      : "";
+  std::vector<std::string> names;
+  for (const auto& [name, files] : by_class(listing, part)) names.push_back(name);
+  return names;
+}
+
+std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, CacheFolder& cache,
+                                            const Listing& listing, const FolderParams& params,
+                                            OnBadSample on_bad_sample) {
+  const std::string part = part_of(listing, params), folder = listing.folder + part;
+  const auto names = remote_classes(listing);
+  const auto present = by_class(listing, part);
+  if (present.empty())
+    throw UserError("datadir: '" + folder + "' has no class folders; expected " + kClassFolders);
+  std::vector<RemoteFileSource::Chosen> chosen;
+  std::vector<std::string> problems, unreadable;
+  for (const auto& [name, files] : present) {
+    const auto place = std::ranges::lower_bound(names, name);
+    if (place == names.end() || *place != name) {
+      problems.push_back(folder + name + ": train/ has no class of this name");
+      continue;
+    }
+    const size_t before = chosen.size();
+    for (const size_t file : files) {
+      const std::string& path = listing.files[file].name;
+      if (!is_meant_as_image(path)) continue;
+      chosen.push_back({file, place - names.begin()});
+      if (!has_image_name(path)) unreadable.push_back(listing.folder + path);
+    }
+    if (chosen.size() == before) problems.push_back(folder + name + kNoImages);
+  }
+  if (!unreadable.empty() && on_bad_sample == OnBadSample::error)
+    problems.push_back(unreadable_images(unreadable));
+  if (!problems.empty()) throw UserError(std::move(problems));
+  return std::make_shared<RemoteFileSource>(std::move(store), cache, listing, chosen, folder, 3);
+}
+
+std::shared_ptr<Source> open_remote_images(std::shared_ptr<ObjectStore> store, CacheFolder& cache,
+                                           const Listing& listing) {
+  std::vector<RemoteFileSource::Chosen> chosen;
+  for (size_t i = 0; i < listing.files.size(); ++i)
+    if (has_image_name(listing.files[i].name)) chosen.push_back({i, 0});
+  if (chosen.empty()) throw UserError(listing.folder + ": has no image files");
+  return std::make_shared<RemoteFileSource>(std::move(store), cache, listing, chosen,
+                                            listing.folder, 3);
+}
+
+}  // namespace composer

@@ -1,0 +1,35 @@
+#include "data/datasets/webdataset.h"
+
+#include "data/kept_table.h"
+#include "data/shards/part_source.h"
+#include "data/shards/shard_files.h"
+#include "data/shards/webdataset.h"
+
+namespace composer {
+
+OpenedSet WebDatasetParams::open(const std::string& index_dir) const {
+  const std::string expected = "train/ and val/ with .tar files, or these files themselves";
+  ShardFiles files;
+  if (!shards.empty()) {
+    if (!datadir.empty() && !is_remote(datadir)) checked_datadir(datadir, "the shards");
+    files = named_shards(shards, datadir, "shards");
+  } else {
+    const auto folder = is_remote(datadir) ? remote_part(datadir, is_train, "")
+                                           : part_folder(datadir, is_train, expected).string();
+    files = shards_in(folder, ".tar");
+    if (files.names.empty())
+      throw UserError("datadir: '" + shown_path(folder) + "' has no .tar files; expected " +
+                      expected);
+  }
+  const auto table = kept_table(
+      shard_table_file(files, "webdataset " + image + ' ' + label + targets_text(ffcv.targets),
+                       index_dir),
+      {.does = "reads the headers of the shards in " + shown_path(files.root),
+       .root = files.root,
+       .make = [&] {
+         return std::optional(webdataset_table(files, {image, label, ffcv.targets}));
+       }});
+  return {std::make_shared<PartSource>(table, files.root, 3), table->classes()};
+}
+
+}  // namespace composer

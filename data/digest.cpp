@@ -1,0 +1,55 @@
+#include "data/digest.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+
+#include "composer/error.h"
+
+namespace composer {
+namespace {
+
+/// Null where there is none of the name.
+const EVP_MD* algorithm_named(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  if (name == "blake2b") name = "blake2b512";
+  if (name == "blake2s") name = "blake2s256";
+  return EVP_get_digestbyname(name.c_str());
+}
+
+}  // namespace
+
+bool Digest::knows(const std::string& algorithm) { return algorithm_named(algorithm) != nullptr; }
+
+Digest::Digest(const std::string& algorithm)
+    : algorithm_(algorithm), context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+  const EVP_MD* const known = algorithm_named(algorithm);
+  if (!context_ || known == nullptr || EVP_DigestInit_ex(context_.get(), known, nullptr) != 1)
+    throw RunError("OpenSSL cannot compute " + algorithm + " here");
+}
+
+void Digest::update(std::span<const uint8_t> bytes) {
+  if (EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) != 1)
+    throw RunError("OpenSSL cannot compute " + algorithm_ + " here");
+}
+
+std::string Digest::hex() {
+  uint8_t digest[EVP_MAX_MD_SIZE];
+  unsigned size = 0;
+  if (EVP_DigestFinal_ex(context_.get(), digest, &size) != 1)
+    throw RunError("OpenSSL cannot compute " + algorithm_ + " here");
+  std::string text;
+  for (const uint8_t byte : std::span(digest).first(size)) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+std::string sha256_hex(std::span<const uint8_t> bytes) {
+  Digest hash("sha256");
+  hash.update(bytes);
+  return hash.hex();
+}
+
+}  // namespace composer

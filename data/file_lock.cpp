@@ -1,0 +1,69 @@
+#include "data/file_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "composer/clock.h"
+#include "composer/error.h"
+#include "composer/interrupt.h"
+#include "composer/logging/log.h"
+
+namespace composer {
+
+FileLock::FileLock(std::filesystem::path file, const std::string& does) : path_(std::move(file)) {
+  do {
+    close();
+    file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (file_ < 0) problem_ = std::strerror(errno);
+  } while (file_ >= 0 && wait_for_it(does) && !has_the_name());
+}
+
+FileLock::~FileLock() {
+  if (file_ >= 0) ::unlink(path_.c_str());
+  close();
+}
+
+/// Whether it is held then.
+bool FileLock::wait_for_it(const std::string& does) {
+  constexpr auto pause = std::chrono::milliseconds(10);
+  const double begin = steady_seconds();
+  bool told = false;
+  while (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) {
+      problem_ = std::strerror(errno);
+      no_locks_ = true;
+      ::unlink(path_.c_str());
+      close();
+      return false;
+    }
+    waited_ = true;
+    if (received_signal() != 0)
+      throw RunError("asked to end while waiting for another process, which " + does);
+    if (steady_seconds() - begin > 1 && !std::exchange(told, true))
+      log::info("waiting for another process, which " + does);
+    std::this_thread::sleep_for(pause);
+  }
+  return true;
+}
+
+/// The holder before took the file away.
+bool FileLock::has_the_name() const {
+  struct stat here {
+  }, there{};
+  return ::fstat(file_, &here) == 0 && ::stat(path_.c_str(), &there) == 0 &&
+         here.st_ino == there.st_ino && here.st_dev == there.st_dev;
+}
+
+void FileLock::close() {
+  if (file_ >= 0) ::close(std::exchange(file_, -1));
+}
+
+}  // namespace composer

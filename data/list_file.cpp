@@ -1,0 +1,379 @@
+#include "data/list_file.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+#include "composer/error.h"
+#include "composer/storage/byte_reader.h"
+#include "composer/storage/mapped_file.h"
+#include "composer/text.h"
+#include "data/target_rows.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array kPathNames{"path",     "file",  "filename",   "file_name",
+                                "filepath", "image", "image_path", "img"};
+constexpr std::array kLabelNames{"label", "class", "target", "class_id", "label_id", "category"};
+
+template <class Names>
+bool is_one_of(const std::string& name, const Names& names) {
+  return std::find(names.begin(), names.end(), lower_case(name)) != names.end();
+}
+
+struct Entry {
+  std::string path, label;
+  std::vector<std::vector<float>> targets{};
+};
+using Take = std::function<void(int64_t line, Entry entry)>;
+
+[[noreturn]] void fail(const fs::path& file, int64_t line, const std::string& problem) {
+  throw UserError(file.string() + ":" + std::to_string(line) + ": " + problem);
+}
+
+/// Fields of CSV (RFC 4180) or, without quotes, of TSV.
+class Records {
+ public:
+  Records(std::string_view text, char separator) : text_(text), separator_(separator) {
+    if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);
+  }
+
+  /// False at the end. Empty lines are passed over. Throws the reason as a string.
+  bool next(std::vector<std::string>& fields) {
+    while (!text_.empty() && (text_[0] == '\n' || text_[0] == '\r')) skip(1);
+    fields.clear();
+    if (text_.empty()) return false;
+    line_ = lines_;
+    for (;;) {
+      fields.push_back(separator_ == ',' && text_.starts_with('"') ? quoted() : plain());
+      if (!text_.starts_with(separator_)) break;
+      skip(1);
+    }
+    if (text_.starts_with('\r')) skip(1);
+    if (!text_.empty() && text_[0] != '\n') throw std::string("text behind a closing quote");
+    return true;
+  }
+  /// That the record began in.
+  int64_t line() const { return line_; }
+
+ private:
+  void skip(size_t bytes) {
+    lines_ += std::count(text_.begin(), text_.begin() + static_cast<ptrdiff_t>(bytes), '\n');
+    text_.remove_prefix(bytes);
+  }
+
+  std::string plain() {
+    size_t end = 0;
+    while (end < text_.size() && text_[end] != separator_ && text_[end] != '\n') ++end;
+    const bool with_return =
+        end > 0 && text_[end - 1] == '\r' && (end == text_.size() || text_[end] == '\n');
+    std::string field(text_.substr(0, end - with_return));
+    skip(end);
+    return field;
+  }
+
+  std::string quoted() {
+    std::string field;
+    skip(1);
+    for (;;) {
+      const size_t quote = text_.find('"');
+      if (quote == std::string_view::npos) throw std::string("a quote that is not closed");
+      field += text_.substr(0, quote);
+      skip(quote + 1);
+      if (!text_.starts_with('"')) return field;
+      field += '"';
+      skip(1);
+    }
+  }
+
+  std::string_view text_;
+  const char separator_;
+  int64_t lines_ = 1, line_ = 1;
+};
+
+struct Places {
+  size_t path, label;
+  std::vector<size_t> targets{};  ///< in place of the label
+};
+
+/// The first column of the name, or for "auto" of a usual one.
+template <class Names>
+std::optional<size_t> column_of(const std::string& wanted, const Names& usual,
+                                const std::vector<std::string>& fields) {
+  for (size_t i = 0; i < fields.size(); ++i)
+    if (wanted == "auto" ? is_one_of(fields[i], usual) : fields[i] == wanted) return i;
+  return std::nullopt;
+}
+
+/// Of the columns in a header; nothing where the fields are no header.
+std::optional<Places> places_in(const std::vector<std::string>& fields,
+                                const ListColumns& columns) {
+  const auto path = column_of(columns.path, kPathNames, fields);
+  const auto label = column_of(columns.label, kLabelNames, fields);
+  if (!path || !label || *path == *label) return std::nullopt;
+  return Places{*path, *label};
+}
+
+/// Of the columns of numbers in a header, which there has to be.
+Places places_of_targets(const fs::path& file, const std::vector<std::string>& fields,
+                         const ListColumns& columns) {
+  const auto place = [&](const std::string& name) {
+    const auto found = column_of(name, kPathNames, fields);
+    if (!found)
+      fail(file, 1,
+           "no column " + (name == "auto" ? "of paths (path, file, ...)" : name) +
+               "; the first line names the columns: " + first_few(fields));
+    return *found;
+  };
+  Places places{place(columns.path), 0};
+  for (const auto& target : columns.targets) places.targets.push_back(place(target));
+  return places;
+}
+
+/// The numbers of a field or of a JSON value. Errors name the column.
+template <class Value>
+std::vector<float> target_of(const fs::path& file, int64_t line, const std::string& column,
+                             const Value& value) {
+  try {
+    return numbers_in(value);
+  } catch (const FormatError& problem) {
+    fail(file, line, "column " + column + ": " + problem.what());
+  }
+}
+
+void read_columns(const fs::path& file, std::string_view text, char separator,
+                  const ListColumns& columns, const Take& take) {
+  Records records(text, separator);
+  std::vector<std::string> fields;
+  std::optional<Places> places;
+  size_t count = 0;
+  const auto next = [&] {
+    try {
+      return records.next(fields);
+    } catch (const std::string& problem) {
+      fail(file, records.line(), problem);
+    }
+  };
+  for (bool first = true; next(); first = false) {
+    if (first && !columns.targets.empty()) {
+      count = fields.size();
+      places = places_of_targets(file, fields, columns);
+      continue;
+    }
+    if (first) {
+      count = fields.size();
+      places = places_in(fields, columns);
+      if (places) continue;
+      if (columns.path != "auto" || columns.label != "auto")
+        fail(file, 1,
+             "no column " + (columns.path != "auto" ? columns.path : columns.label) +
+                 "; the first line names the columns: " + first_few(fields));
+      if (count != 2)
+        fail(file, 1,
+             "expected two columns, path and label, or a first line that names them; "
+             "it has " +
+                 first_few(fields));
+      places = Places{0, 1};
+    }
+    if (fields.size() != count)
+      fail(file, records.line(),
+           "has " + std::to_string(fields.size()) + " fields; the first line has " +
+               std::to_string(count));
+    Entry entry;
+    for (size_t i = 0; i < places->targets.size(); ++i)
+      entry.targets.push_back(target_of(file, records.line(), columns.targets[i],
+                                        std::string_view(fields[places->targets[i]])));
+    if (columns.targets.empty()) entry.label = std::move(fields[places->label]);
+    entry.path = std::move(fields[places->path]);
+    take(records.line(), std::move(entry));
+  }
+}
+
+/// The value of the wanted key, or of a usual one.
+template <class Names>
+const nlohmann::json* value_of(const nlohmann::json& object, const std::string& wanted,
+                               const Names& usual) {
+  if (wanted != "auto") return object.contains(wanted) ? &object[wanted] : nullptr;
+  for (const char* name : usual)
+    if (object.contains(name)) return &object[name];
+  return nullptr;
+}
+
+std::string label_text(const fs::path& file, int64_t line, const nlohmann::json& object,
+                       const std::string& wanted) {
+  const auto* label = value_of(object, wanted, kLabelNames);
+  if (label == nullptr || !(label->is_string() || label->is_number_integer()))
+    fail(file, line, "has no " + (wanted == "auto" ? "label" : wanted) + ", a number or a text");
+  return label->is_string() ? label->get<std::string>() : label->dump();
+}
+
+void read_json_lines(const fs::path& file, std::string_view text, const ListColumns& columns,
+                     const Take& take) {
+  for (int64_t line = 1; !text.empty(); ++line) {
+    const std::string_view one = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(one.size() + 1, text.size()));
+    if (one.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const auto object = nlohmann::json::parse(one, nullptr, false);
+    if (!object.is_object()) fail(file, line, "is no JSON object");
+    const auto* path = value_of(object, columns.path, kPathNames);
+    if (path == nullptr || !path->is_string())
+      fail(file, line, "has no " + (columns.path == "auto" ? "path" : columns.path) + ", a text");
+    Entry entry{path->get<std::string>(), {}};
+    for (const auto& target : columns.targets) {
+      if (!object.contains(target)) fail(file, line, "has no " + target + ", a number");
+      entry.targets.push_back(target_of(file, line, target, object[target]));
+    }
+    if (columns.targets.empty()) entry.label = label_text(file, line, object, columns.label);
+    take(line, std::move(entry));
+  }
+}
+
+void read_list(const fs::path& file, const ListColumns& columns, const Take& take) {
+  const MappedFile mapping(file);
+  mapping.use_all([&](std::span<const uint8_t> bytes) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::string ending = lower_case(file.extension().string());
+    if (ending == ".jsonl")
+      read_json_lines(file, text, columns, take);
+    else
+      read_columns(file, text, ending == ".tsv" ? '\t' : ',', columns, take);
+    return true;
+  });
+}
+
+std::optional<int32_t> number_of(std::string_view text) {
+  int32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+/// Labels in the order of their first lines.
+class Labels {
+ public:
+  /// Returns the label's place among these.
+  int32_t place(const std::string& label, int64_t line) {
+    const auto [found, is_new] = places_.try_emplace(label, static_cast<int32_t>(texts_.size()));
+    if (is_new) texts_.push_back(label), lines_.push_back(line);
+    return found->second;
+  }
+
+  /// The class of each, and their names, empty for numbers.
+  std::vector<int32_t> numbered(const fs::path& file, std::vector<std::string>& names) const {
+    std::vector<int32_t> classes;
+    const bool numbers = std::all_of(texts_.begin(), texts_.end(),
+                                     [](const auto& text) { return number_of(text).has_value(); });
+    if (names.empty() && numbers) {
+      for (size_t i = 0; i < texts_.size(); ++i) {
+        classes.push_back(*number_of(texts_[i]));
+        if (classes.back() < 0)
+          fail(file, lines_[i], "has the class " + texts_[i] + "; classes are numbered from 0");
+      }
+      return classes;
+    }
+    const bool own = names.empty();
+    if (own) names = texts_, std::sort(names.begin(), names.end());
+    std::unordered_map<std::string, int32_t> places;
+    for (const auto& name : names) places.emplace(name, static_cast<int32_t>(places.size()));
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      const auto place = places.find(texts_[i]);
+      if (place == places.end())
+        fail(file, lines_[i],
+             "'" + texts_[i] + "' is none of the " + std::to_string(names.size()) + " classes");
+      classes.push_back(place->second);
+    }
+    return classes;
+  }
+
+  const std::vector<std::string>& texts() const { return texts_; }
+
+ private:
+  std::unordered_map<std::string, int32_t> places_;
+  std::vector<std::string> texts_;
+  std::vector<int64_t> lines_;
+};
+
+}  // namespace
+
+bool is_list_file(const fs::path& file) {
+  const std::string ending = lower_case(file.extension().string());
+  return ending == ".csv" || ending == ".tsv" || ending == ".jsonl";
+}
+
+std::vector<std::string> listed_classes(const fs::path& file, const ListColumns& columns) {
+  Labels labels;
+  if (is_list_file(file)) {
+    read_list(file, columns,
+              [&](int64_t line, const Entry& entry) { labels.place(entry.label, line); });
+    auto names = labels.texts();
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  const MappedFile mapping(file);
+  const auto names = mapping.use_all([&](std::span<const uint8_t> bytes) {
+    std::vector<std::string> all;
+    std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    for (int64_t line = 1; !text.empty(); ++line) {
+      std::string_view one = text.substr(0, text.find('\n'));
+      text.remove_prefix(std::min(one.size() + 1, text.size()));
+      if (one.ends_with('\r')) one.remove_suffix(1);
+      if (one.empty()) continue;
+      if (labels.place(std::string(one), line) != static_cast<int32_t>(all.size()))
+        fail(file, line, "names the class '" + std::string(one) + "' again");
+      all.emplace_back(one);
+    }
+    return all;
+  });
+  if (names.empty()) throw UserError(file.string() + ": names no classes");
+  return names;
+}
+
+SampleTableWriter list_table(const fs::path& file, const ListColumns& columns,
+                             const std::vector<std::string>& classes) {
+  struct Listed {
+    std::string path;
+    int32_t label;
+  };
+  std::vector<Listed> entries;
+  Labels labels;
+  TargetRows targets(columns.targets);
+  read_list(file, columns, [&](int64_t line, Entry entry) {
+    if (entry.path.empty()) fail(file, line, "has no path");
+    if (entry.path.find('\0') != std::string::npos) fail(file, line, "has a 0 in its path");
+    if (entry.path.ends_with('/')) fail(file, line, "'" + entry.path + "' is no file");
+    if (!columns.targets.empty()) {
+      try {
+        targets.add(entry.targets);
+      } catch (const FormatError& problem) {
+        fail(file, line, std::string("has ") + problem.what());
+      }
+      return entries.push_back({std::move(entry.path), 0});
+    }
+    if (entry.label.empty()) fail(file, line, "has no label");
+    entries.push_back({std::move(entry.path), labels.place(entry.label, line)});
+  });
+  if (entries.empty()) throw UserError(file.string() + ": lists no images");
+  SampleTableWriter writer;
+  if (!columns.targets.empty()) {
+    for (const auto& entry : entries) writer.add_file(entry.path, 0);
+    writer.set_values(targets);
+    return writer;
+  }
+  std::vector<std::string> names = classes;
+  const auto numbers = labels.numbered(file, names);
+  for (const auto& name : names) writer.add_class(name);
+  for (const auto& [path, label] : entries)
+    writer.add_file(path, numbers[static_cast<size_t>(label)]);
+  return writer;
+}
+
+}  // namespace composer

@@ -1,0 +1,34 @@
+// Lists of image files and their classes: CSV, TSV and JSON lines.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/sample_table.h"
+
+namespace composer {
+
+struct ListColumns {
+  std::string path = "auto";   ///< auto: by its usual names, or the first of two
+  std::string label = "auto";  ///< auto: by its usual names, or the second of two
+  /// Those of numbers, several with blanks between them or as a list, that are read in place of
+  /// labels; none: labels.
+  std::vector<std::string> targets{};
+};
+
+/// Whether the file's name ends like that of a list: .csv, .tsv or .jsonl.
+bool is_list_file(const std::filesystem::path& file);
+
+/// The names of classes that labels are looked up in: the lines of a file, or the labels of a list,
+/// sorted. Throws UserError.
+std::vector<std::string> listed_classes(const std::filesystem::path& file,
+                                        const ListColumns& columns);
+
+/// The files that a list names, in its order, as a table; relative paths begin at its folder.
+/// Labels are numbers, if all of them are, or names: numbered by their place in `classes`, or if
+/// that is empty in sorted order. Throws UserError naming the line, and column, that is wrong.
+SampleTableWriter list_table(const std::filesystem::path& file, const ListColumns& columns,
+                             const std::vector<std::string>& classes);
+
+}  // namespace composer

@@ -1,0 +1,522 @@
+#include "data/shards/mds.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/remote/object_store.h"
+#include "composer/several_threads.h"
+#include "composer/storage/byte_reader.h"
+#include "composer/text.h"
+#include "data/file_lock.h"
+#include "data/sample_table.h"
+#include "data/shards/file_hashes.h"
+#include "data/shards/part_file.h"
+#include "data/shards/zstd_file.h"
+#include "data/target_rows.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Column {
+  std::string name, encoding;
+  std::optional<uint64_t> bytes;  ///< of a value; nothing where each sample says
+};
+
+struct ShardFile {
+  std::string name;  ///< below the folder
+  uint64_t bytes = 0;
+  FileHashes hashes{};
+};
+
+/// What index.json says of a shard.
+struct Shard {
+  std::vector<Column> columns;
+  uint64_t samples = 0;
+  ShardFile raw;
+  std::optional<ShardFile> packed;
+  std::string compression;
+};
+
+const std::map<std::string, size_t> kIntegers{{"int", 8},    {"int8", 1},   {"int16", 2},
+                                              {"int32", 4},  {"int64", 8},  {"uint8", 1},
+                                              {"uint16", 2}, {"uint32", 4}, {"uint64", 8}};
+
+bool is_image(const Column& column) {
+  return column.encoding == "jpeg" || column.encoding == "png" || column.encoding == "pil";
+}
+bool is_class(const Column& column) {
+  return kIntegers.contains(column.encoding) || column.encoding == "str_int";
+}
+
+std::string described(const std::vector<Column>& columns) {
+  std::vector<std::string> all;
+  for (const auto& column : columns) all.push_back(column.name + " (" + column.encoding + ")");
+  return first_few(std::move(all));
+}
+
+/// A name that leads out of the folder is not followed.
+ShardFile file_of(const json& data) {
+  ShardFile file{data.at("basename"), data.at("bytes")};
+  if (data.contains("hashes") && data["hashes"].is_object())
+    file.hashes = data["hashes"].get<FileHashes>();
+  const fs::path path = fs::path(file.name).lexically_normal();
+  if (path.empty() || path.is_absolute() || *path.begin() == "..")
+    throw FormatError("a shard lies outside the folder: " + file.name);
+  return file;
+}
+
+Shard shard_of(const json& data) {
+  if (data.at("format") != "mds")
+    throw FormatError("has shards of the format " + data.at("format").dump() +
+                      "; only mds is read");
+  if (data.at("version") != 2)
+    throw FormatError("has shards of version " + data.at("version").dump());
+  Shard shard;
+  const auto names = data.at("column_names").get<std::vector<std::string>>();
+  const auto encodings = data.at("column_encodings").get<std::vector<std::string>>();
+  const auto& sizes = data.at("column_sizes");
+  if (encodings.size() != names.size() || !sizes.is_array() || sizes.size() != names.size())
+    throw FormatError("a shard's column_names, column_encodings and column_sizes differ in length");
+  for (size_t i = 0; i < names.size(); ++i) {
+    Column column{names[i], encodings[i], std::nullopt};
+    if (!sizes[i].is_null()) column.bytes = sizes[i].get<uint64_t>();
+    shard.columns.push_back(std::move(column));
+  }
+  shard.samples = data.at("samples");
+  shard.raw = file_of(data.at("raw_data"));
+  if (data.contains("zip_data") && !data["zip_data"].is_null())
+    shard.packed = file_of(data["zip_data"]);
+  if (data.contains("compression") && data["compression"].is_string())
+    shard.compression = data["compression"];
+  return shard;
+}
+
+std::vector<Shard> read_index(const std::string& path) {
+  const std::string file = shown_path(path);
+  try {
+    const PartFile part(path);
+    std::vector<uint8_t> memory;
+    const auto bytes = part.read(0, part.bytes(), memory);
+    const json index = part.use(bytes, [&] { return json::parse(bytes); });
+    if (index.at("version") != 2)
+      throw FormatError("is of version " + index.at("version").dump() + "; only 2 is read");
+    std::vector<Shard> shards;
+    for (const auto& shard : index.at("shards")) shards.push_back(shard_of(shard));
+    if (shards.empty()) throw FormatError("lists no shards");
+    return shards;
+  } catch (const json::exception& error) {
+    throw UserError(file + ": is no index of MDS shards: " + error.what());
+  } catch (const FormatError& error) {
+    throw UserError(file + ": " + error.what());
+  }
+}
+
+/// The name of the column that is wanted. Throws UserError when it is not clear which.
+std::string column_for(const char* key, const std::string& wanted,
+                       const std::vector<Column>& columns, bool (*fits)(const Column&),
+                       std::initializer_list<const char*> usual) {
+  const auto fail = [&](const std::string& problem) {
+    return UserError(std::string(key) + ": " + problem + "; the columns are " + described(columns));
+  };
+  std::vector<std::string> fitting;
+  for (const auto& column : columns) {
+    if (column.name == wanted) return wanted;
+    if (fits(column)) fitting.push_back(column.name);
+  }
+  if (wanted != "auto") throw fail("there is no column '" + wanted + "'");
+  for (const char* name : usual)
+    if (std::find(fitting.begin(), fitting.end(), name) != fitting.end()) return name;
+  if (fitting.size() != 1)
+    throw fail(fitting.empty() ? "no column can be it" : "more than one column can be it");
+  return fitting[0];
+}
+
+const Column& column_named(const std::string& name, const std::vector<Column>& columns) {
+  for (const auto& column : columns)
+    if (column.name == name) return column;
+  throw FormatError("lacks the column " + name);
+}
+
+/// Where a column's value lies in a sample.
+class SampleLayout {
+ public:
+  /// sample: its bytes. Throws FormatError where they are too few.
+  SampleLayout(const std::vector<Column>& columns, std::span<const uint8_t> sample)
+      : columns_(columns) {
+    ByteReader reader(sample);
+    for (const auto& column : columns)
+      sizes_.push_back(column.bytes ? *column.bytes : reader.number<uint32_t>());
+    for (const uint64_t size : sizes_) {
+      const auto value = reader.take(size);
+      begins_.push_back(static_cast<uint64_t>(value.data() - sample.data()));
+    }
+  }
+
+  std::pair<uint64_t, uint64_t> place(const std::string& name) const {
+    for (size_t i = 0; i < columns_.size(); ++i)
+      if (columns_[i].name == name) return {begins_[i], sizes_[i]};
+    throw FormatError("lacks the column " + name);
+  }
+
+ private:
+  const std::vector<Column>& columns_;
+  std::vector<uint64_t> sizes_, begins_;
+};
+
+int32_t class_of(const Column& column, std::span<const uint8_t> bytes) {
+  uint64_t value = 0;
+  if (column.encoding == "str_int") {
+    const auto* text = reinterpret_cast<const char*>(bytes.data());
+    const auto [end, error] = std::from_chars(text, text + bytes.size(), value);
+    if (error != std::errc() || end != text + bytes.size())
+      throw FormatError("its class is no number");
+  } else {
+    const size_t size = kIntegers.at(column.encoding);
+    if (bytes.size() != size) throw FormatError("its class is no number");
+    std::memcpy(&value, bytes.data(), size);
+  }
+  // A negative one of any width is not small.
+  if (value > std::numeric_limits<int32_t>::max() ||
+      (!column.encoding.starts_with('u') && column.encoding != "str_int" &&
+       (value >> (8 * bytes.size() - 1) & 1) != 0))
+    throw FormatError("its class is negative or too large");
+  return static_cast<int32_t>(value);
+}
+
+/// Of an ndarray without a type in its encoding, as MosaicML's streaming numbers them.
+std::string type_of_array(uint8_t code) {
+  static const std::map<uint8_t, std::string> types{{8, "uint8"},  {9, "int8"},     {16, "uint16"},
+                                                    {17, "int16"}, {18, "float16"}, {32, "uint32"},
+                                                    {33, "int32"}, {34, "float32"}, {64, "uint64"},
+                                                    {65, "int64"}, {66, "float64"}};
+  const auto found = types.find(code);
+  if (found == types.end()) throw FormatError("an array of no known type");
+  return found->second;
+}
+
+/// The numbers of an array, "ndarray", "ndarray:TYPE" or "ndarray:TYPE:SHAPE": what the encoding
+/// does not say stands before them.
+std::vector<float> numbers_of_array(const std::string& encoding, std::span<const uint8_t> value) {
+  ByteReader reader(value);
+  const size_t begin = encoding.find(':'), end = encoding.find(':', begin + 1);
+  std::string type = begin == std::string::npos ? type_of_array(reader.number<uint8_t>())
+                                                : encoding.substr(begin + 1, end - begin - 1);
+  uint64_t taken = begin == std::string::npos ? 1 : 0;
+  if (begin == std::string::npos || end == std::string::npos) {
+    const auto shape = reader.number<uint8_t>();  // dimensions, and bytes of each as a power of two
+    const uint64_t bytes = uint64_t{shape} >> 2 << (shape & 3);
+    reader.take(bytes);
+    taken += 1 + bytes;
+  }
+  return numbers_in(value.subspan(taken), type);
+}
+
+bool is_target(const Column& column) {
+  const auto& encoding = column.encoding;
+  return kIntegers.contains(encoding) || bytes_of_number(encoding) > 0 || encoding == "str_int" ||
+         encoding == "str_float" || encoding == "str_decimal" || encoding == "ndarray" ||
+         encoding.starts_with("ndarray:");
+}
+
+std::vector<float> numbers_of(const Column& column, std::span<const uint8_t> value) {
+  const auto& encoding = column.encoding;
+  if (encoding.starts_with("ndarray")) return numbers_of_array(encoding, value);
+  if (encoding.starts_with("str"))
+    return numbers_in(std::string_view(reinterpret_cast<const char*>(value.data()), value.size()));
+  return numbers_in(value, encoding == "int" ? "int64" : encoding);
+}
+
+struct Row {
+  uint64_t offset, bytes;
+  int32_t label;
+};
+
+/// The columns that are read.
+struct Wanted {
+  const Column& image;
+  const Column* label = nullptr;  ///< null where there are targets
+  std::vector<const Column*> targets{};
+};
+
+/// The sample's numbers go to `targets`.
+Row row_of(const SampleLayout& layout, std::span<const uint8_t> sample, uint64_t begin,
+           const Wanted& wanted, TargetRows& targets) {
+  const auto value = [&](const Column& column) {
+    const auto [at, bytes] = layout.place(column.name);
+    return sample.subspan(at, bytes);
+  };
+  const auto [image_at, image_bytes] = layout.place(wanted.image.name);
+  Row row{begin + image_at, image_bytes, 0};
+  if (wanted.label != nullptr) row.label = class_of(*wanted.label, value(*wanted.label));
+  std::vector<std::vector<float>> numbers;
+  for (const Column* column : wanted.targets) {
+    try {
+      numbers.push_back(numbers_of(*column, value(*column)));
+    } catch (const FormatError& problem) {
+      throw FormatError("column " + column->name + ": " + problem.what());
+    }
+  }
+  if (!numbers.empty()) targets.add(numbers);
+  return row;
+}
+
+/// The rows of a raw shard. Throws FormatError.
+std::vector<Row> rows_of(PartReader& file, const Shard& shard, const Wanted& wanted,
+                         TargetRows& targets) {
+  const auto expect = [&](bool good) {
+    if (!good) throw FormatError("cut off or damaged");
+  };
+  expect(file.bytes() >= sizeof(uint32_t));
+  const uint64_t samples = ByteReader(file.at(0, sizeof(uint32_t))).number<uint32_t>();
+  if (samples != shard.samples)
+    throw FormatError("holds " + std::to_string(samples) + " samples; the index says " +
+                      std::to_string(shard.samples));
+  const uint64_t offset_bytes = (samples + 1) * sizeof(uint32_t);
+  expect(file.bytes() - sizeof(uint32_t) >= offset_bytes);
+  std::vector<uint32_t> offsets(samples + 1);
+  std::memcpy(offsets.data(), file.at(sizeof(uint32_t), offset_bytes).data(), offset_bytes);
+  std::vector<Row> rows;
+  for (uint64_t i = 0; i < samples; ++i) {
+    const uint64_t begin = offsets[i], end = offsets[i + 1];
+    expect(begin <= end && end <= file.bytes());
+    try {
+      const auto sample = file.at(begin, end - begin);
+      const SampleLayout layout(shard.columns, sample);
+      rows.push_back(row_of(layout, sample, begin, wanted, targets));
+    } catch (const FormatError& error) {
+      throw FormatError("sample " + std::to_string(i) + ": " + error.what());
+    }
+  }
+  return rows;
+}
+
+bool has_bytes(const fs::path& file, uint64_t bytes) {
+  if (is_remote(file.string())) {
+    const RemotePath path(file.string());
+    const auto object = open_store(path)->stat(path.key());
+    return object && object->bytes == bytes;
+  }
+  std::error_code error;
+  return fs::is_regular_file(file, error) && fs::file_size(file, error) == bytes && !error;
+}
+
+/// Whether `to` is what the packed file holds, as far as the index tells.
+bool is_unpacked(const fs::path& to, const fs::path& packed, const Shard& shard) {
+  if (!has_bytes(to, shard.raw.bytes) || fs::last_write_time(to) < fs::last_write_time(packed))
+    return false;
+  const auto problem = hash_problem(to, shard.raw.hashes);
+  if (!problem.empty()) log::warn(to.string() + ": damaged: " + problem + "; it is unpacked again");
+  return problem.empty();
+}
+
+/// The raw file's name, below the folder or absolute. Unpacks it where it is not there.
+std::string raw_file(const fs::path& folder, const Shard& shard, const fs::path& unpack_to) {
+  std::error_code error;
+  const fs::path raw = path_below(folder.string(), shard.raw.name);
+  if (has_bytes(raw, shard.raw.bytes)) return shard.raw.name;
+  if (is_remote(folder.string()))
+    throw UserError(shown_path(raw.string()) + ": there is no such object of " +
+                    std::to_string(shard.raw.bytes) + " bytes, as the index says");
+  if (fs::exists(raw, error))
+    throw UserError(raw.string() + ": has not the " + std::to_string(shard.raw.bytes) +
+                    " bytes that the index says");
+  if (!shard.packed || !fs::exists(folder / shard.packed->name, error))
+    throw UserError(raw.string() + ": no such file" +
+                    (shard.packed ? ", nor " + shard.packed->name : std::string()));
+  const fs::path packed = folder / shard.packed->name;
+  if (!shard.compression.starts_with("zstd"))
+    throw UserError(packed.string() + ": compressed by " + shard.compression +
+                    ", which is not read: only zstd");
+  if (!has_bytes(packed, shard.packed->bytes))
+    throw UserError(packed.string() + ": has not the " + std::to_string(shard.packed->bytes) +
+                    " bytes that the index says");
+  if (unpack_to.empty())
+    throw UserError(packed.string() +
+                    ": is compressed, and no folder is known to unpack it to: local_dir names one");
+  const fs::path to = unpack_to / shard.raw.name;
+  fs::create_directories(to.parent_path(), error);
+  if (!is_unpacked(to, packed, shard)) {
+    if (const auto problem = hash_problem(packed, shard.packed->hashes); !problem.empty())
+      throw UserError(packed.string() + ": damaged: " + problem);
+    unpack_zstd(packed, to, shard.raw.bytes, shard.raw.hashes);
+  }
+  return fs::absolute(to).string();
+}
+
+struct ReadShard {
+  explicit ReadShard(const std::vector<std::string>& target_names) : targets(target_names) {}
+
+  std::string name{};
+  std::vector<Row> rows{};
+  TargetRows targets;  ///< empty where there are classes
+  PlaceStamp stamp{};
+  std::optional<UserError> problem{};
+};
+
+/// Names of columns.
+struct Chosen {
+  std::string image, label;
+  std::vector<std::string> targets;
+};
+
+/// Those of the first shard. Throws UserError when it is not clear which.
+Chosen chosen_columns(const std::vector<Column>& columns, const MdsOptions& options) {
+  Chosen chosen{column_for("image", options.image, columns, is_image, {"image", "x"}), {}, {}};
+  if (options.targets.empty())
+    chosen.label = column_for("label", options.label, columns, is_class, {"label", "class", "y"});
+  for (const auto& target : options.targets)
+    chosen.targets.push_back(column_for("targets", target, columns, is_target, {}));
+  return chosen;
+}
+
+/// Of a shard. Throws FormatError where it lacks a column or has it in a form that is not read.
+Wanted wanted_columns(const std::vector<Column>& columns, const Chosen& chosen,
+                      SampleCoding coding) {
+  const auto refuse = [](const Column& column, const char* what) {
+    throw FormatError("the column " + column.name + " holds " + column.encoding +
+                      ", which is not read as " + what);
+  };
+  Wanted wanted{column_named(chosen.image, columns)};
+  const auto& encoding = wanted.image.encoding;
+  const bool fits = is_image(wanted.image) || encoding == "bytes";
+  if (!fits || (encoding == "pil") != (coding == SampleCoding::pil))
+    refuse(wanted.image, "an image");
+  if (chosen.targets.empty()) {
+    wanted.label = &column_named(chosen.label, columns);
+    if (!is_class(*wanted.label)) refuse(*wanted.label, "a class");
+  }
+  for (const auto& target : chosen.targets) {
+    wanted.targets.push_back(&column_named(target, columns));
+    if (!is_target(*wanted.targets.back())) refuse(*wanted.targets.back(), "numbers");
+  }
+  return wanted;
+}
+
+}  // namespace
+
+ShardFiles mds_files(const std::string& folder) {
+  ShardFiles files{path_below(folder, ""), {"index.json"}};
+  if (!is_remote(folder)) return files;
+  bool packed = false;
+  for (const Shard& shard : read_index(path_below(folder, "index.json"))) {
+    files.names.push_back(shard.raw.name);
+    packed = packed || shard.packed;
+  }
+  try {
+    find_remote(files, "datadir");
+  } catch (const UserError& error) {
+    if (packed)
+      throw UserError(std::string(error.what()) + "; compressed shards are read on a disk only");
+    throw;
+  }
+  return files;
+}
+
+std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options) {
+  const bool remote = is_remote(folder.string());
+  const std::string index_file = path_below(folder.string(), "index.json");
+  const auto index_stamp =
+      settled(place_stamp_of(index_file), place_stamp_of(index_file), wall_clock_ns());
+  const auto shards = read_index(index_file);
+  const auto columns = chosen_columns(shards[0].columns, options);
+  const auto coding = column_named(columns.image, shards[0].columns).encoding == "pil"
+                          ? SampleCoding::pil
+                          : SampleCoding::image_file;
+  const bool unpacks =
+      !remote && std::any_of(shards.begin(), shards.end(), [&](const Shard& shard) {
+        return !has_bytes(folder / shard.raw.name, shard.raw.bytes);
+      });
+  if (unpacks && !options.unpack_to.empty())
+    log::info("compressed shards of " + folder.string() + " are unpacked to " +
+              options.unpack_to.string());
+
+  std::vector<ReadShard> read(shards.size(), ReadShard(columns.targets));
+  in_several_threads(read.size(), [&](uint64_t i) {
+    std::string path = path_below(folder.string(), shards[i].raw.name);
+    try {
+      const Wanted wanted = wanted_columns(shards[i].columns, columns, coding);
+      read[i].name = raw_file(folder, shards[i], options.unpack_to);
+      path = path_below(folder.string(), read[i].name);
+      if (!remote)
+        read[i].stamp = settled(place_stamp_of(path), place_stamp_of(path), wall_clock_ns());
+      read[i].rows = read_parts(
+          path, [&](auto& file) { return rows_of(file, shards[i], wanted, read[i].targets); });
+    } catch (const FormatError& error) {
+      read[i].problem.emplace(shown_path(path) + ": " + error.what());
+    } catch (const UserError& error) {
+      read[i].problem.emplace(error);
+    }
+  });
+  SampleTableWriter writer(/*parts=*/true, coding);
+  if (!remote) writer.watch("index.json", index_stamp);
+  std::vector<std::string> problems;
+  TargetRows targets(columns.targets);
+  for (const auto& shard : read) {
+    if (shard.problem) {
+      problems.emplace_back(shard.problem->what());
+      continue;
+    }
+    try {
+      targets.append(shard.targets);
+    } catch (const FormatError& problem) {
+      problems.push_back(shown_path(path_below(folder.string(), shard.name)) +
+                         ": its samples have " + problem.what());
+    }
+    for (size_t i = 0; i < shard.rows.size(); ++i)
+      writer.add_part(shard.name, "sample " + std::to_string(i), shard.rows[i].offset,
+                      shard.rows[i].bytes, shard.rows[i].label);
+    if (!remote) writer.watch(shard.name, shard.stamp);
+  }
+  if (problems.size() > 10) {
+    const auto more = problems.size() - 10;
+    problems.resize(10);
+    problems.push_back("and " + std::to_string(more) + " more such shards");
+  }
+  if (!problems.empty()) throw UserError(std::move(problems));
+  if (!columns.targets.empty()) writer.set_values(targets);
+  return writer.bytes();
+}
+
+std::vector<std::pair<std::string, std::string>> wrong_mds_hashes(const fs::path& folder,
+                                                                  const fs::path& unpack_to) {
+  std::vector<std::pair<fs::path, FileHashes>> files;
+  std::set<std::string> unknown;
+  const auto add = [&](const fs::path& path, const ShardFile& file) {
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) return;
+    files.emplace_back(path, file.hashes);
+    for (const auto& [algorithm, hash] : file.hashes)
+      if (!Digest::knows(algorithm)) unknown.insert(algorithm);
+  };
+  for (const auto& shard : read_index(folder / "index.json")) {
+    add(folder / shard.raw.name, shard.raw);
+    if (!unpack_to.empty()) add(unpack_to / shard.raw.name, shard.raw);
+    if (shard.packed) add(folder / shard.packed->name, *shard.packed);
+  }
+  if (!unknown.empty())
+    log::warn("hashes of " + joined({unknown.begin(), unknown.end()}) +
+              " are not checked: OpenSSL does not have them");
+  std::vector<std::string> problems(files.size());
+  in_several_threads(files.size(), [&](uint64_t i) {
+    problems[i] = hash_problem(files[i].first, files[i].second);
+  });
+  std::vector<std::pair<std::string, std::string>> wrong;
+  for (size_t i = 0; i < files.size(); ++i)
+    if (!problems[i].empty()) wrong.emplace_back(files[i].first.string(), problems[i]);
+  return wrong;
+}
+
+}  // namespace composer

@@ -1,0 +1,42 @@
+// MosaicML's shards (MDS): an index.json, and files of samples made of columns.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/shards/shard_files.h"
+
+namespace composer {
+
+struct MdsOptions {
+  std::string image = "auto";  ///< a column; auto: the one of images
+  std::string label = "auto";  ///< a column; auto: label, else class, else the one of integers
+  /// Columns of numbers or of arrays of them that are read in place of the label; none: the label.
+  std::vector<std::string> targets{};
+  /// Where compressed shards are unpacked to, each once; a folder of the set's own is made there.
+  std::filesystem::path unpack_to{};
+};
+
+/// The files that a table depends on: the index, and of a remote folder its shards, as
+/// find_remote() found them. Throws UserError naming what is missing or damaged.
+ShardFiles mds_files(const std::string& folder);
+
+/// The samples of the shards that folder/index.json lists, in order, as parts of the raw files.
+/// What is unpacked is compared with the hashes that the index has of it, as are shards that were
+/// unpacked before: those that differ are unpacked again.
+/// Throws UserError naming what is missing, damaged, or of a kind that is not read: compressed by
+/// anything but zstd, images, classes or targets in other columns than jpeg, png, pil, bytes;
+/// integers; numbers and ndarray. Those of a store, where folder is remote, are read whole, and not
+/// unpacked. No pickle is ever read.
+std::vector<uint8_t> mds_table(const std::filesystem::path& folder, const MdsOptions& options);
+
+/// The files of the shards, packed, raw and unpacked (below unpack_to) as far as they are there,
+/// whose bytes are not those that the index has hashes of: path and reason. Reads them all. The log
+/// names algorithms that cannot be checked. Throws UserError for an index that cannot be read.
+std::vector<std::pair<std::string, std::string>> wrong_mds_hashes(
+    const std::filesystem::path& folder, const std::filesystem::path& unpack_to);
+
+}  // namespace composer

@@ -1,0 +1,41 @@
+#include "data/shards/part_file.h"
+
+#include <algorithm>
+
+#include "composer/remote/cache_folder.h"
+#include "data/index_file.h"
+
+namespace composer {
+
+PartFile::PartFile(const std::string& path) {
+  if (is_remote(path)) {
+    remote_ = open_remote(RemotePath(path));
+    mapping_ = std::make_unique<const MappedFile>(remote_->file());
+    version_ = static_cast<int64_t>(key_of(remote_->version()));
+  } else {
+    mapping_ = std::make_unique<const MappedFile>(path);
+    version_ = stamp_of(path).time;
+  }
+}
+
+std::span<const uint8_t> PartFile::read(uint64_t begin, uint64_t bytes,
+                                        std::vector<uint8_t>& memory) const {
+  if (!remote_) return mapping_->bytes().subspan(begin, bytes);
+  if (memory.capacity() < bytes) memory.clear();  // nothing to copy
+  memory.resize(bytes);
+  remote_->read(begin, memory, mapping_->bytes().data());
+  return memory;
+}
+
+std::span<const uint8_t> PartReader::at(uint64_t begin, uint64_t bytes) {
+  constexpr uint64_t kWindow = 8 << 20, kBehind = 64 << 10;
+  if (file_.remote() == nullptr) return file_.read(begin, bytes, window_);
+  if (begin < begin_ || begin + bytes > begin_ + window_.size()) {
+    begin_ = begin - std::min(begin, kBehind);
+    const uint64_t wanted = std::max(begin + bytes - begin_, kWindow);
+    file_.read(begin_, std::min(wanted, file_.bytes() - begin_), window_);
+  }
+  return std::span<const uint8_t>(window_).subspan(begin - begin_, bytes);
+}
+
+}  // namespace composer

@@ -1,0 +1,183 @@
+#include "data/shards/part_source.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "composer/error.h"
+#include "composer/several_threads.h"
+#include "data/coded_source.h"
+
+namespace composer {
+namespace {
+
+constexpr uint64_t kPage = 8 << 20;
+
+/// Lets the process have so many files open beside its others, as far as the system allows.
+void allow_open_files(uint64_t count) {
+  constexpr rlim_t others = 512;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count + others) return;
+  limit.rlim_cur = std::min<rlim_t>(count + others, limit.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// MosaicML's pil: width, height, length of the mode, mode, pixels.
+StoredImage open_pil(std::span<const uint8_t> bytes, Image& image) {
+  constexpr size_t head = 3 * sizeof(uint32_t);
+  constexpr uint64_t most_pixels = 178'956'970;  // as of image files
+  uint32_t sizes[3];
+  if (bytes.size() < head) throw RunError("the pixels are cut off");
+  std::memcpy(sizes, bytes.data(), head);
+  const uint64_t width = sizes[0], height = sizes[1], mode_bytes = sizes[2];
+  if (mode_bytes > bytes.size() - head) throw RunError("the pixels are cut off");
+  const std::string mode(bytes.begin() + head,
+                         bytes.begin() + head + static_cast<ptrdiff_t>(mode_bytes));
+  const uint64_t channels = mode == "RGB" ? 3 : mode == "L" ? 1 : mode == "RGBA" ? 4 : 0;
+  if (channels == 0)
+    throw RunError("the pixels are of the mode '" + mode + "'; only RGB, RGBA and L are read");
+  const auto pixels = bytes.subspan(head + mode_bytes);
+  if (width == 0 || height == 0 || width * height > most_pixels ||
+      pixels.size() != width * height * channels)
+    throw RunError("the pixels do not fill an image of " + std::to_string(width) + " x " +
+                   std::to_string(height));
+  const ImageSize size{static_cast<int64_t>(height), static_cast<int64_t>(width)};
+  if (channels == 3) return {.bytes = pixels, .size = size};
+  image.resize(size.height, size.width, 3);
+  for (uint64_t i = 0; i < width * height; ++i)
+    for (uint64_t c = 0; c < 3; ++c)
+      image.pixels.data()[3 * i + c] = pixels[channels * i + (channels == 1 ? 0 : c)];
+  return {.bytes = {image.pixels.data(), width * height * 3}, .size = size};
+}
+
+}  // namespace
+
+PartSource::PartSource(std::shared_ptr<const SampleTable> table, std::string root, int64_t channels)
+    : table_(std::move(table)), root_(std::move(root)), channels_(channels) {
+  constexpr uint64_t kDescriptors = 3;  // of a remote file
+  allow_open_files(table_->containers() * kDescriptors);
+  files_.resize(table_->containers());
+  in_several_threads(files_.size(), [&](uint64_t i) {
+    const std::string name(table_->container_text(i));
+    const bool absolute = name.starts_with('/') || composer::is_remote(name);
+    files_[i].part = std::make_unique<const PartFile>(absolute ? name : root_ + name);
+  });
+  int64_t pages = 0;
+  for (File& file : files_) {
+    file.first_page = pages;
+    pages += static_cast<int64_t>((file.part->bytes() + kPage - 1) / kPage);
+    paged_bytes_ += file.part->bytes();
+  }
+}
+
+const PartSource::File& PartSource::file_of(int64_t index) const {
+  return files_[table_->container_number(index)];
+}
+
+/// Throws RunError where the file has become shorter since its table was made.
+Extent PartSource::place_of(int64_t index) const {
+  const uint64_t file = file_of(index).part->bytes();
+  const uint64_t begin = table_->offset(index), bytes = table_->length(index);
+  if (begin > file || bytes > file - begin)
+    throw RunError("lies outside its file, which is shorter than it was");
+  return {static_cast<int64_t>(table_->container_number(index)), begin, begin + bytes};
+}
+
+std::string PartSource::name(int64_t index) const {
+  try {
+    const std::string file(table_->container(index));
+    const bool absolute = file.starts_with('/') || composer::is_remote(file);
+    return shown_path(absolute ? file : root_ + file).append(": ").append(table_->name(index));
+  } catch (const RunError&) {
+    return shown_path(root_) + ", sample " + std::to_string(index);  // open() will tell
+  }
+}
+
+StoredImage PartSource::open(int64_t index, ReadScratch& scratch) const {
+  const Extent place = place_of(index);
+  const PartFile& file = *file_of(index).part;
+  const auto bytes = file.read(place.begin, place.bytes(), scratch.file);
+  StoredImage image;
+  if (table_->coding() == SampleCoding::pil) {
+    image = file.use(bytes, [&] { return open_pil(bytes, scratch.image); });
+  } else {
+    image = file.use(bytes, [&] { return stored_image(bytes, scratch.image); });
+  }
+  if (image.jpeg) {
+    const std::string in_root =
+        std::string(table_->container(index)) + '/' + std::string(table_->name(index));
+    image.index = IndexSlot(key_of(in_root), {bytes.size(), file.version()});
+  }
+  const bool in_file = image.bytes.data() >= bytes.data() && !image.bytes.empty() &&
+                       image.bytes.data() < bytes.data() + bytes.size();
+  image.mapping = in_file && file.remote() == nullptr ? &file.mapping() : nullptr;
+  return image;
+}
+
+int64_t PartSource::page(int64_t index) const {
+  try {
+    return file_of(index).first_page + static_cast<int64_t>(table_->offset(index) / kPage);
+  } catch (const RunError&) {
+    return 0;  // open() will tell
+  }
+}
+
+std::optional<Extent> PartSource::extent(int64_t index, bool whole_page) const {
+  try {
+    const Extent own = place_of(index);
+    if (!whole_page) return own;
+    const uint64_t page = own.begin / kPage * kPage;
+    return Extent{own.file, page,
+                  std::min(std::max(page + kPage, own.end), file_of(index).part->bytes())};
+  } catch (const RunError&) {
+    return std::nullopt;
+  }
+}
+
+void PartSource::bring(const Extent& extent) const {
+  const PartFile& file = *files_[static_cast<size_t>(extent.file)].part;
+  if (file.remote() != nullptr && !file.remote()->bring(extent.begin, extent.end)) return;
+  file.mapping().bring(file.mapping().bytes().subspan(extent.begin, extent.bytes()));
+}
+
+bool PartSource::is_remote() const {
+  return std::ranges::any_of(files_, [](const File& file) {
+    return file.part->remote() != nullptr && !file.part->remote()->is_whole();
+  });
+}
+
+std::shared_ptr<void> PartSource::follow(Forecast forecast) const {
+  auto all = std::make_shared<std::vector<std::shared_ptr<void>>>();
+  for (size_t i = 0; i < files_.size(); ++i) {
+    RangeCache* const remote = files_[i].part->remote();
+    if (remote == nullptr) continue;
+    all->push_back(remote->follow([this, i, remote, forecast](auto& wanted_after) {
+      uint32_t number = 0;
+      forecast([&](int64_t sample) {
+        const auto own = extent(sample, false);
+        if (own && own->file == static_cast<int64_t>(i))
+          remote->want(own->begin, own->end, number, wanted_after);
+        ++number;
+      });
+    }));
+  }
+  return all->empty() ? nullptr : std::static_pointer_cast<void>(all);
+}
+
+std::optional<FileStamp> PartSource::remote_stamp() const {
+  return composer::is_remote(root_) ? std::optional(FileStamp{}) : std::nullopt;
+}
+
+void PartSource::forget(int64_t index, bool whole_page) const {
+  constexpr uint64_t largest_unit = 256 << 10;  // the system drops whole units of pages only
+  const auto bytes = extent(index, whole_page);
+  if (!bytes) return;
+  const auto& mapping = files_[static_cast<size_t>(bytes->file)].part->mapping();
+  const auto begin = bytes->begin - std::min(bytes->begin, largest_unit);
+  const auto end = std::min<uint64_t>(bytes->end + largest_unit, mapping.bytes().size());
+  mapping.forget(mapping.bytes().subspan(begin, end - begin));
+}
+
+}  // namespace composer

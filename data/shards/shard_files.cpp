@@ -1,0 +1,189 @@
+#include "data/shards/shard_files.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <mutex>
+#include <optional>
+#include <string_view>
+
+#include "composer/error.h"
+#include "composer/remote/object_store.h"
+#include "composer/several_threads.h"
+#include "composer/text.h"
+#include "data/index_file.h"
+#include "data/index_place.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostNames = 1'000'000;
+
+std::optional<int64_t> number_of(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size() || number < 0)
+    return std::nullopt;
+  return number;
+}
+
+/// Of what stands between braces; empty where that is neither a range nor a list.
+std::vector<std::string> alternatives(std::string_view inside) {
+  std::vector<std::string> all;
+  const size_t dots = inside.find("..");
+  if (dots != std::string_view::npos) {
+    const auto first = number_of(inside.substr(0, dots)), last = number_of(inside.substr(dots + 2));
+    if (!first || !last || *last < *first || *last - *first >= static_cast<int64_t>(kMostNames))
+      return {};
+    for (int64_t i = *first; i <= *last; ++i) {
+      const std::string digits = std::to_string(i);
+      all.push_back(std::string(dots > digits.size() ? dots - digits.size() : 0, '0') + digits);
+    }
+    return all;
+  }
+  if (inside.find(',') == std::string_view::npos) return {};
+  for (;;) {
+    const size_t comma = inside.find(',');
+    all.emplace_back(inside.substr(0, comma));
+    if (comma == std::string_view::npos) return all;
+    inside.remove_prefix(comma + 1);
+  }
+}
+
+void expand(const std::string& text, std::vector<std::string>& names) {
+  const size_t open = text.find('{'), close = text.find('}', open);
+  if (open == std::string::npos) {
+    names.push_back(text);
+    if (names.size() > kMostNames) throw UserError("'" + text + "': stands for too many files");
+    return;
+  }
+  std::vector<std::string> all;
+  if (close != std::string::npos)
+    all = alternatives(std::string_view(text).substr(open + 1, close - open - 1));
+  if (all.empty())
+    throw UserError("'" + text + "': braces hold a range as in {000..146}, or a list as in {a,b}");
+  for (const auto& one : all) expand(text.substr(0, open) + one + text.substr(close + 1), names);
+}
+
+UserError missing_files(const std::string& key, std::vector<std::string> missing) {
+  const bool one = missing.size() == 1;
+  return UserError(key + ": there " + (one ? "is no file " : "are no files ") +
+                   first_few(std::move(missing)));
+}
+
+/// Up to the last '/' of its path.
+std::string remote_folder_of(const std::string& path) {
+  return path.substr(0, path.rfind('/', path.find('?')) + 1);
+}
+
+ShardFiles remote_shards(std::vector<std::string> paths, const std::string& key) {
+  ShardFiles files{remote_folder_of(paths[0]), {}};
+  for (auto& path : paths)
+    files.names.push_back(remote_folder_of(path) == files.root ? path.substr(files.root.size())
+                                                               : std::move(path));
+  find_remote(files, key);
+  return files;
+}
+
+std::string hexadecimal(uint64_t value) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+}  // namespace
+
+std::string ShardFiles::path(size_t i) const {
+  return names[i].starts_with('/') || is_remote(names[i]) ? names[i] : root + names[i];
+}
+
+std::string ShardFiles::shown(size_t i) const { return shown_path(path(i)); }
+
+std::string path_below(const std::string& folder, const std::string& name) {
+  if (is_remote(name) || !is_remote(folder)) return (fs::path(folder) / name).string();
+  return folder + (folder.ends_with('/') ? "" : "/") + name;
+}
+
+void find_remote(ShardFiles& files, const std::string& key) {
+  std::vector<std::string> versions(files.names.size());
+  std::vector<std::string> missing;
+  std::mutex lock;
+  in_several_threads(versions.size(), [&](uint64_t i) {
+    const RemotePath path(files.path(i));
+    const auto object = open_store(path)->stat(path.key());
+    if (object) {
+      versions[i] = object->etag + ' ' + std::to_string(object->bytes);
+      return;
+    }
+    const std::lock_guard guard(lock);
+    missing.push_back(path.text());
+  });
+  std::sort(missing.begin(), missing.end());
+  if (!missing.empty()) throw missing_files(key, std::move(missing));
+  files.version = joined(versions, "\n");
+}
+
+std::vector<std::string> expanded_names(const std::string& text) {
+  std::vector<std::string> names;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find("::", begin), text.size());
+    expand(text.substr(begin, end - begin), names);
+    begin = end + 2;
+  }
+  return names;
+}
+
+ShardFiles named_shards(const std::string& text, const std::string& folder,
+                        const std::string& key) {
+  const auto names = expanded_names(text);
+  if (is_remote(names[0]) || is_remote(folder)) {
+    std::vector<std::string> paths;
+    for (const auto& name : names) paths.push_back(path_below(folder, name));
+    return remote_shards(std::move(paths), key);
+  }
+  ShardFiles files;
+  std::vector<std::string> missing;
+  for (const auto& name : names) {
+    const fs::path path = fs::absolute(fs::path(folder) / name).lexically_normal();
+    std::error_code error;
+    if (!fs::is_regular_file(path, error)) missing.push_back(path.string());
+    if (files.names.empty()) files.root = (path.parent_path() / "").string();
+    files.names.push_back(path.parent_path() / "" == fs::path(files.root) ? path.filename().string()
+                                                                          : path.string());
+  }
+  if (!missing.empty()) throw missing_files(key, std::move(missing));
+  return files;
+}
+
+ShardFiles shards_in(const fs::path& folder, const std::string& ending) {
+  ShardFiles files{path_below(folder.string(), ""), {}};
+  if (is_remote(files.root)) {
+    const auto names =
+        open_store(RemotePath(files.root))->list_folder(RemotePath(files.root).key());
+    for (const auto& name : names)
+      if (name.ends_with(ending)) files.names.push_back(name.substr(name.rfind('/') + 1));
+    if (!files.names.empty()) find_remote(files, "datadir");
+    return files;
+  }
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with('.') && name.ends_with(ending) && entry.is_regular_file(error))
+      files.names.push_back(name);
+  }
+  std::sort(files.names.begin(), files.names.end());
+  return files;
+}
+
+fs::path shard_table_file(const ShardFiles& files, const std::string& about,
+                          const std::string& index_dir) {
+  std::string all = about + files.version;
+  for (const auto& name : files.names) all += '\n' + name;
+  return cache_file_of(files.root.empty() ? "/" : shown_path(files.root), index_dir,
+                       "-" + hexadecimal(key_of(all)) + ".table");
+}
+
+}  // namespace composer

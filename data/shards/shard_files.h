@@ -1,0 +1,44 @@
+// Which files a set of shards is made of.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace composer {
+
+/// Files that lie in one folder, or anywhere.
+struct ShardFiles {
+  std::string root;                ///< a folder with its '/', or ""; may be remote
+  std::vector<std::string> names;  ///< below the root, or absolute
+  std::string version{};           ///< of remote files: another one where one of them has changed
+
+  std::string path(size_t i) const;
+  /// The path for messages.
+  std::string shown(size_t i) const;
+};
+
+/// "a-{000..146}.tar" is a-000.tar to a-146.tar, "{x,y}.tar" x.tar and y.tar; "::" stands between
+/// several of these. Throws UserError for braces that make no sense, and for more than a million.
+std::vector<std::string> expanded_names(const std::string& text);
+
+/// The files that `text` (expanded_names) names, in their order; those with relative names lie
+/// below `folder`, or where that is empty below the current one. Both may be remote. Throws
+/// UserError, which names `key`, listing what is missing.
+ShardFiles named_shards(const std::string& text, const std::string& folder, const std::string& key);
+
+/// Asks a store for all files, many at once, and sets their version. Throws UserError, which names
+/// `key`, listing what is missing.
+void find_remote(ShardFiles& files, const std::string& key);
+
+/// The path of `name` in a folder; both may be remote.
+std::string path_below(const std::string& folder, const std::string& name);
+
+/// All files of the folder, which may be one of s3://, with this ending, by name. May be none.
+ShardFiles shards_in(const std::filesystem::path& folder, const std::string& ending);
+
+/// Where a table of the files is kept. about: what else the table depends on.
+std::filesystem::path shard_table_file(const ShardFiles& files, const std::string& about,
+                                       const std::string& index_dir);
+
+}  // namespace composer

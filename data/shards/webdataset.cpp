@@ -1,0 +1,301 @@
+#include "data/shards/webdataset.h"
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/several_threads.h"
+#include "composer/storage/byte_reader.h"
+#include "composer/text.h"
+#include "data/datasets/class_folders.h"
+#include "data/sample_table.h"
+#include "data/shards/part_file.h"
+#include "data/shards/tar.h"
+#include "data/target_rows.h"
+
+namespace composer {
+namespace {
+
+struct Row {
+  std::string name;
+  uint64_t offset, bytes;
+  int32_t label;
+};
+
+struct Shard {
+  explicit Shard(const std::vector<std::string>& target_names) : targets(target_names) {}
+
+  std::vector<Row> rows{};
+  TargetRows targets;  ///< empty where there are classes
+  std::vector<std::string> problems{};
+  PlaceStamp stamp{};
+  bool has_end = true;
+};
+
+/// A member's path in two.
+struct SampleFile {
+  std::string key, ending;  ///< the ending in small letters
+};
+
+/// Nothing for a file that belongs to no sample.
+std::optional<SampleFile> sample_file(const std::string& path) {
+  const size_t slash = std::min(path.find('/'), path.size());
+  if (path.starts_with("__") && slash >= 4 && path.compare(slash - 2, 2, "__") == 0)
+    return std::nullopt;
+  const size_t name = path.rfind('/') + 1, dot = path.find('.', name);
+  if (dot == std::string::npos || dot == name) return std::nullopt;
+  return SampleFile{path.substr(0, dot), lower_case(path.substr(dot + 1))};
+}
+
+/// A class as text; nothing when it is none.
+std::optional<int32_t> class_of(std::string_view text) {
+  const auto is_space = [](char c) { return c == ' ' || (c >= '\t' && c <= '\r') || c == '\0'; };
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  int32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+std::optional<int32_t> class_of_json(std::string_view text, const std::string& name) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains(name)) return std::nullopt;
+  const auto& value = json[name];
+  if (!value.is_number_integer() || value < 0 || value > std::numeric_limits<int32_t>::max())
+    return std::nullopt;
+  return value.get<int32_t>();
+}
+
+std::vector<float> numbers_in_json(std::string_view text, const std::string& name) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains(name)) throw FormatError("there is no such name");
+  return numbers_in(json[name]);
+}
+
+/// The files of one sample.
+struct Sample {
+  std::string key;
+  std::vector<std::pair<std::string, TarMember>> files;  ///< by ending
+
+  const TarMember* find(const std::string& ending) const {
+    for (const auto& [own, member] : files)
+      if (own == ending) return &member;
+    return nullptr;
+  }
+};
+
+/// Samples of a tar file, one after the other.
+class Samples {
+ public:
+  explicit Samples(PartReader& file)
+      : tar_(file.bytes(),
+             [&file](uint64_t begin, uint64_t bytes) { return file.at(begin, bytes); }) {}
+
+  std::optional<Sample> next() {
+    std::optional<Sample> sample;
+    if (waiting_) add(sample), waiting_.reset();
+    while (const auto member = tar_.next()) {
+      const auto file = sample_file(member->path);
+      if (!file) continue;
+      waiting_ = {*file, *member};
+      if (sample && sample->key != file->key) return sample;
+      add(sample);
+      waiting_.reset();
+    }
+    return sample;
+  }
+  const TarReader& tar() const { return tar_; }
+
+ private:
+  void add(std::optional<Sample>& sample) const {
+    const auto& [file, member] = *waiting_;
+    if (!sample) sample.emplace().key = file.key;
+    if (sample->find(file.ending) != nullptr)
+      throw FormatError("the sample " + file.key + " has two files ." + file.ending);
+    sample->files.emplace_back(file.ending, member);
+  }
+
+  TarReader tar_;
+  std::optional<std::pair<SampleFile, TarMember>> waiting_;  ///< the next sample's first file
+};
+
+std::string endings_of(const Sample& sample) {
+  std::vector<std::string> all;
+  for (const auto& [ending, member] : sample.files) all.push_back('.' + ending);
+  return first_few(std::move(all));
+}
+
+/// Where a target lies among a sample's files.
+struct TargetPlace {
+  explicit TargetPlace(const std::string& target)
+      : in_json(target == "json" || target.starts_with("json.")),
+        ending(in_json ? "json" : target),
+        name(target == "json" ? "label" : target.substr(target.find('.') + 1)) {}
+
+  bool in_json;
+  std::string ending;
+  std::string name;  ///< in the JSON object
+};
+
+/// Takes a sample's image, and its class or numbers.
+class Reader {
+ public:
+  Reader(const WebDatasetFiles& files, PartReader& shard) : files_(files), shard_(shard) {}
+
+  /// Throws FormatError with what the sample lacks.
+  Row row(const Sample& sample) const {
+    const TarMember& image = image_of(sample);
+    return {image.path, image.offset, image.bytes, files_.targets.empty() ? label_of(sample) : 0};
+  }
+
+  /// Adds the sample's numbers, where there are targets. Throws FormatError with what it lacks.
+  void add_numbers(const Sample& sample, TargetRows& rows) const {
+    if (files_.targets.empty()) return;
+    std::vector<std::vector<float>> all;
+    for (const auto& target : files_.targets) all.push_back(numbers_of(sample, target));
+    try {
+      rows.add(all);
+    } catch (const FormatError& problem) {
+      fail(sample, problem.what());
+    }
+  }
+
+ private:
+  const TarMember& image_of(const Sample& sample) const {
+    const TarMember* image = nullptr;
+    if (files_.image != "auto") {
+      image = sample.find(files_.image);
+      if (image == nullptr) fail(sample, "no ." + files_.image + ", only " + endings_of(sample));
+      return *image;
+    }
+    for (const auto& [ending, member] : sample.files) {
+      if (file_kind_of("x." + ending) == FileKind::other) continue;
+      if (image != nullptr)
+        fail(sample, "several images (" + endings_of(sample) + "): say which by image: ENDING");
+      image = &member;
+    }
+    if (image == nullptr) fail(sample, "no image, only " + endings_of(sample));
+    return *image;
+  }
+
+  int32_t label_of(const Sample& sample) const {
+    const TargetPlace place(files_.label);
+    const auto text = text_of(sample, place, " with its class");
+    const auto label = place.in_json ? class_of_json(text, place.name) : class_of(text);
+    if (!label)
+      fail(sample, place.in_json ? "no class number named " + place.name + " in its .json"
+                                 : "no class number in its ." + place.ending);
+    return *label;
+  }
+
+  std::vector<float> numbers_of(const Sample& sample, const std::string& target) const {
+    const TargetPlace place(target);
+    const auto text = text_of(sample, place, "");
+    try {
+      return place.in_json ? numbers_in_json(text, place.name) : numbers_in(text);
+    } catch (const FormatError& problem) {
+      fail(sample, "no numbers in its ." + target + ": " + problem.what());
+    }
+  }
+
+  std::string_view text_of(const Sample& sample, const TargetPlace& place, const char* what) const {
+    const TarMember* const file = sample.find(place.ending);
+    if (file == nullptr)
+      fail(sample, "no ." + place.ending + what + ", only " + endings_of(sample));
+    const auto content = shard_.at(file->offset, file->bytes);
+    return {reinterpret_cast<const char*>(content.data()), content.size()};
+  }
+
+  [[noreturn]] static void fail(const Sample& sample, const std::string& problem) {
+    throw FormatError("the sample " + sample.key + " has " + problem);
+  }
+
+  const WebDatasetFiles& files_;
+  PartReader& shard_;
+};
+
+/// By what the first sample has.
+std::string label_kind(const ShardFiles& shards) {
+  for (size_t i = 0; i < shards.names.size(); ++i) {
+    const auto sample = read_parts(shards.path(i), [](auto& file) { return Samples(file).next(); });
+    if (!sample) continue;
+    for (const char* kind : {"cls", "json", "txt"})
+      if (sample->find(kind) != nullptr) return kind;
+    throw UserError(shards.shown(i) + ": the sample " + sample->key +
+                    " has no class: neither .cls, .json nor .txt, only " + endings_of(*sample) +
+                    "; label: says where it is");
+  }
+  throw UserError(shards.shown(0) + ": no shard has a sample");
+}
+
+void read_shard(const std::string& path, const WebDatasetFiles& files, Shard& shard) {
+  constexpr size_t most_problems = 3;
+  if (!is_remote(path))
+    shard.stamp = settled(place_stamp_of(path), place_stamp_of(path), wall_clock_ns());
+  read_parts(path, [&](auto& file) {
+    Samples samples(file);
+    const Reader reader(files, file);
+    while (const auto sample = samples.next()) {
+      try {
+        const Row row = reader.row(*sample);
+        reader.add_numbers(*sample, shard.targets);
+        shard.rows.push_back(row);
+      } catch (const FormatError& problem) {
+        shard.problems.push_back(shown_path(path) + ": " + problem.what());
+        if (shard.problems.size() == most_problems) return true;
+      }
+    }
+    shard.has_end = samples.tar().has_end_mark();
+    return true;
+  });
+}
+
+}  // namespace
+
+std::vector<uint8_t> webdataset_table(const ShardFiles& shards, const WebDatasetFiles& files) {
+  WebDatasetFiles wanted = files;
+  if (wanted.targets.empty() && wanted.label == "auto") wanted.label = label_kind(shards);
+  std::vector<Shard> read(shards.names.size(), Shard(wanted.targets));
+  in_several_threads(read.size(), [&](uint64_t i) {
+    try {
+      read_shard(shards.path(i), wanted, read[i]);
+    } catch (const UserError& error) {
+      read[i].problems.emplace_back(error.what());
+    }
+  });
+  SampleTableWriter writer(/*parts=*/true);
+  std::vector<std::string> problems, endless;
+  TargetRows targets(wanted.targets);
+  for (size_t i = 0; i < read.size(); ++i) {
+    problems.insert(problems.end(), read[i].problems.begin(), read[i].problems.end());
+    try {
+      targets.append(read[i].targets);
+    } catch (const FormatError& problem) {
+      problems.push_back(shards.shown(i) + ": its samples have " + problem.what());
+    }
+    if (!read[i].has_end) endless.push_back(shards.shown(i));
+    for (const auto& row : read[i].rows)
+      writer.add_part(shards.names[i], row.name, row.offset, row.bytes, row.label);
+    if (!is_remote(shards.path(i))) writer.watch(shards.names[i], read[i].stamp);
+  }
+  if (!problems.empty()) {
+    constexpr size_t most = 10;
+    const size_t more = problems.size() - std::min(problems.size(), most);
+    problems.resize(std::min(problems.size(), most));
+    if (more > 0) problems.push_back("and " + std::to_string(more) + " more such problems");
+    throw UserError(std::move(problems));
+  }
+  if (!endless.empty())
+    log::warn("no mark at the end of " + first_few(std::move(endless)) +
+              ": written to the end, or cut off?");
+  if (!wanted.targets.empty()) writer.set_values(targets);
+  return writer.bytes();
+}
+
+}  // namespace composer

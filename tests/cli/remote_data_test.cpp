@@ -1,0 +1,193 @@
+// Commands on data sets of a store.
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "program.h"
+#include "tests/composer/temporary_folder.h"
+#include "tests/data/photos.h"
+#include "tests/ranks/rank_processes.h"
+#include "tests/remote/aws_environment.h"
+#include "tests/remote/memory_store.h"
+
+using namespace composer;
+using namespace composer::test;
+namespace fs = std::filesystem;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Photographs in folders, as a .beton file, and both in a store; programs see it by their
+/// environment.
+struct Fixture {
+  Fixture() {
+    environment.set("AWS_ENDPOINT_URL", server.url());
+    environment.set("AWS_REGION", "us-east-1");
+    environment.set_keys();
+    environment.set("XDG_CACHE_HOME", folder / "cache");
+    draw_photos(folder / "photos/train", 48, [](int i) { return 40 + i % 9; });
+    draw_photos(folder / "photos/val", 16, [](int) { return 40; });
+    for (const char* part : {"train", "val"}) {
+      const std::string name = part;
+      REQUIRE(run(folder.path(), split("data write --source photos --format image_folder "
+                                       "--index false --split " +
+                                       name + " --output " + name + ".beton"))
+                  .status == 0);
+      server.put("set/" + name + ".beton", bytes_of(folder / (name + ".beton")));
+    }
+    for (const auto& entry : fs::recursive_directory_iterator(folder / "photos"))
+      if (entry.is_regular_file())
+        server.put(fs::relative(entry.path(), folder.path()).string(), bytes_of(entry.path()));
+  }
+
+  AwsEnvironment environment;
+  TemporaryFolder folder;
+  MemoryStore server;
+};
+
+/// For sets in this folder.
+std::string recipe(const std::string& ffcv_dir) {
+  std::string text = R"(model:
+  resnet_cifar:
+    model_name: resnet_20
+    num_classes: 4
+train_dataset:
+  image_folder:
+    crop_size: 24
+    use_ffcv: true
+    ffcv_dir: DIR
+    ffcv_dest: train.beton
+val_dataset:
+  image_folder:
+    crop_size: 24
+    resize_size: 24
+    use_ffcv: true
+    ffcv_dir: DIR
+    ffcv_dest: val.beton
+optimizer:
+  decoupled_sgdw:
+    lr: 0.1
+train_batch_size: 16
+eval_batch_size: 16
+max_duration: 2ep
+device: cpu
+dataloader:
+  num_workers: 2
+)";
+  for (size_t at; (at = text.find("DIR")) != text.npos;) text.replace(at, 3, ffcv_dir);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("commands print of a remote set what they print of the local one", "[cli][remote]") {
+  const Fixture f;
+  const auto prints = [&](const std::string& words) {
+    const auto outcome = run(f.folder.path(), split(words));
+    INFO(words << "\n" << outcome.errors);
+    CHECK(outcome.status == 0);
+    return outcome.output;
+  };
+  CHECK(prints("data hash s3://bucket/set/train.beton") == prints("data hash train.beton"));
+  CHECK(prints("data hash s3://bucket/photos/val") == prints("data hash photos/val"));
+  CHECK(prints("data verify s3://bucket/set/val.beton") == prints("data verify val.beton"));
+  CHECK(prints("data verify s3://bucket/photos/val") == prints("data verify photos/val"));
+  CHECK_THAT(prints("data info s3://bucket/set/train.beton"),
+             Contains("s3://bucket/set/train.beton: 48 samples"));
+  prints("data write --source s3://bucket/photos --format image_folder --output again.beton");
+  CHECK(bytes_of(f.folder / "again.beton") == bytes_of(f.folder / "train.beton"));
+  CHECK_THAT(prints("bench loader --source s3://bucket/photos --batch_size 16 --resolution 24 "
+                    "--num_workers 2 --epochs 2"),
+             Contains("images/s"));
+  const auto missing = run(f.folder.path(), split("data info s3://bucket/set/none.beton"));
+  CHECK(missing.status == 2);
+  CHECK_THAT(missing.errors, Contains("s3://bucket/set/none.beton: there is no such object"));
+}
+
+TEST_CASE("a training on a remote set, killed and resumed, ends as one on a disk does",
+          "[cli][remote][slow]") {
+  Fixture f;
+  f.folder.write("local.yaml", recipe(f.folder.path()));
+  f.folder.write("remote.yaml", recipe("s3://bucket/set"));
+  REQUIRE(run(f.folder.path(), split("train -f local.yaml --run_name local")).status == 0);
+  std::atomic<int> requests = 0;
+  f.server.set_interference([&](const ServerRequest&) -> std::optional<ServerReply> {
+    if (++requests % 7 == 5) return error_reply(503, "SlowDown", "please slow down");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    return std::nullopt;
+  });
+  const auto train =
+      split("train -f remote.yaml --save_interval 1ba --autoresume true --run_name remote");
+  for (int batch = 1; batch <= 3; batch += 2) {
+    const Process process(f.folder.path(), train);
+    while (!process.poll() && killed::batches_saved(f.folder / "runs/remote") < batch)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    process.signal(SIGKILL);
+    CHECK(process.wait().status == 128 + SIGKILL);
+  }
+  const auto outcome = run(f.folder.path(), train);
+  INFO(outcome.errors);
+  REQUIRE(outcome.status == 0);
+  CHECK(killed::difference(f.folder / "runs/remote", f.folder / "runs/local") == "");
+  const auto whole = run(f.folder.path(), split("-n 2 train -f remote.yaml --run_name two"));
+  INFO(whole.errors);
+  REQUIRE(whole.status == 0);
+  REQUIRE(run(f.folder.path(), split("-n 2 train -f local.yaml --run_name local_two")).status == 0);
+  CHECK(killed::difference(f.folder / "runs/two", f.folder / "runs/local_two") == "");
+}
+
+TEST_CASE("ranks that find other data end with what differs", "[cli][remote]") {
+  Fixture f;
+  std::string text = recipe("");
+  text.replace(text.find("use_ffcv: true\n    ffcv_dir: \n    ffcv_dest: train.beton"), 56,
+               "datadir: s3://bucket/photos");
+  text.erase(text.find("val_dataset:"), text.find("optimizer:") - text.find("val_dataset:"));
+  f.folder.write("recipe.yaml", text + "eval_interval: 0ep\n");
+  const std::string port = std::to_string(test::free_port());
+  const auto start = [&](const std::string& rank) {
+    return split("-n 1 --world_size 2 --master_addr 127.0.0.1 --node_rank " + rank +
+                 " --master_port " + port + " train -f recipe.yaml --run_name two" +
+                 " --remote.cache_dir " + (f.folder / ("cache" + rank)).string());
+  };
+  const auto lists = [&] {
+    const auto requests = f.server.server().requests();
+    return std::ranges::count_if(
+        requests, [](const ServerRequest& request) { return request.has_parameter("list-type"); });
+  };
+  const Process first(f.folder.path(), start("0"));
+  for (int64_t before = -1; lists() == 0 || lists() > before;) {
+    before = lists();
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    REQUIRE_FALSE(first.poll());
+  }
+  f.server.put("photos/train/0/another.jpg", bytes_of(f.folder / "photos/train/0/0.jpg"));
+  const Process second(f.folder.path(), start("1"));
+  const auto outcome = second.wait();
+  INFO(outcome.errors);
+  CHECK(outcome.status == 2);
+  CHECK(first.wait().status == 2);
+  CHECK_THAT(outcome.errors, Contains("rank 1 finds another version of s3://bucket/photos/train/"));
+}
+
+TEST_CASE("a process that may have few files open reads a store with fewer requests",
+          "[cli][remote]") {
+  Fixture f;
+  f.server.set_interference([](const ServerRequest&) -> std::optional<ServerReply> {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    return std::nullopt;
+  });
+  const auto outcome =
+      run(f.folder.path(),
+          {"-c", "ulimit -n 96; exec " + std::string(PROGRAM) +
+                     " bench loader --source s3://bucket/photos --batch_size 16 --resolution 24 "
+                     "--num_workers 2 --epochs 1"},
+          "/bin/sh");
+  INFO(outcome.errors);
+  CHECK(outcome.status == 0);
+}

@@ -1,0 +1,195 @@
+#include "data/datasets/class_folders.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <thread>
+
+#include "composer/error.h"
+#include "data/datasets/image_folder.h"
+#include "data/index_place.h"
+#include "tests/data/errors.h"
+#include "tests/data/helpers.h"
+
+using namespace composer;
+using namespace composer::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+/// Paths of the images and their classes, found one folder after the other.
+void collect(const fs::path& folder, std::vector<fs::path> above, std::vector<std::string>& all) {
+  const auto real = fs::canonical(folder);
+  if (std::find(above.begin(), above.end(), real) != above.end()) return;
+  above.push_back(real);
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    std::error_code error;
+    if (entry.is_directory(error))
+      collect(entry.path(), above, all);
+    else if (is_meant_as_image(entry.path()))
+      all.push_back(entry.path().string());
+  }
+}
+
+std::vector<std::string> expected_of(const fs::path& folder) {
+  std::vector<std::string> classes, all;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const auto name = entry.path().filename().string();
+    if (entry.is_directory() && !name.starts_with('.')) classes.push_back(name);
+  }
+  std::sort(classes.begin(), classes.end());
+  for (size_t i = 0; i < classes.size(); ++i) {
+    std::vector<std::string> images;
+    collect(folder / classes[i], {}, images);
+    std::sort(images.begin(), images.end());
+    for (const auto& image : images) all.push_back(image + " " + std::to_string(i));
+  }
+  return all;
+}
+
+std::vector<std::string> names_of(const Source& source) {
+  std::vector<std::string> all;
+  for (int64_t i = 0; i < source.size(); ++i)
+    all.push_back(source.name(i) + " " + std::to_string(source.label(i)));
+  return all;
+}
+
+FolderParams folder_at(const std::string& folder) {
+  FolderParams params;
+  params.datadir = folder;
+  return params;
+}
+
+std::shared_ptr<Source> opened(const std::string& folder,
+                               OnBadSample on_bad_sample = OnBadSample::skip) {
+  return open_class_folders(folder_at(folder), on_bad_sample);
+}
+
+/// What is left of `many` class folders.
+std::vector<std::string> names_in(const std::string& folder) { return names_of(*opened(folder)); }
+
+}  // namespace
+
+TEST_CASE("class folders are listed in the order of their paths, whatever lies in them", "[data]") {
+  const TemporaryFolder folder, elsewhere;
+  const fs::path root = folder / "train";
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "class " + std::to_string(i * 7 % 40);
+    for (int k = 0; k < 5; ++k) write_file(root / name / (std::to_string(k * 3 % 5) + ".JpG"), "");
+  }
+  for (const char* file :
+       {"class 1/a/b/c.png", "class 1/a b.png", "class 1/a.png", "class 1/a/0.webp",
+        "class 1/.hidden.jpg", "class 1/.hidden/x.jpg", "class 1/x.txt", "class 1/jpg",
+        "class 1/.jpg", "class 1/x.heic", "class 1/\xff.jpg", "class 1/new\nline.gif",
+        ".hidden/x.jpg", "loose.jpg"})
+    write_file(root / file, "");
+  write_file(elsewhere / "deep/far.jpg", "");
+  fs::create_directory_symlink(elsewhere.path(), root / "class 2/linked");
+  fs::create_directory_symlink(elsewhere.path(), root / "class linked");
+  fs::create_directory_symlink(root / "class 3", root / "class 3/loop");
+  fs::create_directory_symlink(root, root / "class 4/up");
+  fs::create_symlink("/no/such.jpg", root / "class 5/broken.jpg");
+  fs::create_symlink("/no/such", root / "class 5/broken");
+  fs::create_symlink(elsewhere / "deep/far.jpg", root / "class 5/far.jpg");
+
+  const auto expected = expected_of(root);
+  REQUIRE(expected.size() > 200);
+  CHECK(names_in(folder.path()) == expected);
+  CHECK(names_in(folder.path()) == expected);
+  CHECK_THROWS_WITH(opened(folder.path(), OnBadSample::error),
+                    Contains("class 1/x.heic: only ") && Contains("there are 2 such files"));
+
+  // However the folder is named, its files are named by that.
+  const auto slashes = names_in(root.string() + "//");
+  REQUIRE(slashes.size() == expected.size());
+  CHECK(slashes[0] == root.string() + "//" + expected[0].substr(root.string().size() + 1));
+  const auto here = fs::current_path();
+  fs::current_path(folder.path());
+  const auto relative = names_in("train");
+  fs::current_path(here);
+  CHECK(relative[0] == expected[0].substr(folder.path().string().size() + 1));
+}
+
+TEST_CASE("class folders that cannot be read, or hold no images, are named together", "[data]") {
+  const TemporaryFolder folder;
+  write_file(folder / "train/a/1.jpg", "");
+  write_file(folder / "train/b/1.heic", "");
+  write_file(folder / "train/c/1.txt", "");
+  fs::create_directories(folder / "train/d");
+  const auto problems = [&] {
+    try {
+      opened(folder.path(), OnBadSample::error);
+      return std::vector<std::string>();
+    } catch (const UserError& error) {
+      return error.problems();
+    }
+  };
+  const auto all = problems();
+  REQUIRE(all.size() == 3);
+  CHECK_THAT(all[0], Contains("train/c: a class folder without images (.jpg, "));
+  CHECK_THAT(all[1], Contains("train/d: a class folder without images"));
+  CHECK_THAT(all[2], Contains("train/b/1.heic: only ") && Contains("convert them"));
+  if (::getuid() == 0) {
+    WARN("skipped: nothing is kept from root");
+    return;
+  }
+  fs::permissions(folder / "train/d", fs::perms::none);
+  CHECK_THROWS_WITH(opened(folder.path()), Contains("train/d: cannot be read: Permission denied"));
+  fs::permissions(folder / "train/d", fs::perms::owner_all);
+}
+
+TEST_CASE("the list of class folders is kept, until one of them changes", "[data][slow]") {
+  const TemporaryFolder folder, cache, elsewhere;
+  for (const char* file : {"a/1.jpg", "a/deep/2.jpg", "b/3.jpg"}) write_file(folder / file, "");
+  write_file(elsewhere / "deep/4.jpg", "");
+  fs::create_directory_symlink(elsewhere.path(), folder / "b/linked");
+  fs::create_symlink(elsewhere / "later", folder / "b/later");
+
+  const auto file = cache_file_of(folder.path(), cache.path(), ".table");
+  const auto open = [&] {
+    return names_of(*open_class_folders(folder_at(folder.path()), OnBadSample::skip, cache.path()));
+  };
+  /// Once the folders' times are old enough to be trusted.
+  const auto is_kept = [&] {
+    for (int i = 0; i < 1000; ++i) {
+      const auto before = place_stamp_of(file.string());
+      CHECK(open() == expected_of(folder.path()));
+      if (place_stamp_of(file.string()) == before) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return false;
+  };
+  REQUIRE(is_kept());
+  const auto changes = [&](const auto& change) {
+    const auto before = open();
+    change();
+    const auto after = open();
+    CHECK(after == expected_of(folder.path()));
+    return after != before;
+  };
+  CHECK(changes([&] { write_file(folder / "a/deep/5.jpg", ""); }));
+  CHECK(changes([&] { fs::remove(folder / "a/1.jpg"); }));
+  CHECK(changes([&] { write_file(elsewhere / "deep/6.jpg", ""); }));
+  CHECK(changes([&] { write_file(elsewhere / "later/7.jpg", ""); }));
+  CHECK(changes([&] { write_file(folder / "c/8.jpg", ""); }));
+  CHECK(changes([&] { fs::rename(folder / "c", folder / "d"); }));
+  REQUIRE(is_kept());
+
+  // A time that was set back does not hide a change.
+  const auto time = fs::last_write_time(folder / "d");
+  CHECK(changes([&] {
+    write_file(folder / "d/9.jpg", "");
+    fs::last_write_time(folder / "d", time);
+  }));
+}
+
+TEST_CASE("the endings of names say what files are", "[data]") {
+  for (const char* name : {"a.jpg", "A.JPEG", "a.b.png", ".a.webp", " .gif", "a.TiF", "\xff.ppm"})
+    CHECK(file_kind_of(name) == FileKind::image);
+  for (const char* name : {"a.heic", "x.AVIF"})
+    CHECK(file_kind_of(name) == FileKind::unreadable_image);
+  for (const char* name : {"a", ".jpg", "jpg", "a.", "a.jpg.txt", "", "a.jp"})
+    CHECK(file_kind_of(name) == FileKind::other);
+}

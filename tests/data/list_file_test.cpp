@@ -1,0 +1,160 @@
+#include "data/list_file.h"
+
+#include <catch2/catch.hpp>
+
+#include "composer/error.h"
+#include "tests/data/helpers.h"
+
+using namespace composer;
+using namespace composer::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+using Names = std::vector<std::string>;
+
+struct List : TemporaryFolder {
+  Names read(const std::string& name, const std::string& text, const ListColumns& columns = {},
+             const Names& classes = {}) const {
+    write_file(*this / name, text);
+    const SampleTable table(list_table(*this / name, columns, classes).bytes());
+    Names all;
+    for (int64_t i = 0; i < table.size(); ++i)
+      all.push_back(std::string(table.container(i)) + std::string(table.name(i)) + "=" +
+                    std::to_string(table.label(i)));
+    for (const auto& name_of_class : table.class_names()) all.push_back(name_of_class);
+    return all;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("lists of files and classes are read in every form", "[data]") {
+  const List list;
+  const Names numbers{"a/1.jpg=3", "/b/2.jpg=0"};
+  for (const char* text :
+       {"path,label\na/1.jpg,3\n/b/2.jpg,0\n", "a/1.jpg,3\n/b/2.jpg,0",
+        "\"a/1.jpg\",3\r\n/b/2.jpg,0\r\n", "\xEF\xBB\xBFlabel,x,File\n3,,a/1.jpg\n\n0,y,/b/2.jpg\n",
+        "Class,\"image_path\",\"a \"\"b\"\", c\"\n3,a/1.jpg,\"x\ny\"\n0,/b/2.jpg,z\n"})
+    CHECK(list.read("a.csv", text) == numbers);
+  CHECK(list.read("a.tsv", "a/1.jpg\t3\n/b/2.jpg\t0\n") == numbers);
+  CHECK(list.read("a.tsv", "\"a,1\".jpg\t3\n") == Names{"\"a,1\".jpg=3"});
+  CHECK(list.read("a.jsonl",
+                  "{\"path\": \"a/1.jpg\", \"label\": 3}\n\n"
+                  "{\"x\": [1], \"label\": 0, \"path\": \"/b/2.jpg\"}\r\n") == numbers);
+  CHECK(list.read("a.csv", "x,y,z\nq,a/1.jpg,3\nr,/b/2.jpg,0\n", {.path = "y", .label = "z"}) ==
+        numbers);
+  CHECK(list.read("a.jsonl", R"({"file_name": "a/1.jpg", "n": 3})", {.label = "n"}) ==
+        Names{"a/1.jpg=3"});
+}
+
+TEST_CASE("labels of a list may be names", "[data]") {
+  const List list;
+  const std::string text = "1.jpg,dog\n2.jpg,cat\n3.jpg,dog\n4.jpg,7\n";
+  CHECK(list.read("a.csv", text) ==
+        Names{"1.jpg=2", "2.jpg=1", "3.jpg=2", "4.jpg=0", "7", "cat", "dog"});
+  CHECK(list.read("a.csv", text, {}, {"dog", "7", "cat", "fox"}) ==
+        Names{"1.jpg=0", "2.jpg=2", "3.jpg=0", "4.jpg=1", "dog", "7", "cat", "fox"});
+  CHECK_THROWS_WITH(list.read("a.csv", text, {}, {"dog", "7"}),
+                    Contains("a.csv:2: 'cat' is none of the 2 classes"));
+  CHECK(list.read("a.csv", "1.jpg,12\n", {}, {"10", "12"}) == Names{"1.jpg=1", "10", "12"});
+  write_file(list / "classes.txt", "dog\r\nold cat\n\n");
+  CHECK(listed_classes(list / "classes.txt", {}) == Names{"dog", "old cat"});
+  CHECK(listed_classes(list / "a.csv", {}) == Names{"12"});
+  write_file(list / "classes.txt", "dog\ncat\ndog\n");
+  CHECK_THROWS_WITH(listed_classes(list / "classes.txt", {}),
+                    Contains("classes.txt:3: names the class 'dog' again"));
+}
+
+TEST_CASE("what is wrong with a list is named by its line", "[data]") {
+  const List list;
+  const auto problem = [&](const std::string& name, const std::string& text,
+                           const ListColumns& columns = {}) -> std::string {
+    try {
+      list.read(name, text, columns);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK_THAT(problem("a.csv", ""), Contains("a.csv: lists no images"));
+  CHECK_THAT(problem("a.csv", "path,label\n"), Contains("lists no images"));
+  CHECK_THAT(problem("a.csv", "1.jpg,0\n2.jpg\n"),
+             Contains("a.csv:2: has 1 fields; the first line has 2"));
+  CHECK_THAT(problem("a.csv", "1.jpg,0,x\n"), Contains("a.csv:1: expected two columns"));
+  CHECK_THAT(problem("a.csv", "a,b\n1,2\n", {.path = "c"}), Contains("a.csv:1: no column c"));
+  CHECK_THAT(problem("a.csv", "1.jpg,0\n,1\n"), Contains("a.csv:2: has no path"));
+  CHECK_THAT(problem("a.csv", "1.jpg,0\n2.jpg,\n"), Contains("a.csv:2: has no label"));
+  CHECK_THAT(problem("a.csv", "1.jpg,0\n\n2.jpg,-1\n"), Contains("a.csv:3: has the class -1"));
+  CHECK_THAT(problem("a.csv", "1.jpg,0\n\"2.jpg,1\n"),
+             Contains("a.csv:2: a quote that is not closed"));
+  CHECK_THAT(problem("a.csv", "\"1\"x,0\n"), Contains("a.csv:1: text behind a closing quote"));
+  CHECK_THAT(problem("a.csv", "\"1\n\n2\",0\n3.jpg\n"), Contains("a.csv:4: has 1 fields"));
+  CHECK_THAT(problem("a.jsonl", "{\"path\": \"x\", \"label\": 1}\n[]\n"),
+             Contains("a.jsonl:2: is no JSON object"));
+  CHECK_THAT(problem("a.jsonl", "{\"path\": 1, \"label\": 1}"),
+             Contains("a.jsonl:1: has no path, a text"));
+  CHECK_THAT(problem("a.jsonl", "{\"path\": \"x\", \"label\": 1.5}"),
+             Contains("a.jsonl:1: has no label, a number or a text"));
+  CHECK_THROWS_AS(list_table(list / "none.csv", {}, {}), UserError);
+  CHECK(is_list_file("a.CSV"));
+  CHECK_FALSE(is_list_file("a.txt"));
+}
+
+TEST_CASE("columns of numbers are read in place of labels", "[data]") {
+  const List list;
+  const auto values = [&](const std::string& name, const std::string& text,
+                          const Names& targets) -> std::vector<std::vector<float>> {
+    write_file(list / name, text);
+    const SampleTable table(list_table(list / name, {.targets = targets}, {}).bytes());
+    std::vector<std::vector<float>> all;
+    for (int64_t i = 0; i < table.size(); ++i) {
+      all.emplace_back(static_cast<size_t>(table.num_values()));
+      table.read_values(i, all.back());
+    }
+    return all;
+  };
+  using Rows = std::vector<std::vector<float>>;
+  const Rows expected{{2, 1.5F}, {-1, 0.25F}};
+  CHECK(values("a.csv", "path,area,label,b\n1.jpg,1.5,cat,2\n2.jpg, +0.25,dog,-1e0\n",
+               {"b", "area"}) == expected);
+  CHECK(values("a.tsv", "area\tfile\tb\n1.5\t1.jpg\t2\n.25\t2.jpg\t-1\n", {"b", "area"}) ==
+        expected);
+  CHECK(values("a.jsonl",
+               "{\"path\": \"1.jpg\", \"b\": 2, \"area\": 1.5}\n"
+               "{\"b\": -1, \"area\": 0.25, \"path\": \"2.jpg\"}\n",
+               {"b", "area"}) == expected);
+  CHECK(values("a.jsonl", R"({"path": "1.jpg", "box": [1, 2.5], "is": true, "not": false})",
+               {"box", "is", "not"}) == Rows{{1, 2.5F, 1, 0}});
+  CHECK(values("a.csv", "path,box\n1.jpg,1 2.5\n2.jpg,\" 3 4 \"\n", {"box"}) ==
+        Rows{{1, 2.5F}, {3, 4}});
+
+  const auto problem = [&](const std::string& name, const std::string& text,
+                           const Names& targets) -> std::string {
+    try {
+      values(name, text, targets);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string head = "path,a,b\n1.jpg,1,2\n";
+  CHECK_THAT(problem("a.csv", head, {"c"}),
+             Contains("a.csv:1: no column c; the first line names the columns: path, a, b"));
+  CHECK_THAT(problem("a.csv", "x,a\n1.jpg,1\n", {"a"}), Contains("a.csv:1: no column of paths"));
+  CHECK_THAT(problem("a.csv", head + "2.jpg,1,two\n", {"a", "b"}),
+             Contains("a.csv:3: column b: 'two' is no number"));
+  CHECK_THAT(problem("a.csv", head + "2.jpg,,2\n", {"a"}),
+             Contains("a.csv:3: column a: there is no number"));
+  for (const char* wrong : {"nan", "inf", "1e40", "1e999", "1,5", "0x1"})
+    CHECK_THAT(problem("a.tsv", std::string("path\ta\n1.jpg\t") + wrong, {"a"}),
+               Contains("a.tsv:2: column a: '" + std::string(wrong) + "' is no number"));
+  CHECK_THAT(problem("a.csv", head + "2.jpg,1 2,2\n", {"a"}),
+             Contains("a.csv:3: has 2 numbers in a; the first sample has 1"));
+  CHECK_THAT(problem("a.jsonl", R"({"path": "1.jpg", "a": null})", {"a"}),
+             Contains("a.jsonl:1: column a: null is no number"));
+  CHECK_THAT(problem("a.jsonl", R"({"path": "1.jpg", "a": []})", {"a"}),
+             Contains("a.jsonl:1: column a: there is no number"));
+  CHECK_THAT(problem("a.jsonl", R"({"path": "1.jpg"})", {"a"}),
+             Contains("a.jsonl:1: has no a, a number"));
+}

@@ -1,0 +1,372 @@
+// Sets whose images lie in shards, or that a list names, as loaders and recipes use them.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "composer/error.h"
+#include "data/beton/source.h"
+#include "data/beton/write.h"
+#include "data/datasets/image_folder.h"
+#include "data/datasets/image_list.h"
+#include "data/datasets/mds.h"
+#include "data/datasets/webdataset.h"
+#include "tests/data/errors.h"
+#include "tests/data/fake_sources.h"
+#include "tests/data/helpers.h"
+#include "tests/data/make_tar.h"
+#include "tests/remote/aws_environment.h"
+#include "tests/remote/memory_store.h"
+
+using namespace composer;
+using namespace composer::test;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+namespace {
+
+constexpr int kImages = 24, kClasses = 3;
+
+std::string photo(int i) {
+  const auto bytes =
+      make_jpeg(make_picture(40 + i % 5, 44 + i % 3), {.orientation = i == 5 ? 6 : 1});
+  return {bytes.begin(), bytes.end()};
+}
+
+/// The same photographs in class folders, tar files, MDS shards and a list.
+struct Sets : TemporaryFolder {
+  explicit Sets(int images = kImages) {
+    std::string list, tar[2];
+    std::vector<std::vector<std::string>> samples[2];
+    for (int i = 0; i < images; ++i) {
+      const int label = i * kClasses / images, half = 2 * i / images;
+      char name[16];
+      std::snprintf(name, sizeof name, "%04d", i);
+      const std::string bytes = photo(i);
+      const std::string path = std::to_string(label) + "/" + name + ".jpg";
+      write_file(*this / ("folders/" + path), bytes);
+      list += path + "," + std::to_string(label) + "\n";
+      tar[half] += tar_member(std::string(name) + ".jpg", bytes) +
+                   tar_member(std::string(name) + ".cls", std::to_string(label));
+      samples[half].push_back({bytes, mds_number(int64_t{label})});
+    }
+    write_file(*this / "folders/list.csv", list);
+    json index{{"version", 2}, {"shards", json::array()}};
+    for (size_t half = 0; half < 2; ++half) {
+      const std::string number = std::to_string(half), shard = "shard.0000" + number + ".mds";
+      write_file(*this / ("tar/s-" + number + ".tar"), tar[half] + tar_end());
+      const auto bytes = mds_shard(samples[half], {false, true});
+      write_file(*this / ("mds/" + shard), bytes);
+      index["shards"].push_back({{"format", "mds"},
+                                 {"version", 2},
+                                 {"column_names", {"image", "label"}},
+                                 {"column_encodings", {"jpeg", "int"}},
+                                 {"column_sizes", {nullptr, 8}},
+                                 {"samples", samples[half].size()},
+                                 {"raw_data", {{"basename", shard}, {"bytes", bytes.size()}}},
+                                 {"zip_data", nullptr},
+                                 {"compression", nullptr}});
+    }
+    write_file(*this / "mds/index.json", index.dump());
+  }
+
+  /// All four, changed by change(params).
+  template <class Change>
+  std::vector<std::unique_ptr<Dataset>> all(const Change& change) const {
+    std::vector<std::unique_ptr<Dataset>> sets;
+    const auto add = [&]<class Set>(typename Set::Params params) {
+      params.crop_size = 16, params.drop_last = false;
+      change(params);
+      sets.push_back(std::make_unique<Set>(params));
+    };
+    const auto at = [&](auto params, const char* folder) {
+      params.datadir = *this / folder;
+      return params;
+    };
+    add.template operator()<ImageFolderDataset>(at(FolderParams(), "folders"));
+    add.template operator()<WebDataset>(at(WebDatasetParams(), "tar"));
+    add.template operator()<MdsDataset>(at(MdsParams(), "mds"));
+    ImageListParams list;
+    list.file = *this / "folders/list.csv";
+    add.template operator()<ImageListDataset>(list);
+    return sets;
+  }
+};
+
+std::vector<PlainBatch> two_epochs(const Dataset& set, const LoaderOptions& options) {
+  const auto loader = set.open(options);
+  loader->start(0, 0);
+  auto batches = rest_of_epoch(*loader);
+  for (auto& batch : rest_of_epoch(*loader)) batches.push_back(std::move(batch));
+  return batches;
+}
+
+}  // namespace
+
+TEST_CASE("shards and lists give the batches that the same files in folders give", "[data]") {
+  const Sets sets;
+  const auto check = [&](const auto& change, const LoaderOptions& options) {
+    const auto all = sets.all(change);
+    const auto expected = two_epochs(*all[0], options);
+    REQUIRE(expected.size() > 2);
+    for (size_t i = 1; i < all.size(); ++i) {
+      INFO(i);
+      CHECK((two_epochs(*all[i], options) == expected));
+      CHECK(all[i]->num_classes() == kClasses);
+    }
+  };
+  const auto nothing = [](auto&) {};
+  check(nothing, {.batch_size = 5, .seed = 3, .num_workers = 2});
+  check(nothing, {.batch_size = 6, .num_workers = 2, .rank = 1, .world_size = 2});
+  check(nothing, {.batch_size = 4, .num_workers = 0, .split = Split{.val = 0.3}});
+  check([](auto& params) { params.shuffle = false, params.is_train = false; }, {.batch_size = 7});
+  check([](auto& params) { params.rows = "0-9,20"; }, {.batch_size = 4});
+  check([](auto& params) { params.order = "class_balanced"; }, {.batch_size = 5});
+  check(nothing, {.batch_size = 5, .num_workers = 2, .cold = true});
+}
+
+TEST_CASE("samples of shards are read ahead, in windows of their pages too", "[data]") {
+  const Sets sets;
+  for (const auto& set : sets.all([](auto&) {})) {
+    const auto open = [&](int64_t workers) {
+      return two_epochs(*set, {.batch_size = 5, .num_workers = workers});
+    };
+    CHECK((open(3) == open(0)));
+  }
+  WebDatasetParams params;
+  params.datadir = sets / "tar";
+  const auto source = params.open("").source;
+  for (const auto kind : {OrderKind::random, OrderKind::quasi_random}) {
+    const auto batches = [&](const ReadAheadLimits& limits, int64_t workers) {
+      const auto loader = make_image_loader(
+          source,
+          {.transform = {.kind = Transform::Kind::random_resized_crop, .size = {16, 16}},
+           .normalization = imagenet_normalization(),
+           .order = kind,
+           .training = true,
+           .window_pages = 1,
+           .read_ahead = limits},
+          {.batch_size = 5, .num_workers = workers});
+      loader->start(0, 0);
+      return rest_of_epoch(*loader);
+    };
+    CHECK((batches({.quick = -1}, 2) == batches({}, 0)));
+  }
+}
+
+TEST_CASE("a sample of shards that is damaged is a bad one, and named", "[data]") {
+  const Sets sets;
+  const std::string file = sets / "tar/s-1.tar";
+  std::string bytes = read_bytes(file);
+  bytes.replace(512, 8, "no image");
+  write_file(file, bytes);
+  WebDatasetParams params;
+  params.datadir = sets / "tar", params.crop_size = 16, params.shuffle = false;
+  params.drop_last = false;
+  const WebDataset set(params);
+  CHECK_THROWS_WITH(two_epochs(set, {.batch_size = 24}),
+                    Contains("tar/s-1.tar: 0012.jpg: no image: none of JPEG"));
+  const auto loader = set.open({.batch_size = 24, .on_bad_sample = OnBadSample::skip});
+  loader->start(0, 0);
+  CHECK(loader->next()->samples() == kImages - 1);
+
+  const auto source = params.open("").source;
+  fs::resize_file(file, 4096);
+  ReadScratch scratch;
+  CHECK_THROWS_WITH(source->open(kImages - 1, scratch), Contains("cut off while it was read"));
+  CHECK(source->open(0, scratch).jpeg);
+}
+
+TEST_CASE("MosaicML's pixels are images", "[data]") {
+  const TemporaryFolder folder;
+  const auto open = [&](const std::string& pil) {
+    const auto bytes = mds_shard({{pil, mds_number(int64_t{1})}}, {false, true});
+    write_file(folder / "shard.00000.mds", bytes);
+    const json index{{"version", 2},
+                     {"shards",
+                      {{{"format", "mds"},
+                        {"version", 2},
+                        {"column_names", {"image", "label"}},
+                        {"column_encodings", {"pil", "int"}},
+                        {"column_sizes", {nullptr, 8}},
+                        {"samples", 1},
+                        {"raw_data", {{"basename", "shard.00000.mds"}, {"bytes", bytes.size()}}},
+                        {"compression", nullptr}}}}};
+    write_file(folder / "index.json", index.dump());
+    MdsParams params;
+    params.datadir = folder.path();
+    const auto source = params.open("").source;
+    ReadScratch scratch;
+    const auto image = source->open(0, scratch);
+    CHECK_FALSE(source->has_image_files());
+    CHECK(image.channels == 3);
+    CHECK(image.size == ImageSize{1, 2});
+    return std::string(image.bytes.begin(), image.bytes.end());
+  };
+  CHECK(open(mds_pil(2, 1, "RGB", "abcdef")) == "abcdef");
+  CHECK(open(mds_pil(2, 1, "L", "xy")) == "xxxyyy");
+  CHECK(open(mds_pil(2, 1, "RGBA", "abcdefgh")) == "abcefg");
+  CHECK_THROWS_WITH(open(mds_pil(2, 1, "P", "xy")), Contains("the mode 'P'; only RGB"));
+  CHECK_THROWS_WITH(open(mds_pil(2, 2, "RGB", "xy")), Contains("do not fill an image of 2 x 2"));
+  CHECK_THROWS_AS(open("short"), RunError);
+}
+
+TEST_CASE("sets of shards and lists say what is missing", "[data]") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "train");
+  WebDatasetParams tar;
+  CHECK_THROWS_WITH(tar.open(""), Contains("datadir: missing"));
+  tar.datadir = folder.path();
+  CHECK_THROWS_WITH(tar.open(""), Contains("train' has no .tar files; expected"));
+  tar.is_train = false;
+  CHECK_THROWS_WITH(tar.open(""), Contains("has train/ but no val/"));
+  tar.shards = "x-{0..1}.tar";
+  CHECK_THROWS_WITH(tar.open(""), Contains("shards: there are no files") && Contains("x-1.tar"));
+  CHECK_FALSE(WebDataset(tar).num_classes());
+  MdsParams mds;
+  mds.datadir = folder.path();
+  CHECK_THROWS_WITH(mds.open(""), Contains("train' has no index.json"));
+  ImageListParams list;
+  CHECK_THROWS_WITH(list.open(""), Contains("file: missing"));
+  list.file = "x.txt";
+  CHECK_THROWS_WITH(list.open(""), Contains("ends in none of .csv, .tsv and .jsonl"));
+  list.datadir = folder.path(), list.file = "x.csv";
+  CHECK_THROWS_WITH(list.open(""), Contains("file: there is no file '") && Contains("x.csv'"));
+}
+
+TEST_CASE("names of classes come from the list that is said to have them", "[data]") {
+  const Sets sets;
+  const auto params = [&](const std::string& name, const std::string& text) {
+    write_file(sets / ("folders/" + name), text);
+    ImageListParams list;
+    list.datadir = sets / "folders", list.file = name;
+    return list;
+  };
+  const auto train = params("train.csv", "0/0000.jpg,cat\n1/0008.jpg,dog\n2/0016.jpg,ant\n");
+  auto val = params("val.csv", "1/0009.jpg,dog\n");
+  CHECK(ImageListDataset(train).class_names() == std::vector<std::string>{"ant", "cat", "dog"});
+  CHECK(train.open("").source->label(0) == 1);
+  CHECK(val.open("").source->label(0) == 0);
+  val.classes = "train.csv";
+  CHECK(val.open("").source->label(0) == 2);
+  CHECK(ImageListDataset(val).class_names().size() == 3);
+  CHECK(val.open("").source->name(0) == sets / "folders/1/0009.jpg");
+}
+
+TEST_CASE("a file that lies class by class is told of where it is read quasi-randomly", "[data]") {
+  const TemporaryFolder folder;
+  // 20 pages of 2 MiB, of 7 images each.
+  std::vector<Image> images(140);
+  for (auto& image : images) image.resize(300, 300, 3);
+  struct Classes final : FakePixels {
+    Classes(std::vector<Image> pixels, bool mixes) : FakePixels(std::move(pixels)), mixed(mixes) {}
+    int64_t label(int64_t i) const override { return mixed ? i % 20 : i / 7; }
+    bool mixed;
+  };
+  const auto told = [&](bool mixed, int64_t window) {
+    auto options = options_of(WriteMode::raw);
+    options.page_size = 2 << 20;
+    write_beton(Classes(images, mixed), folder / "x.beton", options);
+    Errors errors(folder / "errors");
+    make_image_loader(std::make_shared<BetonSource>(folder / "x.beton", 3),
+                      {.transform = {.size = {8, 8}},
+                       .normalization = imagenet_normalization(),
+                       .order = OrderKind::quasi_random,
+                       .training = true,
+                       .window_pages = window},
+                      {.batch_size = 4});
+    return errors.text();
+  };
+  CHECK_THAT(told(false, 2), Contains("mixes only 2 of 20 classes at a time") &&
+                                 Contains("composer data write --shuffle SEED"));
+  CHECK_THAT(told(true, 2), !Contains("at a time"));
+  CHECK_THAT(told(false, 64), !Contains("at a time"));
+}
+
+namespace {
+
+/// Sets in a store, and what programs know of it.
+struct StoredSets : Sets {
+  StoredSets() {
+    environment.set("AWS_ENDPOINT_URL", server.url());
+    environment.set("AWS_REGION", "us-east-1");
+    environment.set("XDG_CACHE_HOME", cache.path());
+    environment.set_keys();
+    for (const auto& entry : fs::recursive_directory_iterator(path()))
+      if (entry.is_regular_file())
+        server.put(fs::relative(entry.path(), path()).string(), read_bytes(entry.path()));
+  }
+
+  AwsEnvironment environment;
+  TemporaryFolder cache;
+  MemoryStore server;
+};
+
+template <class Set>
+std::vector<PlainBatch> batches_of(typename Set::Params params, int64_t rank = 0) {
+  params.crop_size = 16, params.drop_last = false;
+  return two_epochs(Set(params),
+                    {.batch_size = 5, .seed = 3, .num_workers = 2, .rank = rank, .world_size = 2});
+}
+
+WebDatasetParams tars(const std::string& datadir, const std::string& shards = "") {
+  WebDatasetParams params;
+  params.datadir = datadir, params.shards = shards;
+  return params;
+}
+
+MdsParams mds(const std::string& datadir) {
+  MdsParams params;
+  params.datadir = datadir;
+  return params;
+}
+
+}  // namespace
+
+TEST_CASE("shards of a store give the batches of those on a disk", "[data][remote]") {
+  const StoredSets f;
+  const std::string web = f.server.url() + "/bucket";
+  const uint64_t limit = GENERATE(0, 30'000);
+  set_remote_options({.cache_dir = f.cache / "remote", .cache_limit = limit});
+  for (const int64_t rank : {0, 1}) {
+    const auto tar = batches_of<WebDataset>(tars(f / "tar"), rank);
+    REQUIRE(tar.size() > 2);
+    CHECK((batches_of<WebDataset>(tars("s3://bucket/tar"), rank) == tar));
+    CHECK((batches_of<WebDataset>(tars("", "s3://bucket/tar/s-{0..1}.tar"), rank) == tar));
+    CHECK((batches_of<WebDataset>(tars(web + "/tar", "s-{0..1}.tar"), rank) == tar));
+    const auto columns = batches_of<MdsDataset>(mds(f / "mds"), rank);
+    CHECK((batches_of<MdsDataset>(mds("s3://bucket/mds"), rank) == columns));
+    CHECK((batches_of<MdsDataset>(mds(web + "/mds/"), rank) == columns));
+  }
+  CHECK(WebDataset(tars("s3://bucket/tar")).num_classes() == kClasses);
+}
+
+TEST_CASE("another version of a store's shard is read anew", "[data][remote]") {
+  StoredSets f;
+  set_remote_options({.cache_dir = f.cache / "remote"});
+  const auto before = batches_of<WebDataset>(tars("s3://bucket/tar"));
+  const auto first = read_bytes(f / "tar/s-0.tar"), second = read_bytes(f / "tar/s-1.tar");
+  f.server.put("tar/s-0.tar", second);
+  f.server.put("tar/s-1.tar", first);
+  write_file(f / "tar/s-0.tar", second);
+  write_file(f / "tar/s-1.tar", first);
+  const auto after = batches_of<WebDataset>(tars("s3://bucket/tar"));
+  CHECK((after != before));
+  CHECK((after == batches_of<WebDataset>(tars(f / "tar"))));
+}
+
+TEST_CASE("what a store's shards lack is told", "[data][remote]") {
+  StoredSets f;
+  set_remote_options({.cache_dir = f.cache / "remote"});
+  CHECK_THROWS_WITH(batches_of<WebDataset>(tars("", "s3://bucket/tar/s-{0..3}.tar")),
+                    Contains("shards: there are no files s3://bucket/tar/s-2.tar, "
+                             "s3://bucket/tar/s-3.tar"));
+  CHECK_THROWS_WITH(batches_of<WebDataset>(tars("s3://bucket/mds")),
+                    Contains("datadir: 's3://bucket/mds' has no .tar files"));
+  CHECK_THROWS_WITH(batches_of<MdsDataset>(mds("s3://bucket/tar")),
+                    Contains("s3://bucket/tar/index.json: there is no such object"));
+  f.server.remove("mds/shard.00001.mds");
+  CHECK_THROWS_WITH(batches_of<MdsDataset>(mds("s3://bucket/mds")),
+                    Contains("s3://bucket/mds/shard.00001.mds"));
+  f.server.put("tar/s-1.tar", "no tar file");
+  CHECK_THROWS_WITH(batches_of<WebDataset>(tars("s3://bucket/tar")),
+                    Contains("s3://bucket/tar/s-1.tar: the tar file is cut off"));
+}

@@ -1,0 +1,197 @@
+#include "composer/remote/checkpoint_store.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <mutex>
+
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/remote/checkpoint_uploads.h"
+#include "tests/composer/temporary_folder.h"
+#include "tests/remote/aws_environment.h"
+#include "tests/remote/memory_store.h"
+
+using namespace composer;
+using namespace composer::test;
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A run's folder of checkpoints, and a store.
+struct Run {
+  AwsEnvironment environment;
+  MemoryStore memory;
+  TemporaryFolder folder;
+
+  Run() {
+    log::quiet();
+    environment.set_keys();
+    environment.set("AWS_ENDPOINT_URL", memory.url());
+  }
+
+  CheckpointStore store() const { return {"s3://bucket/prefix/", "run"}; }
+
+  fs::path make(const std::string& name, const std::string& content) const {
+    fs::create_directories(folder / name);
+    folder.write(name + "/model.safetensors", content);
+    folder.write(name + "/manifest.json", "{\"of\": \"" + content + "\"}");
+    return folder / name;
+  }
+  std::string content(const std::string& name) const {
+    return memory.get("prefix/run/checkpoints/" + name + "/model.safetensors").value_or("none");
+  }
+};
+
+/// Holds up requests until it is opened.
+class Gate {
+ public:
+  void pass() {
+    std::unique_lock lock(mutex_);
+    opened_.wait(lock, [&] { return open_; });
+  }
+  void open() {
+    {
+      const std::lock_guard lock(mutex_);
+      open_ = true;
+    }
+    opened_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable opened_;
+  bool open_ = false;
+};
+
+using Names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("the order of checkpoints", "[remote]") {
+  CHECK(newer_checkpoint("ep1-ba10", "ep0-ba9"));
+  CHECK(newer_checkpoint("ep1-ba10", "ep0-ba10"));
+  CHECK(newer_checkpoint("ep0-ba0", "best"));
+  CHECK_FALSE(newer_checkpoint("ep0-ba9", "ep1-ba10"));
+  CHECK_FALSE(newer_checkpoint("ep1-ba10", "ep1-ba10"));
+  CHECK_FALSE(newer_checkpoint("ep1-ba10x", "ep1-ba1"));
+}
+
+TEST_CASE("checkpoints in a store count once their manifest is there", "[remote]") {
+  const Run run;
+  auto store = run.store();
+  CHECK(store.names().empty());
+  for (const char* name : {"ep0-ba9", "ep1-ba10", "ep0-ba8"})
+    store.upload(run.make(name, name), name);
+  CHECK(store.names() == Names{"ep1-ba10", "ep0-ba9", "ep0-ba8"});
+  CHECK(store.text("ep0-ba8") == "s3://bucket/prefix/run/checkpoints/ep0-ba8");
+
+  SECTION("what is downloaded is what was uploaded") {
+    const TemporaryFolder copy;
+    store.download("ep0-ba9", copy.path());
+    for (const char* file : {"model.safetensors", "manifest.json"}) {
+      std::ifstream written(copy / file), made(run.folder / ("ep0-ba9/" + std::string(file)));
+      const std::string a{std::istreambuf_iterator<char>(written), {}};
+      const std::string b{std::istreambuf_iterator<char>(made), {}};
+      CHECK(a == b);
+      CHECK_FALSE(a.empty());
+    }
+  }
+  SECTION("an upload that breaks off never counts, nor what it was to replace") {
+    const auto& memory = run.memory;
+    const_cast<MemoryStore&>(memory).set_interference(
+        [](const ServerRequest& request) -> std::optional<ServerReply> {
+          if (request.method != "PUT" || !request.path.ends_with("manifest.json"))
+            return std::nullopt;
+          return error_reply(403, "AccessDenied", "Access Denied");
+        });
+    CHECK_THROWS_AS(store.upload(run.make("ep1-ba10", "other"), "ep1-ba10"), UserError);
+    CHECK(run.content("ep1-ba10") == "other");
+    CHECK(store.names() == Names{"ep0-ba9", "ep0-ba8"});
+  }
+  SECTION("old ones go, but for the best, and halves that are older") {
+    const_cast<MemoryStore&>(run.memory).put("prefix/run/checkpoints/ep0-ba3/half", "");
+    const_cast<MemoryStore&>(run.memory).put("prefix/run/checkpoints/ep9-ba99/half", "");
+    const_cast<MemoryStore&>(run.memory).put("prefix/run/checkpoints/other/manifest.json", "");
+    store.mark_best("ep0-ba8");
+    store.keep_newest(1);
+    CHECK(store.names() == Names{"ep1-ba10", "ep0-ba8"});
+    CHECK_FALSE(run.memory.get("prefix/run/checkpoints/ep0-ba3/half"));
+    CHECK(run.memory.get("prefix/run/checkpoints/ep9-ba99/half"));
+    CHECK(run.memory.get("prefix/run/checkpoints/other/manifest.json"));
+    store.keep_newest(-1);
+    CHECK(store.names().size() == 2);
+  }
+  SECTION("a manifest goes first") {
+    std::string first;
+    const_cast<MemoryStore&>(run.memory)
+        .set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
+          if (request.method == "DELETE" && first.empty()) first = request.path;
+          return std::nullopt;
+        });
+    store.keep_newest(2);
+    CHECK(first == "/bucket/prefix/run/checkpoints/ep0-ba8/manifest.json");
+  }
+}
+
+TEST_CASE("checkpoints go to s3:// alone", "[remote]") {
+  CHECK_THROWS_WITH(CheckpointStore("https://host/x", "run"),
+                    Contains("save_remote: must be s3://bucket/prefix"));
+}
+
+TEST_CASE("uploads keep nobody waiting, and what waits for them is not lost", "[remote]") {
+  Run run;
+  Gate gate;
+  run.memory.set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (request.method == "PUT") gate.pass();
+    return std::nullopt;
+  });
+  CheckpointUploads uploads(run.store(), run.folder.path(), 2);
+  const Names names{"ep0-ba1", "ep0-ba2", "ep0-ba3", "ep0-ba4", "ep0-ba5"};
+  for (const auto& name : names) {
+    run.make(name, name);
+    uploads.add(name, name == "ep0-ba2");
+    fs::remove_all(run.folder / name);
+  }
+  CHECK_FALSE(uploads.finish(std::chrono::seconds(0)));
+  gate.open();
+  uploads.finish();
+  CHECK_FALSE(uploads.problem());
+  auto store = run.store();
+  // The third was outdated before its turn came.
+  CHECK(store.names() == Names{"ep0-ba5", "ep0-ba4", "ep0-ba2"});
+  for (const auto& name : store.names()) CHECK(run.content(name) == name);
+  CHECK(fs::is_empty(run.folder.path()));
+}
+
+TEST_CASE("what could not be uploaded is told, and later ones are", "[remote]") {
+  Run run;
+  std::atomic<bool> refused = true;
+  run.memory.set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (request.method != "PUT" || !refused) return std::nullopt;
+    return error_reply(403, "AccessDenied", "Access Denied");
+  });
+  CheckpointUploads uploads(run.store(), run.folder.path(), -1);
+  run.make("ep0-ba1", "1");
+  uploads.add("ep0-ba1", false);
+  uploads.finish();
+  CHECK_THAT(uploads.problem().value_or(""),
+             Contains("ep0-ba1 is not in s3://bucket/prefix/run/checkpoints/") &&
+                 Contains("403 AccessDenied"));
+  CHECK_FALSE(uploads.problem());
+  refused = false;
+  uploads.add_missing("ep0-ba1");
+  run.make("ep0-ba2", "2");
+  uploads.add("ep0-ba2", false);
+  uploads.mark_best("ep0-ba2");
+  uploads.finish();
+  CHECK_FALSE(uploads.problem());
+  CHECK(run.store().names() == Names{"ep0-ba2", "ep0-ba1"});
+  CHECK(run.memory.get("prefix/run/checkpoints/best") == "ep0-ba2");
+  const size_t before = run.memory.server().requests().size();
+  uploads.add_missing("ep0-ba1");
+  uploads.finish();
+  for (size_t i = before; i < run.memory.server().requests().size(); ++i)
+    CHECK(run.memory.server().requests()[i].method == "GET");
+}

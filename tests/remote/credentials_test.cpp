@@ -1,0 +1,174 @@
+#include "composer/remote/credentials.h"
+
+#include <atomic>
+#include <catch2/catch.hpp>
+
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/remote/aws_profile.h"
+#include "composer/remote/s3_store.h"
+#include "tests/remote/aws_environment.h"
+#include "tests/remote/memory_store.h"
+
+using namespace composer;
+using namespace composer::test;
+using Catch::Matchers::Contains;
+
+namespace {
+
+std::string problem_of(CredentialSource& source) {
+  try {
+    source.current();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string metadata(const std::string& id, const std::string& expiration) {
+  return R"({"Code": "Success", "AccessKeyId": ")" + id +
+         R"(", "SecretAccessKey": "hidden", "Token": "token-)" + id + R"(", "Expiration": ")" +
+         expiration + R"("})";
+}
+
+constexpr const char* kFarOff = "2099-01-01T00:00:00Z";
+constexpr const char* kLongAgo = "2020-01-01T00:00:00Z";
+
+}  // namespace
+
+TEST_CASE("credentials of the environment", "[remote]") {
+  AwsEnvironment environment;
+  CHECK(CredentialSource().current().anonymous());
+  environment.set("AWS_ACCESS_KEY_ID", "id");
+  CredentialSource half;
+  CHECK_THAT(problem_of(half), Contains("AWS_SECRET_ACCESS_KEY"));
+  environment.set("AWS_SECRET_ACCESS_KEY", "hidden");
+  environment.set("AWS_SESSION_TOKEN", "token");
+  const Credentials found = CredentialSource().current();
+  CHECK(found.key_id == "id");
+  CHECK(found.secret == "hidden");
+  CHECK(found.token == "token");
+  CHECK_FALSE(found.expires);
+}
+
+TEST_CASE("credentials of ~/.aws", "[remote]") {
+  AwsEnvironment environment;
+  const auto& home = environment.home();
+  std::filesystem::create_directory(home / ".aws");
+  home.write(".aws/credentials",
+             "# comment\n[default]\naws_access_key_id = one\naws_secret_access_key=hidden\n\n"
+             "[work]\naws_access_key_id=two\naws_secret_access_key = hid=den # remark\n"
+             "aws_session_token = t\n[half]\naws_access_key_id=x\n");
+  home.write(".aws/config",
+             "[default]\nregion = eu-west-1\ns3 =\n  addressing_style = path\n"
+             "[profile work]\nregion=eu-west-2\nendpoint_url = https://store.example.org\n"
+             "[profile only]\naws_access_key_id=three\naws_secret_access_key=hidden\n"
+             "[profile sso]\nsso_session = x\n");
+  CHECK(CredentialSource().current().key_id == "one");
+  CHECK(s3_place() == S3Place{"", "eu-west-1"});
+  environment.set("AWS_PROFILE", "work");
+  const Credentials work = CredentialSource().current();
+  CHECK(work.key_id == "two");
+  CHECK(work.secret == "hid=den");
+  CHECK(work.token == "t");
+  CHECK_THAT(work.source, Contains("profile work"));
+  CHECK(s3_place() == S3Place{"https://store.example.org", "eu-west-2"});
+  environment.set("AWS_PROFILE", "only");
+  CHECK(CredentialSource().current().key_id == "three");
+  const auto refused = [&](const std::string& profile) {
+    environment.set("AWS_PROFILE", profile);
+    CredentialSource source;
+    return problem_of(source);
+  };
+  CHECK_THAT(refused("nobody"),
+             Contains("AWS_PROFILE=nobody: neither ") && Contains(".aws/config"));
+  CHECK_THAT(refused("half"), Contains("go together"));
+  CHECK_THAT(refused("sso"), Contains("sso_session is not supported") && Contains("export"));
+  environment.set("AWS_PROFILE", "");
+  environment.set("AWS_SHARED_CREDENTIALS_FILE", home.write("mine",
+                                                            "[default]\naws_access_key_id=four\n"
+                                                            "aws_secret_access_key=hidden\n")
+                                                     .string());
+  CHECK(CredentialSource().current().key_id == "four");
+  environment.set("AWS_ACCESS_KEY_ID", "first");
+  environment.set("AWS_SECRET_ACCESS_KEY", "hidden");
+  CHECK(CredentialSource().current().key_id == "first");
+}
+
+TEST_CASE("what stands in ~/.aws but means nothing is left out", "[remote]") {
+  const AwsFile file = parse_aws_file("x=1\n[a]\n y=2\nz\n;c\nk = v\n[b\nq=3\n[a]\nl=w\r\n");
+  CHECK(file == AwsFile{{"a", {{"k", "v"}, {"l", "w"}}}});
+}
+
+TEST_CASE("credentials of a container's metadata service", "[remote]") {
+  AwsEnvironment environment;
+  std::atomic<int> asked = 0;
+  const HttpServer server([&](const ServerRequest& request) -> ServerReply {
+    if (request.headers.count("authorization") == 0 ||
+        request.headers.at("authorization") != "pass")
+      return {.status = 401};
+    const int time = ++asked;
+    return {.body = metadata("id" + std::to_string(time), time == 1 ? kLongAgo : kFarOff)};
+  });
+  environment.set("AWS_CONTAINER_CREDENTIALS_FULL_URI", server.url() + "/creds");
+  CredentialSource source;
+  CHECK_THAT(problem_of(source), Contains("container's metadata service") && Contains("401"));
+  environment.set("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+                  environment.home().write("token", "pass\n").string());
+  CHECK(source.current().key_id == "id1");
+  // Those have expired.
+  CHECK(source.current().key_id == "id2");
+  CHECK(source.current().token == "token-id2");
+  CHECK(asked == 2);
+}
+
+TEST_CASE("credentials of an instance's metadata service", "[remote]") {
+  AwsEnvironment environment;
+  bool has_role = true;
+  const HttpServer server([&](const ServerRequest& request) -> ServerReply {
+    if (request.path == "/latest/api/token" && request.method == "PUT" &&
+        request.headers.count("x-aws-ec2-metadata-token-ttl-seconds") == 1)
+      return {.body = "session"};
+    if (request.headers.count("x-aws-ec2-metadata-token") == 0 ||
+        request.headers.at("x-aws-ec2-metadata-token") != "session")
+      return {.status = 401};
+    const std::string path = "/latest/meta-data/iam/security-credentials/";
+    if (request.path == path && has_role) return {.body = "role-1"};
+    if (request.path == path + "role-1") return {.body = metadata("instance", kFarOff)};
+    return {.status = 404};
+  });
+  environment.set("AWS_EC2_METADATA_SERVICE_ENDPOINT", server.url() + "/");
+  CHECK(CredentialSource().current().anonymous());
+  environment.set("AWS_EC2_METADATA_DISABLED", "");
+  CHECK(CredentialSource().current().key_id == "instance");
+  has_role = false;
+  CHECK(CredentialSource().current().anonymous());
+}
+
+TEST_CASE("credentials that expired are renewed", "[remote]") {
+  AwsEnvironment environment;
+  log::quiet();
+  MemoryStore memory;
+  memory.put("x", "0123456789");
+  std::atomic<int> asked = 0;
+  const HttpServer server([&](const ServerRequest&) -> ServerReply {
+    return {.body = metadata("id" + std::to_string(++asked), kFarOff)};
+  });
+  environment.set("AWS_CONTAINER_CREDENTIALS_FULL_URI", server.url() + "/creds");
+  memory.set_interference([](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (request.headers.at("authorization").find("=id2/") != std::string::npos &&
+        request.headers.at("x-amz-security-token") == "token-id2")
+      return std::nullopt;
+    return error_reply(400, "ExpiredToken", "The provided token has expired.");
+  });
+  CredentialSource source;
+  S3Store store("bucket", {memory.url(), ""}, source);
+  CHECK(store.list("").size() == 1);
+  CHECK(asked == 2);
+}
+
+TEST_CASE("times of the metadata services", "[remote]") {
+  CHECK(parse_utc("2015-08-30T12:36:00Z") == 1440938160);
+  CHECK_FALSE(parse_utc(""));
+  CHECK_FALSE(parse_utc("soon"));
+}

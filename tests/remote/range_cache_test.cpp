@@ -1,0 +1,528 @@
+// What is kept of remote objects: exact, shared, bounded, and none the worse for a kill.
+#include "composer/remote/range_cache.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <latch>
+#include <random>
+
+#include "composer/remote/cache_folder.h"
+#include "composer/remote/pending_room.h"
+#include "composer/remote/remote_error.h"
+#include "tests/composer/temporary_folder.h"
+#include "tests/remote/fake_store.h"
+
+using namespace composer;
+using namespace composer::test;
+
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+constexpr uint64_t kBlock = 64 << 10;
+
+/// A cache of an object of noise.
+struct Fixture {
+  explicit Fixture(size_t bytes = 40 * kBlock - 17, uint64_t limit = 0)
+      : limit(limit), content(noise(bytes)) {
+    store->set("a/set.beton", content);
+  }
+
+  std::shared_ptr<RangeCache> open(const std::string& key = "a/set.beton") {
+    if (!folder)
+      folder = std::make_shared<CacheFolder>(CacheOptions{.folder = disk.path(), .limit = limit});
+    return folder->open(bytes_of(store, RemotePath("s3://bucket/" + key), *store->stat(key)));
+  }
+  /// As a later process finds it.
+  void leave() { folder.reset(); }
+
+  TemporaryFolder disk;
+  uint64_t limit;
+  Bytes content;
+  std::shared_ptr<FakeStore> store = std::make_shared<FakeStore>();
+  std::shared_ptr<CacheFolder> folder;
+};
+
+Bytes read(RangeCache& cache, uint64_t begin, uint64_t end) {
+  Bytes bytes(end - begin);
+  cache.read(begin, bytes);
+  return bytes;
+}
+
+/// Whether random pieces, and then all, have the content's bytes.
+bool reads_well(RangeCache& cache, const Bytes& content, uint64_t seed, int pieces = 60) {
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < pieces; ++i) {
+    const uint64_t begin = random() % content.size();
+    const uint64_t end = std::min<uint64_t>(content.size(), begin + 1 + random() % (3 * kBlock));
+    if (i % 3 == 0) cache.bring(begin, end);
+    if (read(cache, begin, end) != Bytes(content.begin() + static_cast<ptrdiff_t>(begin),
+                                         content.begin() + static_cast<ptrdiff_t>(end)))
+      return false;
+  }
+  return read(cache, 0, content.size()) == content;
+}
+
+uint64_t bytes_below(const std::filesystem::path& folder) {
+  return CacheFolder({.folder = folder}).used();
+}
+
+/// Numbers that processes share.
+struct Shared {
+  std::atomic<uint64_t>* const numbers = static_cast<std::atomic<uint64_t>*>(
+      ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  ~Shared() { ::munmap(numbers, 4096); }
+};
+
+/// Its exit status is 0 where `body` returns true.
+pid_t in_a_process(const std::function<bool()>& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    bool good = false;
+    try {
+      good = body();
+    } catch (...) {
+    }
+    ::_exit(good ? 0 : 1);
+  }
+  return child;
+}
+
+int status_of(pid_t child) {
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("each byte of an object is fetched once, also for a later process", "[cache]") {
+  Fixture f;
+  {
+    const auto cache = f.open();
+    CHECK_FALSE(cache->is_whole());
+    CHECK(read(*cache, 100, 300) == Bytes(f.content.begin() + 100, f.content.begin() + 300));
+    CHECK(f.store->read_bytes == kBlock);
+    CHECK(reads_well(*cache, f.content, 1));
+    CHECK(cache->is_whole());
+    CHECK(f.open() == cache);
+  }
+  CHECK(f.store->read_bytes == f.content.size());
+  f.leave();
+  const auto cache = f.open();
+  CHECK(cache->is_whole());
+  CHECK(reads_well(*cache, f.content, 2));
+  CHECK(f.store->read_bytes == f.content.size());
+}
+
+TEST_CASE("neighbours come in one request, of 8 MiB at most", "[cache]") {
+  Fixture f(20 << 20);
+  std::atomic<uint64_t> longest = 0;
+  f.store->before_read = [&](const std::string&, uint64_t, uint64_t bytes) {
+    if (bytes > longest) longest = bytes;
+  };
+  const auto cache = f.open();
+  cache->bring(0, f.content.size());
+  CHECK(f.store->reads == 3);
+  CHECK(longest == 8 << 20);
+  CHECK(cache->is_whole());
+}
+
+TEST_CASE("threads that want the same bytes wait for one request", "[cache]") {
+  Fixture f;
+  f.store->before_read = [](const std::string&, uint64_t, uint64_t) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  const auto cache = f.open();
+  std::atomic<int> good = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (uint64_t i = 0; i < 8; ++i)
+      threads.emplace_back([&, i] { good += reads_well(*cache, f.content, i, 30) ? 1 : 0; });
+  }
+  CHECK(good == 8);
+  CHECK(f.store->read_bytes == f.content.size());
+}
+
+TEST_CASE("processes share what one of them fetches", "[cache]") {
+  Fixture f;
+  const Shared fetched;
+  f.store->before_read = [&](const std::string&, uint64_t, uint64_t bytes) {
+    fetched.numbers[0] += bytes;
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+  };
+  std::vector<pid_t> children;
+  for (uint64_t i = 0; i < 3; ++i)
+    children.push_back(in_a_process([&] {
+      const auto cache = f.open();
+      std::atomic<bool> good = true;
+      {
+        std::vector<std::jthread> threads;
+        for (uint64_t j = 0; j < 3; ++j)
+          threads.emplace_back([&, j] {
+            if (!reads_well(*cache, f.content, i * 3 + j, 30)) good = false;
+          });
+      }
+      return good.load();
+    }));
+  for (const pid_t child : children) CHECK(status_of(child) == 0);
+  CHECK(fetched.numbers[0] == f.content.size());
+}
+
+TEST_CASE("a process that is killed at any time leaves a cache without a wrong byte", "[cache]") {
+  Fixture f(24 * kBlock - 5, 14 * kBlock);
+  const Shared shared;
+  for (uint64_t round = 0; round < 24; ++round) {
+    shared.numbers[0] = 0;
+    const pid_t child = in_a_process([&] {
+      f.store->before_read = [&](const std::string&, uint64_t, uint64_t) { ++shared.numbers[0]; };
+      const auto cache = f.open();
+      std::vector<std::jthread> threads;
+      for (uint64_t j = 0; j < 3; ++j)
+        threads.emplace_back([&, j] {
+          for (uint64_t k = 0;; ++k) reads_well(*cache, f.content, round * 100 + j + k);
+        });
+      return true;
+    });
+    while (shared.numbers[0] < 2 + round * 3) std::this_thread::yield();
+    ::kill(child, SIGKILL);
+    CHECK(WIFSIGNALED(status_of(child)));
+    const auto cache = f.open();
+    CHECK(reads_well(*cache, f.content, round, 20));
+    CHECK(f.folder->used() <= f.limit);
+    f.leave();
+  }
+}
+
+TEST_CASE("a process that stands still is waited for no longer than it is alive", "[cache]") {
+  Fixture f(4 * kBlock);
+  const Shared shared;
+  const pid_t child = in_a_process([&] {
+    f.store->before_read = [&](const std::string&, uint64_t, uint64_t) {
+      shared.numbers[0] = 1;
+      ::pause();
+    };
+    read(*f.open(), 0, kBlock);
+    return true;
+  });
+  while (shared.numbers[0] == 0) std::this_thread::yield();
+  const auto cache = f.open();
+  cache->bring(0, kBlock);  // somebody else does that
+  CHECK(f.store->reads == 0);
+  std::jthread killer([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ::kill(child, SIGKILL);
+  });
+  CHECK(read(*cache, 10, 20) == Bytes(f.content.begin() + 10, f.content.begin() + 20));
+  status_of(child);
+}
+
+TEST_CASE("the limit is kept, and what is read stays right", "[cache]") {
+  Fixture f(40 * kBlock, 13 * kBlock);
+  const auto cache = f.open();
+  std::atomic<int> good = 0;
+  std::atomic<bool> above = false;
+  {
+    std::vector<std::jthread> threads;
+    for (uint64_t i = 0; i < 4; ++i)
+      threads.emplace_back([&, i] {
+        good += reads_well(*cache, f.content, i, 100) ? 1 : 0;
+        if (f.folder->used() > f.limit) above = true;
+      });
+  }
+  CHECK(good == 4);
+  CHECK_FALSE(above);
+  CHECK(f.store->read_bytes > f.content.size());
+  CHECK_FALSE(cache->is_whole());
+}
+
+TEST_CASE("what is needed last leaves first", "[cache]") {
+  constexpr uint64_t kBlocks = 40;
+  Fixture f(kBlocks * kBlock, 22 * kBlock);
+  const auto cache = f.open();
+  uint64_t position = 0;  // in rounds through the file
+  const auto following = cache->follow([&](std::vector<uint32_t>& wanted_after) {
+    for (uint64_t i = 0; i < kBlocks; ++i)
+      wanted_after[(position + i) % kBlocks] = static_cast<uint32_t>(i);
+  });
+  for (; position < 4 * kBlocks; ++position) {
+    const uint64_t begin = position % kBlocks * kBlock;
+    REQUIRE(read(*cache, begin, begin + kBlock) ==
+            Bytes(f.content.begin() + static_cast<ptrdiff_t>(begin),
+                  f.content.begin() + static_cast<ptrdiff_t>(begin + kBlock)));
+    CHECK(f.folder->used() <= f.limit);
+  }
+  // The oldest-first rule would fetch every block in each of the four rounds.
+  const uint64_t fetched = f.store->read_bytes / kBlock;
+  CHECK(fetched < kBlocks + 3 * (kBlocks - 18));
+  CHECK(fetched > kBlocks + 3 * (kBlocks - 22) - 22);
+}
+
+TEST_CASE("what is not needed yet takes the place only of what is needed later", "[cache]") {
+  Fixture f(40 * kBlock, 13 * kBlock);
+  const auto cache = f.open();
+  const auto following = cache->follow([&](std::vector<uint32_t>& wanted_after) {
+    for (uint32_t i = 0; i < 40; ++i) wanted_after[i] = i;
+  });
+  cache->bring(30 * kBlock, 34 * kBlock);
+  for (uint64_t i = 0; i < 30; ++i) cache->bring(i * kBlock, (i + 1) * kBlock);
+  const uint64_t before = f.store->read_bytes;
+  CHECK(before < 20 * kBlock);
+  CHECK(read(*cache, 0, 6 * kBlock).size() == 6 * kBlock);  // the first ones have stayed
+  CHECK(f.store->read_bytes == before);
+}
+
+TEST_CASE("where two objects share the room, unused ones leave first", "[cache]") {
+  Fixture f(10 * kBlock, 27 * kBlock);
+  f.store->set("b", noise(10 * kBlock, 2));
+  f.store->set("c", noise(10 * kBlock, 3));
+  const auto whole = [&](const char* key) { return f.open(key)->is_whole(); };
+  read(*f.open("b"), 0, 10 * kBlock);
+  read(*f.open("c"), 0, 10 * kBlock);
+  CHECK(whole("b"));  // and is used later than c
+  read(*f.open(), 0, 10 * kBlock);
+  CHECK(whole("b"));
+  CHECK_FALSE(whole("c"));
+}
+
+TEST_CASE("two objects that are in use share the room", "[cache]") {
+  Fixture f(20 * kBlock, 21 * kBlock);
+  f.store->set("b", noise(20 * kBlock, 2));
+  const auto a = f.open(), b = f.open("b");
+  read(*a, 0, 20 * kBlock);
+  for (uint64_t i = 0; i < 20; ++i) read(*b, i * kBlock, (i + 1) * kBlock);
+  CHECK(a->disk_bytes() >= 4 * kBlock);
+  CHECK(b->disk_bytes() >= 4 * kBlock);
+  CHECK(f.folder->used() <= f.limit);
+}
+
+TEST_CASE("pinned bytes stay, and are refused where there is no room", "[cache]") {
+  Fixture f(40 * kBlock, 13 * kBlock);
+  const auto cache = f.open();
+  cache->pin(5 * kBlock + 3, 7 * kBlock - 3);
+  cache->pin(5 * kBlock, 6 * kBlock);
+  CHECK(reads_well(*cache, f.content, 1, 100));
+  const uint64_t before = f.store->read_bytes;
+  read(*cache, 5 * kBlock, 7 * kBlock);
+  CHECK(f.store->read_bytes == before);
+  try {
+    cache->pin(0, 40 * kBlock);
+    FAIL("pinned");
+  } catch (const UserError& error) {
+    CHECK_THAT(error.what(), Catch::StartsWith("remote.cache_limit: ") &&
+                                 Catch::Contains("s3://bucket/a/set.beton"));
+  }
+}
+
+TEST_CASE("without room at all every read goes to the store", "[cache]") {
+  Fixture f(4 * kBlock, 1);
+  const auto cache = f.open();
+  CHECK(reads_well(*cache, f.content, 1));
+  CHECK(cache->disk_bytes() == 0);
+}
+
+TEST_CASE("blocks that a loss of power has spoilt are fetched again", "[cache]") {
+  Fixture f;
+  read(*f.open(), 0, f.content.size());
+  f.leave();
+  std::filesystem::path data, blocks;
+  for (const auto& entry : std::filesystem::directory_iterator(f.disk.path())) {
+    if (entry.path().extension() == ".data") data = entry.path();
+    if (entry.path().extension() == ".blocks") blocks = entry.path();
+  }
+  {
+    std::fstream table(blocks, std::ios::in | std::ios::out | std::ios::binary);
+    table.seekp(40).write("another start", 13);
+    std::fstream bytes(data, std::ios::in | std::ios::out | std::ios::binary);
+    bytes.seekp(3 * kBlock + 5).write("\0\0\0\0\0\0\0\0", 8);
+    bytes.seekp(39 * kBlock + 5).write("\0\0\0\0\0\0\0\0", 8);
+  }
+  const uint64_t before = f.store->read_bytes;
+  const auto cache = f.open();
+  CHECK_FALSE(cache->is_whole());
+  CHECK(reads_well(*cache, f.content, 1));
+  CHECK(cache->is_whole());
+  CHECK(f.store->read_bytes == before + 2 * kBlock - 17);
+}
+
+TEST_CASE("files that somebody has damaged or taken away are made anew", "[cache]") {
+  for (const char* ending : {".data", ".blocks"})
+    for (const bool remove : {false, true}) {
+      Fixture f;
+      read(*f.open(), 0, f.content.size());
+      f.leave();
+      for (const auto& entry : std::filesystem::directory_iterator(f.disk.path())) {
+        if (entry.path().extension() != ending) continue;
+        if (remove)
+          std::filesystem::remove(entry.path());
+        else
+          std::filesystem::resize_file(entry.path(), 1000);
+      }
+      CHECK(reads_well(*f.open(), f.content, 1));
+    }
+}
+
+TEST_CASE("a store's failure is told, and the next try may succeed", "[cache]") {
+  Fixture f;
+  std::atomic<bool> fails = true;
+  f.store->before_read = [&](const std::string& key, uint64_t, uint64_t) {
+    if (fails) throw RunError(key + ": 503 Slow Down");
+  };
+  const auto cache = f.open();
+  CHECK_NOTHROW(cache->bring(0, kBlock));
+  CHECK_THROWS_AS(read(*cache, 0, 10), RemoteError);
+  CHECK_THROWS_WITH(read(*cache, 0, 10), "a/set.beton: 503 Slow Down");
+  fails = false;
+  CHECK(reads_well(*cache, f.content, 1));
+}
+
+TEST_CASE("another version of an object has a cache of its own", "[cache]") {
+  Fixture f;
+  read(*f.open(), 0, f.content.size());
+  const auto other = noise(f.content.size(), 5);
+  {
+    const auto before = f.open();
+    f.store->set("a/set.beton", other, "\"2\"");
+    CHECK(read(*before, 0, 10) == Bytes(f.content.begin(), f.content.begin() + 10));
+    CHECK(reads_well(*f.open(), other, 1));
+  }
+  f.leave();
+  const auto cache = f.open();
+  CHECK(cache->is_whole());
+  CHECK(f.folder->used() < f.content.size() * 3 / 2);  // the first version's is gone
+}
+
+TEST_CASE("many small objects lie in one file, each a block", "[cache]") {
+  TemporaryFolder disk;
+  const auto store = std::make_shared<FakeStore>();
+  std::vector<Bytes> contents;
+  for (size_t i = 0; i < 50; ++i) {
+    contents.push_back(noise(i * i * 37 % 30'000, i + 1));
+    store->set("p/" + std::to_string(100 + i), contents.back(), "\"" + std::to_string(i) + "\"");
+  }
+  const auto objects = store->list("p/");
+  const auto folder = std::make_shared<CacheFolder>(CacheOptions{.folder = disk.path()});
+  const auto remote = bytes_of(store, "s3://bucket/p/", objects);
+  const auto bounds = remote.bounds;
+  for (int pass = 0; pass < 2; ++pass) {
+    const auto cache = folder->open(bytes_of(store, "s3://bucket/p/", objects));
+    for (uint64_t i = 50; i-- > 0;)
+      CHECK(read(*cache, bounds.begin(i), bounds.end(i)) == contents[i]);
+    CHECK(store->reads == 49);  // one has no bytes
+    const uint64_t before = cache->disk_bytes();
+    CHECK(cache->evict(60'000, std::nullopt) >= 60'000);
+    CHECK(cache->disk_bytes() <= before - 60'000);
+    for (uint64_t i = 0; i < 50; ++i)
+      CHECK(read(*cache, bounds.begin(i), bounds.end(i)) == contents[i]);
+    store->reads = 49;
+  }
+  CHECK(bytes_below(disk.path()) > 0);
+}
+
+TEST_CASE("who waits for another's request gets what came of it", "[cache]") {
+  Fixture f;
+  const auto cache = f.open();
+  std::latch asked(1), waiting(1);
+  std::atomic<int> requests = 0;
+  f.store->before_read = [&](const std::string& key, uint64_t, uint64_t) {
+    ++requests;
+    asked.count_down();
+    waiting.wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    throw UserError("s3://bucket/" + key + ": 403 AccessDenied");
+  };
+  const auto problem = [&] {
+    try {
+      read(*cache, 0, 10);
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  std::string first, second;
+  {
+    const std::jthread claimer([&] { first = problem(); });
+    asked.wait();
+    const std::jthread waiter([&] {
+      waiting.count_down();
+      second = problem();
+    });
+  }
+  CHECK(first == "s3://bucket/a/set.beton: 403 AccessDenied");
+  CHECK(second == first);
+  CHECK(requests == 1);
+}
+
+TEST_CASE("objects that only their addresses' queries tell apart are kept apart", "[cache]") {
+  Fixture f;
+  const auto other = noise(f.content.size(), 7);
+  f.store->set("a?b=2", other);
+  f.store->set("a?b=1", f.content);
+  const auto open = [&](const std::string& query) {
+    return f.folder->open(bytes_of(f.store, RemotePath("https://host/a" + query),
+                                   *f.store->stat("a" + query.substr(0, 4))));
+  };
+  f.open();
+  const auto first = open("?b=1"), second = open("?b=2");
+  CHECK(reads_well(*first, f.content, 1));
+  CHECK(reads_well(*second, other, 1));
+  CHECK(open("?b=2&X-Amz-Signature=3") == second);  // signed anew
+  CHECK(first->name() == "https://host/a");
+}
+
+TEST_CASE("processes together keep the limit", "[cache]") {
+  Fixture f(40 * kBlock, 16 * kBlock);
+  f.store->before_read = [](const std::string&, uint64_t, uint64_t) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  };
+  const Shared ended;
+  std::vector<pid_t> children;
+  for (uint64_t i = 0; i < 4; ++i)
+    children.push_back(in_a_process([&] {
+      const auto cache = f.open();
+      std::atomic<bool> good = true;
+      {
+        std::vector<std::jthread> threads;
+        for (uint64_t j = 0; j < 3; ++j)
+          threads.emplace_back([&, j] {
+            if (!reads_well(*cache, f.content, i * 3 + j, 40)) good = false;
+          });
+      }
+      ++ended.numbers[0];
+      return good.load();
+    }));
+  uint64_t most = 0;
+  while (ended.numbers[0] < 4) most = std::max(most, bytes_below(f.disk.path()));
+  for (const pid_t child : children) CHECK(status_of(child) == 0);
+  CHECK(most <= f.limit);
+}
+
+TEST_CASE("what a process that was killed was about to add does not count", "[cache]") {
+  TemporaryFolder disk;
+  const auto file = disk / "pending";
+  PendingRoom own(file);
+  const Shared shared;
+  const pid_t child = in_a_process([&] {
+    PendingRoom room(file);
+    room.add(1000);
+    shared.numbers[0] = 1;
+    ::pause();
+    return true;
+  });
+  while (shared.numbers[0] == 0) std::this_thread::yield();
+  own.add(7);
+  CHECK(own.others().processes == 1);
+  CHECK(own.others().bytes == 1000);
+  ::kill(child, SIGKILL);
+  status_of(child);
+  CHECK(own.others().processes == 0);
+  PendingRoom next(file);  // where the other was
+  CHECK(next.others().bytes == 7);
+  CHECK(own.others().bytes == 0);
+}
