@@ -10,6 +10,7 @@
 #include "data/datasets/image_folder.h"
 #include "data/datasets/remote_folder.h"
 #include "data/image_loader.h"
+#include "tests/data/eventually.h"
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
 #include "tests/data/photos.h"
@@ -190,7 +191,7 @@ TEST_CASE("many requests of a remote file are on their way at once", "[remote]")
     const int at_once = ++now;
     for (int seen = most; at_once > seen && !most.compare_exchange_weak(seen, at_once);) {
     }
-    if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (slow) eventually([&] { return most >= 6; });
     --now;
   };
   const auto source = f.open_remote();
