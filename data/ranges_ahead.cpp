@@ -81,8 +81,14 @@ void RangesAhead::ask(int64_t epoch) {
 }
 
 void RangesAhead::begin(const Task& task) {
-  lookahead_.pass(task.draft->sequence + task.end);
+  if (!source_.is_remote()) pass(task);
   if (always()) missed_a_page();
+}
+
+/// Readers leave the task's samples to the thread that has begun it, which comes to them as soon.
+/// Of a remote source, where the thread would ask for one after another, they help with them.
+void RangesAhead::pass(const Task& task) {
+  lookahead_.pass(task.draft->sequence + task.end);
   if (lookahead_.passed() < wake_at_.load()) return;
   const std::lock_guard guard(lock_);
   wake_at_ = kNever;
@@ -95,7 +101,8 @@ void RangesAhead::bring(const Task& task, int64_t place, int64_t sample, ReadScr
   if (sequence < planned_begin_ || sequence >= planned_end_) source_.forget(sample, false);
 }
 
-void RangesAhead::end(const Task&, Visit& visit) {
+void RangesAhead::end(const Task& task, Visit& visit) {
+  if (source_.is_remote()) pass(task);
   constexpr int64_t kTasks = 4;  // asking costs as much as a small image
   if (visit.tasks++ % kTasks != 0) return;
   const int64_t faults = page_waits();

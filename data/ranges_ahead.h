@@ -47,6 +47,7 @@ class RangesAhead final : public ReadAhead {
   };
 
   bool always() const;
+  void pass(const Task& task);
   void missed_a_page();
 
   // With the lock held:
