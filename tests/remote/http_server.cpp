@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <stdexcept>
 
 #include "composer/remote/remote_path.h"
@@ -84,7 +83,7 @@ std::string ServerRequest::parameter(const std::string& name) const {
   return percent_decoded(all.substr(begin, all.find('&', begin) - begin));
 }
 
-HttpServer::HttpServer(Handler handler) : handler_(std::move(handler)) {
+Listener::Listener(Serve serve) : serve_(std::move(serve)) {
   listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -98,7 +97,7 @@ HttpServer::HttpServer(Handler handler) : handler_(std::move(handler)) {
   accepting_ = std::jthread([this] { accept_all(); });
 }
 
-HttpServer::~HttpServer() {
+Listener::~Listener() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -110,7 +109,30 @@ HttpServer::~HttpServer() {
   ::close(listener_);
 }
 
-std::string HttpServer::host() const { return "127.0.0.1:" + std::to_string(port_); }
+void Listener::accept_all() {
+  for (int number = 0;; ++number) {
+    const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    const std::lock_guard lock(mutex_);
+    if (stopping_) {
+      if (socket >= 0) ::close(socket);
+      return;
+    }
+    if (socket < 0) continue;
+    sockets_.push_back(socket);
+    connections_.emplace_back([this, socket, number] {
+      serve_(socket, number);
+      const std::lock_guard guard(mutex_);
+      sockets_.remove(socket);
+      ::close(socket);
+    });
+  }
+}
+
+HttpServer::HttpServer(Handler handler)
+    : handler_(std::move(handler)),
+      listener_([this](int socket, int connection) { serve(socket, connection); }) {}
+
+std::string HttpServer::host() const { return "127.0.0.1:" + std::to_string(port()); }
 std::string HttpServer::url() const { return "http://" + host(); }
 
 std::vector<ServerRequest> HttpServer::requests() const {
@@ -122,20 +144,6 @@ bool HttpServer::wait_for_requests(size_t count) const {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, std::chrono::seconds(10),
                            [&] { return requests_.size() >= count; });
-}
-
-void HttpServer::accept_all() {
-  for (int connection = 0;; ++connection) {
-    const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    const std::lock_guard lock(mutex_);
-    if (stopping_) {
-      if (socket >= 0) ::close(socket);
-      return;
-    }
-    if (socket < 0) continue;
-    sockets_.push_back(socket);
-    connections_.emplace_back([this, socket, connection] { serve(socket, connection); });
-  }
 }
 
 void HttpServer::serve(int socket, int connection) {
@@ -165,9 +173,6 @@ void HttpServer::serve(int socket, int connection) {
     request = {};
     request.connection = connection;
   }
-  const std::lock_guard lock(mutex_);
-  sockets_.remove(socket);
-  ::close(socket);
 }
 
 ServerReply ranged_reply(const ServerRequest& request, const std::string& content,

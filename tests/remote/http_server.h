@@ -36,37 +36,55 @@ struct ServerReply {
   bool no_length = false;                ///< the body ends with the connection
 };
 
+/// Listens on 127.0.0.1, with a thread for each connection.
+class Listener {
+ public:
+  /// Of a connection, the n-th since the listener began; the socket is closed after it.
+  using Serve = std::function<void(int socket, int number)>;
+
+  explicit Listener(Serve serve);
+  /// Ends all connections, and waits for their threads.
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+  int port() const { return port_; }
+
+ private:
+  void accept_all();
+
+  const Serve serve_;
+  int listener_ = -1, port_ = 0;
+  std::mutex mutex_;
+  bool stopping_ = false;
+  std::list<int> sockets_;
+  std::vector<std::jthread> connections_;
+  std::jthread accepting_;
+};
+
 class HttpServer {
  public:
   using Handler = std::function<ServerReply(const ServerRequest&)>;
 
   /// Listens on 127.0.0.1. Each connection calls the handler in a thread of its own.
   explicit HttpServer(Handler handler);
-  ~HttpServer();
-  HttpServer(const HttpServer&) = delete;
-  HttpServer& operator=(const HttpServer&) = delete;
 
   /// http://127.0.0.1:PORT
   std::string url() const;
   std::string host() const;
+  int port() const { return listener_.port(); }
   std::vector<ServerRequest> requests() const;
   /// Waits until so many requests came, for ten seconds at most; whether they did.
   bool wait_for_requests(size_t count) const;
 
  private:
-  void accept_all();
   void serve(int socket, int connection);
 
   Handler handler_;
-  int listener_ = -1;
-  int port_ = 0;
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   std::vector<ServerRequest> requests_;
-  std::list<int> sockets_;
-  bool stopping_ = false;
-  std::vector<std::jthread> connections_;
-  std::jthread accepting_;
+  Listener listener_;  ///< whose threads use what stands before it
 };
 
 /// What a server that can answer ranges says to a GET or HEAD of a file.

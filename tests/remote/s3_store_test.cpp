@@ -435,19 +435,44 @@ TEST_CASE("servers that are not there are named", "[remote]") {
              Contains("there is no such host") && Contains("no-such-host.invalid"));
 }
 
+namespace {
+
+/// A store that answers 503, or nothing until this ends.
+class Failing {
+ public:
+  Failing(MemoryStore& store, bool silent) {
+    store.set_interference(
+        [state = state_, silent](const ServerRequest&) -> std::optional<ServerReply> {
+          std::unique_lock lock(state->mutex);
+          if (silent) state->changed.wait(lock, [&] { return state->released; });
+          return ServerReply{.status = 503};
+        });
+  }
+  ~Failing() {
+    const std::lock_guard lock(state_->mutex);
+    state_->released = true;
+    state_->changed.notify_all();
+  }
+  Failing(const Failing&) = delete;
+  Failing& operator=(const Failing&) = delete;
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool released = false;
+  };
+  const std::shared_ptr<State> state_ = std::make_shared<State>();
+};
+
+}  // namespace
+
 TEST_CASE("Ctrl-C ends waiting for a store", "[remote]") {
   Bucket bucket({.tries = 1000, .first_wait = 60, .longest_wait = 60, .after_signal = 0.2});
   bucket.memory.put("x", "0123456789");
   const auto info = bucket.store.stat("x");
-  std::mutex mutex;
-  std::condition_variable released;
-  bool release = false;
   const bool silent = GENERATE(false, true);
-  bucket.memory.set_interference([&](const ServerRequest&) -> std::optional<ServerReply> {
-    std::unique_lock lock(mutex);
-    if (silent) released.wait(lock, [&] { return release; });
-    return ServerReply{.status = 503};
-  });
+  const Failing failing(bucket.memory, silent);
   const InterruptGuard guard;
   std::jthread user([&] {
     bucket.memory.server().wait_for_requests(2);
@@ -455,11 +480,6 @@ TEST_CASE("Ctrl-C ends waiting for a store", "[remote]") {
   });
   CHECK_THAT(message_of<RunError>([&] { bucket.read(*info, 0, 4); }),
              Contains(silent ? "interrupted" : "503"));
-  {
-    const std::lock_guard lock(mutex);
-    release = true;
-  }
-  released.notify_all();
 }
 
 TEST_CASE("many threads read through one store", "[remote]") {
@@ -520,15 +540,8 @@ TEST_CASE("a request that nobody waits for any more is left", "[remote]") {
   Bucket bucket({.tries = 1000, .first_wait = 60, .longest_wait = 60});
   bucket.memory.put("x", "0123456789");
   const auto info = bucket.store.stat("x");
-  std::mutex mutex;
-  std::condition_variable released;
-  bool release = false;
   const bool silent = GENERATE(false, true);
-  bucket.memory.set_interference([&](const ServerRequest&) -> std::optional<ServerReply> {
-    std::unique_lock lock(mutex);
-    if (silent) released.wait(lock, [&] { return release; });
-    return ServerReply{.status = 503};
-  });
+  const Failing failing(bucket.memory, silent);
   std::atomic<bool> leaving = false;
   const LeaveWhen here(leaving);
   std::jthread owner([&] {
@@ -537,9 +550,4 @@ TEST_CASE("a request that nobody waits for any more is left", "[remote]") {
   });
   CHECK_THAT(message_of<RunError>([&] { bucket.read(*info, 0, 4); }),
              Contains("nobody waits for it any more"));
-  {
-    const std::lock_guard lock(mutex);
-    release = true;
-  }
-  released.notify_all();
 }

@@ -56,34 +56,18 @@ X509* self_signed(EVP_PKEY* key, const std::string& name) {
 }  // namespace
 
 TlsServer::TlsServer(const HttpServer& behind, const std::string& name)
-    : behind_port_(std::stoi(behind.host().substr(behind.host().find(':') + 1))),
-      context_(SSL_CTX_new(TLS_server_method())) {
+    : behind_port_(behind.port()), context_(SSL_CTX_new(TLS_server_method())) {
   EVP_PKEY* const key = EVP_EC_gen("P-256");
   certificate_ = self_signed(key, name);
   const bool good = SSL_CTX_use_certificate(context_, certificate_) == 1 &&
                     SSL_CTX_use_PrivateKey(context_, key) == 1;
   EVP_PKEY_free(key);
-  listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = on_this_machine(0);
-  socklen_t size = sizeof address;
-  if (!good || ::bind(listener_, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      ::listen(listener_, 16) != 0 ||
-      ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    throw std::runtime_error("no TLS for a test's server");
-  port_ = ntohs(address.sin_port);
-  accepting_ = std::jthread([this] { accept_all(); });
+  if (!good) throw std::runtime_error("no TLS for a test's server");
+  listener_.emplace([this](int socket, int) { serve(socket); });
 }
 
 TlsServer::~TlsServer() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-    for (const int socket : sockets_) ::shutdown(socket, SHUT_RDWR);
-  }
-  ::shutdown(listener_, SHUT_RDWR);
-  accepting_.join();
-  connections_.clear();
-  ::close(listener_);
+  listener_.reset();
   X509_free(certificate_);
   SSL_CTX_free(context_);
 }
@@ -92,25 +76,6 @@ void TlsServer::write_certificate(const std::filesystem::path& path) const {
   std::FILE* const file = std::fopen(path.c_str(), "w");
   if (file == nullptr || PEM_write_X509(file, certificate_) != 1 || std::fclose(file) != 0)
     throw std::runtime_error("no certificate's file for a test");
-}
-
-void TlsServer::accept_all() {
-  for (;;) {
-    const int socket = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-    const std::lock_guard lock(mutex_);
-    if (stopping_) {
-      if (socket >= 0) ::close(socket);
-      return;
-    }
-    if (socket < 0) continue;
-    sockets_.push_back(socket);
-    connections_.emplace_back([this, socket] {
-      serve(socket);
-      const std::lock_guard guard(mutex_);
-      sockets_.remove(socket);
-      ::close(socket);
-    });
-  }
 }
 
 void TlsServer::serve(int socket) const {

@@ -4,11 +4,8 @@
 #include <openssl/ssl.h>
 
 #include <filesystem>
-#include <list>
-#include <mutex>
+#include <optional>
 #include <string>
-#include <thread>
-#include <vector>
 
 #include "tests/remote/http_server.h"
 
@@ -23,23 +20,17 @@ class TlsServer {
   TlsServer& operator=(const TlsServer&) = delete;
 
   /// https://127.0.0.1:PORT
-  std::string url() const { return "https://127.0.0.1:" + std::to_string(port_); }
+  std::string url() const { return "https://127.0.0.1:" + std::to_string(listener_->port()); }
   /// Writes the certificate as a file of those to trust.
   void write_certificate(const std::filesystem::path& path) const;
 
  private:
-  void accept_all();
   void serve(int socket) const;
 
   const int behind_port_;
   SSL_CTX* context_;
   X509* certificate_ = nullptr;
-  int listener_ = -1, port_ = 0;
-  std::mutex mutex_;
-  bool stopping_ = false;
-  std::list<int> sockets_;
-  std::vector<std::jthread> connections_;
-  std::jthread accepting_;
+  std::optional<Listener> listener_;
 };
 
 }  // namespace composer::test
