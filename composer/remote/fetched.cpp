@@ -1,12 +1,8 @@
 #include "composer/remote/fetched.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -15,6 +11,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/remote/download.h"
+#include "composer/remote/held_file.h"
 #include "composer/remote/object_store.h"
 #include "composer/remote/remote_options.h"
 #include "composer/remote/remote_path.h"
@@ -115,28 +112,6 @@ Wanted find(ObjectStore& store, const RemotePath& path) {
   return {path, true, std::move(objects)};
 }
 
-/// Holds off other processes and threads while it lives.
-class FileLock {
- public:
-  explicit FileLock(const fs::path& path)
-      : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
-    int result = -1;
-    while (file_ >= 0 && (result = ::flock(file_, LOCK_EX)) != 0 && errno == EINTR) {
-    }
-    if (result == 0) return;
-    const int error = errno;
-    if (file_ >= 0) ::close(file_);
-    throw UserError(path.string() +
-                    ": cannot be written (remote.cache_dir): " + std::strerror(error));
-  }
-  ~FileLock() { ::close(file_); }
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-
- private:
-  int file_;
-};
-
 void touch(const fs::path& entry) {
   std::error_code ignored;
   fs::last_write_time(entry, fs::file_time_type::clock::now(), ignored);
@@ -167,7 +142,11 @@ fs::path fetch(const RemotePath& path) {
     return wanted.is_folder ? entry : entry / path.name();
   };
   if (fs::exists(entry)) return result();
-  const FileLock lock(fs::path(entry).concat(".lock"));
+  const fs::path lock_file = fs::path(entry).concat(".lock");
+  const HeldFile lock(lock_file, std::numeric_limits<double>::infinity());
+  if (lock.error() != 0)
+    throw UserError(lock_file.string() +
+                    ": cannot be written (remote.cache_dir): " + std::strerror(lock.error()));
   if (fs::exists(entry)) return result();
   uint64_t bytes = 0;
   for (const auto& object : wanted.objects) bytes += object.bytes;

@@ -1,23 +1,18 @@
 #include "composer/remote/listing.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <fstream>
 #include <mutex>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "composer/clock.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/remote/held_file.h"
 #include "composer/several_threads.h"
 #include "composer/storage/atomic_file.h"
 
@@ -27,7 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kFresh = std::chrono::minutes(1);
-constexpr uint64_t kRequests = 64;  ///< at once
+constexpr uint64_t kRequests = 64;    ///< at once
+constexpr double kMostWaiting = 600;  ///< seconds
 
 /// Beside each other in time, folder by folder: a list has 1,000 objects a request, one after
 /// another.
@@ -167,26 +163,6 @@ std::optional<std::vector<ListedFile>> load(const fs::path& path) {
   return files;
 }
 
-/// One process of the machine asks for all; others wait for it, for ten minutes at most.
-class ListingLock {
- public:
-  explicit ListingLock(const fs::path& path)
-      : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
-    const double late = steady_seconds() + 600;
-    while (file_ >= 0 && ::flock(file_, LOCK_EX | LOCK_NB) != 0 &&
-           (errno == EWOULDBLOCK || errno == EINTR) && steady_seconds() < late)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  ~ListingLock() {
-    if (file_ >= 0) ::close(file_);
-  }
-  ListingLock(const ListingLock&) = delete;
-  ListingLock& operator=(const ListingLock&) = delete;
-
- private:
-  int file_;
-};
-
 }  // namespace
 
 bool is_manifest(const RemotePath& path) { return path.name().ends_with(".txt"); }
@@ -197,7 +173,8 @@ Listing list_files(const std::shared_ptr<ObjectStore>& store, const RemotePath& 
   Listing listing{.folder = manifest ? folder_of(path).text() : path.text(), .files = {}};
   if (!listing.folder.ends_with('/')) listing.folder += '/';
   const fs::path kept = cache.path() / (cache_name(path.identity()) + ".listing");
-  const ListingLock lock(kept.string() + ".lock");
+  // One process of the machine asks for all; others wait for it.
+  const HeldFile lock(kept.string() + ".lock", kMostWaiting);
   if (auto files = load(kept)) {
     listing.files = std::move(*files);
     return listing;

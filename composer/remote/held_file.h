@@ -1,0 +1,49 @@
+// A file that one process holds at a time.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "composer/clock.h"
+
+namespace composer {
+
+/// One holder at a time among all processes, and threads, that name the same file. The file stays;
+/// a lock ends with its process.
+class HeldFile {
+ public:
+  /// Makes the file where there is none, and waits so many seconds for another holder.
+  HeldFile(const std::filesystem::path& path, double patience)
+      : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+    error_ = file_ < 0 ? errno : 0;
+    const double late = steady_seconds() + patience;
+    while (file_ >= 0 && ::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+      const int error = errno;
+      if (error != EINTR && (error != EWOULDBLOCK || steady_seconds() > late)) {
+        error_ = error;
+        break;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+  ~HeldFile() {
+    if (file_ >= 0) ::close(file_);
+  }
+  HeldFile(const HeldFile&) = delete;
+  HeldFile& operator=(const HeldFile&) = delete;
+
+  /// 0, or why it is not held: errno; EWOULDBLOCK where another one did not let go of it.
+  int error() const { return error_; }
+
+ private:
+  const int file_;
+  int error_ = 0;
+};
+
+}  // namespace composer
