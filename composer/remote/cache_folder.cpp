@@ -1,7 +1,5 @@
 #include "composer/remote/cache_folder.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -12,12 +10,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <set>
-#include <thread>
+#include <iterator>
 
 #include "composer/clock.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/remote/held_file.h"
 #include "composer/remote/remote_options.h"
 #include "composer/remote/shared_disk.h"
 #include "composer/storage/atomic_file.h"
@@ -29,34 +27,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kPatience = 60;  // seconds, with another process that has the folder
+constexpr double kPatience = 60;   // seconds, with another process that has the folder
+constexpr double kLookAgain = 60;  // seconds: many objects are opened after one look at the folder
 
-/// One holder at a time among all processes; ends with its process.
+/// Of the folder. Throws RunError.
 class FolderLock {
  public:
-  explicit FolderLock(const fs::path& folder)
-      : file_(::open((folder / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
-    if (file_ < 0) throw RunError(folder.string() + ": " + std::strerror(errno));
-    const double late = steady_seconds() + kPatience;
-    while (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
-      const int error = errno;
-      if (error == EINTR || (error == EWOULDBLOCK && steady_seconds() < late)) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
-        continue;
-      }
-      ::close(file_);
-      throw RunError(folder.string() +
-                     (error == EWOULDBLOCK
-                          ? ": another process does not let go of it"
-                          : ": cannot be locked: " + std::string(std::strerror(error))));
-    }
+  explicit FolderLock(const fs::path& folder) : held_(folder / ".lock", kPatience) {
+    if (held_.error() == 0) return;
+    throw RunError(folder.string() +
+                   (held_.error() == EWOULDBLOCK
+                        ? ": another process does not let go of it"
+                        : ": cannot be locked: " + std::string(std::strerror(held_.error()))));
   }
-  ~FolderLock() { ::close(file_); }
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
 
  private:
-  int file_;
+  const HeldFile held_;
 };
 
 /// FNV-1a.
@@ -111,7 +97,7 @@ std::map<std::string, std::string> versions_in_use() {
   const std::lock_guard guard(InUse::lock);
   std::map<std::string, std::string> versions;
   for (const auto& one : InUse::all)
-    if (const auto cache = one.lock()) versions[cache->name()] = cache->version();
+    if (const auto cache = one.lock()) versions[cache->identity()] = cache->version();
   return versions;
 }
 
@@ -178,7 +164,7 @@ std::shared_ptr<RangeCache> CacheFolder::open(RemoteBytes remote) {
     const FolderLock lock(options_.folder);  // before open_lock_, as in make_room()
     const std::lock_guard guard(open_lock_);
     if (auto cache = known(stem)) return cache;
-    tidy(name, stem);
+    tidy(name, stem.filename().string());
     auto cache = std::make_shared<RangeCache>(shared_from_this(), std::move(remote), stem);
     if (static std::atomic<bool> told; !cache->can_evict() && !told.exchange(true))
       log::warn(options_.folder.string() +
@@ -194,25 +180,35 @@ std::shared_ptr<RangeCache> CacheFolder::open(RemoteBytes remote) {
   }
 }
 
-/// Takes away other versions of the object, what a kill left of files, and old listings.
-void CacheFolder::tidy(const std::string& name, const fs::path& stem) const {
+/// Takes away what a kill left of files, and old listings; notes what objects there are.
+void CacheFolder::look_around() {
   remove_partial_files(options_.folder);
   const auto day_ago = fs::file_time_type::clock::now() - std::chrono::hours(24);
-  std::vector<fs::path> older, listings;
+  std::vector<fs::path> listings;
+  stems_.clear();
   for (const auto& entry : fs::directory_iterator(options_.folder)) {
     const fs::path& path = entry.path();
-    const fs::path other = path.parent_path() / path.stem();
     std::error_code gone;
-    if (path.extension() == ".blocks" && other != stem &&
-        path.filename().string().starts_with(name))
-      older.push_back(other);
+    if (path.extension() == ".blocks") stems_.insert(path.stem().string());
     if (path.filename().string().find(".listing") != std::string::npos &&
         entry.last_write_time(gone) < day_ago && !gone)
       listings.push_back(path);
   }
   std::error_code gone;
-  for (const auto& path : older) CachedObject::remove(path);
   for (const auto& path : listings) fs::remove(path, gone);
+}
+
+/// Takes away other versions of the object.
+void CacheFolder::tidy(const std::string& name, const std::string& stem) {
+  if (const double now = steady_seconds(); !looked_at_ || now > *looked_at_ + kLookAgain) {
+    look_around();
+    looked_at_ = now;
+  }
+  for (auto at = stems_.lower_bound(name); at != stems_.end() && at->starts_with(name);) {
+    const bool left = *at != stem && CachedObject::remove(options_.folder / *at);
+    at = left ? stems_.erase(at) : std::next(at);
+  }
+  stems_.insert(stem);
 }
 
 uint64_t CacheFolder::used() const {

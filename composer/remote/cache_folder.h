@@ -8,6 +8,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "composer/remote/pending_room.h"
@@ -58,7 +60,8 @@ class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
   };
 
   std::shared_ptr<RangeCache> known(const std::filesystem::path& stem) const;
-  void tidy(const std::string& name, const std::filesystem::path& stem) const;
+  void look_around();
+  void tidy(const std::string& name, const std::string& stem);
   std::vector<Known> objects() const;
   uint64_t allowed(uint64_t used) const;
   bool fits(uint64_t bytes) const;
@@ -71,6 +74,8 @@ class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
 
   mutable std::mutex open_lock_;
   std::map<std::filesystem::path, std::weak_ptr<RangeCache>> open_;  ///< by stem
+  std::set<std::string> stems_;      ///< of objects in the folder, when last looked at or opened
+  std::optional<double> looked_at_;  ///< steady_seconds()
 
   std::mutex room_lock_;
   uint64_t used_ = 0;       ///< when last looked at, and what this process has added since
@@ -90,7 +95,7 @@ class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
 /// What files about an object or folder begin with in a CacheFolder.
 std::string cache_name(const std::string& path);
 
-/// Names and versions of the objects that this process has open.
+/// Identities and versions of the objects that this process has open.
 std::map<std::string, std::string> versions_in_use();
 
 /// The object at the path, in the folder of this process. Throws UserError where there is none.

@@ -34,6 +34,10 @@ class RangeCache {
   ~RangeCache();
 
   const std::string& name() const { return remote_.name; }
+  /// What tells the object from all others, its name alone or with more.
+  const std::string& identity() const {
+    return remote_.identity.empty() ? remote_.name : remote_.identity;
+  }
   const std::string& version() const { return remote_.version; }
   uint64_t bytes() const { return remote_.bounds.bytes; }
   /// As long as the object; has zeros where nothing is.

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -525,4 +526,41 @@ TEST_CASE("what a process that was killed was about to add does not count", "[ca
   PendingRoom next(file);  // where the other was
   CHECK(next.others().bytes == 7);
   CHECK(own.others().bytes == 0);
+}
+
+TEST_CASE("objects that only their queries tell apart have versions of their own", "[remote]") {
+  Fixture f;
+  f.open();  // makes the folder
+  const auto open = [&](const std::string& path) {
+    return f.folder->open(bytes_of(f.store, RemotePath(path), *f.store->stat("a/set.beton")));
+  };
+  const auto first = open("https://host/get?id=1&token=a"), second = open("https://host/get?id=2");
+  const auto versions = versions_in_use();
+  CHECK(std::ranges::count_if(versions, [](const auto& one) {
+          return one.first.starts_with("https://host/get");
+        }) == 2);
+}
+
+TEST_CASE("many objects are opened after one look at the folder", "[remote]") {
+  Fixture f;
+  const auto first = f.open();
+  const int watch = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  REQUIRE(::inotify_add_watch(watch, f.disk.path().c_str(), IN_ACCESS | IN_ONLYDIR) >= 0);
+  std::vector<std::shared_ptr<RangeCache>> others;
+  for (int i = 0; i < 20; ++i) {
+    const std::string key = "a/" + std::to_string(i);
+    f.store->set(key, f.content);
+    others.push_back(f.open(key));
+  }
+  std::vector<char> bytes(1 << 16);
+  const ssize_t got = ::read(watch, bytes.data(), bytes.size());
+  ::close(watch);
+  int looks = 0;
+  for (ssize_t at = 0; at < got;) {
+    inotify_event event;
+    std::memcpy(&event, bytes.data() + at, sizeof event);
+    if ((event.mask & IN_ISDIR) != 0 && event.len == 0) ++looks;
+    at += static_cast<ssize_t>(sizeof event + event.len);
+  }
+  CHECK(looks == 0);
 }
