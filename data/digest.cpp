@@ -9,6 +9,8 @@
 namespace composer {
 namespace {
 
+using Context = std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)>;
+
 /// Null where there is none of the name.
 const EVP_MD* algorithm_named(std::string name) {
   std::ranges::replace(name, '_', '-');
@@ -17,15 +19,25 @@ const EVP_MD* algorithm_named(std::string name) {
   return EVP_get_digestbyname(name.c_str());
 }
 
+/// Null where OpenSSL cannot compute it.
+Context begun(const std::string& algorithm) {
+  Context context(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  const EVP_MD* const known = algorithm_named(algorithm);
+  const bool begins = context != nullptr && known != nullptr &&
+                      EVP_DigestInit_ex(context.get(), known, nullptr) == 1;
+  if (!begins) context.reset();
+  return context;
+}
+
 }  // namespace
 
-bool Digest::knows(const std::string& algorithm) { return algorithm_named(algorithm) != nullptr; }
+bool Digest::knows(const std::string& algorithm) {
+  // Names are known also of what no provider that is loaded computes.
+  return begun(algorithm) != nullptr;
+}
 
-Digest::Digest(const std::string& algorithm)
-    : algorithm_(algorithm), context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-  const EVP_MD* const known = algorithm_named(algorithm);
-  if (!context_ || known == nullptr || EVP_DigestInit_ex(context_.get(), known, nullptr) != 1)
-    throw RunError("OpenSSL cannot compute " + algorithm + " here");
+Digest::Digest(const std::string& algorithm) : algorithm_(algorithm), context_(begun(algorithm)) {
+  if (!context_) throw RunError("OpenSSL cannot compute " + algorithm + " here");
 }
 
 void Digest::update(std::span<const uint8_t> bytes) {

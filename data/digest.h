@@ -14,8 +14,8 @@ namespace composer {
 /// algorithm.
 class Digest {
  public:
-  /// Whether there is such an algorithm. Names are those of Python's hashlib: sha256, sha3_512,
-  /// md5.
+  /// Whether there is such an algorithm, and it is not forbidden. Names are those of Python's
+  /// hashlib: sha256, sha3_512, md5.
   static bool knows(const std::string& algorithm);
 
   /// algorithm: one that is known.

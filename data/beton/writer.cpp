@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <string_view>
+#include <unordered_map>
 
 #include "composer/error.h"
 #include "data/beton/fields.h"
@@ -31,13 +33,15 @@ uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * 
 
 std::vector<std::string> checked_names(std::vector<std::string> names) {
   std::vector<std::string> problems;
+  std::unordered_map<std::string_view, int> counts;
+  for (const auto& name : names) ++counts[name];
   for (const auto& name : names) {
     const bool readable =
         std::all_of(name.begin(), name.end(), [](char c) { return c >= ' ' && c <= '~'; });
     if (!readable || name.empty() || name.size() > kBetonNameBytes)
       problems.push_back("'" + name + "' can be no field of a .beton file: a name has 1 to " +
                          std::to_string(kBetonNameBytes) + " letters of ASCII");
-    if (name == "image" || std::count(names.begin(), names.end(), name) > 1)
+    if (name == "image" || counts[name] > 1)
       problems.push_back("there would be two fields '" + name + "' in the .beton file");
   }
   if (!problems.empty()) throw UserError(problems);

@@ -1,7 +1,9 @@
 #include "data/shards/file_hashes.h"
 
-#include "composer/storage/mapped_file.h"
+#include <algorithm>
+
 #include "composer/text.h"
+#include "data/shards/part_file.h"
 
 namespace composer {
 
@@ -23,11 +25,13 @@ std::string HashCheck::problem() {
   return wrong;
 }
 
-std::string hash_problem(const std::filesystem::path& file, const FileHashes& hashes) {
+std::string hash_problem(const std::string& file, const FileHashes& hashes) {
+  constexpr uint64_t kPiece = 8 << 20;
   HashCheck check(hashes);
-  if (hashes.empty()) return {};
-  MappedFile(file).use_all([&](std::span<const uint8_t> bytes) {
-    check.update(bytes);
+  if (check.empty()) return {};
+  read_parts(file, [&](PartReader& reader) {
+    for (uint64_t at = 0; at < reader.bytes(); at += kPiece)
+      check.update(reader.at(at, std::min(kPiece, reader.bytes() - at)));
     return true;
   });
   return check.problem();

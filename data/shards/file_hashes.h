@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <span>
 #include <string>
@@ -20,6 +19,8 @@ class HashCheck {
  public:
   explicit HashCheck(const FileHashes& hashes);
 
+  /// Whether there is nothing to compare.
+  bool empty() const { return expected_.empty(); }
   void update(std::span<const uint8_t> bytes);
   /// Ends the file: "its sha1 is not the one in the index", or empty where nothing is wrong.
   std::string problem();
@@ -32,8 +33,8 @@ class HashCheck {
   std::vector<Expected> expected_;
 };
 
-/// What HashCheck finds of a whole file, which is not read where there is nothing to check. Throws
-/// UserError naming a file that cannot be read.
-std::string hash_problem(const std::filesystem::path& file, const FileHashes& hashes);
+/// What HashCheck finds of a whole file, local or remote, which is not read where there is nothing
+/// to check. Throws UserError naming a file that cannot be read, RemoteError as PartFile::read.
+std::string hash_problem(const std::string& file, const FileHashes& hashes);
 
 }  // namespace composer

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "composer/error.h"
+#include "composer/storage/byte_reader.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/datasets/image_folder.h"
@@ -11,6 +12,7 @@
 #include "data/datasets/mds.h"
 #include "data/datasets/webdataset.h"
 #include "data/image_loader.h"
+#include "data/target_rows.h"
 #include "tests/data/beton_bytes.h"
 #include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
@@ -404,4 +406,19 @@ TEST_CASE("targets that contradict other keys are refused", "[data]") {
   MdsParams mds;
   mds.ffcv.targets = {"x"};
   CHECK(mds.check().empty());
+}
+
+TEST_CASE("a value that is no number is told, however deep it is", "[data]") {
+  const auto told = [](const std::string& text) -> std::string {
+    try {
+      numbers_in(nlohmann::json::parse(text));
+    } catch (const FormatError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  constexpr size_t kDepth = 300'000;
+  CHECK(told(std::string(kDepth, '[') + std::string(kDepth, ']')) == "an array is no number");
+  CHECK(told(R"([1, {"x": 2}])") == "an object is no number");
+  CHECK(told(R"("much")") == R"("much" is no number)");
 }
