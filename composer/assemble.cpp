@@ -78,9 +78,11 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
   const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
   try {
     const auto dataset = build_dataset(recipe, training);
-    check_targets(*dataset, recipe, model);
+    // Both sides of a split lie in the training set's files: val/ may not be there.
+    const auto described = train_key == training ? dataset : build_dataset(recipe, true);
+    check_targets(*described, recipe, model);
     auto options = loader_options(recipe.options, training);
-    if (class_names.empty()) class_names = dataset->class_names();
+    if (class_names.empty()) class_names = described->class_names();
     options.class_names = class_names;
     options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();
     std::shared_ptr<Loader> loader = dataset->open(options);

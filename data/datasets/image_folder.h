@@ -8,6 +8,9 @@
 namespace composer {
 
 struct FolderParams : DatasetParams {
+  /// Whether the files may tell the names of their classes.
+  static constexpr bool kNamesClasses = true;
+
   int64_t resize_size = -1;
   int64_t crop_size = 224;
   TransformParams transforms;

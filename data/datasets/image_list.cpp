@@ -1,5 +1,6 @@
 #include "data/datasets/image_list.h"
 
+#include "composer/remote/remote_path.h"
 #include "data/kept_table.h"
 #include "data/list_file.h"
 #include "data/shards/shard_files.h"
@@ -10,6 +11,10 @@ namespace fs = std::filesystem;
 
 OpenedSet ImageListParams::open(const std::string& index_dir) const {
   if (file.empty()) throw UserError("file: missing; it must name a list of images and classes");
+  for (const auto& [key, value] : {std::pair("file", &file), std::pair("classes", &classes)})
+    if (is_remote(*value))
+      throw UserError(std::string(key) + ": '" + *value +
+                      "' is remote; lists are read from a disk");
   if (!is_list_file(file))
     throw UserError("file: '" + file + "' ends in none of .csv, .tsv and .jsonl");
   if (!datadir.empty()) checked_datadir(datadir, "the list");

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,10 +42,16 @@ struct OpenedSet {
 /// are names.
 OpenedSet opened_set(std::shared_ptr<Source> source, std::vector<std::string> class_names = {});
 
+/// What a set's files say, without them.
+struct SetFacts {
+  int64_t classes = 0, values = 0;
+  std::vector<std::string> names{};  ///< of the values, else of the classes
+};
+
 /// A set that has the parameters, transforms, orders, splits and .beton files of class folders. P:
 /// derived from FolderParams; its OpenedSet open(index_dir) const opens the files that the
 /// parameters name, or throws UserError naming what is missing. index_dir: as of LoaderOptions, for
-/// what shall be kept.
+/// what shall be kept. P::kNamesClasses: whether these files may name their classes.
 template <class P>
 class PhotoDataset : public PreparedDataset {
  public:
@@ -68,20 +75,17 @@ class PhotoDataset : public PreparedDataset {
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
   std::optional<int64_t> num_classes() const override {
-    if (params_.ffcv.use_ffcv)
-      if (const auto count = params_.ffcv.num_classes()) return count;
-    const auto set = known_set();
-    return set.classes > 0 ? std::optional(set.classes) : std::nullopt;
+    if (is_beton_read()) return params_.ffcv.num_classes();
+    const int64_t classes = facts_if_there().classes;
+    return classes > 0 ? std::optional(classes) : std::nullopt;
   }
   int64_t num_values() const override {
-    if (is_beton_read()) return std::ssize(params_.ffcv.value_names());
-    const auto set = known_set();
-    return set.source ? set.source->num_values() : 0;
+    return is_beton_read() ? std::ssize(params_.ffcv.value_names()) : facts().values;
   }
   std::vector<std::string> class_names() const override {
     if (is_beton_read() && !params_.ffcv.targets.empty()) return params_.ffcv.value_names();
-    const auto set = known_set();
-    return set.source && set.source->num_values() > 0 ? set.source->value_names() : set.class_names;
+    if (is_beton_read() && !P::kNamesClasses) return {};
+    return facts_if_there().names;
   }
 
  private:
@@ -90,16 +94,27 @@ class PhotoDataset : public PreparedDataset {
     const auto& ffcv = params_.ffcv;
     return ffcv.use_ffcv && (!ffcv.ffcv_write_dataset || ffcv.is_there());
   }
-  /// Empty where there is none: opening it will tell why.
-  OpenedSet known_set() const {
+  /// As when it was first asked for.
+  const SetFacts& facts() const {
+    if (!facts_) {
+      auto set = params_.open("");
+      const int64_t values = set.source->num_values();
+      facts_ = SetFacts{set.classes, values,
+                        values > 0 ? set.source->value_names() : std::move(set.class_names)};
+    }
+    return *facts_;
+  }
+  /// Empty where there are no files: opening the set will tell why.
+  SetFacts facts_if_there() const {
     try {
-      return params_.open("");
+      return facts();
     } catch (const UserError&) {
       return {};
     }
   }
 
   Params params_;
+  mutable std::optional<SetFacts> facts_;
 };
 
 }  // namespace composer

@@ -12,6 +12,8 @@ struct WebDatasetParams : FolderParams {
   std::string image = "auto";
   std::string label = "auto";
 
+  static constexpr bool kNamesClasses = false;
+
   WebDatasetParams() {}  // not an aggregate: GCC 12 warns of its temporaries, falsely
 
   void fields(auto&& f) {

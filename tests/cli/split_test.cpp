@@ -3,10 +3,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "composer/assemble.h"
+#include "composer/error.h"
 #include "data/datasets/shapes.h"
 #include "data/jpeg/jpeg.h"
+#include "everything.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/data/make_tar.h"
 
 using namespace composer;
 namespace fs = std::filesystem;
@@ -133,4 +137,49 @@ TEST_CASE("a recipe's data are found beside it from another folder", "[cli]") {
   std::ifstream kept(folder / "runs" / "a" / "hparams.yaml");
   const std::string text(std::istreambuf_iterator<char>(kept), {});
   CHECK_THAT(text, Contains((fs::canonical(folder.path()) / "conf" / "photos").string()));
+}
+
+namespace {
+
+/// A training of numbers on this set.
+TrainerParts assembled(const TemporaryFolder& folder, const std::string& set) {
+  return assemble_training(
+      resolve({"r.yaml",
+               "model: {resnet_cifar: {model_name: resnet_20, num_classes: 1}}\nloss: mse\n"
+               "train_dataset: {" +
+                   set +
+                   "}\n"
+                   "optimizer: {sgd: {lr: 0.05}}\ntrain_batch_size: 2\nmax_duration: 1ep\n"
+                   "dataloader: {num_workers: 1}\nprogress_bar: false\ndevice: cpu\n"
+                   "run_dir: " +
+                   (folder / "runs").string() + "\n"},
+              {}, everything()));
+}
+
+}  // namespace
+
+TEST_CASE("a training ends with what is wrong in the numbers of a list", "[cli]") {
+  const TemporaryFolder folder;
+  draw(folder / "0.jpg", 0);
+  folder.write("x.csv", "path,x\n0.jpg,0.5\n0.jpg,many\n");
+  const std::string set =
+      "image_list: {file: " + (folder / "x.csv").string() + ", targets: [x], crop_size: 16}";
+  CHECK_THROWS_WITH(assembled(folder, set), Contains("x.csv:3: column x: 'many' is no number") &&
+                                                !Contains("targets are classes"));
+}
+
+TEST_CASE("shards of numbers that have only train/ are split", "[cli]") {
+  const TemporaryFolder folder;
+  draw(folder / "0.jpg", 0);
+  std::ifstream in(folder / "0.jpg", std::ios::binary);
+  const std::string image{std::istreambuf_iterator<char>(in), {}};
+  std::string tar;
+  for (const std::string key : {"a", "b", "c", "d", "e", "f", "g", "h"})
+    tar += test::tar_member(key + ".jpg", image) + test::tar_member(key + ".txt", "0.5");
+  fs::create_directories(folder / "set/train");
+  folder.write("set/train/a.tar", tar + test::tar_end());
+  const auto parts = assembled(folder, "webdataset: {datadir: " + (folder / "set").string() +
+                                           ", targets: [txt], crop_size: 16}}\nsplit: {val: 0.25");
+  CHECK(parts.train_loader);
+  CHECK(parts.eval_loader);
 }
