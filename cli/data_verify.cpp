@@ -384,7 +384,7 @@ int data_verify_command(const Words& words) {
   if (const auto shards = open_shards(path, /*is_train=*/true, targets)) {
     verify_source(*shards, thread_count(threads), findings);
     if (const auto mds = mds_at(path, /*is_train=*/true))
-      for (const auto& [file, reason] : mds->wrong_hashes("")) findings.add_file(file, reason);
+      for (const auto& [file, reason] : mds->wrong_hashes()) findings.add_file(file, reason);
   } else if (is_beton(path)) {
     verify_beton(BetonFile(path), thread_count(threads), findings);
   } else {

@@ -80,7 +80,7 @@ std::shared_ptr<FileSource> open_remote_files(const std::vector<std::string>& pa
   std::vector<RemoteFileSource::Chosen> chosen;
   for (size_t i = 0; i < paths.size(); ++i) chosen.push_back({i, static_cast<int64_t>(i)});
   std::string all;  // each choice of files has a cache of its own
-  for (const auto& path : paths) all += path + "\n";
+  for (const auto& path : paths) all += RemotePath(path).identity() + "\n";
   return std::make_shared<RemoteFileSource>(
       std::move(store), *CacheFolder::get(), listing, chosen, listing.folder, channels,
       listing.folder + "files " + std::to_string(key_of(all)));

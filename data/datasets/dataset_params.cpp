@@ -6,6 +6,7 @@
 #include "composer/clock.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/remote/address.h"
 #include "composer/remote/object_store.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
@@ -101,10 +102,7 @@ class WritingLock {
 std::string FfcvParams::path() const {
   if (is_remote(ffcv_dest)) return ffcv_dest;
   if (!is_remote(ffcv_dir)) return (fs::path(ffcv_dir) / ffcv_dest).string();
-  const size_t end =
-      ffcv_dir.starts_with("s3:") ? ffcv_dir.size() : std::min(ffcv_dir.find('?'), ffcv_dir.size());
-  const std::string folder = ffcv_dir.substr(0, end);
-  return folder + (folder.ends_with('/') ? "" : "/") + ffcv_dest + ffcv_dir.substr(end);
+  return address_below(ffcv_dir, ffcv_dest);
 }
 
 bool FfcvParams::is_there() const {
@@ -131,7 +129,9 @@ std::shared_ptr<Source> FfcvParams::open(int64_t channels,
   }
   if (ffcv_local_dir.empty()) return std::make_shared<BetonSource>(path(), channels, targets);
   fs::create_directories(ffcv_local_dir, error);  // for the lock; the copy says what is wrong
-  const WritingLock lock(fs::path(ffcv_local_dir) / fs::path(ffcv_dest).filename(),
+  const fs::path name =
+      is_remote(path()) ? fs::path(RemotePath(path()).name()) : fs::path(ffcv_dest).filename();
+  const WritingLock lock(fs::path(ffcv_local_dir) / name,
                          "copies " + path() + " to " + ffcv_local_dir);
   return std::make_shared<BetonSource>(copy_to_folder(path(), ffcv_local_dir, with_index), channels,
                                        targets);

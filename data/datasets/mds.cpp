@@ -21,22 +21,19 @@ std::string MdsParams::folder() const {
   return part.string();
 }
 
-fs::path MdsParams::unpack_folder(const std::string& index_dir) const {
+fs::path MdsParams::unpack_folder() const {
   if (is_remote(datadir)) return {};
-  return cache_file_of(folder(), local_dir.empty() ? index_dir : local_dir, ".mds");
+  return cache_file_of(folder(), local_dir, ".mds");
 }
 
-std::vector<std::pair<std::string, std::string>> MdsParams::wrong_hashes(
-    const std::string& index_dir) const {
-  return wrong_mds_hashes(folder(), unpack_folder(index_dir));
+std::vector<std::pair<std::string, std::string>> MdsParams::wrong_hashes() const {
+  return wrong_mds_hashes(folder(), unpack_folder());
 }
 
 OpenedSet MdsParams::open(const std::string& index_dir) const {
   const std::string files = folder();
-  const MdsOptions options{.image = image,
-                           .label = label,
-                           .targets = ffcv.targets,
-                           .unpack_to = unpack_folder(index_dir)};
+  const MdsOptions options{
+      .image = image, .label = label, .targets = ffcv.targets, .unpack_to = unpack_folder()};
   const ShardFiles index = mds_files(files);
   const auto table = kept_table(
       shard_table_file(index,
@@ -45,7 +42,7 @@ OpenedSet MdsParams::open(const std::string& index_dir) const {
       {.does = "reads the shards in " + shown_path(files), .root = index.root, .make = [&] {
          return std::optional(mds_table(files, options));
        }});
-  return {std::make_shared<PartSource>(table, index.root, 3), table->classes()};
+  return {std::make_shared<PartSource>(table, index, 3), table->classes()};
 }
 
 }  // namespace composer

@@ -15,6 +15,8 @@ struct MdsParams : FolderParams {
   std::string label = "auto";
   std::string local_dir;
 
+  static constexpr bool kNamesClasses = false;
+
   MdsParams() {}  // not an aggregate: GCC 12 warns of its temporaries, falsely
 
   void fields(auto&& f) {
@@ -31,11 +33,11 @@ struct MdsParams : FolderParams {
   /// Throws UserError naming what is missing or damaged.
   OpenedSet open(const std::string& index_dir) const;
   /// As wrong_mds_hashes, of the files of the set.
-  std::vector<std::pair<std::string, std::string>> wrong_hashes(const std::string& index_dir) const;
+  std::vector<std::pair<std::string, std::string>> wrong_hashes() const;
 
  private:
   std::string folder() const;
-  std::filesystem::path unpack_folder(const std::string& index_dir) const;
+  std::filesystem::path unpack_folder() const;
 };
 
 class MdsDataset final : public PhotoDataset<MdsParams> {

@@ -28,10 +28,21 @@ fs::path part_folder(const std::string& datadir, bool is_train, const std::strin
 std::string remote_part(const std::string& datadir, bool is_train, const std::string& file) {
   const std::string part = path_below(datadir, is_train ? "train" : "val");
   if (!file.empty()) {
-    const RemotePath path(path_below(part, file));
-    return open_store(path)->stat(path.key()) ? part : datadir;
+    const auto has_file = [&](const std::string& folder) {
+      const RemotePath path(path_below(folder, file));
+      return open_store(path)->stat(path.key()).has_value();
+    };
+    try {
+      return has_file(part) ? part : datadir;
+    } catch (const UserError&) {
+      try {  // some stores refuse (403) what they do not have
+        if (has_file(datadir)) return datadir;
+      } catch (const UserError&) {
+      }
+      throw;
+    }
   }
-  const RemotePath path(part + "/");
+  const RemotePath path = RemotePath(part) / "";
   return open_store(path)->list_folder(path.key()).empty() ? datadir : part;
 }
 

@@ -24,12 +24,10 @@ OpenedSet WebDatasetParams::open(const std::string& index_dir) const {
   const auto table = kept_table(
       shard_table_file(files, "webdataset " + image + ' ' + label + targets_text(ffcv.targets),
                        index_dir),
-      {.does = "reads the headers of the shards in " + shown_path(files.root),
-       .root = files.root,
-       .make = [&] {
+      {.does = "reads the headers of the shards in " + files.root, .root = files.root, .make = [&] {
          return std::optional(webdataset_table(files, {image, label, ffcv.targets}));
        }});
-  return {std::make_shared<PartSource>(table, files.root, 3), table->classes()};
+  return {std::make_shared<PartSource>(table, files, 3), table->classes()};
 }
 
 }  // namespace composer

@@ -13,6 +13,7 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/remote/address.h"
 #include "composer/remote/object_store.h"
 #include "composer/several_threads.h"
 #include "composer/storage/byte_reader.h"
@@ -73,17 +74,17 @@ ShardFile file_of(const json& data) {
   if (data.contains("hashes") && data["hashes"].is_object())
     file.hashes = data["hashes"].get<FileHashes>();
   const fs::path path = fs::path(file.name).lexically_normal();
-  if (path.empty() || path.is_absolute() || *path.begin() == "..")
+  if (path.empty() || path.is_absolute() || *path.begin() == ".." || is_remote(file.name))
     throw FormatError("a shard lies outside the folder: " + file.name);
   return file;
 }
 
 Shard shard_of(const json& data) {
   if (data.at("format") != "mds")
-    throw FormatError("has shards of the format " + data.at("format").dump() +
+    throw FormatError("has shards of the format " + shown_value(data["format"]) +
                       "; only mds is read");
   if (data.at("version") != 2)
-    throw FormatError("has shards of version " + data.at("version").dump());
+    throw FormatError("has shards of version " + shown_value(data["version"]));
   Shard shard;
   const auto names = data.at("column_names").get<std::vector<std::string>>();
   const auto encodings = data.at("column_encodings").get<std::vector<std::string>>();
@@ -112,7 +113,7 @@ std::vector<Shard> read_index(const std::string& path) {
     const auto bytes = part.read(0, part.bytes(), memory);
     const json index = part.use(bytes, [&] { return json::parse(bytes); });
     if (index.at("version") != 2)
-      throw FormatError("is of version " + index.at("version").dump() + "; only 2 is read");
+      throw FormatError("is of version " + shown_value(index["version"]) + "; only 2 is read");
     std::vector<Shard> shards;
     for (const auto& shard : index.at("shards")) shards.push_back(shard_of(shard));
     if (shards.empty()) throw FormatError("lists no shards");
@@ -408,13 +409,14 @@ Wanted wanted_columns(const std::vector<Column>& columns, const Chosen& chosen,
 }  // namespace
 
 ShardFiles mds_files(const std::string& folder) {
-  ShardFiles files{path_below(folder, ""), {"index.json"}};
-  if (!is_remote(folder)) return files;
+  if (!is_remote(folder)) return {path_below(folder, ""), {"index.json"}};
+  ShardFiles files{(RemotePath(folder) / "").text(), {"index.json"}};
   bool packed = false;
   for (const Shard& shard : read_index(path_below(folder, "index.json"))) {
     files.names.push_back(shard.raw.name);
     packed = packed || shard.packed;
   }
+  for (const auto& name : files.names) files.addresses.push_back(path_below(folder, name));
   try {
     find_remote(files, "datadir");
   } catch (const UserError& error) {
@@ -490,32 +492,40 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
   return writer.bytes();
 }
 
-std::vector<std::pair<std::string, std::string>> wrong_mds_hashes(const fs::path& folder,
+std::vector<std::pair<std::string, std::string>> wrong_mds_hashes(const std::string& folder,
                                                                   const fs::path& unpack_to) {
-  std::vector<std::pair<fs::path, FileHashes>> files;
+  std::vector<std::pair<std::string, FileHashes>> files;
   std::set<std::string> unknown;
-  const auto add = [&](const fs::path& path, const ShardFile& file) {
+  const auto add = [&](const std::string& path, const ShardFile& file) {
     std::error_code error;
-    if (!fs::is_regular_file(path, error)) return;
+    if (!is_remote(path) && !fs::exists(path, error)) return;
     files.emplace_back(path, file.hashes);
     for (const auto& [algorithm, hash] : file.hashes)
       if (!Digest::knows(algorithm)) unknown.insert(algorithm);
   };
-  for (const auto& shard : read_index(folder / "index.json")) {
-    add(folder / shard.raw.name, shard.raw);
+  for (const auto& shard : read_index(path_below(folder, "index.json"))) {
+    add(path_below(folder, shard.raw.name), shard.raw);
+    if (is_remote(folder)) continue;  // only raw shards are read there
     if (!unpack_to.empty()) add(unpack_to / shard.raw.name, shard.raw);
-    if (shard.packed) add(folder / shard.packed->name, *shard.packed);
+    if (shard.packed) add(path_below(folder, shard.packed->name), *shard.packed);
   }
   if (!unknown.empty())
     log::warn("hashes of " + joined({unknown.begin(), unknown.end()}) +
               " are not checked: OpenSSL does not have them");
   std::vector<std::string> problems(files.size());
   in_several_threads(files.size(), [&](uint64_t i) {
-    problems[i] = hash_problem(files[i].first, files[i].second);
+    const auto& [path, hashes] = files[i];
+    try {
+      problems[i] = hash_problem(path, hashes);
+    } catch (const std::runtime_error& error) {
+      if (is_remote(path)) throw;
+      problems[i] = error.what();
+      if (problems[i].starts_with(path + ": ")) problems[i].erase(0, path.size() + 2);
+    }
   });
   std::vector<std::pair<std::string, std::string>> wrong;
   for (size_t i = 0; i < files.size(); ++i)
-    if (!problems[i].empty()) wrong.emplace_back(files[i].first.string(), problems[i]);
+    if (!problems[i].empty()) wrong.emplace_back(shown_path(files[i].first), problems[i]);
   return wrong;
 }
 

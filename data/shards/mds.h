@@ -34,9 +34,11 @@ ShardFiles mds_files(const std::string& folder);
 std::vector<uint8_t> mds_table(const std::filesystem::path& folder, const MdsOptions& options);
 
 /// The files of the shards, packed, raw and unpacked (below unpack_to) as far as they are there,
-/// whose bytes are not those that the index has hashes of: path and reason. Reads them all. The log
-/// names algorithms that cannot be checked. Throws UserError for an index that cannot be read.
+/// that cannot be read, or whose bytes are not those that the index has hashes of: path and reason.
+/// Reads all that have a hash to check. folder: may be remote. The log names algorithms that cannot
+/// be checked. Throws UserError for an index that cannot be read, RemoteError or UserError where a
+/// store does not give a file.
 std::vector<std::pair<std::string, std::string>> wrong_mds_hashes(
-    const std::filesystem::path& folder, const std::filesystem::path& unpack_to);
+    const std::string& folder, const std::filesystem::path& unpack_to);
 
 }  // namespace composer

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
 #include <utility>
 
 #include "composer/error.h"
@@ -54,15 +55,20 @@ StoredImage open_pil(std::span<const uint8_t> bytes, Image& image) {
 
 }  // namespace
 
-PartSource::PartSource(std::shared_ptr<const SampleTable> table, std::string root, int64_t channels)
-    : table_(std::move(table)), root_(std::move(root)), channels_(channels) {
+PartSource::PartSource(std::shared_ptr<const SampleTable> table, const ShardFiles& files,
+                       int64_t channels)
+    : table_(std::move(table)), root_(files.root), channels_(channels) {
   constexpr uint64_t kDescriptors = 3;  // of a remote file
   allow_open_files(table_->containers() * kDescriptors);
   files_.resize(table_->containers());
+  std::unordered_map<std::string_view, std::string_view> addresses;
+  for (size_t i = 0; i < files.addresses.size(); ++i)
+    addresses.emplace(files.names[i], files.addresses[i]);
   in_several_threads(files_.size(), [&](uint64_t i) {
     const std::string name(table_->container_text(i));
-    const bool absolute = name.starts_with('/') || composer::is_remote(name);
-    files_[i].part = std::make_unique<const PartFile>(absolute ? name : root_ + name);
+    const auto known = addresses.find(name);
+    files_[i].part = std::make_unique<const PartFile>(
+        known != addresses.end() ? std::string(known->second) : whole(name));
   });
   int64_t pages = 0;
   for (File& file : files_) {
@@ -70,6 +76,11 @@ PartSource::PartSource(std::shared_ptr<const SampleTable> table, std::string roo
     pages += static_cast<int64_t>((file.part->bytes() + kPage - 1) / kPage);
     paged_bytes_ += file.part->bytes();
   }
+}
+
+/// Of a container.
+std::string PartSource::whole(const std::string& name) const {
+  return name.starts_with('/') || composer::is_remote(name) ? name : root_ + name;
 }
 
 const PartSource::File& PartSource::file_of(int64_t index) const {
@@ -87,11 +98,9 @@ Extent PartSource::place_of(int64_t index) const {
 
 std::string PartSource::name(int64_t index) const {
   try {
-    const std::string file(table_->container(index));
-    const bool absolute = file.starts_with('/') || composer::is_remote(file);
-    return shown_path(absolute ? file : root_ + file).append(": ").append(table_->name(index));
+    return whole(std::string(table_->container(index))).append(": ").append(table_->name(index));
   } catch (const RunError&) {
-    return shown_path(root_) + ", sample " + std::to_string(index);  // open() will tell
+    return root_ + ", sample " + std::to_string(index);  // open() will tell
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "data/sample_table.h"
 #include "data/shards/part_file.h"
+#include "data/shards/shard_files.h"
 #include "data/source.h"
 
 namespace composer {
@@ -16,10 +17,10 @@ namespace composer {
 /// 8 MiB of a file is a page.
 class PartSource final : public Source {
  public:
-  /// root: what the table's relative paths begin with; channels: 3, or 1 to turn every image gray.
-  /// Crop indices are kept for the root, a folder. Both may be remote. Throws UserError naming a
+  /// files: those that the table was made of; its relative paths begin at their root, for which
+  /// crop indices are kept. channels: 3, or 1 to turn every image gray. Throws UserError naming a
   /// file that cannot be opened.
-  PartSource(std::shared_ptr<const SampleTable> table, std::string root, int64_t channels);
+  PartSource(std::shared_ptr<const SampleTable> table, const ShardFiles& files, int64_t channels);
 
   int64_t size() const override { return table_->size(); }
   int64_t channels() const override { return channels_; }
@@ -40,7 +41,7 @@ class PartSource final : public Source {
   void forget(int64_t index, bool whole_page) const override;
   bool is_remote() const override;
   std::shared_ptr<void> follow(Forecast forecast) const override;
-  std::filesystem::path indexed_path() const override { return shown_path(root_); }
+  std::filesystem::path indexed_path() const override { return root_; }
   std::optional<FileStamp> remote_stamp() const override;
 
  private:
@@ -49,6 +50,7 @@ class PartSource final : public Source {
     int64_t first_page = 0;  ///< among those of all files
   };
 
+  std::string whole(const std::string& name) const;
   const File& file_of(int64_t index) const;
   Extent place_of(int64_t index) const;
 

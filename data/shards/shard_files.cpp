@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "composer/error.h"
+#include "composer/remote/address.h"
 #include "composer/remote/object_store.h"
 #include "composer/several_threads.h"
 #include "composer/text.h"
@@ -74,16 +75,14 @@ UserError missing_files(const std::string& key, std::vector<std::string> missing
                    first_few(std::move(missing)));
 }
 
-/// Up to the last '/' of its path.
-std::string remote_folder_of(const std::string& path) {
-  return path.substr(0, path.rfind('/', path.find('?')) + 1);
-}
-
-ShardFiles remote_shards(std::vector<std::string> paths, const std::string& key) {
-  ShardFiles files{remote_folder_of(paths[0]), {}};
-  for (auto& path : paths)
-    files.names.push_back(remote_folder_of(path) == files.root ? path.substr(files.root.size())
-                                                               : std::move(path));
+ShardFiles remote_shards(std::vector<std::string> addresses, const std::string& key) {
+  const std::string first = RemotePath(addresses[0]).text();
+  ShardFiles files{first.substr(0, first.rfind('/') + 1), {}};
+  for (const auto& address : addresses) {
+    const std::string name = RemotePath(address).identity();
+    files.names.push_back(name.starts_with(files.root) ? name.substr(files.root.size()) : name);
+  }
+  files.addresses = std::move(addresses);
   find_remote(files, key);
   return files;
 }
@@ -96,15 +95,15 @@ std::string hexadecimal(uint64_t value) {
 
 }  // namespace
 
-std::string ShardFiles::path(size_t i) const {
+std::string ShardFiles::path(size_t i) const { return addresses.empty() ? shown(i) : addresses[i]; }
+
+std::string ShardFiles::shown(size_t i) const {
   return names[i].starts_with('/') || is_remote(names[i]) ? names[i] : root + names[i];
 }
 
-std::string ShardFiles::shown(size_t i) const { return shown_path(path(i)); }
-
 std::string path_below(const std::string& folder, const std::string& name) {
-  if (is_remote(name) || !is_remote(folder)) return (fs::path(folder) / name).string();
-  return folder + (folder.ends_with('/') ? "" : "/") + name;
+  return is_remote(folder) ? address_of(RemotePath(folder) / name)
+                           : (fs::path(folder) / name).string();
 }
 
 void find_remote(ShardFiles& files, const std::string& key) {
@@ -140,9 +139,10 @@ ShardFiles named_shards(const std::string& text, const std::string& folder,
                         const std::string& key) {
   const auto names = expanded_names(text);
   if (is_remote(names[0]) || is_remote(folder)) {
-    std::vector<std::string> paths;
-    for (const auto& name : names) paths.push_back(path_below(folder, name));
-    return remote_shards(std::move(paths), key);
+    std::vector<std::string> addresses;
+    for (const auto& name : names)
+      addresses.push_back(is_remote(name) ? name : address_below(folder, name));
+    return remote_shards(std::move(addresses), key);
   }
   ShardFiles files;
   std::vector<std::string> missing;
@@ -159,15 +159,19 @@ ShardFiles named_shards(const std::string& text, const std::string& folder,
 }
 
 ShardFiles shards_in(const fs::path& folder, const std::string& ending) {
-  ShardFiles files{path_below(folder.string(), ""), {}};
-  if (is_remote(files.root)) {
-    const auto names =
-        open_store(RemotePath(files.root))->list_folder(RemotePath(files.root).key());
-    for (const auto& name : names)
-      if (name.ends_with(ending)) files.names.push_back(name.substr(name.rfind('/') + 1));
+  if (is_remote(folder.string())) {
+    const RemotePath root = RemotePath(folder.string()) / "";
+    ShardFiles files{root.text(), {}};
+    for (const auto& key : open_store(root)->list_folder(root.key())) {
+      const std::string name = key.substr(key.rfind('/') + 1);
+      if (name.starts_with('.') || !name.ends_with(ending)) continue;
+      files.names.push_back(name);
+      files.addresses.push_back(address_of(root.with_key(key)));
+    }
     if (!files.names.empty()) find_remote(files, "datadir");
     return files;
   }
+  ShardFiles files{path_below(folder.string(), ""), {}};
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
@@ -182,7 +186,7 @@ fs::path shard_table_file(const ShardFiles& files, const std::string& about,
                           const std::string& index_dir) {
   std::string all = about + files.version;
   for (const auto& name : files.names) all += '\n' + name;
-  return cache_file_of(files.root.empty() ? "/" : shown_path(files.root), index_dir,
+  return cache_file_of(files.root.empty() ? "/" : files.root, index_dir,
                        "-" + hexadecimal(key_of(all)) + ".table");
 }
 

@@ -7,12 +7,15 @@
 
 namespace composer {
 
-/// Files that lie in one folder, or anywhere.
+/// Files that lie in one folder, or anywhere. Root and names of remote ones have no secrets: they
+/// stand in messages and in tables that are kept.
 struct ShardFiles {
   std::string root;                ///< a folder with its '/', or ""; may be remote
   std::vector<std::string> names;  ///< below the root, or absolute
   std::string version{};           ///< of remote files: another one where one of them has changed
+  std::vector<std::string> addresses{};  ///< of remote files, with what it needs to open them
 
+  /// To open it by.
   std::string path(size_t i) const;
   /// The path for messages.
   std::string shown(size_t i) const;
@@ -31,10 +34,11 @@ ShardFiles named_shards(const std::string& text, const std::string& folder, cons
 /// `key`, listing what is missing.
 void find_remote(ShardFiles& files, const std::string& key);
 
-/// The path of `name` in a folder; both may be remote.
+/// The path, or address, of `name` in a folder, which may be remote. name: plain text, with '/'.
 std::string path_below(const std::string& folder, const std::string& name);
 
-/// All files of the folder, which may be one of s3://, with this ending, by name. May be none.
+/// All files of the folder, which may be one of s3://, with this ending, by name, but for hidden
+/// ones. May be none.
 ShardFiles shards_in(const std::filesystem::path& folder, const std::string& ending);
 
 /// Where a table of the files is kept. about: what else the table depends on.

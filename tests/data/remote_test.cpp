@@ -9,6 +9,7 @@
 #include "data/beton/write.h"
 #include "data/datasets/image_folder.h"
 #include "data/datasets/remote_folder.h"
+#include "data/file_lock.h"
 #include "data/image_loader.h"
 #include "tests/data/eventually.h"
 #include "tests/data/fake_sources.h"
@@ -320,6 +321,35 @@ TEST_CASE("a recipe's .beton file may be remote, and copied whole", "[remote]") 
   CHECK_THROWS_WITH(params.open(3, original, common()),
                     Contains("there is no file 's3://bucket/sets/none.beton'"));
   CHECK(params.num_classes() == std::nullopt);
+}
+
+TEST_CASE("one process copies a .beton file behind a signed address", "[remote]") {
+  ServerFixture f;
+  write_set(f.disk / "a.beton");
+  f.server.put("sets/a.beton", read_bytes(f.disk / "a.beton"));
+  const FfcvParams params{.use_ffcv = true,
+                          .ffcv_dir = f.server.url() + "/bucket/sets?token=secret",
+                          .ffcv_dest = "a.beton",
+                          .ffcv_local_dir = f.disk / "near"};
+  fs::create_directories(f.disk / "near");
+  const fs::path name = f.disk / "near/a.beton.lock";
+  auto lock = std::make_unique<FileLock>(name, "copies it too");
+  const auto holders_and_waiters = [&] {
+    int count = 0;
+    std::error_code gone;
+    for (const auto& entry : fs::directory_iterator("/proc/self/fd"))
+      count += fs::read_symlink(entry.path(), gone) == name ? 1 : 0;
+    return count;
+  };
+  std::jthread other([&] {
+    params.open(
+        3, []() -> std::shared_ptr<Source> { throw std::logic_error("asked"); }, common());
+  });
+  const bool waits = eventually([&] { return holders_and_waiters() == 2; });
+  lock.reset();
+  other.join();
+  CHECK(waits);
+  CHECK(read_bytes(f.disk / "near/a.beton") == read_bytes(f.disk / "a.beton"));
 }
 
 TEST_CASE("batches of a remote folder are those of the local one", "[remote]") {

@@ -1,4 +1,5 @@
 // Sets whose images lie in shards, or that a list names, as loaders and recipes use them.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,8 @@
 #include "data/datasets/image_list.h"
 #include "data/datasets/mds.h"
 #include "data/datasets/webdataset.h"
+#include "data/digest.h"
+#include "data/shards/mds.h"
 #include "tests/data/errors.h"
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
@@ -230,6 +233,8 @@ TEST_CASE("sets of shards and lists say what is missing", "[data]") {
   CHECK_THROWS_WITH(list.open(""), Contains("ends in none of .csv, .tsv and .jsonl"));
   list.datadir = folder.path(), list.file = "x.csv";
   CHECK_THROWS_WITH(list.open(""), Contains("file: there is no file '") && Contains("x.csv'"));
+  list.file = "s3://bucket/x.csv";
+  CHECK_THROWS_WITH(list.open(""), Contains("file: 's3://bucket/x.csv' is remote; lists are read"));
 }
 
 TEST_CASE("names of classes come from the list that is said to have them", "[data]") {
@@ -369,4 +374,120 @@ TEST_CASE("what a store's shards lack is told", "[data][remote]") {
   f.server.put("tar/s-1.tar", "no tar file");
   CHECK_THROWS_WITH(batches_of<WebDataset>(tars("s3://bucket/tar")),
                     Contains("s3://bucket/tar/s-1.tar: the tar file is cut off"));
+}
+
+TEST_CASE("a store's shards are compared with their hashes", "[data][remote]") {
+  StoredSets f;
+  set_remote_options({.cache_dir = f.cache / "remote"});
+  auto index = json::parse(*f.server.get("mds/index.json"));
+  const auto hash = [&](size_t i) -> json& { return index["shards"][i]["raw_data"]["hashes"]; };
+  const std::string first = *f.server.get("mds/shard.00000.mds");
+  hash(0)["sha256"] = sha256_hex({reinterpret_cast<const uint8_t*>(first.data()), first.size()});
+  hash(1)["sha256"] = std::string(64, '0');
+  f.server.put("mds/index.json", index.dump());
+  const auto wrong = wrong_mds_hashes("s3://bucket/mds", {});
+  REQUIRE(wrong.size() == 1);
+  CHECK(wrong[0] == std::pair<std::string, std::string>("s3://bucket/mds/shard.00001.mds",
+                                                        "its sha256 is not the one in the index"));
+}
+
+TEST_CASE("shards behind a signed address are read, and no signature is kept", "[data][remote]") {
+  StoredSets f;
+  set_remote_options({.cache_dir = f.cache / "remote"});
+  std::atomic<int> unsigned_requests = 0;
+  f.server.set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (request.parameter("token").starts_with("secret")) return std::nullopt;
+    ++unsigned_requests;
+    return error_reply(403, "AccessDenied", "Access Denied");
+  });
+  const std::string web = f.server.url() + "/bucket";
+  const auto tables = [&] {
+    size_t count = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(f.cache.path()))
+      count += entry.path().extension() == ".table" ? 1 : 0;
+    return count;
+  };
+  const auto tar = batches_of<WebDataset>(tars(f / "tar"));
+  const auto columns = batches_of<MdsDataset>(mds(f / "mds"));
+  const size_t before = tables();
+  for (const std::string token : {"?token=secret1", "?token=secret2"}) {
+    CHECK((batches_of<WebDataset>(tars("", web + "/tar/s-{0..1}.tar" + token)) == tar));
+    CHECK((batches_of<WebDataset>(tars(web + "/tar" + token, "s-{0..1}.tar")) == tar));
+    CHECK((batches_of<MdsDataset>(mds(web + "/mds" + token)) == columns));
+  }
+  CHECK(tables() == before + 2);
+  CHECK(unsigned_requests == 0);
+  for (const auto& entry : fs::recursive_directory_iterator(f.cache.path())) {
+    INFO(entry.path());
+    CHECK_THAT(entry.path().filename().string(), !Contains("secret"));
+    if (entry.is_regular_file())
+      CHECK(read_bytes(entry.path()).find("secret") == std::string::npos);
+  }
+  CHECK_THROWS_WITH(batches_of<MdsDataset>(mds(web + "/mds?***")),
+                    Contains("give the whole address anew"));
+}
+
+TEST_CASE("names of shards are no part of an address", "[data][remote]") {
+  StoredSets f;
+  set_remote_options({.cache_dir = f.cache / "remote"});
+  auto index = json::parse(*f.server.get("mds/index.json"));
+  const std::string name = "a b?c%20#.mds";
+  index["shards"][0]["raw_data"]["basename"] = name;
+  f.server.put("odd/index.json", index.dump());
+  f.server.put("odd/" + name, *f.server.get("mds/shard.00000.mds"));
+  f.server.put("odd/shard.00001.mds", *f.server.get("mds/shard.00001.mds"));
+  const auto expected = batches_of<MdsDataset>(mds(f / "mds"));
+  CHECK((batches_of<MdsDataset>(mds(f.server.url() + "/bucket/odd")) == expected));
+  CHECK((batches_of<MdsDataset>(mds("s3://bucket/odd")) == expected));
+}
+
+TEST_CASE("a store that refuses what it has not has shards all the same", "[data][remote]") {
+  StoredSets f;
+  set_remote_options({.cache_dir = f.cache / "remote"});
+  f.server.set_interference([](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (request.path.find("/mds/") != std::string::npos &&
+        request.path.find("/train/") == std::string::npos)
+      return std::nullopt;
+    return error_reply(403, "AccessDenied", "Access Denied");
+  });
+  CHECK((batches_of<MdsDataset>(mds("s3://bucket/mds")) == batches_of<MdsDataset>(mds(f / "mds"))));
+  CHECK_THROWS_WITH(batches_of<MdsDataset>(mds("s3://bucket/none")),
+                    Contains("s3://bucket/none/train/index.json: ") && Contains("403"));
+}
+
+TEST_CASE("hidden tar files of a store are no shards", "[data][remote]") {
+  StoredSets f;
+  set_remote_options({.cache_dir = f.cache / "remote"});
+  f.server.put("tar/.s-2.tar", "not whole yet");
+  CHECK(
+      (batches_of<WebDataset>(tars("s3://bucket/tar")) == batches_of<WebDataset>(tars(f / "tar"))));
+}
+
+TEST_CASE("a .beton file is read without the shards that it was made of", "[data][remote]") {
+  StoredSets f;
+  set_remote_options({.cache_dir = f.cache / "remote"});
+  const auto from_beton = [&](const std::string& datadir) {
+    auto params = tars(datadir);
+    params.ffcv.use_ffcv = true, params.ffcv.ffcv_write_dataset = true;
+    params.ffcv.ffcv_dir = f.cache.path(), params.ffcv.ffcv_dest = "s.beton";
+    return params;
+  };
+  const auto batches = batches_of<WebDataset>(from_beton(f / "tar"));
+  const WebDataset set(from_beton("s3://bucket/tar"));
+  CHECK(set.num_values() == 0);
+  CHECK(set.num_classes() == kClasses);
+  CHECK(set.class_names().empty());
+  CHECK((batches_of<WebDataset>(from_beton("s3://bucket/tar")) == batches));
+  CHECK(f.server.server().requests().empty());
+}
+
+TEST_CASE("what a store's set holds is asked for once", "[data][remote]") {
+  StoredSets f;
+  set_remote_options({.cache_dir = f.cache / "remote"});
+  const WebDataset set(tars("s3://bucket/tar"));
+  CHECK(set.num_values() == 0);
+  const size_t requests = f.server.server().requests().size();
+  CHECK(set.num_classes() == kClasses);
+  CHECK(set.class_names().empty());
+  CHECK(f.server.server().requests().size() == requests);
 }

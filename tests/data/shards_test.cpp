@@ -10,14 +10,17 @@
 
 #include "composer/error.h"
 #include "composer/text.h"
+#include "data/datasets/mds.h"
 #include "data/digest.h"
 #include "data/sample_table.h"
+#include "data/shards/file_hashes.h"
 #include "data/shards/mds.h"
 #include "data/shards/shard_files.h"
 #include "data/shards/webdataset.h"
 #include "tests/data/errors.h"
 #include "tests/data/helpers.h"
 #include "tests/data/make_tar.h"
+#include "tests/remote/aws_environment.h"
 
 using namespace composer;
 using namespace composer::test;
@@ -409,6 +412,43 @@ TEST_CASE("hashes of raw MDS shards are checked where that is asked for", "[data
   CHECK_THROWS_WITH(other.read(), Contains("is no index of MDS shards"));
 }
 
+TEST_CASE("a file that cannot be read is one of those with a wrong hash", "[data]") {
+  Mds set;
+  set.algorithm = "sha256";
+  set.add({{"one", mds_number(int64_t{3})}});
+  set.add({{"two", mds_number(int64_t{3})}});
+  const std::string first = set.folder() + "/" + set.name(0),
+                    second = set.folder() + "/" + set.name(1);
+  fs::remove(first);
+  fs::create_directory(first);
+  write_file(second, read_bytes(second) + "x");
+  const auto wrong = wrong_mds_hashes(set.folder(), {});
+  REQUIRE(wrong.size() == 2);
+  CHECK(wrong[0] == std::pair(first, std::string("not a file")));
+  CHECK(wrong[1].first == second);
+}
+
+TEST_CASE("a file without a hash that can be checked is not read", "[data]") {
+  CHECK(hash_problem("/none", {{"xxh64", "0"}}).empty());
+  CHECK_THROWS_AS(hash_problem("/none", {{"sha1", "0"}}), UserError);
+}
+
+TEST_CASE("compressed MDS shards are unpacked once, wherever the indices are kept", "[data]") {
+  AwsEnvironment environment;
+  Mds set;
+  environment.set("XDG_CACHE_HOME", (set / "cache").string());
+  set.compression = "zstd:7";
+  set.add({{"one", mds_number(int64_t{3})}});
+  MdsParams params;
+  params.datadir = set.folder();
+  CHECK(MdsDataset(params).num_classes() == 4);
+  CHECK(params.open((set / "indices").string()).source->size() == 1);
+  int unpacked = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(set.path()))
+    unpacked += entry.path().filename() == set.name(0) ? 1 : 0;
+  CHECK(unpacked == 1);
+}
+
 TEST_CASE("what an MDS set lacks is named", "[data]") {
   Mds set;
   set.add({{"one", mds_number(int64_t{3})}});
@@ -438,6 +478,9 @@ TEST_CASE("what an MDS set lacks is named", "[data]") {
              Contains("has not the 5 bytes"));
   CHECK_THAT(problem([&](json& index) { shard(index)["raw_data"]["basename"] = "../x"; }),
              Contains("outside the folder"));
+  for (const char* elsewhere : {"/x", "a/../../x", "s3://bucket/x", "https://host/x"})
+    CHECK_THAT(problem([&](json& index) { shard(index)["raw_data"]["basename"] = elsewhere; }),
+               Contains("outside the folder: " + std::string(elsewhere)));
   CHECK_THAT(problem([&](json& index) { shard(index)["raw_data"]["basename"] = "none"; }),
              Contains("none: no such file"));
   CHECK_THAT(problem([&](json& index) { shard(index)["column_sizes"][1] = 800; }),
@@ -456,6 +499,9 @@ TEST_CASE("what an MDS set lacks is named", "[data]") {
   CHECK_THAT(problem([](json& index) { index = "x"; }), Contains("is no index of MDS shards"));
   write_file(set.folder() + "/index.json", "{");
   CHECK_THROWS_AS(set.read(), UserError);
+  write_file(set.folder() + "/index.json",
+             "{\"version\": " + std::string(300'000, '[') + std::string(300'000, ']') + "}");
+  CHECK_THROWS_WITH(set.read(), Contains("index.json: is of version an array; only 2 is read"));
 
   Mds negative;
   negative.label_encoding = "int16";
