@@ -12,6 +12,7 @@
 #include "cli/sources.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/logging/url_secrets.h"
 #include "composer/remote/remote_error.h"
 #include "composer/remote/remote_path.h"
 #include "data/beton/decode_whole.h"
@@ -158,7 +159,9 @@ struct Chosen {
 };
 
 Chosen images_of(const std::string& path) {
-  if (!is_remote(path) && !fs::is_directory(path)) return {image_files(path)};
+  const bool is_one =
+      is_remote(path) ? has_image_name(RemotePath(path).name()) : !fs::is_directory(path);
+  if (is_one) return {image_files(path)};
   Chosen chosen{is_remote(path) ? image_files(path) : files_of_training(path)};
   const auto is_other = [](const std::string& file) { return !is_meant_as_image(file); };
   chosen.left_out = static_cast<int64_t>(std::erase_if(chosen.files, is_other));
@@ -304,7 +307,9 @@ void verify_files(const std::vector<std::string>& files, int threads, Findings& 
     const auto image = std::make_shared<Image>();
     return [&, image](int64_t index) -> SampleReport {
       const auto& path = files[static_cast<size_t>(index)];
-      return [&, finding = verify_file(*source, index, *image)] { findings.add(path, finding); };
+      return [&, finding = verify_file(*source, index, *image)] {
+        findings.add(shown_path(path), finding);
+      };
     };
   });
 }
@@ -315,6 +320,8 @@ Finding verify_sample(const Source& source, int64_t index, ReadScratch& scratch,
     const StoredImage image = source.open(index, scratch);
     whole_image(image, decoded, &finding.warnings);
     if (image.mapping != nullptr) image.mapping->check_unread(image.bytes);
+  } catch (const RemoteError&) {
+    throw;
   } catch (const RunError& error) {
     finding.reason = error.what();
   }
@@ -392,7 +399,7 @@ int data_verify_command(const Words& words) {
     findings.leave_out(chosen.left_out);
     verify_files(chosen.files, thread_count(threads), findings);
   }
-  return findings.finish(path);
+  return findings.finish(without_secrets(path));
 }
 
 }  // namespace composer

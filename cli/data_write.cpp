@@ -144,6 +144,13 @@ const Params& checked(const Params& params) {
   return params;
 }
 
+/// Whether the source has no parts for training and validation.
+bool names_one_part(const Setting& s) {
+  if (s.format != "webdataset") return s.format == "beton" || s.format == "csv";
+  std::error_code error;
+  return is_remote(s.source) ? names_tar_files(s.source) : !fs::is_directory(s.source, error);
+}
+
 std::shared_ptr<Source> open(const Setting& s) {
   const bool is_train = s.split == "train";
   const bool has_numbers =
@@ -152,7 +159,7 @@ std::shared_ptr<Source> open(const Setting& s) {
     throw UserError("--targets: needs --format webdataset, mds, csv or beton; " + s.format +
                     " has classes alone");
   std::error_code error;
-  if (s.format == "webdataset" && !fs::is_directory(s.source, error)) {
+  if (names_one_part(s) && s.format == "webdataset") {
     WebDatasetParams shards;
     shards.shards = s.source, shards.image = s.image, shards.label = s.label;
     shards.ffcv.targets = s.targets;
@@ -412,9 +419,7 @@ void warn_of_options_without_effect(const CLI::App& app, const Setting& s) {
     if (app.count(option) > 0 && !useful) log::warn(std::string(option) + " has no effect" + why);
   };
   warn("--chunk_size", false, "");
-  const bool is_one = s.format == "beton" || s.format == "csv" ||
-                      (s.format == "webdataset" && !fs::is_directory(s.source));
-  warn("--split", !is_one, ": the source is one part");
+  warn("--split", !names_one_part(s), ": the source is one part");
   const bool has_columns = s.format == "webdataset" || s.format == "mds" || s.format == "csv";
   warn("--image", has_columns, " with this format");
   warn("--label", has_columns, " with this format");

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "composer/error.h"
+#include "composer/remote/remote_path.h"
 #include "data/beton/source.h"
 
 namespace composer {
@@ -60,8 +61,8 @@ void PredictionLines::add_values(ordered_json& line, const at::Tensor& outputs) 
 void PredictionLines::print(const at::Tensor& logits, const at::Tensor& samples) const {
   for (int64_t i = 0; i < logits.size(0); ++i) {
     const auto sample = samples.const_data_ptr<int64_t>()[i];
-    const auto name = rows_ ? files_[0] + ", sample " + std::to_string(sample)
-                            : files_.at(static_cast<size_t>(sample));
+    const auto file = shown_path(files_.at(rows_ ? 0 : static_cast<size_t>(sample)));
+    const auto name = rows_ ? file + ", sample " + std::to_string(sample) : file;
     if (!logits[i].isfinite().all().item<bool>())
       throw RunError(name + ": the network's answer is not finite: the weights of " + weights_ +
                      " are not, or they overflow on this image");

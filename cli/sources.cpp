@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "composer/error.h"
+#include "composer/remote/address.h"
 #include "composer/remote/listing.h"
 #include "data/beton/source.h"
 #include "data/datasets/cifar10.h"
@@ -13,6 +14,7 @@
 #include "data/datasets/remote_folder.h"
 #include "data/datasets/webdataset.h"
 #include "data/list_file.h"
+#include "data/remote_files.h"
 #include "data/shards/shard_files.h"
 
 namespace composer {
@@ -60,12 +62,11 @@ std::vector<std::string> files_below(const fs::path& folder) {
 }
 
 std::vector<std::string> remote_files_below(const std::string& path) {
-  const Listing listing = list_files(RemotePath(path));
+  const RemotePath remote(path);
   std::vector<std::string> files;
-  const RemotePath folder(listing.folder);
-  for (const auto& file : listing.files)
+  for (const auto& file : list_files(remote).files)
     if (("/" + file.name).find("/.") == std::string::npos)
-      files.push_back((folder / file.name).text());
+      files.push_back(address_of(remote.with_key(file.object.key)));
   return files;
 }
 
@@ -107,30 +108,38 @@ fs::path part_at(const fs::path& folder, bool is_train) {
   return fs::is_directory(part, error) ? part : folder;
 }
 
-/// Of a folder of s3://; null where it has none.
-std::shared_ptr<Source> open_remote_shards(const std::string& path, bool is_train,
-                                           const std::vector<std::string>& targets) {
+/// Rather than a folder.
+bool is_file(const RemotePath& path) {
+  return is_manifest(path) || is_beton(address_of(path)) || has_image_name(path.name());
+}
+
+/// Whether a folder of s3:// has tar files; others are not listed.
+bool has_remote_tars(const std::string& path, bool is_train) {
   const RemotePath remote(path);
-  if (remote.scheme() != RemotePath::Scheme::s3 || is_manifest(remote) || is_beton(path))
-    return nullptr;
-  const auto open = [&](auto params) {
-    params.datadir = path, params.is_train = is_train, params.ffcv.targets = targets;
-    return params.open("").source;
-  };
+  if (remote.scheme() != RemotePath::Scheme::s3 || is_file(remote)) return false;
   const RemotePath folder = RemotePath(remote_part(path, is_train, "")) / "";
   const auto names = open_store(folder)->list_folder(folder.key());
-  const auto ends = [&](const std::string& ending) {
-    return std::ranges::any_of(names, [&](const auto& name) { return name.ends_with(ending); });
-  };
-  if (ends("/index.json")) return open(MdsParams());
-  return ends(".tar") ? open(WebDatasetParams()) : nullptr;
+  return std::ranges::any_of(names, [](const auto& name) {
+    return name.ends_with(".tar") && name[name.rfind('/') + 1] != '.';
+  });
 }
 
 }  // namespace
 
+bool names_tar_files(const std::string& path) {
+  if (path.find('{') != std::string::npos) return true;
+  return (is_remote(path) ? RemotePath(path).name() : path).ends_with(".tar");
+}
+
 std::optional<MdsParams> mds_at(const std::string& path, bool is_train) {
-  std::error_code error;
-  if (!fs::is_regular_file(part_at(path, is_train) / "index.json", error)) return std::nullopt;
+  if (is_remote(path)) {
+    if (is_file(RemotePath(path))) return std::nullopt;
+    const RemotePath index = RemotePath(remote_part(path, is_train, "index.json")) / "index.json";
+    if (!open_store(index)->stat(index.key())) return std::nullopt;
+  } else {
+    std::error_code error;
+    if (!fs::is_regular_file(part_at(path, is_train) / "index.json", error)) return std::nullopt;
+  }
   MdsParams params;
   params.datadir = path, params.is_train = is_train;
   return params;
@@ -143,23 +152,24 @@ std::shared_ptr<Source> shards_at(const std::string& path, bool is_train,
                                   const std::vector<std::string>& targets) {
   std::error_code error;
   const bool folder = fs::is_directory(path, error);
-  if (!folder && is_list_file(path)) {
+  if (!folder && is_list_file(is_remote(path) ? path.substr(0, path.find('?')) : path)) {
     ImageListParams list;
     list.file = path, list.ffcv.targets = targets;
     return list.open("").source;
   }
-  if (!folder && (path.ends_with(".tar") || path.find('{') != std::string::npos)) {
+  if (!folder && names_tar_files(path)) {
     WebDatasetParams shards;
     shards.shards = path, shards.ffcv.targets = targets;
     return shards.open("").source;
   }
-  if (is_remote(path)) return open_remote_shards(path, is_train, targets);
-  if (!folder) return nullptr;
+  if (!folder && !is_remote(path)) return nullptr;
   if (auto mds = mds_at(path, is_train)) {
     mds->ffcv.targets = targets;
     return mds->open("").source;
   }
-  if (shards_in(part_at(path, is_train), ".tar").names.empty()) return nullptr;
+  const bool has_tars = folder ? !shards_in(part_at(path, is_train), ".tar").names.empty()
+                               : has_remote_tars(path, is_train);
+  if (!has_tars) return nullptr;
   WebDatasetParams tar;
   tar.datadir = path, tar.is_train = is_train, tar.ffcv.targets = targets;
   return tar.open("").source;
@@ -183,6 +193,7 @@ std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
   if (is_remote(path)) {
     if (is_beton(path)) return std::make_shared<BetonSource>(path, 3);
     if (auto shards = open_shards(path, is_train)) return shards;
+    if (has_image_name(RemotePath(path).name())) return open_remote_files({path}, 3);
     return folder_classes(path).empty() ? open_folder_files_at(path)
                                         : open_class_folders(params, on_bad_sample);
   }

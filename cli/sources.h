@@ -27,7 +27,10 @@ std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
 std::shared_ptr<Source> open_shards(const std::string& path, bool is_train,
                                     const std::vector<std::string>& targets = {});
 
-/// Where the path is a folder of MosaicML's shards.
+/// Whether the path is of tar files, one or several by braces, rather than of a folder.
+bool names_tar_files(const std::string& path);
+
+/// Where the path, which may be remote, is a folder of MosaicML's shards.
 std::optional<MdsParams> mds_at(const std::string& path, bool is_train);
 
 /// All files below the folder in the order of their paths; links to folders are followed. Hidden
@@ -35,7 +38,7 @@ std::optional<MdsParams> mds_at(const std::string& path, bool is_train);
 /// when there are none.
 std::vector<std::string> files_below(const std::filesystem::path& folder);
 
-/// The same of a remote folder, or those that a manifest names.
+/// The same of a remote folder, or those that a manifest names: addresses, which may hold secrets.
 std::vector<std::string> remote_files_below(const std::string& path);
 
 /// Of a local folder, with the hidden images in class folders, which training takes as it takes

@@ -2,10 +2,13 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/data/make_tar.h"
 #include "tests/data/photos.h"
 #include "tests/ranks/rank_processes.h"
 #include "tests/remote/aws_environment.h"
@@ -15,6 +18,7 @@ using namespace composer;
 using namespace composer::test;
 namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
+using nlohmann::json;
 
 namespace {
 
@@ -50,6 +54,19 @@ struct Fixture {
   TemporaryFolder folder;
   MemoryStore server;
 };
+
+/// The photographs of class folders as a shard of WebDataset's.
+std::string tar_of(const fs::path& folder) {
+  std::set<fs::path> photos;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) photos.insert(entry.path());
+  std::string tar;
+  for (const auto& photo : photos) {
+    const std::string label = photo.parent_path().filename(), key = label + photo.stem().string();
+    tar += tar_member(key + ".jpg", bytes_of(photo)) + tar_member(key + ".cls", label);
+  }
+  return tar + tar_end();
+}
 
 /// For sets in this folder.
 std::string recipe(const std::string& ffcv_dir) {
@@ -190,4 +207,88 @@ TEST_CASE("a process that may have few files open reads a store with fewer reque
           "/bin/sh");
   INFO(outcome.errors);
   CHECK(outcome.status == 0);
+}
+
+TEST_CASE("a store that fails while its shards are verified is no bad sample", "[cli][remote]") {
+  Fixture f;
+  f.server.put("tar/a.tar", tar_of(f.folder / "photos/val"));
+  const auto verify = split("data verify s3://bucket/tar");
+  const auto good = run(f.folder.path(), verify);
+  INFO(good.errors);
+  REQUIRE(good.status == 0);
+  fs::remove_all(f.folder / "cache/composer/objects");
+  f.server.set_interference([](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (request.method != "GET" || !request.path.ends_with(".tar")) return std::nullopt;
+    return error_reply(412, "PreconditionFailed", "it is another one");
+  });
+  const auto failed = run(f.folder.path(), verify);
+  CHECK(failed.status == 1);
+  CHECK(failed.output.empty());
+  CHECK_THAT(failed.errors, Contains("s3://bucket/tar/a.tar: ") && Contains("has changed"));
+}
+
+TEST_CASE("commands take shards of a store by their folder, their names and signed addresses",
+          "[cli][remote]") {
+  Fixture f;
+  const std::string tar = tar_of(f.folder / "photos/train"), web = f.server.url() + "/bucket";
+  fs::create_directories(f.folder / "tar");
+  f.folder.write("tar/a.tar", tar);
+  f.server.put("tar/a.tar", tar);
+  const auto done = [&](const std::string& words) {
+    const auto outcome = run(f.folder.path(), split(words));
+    INFO(words << "\n" << outcome.errors);
+    CHECK(outcome.status == 0);
+    return outcome.output;
+  };
+  const std::string write = "data write --format webdataset --index false --source ";
+  done(write + "tar --output local.beton");
+  done(write + "s3://bucket/tar --output remote.beton");
+  done(write + web + "/tar/a.tar?token=secret --output signed.beton");
+  CHECK(bytes_of(f.folder / "local.beton") == bytes_of(f.folder / "remote.beton"));
+  CHECK(bytes_of(f.folder / "local.beton") == bytes_of(f.folder / "signed.beton"));
+  const auto info = done("data info " + web + "/tar/a.tar?token=secret");
+  CHECK_THAT(info, Contains("/tar/a.tar?***: 48 samples") && !Contains("secret"));
+  CHECK_THAT(done("data info " + web + "/set/val.beton?token=secret"),
+             Contains("16 samples") && !Contains("secret"));
+  const auto verified = done("data verify --json " + web + "/photos/val/0/0.jpg?token=secret");
+  CHECK_THAT(verified, Contains("\"samples\":1") && !Contains("secret"));
+  f.server.put("bad.jpg", "no image");
+  const auto bad = run(f.folder.path(), split("data verify " + web + "/bad.jpg?token=secret"));
+  CHECK(bad.status == 1);
+  CHECK_THAT(bad.output, Contains("/bad.jpg: no image") && !Contains("secret"));
+  CHECK_THAT(done("bench loader --source s3://bucket/photos/val/0/0.jpg --batch_size 1 "
+                  "--resolution 24 --num_workers 1 --epochs 1"),
+             Contains("images/s"));
+  const auto list = run(f.folder.path(), split("data info s3://bucket/list.csv"));
+  CHECK(list.status == 2);
+  CHECK_THAT(list.errors, Contains("'s3://bucket/list.csv' is remote; lists are read from a disk"));
+}
+
+TEST_CASE("data verify compares MDS shards of a store with the hashes in their index",
+          "[cli][remote]") {
+  Fixture f;
+  const std::string image = bytes_of(f.folder / "photos/val/0/0.jpg");
+  const std::string shard = mds_shard({{image, mds_number(int64_t{1})}}, {false, true});
+  const json index{{"version", 2},
+                   {"shards",
+                    {{{"format", "mds"},
+                      {"version", 2},
+                      {"column_names", {"image", "label"}},
+                      {"column_encodings", {"jpeg", "int"}},
+                      {"column_sizes", {nullptr, 8}},
+                      {"samples", 1},
+                      {"raw_data",
+                       {{"basename", "shard.mds"},
+                        {"bytes", shard.size()},
+                        {"hashes", {{"sha1", std::string(40, '0')}}}}},
+                      {"compression", nullptr}}}}};
+  f.server.put("index.json", index.dump());
+  f.server.put("shard.mds", shard);
+  for (const std::string& folder : {std::string("s3://bucket"), f.server.url() + "/bucket/"}) {
+    const auto outcome = run(f.folder.path(), {"data", "verify", folder});
+    INFO(outcome.errors);
+    CHECK(outcome.status == 1);
+    CHECK_THAT(outcome.output, Contains("/shard.mds: its sha1 is not the one in the index") &&
+                                   Contains("1 samples: 0 bad, 0 with warnings; 1 damaged files"));
+  }
 }
