@@ -40,8 +40,8 @@ void WebStore::refuse(const std::string& method, const std::string& key, const H
     case 403:
     case 407:
       throw UserError(text(key) + ": the server refuses " + method + " (" + status +
-                      "): the URL needs a user and password (https://user:password@host/...), or "
-                      "a signature that has not expired");
+                      "): the URL needs a user and password (user:password@ before the host), "
+                      "or a signature that has not expired");
     case 404:
     case 410:
       throw UserError(text(key) + ": there is no such file (" + status + ")");

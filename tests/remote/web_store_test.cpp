@@ -4,6 +4,7 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/logging/url_secrets.h"
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/http_server.h"
 
@@ -101,6 +102,8 @@ TEST_CASE("redirections of a web server are followed", "[remote]") {
   WebStore stranger(RemotePath(server.url()), kQuick);
   CHECK_THAT(problem_of([&] { stranger.stat("file"); }),
              Contains("401") && Contains("needs a user and password"));
+  CHECK_THAT(without_secrets(problem_of([&] { stranger.stat("file"); })),
+             Contains("user:password@"));  // as it is printed
   CHECK_THROWS_WITH(stranger.stat("loop"), Contains("redirect"));
 }
 
