@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,15 +14,16 @@
 #include "composer/error.h"
 #include "composer/interrupt.h"
 #include "composer/logging/log.h"
+#include "data/locked_file.h"
 
 namespace composer {
 
 FileLock::FileLock(std::filesystem::path file, const std::string& does) : path_(std::move(file)) {
-  do {
+  do {  // again where the holder before took the file away
     close();
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
     if (file_ < 0) problem_ = std::strerror(errno);
-  } while (file_ >= 0 && wait_for_it(does) && !has_the_name());
+  } while (file_ >= 0 && wait_for_it(does) && !has_path(file_, path_));
 }
 
 FileLock::~FileLock() {
@@ -52,14 +52,6 @@ bool FileLock::wait_for_it(const std::string& does) {
     std::this_thread::sleep_for(pause);
   }
   return true;
-}
-
-/// The holder before took the file away.
-bool FileLock::has_the_name() const {
-  struct stat here {
-  }, there{};
-  return ::fstat(file_, &here) == 0 && ::stat(path_.c_str(), &there) == 0 &&
-         here.st_ino == there.st_ino && here.st_dev == there.st_dev;
 }
 
 void FileLock::close() {

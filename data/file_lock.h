@@ -27,7 +27,6 @@ class FileLock {
 
  private:
   bool wait_for_it(const std::string& does);
-  bool has_the_name() const;
   void close();
 
   const std::filesystem::path path_;

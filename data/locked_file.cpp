@@ -42,9 +42,17 @@ bool same_file(int a, int b) {
          one.st_dev == other.st_dev;
 }
 
+bool has_path(int file, const std::filesystem::path& path) {
+  struct stat here {
+  }, there{};
+  return ::fstat(file, &here) == 0 && ::stat(path.c_str(), &there) == 0 &&
+         here.st_ino == there.st_ino && here.st_dev == there.st_dev;
+}
+
 LockedFile::LockedFile(const std::filesystem::path& path) : path_(path) {
   constexpr int most_renamings = 100;
-  for (int tries = 0; tries == 0 || !has_the_name(); ++tries) {
+  // Another process may have replaced the file before it was locked.
+  for (int tries = 0; tries == 0 || !has_path(number_, path_); ++tries) {
     close();
     if (tries == most_renamings)
       throw RunError(path.string() + ": is replaced by others all the time");
@@ -84,14 +92,6 @@ void LockedFile::lock() {
   throw RunError(path_.string() + ": cannot be written: " +
                  (error == EWOULDBLOCK ? "another process has been writing it for half a minute"
                                        : std::strerror(error)));
-}
-
-/// Another process may have replaced the file before it was locked.
-bool LockedFile::has_the_name() const {
-  struct stat here {
-  }, there{};
-  return ::fstat(number_, &here) == 0 && ::stat(path_.c_str(), &there) == 0 &&
-         here.st_ino == there.st_ino && here.st_dev == there.st_dev;
 }
 
 void LockedFile::give_up(uint64_t end, int error) {

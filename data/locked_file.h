@@ -16,6 +16,9 @@ uint64_t size_of(int file);
 /// Whether both are open on the same file.
 bool same_file(int a, int b);
 
+/// Whether the path is that of the open file, and not of another that took its place.
+bool has_path(int file, const std::filesystem::path& path);
+
 /// A file that this process alone adds to, until it is closed.
 class LockedFile {
  public:
@@ -34,7 +37,6 @@ class LockedFile {
 
  private:
   void lock();
-  bool has_the_name() const;
   [[noreturn]] void give_up(uint64_t end, int error);
   void close();
 

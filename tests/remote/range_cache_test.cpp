@@ -70,6 +70,20 @@ bool reads_well(RangeCache& cache, const Bytes& content, uint64_t seed, int piec
   return read(cache, 0, content.size()) == content;
 }
 
+/// The same of three threads, which open the object.
+bool threads_read_well(Fixture& f, uint64_t seed, int pieces) {
+  const auto cache = f.open();
+  std::atomic<bool> good = true;
+  {
+    std::vector<std::jthread> threads;
+    for (uint64_t i = 0; i < 3; ++i)
+      threads.emplace_back([&, i] {
+        if (!reads_well(*cache, f.content, seed + i, pieces)) good = false;
+      });
+  }
+  return good;
+}
+
 uint64_t bytes_below(const std::filesystem::path& folder) {
   return CacheFolder({.folder = folder}).used();
 }
@@ -160,18 +174,7 @@ TEST_CASE("processes share what one of them fetches", "[cache]") {
   };
   std::vector<pid_t> children;
   for (uint64_t i = 0; i < 3; ++i)
-    children.push_back(in_a_process([&] {
-      const auto cache = f.open();
-      std::atomic<bool> good = true;
-      {
-        std::vector<std::jthread> threads;
-        for (uint64_t j = 0; j < 3; ++j)
-          threads.emplace_back([&, j] {
-            if (!reads_well(*cache, f.content, i * 3 + j, 30)) good = false;
-          });
-      }
-      return good.load();
-    }));
+    children.push_back(in_a_process([&] { return threads_read_well(f, i * 3, 30); }));
   for (const pid_t child : children) CHECK(status_of(child) == 0);
   CHECK(fetched.numbers[0] == f.content.size());
 }
@@ -486,17 +489,9 @@ TEST_CASE("processes together keep the limit", "[cache]") {
   std::vector<pid_t> children;
   for (uint64_t i = 0; i < 4; ++i)
     children.push_back(in_a_process([&] {
-      const auto cache = f.open();
-      std::atomic<bool> good = true;
-      {
-        std::vector<std::jthread> threads;
-        for (uint64_t j = 0; j < 3; ++j)
-          threads.emplace_back([&, j] {
-            if (!reads_well(*cache, f.content, i * 3 + j, 40)) good = false;
-          });
-      }
+      const bool good = threads_read_well(f, i * 3, 40);
       ++ended.numbers[0];
-      return good.load();
+      return good;
     }));
   uint64_t most = 0;
   while (ended.numbers[0] < 4) most = std::max(most, bytes_below(f.disk.path()));
