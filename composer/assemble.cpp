@@ -150,7 +150,8 @@ class Complaints {
 /// What all ranks must have the same of: the device's type and the recipe. Paths may differ between
 /// machines.
 std::vector<std::string> common_settings(const TrainerParts& parts) {
-  std::vector<std::string> settings{"device: " + c10::DeviceTypeName(parts.device->type(), true)};
+  std::vector<std::string> settings{"device: " + c10::DeviceTypeName(parts.device->type(), true),
+                                    "parallelism: " + parts.options.parallelism};
   std::istringstream recipe(parts.recipe);
   for (std::string line; std::getline(recipe, line);)
     if (line.find(": /") == std::string::npos) settings.push_back(line);

@@ -141,6 +141,7 @@ struct TrainerOptions {
   double dist_timeout = 300;
   std::string grad_comm = "fp32";
   double bucket_mb = 25;
+  std::string parallelism = "ddp";
   bool progress_bar = true;
 
   void fields(auto&& f) {
@@ -224,6 +225,10 @@ struct TrainerOptions {
       "type that gradients are sent in between ranks; less than fp32 is faster and rounds them",
       one_of("fp32", "bf16", "fp16"));
     f("bucket_mb", bucket_mb, "MiB of gradients that ranks send at once", above(0));
+    f("parallelism", parallelism,
+      "what each rank keeps: everything (ddp), or the optimizer's state of its share of the "
+      "parameters alone (zero1)",
+      one_of("ddp", "zero1"));
     f("autoresume", autoresume, "go on from the newest checkpoint of run_name, if there is one");
     f("progress_bar", progress_bar, "show one");
   }

@@ -161,7 +161,14 @@ void Trainer::prepare() {
   }
   state_.model->to(state_.device);
   state_.optimizer = std::move(optimizer);
-  if (state_.optimizer) state_.optimizer->attach(*state_.model, state_.ranks);
+  if (state_.optimizer) {
+    const bool divide = options_.parallelism == "zero1";
+    if (divide && (state_.ranks.alone() || !state_.optimizer->keeps_state()))
+      log::warn("parallelism: zero1 has no effect: " +
+                std::string(state_.ranks.alone() ? "there is one rank"
+                                                 : "the optimizer keeps no state to divide"));
+    state_.optimizer->attach(*state_.model, state_.ranks, divide);
+  }
   restore(origin);
   // Draws of weights may differ in their last bits between processors.
   state_.ranks.broadcast(state_.model->parameters());

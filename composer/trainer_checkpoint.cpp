@@ -43,8 +43,7 @@ Trainer::Origin Trainer::find_origin() {
   namespace fs = std::filesystem;
   use_remote_keys(options_.remote);
   Origin origin{weights_file(fetched(options_.load_path))};
-  origin.everything =
-      !options_.load_weights_only && state_.optimizer && fs::is_directory(origin.path);
+  origin.everything = !options_.load_weights_only && state_.optimizer && fs::is_directory(origin.path);
   if (origin.everything && !options_.load_ignore.empty() && !options_.autoresume)
     throw UserError("load_ignore: needs load_weights_only true: a resumption takes everything of " +
                     origin.path.string());
@@ -224,6 +223,7 @@ Checkpoint Trainer::snapshot() {
   checkpoint.class_names = state_.class_names;
   checkpoint.model = model_tensors(*state_.model);
   checkpoint.optimizer = state_.optimizer->state_dict();
+  checkpoint.optimizer_holders = state_.optimizer->holders();
   for (const auto& [name, part] : checkpoint_parts())
     if (auto state = part->state_dict(); !state.empty()) checkpoint.parts[name] = std::move(state);
   return checkpoint;

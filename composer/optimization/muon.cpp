@@ -8,6 +8,7 @@
 #include <typeinfo>
 #include <utility>
 
+#include "composer/balanced.h"
 #include "composer/optional_tensor.h"
 
 namespace composer {
@@ -116,15 +117,14 @@ std::vector<std::optional<int64_t>> share_out(
     return static_cast<double>(rows * columns) * static_cast<double>(std::min(rows, columns));
   };
   std::vector<size_t> large;
-  for (size_t i = 0; i < matrices.size(); ++i)
-    if (std::min(matrices[i].first, matrices[i].second) >= shortest_sent) large.push_back(i);
-  std::ranges::stable_sort(large, std::greater{}, work);
-  std::vector<double> loads(static_cast<size_t>(ranks), 0);
-  for (const size_t i : large) {
-    const auto least = std::ranges::min_element(loads);
-    *least += work(i);
-    owners[i] = least - loads.begin();
+  std::vector<double> costs;
+  for (size_t i = 0; i < matrices.size(); ++i) {
+    if (std::min(matrices[i].first, matrices[i].second) < shortest_sent) continue;
+    large.push_back(i);
+    costs.push_back(work(i));
   }
+  const auto workers = balanced(costs, std::vector<double>(static_cast<size_t>(ranks)));
+  for (size_t k = 0; k < large.size(); ++k) owners[large[k]] = static_cast<int64_t>(workers[k]);
   return owners;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "composer/balanced.h"
 #include "composer/error.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/weight_shadow.h"
@@ -33,6 +34,22 @@ at::Tensor aligned(const at::Tensor& tensor, const at::Tensor& parameter) {
 /// Waits for its device.
 bool is_set(const at::Tensor& flag) { return flag.defined() && flag.item<float>() != 0; }
 
+/// The numbers of `parameter`, [n], in the order in which all ranks have them.
+at::Tensor row_of(const at::Tensor& parameter) {
+  const auto plain = parameter.detach();
+  return plain.is_non_overlapping_and_dense() ? plain.as_strided({plain.numel()}, {1})
+                                              : plain.reshape({-1});
+}
+
+/// Reverses row_of().
+void copy_row(const at::Tensor& row, const at::Tensor& parameter) {
+  const auto plain = parameter.detach();
+  if (plain.is_non_overlapping_and_dense())
+    row_of(parameter).copy_(row);
+  else
+    plain.copy_(row.view(plain.sizes()));
+}
+
 /// Whether kernels may walk its memory from end to end.
 bool is_dense_float(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided &&
@@ -51,8 +68,9 @@ std::vector<std::pair<std::string, at::Tensor>> trained(torch::nn::Module& model
 
 }  // namespace
 
-void Optimizer::attach(torch::nn::Module& model, const Ranks& ranks) {
+void Optimizer::attach(torch::nn::Module& model, const Ranks& ranks, bool divide_state) {
   ranks_ = ranks;
+  divided_ = divide_state && !ranks.alone() && keeps_state();
   kept_.clear();
   groups_.clear();
   follow(model);
@@ -131,6 +149,24 @@ void Optimizer::regroup(const Named& parameters) {
   auto kept = take_over(groups);
   groups_ = std::move(groups);
   kept_ = std::move(kept);
+  if (divided_) share_out();
+}
+
+void Optimizer::share_out() {
+  std::vector<double> loads(static_cast<size_t>(ranks_.size())), sizes;
+  std::vector<Kept*> without;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (size_t i = 0; i < kept_[g].size(); ++i) {
+      const auto size = static_cast<double>(groups_[g].parameters[i].nbytes());
+      if (const auto owner = kept_[g][i].owner) {
+        loads[static_cast<size_t>(*owner)] += size;
+      } else {
+        without.push_back(&kept_[g][i]);
+        sizes.push_back(size);
+      }
+    }
+  const auto owners = balanced(sizes, loads);
+  for (size_t i = 0; i < owners.size(); ++i) without[i]->owner = static_cast<int64_t>(owners[i]);
 }
 
 std::vector<std::vector<Optimizer::Kept>> Optimizer::take_over(
@@ -151,20 +187,28 @@ std::vector<std::vector<Optimizer::Kept>> Optimizer::take_over(
   return all;
 }
 
-Optimizer::State Optimizer::new_state(const at::Tensor& parameter) const {
+Optimizer::State Optimizer::new_state(const at::Tensor& parameter, bool own) const {
   State state;
-  for (const auto& kind : kinds_)
-    state.push_back(kind.scalar ? at::zeros({}, parameter.options().dtype(at::kFloat))
-                                : at::zeros_like(parameter, at::MemoryFormat::Preserve));
+  for (const auto& kind : kinds_) {
+    const auto options = kind.scalar ? parameter.options().dtype(at::kFloat) : parameter.options();
+    if (!own)
+      state.push_back(at::empty(kind.scalar ? at::IntArrayRef() : parameter.sizes(),
+                                options.device(at::kMeta)));
+    else if (kind.scalar)
+      state.push_back(at::zeros({}, options));
+    else
+      state.push_back(at::zeros_like(parameter, at::MemoryFormat::Preserve));
+  }
   return state;
 }
 
 Optimizer::State& Optimizer::state_of(size_t group, size_t index) {
   const at::Tensor& parameter = groups_[group].parameters[index];
   State& state = kept_[group][index].state;
-  if (state.empty()) state = new_state(parameter);
+  const bool own = is_own(kept_[group][index]);
+  if (state.empty()) state = new_state(parameter, own);
   for (size_t k = 0; k < state.size(); ++k)
-    if (!kinds_[k].scalar) state[k] = aligned(state[k], parameter);
+    if (own && !kinds_[k].scalar) state[k] = aligned(state[k], parameter);
   return state;
 }
 
@@ -195,7 +239,8 @@ bool Optimizer::add_to_pass(size_t group, size_t index) {
 
 void Optimizer::add_average(UpdateSpan& span, const at::Tensor& parameter) {
   const auto found = averages_.find(parameter.unsafeGetTensorImpl());
-  if (found == averages_.end()) return;
+  // All ranks are to have the same bits of an average, whoever updates the weight.
+  if (found == averages_.end() || divided_) return;
   const auto [weight, average, share] = found->second;
   if (!is_dense_float(average) || !same_layout(average, parameter)) return;
   span.average = average.mutable_data_ptr<float>();
@@ -297,9 +342,54 @@ void Optimizer::update_all(const at::Tensor& found_inf) {
   std::vector<std::vector<size_t>> others(groups_.size());
   for (size_t g = 0; g < groups_.size(); ++g)
     for (size_t i = 0; i < groups_[g].parameters.size(); ++i)
-      if (groups_[g].parameters[i].grad().defined() && !add_to_pass(g, i)) others[g].push_back(i);
+      if (groups_[g].parameters[i].grad().defined() && is_own(kept_[g][i]) && !add_to_pass(g, i))
+        others[g].push_back(i);
   run_pass();
   for (size_t g = 0; g < groups_.size(); ++g) update_others(g, others[g], found_inf);
+  if (!divided_) return;
+  note_states(found_inf);
+  exchange();
+}
+
+void Optimizer::note_states(const at::Tensor& found_inf) {
+  std::vector<std::pair<size_t, size_t>> fresh;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (size_t i = 0; i < kept_[g].size(); ++i)
+      if (groups_[g].parameters[i].grad().defined() && kept_[g][i].state.empty() &&
+          !is_own(kept_[g][i]))
+        fresh.emplace_back(g, i);
+  if (fresh.empty() || (first_update_differs() && is_set(found_inf))) return;
+  for (const auto& [group, index] : fresh) state_of(group, index);
+}
+
+void Optimizer::exchange() const {
+  std::map<std::pair<int64_t, at::ScalarType>, std::vector<at::Tensor>> updated;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (size_t i = 0; i < kept_[g].size(); ++i) {
+      const auto& parameter = groups_[g].parameters[i];
+      if (parameter.grad().defined())
+        updated[{*kept_[g][i].owner, parameter.scalar_type()}].push_back(parameter);
+    }
+  for (const auto& [key, parameters] : updated) {
+    const int64_t owner = key.first;
+    std::vector<at::Tensor> rows;
+    int64_t size = 0;
+    for (const auto& parameter : parameters) {
+      rows.push_back(row_of(parameter));
+      size += parameter.numel();
+    }
+    if (owner == ranks_.rank()) {
+      ranks_.broadcast(at::cat(rows), owner);
+      continue;
+    }
+    const auto received = at::empty({size}, rows[0].options());
+    ranks_.broadcast(received, owner);
+    int64_t begin = 0;
+    for (const auto& parameter : parameters) {
+      copy_row(received.narrow(0, begin, parameter.numel()), parameter);
+      begin += parameter.numel();
+    }
+  }
 }
 
 bool Optimizer::first_update_waits() const {
@@ -336,6 +426,15 @@ std::vector<at::Tensor> Optimizer::gradients() const {
   return gradients;
 }
 
+std::map<std::string, int64_t> Optimizer::holders() const {
+  std::map<std::string, int64_t> holders;
+  for (size_t g = 0; divided_ && g < groups_.size(); ++g)
+    for (size_t i = 0; i < kept_[g].size(); ++i)
+      for (size_t k = 0; k < kept_[g][i].state.size(); ++k)
+        holders[kinds_[k].name + "." + groups_[g].names[i]] = *kept_[g][i].owner;
+  return holders;
+}
+
 StateDict Optimizer::state_dict() const {
   StateDict dict;
   for (size_t g = 0; g < groups_.size(); ++g)
@@ -356,9 +455,9 @@ void Optimizer::load_state_dict(const StateDict& dict) {
       const auto saved = unknown.extract(kinds_[k].name + "." + parameter);
       if (!saved) continue;
       ++found;
-      if (saved.mapped().sizes() == state[k].sizes())
-        state[k].copy_(saved.mapped());
-      else
+      if (saved.mapped().sizes() == state[k].sizes()) {
+        if (!state[k].is_meta()) state[k].copy_(saved.mapped());
+      } else
         problems.push_back("optimizer state '" + saved.key() + "': shape " +
                            c10::str(saved.mapped().sizes()) + " where the model needs " +
                            c10::str(state[k].sizes()));
@@ -370,7 +469,8 @@ void Optimizer::load_state_dict(const StateDict& dict) {
   for (const auto& group : groups_) {
     states.emplace_back();
     for (size_t i = 0; i < group.names.size(); ++i)
-      states.back().push_back(load(group.names[i], new_state(group.parameters[i])));
+      states.back().push_back(load(
+          group.names[i], new_state(group.parameters[i], is_own(kept_[states.size() - 1][i]))));
   }
   for (const auto& [name, tensor] : unknown)
     problems.push_back("optimizer state '" + name +

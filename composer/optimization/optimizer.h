@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -42,8 +43,11 @@ class Optimizer {
 
   /// Takes all parameters of `model` that require gradients; steps in one pass write their bfloat16
   /// copies (HasShadows) too. Called once the model is on its device. RunError when there are none.
-  /// ranks: that make the same updates, among which work may be divided.
-  void attach(torch::nn::Module& model, const Ranks& ranks = {});
+  /// ranks: that make the same updates, among which work may be divided. divide_state: each keeps
+  /// the state of its share of the parameters, updates those, and sends them to the others
+  /// (Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion Parameter
+  /// Models", stage 1); whole parameters are shared out by their size.
+  void attach(torch::nn::Module& model, const Ranks& ranks = {}, bool divide_state = false);
   /// After surgery: drops parameters (and their state) that the model no longer has and takes up
   /// new ones.
   void follow(torch::nn::Module& model);
@@ -75,9 +79,14 @@ class Optimizer {
   std::vector<at::Tensor> gradients() const;   ///< those that are there
 
   /// State tensors named "<kind>.<parameter>", for instance "momentum_buffer.conv1.weight": the
-  /// optimizer's own, not copies.
+  /// optimizer's own, not copies. Where it is divided, those of other ranks have a shape but no
+  /// memory (device meta).
   StateDict state_dict() const;
-  /// Copies. UserError naming every tensor that does not fit the attached parameters.
+  /// Whether there are such tensors once it has made steps.
+  bool keeps_state() const { return !kinds_.empty(); }
+  /// The rank that has each of these; empty where every rank has them all.
+  std::map<std::string, int64_t> holders() const;
+  /// Copies this rank's. UserError naming every tensor that does not fit the attached parameters.
   void load_state_dict(const StateDict& state);
 
  protected:
@@ -102,11 +111,14 @@ class Optimizer {
   };
 
   const Options& options() const { return options_; }
-  const Ranks& ranks() const { return ranks_; }
+  /// That make each update together; one where they share out the parameters.
+  Ranks ranks() const { return divided_ ? Ranks() : ranks_; }
 
   Optimizer(const Options& options, std::vector<StateKind> kinds)
       : options_(options), kinds_(std::move(kinds)) {}
 
+  /// Where state is divided, it has this rank's parameters alone: a norm over all of them is to be
+  /// taken elsewhere.
   virtual void update(Update& update) = 0;
   /// Whether next_rule() says what an update does to the parameters of `group` that are dense
   /// float32 on a CPU. They are updated in one pass over memory then; update() gets the others. The
@@ -132,13 +144,20 @@ class Optimizer {
   struct Kept {
     State state;
     std::shared_ptr<WeightShadow> shadow;  ///< may be null
+    std::optional<int64_t> owner;          ///< the rank that updates it; none: every rank does
   };
 
   void regroup(const Named& parameters);
+  /// Parameters that have no owner yet.
+  void share_out();
+  bool is_own(const Kept& kept) const {
+    return kept.owner.value_or(ranks_.rank()) == ranks_.rank();
+  }
   void find_shadows(torch::nn::Module& model);
   /// Of the parameters of `groups`, taken over for those that are in groups_ too.
   std::vector<std::vector<Kept>> take_over(const std::vector<ParameterGroup>& groups);
-  State new_state(const at::Tensor& parameter) const;
+  /// own: else it has no memory.
+  State new_state(const at::Tensor& parameter, bool own) const;
   /// New where there is none, with the parameter's strides.
   State& state_of(size_t group, size_t index);
   /// Whether it takes parameter `index` of the group, which has a gradient, into pass_.
@@ -146,6 +165,10 @@ class Optimizer {
   void add_average(UpdateSpan& span, const at::Tensor& parameter);
   void run_pass();
   void update_all(const at::Tensor& found_inf);
+  /// Takes note that other ranks have the state of what they update.
+  void note_states(const at::Tensor& found_inf);
+  /// Each rank's updated parameters to all others.
+  void exchange() const;
   void move_other_averages();
   /// What was meant for a step that ended by an exception.
   void drop_step();
@@ -155,6 +178,7 @@ class Optimizer {
 
   Options options_;
   Ranks ranks_;
+  bool divided_ = false;
   std::vector<StateKind> kinds_;
   std::map<std::string, double> lr_factors_;
   std::vector<ParameterGroup> groups_;

@@ -30,7 +30,8 @@ std::string distributed_info(const Ranks& ranks, at::Device device) {
 
 std::vector<at::Tensor> tensors_of(const StateDict& state) {
   std::vector<at::Tensor> tensors;
-  for (const auto& [name, tensor] : state.tensors) tensors.push_back(tensor);
+  for (const auto& [name, tensor] : state.tensors)
+    if (!tensor.is_meta()) tensors.push_back(tensor);  // else another rank's
   return tensors;
 }
 

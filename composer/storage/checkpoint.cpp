@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "composer/balanced.h"
 #include "composer/logging/json_number.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/safetensors.h"
@@ -98,21 +99,28 @@ size_t bytes_in(const TensorMap& tensors) {
   return sum;
 }
 
-/// `tensors` as one share a rank, of which the first has `taken` bytes to write already: the
-/// largest go first, each to the rank that has the least.
-std::vector<TensorMap> shares_of(const TensorMap& tensors, int64_t ranks, size_t taken) {
-  std::vector<TensorMap::const_iterator> order;
-  for (auto it = tensors.begin(); it != tensors.end(); ++it) order.push_back(it);
-  std::ranges::stable_sort(order, std::greater(),
-                           [](const auto& it) { return it->second.nbytes(); });
-  std::vector<size_t> bytes(static_cast<size_t>(ranks));
-  bytes[0] = taken;
-  std::vector<TensorMap> shares(bytes.size());
-  for (const auto& it : order) {
-    const auto least = std::ranges::min_element(bytes) - bytes.begin();
-    shares[static_cast<size_t>(least)].insert(*it);
-    bytes[static_cast<size_t>(least)] += it->second.nbytes();
+/// The optimizer's tensors as one share a rank: the ranks' own, and of what all have as much as
+/// makes all write about as many bytes, the model among those of the first.
+std::vector<TensorMap> shares_of(const Checkpoint& checkpoint, int64_t ranks) {
+  std::vector<TensorMap> shares(static_cast<size_t>(ranks));
+  std::vector<double> loads(shares.size()), costs;
+  std::vector<TensorMap::const_iterator> of_all;
+  loads[0] = static_cast<double>(bytes_in(checkpoint.model));
+  const auto& tensors = checkpoint.optimizer.tensors;
+  for (auto it = tensors.begin(); it != tensors.end(); ++it) {
+    const auto bytes = static_cast<double>(it->second.nbytes());
+    const auto holder = checkpoint.optimizer_holders.find(it->first);
+    if (holder == checkpoint.optimizer_holders.end()) {
+      of_all.push_back(it);
+      costs.push_back(bytes);
+      continue;
+    }
+    const auto rank = static_cast<size_t>(holder->second);
+    shares.at(rank).insert(*it);
+    loads[rank] += bytes;
   }
+  const auto writers = balanced(costs, loads);
+  for (size_t i = 0; i < of_all.size(); ++i) shares[writers[i]].insert(*of_all[i]);
   return shares;
 }
 
@@ -144,7 +152,7 @@ std::string checkpoint_name(const Timestamp& time) {
 }
 
 std::vector<TensorFile> tensor_files(const Checkpoint& checkpoint, int64_t ranks) {
-  auto shares = shares_of(checkpoint.optimizer.tensors, ranks, bytes_in(checkpoint.model));
+  auto shares = shares_of(checkpoint, ranks);
   const auto full = static_cast<size_t>(
       std::ranges::count_if(shares, [](const auto& share) { return !share.empty(); }));
 

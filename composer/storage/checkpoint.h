@@ -31,6 +31,9 @@ struct Checkpoint {
   std::vector<std::string> class_names;     ///< in order of their index; may be empty
   std::map<std::string, at::Tensor> model;  ///< parameters and buffers by PyTorch's names
   StateDict optimizer;
+  /// The rank that has a tensor of `optimizer`, which has no memory on the others (Optimizer::
+  /// holders); every rank has those that are not named.
+  std::map<std::string, int64_t> optimizer_holders;
   std::map<std::string, StateDict>
       parts;  ///< "algorithms.<name>", "callbacks.<name>", "scaler", "train_metrics"
   /// Of a loaded one: what of compute threads, instruction set and build is not as it was, one line
@@ -49,8 +52,9 @@ struct TensorFile {
 };
 
 /// The files of a checkpoint that so many ranks write: the first one the weights and the parts'
-/// tensors, and each as much of the optimizer's as makes all write about as many bytes of weights
-/// and optimizer. The same names, types and shapes of these two give the same files.
+/// tensors, and each its own tensors of the optimizer's and as much of what all have as makes all
+/// write about as many bytes of weights and optimizer. The same names, types, shapes and holders of
+/// these two give the same files.
 std::vector<TensorFile> tensor_files(const Checkpoint& checkpoint, int64_t ranks);
 
 /// The manifest of a checkpoint in these files, all but their checksums ("files").

@@ -6,6 +6,7 @@
 
 #include "composer/error.h"
 #include "tests/composer/wave.h"
+#include "tests/ranks.h"
 #include "tests/vectors.h"
 
 using namespace composer;
@@ -481,6 +482,105 @@ TEST_CASE("state that does not fit is refused by name", "[optimizers]") {
                                  Catch::Contains("momentum_buffer.fc_weight") &&
                                  Catch::Contains("'fc_weight' is incomplete"));
   }
+}
+
+namespace {
+
+/// Weights that balance over three ranks, in a layout that is not contiguous.
+class WideNet : public Net {
+ public:
+  WideNet() : Net(at::MemoryFormat::ChannelsLast) {
+    for (int i = 0; i < 11; ++i) put("more" + std::to_string(i), wave({40 + i, 8}, i, 0.1));
+  }
+};
+
+size_t own_bytes(const Optimizer& optimizer) {
+  size_t bytes = 0;
+  for (const auto& [name, tensor] : optimizer.state_dict().tensors)
+    if (!tensor.is_meta()) bytes += tensor.nbytes();
+  return bytes;
+}
+
+/// What all ranks have together.
+StateDict joined(const std::vector<StateDict>& dicts) {
+  StateDict all = dicts[0];
+  for (const auto& dict : dicts)
+    for (const auto& [name, tensor] : dict.tensors)
+      if (!tensor.is_meta()) all.tensors[name] = tensor.contiguous().clone();
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("ranks that divide the state leave what one leaves, and keep a share of it",
+          "[optimizers][ranks]") {
+  for (const auto& [name, make] : all_cases) {
+    CAPTURE(name);
+    WideNet whole, goes_on;
+    const auto alone = make(), resumed = make();
+    alone->attach(whole);
+    train(*alone, whole, 0, 7);
+    std::vector<StateDict> dicts(3);
+    std::vector<std::map<std::string, int64_t>> holders(3);
+    std::vector<size_t> bytes(3);
+    std::vector<std::vector<at::Tensor>> weights(3);
+    std::vector<at::Tensor> saved;
+    test::in_ranks(3, [&](const Ranks& ranks) {
+      const auto rank = static_cast<size_t>(ranks.rank());
+      WideNet net;
+      const auto first = make(), second = make();
+      first->attach(net, ranks, /*divide_state=*/true);
+      train(*first, net, 0, 4);
+      dicts[rank] = first->state_dict();
+      holders[rank] = first->holders();
+      bytes[rank] = own_bytes(*first);
+      if (ranks.first()) saved = snapshot(net);
+      ranks.barrier();
+      const auto all = joined(dicts);
+      second->attach(net, ranks, /*divide_state=*/true);
+      second->load_state_dict(all);
+      train(*second, net, 4, 7);
+      weights[rank] = snapshot(net);
+    });
+    for (size_t rank = 0; rank < 3; ++rank) {
+      CHECK(same_bits(weights[rank], snapshot(whole)));
+      CHECK(holders[rank] == holders[0]);
+      CHECK(holders[rank].size() == dicts[rank].tensors.size());
+      for (const auto& [key, tensor] : dicts[rank].tensors)
+        CHECK(tensor.is_meta() == (holders[rank].at(key) != static_cast<int64_t>(rank)));
+      CHECK(static_cast<double>(bytes[rank]) ==
+            Approx(static_cast<double>(own_bytes(*alone)) / 3).epsilon(0.1));
+    }
+    // One process goes on from it.
+    for (size_t i = 0; i < saved.size(); ++i) goes_on.parameters()[i].detach().copy_(saved[i]);
+    resumed->attach(goes_on);
+    resumed->load_state_dict(joined(dicts));
+    CHECK(resumed->holders().empty());
+    train(*resumed, goes_on, 4, 7);
+    CHECK(same_bits(snapshot(goes_on), snapshot(whole)));
+  }
+}
+
+TEST_CASE("divided state follows surgery: what stays keeps its rank", "[optimizers][ranks]") {
+  std::vector<std::map<std::string, int64_t>> before(3), after(3);
+  test::in_ranks(3, [&](const Ranks& ranks) {
+    const auto rank = static_cast<size_t>(ranks.rank());
+    WideNet net;
+    Sgd optimizer(sgd(0.9, 0, false));
+    optimizer.attach(net, ranks, /*divide_state=*/true);
+    train(optimizer, net, 0, 2);
+    before[rank] = optimizer.holders();
+    net.drop("more3");
+    net.put("fresh", at::ones({1000}));
+    optimizer.follow(net);
+    train(optimizer, net, 2, 4);
+    after[rank] = optimizer.holders();
+  });
+  for (size_t rank = 0; rank < 3; ++rank) CHECK(after[rank] == after[0]);
+  CHECK_FALSE(after[0].contains("momentum_buffer.more3"));
+  CHECK(after[0].contains("momentum_buffer.fresh"));
+  for (const auto& [key, holder] : before[0])
+    if (after[0].contains(key)) CHECK(after[0].at(key) == holder);
 }
 
 TEST_CASE("contradicting optimizer parameters are named", "[optimizers]") {

@@ -125,6 +125,25 @@ TEST_CASE("1, 2 and 4 ranks train alike in float64", "[ranks][slow]") {
   }
 }
 
+TEST_CASE("ranks that divide the optimizer's state train alike in float64", "[ranks][slow]") {
+  const std::string name = GENERATE(as<std::string>(), "plain", "grad_accum", "grad_clip_norm",
+                                    "the six", "ema", "adaptive clipping", "sam");
+  CAPTURE(name);
+  auto setup = setup_of(name);
+  const auto one = train_on(1, setup);
+  const auto change = setup.change;
+  setup.change = [change](TrainerParts& parts) {
+    if (change) change(parts);
+    parts.options.parallelism = "zero1";
+  };
+  for (const int64_t size : {2, 4}) {
+    CAPTURE(size);
+    const auto several = train_on(size, setup);
+    CHECK(difference(several, one) < 1e-9);
+    check_metrics(several, one);
+  }
+}
+
 TEST_CASE("ranks with shares of unequal size train as one", "[ranks]") {
   auto setup = setup_of("plain");
   setup.batch_size = 16;  // 5, 5 and 6; then 1, 1 and 2 of the last batch
