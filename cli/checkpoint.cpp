@@ -1,32 +1,193 @@
-// The subcommand checkpoint: shows what a checkpoint holds.
+// The subcommand checkpoint: shows what a checkpoint holds, looks whether it is whole, and writes
+// its tensors in other files.
 #include "composer/storage/checkpoint.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <functional>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "composer/error.h"
+#include "composer/logging/log.h"
 #include "composer/remote/fetched.h"
+#include "composer/remote/remote_path.h"
+#include "composer/storage/dcp.h"
+#include "composer/storage/manifest.h"
+#include "composer/storage/torch_file.h"
+#include "composer/storage/weights.h"
 #include "composer/text.h"
 
 namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CheckpointOptions {
+  std::string action, path, output, to;
+  bool everything = false;
+  int64_t shards = 1;
+};
+
+bool is_own(const fs::path& path) { return fs::exists(path / "manifest.json"); }
+
+/// What files of other programs are to hold: the weights, or with `everything` all tensors under
+/// the names that they have in the checkpoint's files.
+TensorMap tensors_of(const fs::path& path, bool everything) {
+  const bool exported = weights_file(path) != path;
+  if (!fs::is_directory(path) || is_dcp_folder(path) || exported) {
+    if (everything)
+      throw UserError("--everything: " + path.string() +
+                      " is no checkpoint of a run: all that it holds is taken without it");
+    return read_weights(weights_file(path));
+  }
+  auto checkpoint = load_checkpoint(path);
+  if (!everything) return std::move(checkpoint.model);
+  TensorMap all;
+  for (auto& file : tensor_files(checkpoint, 1)) {
+    all.merge(file.tensors);
+    if (!file.tensors.empty())
+      throw UserError("--everything: '" + file.tensors.begin()->first +
+                      "' is the name of two tensors of " + path.string());
+  }
+  return all;
+}
+
+std::string described(const TensorMap& tensors) {
+  size_t bytes = 0;
+  for (const auto& [name, tensor] : tensors) bytes += tensor.nbytes();
+  return std::to_string(tensors.size()) + " tensors of " + std::to_string(bytes) + " bytes";
+}
+
+int info(const CheckpointOptions& options) {
+  std::cout << describe_checkpoint(fetched(options.path));
+  return 0;
+}
+
+int verify(const CheckpointOptions& options) {
+  const fs::path path = fetched(options.path);
+  try {
+    const auto tensors = tensors_of(path, /*everything=*/is_own(path));
+    std::cout << options.path << ": whole: " << described(tensors) << '\n';
+    if (const auto bad = not_finite(tensors); !bad.empty())
+      log::warn(options.path + ": " + std::to_string(bad.size()) +
+                " tensors hold numbers that are not finite, the first is " + bad.front());
+    return 0;
+  } catch (const DamagedCheckpoint& error) {
+    if (!fs::exists(path) || latest_below(path)) throw;
+    std::cout << error.what() << '\n';
+    return 1;
+  } catch (const UserError& error) {
+    if (is_own(path) || !fs::exists(path)) throw;
+    std::cout << error.what() << '\n';
+    return 1;
+  }
+}
+
+struct Target {
+  std::string ending;  ///< of the file's name; empty: a folder
+  std::function<void(const CheckpointOptions&, const TensorMap&)> write;
+};
+
+const std::map<std::string, Target>& targets() {
+  static const std::map<std::string, Target> all{
+      {"safetensors",
+       {".safetensors",
+        [](const auto& options, const auto& tensors) {
+          write_safetensors(options.output, tensors, {{"format", "pt"}});
+        }}},
+      {"pth",
+       {".pth", [](const auto& options,
+                   const auto& tensors) { write_torch_file(options.output, tensors); }}},
+      {"dcp", {"", [](const auto& options, const auto& tensors) {
+                 write_dcp(options.output, tensors, options.shards);
+               }}}};
+  return all;
+}
+
+int convert(const CheckpointOptions& options) {
+  std::vector<std::string> names;
+  for (const auto& [name, target] : targets()) names.push_back(name);
+  const auto target = targets().find(options.to);
+  if (target == targets().end())
+    throw UserError("--to: must be " + joined(names, " or ") + ", not '" + options.to + "'" +
+                    suggestion(options.to, names));
+  if (options.shards > 1 && options.to != "dcp") throw UserError("--shards: is for --to dcp");
+  if (options.output.empty()) throw UserError("--output: is missing: what to write");
+  const auto& ending = target->second.ending;
+  if (!ending.empty() && fs::path(options.output).extension() != ending)
+    throw UserError("--output: " + options.output + " must end in " + ending);
+  if (is_remote(options.output))
+    throw UserError("--output: must be on this machine, not " + options.output);
+  const fs::path path = fetched(options.path);
+  const auto output = fs::weakly_canonical(options.output);
+  if (!fs::is_directory(output.parent_path()))
+    throw UserError("--output: there is no folder " + output.parent_path().string());
+  const auto read = fs::weakly_canonical(path);
+  if (std::ranges::mismatch(read, output).in1 == read.end())
+    throw UserError("--output: " + options.output + " is what is read, or lies in it");
+  const auto tensors = tensors_of(path, options.everything);
+  target->second.write(options, tensors);
+  log::info("wrote " + described(tensors) + " of " + options.path + " to " + options.output);
+  return 0;
+}
+
+int consolidate(const CheckpointOptions& options) {
+  auto into = options;
+  into.to = "safetensors";
+  return convert(into);
+}
+
+}  // namespace
 
 int checkpoint_command(const Words& words) {
   if (!words.empty() && words[0] == "export")
     throw UserError(
         "composer checkpoint export: is now composer export CHECKPOINT --format safetensors "
         "--output FOLDER, which --load_path takes, with the weights in FOLDER/model.safetensors");
-  CLI::App app("Shows what a checkpoint holds. Weights are taken out of it by `composer export`.",
-               "checkpoint");
-  std::string action, path;
-  app.add_option("action", action, "info")->required();
-  app.add_option("path", path, "a checkpoint folder; s3:// and https:// too")->required();
+  CLI::App app(
+      "Shows what a checkpoint holds, looks whether it is whole, and writes its weights in other "
+      "files.\nWhat a use of the network needs besides the weights is taken out by `composer "
+      "export`.",
+      "checkpoint");
+  CheckpointOptions options;
+  app.add_option("action", options.action,
+                 "info: the manifest and the tensors; verify: reads everything, exit status 1 "
+                 "where it is damaged;\nconsolidate: one .safetensors file of all shards; "
+                 "convert: another kind of file")
+      ->required();
+  app.add_option("path", options.path,
+                 "a checkpoint folder; s3:// and https:// too. Except for info also a folder of "
+                 "PyTorch's\ndistributed checkpoint (safetensors files), a .safetensors or .pth "
+                 "file")
+      ->required();
+  app.add_option("--output", options.output, "consolidate, convert: the file or folder to write");
+  app.add_option("--to", options.to,
+                 "convert: safetensors, pth (torch.load), or dcp: a folder for "
+                 "torch.distributed.checkpoint's\nHuggingFaceStorageReader");
+  app.add_option("--shards", options.shards, "convert --to dcp: files to spread each tensor over")
+      ->check(CLI::Range(int64_t{1}, int64_t{99999}));
+  app.add_flag("--everything", options.everything,
+               "consolidate, convert: the tensors of optimizer, algorithms and callbacks too");
   if (!parse(app, words)) return 0;
-  if (action != "info")
-    throw UserError("composer checkpoint: unknown action '" + action + "'" +
-                    suggestion(action, {"info"}));
-  std::cout << describe_checkpoint(fetched(path));
-  return 0;
+  const std::map<std::string, int (*)(const CheckpointOptions&)> actions{
+      {"info", info}, {"verify", verify}, {"consolidate", consolidate}, {"convert", convert}};
+  const auto action = actions.find(options.action);
+  if (action == actions.end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, function] : actions) names.push_back(name);
+    throw UserError("composer checkpoint: unknown action '" + options.action + "'" +
+                    suggestion(options.action, names));
+  }
+  const bool writes = options.action == "consolidate" || options.action == "convert";
+  if (!writes && (!options.output.empty() || options.everything))
+    throw UserError((options.output.empty() ? "--everything" : "--output") +
+                    std::string(": is for consolidate and convert"));
+  if (options.action != "convert" && (!options.to.empty() || options.shards > 1))
+    throw UserError((options.to.empty() ? "--shards" : "--to") + std::string(": is for convert"));
+  return action->second(options);
 }
 
 }  // namespace composer

@@ -43,7 +43,9 @@ constexpr const char* help =
                                               measures
   composer check -f RECIPE --against fp32|unfused|cpu [--steps N] [--json]
                                               its training steps held against another backend's, tensor by tensor
-  composer checkpoint info PATH               what a checkpoint holds
+  composer checkpoint info|verify PATH        what a checkpoint holds, and whether it is whole
+  composer checkpoint consolidate|convert PATH [--to pth|safetensors|dcp] --output P
+                                              its weights as one file, for torch.load, or as PyTorch's shards
   composer export CHECKPOINT --format safetensors|torchscript|onnx --output PATH [--weights model|ema|swa]
                                               its network for use elsewhere
   composer quantize CHECKPOINT --calibration DATA --output DIR [--evaluate DATA] [--max_drop 0.002] [--keep LAYER ...]

@@ -17,6 +17,7 @@
 #include "composer/remote/fetched.h"
 #include "composer/remote/remote_path.h"
 #include "composer/remote_keys.h"
+#include "composer/storage/dcp.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/weights.h"
 #include "composer/text.h"
@@ -261,7 +262,7 @@ void check_load_path(const std::string& text) try {
   if (path.empty()) return;
   if (!fs::exists(path)) throw UserError("load_path: " + text + " does not exist");
   if (!fs::is_directory(path) || fs::exists(path / "manifest.json")) return;
-  if (weights_file(path) != path) return;
+  if (weights_file(path) != path || is_dcp_folder(path)) return;
   if (const auto meant = latest_below(path))
     throw UserError("load_path: " + text + " is no checkpoint; did you mean " + meant->string() +
                     "?");

@@ -12,11 +12,17 @@
 #include "composer/remote/fetched.h"
 #include "composer/remote_keys.h"
 #include "composer/storage/checkpoint_folder.h"
+#include "composer/storage/dcp.h"
 #include "composer/storage/weights.h"
 #include "composer/trainer.h"
 
 namespace composer {
 namespace {
+
+/// Of a run, whose state is there too.
+bool is_checkpoint(const std::filesystem::path& path) {
+  return std::filesystem::is_directory(path) && !is_dcp_folder(path);
+}
 
 std::string text_of(SplitOptions split) { return one_line(write_fields(collect(split))); }
 
@@ -43,7 +49,7 @@ Trainer::Origin Trainer::find_origin() {
   namespace fs = std::filesystem;
   use_remote_keys(options_.remote);
   Origin origin{weights_file(fetched(options_.load_path))};
-  origin.everything = !options_.load_weights_only && state_.optimizer && fs::is_directory(origin.path);
+  origin.everything = !options_.load_weights_only && state_.optimizer && is_checkpoint(origin.path);
   if (origin.everything && !options_.load_ignore.empty() && !options_.autoresume)
     throw UserError("load_ignore: needs load_weights_only true: a resumption takes everything of " +
                     origin.path.string());
@@ -84,7 +90,7 @@ void Trainer::restore(const Origin& origin) {
   const auto& [path, everything] = origin;
   if (path.empty()) return;
   check_network(origin);
-  if (!everything && (state_.optimizer || !std::filesystem::is_directory(path)))
+  if (!everything && (state_.optimizer || !is_checkpoint(path)))
     return load_weights(*state_.model, path, {options_.load_ignore, options_.load_strict});
 
   auto checkpoint = load_checkpoint(path);

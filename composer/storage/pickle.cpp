@@ -101,6 +101,12 @@ std::vector<std::pair<PickleValue, PickleValue>> pairs(const std::vector<PickleV
 
 }  // namespace
 
+std::string_view storage_class(at::ScalarType type) {
+  for (const auto& names : type_names)
+    if (names.type == type) return names.storage;
+  return {};
+}
+
 PickleValue Unpickler::run() {
   while (step(reader_.number<uint8_t>())) {
   }

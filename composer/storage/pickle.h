@@ -59,6 +59,10 @@ struct PickleDict {
       items;  ///< in order; keys may repeat: the last counts
 };
 
+/// The class of torch that a pickle names for a tensor's memory, "FloatStorage"; empty for types
+/// that have none.
+std::string_view storage_class(at::ScalarType type);
+
 class Unpickler {
  public:
   /// storage: the bytes that the archive keeps under a key; throws FormatError for an unknown one.

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "composer/error.h"
+#include "composer/storage/dcp.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/safetensors.h"
 
@@ -26,6 +27,7 @@ Lines lines_in(const std::map<std::string, std::string>& metadata, const std::st
 }  // namespace
 
 Provenance read_provenance(const std::filesystem::path& path) try {
+  if (is_dcp_folder(path)) return {};
   if (std::filesystem::is_directory(path)) {
     const auto manifest = read_manifest(path);
     return {manifest.value("recipe", ""), manifest.value("network", Lines{}),

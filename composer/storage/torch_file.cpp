@@ -1,6 +1,9 @@
 #include "composer/storage/torch_file.h"
 
+#include <caffe2/serialize/inline_container.h>
+
 #include "composer/error.h"
+#include "composer/storage/atomic_file.h"
 #include "composer/storage/mapped_file.h"
 #include "composer/storage/pickle.h"
 #include "composer/storage/zip_archive.h"
@@ -119,6 +122,58 @@ TensorMap read(std::span<const uint8_t> bytes) {
   return copy_all(*state_dict, bytes.size());
 }
 
+/// Puts together the pickle of a dict of tensors, in the words of protocol 2.
+class StateDictPickler {
+ public:
+  StateDictPickler() { text_ = "\x80\x02}("; }
+
+  /// key: of its bytes in the archive.
+  void add(const std::string& name, const at::Tensor& tensor, const std::string& key) {
+    const auto storage = storage_class(tensor.scalar_type());
+    if (storage.empty())
+      throw UserError("a PyTorch file cannot hold '" + name + "' of type " +
+                      at::toString(tensor.scalar_type()));
+    put(name);
+    text_ += "ctorch._utils\n_rebuild_tensor_v2\n((";
+    put("storage");
+    text_ += "ctorch\n" + std::string(storage) + "\n";
+    put(key);
+    put("cpu");
+    put(tensor.numel());
+    text_ += "tQ";
+    put(int64_t{0});
+    put(tensor.sizes());
+    put(tensor.strides());
+    text_ +=
+        "\x89"
+        "ccollections\nOrderedDict\n)RtR";
+  }
+
+  std::string end() && { return std::move(text_) + "u."; }
+
+ private:
+  void put(const std::string& text) {
+    text_ += 'X';
+    put_bytes(text.size(), 4);
+    text_ += text;
+  }
+  void put(int64_t number) {
+    text_ += "\x8a\x08";
+    put_bytes(static_cast<uint64_t>(number), 8);
+  }
+  void put(at::IntArrayRef numbers) {
+    text_ += '(';
+    for (const int64_t number : numbers) put(number);
+    text_ += 't';
+  }
+  /// Little-endian.
+  void put_bytes(uint64_t number, int count) {
+    for (int i = 0; i < count; ++i) text_ += static_cast<char>(number >> 8 * i & 0xff);
+  }
+
+  std::string text_;
+};
+
 }  // namespace
 
 TensorMap read_torch_file(const std::filesystem::path& path) {
@@ -128,6 +183,38 @@ TensorMap read_torch_file(const std::filesystem::path& path) {
   } catch (const FormatError& error) {
     throw UserError(path.string() + ": " + error.what());
   }
+}
+
+void write_torch_file(const std::filesystem::path& path, const TensorMap& tensors) {
+  StateDictPickler pickler;
+  std::vector<at::Tensor> plain;
+  for (const auto& [name, tensor] : tensors) {
+    plain.push_back(tensor.detach().to(at::kCPU).contiguous());
+    pickler.add(name, plain.back(), std::to_string(plain.size() - 1));
+  }
+  const auto pickle = std::move(pickler).end();
+  AtomicFile file(path);
+  // The archive's destructor writes its end: what the callback threw would end the process there.
+  std::exception_ptr problem;
+  const auto write = [&](const void* bytes, size_t size) {
+    try {
+      if (!problem) file.write({static_cast<const uint8_t*>(bytes), size});
+    } catch (...) {
+      problem = std::current_exception();
+    }
+    return size;
+  };
+  {
+    caffe2::serialize::PyTorchStreamWriter archive(write);
+    archive.writeRecord("data.pkl", pickle.data(), pickle.size());
+    archive.writeRecord("byteorder", "little", 6);
+    for (size_t i = 0; i < plain.size() && !problem; ++i)
+      archive.writeRecord("data/" + std::to_string(i), plain[i].const_data_ptr(),
+                          plain[i].nbytes());
+    archive.writeEndOfFile();
+  }
+  if (problem) std::rethrow_exception(problem);
+  file.commit_to_disk();
 }
 
 }  // namespace composer

@@ -1,4 +1,4 @@
-// State dicts that PyTorch saved (torch.save since 1.6: a zip archive with a pickle and the
+// State dicts as PyTorch saves them (torch.save since 1.6: a zip archive with a pickle and the
 // tensors' bytes).
 #pragma once
 
@@ -13,5 +13,10 @@ namespace composer {
 /// the reason: older than PyTorch 1.6, cut off, a whole model or another object instead of a state
 /// dict, tensors outside the file.
 TensorMap read_torch_file(const std::filesystem::path& path);
+
+/// Writes a state dict as torch.save does, for torch.load, also with weights_only: `tensors` from
+/// any device, row-major. Throws RunError when the file cannot be written, UserError for a type
+/// that has no class there (unsigned integers of 16 bits and more, floats of 8 bits).
+void write_torch_file(const std::filesystem::path& path, const TensorMap& tensors);
 
 }  // namespace composer

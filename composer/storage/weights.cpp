@@ -7,6 +7,7 @@
 #include "composer/logging/log.h"
 #include "composer/name_pattern.h"
 #include "composer/storage/checkpoint.h"
+#include "composer/storage/dcp.h"
 #include "composer/storage/torch_file.h"
 #include "composer/text.h"
 
@@ -82,7 +83,8 @@ std::filesystem::path weights_file(const std::filesystem::path& path) {
 
 TensorMap read_weights(const std::filesystem::path& path) {
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
+  const bool shards = is_dcp_folder(path);
+  if (std::filesystem::is_directory(path, error) && !shards) {
     const auto file = path / model_file;
     if (!std::filesystem::exists(file, error))
       throw UserError(path.string() + ": not a checkpoint: it holds no " + model_file);
@@ -90,7 +92,9 @@ TensorMap read_weights(const std::filesystem::path& path) {
   }
   const auto kind = path.extension();
   const bool pytorch = kind == ".pth" || kind == ".pt" || kind == ".ckpt" || kind == ".bin";
-  auto tensors = pytorch || starts_like_zip(path) ? read_torch_file(path) : read_safetensors(path);
+  auto tensors = shards                             ? read_dcp(path)
+                 : pytorch || starts_like_zip(path) ? read_torch_file(path)
+                                                    : read_safetensors(path);
   for (const char* prefix : {"_orig_mod.", "module.", "_orig_mod."})
     tensors = without_prefix(std::move(tensors), prefix);
   return tensors;

@@ -21,9 +21,9 @@ std::vector<std::string> not_finite(const TensorMap& tensors);
 /// Where `path` is a folder that `composer export` wrote: the file of weights in it; else `path`.
 std::filesystem::path weights_file(const std::filesystem::path& path);
 
-/// Tensors from a .safetensors file, a PyTorch file (.pth, .pt), or a checkpoint folder. Prefixes
-/// that wrappers put before every name ("module.", "_orig_mod.") are taken off. UserError as by the
-/// readers.
+/// Tensors from a .safetensors file, a PyTorch file (.pth, .pt), a checkpoint folder or one of
+/// PyTorch's distributed checkpoint (dcp.h). Prefixes that wrappers put before every name
+/// ("module.", "_orig_mod.") are taken off. UserError as by the readers.
 TensorMap read_weights(const std::filesystem::path& path);
 
 /// Which tensors a model takes from a file.
