@@ -10,6 +10,7 @@
 #include "composer/clock.h"
 #include "composer/device.h"
 #include "composer/error.h"
+#include "composer/remote/remote_path.h"
 #include "data/datasets/dataset_params.h"
 #include "data/image_loader.h"
 
@@ -214,7 +215,7 @@ int bench_loader_command(const Words& words) {
     const auto rounded = [](double value) { return std::round(value * 10) / 10; };
     ordered_json epochs = ordered_json::array();
     for (const double one : rates.per_epoch) epochs.push_back(rounded(one));
-    std::cout << ordered_json{{"source", fs::path(setting.source).filename().string()},
+    std::cout << ordered_json{{"source", fs::path(shown_path(setting.source)).filename().string()},
                               {"pipeline", setting.pipeline},
                               {"output", setting.output},
                               {"resolution", setting.resolution},

@@ -70,9 +70,9 @@ int verify(const CheckpointOptions& options) {
   const fs::path path = fetched(options.path);
   try {
     const auto tensors = tensors_of(path, /*everything=*/is_own(path));
-    std::cout << options.path << ": whole: " << described(tensors) << '\n';
+    std::cout << shown_path(options.path) << ": whole: " << described(tensors) << '\n';
     if (const auto bad = not_finite(tensors); !bad.empty())
-      log::warn(options.path + ": " + std::to_string(bad.size()) +
+      log::warn(shown_path(options.path) + ": " + std::to_string(bad.size()) +
                 " tensors hold numbers that are not finite, the first is " + bad.front());
     return 0;
   } catch (const DamagedCheckpoint& error) {
@@ -120,17 +120,18 @@ int convert(const CheckpointOptions& options) {
   if (!ending.empty() && fs::path(options.output).extension() != ending)
     throw UserError("--output: " + options.output + " must end in " + ending);
   if (is_remote(options.output))
-    throw UserError("--output: must be on this machine, not " + options.output);
+    throw UserError("--output: must be on this machine, not " + shown_path(options.output));
   const fs::path path = fetched(options.path);
-  const auto output = fs::weakly_canonical(options.output);
+  const auto output = fs::weakly_canonical(fs::absolute(options.output));
   if (!fs::is_directory(output.parent_path()))
     throw UserError("--output: there is no folder " + output.parent_path().string());
-  const auto read = fs::weakly_canonical(path);
+  const auto read = fs::weakly_canonical(fs::absolute(path));
   if (std::ranges::mismatch(read, output).in1 == read.end())
     throw UserError("--output: " + options.output + " is what is read, or lies in it");
   const auto tensors = tensors_of(path, options.everything);
   target->second.write(options, tensors);
-  log::info("wrote " + described(tensors) + " of " + options.path + " to " + options.output);
+  log::info("wrote " + described(tensors) + " of " + shown_path(options.path) + " to " +
+            options.output);
   return 0;
 }
 

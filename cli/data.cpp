@@ -12,7 +12,7 @@
 #include "cli/commands.h"
 #include "cli/sources.h"
 #include "composer/error.h"
-#include "composer/logging/url_secrets.h"
+#include "composer/remote/remote_path.h"
 #include "data/beton/beton.h"
 
 namespace composer {
@@ -228,13 +228,13 @@ int data_info_command(const Words& words) {
   if (!parse(app, words)) return 0;
 
   if (const auto shards = open_shards(path, /*is_train=*/true, targets))
-    return print_shards(*shards, without_secrets(path), json);
+    return print_shards(*shards, shown_path(path), json);
   const auto info = describe(BetonFile(path));
   if (json) {
     std::cout << info.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
     return 0;
   }
-  std::cout << without_secrets(path) << ": " << info["samples"] << " samples, " << info["bytes"]
+  std::cout << shown_path(path) << ": " << info["samples"] << " samples, " << info["bytes"]
             << " bytes, pages of " << info["page_size"] << " bytes\nfields:\n";
   for (const auto& field : info["fields"]) print_field(field);
   if (!info["labels"].is_null()) print_labels(info["labels"]);

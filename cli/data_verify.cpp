@@ -12,7 +12,6 @@
 #include "cli/sources.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
-#include "composer/logging/url_secrets.h"
 #include "composer/remote/remote_error.h"
 #include "composer/remote/remote_path.h"
 #include "data/beton/decode_whole.h"
@@ -165,7 +164,7 @@ Chosen images_of(const std::string& path) {
   Chosen chosen{is_remote(path) ? image_files(path) : files_of_training(path)};
   const auto is_other = [](const std::string& file) { return !is_meant_as_image(file); };
   chosen.left_out = static_cast<int64_t>(std::erase_if(chosen.files, is_other));
-  if (chosen.files.empty()) throw UserError(path + ": has no image files");
+  if (chosen.files.empty()) throw UserError(shown_path(path) + ": has no image files");
   return chosen;
 }
 
@@ -399,7 +398,7 @@ int data_verify_command(const Words& words) {
     findings.leave_out(chosen.left_out);
     verify_files(chosen.files, thread_count(threads), findings);
   }
-  return findings.finish(without_secrets(path));
+  return findings.finish(shown_path(path));
 }
 
 }  // namespace composer

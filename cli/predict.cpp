@@ -49,7 +49,7 @@ std::vector<std::string> files_of(const std::filesystem::path& source) {
     endings.insert(file.has_extension() ? file.extension().string() : "no ending");
     return true;
   });
-  if (files.empty()) throw UserError("--source: no image files in " + source.string());
+  if (files.empty()) throw UserError("--source: no image files in " + shown_path(source.string()));
   if (others > 0)
     log::warn("--source: left out what is no image that can be read by its name: " +
               std::to_string(others) + (others == 1 ? " file (" : " files (") +

@@ -6,6 +6,7 @@
 #include "composer/error.h"
 #include "composer/remote/address.h"
 #include "composer/remote/listing.h"
+#include "composer/remote/remote_path.h"
 #include "data/beton/source.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/image_folder.h"
@@ -132,6 +133,7 @@ bool names_tar_files(const std::string& path) {
 }
 
 std::optional<MdsParams> mds_at(const std::string& path, bool is_train) {
+  if (names_tar_files(path)) return std::nullopt;
   if (is_remote(path)) {
     if (is_file(RemotePath(path))) return std::nullopt;
     const RemotePath index = RemotePath(remote_part(path, is_train, "index.json")) / "index.json";
@@ -181,7 +183,7 @@ std::shared_ptr<Source> open_shards(const std::string& path, bool is_train,
                                     const std::vector<std::string>& targets) {
   auto source = shards_at(path, is_train, targets);
   if (!source && !targets.empty())
-    throw UserError("--targets: '" + path + "' is neither shards nor a list of images");
+    throw UserError("--targets: '" + shown_path(path) + "' is neither shards nor a list of images");
   return source;
 }
 

@@ -62,6 +62,7 @@ RangesAhead::RangesAhead(const ReadAheadPlan& plan, const Sampler& sampler,
                          const LoaderOptions& options, int64_t batches, bool all_epochs)
     : source_(plan.source),
       plan_(plan),
+      helps_(plan.source.is_remote()),
       horizon_(horizon_of(plan)),
       lookahead_(sampler, options, batches, all_epochs),
       wake_at_(kNever),
@@ -81,7 +82,7 @@ void RangesAhead::ask(int64_t epoch) {
 }
 
 void RangesAhead::begin(const Task& task) {
-  if (!source_.is_remote()) pass(task);
+  if (!helps_) pass(task);
   if (always()) missed_a_page();
 }
 
@@ -102,7 +103,7 @@ void RangesAhead::bring(const Task& task, int64_t place, int64_t sample, ReadScr
 }
 
 void RangesAhead::end(const Task& task, Visit& visit) {
-  if (source_.is_remote()) pass(task);
+  if (helps_) pass(task);
   constexpr int64_t kTasks = 4;  // asking costs as much as a small image
   if (visit.tasks++ % kTasks != 0) return;
   const int64_t faults = page_waits();

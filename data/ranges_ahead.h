@@ -62,6 +62,7 @@ class RangesAhead final : public ReadAhead {
 
   const Source& source_;
   const ReadAheadPlan plan_;
+  const bool helps_;        ///< with samples of tasks that have begun
   const uint64_t horizon_;  ///< bytes of planned samples
   Lookahead lookahead_;
   std::atomic<bool> active_{false};  ///< the readers read

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
@@ -23,13 +24,15 @@ class HeldFile {
       : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
     error_ = file_ < 0 ? errno : 0;
     const double late = steady_seconds() + patience;
+    std::chrono::milliseconds pause(2);
     while (file_ >= 0 && ::flock(file_, LOCK_EX | LOCK_NB) != 0) {
       const int error = errno;
       if (error != EINTR && (error != EWOULDBLOCK || steady_seconds() > late)) {
         error_ = error;
         break;
       }
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, std::chrono::milliseconds(100));
     }
   }
   ~HeldFile() {

@@ -120,7 +120,7 @@ std::shared_ptr<Source> FfcvParams::open(int64_t channels,
   if (ffcv_dest.empty()) throw UserError("ffcv_dest: missing; it must name the .beton file");
   if (!is_there()) {
     if (!ffcv_write_dataset || is_remote(path())) {
-      throw UserError("ffcv_dest: there is no file '" + path() +
+      throw UserError("ffcv_dest: there is no file '" + shown_path(path()) +
                       "'; make it with `composer data write`" +
                       (is_remote(path()) ? "" : ", or set ffcv_write_dataset: true"));
     }
@@ -132,7 +132,7 @@ std::shared_ptr<Source> FfcvParams::open(int64_t channels,
   const fs::path name =
       is_remote(path()) ? fs::path(RemotePath(path()).name()) : fs::path(ffcv_dest).filename();
   const WritingLock lock(fs::path(ffcv_local_dir) / name,
-                         "copies " + path() + " to " + ffcv_local_dir);
+                         "copies " + shown_path(path()) + " to " + ffcv_local_dir);
   return std::make_shared<BetonSource>(copy_to_folder(path(), ffcv_local_dir, with_index), channels,
                                        targets);
 }

@@ -13,7 +13,7 @@ OpenedSet ImageListParams::open(const std::string& index_dir) const {
   if (file.empty()) throw UserError("file: missing; it must name a list of images and classes");
   for (const auto& [key, value] : {std::pair("file", &file), std::pair("classes", &classes)})
     if (is_remote(*value))
-      throw UserError(std::string(key) + ": '" + *value +
+      throw UserError(std::string(key) + ": '" + shown_path(*value) +
                       "' is remote; lists are read from a disk");
   if (!is_list_file(file))
     throw UserError("file: '" + file + "' ends in none of .csv, .tsv and .jsonl");

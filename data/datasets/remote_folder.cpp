@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "composer/error.h"
+#include "composer/remote/remote_path.h"
 #include "data/remote_files.h"
 
 namespace composer {
@@ -16,8 +17,8 @@ std::string part_of(const Listing& listing, const FolderParams& params) {
   const std::string other = params.is_train ? "val" : "train";
   if (has_part(listing, wanted)) return wanted + "/";
   if (has_part(listing, other))
-    throw UserError("datadir: '" + params.datadir + "' has " + other + "/ but no " + wanted +
-                    "/, which is_train: " + (params.is_train ? "true" : "false") +
+    throw UserError("datadir: '" + shown_path(params.datadir) + "' has " + other + "/ but no " +
+                    wanted + "/, which is_train: " + (params.is_train ? "true" : "false") +
                     " reads; expected " + kClassFolders);
   return "";
 }

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "composer/error.h"
 #include "composer/remote/address.h"
 #include "composer/remote/object_store.h"
+#include "composer/remote/remote_path.h"
 #include "composer/several_threads.h"
 #include "composer/text.h"
 #include "data/index_file.h"
@@ -78,8 +80,12 @@ UserError missing_files(const std::string& key, std::vector<std::string> missing
 ShardFiles remote_shards(std::vector<std::string> addresses, const std::string& key) {
   const std::string first = RemotePath(addresses[0]).text();
   ShardFiles files{first.substr(0, first.rfind('/') + 1), {}};
+  std::map<std::string, std::string> named;
   for (const auto& address : addresses) {
     const std::string name = RemotePath(address).identity();
+    if (named.emplace(name, address).first->second != address)
+      throw UserError(key + ": two addresses of " + shown_path(address) +
+                      " differ in what counts as a signature alone: they would be one file");
     files.names.push_back(name.starts_with(files.root) ? name.substr(files.root.size()) : name);
   }
   files.addresses = std::move(addresses);

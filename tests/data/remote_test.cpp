@@ -332,7 +332,7 @@ TEST_CASE("one process copies a .beton file behind a signed address", "[remote]"
                           .ffcv_dest = "a.beton",
                           .ffcv_local_dir = f.disk / "near"};
   fs::create_directories(f.disk / "near");
-  const fs::path name = f.disk / "near/a.beton.lock";
+  const fs::path name = fs::canonical(f.disk / "near") / "a.beton.lock";
   auto lock = std::make_unique<FileLock>(name, "copies it too");
   const auto holders_and_waiters = [&] {
     int count = 0;

@@ -425,6 +425,8 @@ TEST_CASE("shards behind a signed address are read, and no signature is kept", "
   }
   CHECK_THROWS_WITH(batches_of<MdsDataset>(mds(web + "/mds?***")),
                     Contains("give the whole address anew"));
+  CHECK_THROWS_WITH(batches_of<WebDataset>(tars("", web + "/tar/s-0.tar?token={secret1,secret2}")),
+                    Contains("would be one file") && !Contains("secret1"));
 }
 
 TEST_CASE("names of shards are no part of an address", "[data][remote]") {

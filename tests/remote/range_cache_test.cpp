@@ -540,6 +540,10 @@ TEST_CASE("many objects are opened after one look at the folder", "[remote]") {
   Fixture f;
   const auto first = f.open();
   const int watch = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+  if (watch < 0) {
+    WARN("skipped: the system gives no inotify instance");
+    return;
+  }
   REQUIRE(::inotify_add_watch(watch, f.disk.path().c_str(), IN_ACCESS | IN_ONLYDIR) >= 0);
   std::vector<std::shared_ptr<RangeCache>> others;
   for (int i = 0; i < 20; ++i) {
