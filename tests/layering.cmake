@@ -1,11 +1,11 @@
 # Fails, with the offending line, when an #include points the wrong way:
-#   cli, examples -> {inference, analysis} -> {algorithms, models, data} -> composer -> LibTorch
+#   cli, examples -> {inference, analysis, scale} -> {algorithms, models, data} -> composer -> LibTorch
 #   cuda -> composer; nothing includes cuda
 # when an algorithm includes another (what they share is in algorithms/parts/), or when a third-party header is included outside the files that own it.
 # Run with: cmake -DROOT=<repository> -P layering.cmake
 cmake_minimum_required(VERSION 3.25)
 
-set(folders composer algorithms models data inference analysis cli cuda examples)
+set(folders composer algorithms models data inference analysis scale cli cuda examples)
 set(composer_may composer)
 set(algorithms_may composer algorithms)
 set(models_may composer models)
@@ -13,8 +13,9 @@ set(data_may composer data)
 set(cuda_may composer cuda)
 set(inference_may composer algorithms models data inference)
 set(analysis_may composer analysis)
-set(cli_may composer algorithms models data inference analysis cli)
-set(examples_may composer algorithms models data inference analysis cli)
+set(scale_may composer scale)
+set(cli_may composer algorithms models data inference analysis scale cli)
+set(examples_may composer algorithms models data inference analysis scale cli)
 
 # header pattern | files that may include it, relative to ROOT
 set(owned

@@ -1,0 +1,176 @@
+#include "scale/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "composer/error.h"
+#include "composer/peak_flops.h"
+
+namespace composer {
+namespace {
+
+/// A run that failures make so many times longer is none.
+constexpr double most_lost = 100;
+/// Pieces between checkpoints that are simulated, of several runs.
+constexpr int64_t simulated_pieces = 100000;
+
+int64_t value_bytes(Precision precision) {
+  return precision == Precision::fp32 || precision == Precision::tf32 ? 4 : 2;
+}
+
+double sum_over(const std::vector<Training::Part>& parts, auto&& value) {
+  return std::accumulate(parts.begin(), parts.end(), 0.0,
+                         [&](double sum, const auto& part) { return sum + value(part); });
+}
+
+SustainedRate rate_of(const Training& training, const Gpu& gpu, const Assumptions& assumptions) {
+  if (training.measured) return {0, training.measured->source};
+  if (!assumptions.mfu) return sustained_rate(gpu, training.precision, assumptions.kernels);
+  const auto peak = published_peak(gpu.driver, training.precision);
+  if (!peak)
+    throw UserError("precision: " + gpu.name + " has no published peak in " +
+                    std::string(name(training.precision)));
+  return {*assumptions.mfu * *peak, "--mfu of the published peak"};
+}
+
+/// mfu: the rate is of whole steps.
+StepParts parts_of(const Training& training, const ImageWork& work, double images,
+                   const StepOptions& options, bool whole_steps) {
+  if (!training.measured && !whole_steps) return step_parts(work, images, options);
+  StepParts parts;
+  if (const auto& measured = training.measured) {
+    const double mean_flops =
+        sum_over(training.parts,
+                 [](const auto& part) { return part.batches * part.work.flops_step; }) /
+        sum_over(training.parts, [](const auto& part) { return part.batches; });
+    const double share = images / measured->images * work.flops_step / mean_flops;
+    parts.forward = measured->forward * share, parts.backward = measured->backward * share;
+    parts.rest = measured->rest;
+  } else {
+    parts.forward = work.flops_forward * images / options.flops_per_s;
+    parts.backward = (work.flops_step - work.flops_forward) * images / options.flops_per_s;
+  }
+  auto by_flops = options;
+  if (by_flops.flops_per_s <= 0) by_flops.flops_per_s = 1, by_flops.memory_bytes_per_s = 0;
+  if (by_flops.memory_bytes_per_s <= 0) by_flops.memory_bytes_per_s = 1e300;
+  parts.buckets = buckets_of(work, images, by_flops);
+  return parts;
+}
+
+/// Mean seconds that failures cost runs of `work` seconds with so many checkpoints.
+double simulated_failures(double work, double checkpoints, const FailureModel& model,
+                          uint64_t seed) {
+  SimulatedJob job;
+  job.step.forward = work / checkpoints;
+  job.failures = model;
+  job.checkpoint_every = 1;
+  auto whole = job;
+  whole.failures.between_failures = 0;
+  const auto steps = static_cast<int64_t>(checkpoints);
+  const int64_t runs = std::clamp(simulated_pieces / steps, int64_t{10}, int64_t{1000});
+  double lost = -simulate(whole, steps, seed).seconds;
+  for (int64_t i = 0; i < runs; ++i)
+    lost +=
+        simulate(job, steps, seed + static_cast<uint64_t>(i)).seconds / static_cast<double>(runs);
+  return lost;
+}
+
+}  // namespace
+
+double Training::images() const {
+  return sum_over(parts, [](const Part& part) { return part.batches; }) *
+         static_cast<double>(batch_size);
+}
+
+ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnect& network,
+                     int64_t gpus, const Assumptions& assumptions, const std::string& option) {
+  if (gpus > training.batch_size)
+    throw UserError(option + ": " + std::to_string(gpus) + " GPUs share a batch of " +
+                    std::to_string(training.batch_size) +
+                    " images (train_batch_size); give a larger --train_batch_size, or "
+                    "--batch_per_gpu");
+  ScalePlan plan;
+  const int64_t cards = assumptions.cards > 0 ? assumptions.cards : gpu.cards;
+  plan.cluster = cluster_of(option, gpus, gpu, network, cards);
+  plan.rate = rate_of(training, gpu, assumptions);
+  // The GPU with the largest share sets the pace.
+  plan.images_per_gpu = static_cast<double>((training.batch_size + gpus - 1) / gpus);
+  const StepOptions options{plan.rate.flops_per_s,           gpu.memory_bytes_per_s,
+                            value_bytes(training.precision), training.gradient_bytes,
+                            training.bucket_bytes,           training.microbatches};
+
+  const double load_seconds =
+      assumptions.cores_per_gpu && training.images_per_s_per_core > 0
+          ? plan.images_per_gpu / (*assumptions.cores_per_gpu * training.images_per_s_per_core)
+          : 0;
+  const Training::Part* most = nullptr;
+  StepParts most_parts;
+  double forward_seconds = 0;  ///< of an image
+  for (const auto& part : training.parts) {
+    const auto parts =
+        parts_of(training, part.work, plan.images_per_gpu, options, assumptions.mfu.has_value());
+    const auto time =
+        step_time(parts, plan.cluster, assumptions.overlap, load_seconds, assumptions.spread);
+    plan.training_seconds += part.batches * time.seconds;
+    plan.steps += static_cast<int64_t>(part.batches);
+    forward_seconds = std::max(forward_seconds, parts.forward / plan.images_per_gpu);
+    if (most != nullptr && part.batches <= most->batches) continue;
+    most = &part, most_parts = parts, plan.step = time;
+  }
+  plan.images_per_s = plan.training_seconds > 0 ? training.images() / plan.training_seconds : 0;
+  plan.evaluation_seconds = training.evaluated_images * forward_seconds / static_cast<double>(gpus);
+
+  const double bytes = gpus > 1 ? most_parts.bytes() : 0;
+  plan.bytes_per_step = bytes;
+  plan.gradient_bytes_per_s = bytes_between(bytes, plan.cluster) *
+                              static_cast<double>(plan.cluster.in_machine()) / plan.step.seconds;
+  plan.inside_bytes_per_s = bytes_inside(bytes, plan.cluster) / plan.step.seconds;
+  if (training.images_per_s_per_core > 0)
+    plan.loader_cores_per_gpu = plan.images_per_gpu / (plan.step.seconds - plan.step.loading) /
+                                training.images_per_s_per_core;
+  plan.storage_bytes_per_s = plan.images_per_s * training.image_bytes;
+  plan.activation_bytes = most->work.activation_values * plan.images_per_gpu /
+                          static_cast<double>(training.microbatches) *
+                          static_cast<double>(options.value_bytes);
+
+  plan.write_seconds = training.checkpoint_bytes / assumptions.write_bytes_per_s;
+  const double copy_seconds = training.checkpoint_bytes / gpu.host_bytes_per_s;
+  plan.stall_seconds = assumptions.save_async ? copy_seconds : copy_seconds + plan.write_seconds;
+  plan.checkpoint_seconds = training.checkpoints * plan.stall_seconds;
+  const double work = plan.training_seconds + plan.evaluation_seconds;
+  if (training.checkpoints > 0) plan.checkpoint_interval = work / training.checkpoints;
+  if (assumptions.gpu_hours_per_failure > 0) {
+    FailureModel model{assumptions.gpu_hours_per_failure * 3600 / static_cast<double>(gpus),
+                       plan.stall_seconds, assumptions.restart_seconds};
+    plan.failures_per_day = 86400 / model.between_failures;
+    plan.best_interval = daly_interval(model);
+    auto none = model;
+    none.between_failures = 0;
+    plan.failure_seconds = expected_seconds(work, plan.checkpoint_interval, model) -
+                           expected_seconds(work, plan.checkpoint_interval, none);
+    if (!(plan.failure_seconds < most_lost * work))
+      throw UserError(
+          "--gpu_hours_per_failure: of " + std::to_string(gpus) + " GPUs one fails every " +
+          std::to_string(std::llround(model.between_failures)) + " s, and checkpoints are " +
+          std::to_string(std::llround(plan.checkpoint_interval)) +
+          " s apart: the run would hardly ever end; give a shorter --save_interval, or "
+          "more hours");
+    if (assumptions.simulated_steps > 0)
+      plan.simulated_failure_seconds =
+          simulated_failures(work, std::max(training.checkpoints, 1.0), model, training.seed);
+  }
+  plan.cost = plan.seconds() / 3600 * static_cast<double>(gpus) * assumptions.price_per_hour;
+
+  if (assumptions.simulated_steps > 0)
+    plan.simulated = simulate({.step = most_parts,
+                               .cluster = plan.cluster,
+                               .overlap = assumptions.overlap,
+                               .load_seconds = load_seconds,
+                               .spread = assumptions.spread,
+                               .slower = {assumptions.straggler}},
+                              assumptions.simulated_steps, training.seed);
+  return plan;
+}
+
+}  // namespace composer

@@ -1,0 +1,80 @@
+#include "scale/step_work.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace composer {
+namespace {
+
+constexpr double first_bucket_bytes = 1 << 20;
+
+/// How many times longer than by its FLOPs alone a pass takes, where the memory is the limit.
+double slowed_by_memory(const ImageWork& work, const StepOptions& options) {
+  const double arithmetic = work.flops_step / options.flops_per_s;
+  const double memory = work.activation_values * static_cast<double>(options.value_bytes) *
+                        memory_passes / options.memory_bytes_per_s;
+  return arithmetic > 0 ? std::max(1.0, memory / arithmetic) : 1;
+}
+
+double kernels_seconds(double operations, double kernels, const StepOptions& options) {
+  return operations * kernels * kernel_seconds * static_cast<double>(options.microbatches);
+}
+
+}  // namespace
+
+double ImageWork::gradient_elements() const {
+  return std::accumulate(operations.begin(), operations.end(), 0.0,
+                         [](double sum, const Operation& operation) {
+                           return sum + static_cast<double>(operation.gradient_elements);
+                         });
+}
+
+ImageWork work_of(const Graph& graph, const NetworkCost& cost, ImageSize size) {
+  ImageWork work{size,
+                 static_cast<double>(cost.flops_forward),
+                 static_cast<double>(cost.flops_step),
+                 static_cast<double>(cost.activation_bytes) / sizeof(float),
+                 {}};
+  for (size_t i = 0; i < graph.operations.size(); ++i) {
+    const auto& one = cost.operations[i];
+    work.operations.push_back(
+        {static_cast<double>(one.flops_step - one.flops_forward), one.trainable_parameters});
+  }
+  return work;
+}
+
+double StepParts::bytes() const {
+  return std::accumulate(buckets.begin(), buckets.end(), 0.0,
+                         [](double sum, const Bucket& bucket) { return sum + bucket.bytes; });
+}
+
+std::vector<Bucket> buckets_of(const ImageWork& work, double images, const StepOptions& options) {
+  const double slower = slowed_by_memory(work, options) * images / options.flops_per_s;
+  const double start = kernels_seconds(1, kernels_of_operation - 1, options);
+  std::vector<Bucket> buckets;
+  double passed = 0, bytes = 0;
+  for (size_t i = work.operations.size(); i-- > 0;) {
+    passed += work.operations[i].flops_backward * slower + start;
+    bytes += static_cast<double>(work.operations[i].gradient_elements * options.gradient_bytes);
+    const double full =
+        buckets.empty() ? std::min(first_bucket_bytes, options.bucket_bytes) : options.bucket_bytes;
+    if (bytes == 0 || (bytes < full && i > 0)) continue;
+    buckets.push_back({bytes, passed});
+    bytes = 0;
+  }
+  for (auto& bucket : buckets) bucket.ready = passed > 0 ? bucket.ready / passed : 1;
+  return buckets;
+}
+
+StepParts step_parts(const ImageWork& work, double images, const StepOptions& options) {
+  const double slower = slowed_by_memory(work, options) * images / options.flops_per_s;
+  const auto operations = static_cast<double>(work.operations.size());
+  StepParts parts;
+  parts.forward = work.flops_forward * slower + kernels_seconds(operations, 1, options);
+  parts.backward = (work.flops_step - work.flops_forward) * slower +
+                   kernels_seconds(operations, kernels_of_operation - 1, options);
+  parts.buckets = buckets_of(work, images, options);
+  return parts;
+}
+
+}  // namespace composer
