@@ -33,6 +33,7 @@ int request_command(const Words& words);
 int trace_command(const Words& words);
 int doctor_command(const Words& words);
 int model_command(const Words& words);
+int plan_scale_command(const Words& words);
 int trace_command(const Words& words);
 int data_command(const Words& words);
 int data_info_command(const Words& words);

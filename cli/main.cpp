@@ -59,6 +59,8 @@ constexpr const char* help =
   composer doctor [--data PATH] [--json]      what this machine has for training, what is wrong, and what to do
   composer model info NAME|-f RECIPE [--batch_size B] [--json]
                                               a network's layers, FLOPs, memory and receptive field
+  composer plan-scale -f RECIPE --gpus 8,64 --gpu h200 --network 400g [--price_per_hour P] [--json]
+                                              what the training comes to on so many GPUs: images/s, time, cost
   composer trace analyze DIR|FILE... [--json] [--html F]
                                               where the time of the profiler's traces went, and what would help most
   composer trace diff A B [--json]            what two traces do differently in a step
@@ -74,15 +76,16 @@ constexpr const char* help =
 `composer SUBCOMMAND --help` says more. Exit status: 0 done, 1 the run failed, 2 the input is wrong, 130/143 interrupted.
 )";
 
-const CommandTable commands{{"train", train_command},       {"eval", eval_command},
-                            {"predict", predict_command},   {"list", list_command},
-                            {"describe", describe_command}, {"bench", bench_command},
-                            {"check", check_command},       {"checkpoint", checkpoint_command},
-                            {"export", export_command},     {"data", data_command},
-                            {"model", model_command},       {"quantize", quantize_command},
-                            {"request", request_command},   {"trace", trace_command},
-                            {"report", report_command},     {"compare", compare_command},
-                            {"watch", watch_command},       {"doctor", doctor_command}};
+const CommandTable commands{{"train", train_command},          {"eval", eval_command},
+                            {"predict", predict_command},      {"list", list_command},
+                            {"describe", describe_command},    {"bench", bench_command},
+                            {"check", check_command},          {"checkpoint", checkpoint_command},
+                            {"export", export_command},        {"data", data_command},
+                            {"model", model_command},          {"quantize", quantize_command},
+                            {"request", request_command},      {"trace", trace_command},
+                            {"report", report_command},        {"compare", compare_command},
+                            {"watch", watch_command},          {"doctor", doctor_command},
+                            {"plan-scale", plan_scale_command}};
 
 /// So that no file of ours becomes one of the standard streams where they were closed.
 void open_standard_streams() {

@@ -21,46 +21,6 @@ constexpr size_t most_rows = 40;
 /// A run of more batches is looked at in strides.
 constexpr int64_t most_looks = 200000;
 
-struct Length {
-  int64_t samples = 0, batches = 0;
-  ImageSize image;
-  std::string note;
-};
-
-Length length_of(const Recipe& recipe) {
-  const auto dataset = build_dataset(recipe, true);
-  auto options = loader_options(recipe.options, true);
-  options.class_names = dataset->class_names();
-  Length length;
-  length.image = dataset->image_size();
-  try {
-    const auto loader = dataset->open(options);
-    length.samples = loader->samples_per_epoch(), length.batches = loader->batches_per_epoch();
-    length.image = loader->image_size();
-    return length;
-  } catch (const UserError& missing) {
-    const auto published = dataset->published_samples();
-    if (!published)
-      throw UserError("train_dataset." + recipe.train_dataset->name() + ": " + missing.what());
-    length.note = " (of the set's published " + std::to_string(*published) +
-                  "; the data were not read: " + std::string(missing.what()) + ")";
-    const int64_t size = options.batch_size;
-    const double evaluated = options.split ? options.split->val : 0;
-    const int64_t samples = *published - std::llround(evaluated * static_cast<double>(*published));
-    length.batches = dataset->drop_last() ? samples / size : (samples + size - 1) / size;
-    length.samples = dataset->drop_last() ? length.batches * size : samples;
-    if (options.subset_num_batches && *options.subset_num_batches < length.batches) {
-      length.batches = *options.subset_num_batches;
-      length.samples = length.batches * size;
-    }
-    if (length.batches == 0)
-      throw UserError("train_batch_size: " + std::to_string(size) + " is more than the " +
-                      std::to_string(samples) + " samples of train_dataset." +
-                      recipe.train_dataset->name());
-    return length;
-  }
-}
-
 int64_t number_of_weights(const Model& model) {
   int64_t weights = 0;
   for (const auto& parameter : model.parameters()) weights += parameter.numel();
@@ -212,9 +172,43 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
 
 }  // namespace
 
+EpochLength epoch_length(const Recipe& recipe) {
+  const auto dataset = build_dataset(recipe, true);
+  auto options = loader_options(recipe.options, true);
+  options.class_names = dataset->class_names();
+  EpochLength length;
+  length.image = dataset->image_size();
+  try {
+    const auto loader = dataset->open(options);
+    length.samples = loader->samples_per_epoch(), length.batches = loader->batches_per_epoch();
+    length.image = loader->image_size();
+    return length;
+  } catch (const UserError& missing) {
+    const auto published = dataset->published_samples();
+    if (!published)
+      throw UserError("train_dataset." + recipe.train_dataset->name() + ": " + missing.what());
+    length.note = " (of the set's published " + std::to_string(*published) +
+                  "; the data were not read: " + std::string(missing.what()) + ")";
+    const int64_t size = options.batch_size;
+    const double evaluated = options.split ? options.split->val : 0;
+    const int64_t samples = *published - std::llround(evaluated * static_cast<double>(*published));
+    length.batches = dataset->drop_last() ? samples / size : (samples + size - 1) / size;
+    length.samples = dataset->drop_last() ? length.batches * size : samples;
+    if (options.subset_num_batches && *options.subset_num_batches < length.batches) {
+      length.batches = *options.subset_num_batches;
+      length.samples = length.batches * size;
+    }
+    if (length.batches == 0)
+      throw UserError("train_batch_size: " + std::to_string(size) + " is more than the " +
+                      std::to_string(samples) + " samples of train_dataset." +
+                      recipe.train_dataset->name());
+    return length;
+  }
+}
+
 std::string plan(const Recipe& recipe) {
   std::ostringstream out;
-  const auto length = length_of(recipe);
+  const auto length = epoch_length(recipe);
   const auto& options = recipe.options;
 
   State state;

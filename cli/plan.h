@@ -1,11 +1,24 @@
 // --plan: what a recipe would do, without training.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
+#include "composer/image_size.h"
 #include "composer/recipe/recipe.h"
 
 namespace composer {
+
+/// Samples and batches of an epoch.
+struct EpochLength {
+  int64_t samples = 0, batches = 0;
+  ImageSize image;
+  std::string note;  ///< where the data were not read, that and why; begins with a blank
+};
+
+/// Of the training data. Where they are missing it takes the set's published size. UserError when
+/// there is neither.
+EpochLength epoch_length(const Recipe& recipe);
 
 /// The run's length, who runs at which event, what surgery replaces, and how learning rate and
 /// sizes move. Where the data are missing it takes the set's published size and says so. UserError

@@ -1,0 +1,535 @@
+// The subcommand plan-scale: what a recipe comes to on many GPUs.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "analysis/figure_text.h"
+#include "analysis/run.h"
+#include "analysis/time_parts.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/cost_table.h"
+#include "cli/plan.h"
+#include "composer/assemble.h"
+#include "composer/error.h"
+#include "composer/image_fit.h"
+#include "composer/network/layer_error.h"
+#include "composer/text.h"
+#include "scale/plan.h"
+
+namespace composer {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Sizes of images over the run are looked up at so many batches at most.
+constexpr int64_t most_size_looks = 20000;
+/// A run whose own time ends it has none to plan.
+constexpr const char* needs_length = "must be in ep, ba or sp to be planned, not ";
+
+/// What a loader gives and what a sample weighs, by the kind of set.
+struct SampleFacts {
+  double bytes;              ///< in the storage
+  double images_per_s_core;  ///< 0: costs nothing
+  std::string source;
+};
+
+SampleFacts facts_of(const Recipe& recipe, ImageSize image) {
+  const auto set = recipe.train_dataset->name();
+  const auto text = dump(recipe);
+  const bool beton =
+      text.find("use_ffcv: true") != std::string::npos || text.find(".beton") != std::string::npos;
+  const std::string here = "benchmarks/results/avx512_2_cores.json";
+  if (set == "cifar10") return {3073, 1.2e6, here + ", row cifar10"};
+  if (set == "mnist") return {785, 1.2e6, here + ", row cifar10"};
+  if (set == "synthetic" || set == "shapes")
+    return {static_cast<double>(3 * image.height * image.width), 0, "not read from a storage"};
+  if (beton) return {51100, 3150, here + ", row jpeg; FFCV's ImageNet of 500 pixels, 65.5 GB"};
+  return {115400, 1710, here + ", row folder; ImageNet's training archive, 147.9 GB"};
+}
+
+/// Elements of an optimizer's state for each weight.
+double moments(const std::string& optimizer) {
+  return optimizer.find("adam") != std::string::npos ? 2 : 1;
+}
+
+ImageWork image_work(Model& model, ImageSize size) {
+  try {
+    const auto graph =
+        record(model, at::zeros({1, image_channels(model).value_or(3), size.height, size.width}));
+    return work_of(graph, cost_of(graph, model), size);
+  } catch (const LayerError& error) {
+    throw UserError(std::string("composer plan-scale: ") + error.what());
+  }
+}
+
+/// The size of the batch's images, by what algorithms plan for it.
+ImageSize size_at(const State& state, const Engine& engine) {
+  auto size = state.image_size;
+  for (const auto& algorithm : engine.algorithms())
+    for (const auto& [name, value] : algorithm.component->planned(state)) {
+      if (name.ends_with("/height")) size.height = std::llround(value);
+      if (name.ends_with("/width")) size.width = std::llround(value);
+    }
+  return size;
+}
+
+double tensor_bytes(const Model& model) {
+  double bytes = 0;
+  for (const auto& one : model.parameters()) bytes += static_cast<double>(one.nbytes());
+  for (const auto& one : model.buffers()) bytes += static_cast<double>(one.nbytes());
+  return bytes;
+}
+
+/// How often something happens in the run.
+double times_in_run(const Time& interval, const Schedule& schedule) {
+  if (interval.value <= 0) return 0;
+  return std::floor(static_cast<double>(*schedule.total_batches()) / schedule.batches(interval) +
+                    1e-9);
+}
+
+int64_t evaluation_samples(const Recipe& recipe, int64_t training_samples) {
+  const auto& split = recipe.options.split;
+  if (split.val > 0)
+    return std::llround(static_cast<double>(training_samples) * split.val / (1 - split.val));
+  return recipe.val_dataset ? build_dataset(recipe, false)->published_samples().value_or(0) : 0;
+}
+
+int64_t gradient_bytes(const std::string& grad_comm) { return grad_comm == "fp32" ? 4 : 2; }
+
+struct Subject {
+  Training training;
+  std::string model, sample_source, note;
+  int64_t parameters = 0;
+  Schedule schedule;
+};
+
+/// The recipe's run with its batch size, after surgery; nothing of it is loaded but the length of
+/// its data, where they are there.
+Subject subject_of(Recipe recipe, at::Device device) {
+  auto& options = recipe.options;
+  if (options.max_duration.unit == TimeUnit::second)
+    throw UserError("max_duration: " + std::string(needs_length) + options.max_duration.str());
+  const auto length = epoch_length(recipe);
+  Subject subject;
+  subject.note = length.note;
+  subject.model = recipe.model->name();
+  auto& training = subject.training;
+  training.precision = resolve_precision(options.precision, device);
+
+  options.device = "cpu";
+  options.load_path.clear();
+  State state;
+  Logger logger;
+  state.logger = &logger;
+  state.image_size = length.image;
+  state.seed = static_cast<uint64_t>(options.seed);
+  state.schedule = {length.batches, length.samples, options.train_batch_size,
+                    scale_duration(options.max_duration, options.scale_schedule_ratio)};
+  state.schedule.planned = state.schedule.max_duration;
+  auto parts = assemble_model(recipe);
+  state.model = parts.model;
+  Engine engine;
+  for (auto& algorithm : parts.algorithms) engine.add(std::move(algorithm));
+  engine.run(Event::init, state);
+  subject.schedule = state.schedule;
+
+  const int64_t total = *state.schedule.total_batches(), stride = total / most_size_looks + 1;
+  for (int64_t batch = 0; batch < total; batch += stride) {
+    state.time = state.schedule.at_batch(batch);
+    const auto size = size_at(state, engine);
+    auto found = std::ranges::find_if(training.parts,
+                                      [&](const auto& part) { return part.work.size == size; });
+    if (found == training.parts.end()) {
+      training.parts.push_back({image_work(*state.model, size), 0});
+      found = training.parts.end() - 1;
+    }
+    found->batches += static_cast<double>(std::min(stride, total - batch));
+  }
+  double trained = 0;
+  for (const auto& parameter : state.model->parameters()) {
+    subject.parameters += parameter.numel();
+    if (parameter.requires_grad()) trained += static_cast<double>(parameter.numel());
+  }
+  training.batch_size = options.train_batch_size;
+  training.evaluated_images = times_in_run(options.eval_interval, state.schedule) *
+                              static_cast<double>(evaluation_samples(recipe, length.samples));
+  training.gradient_bytes = gradient_bytes(options.grad_comm);
+  training.bucket_bytes = options.bucket_mb * (1 << 20);
+  training.microbatches = options.grad_accum;
+  training.checkpoint_bytes =
+      tensor_bytes(*state.model) + trained * sizeof(float) * moments(recipe.optimizer->name());
+  training.checkpoints = options.run_dir.empty()
+                             ? 0
+                             : std::max(1.0, times_in_run(options.save_interval, state.schedule));
+  const auto facts = facts_of(recipe, length.image);
+  training.image_bytes = facts.bytes;
+  training.images_per_s_per_core = facts.images_per_s_core;
+  subject.sample_source = facts.source;
+  training.seed = static_cast<uint64_t>(options.seed);
+  return subject;
+}
+
+std::optional<std::string> key_of(const Run& run, const std::string& key) {
+  const auto found = std::ranges::find(run.recipe, key, &RecipeKeys::value_type::first);
+  return found == run.recipe.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// A step of a run of one process: its rate, apart from waits for the loader's threads, in the
+/// shares that its log has.
+MeasuredStep measured_step(const std::string& folder) {
+  const auto run = read_run(folder);
+  const auto batch_size = key_of(run, "train_batch_size");
+  if (!run.summary || run.summary->samples_per_second <= 0 || !batch_size)
+    throw UserError("--from: " + folder +
+                    " has no summary.json with a rate; give a run that ended");
+  if (run.summary->world_size != 1)
+    throw UserError("--from: " + folder + " is of " + std::to_string(run.summary->world_size) +
+                    " ranks; give a run of one");
+  MeasuredStep step;
+  step.images = std::stod(*batch_size);
+  step.source = "measured by the run " + run.name;
+  using Kind = TimePart::Kind;
+  const bool loads_itself = key_of(run, "dataloader.num_workers") == "0";
+  double waits = 0;
+  for (const auto& part : time_parts_of(run)) {
+    if (part.kind == Kind::forward) step.forward += part.seconds;
+    if (part.kind == Kind::backward) step.backward += part.seconds;
+    if (part.kind == Kind::optimizer || part.kind == Kind::algorithm) step.rest += part.seconds;
+    if (part.kind == Kind::waiting) (loads_itself ? step.rest : waits) += part.seconds;
+  }
+  if (step.forward <= 0 || step.backward <= 0)
+    throw UserError("--from: " + folder + " has not logged what its steps took");
+  const double work = step.forward + step.backward + step.rest;
+  const double scale = step.images / run.summary->samples_per_second / (work + waits);
+  step.forward *= scale, step.backward *= scale, step.rest *= scale;
+  return step;
+}
+
+std::string rate_text(double per_second, const char* unit) {
+  const auto number = short_number(per_second);
+  return number + (number.find(' ') == std::string::npos ? " " : "") + unit + "/s";
+}
+
+/// A quantity of each plan, for people.
+struct Line {
+  std::string name;
+  std::function<std::string(const ScalePlan&)> cell;
+};
+
+std::string milliseconds(double seconds) { return figure(seconds * 1e3, 3) + " ms"; }
+
+std::vector<Line> lines_of(const Training& training, const Assumptions& assumptions) {
+  std::vector<Line> lines{
+      {"GPUs", [](const auto& plan) { return count_figure(plan.cluster.gpus); }},
+      {"machines", [](const auto& plan) { return count_figure(plan.cluster.machines()); }},
+      {"images a GPU and step", [](const auto& plan) { return figure(plan.images_per_gpu, 6); }},
+      {"images/s", [](const auto& plan) { return count_figure(std::llround(plan.images_per_s)); }},
+      {"step", [](const auto& plan) { return milliseconds(plan.step.seconds); }},
+      {"  compute", [](const auto& plan) { return milliseconds(plan.step.compute); }},
+      {"  sums of gradients",
+       [](const auto& plan) { return milliseconds(plan.step.communication); }},
+      {"    of them hidden",
+       [](const auto& plan) { return percent_figure(plan.step.hidden_fraction()); }},
+      {"  waits for data", [](const auto& plan) { return milliseconds(plan.step.loading); }},
+      {"time to train", [](const auto& plan) { return duration_figure(plan.seconds()); }},
+      {"  evaluation", [](const auto& plan) { return duration_figure(plan.evaluation_seconds); }},
+      {"  checkpoints", [](const auto& plan) { return duration_figure(plan.checkpoint_seconds); }},
+      {"  failures", [](const auto& plan) { return duration_figure(plan.failure_seconds); }}};
+  if (assumptions.price_per_hour > 0)
+    lines.push_back({"cost", [](const auto& plan) { return decimal_figure(plan.cost, 2); }});
+  if (training.images_per_s_per_core > 0)
+    lines.push_back({"loader cores a GPU",
+                     [](const auto& plan) { return figure(plan.loader_cores_per_gpu, 3); }});
+  lines.insert(
+      lines.end(),
+      {{"from storage", [](const auto& plan) { return rate_text(plan.storage_bytes_per_s, "B"); }},
+       {"network of a machine",
+        [](const auto& plan) { return rate_text(plan.gradient_bytes_per_s, "B"); }},
+       {"link of a GPU", [](const auto& plan) { return rate_text(plan.inside_bytes_per_s, "B"); }},
+       {"kept activations",
+        [](const auto& plan) { return short_number(plan.activation_bytes) + "B"; }},
+       {"checkpoint, written",
+        [](const auto& plan) { return duration_figure(plan.write_seconds); }},
+       {"checkpoint, stall", [](const auto& plan) { return duration_figure(plan.stall_seconds); }},
+       {"failures a day", [](const auto& plan) { return figure(plan.failures_per_day, 3); }},
+       {"checkpoints every",
+        [](const auto& plan) { return duration_figure(plan.checkpoint_interval); }},
+       {"best for failures",
+        [](const auto& plan) { return duration_figure(plan.best_interval); }}});
+  if (assumptions.simulated_steps > 0)
+    lines.push_back({"step, simulated", [](const auto& plan) {
+                       return milliseconds(plan.simulated->seconds_per_step);
+                     }});
+  return lines;
+}
+
+void print_table(const std::vector<ScalePlan>& plans, const std::vector<Line>& lines) {
+  std::vector<size_t> widths(plans.size(), 0);
+  size_t names = 0;
+  const auto columns = [](const std::string& text) {
+    return static_cast<size_t>(std::ranges::count_if(
+        text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  };
+  for (const auto& line : lines) {
+    names = std::max(names, line.name.size());
+    for (size_t i = 0; i < plans.size(); ++i)
+      widths[i] = std::max(widths[i], columns(line.cell(plans[i])));
+  }
+  for (const auto& line : lines) {
+    std::cout << line.name << std::string(names - line.name.size(), ' ');
+    for (size_t i = 0; i < plans.size(); ++i) {
+      const auto cell = line.cell(plans[i]);
+      std::cout << "  " << std::string(widths[i] - columns(cell), ' ') << cell;
+    }
+    std::cout << '\n';
+  }
+}
+
+ordered_json json_of(const ScalePlan& plan, const Training& training) {
+  ordered_json json{
+      {"gpus", plan.cluster.gpus},
+      {"machines", plan.cluster.machines()},
+      {"batch_size", training.batch_size},
+      {"images_per_gpu", plan.images_per_gpu},
+      {"steps", plan.steps},
+      {"images_per_s", plan.images_per_s},
+      {"step_seconds", plan.step.seconds},
+      {"compute_seconds", plan.step.compute},
+      {"seconds", plan.seconds()},
+      {"training_seconds", plan.training_seconds},
+      {"evaluation_seconds", plan.evaluation_seconds},
+      {"cost", plan.cost},
+      {"communication",
+       {{"bytes_per_gpu", plan.bytes_per_step},
+        {"seconds", plan.step.communication},
+        {"hidden_fraction", plan.step.hidden_fraction()},
+        {"exposed_seconds", plan.step.exposed},
+        {"machine_bytes_per_s", plan.gradient_bytes_per_s},
+        {"gpu_link_bytes_per_s", plan.inside_bytes_per_s}}},
+      {"loader",
+       {{"cores_per_gpu", plan.loader_cores_per_gpu},
+        {"images_per_s_per_core", training.images_per_s_per_core},
+        {"wait_seconds", plan.step.loading}}},
+      {"storage_bytes_per_s", plan.storage_bytes_per_s},
+      {"activation_bytes", plan.activation_bytes},
+      {"checkpoint",
+       {{"bytes", training.checkpoint_bytes},
+        {"write_seconds", plan.write_seconds},
+        {"stall_seconds", plan.stall_seconds},
+        {"interval_seconds", plan.checkpoint_interval},
+        {"best_interval_seconds", plan.best_interval},
+        {"seconds", plan.checkpoint_seconds}}},
+      {"failures",
+       {{"per_day", plan.failures_per_day},
+        {"seconds", plan.failure_seconds},
+        {"cost", plan.seconds() > 0 ? plan.cost * plan.failure_seconds / plan.seconds() : 0}}}};
+  if (plan.simulated)
+    json["simulated"] = {{"step_seconds", plan.simulated->seconds_per_step},
+                         {"images_per_s", static_cast<double>(training.batch_size) /
+                                              plan.simulated->seconds_per_step},
+                         {"exposed_seconds", plan.simulated->exposed},
+                         {"wait_seconds", plan.simulated->waited_for_data},
+                         {"failure_seconds", plan.simulated_failure_seconds}};
+  return json;
+}
+
+const Training::Part& most_batches(const Training& training) {
+  return *std::ranges::max_element(training.parts, {}, &Training::Part::batches);
+}
+
+/// "88 x 88", "88 x 88 to 176 x 176".
+std::string sizes_text(const Training& training) {
+  const auto pixels = [](const Training::Part& part) {
+    return part.work.size.height * part.work.size.width;
+  };
+  const auto text = [](const Training::Part& part) {
+    return std::to_string(part.work.size.height) + " x " + std::to_string(part.work.size.width);
+  };
+  const auto [least, most] = std::ranges::minmax_element(training.parts, {}, pixels);
+  return least == most ? text(*most) : text(*least) + " to " + text(*most);
+}
+
+/// The training with another batch size: as many images, unless its length is in batches.
+Training with_batch_size(Training training, int64_t batch_size, TimeUnit unit) {
+  const double ratio = static_cast<double>(training.batch_size) / static_cast<double>(batch_size);
+  if (unit != TimeUnit::batch)
+    for (auto& part : training.parts) part.batches *= ratio;
+  training.batch_size = batch_size;
+  return training;
+}
+
+std::vector<std::string> names_of_networks() {
+  std::vector<std::string> names;
+  for (const auto& network : known_networks()) names.push_back(network.name);
+  return names;
+}
+
+/// The words of the command line.
+struct Given {
+  std::string file, gpu, network, kernels = "pytorch", from;
+  std::vector<int64_t> gpus;
+  std::optional<int64_t> batch_per_gpu;
+  std::optional<double> bytes_per_image, images_per_s_per_core, link_gb_s, link_us;
+  double write_gb_s = 1;
+  bool json = false;
+};
+
+}  // namespace
+
+int plan_scale_command(const Words& words) {
+  CLI::App app(
+      "Says what a recipe's training comes to on so many GPUs, without any: images/s, time, cost,\n"
+      "sums of gradients and how much of them the backward pass hides, loader cores, network,\n"
+      "storage, checkpoints, failures. The formulas and their errors: docs/scale.md.",
+      "plan-scale");
+  Given given;
+  Assumptions assumptions;
+  assumptions.simulated_steps = 20;
+  app.add_option("-f,--file", given.file, "recipe: a path, or a name from `composer list recipes`")
+      ->required();
+  app.add_option("--gpus", given.gpus, "numbers of GPUs: 8,64,1024")
+      ->delimiter(',')
+      ->required()
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  app.add_option("--gpu", given.gpu, "h200, h100, h100_pcie, a100, a100_40gb, v100, t4, cpu")
+      ->required();
+  app.add_option("--network", given.network,
+                 "of one card: 10g, 25g, 40g, 50g, 100g, 200g, 400g, 800g (needed for more than "
+                 "one machine)");
+  app.add_option("--network_cards", assumptions.cards,
+                 "of a machine (default: the GPU's usual machine's)")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--batch_per_gpu", given.batch_per_gpu,
+                 "images, in place of the recipe's train_batch_size over all GPUs")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+  app.add_option("--kernels", given.kernels,
+                 "whose rate: pytorch, or mlperf, the fastest published (default: pytorch)");
+  app.add_option("--mfu", assumptions.mfu,
+                 "share of the published peak that steps reach, as the callback mfu logs it")
+      ->check(CLI::Range(1e-6, 1.0));
+  app.add_option("--from", given.from,
+                 "folder of a run of one process, whose measured step takes the table's place");
+  app.add_option("--price_per_hour", assumptions.price_per_hour, "of one GPU")
+      ->check(not_negative());
+  app.add_option("--images_per_s_per_core", given.images_per_s_per_core,
+                 "of the loader, as composer bench loader gives it")
+      ->check(positive());
+  app.add_option("--cores_per_gpu", assumptions.cores_per_gpu,
+                 "that load (default: as many as it takes)")
+      ->check(positive());
+  app.add_option("--bytes_per_image", given.bytes_per_image, "in the storage")->check(positive());
+  app.add_option("--write_gb_s", given.write_gb_s, "GB/s of the disk for checkpoints (default: 1)")
+      ->check(positive());
+  app.add_option("--gpu_hours_per_failure", assumptions.gpu_hours_per_failure,
+                 "mean hours of a GPU until one fails; 0 = never (default: 50000)")
+      ->check(not_negative());
+  app.add_option("--restart_seconds", assumptions.restart_seconds,
+                 "from a failure until training goes on (default: 180)")
+      ->check(not_negative());
+  app.add_option("--spread", assumptions.spread,
+                 "standard deviation of a GPU's own time in a step, a share of it (default: 0)")
+      ->check(CLI::Range(0.0, 1.0));
+  app.add_option("--straggler", assumptions.straggler,
+                 "times that one GPU is slower than the others, in the simulation (default: 1)")
+      ->check(CLI::Range(1.0, 1000.0));
+  app.add_option("--simulated_steps", assumptions.simulated_steps,
+                 "of the simulation beside the formulas; 0 = none (default: 20)")
+      ->check(CLI::Range(0, 100000));
+  app.add_option("--link_gb_s", given.link_gb_s, "GB/s of a GPU to the others of its machine")
+      ->check(positive());
+  app.add_option("--link_us", given.link_us, "microseconds of a message there")
+      ->check(not_negative());
+  app.add_flag("--json", given.json, "one JSON object on standard output");
+  app.allow_extras();
+  app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
+  if (!parse(app, words)) return 0;
+
+  auto gpu = find_gpu("--gpu", lower_case(given.gpu));
+  if (given.link_gb_s) gpu.inside.bytes_per_s = *given.link_gb_s * 1e9;
+  if (given.link_us) gpu.inside.latency = *given.link_us * 1e-6;
+  check_word("--kernels", given.kernels, {"pytorch", "mlperf"});
+  assumptions.kernels = given.kernels == "mlperf" ? Kernels::mlperf : Kernels::pytorch;
+  assumptions.write_bytes_per_s = given.write_gb_s * 1e9;
+  const bool several =
+      std::ranges::any_of(given.gpus, [&](int64_t n) { return n > gpu.per_machine; });
+  if (given.network.empty() && several)
+    throw UserError("--network: is needed for more than one machine of " +
+                    std::to_string(gpu.per_machine) + " " + gpu.name +
+                    "; there are: " + joined(names_of_networks()));
+  const auto& network = find_network("--network", given.network.empty() ? "400g" : given.network);
+  if (!given.from.empty() && assumptions.mfu)
+    throw UserError("--mfu, --from: both say how fast steps are; give one");
+
+  auto recipe = resolve(find_recipe(given.file), overrides_of(app), registry(),
+                        {.options = option_names(app)});
+  if (given.batch_per_gpu)
+    recipe.options.train_batch_size = *given.batch_per_gpu;  // an epoch's length follows
+  assumptions.save_async = recipe.options.save_async;
+  auto subject = subject_of(recipe, at::Device(gpu.driver.empty() ? at::kCPU : at::kCUDA));
+  auto& training = subject.training;
+  if (!given.from.empty()) training.measured = measured_step(given.from);
+  if (given.bytes_per_image) training.image_bytes = *given.bytes_per_image;
+  if (given.images_per_s_per_core) {
+    training.images_per_s_per_core = *given.images_per_s_per_core;
+    subject.sample_source = "--images_per_s_per_core";
+  }
+
+  std::vector<ScalePlan> plans;
+  std::vector<Training> trainings;
+  for (const int64_t gpus : given.gpus) {
+    trainings.push_back(given.batch_per_gpu ? with_batch_size(training, *given.batch_per_gpu * gpus,
+                                                              subject.schedule.max_duration.unit)
+                                            : training);
+    plans.push_back(plan_scale(trainings.back(), gpu, network, gpus, assumptions, "--gpus"));
+  }
+
+  const auto& work = most_batches(training).work;
+  if (given.json) {
+    ordered_json json{{"recipe", given.file},
+                      {"model", subject.model},
+                      {"parameters", subject.parameters},
+                      {"flops_step", work.flops_step},
+                      {"precision", name(training.precision)},
+                      {"gpu", gpu.name},
+                      {"network", given.network},
+                      {"sustained_flops_per_s", plans[0].rate.flops_per_s},
+                      {"sources",
+                       {{"rate", plans[0].rate.source},
+                        {"gpu", gpu.source},
+                        {"link", gpu.inside.source},
+                        {"network", network.card.source},
+                        {"loader", subject.sample_source}}},
+                      {"plans", ordered_json::array()}};
+    for (size_t i = 0; i < plans.size(); ++i)
+      json["plans"].push_back(json_of(plans[i], trainings[i]));
+    std::cout << json.dump() << '\n';
+    return 0;
+  }
+  std::cout << subject.model << ", " << short_number(static_cast<double>(subject.parameters))
+            << " parameters, " << subject.schedule.max_duration.str() << " of "
+            << count_figure(subject.schedule.samples_per_epoch) << " images of "
+            << sizes_text(training) << subject.note << "\nsteps of " << work.size.height << " x "
+            << work.size.width << ": " << short_number(work.flops_step) << "FLOPs an image\n\n";
+  print_table(plans, lines_of(training, assumptions));
+  std::cout << '\n';
+  if (plans[0].rate.flops_per_s > 0)
+    std::cout << "rate      " << rate_text(plans[0].rate.flops_per_s, "FLOP") << " in "
+              << name(training.precision) << ": " << plans[0].rate.source << '\n';
+  else
+    std::cout << "rate      " << plans[0].rate.source << '\n';
+  std::cout << "GPU       " << gpu.name << ": " << gpu.source << '\n';
+  if (several)
+    std::cout << "network   "
+              << counted(assumptions.cards > 0 ? assumptions.cards : gpu.cards, "card") << " of "
+              << network.name << " a machine: " << network.card.source << '\n';
+  std::cout
+      << "loader    " << subject.sample_source << '\n'
+      << "Not counted: what algorithms add to a step or leave out of it. Formulas and errors: "
+         "docs/scale.md\n";
+  return 0;
+}
+
+}  // namespace composer
