@@ -12,8 +12,8 @@ import statistics
 import time
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument('--bytes', type=int, default=1 << 20)
-parser.add_argument('--repeats', type=int, default=50)
+parser.add_argument('--bytes', type=int, default=16 << 20)
+parser.add_argument('--repeats', type=int, default=30)
 
 
 def measure(rank, port, args, replies):

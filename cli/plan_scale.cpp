@@ -15,6 +15,7 @@
 #include "composer/assemble.h"
 #include "composer/error.h"
 #include "composer/image_fit.h"
+#include "composer/logging/log.h"
 #include "composer/network/layer_error.h"
 #include "composer/text.h"
 #include "scale/plan.h"
@@ -200,6 +201,11 @@ MeasuredStep measured_step(const std::string& folder) {
     if (part.kind == Kind::optimizer || part.kind == Kind::algorithm) step.rest += part.seconds;
     if (part.kind == Kind::waiting) (loads_itself ? step.rest : waits) += part.seconds;
   }
+  if (!run.summary->device.starts_with("cpu") && step.forward + step.backward + step.rest > 0) {
+    // The log's parts are the host's, which is ahead of the device.
+    step.forward = (step.forward + step.backward + step.rest) / 3;
+    step.backward = 2 * step.forward, step.rest = 0;
+  }
   if (step.forward <= 0 || step.backward <= 0)
     throw UserError("--from: " + folder + " has not logged what its steps took");
   const double work = step.forward + step.backward + step.rest;
@@ -246,9 +252,15 @@ std::vector<Line> lines_of(const Training& training, const Assumptions& assumpti
   lines.insert(
       lines.end(),
       {{"from storage", [](const auto& plan) { return rate_text(plan.storage_bytes_per_s, "B"); }},
-       {"network of a machine",
+       {"  to a machine",
+        [](const auto& plan) {
+          return rate_text(plan.storage_bytes_per_s / static_cast<double>(plan.cluster.machines()),
+                           "B");
+        }},
+       {"gradients of a machine",
         [](const auto& plan) { return rate_text(plan.gradient_bytes_per_s, "B"); }},
-       {"link of a GPU", [](const auto& plan) { return rate_text(plan.inside_bytes_per_s, "B"); }},
+       {"gradients of a GPU's link",
+        [](const auto& plan) { return rate_text(plan.inside_bytes_per_s, "B"); }},
        {"kept activations",
         [](const auto& plan) { return short_number(plan.activation_bytes) + "B"; }},
        {"checkpoint, written",
@@ -361,10 +373,22 @@ Training with_batch_size(Training training, int64_t batch_size, TimeUnit unit) {
   return training;
 }
 
-std::vector<std::string> names_of_networks() {
+template <class T>
+std::string names_of(const std::vector<T>& known) {
   std::vector<std::string> names;
-  for (const auto& network : known_networks()) names.push_back(network.name);
-  return names;
+  for (const auto& one : known) names.push_back(one.name);
+  return joined(names);
+}
+
+/// Where what a GPU keeps for the backward pass and its weights, gradients and optimizer's state
+/// are more than it has.
+void warn_of_memory(const ScalePlan& plan, const Subject& subject, const Gpu& gpu) {
+  const double bytes = plan.activation_bytes + subject.training.checkpoint_bytes +
+                       static_cast<double>(subject.parameters) * sizeof(float);
+  if (gpu.memory_bytes <= 0 || bytes <= gpu.memory_bytes) return;
+  log::warn("--gpus " + std::to_string(plan.cluster.gpus) + ": a step needs some " +
+            short_number(bytes) + "B of the " + short_number(gpu.memory_bytes) + "B that " +
+            gpu.name + " has; give a larger --grad_accum, or more GPUs");
 }
 
 /// The words of the command line.
@@ -394,11 +418,10 @@ int plan_scale_command(const Words& words) {
       ->delimiter(',')
       ->required()
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
-  app.add_option("--gpu", given.gpu, "h200, h100, h100_pcie, a100, a100_40gb, v100, t4, cpu")
-      ->required();
-  app.add_option("--network", given.network,
-                 "of one card: 10g, 25g, 40g, 50g, 100g, 200g, 400g, 800g (needed for more than "
-                 "one machine)");
+  app.add_option("--gpu", given.gpu, names_of(known_gpus()))->required();
+  app.add_option(
+      "--network", given.network,
+      "of one card: " + names_of(known_networks()) + " (needed for more than one machine)");
   app.add_option("--network_cards", assumptions.cards,
                  "of a machine (default: the GPU's usual machine's)")
       ->check(CLI::Range(1, 64));
@@ -458,7 +481,7 @@ int plan_scale_command(const Words& words) {
   if (given.network.empty() && several)
     throw UserError("--network: is needed for more than one machine of " +
                     std::to_string(gpu.per_machine) + " " + gpu.name +
-                    "; there are: " + joined(names_of_networks()));
+                    "; there are: " + names_of(known_networks()));
   const auto& network = find_network("--network", given.network.empty() ? "400g" : given.network);
   if (!given.from.empty() && assumptions.mfu)
     throw UserError("--mfu, --from: both say how fast steps are; give one");
@@ -467,6 +490,7 @@ int plan_scale_command(const Words& words) {
                         {.options = option_names(app)});
   if (given.batch_per_gpu)
     recipe.options.train_batch_size = *given.batch_per_gpu;  // an epoch's length follows
+  assumptions.overlap = !gpu.driver.empty();
   assumptions.save_async = recipe.options.save_async;
   auto subject = subject_of(recipe, at::Device(gpu.driver.empty() ? at::kCPU : at::kCUDA));
   auto& training = subject.training;
@@ -484,6 +508,7 @@ int plan_scale_command(const Words& words) {
                                                               subject.schedule.max_duration.unit)
                                             : training);
     plans.push_back(plan_scale(trainings.back(), gpu, network, gpus, assumptions, "--gpus"));
+    warn_of_memory(plans.back(), subject, gpu);
   }
 
   const auto& work = most_batches(training).work;

@@ -58,6 +58,7 @@ struct Assumptions {
   double restart_seconds = 180;
   double price_per_hour = 0;    ///< of a GPU
   int64_t simulated_steps = 0;  ///< 0: none
+  /// Sums go on during the backward pass; not where they take the processors that it needs.
   bool overlap = true;
 };
 

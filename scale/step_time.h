@@ -1,6 +1,8 @@
 // How long a training step of many GPUs takes, by formulas.
 #pragma once
 
+#include <algorithm>
+
 #include "scale/collective.h"
 #include "scale/step_work.h"
 
@@ -14,7 +16,9 @@ struct StepTime {
   double loading = 0;        ///< that the step waits for data
   double seconds = 0;
 
-  double hidden_fraction() const { return communication > 0 ? 1 - exposed / communication : 1; }
+  double hidden_fraction() const {
+    return communication > 0 ? std::max(0.0, 1 - exposed / communication) : 1;
+  }
 };
 
 /// Buckets are summed one after another, each from the moment its gradients are there (overlap) or

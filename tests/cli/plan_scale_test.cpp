@@ -147,6 +147,7 @@ TEST_CASE("plan-scale takes the step of a run in place of published rates", "[cl
   CHECK(all.at("plans")[0].at("step_seconds").get<double>() > step / 2);
   const auto& two = all.at("plans")[1];
   CHECK(two.at("batch_size") == 32);
+  CHECK(two.at("communication").at("hidden_fraction") < 1e-9);
   CHECK(two.at("communication").at("seconds").get<double>() >
         two.at("communication").at("bytes_per_gpu").get<double>() / 2e9);
   CHECK(refused(folder, recipe + " --from runs --gpu cpu --gpus 2").find("runs") !=
@@ -187,6 +188,11 @@ TEST_CASE("plan-scale says what is wrong with its input", "[cli]") {
 
 TEST_CASE("plan-scale's table has a column for each number of GPUs", "[cli]") {
   const TemporaryFolder folder;
+  const auto large = run(folder.path(), split("plan-scale -f resnet50 --gpus 8,1 --gpu a100"));
+  REQUIRE(large.status == 0);
+  CHECK(large.errors.find("--gpus 1: a step needs some 88.5 GB of the 80.0 GB that a100 has") !=
+        std::string::npos);
+  CHECK(large.errors.find("--gpus 8:") == std::string::npos);
   const auto shown =
       run(folder.path(),
           split("plan-scale -f resnet50 --precision amp --gpus 8,64 --gpu h200 --network 400g"));
