@@ -61,14 +61,19 @@ PartSource::PartSource(std::shared_ptr<const SampleTable> table, const ShardFile
   constexpr uint64_t kDescriptors = 3;  // of a remote file
   allow_open_files(table_->containers() * kDescriptors);
   files_.resize(table_->containers());
-  std::unordered_map<std::string_view, std::string_view> addresses;
-  for (size_t i = 0; i < files.addresses.size(); ++i)
-    addresses.emplace(files.names[i], files.addresses[i]);
+  std::unordered_map<std::string_view, size_t> numbers;  // of the files, by their names
+  for (size_t i = 0; i < files.names.size(); ++i) numbers.emplace(files.names[i], i);
   in_several_threads(files_.size(), [&](uint64_t i) {
     const std::string name(table_->container_text(i));
-    const auto known = addresses.find(name);
+    const auto known = numbers.find(name);
+    const bool listed = known != numbers.end();
     files_[i].part = std::make_unique<const PartFile>(
-        known != addresses.end() ? std::string(known->second) : whole(name));
+        listed && !files.addresses.empty() ? files.addresses[known->second] : whole(name));
+    const RangeCache* const remote = files_[i].part->remote();
+    if (remote != nullptr && listed && !files.versions.empty() &&
+        remote->version() != files.versions[known->second])
+      throw UserError(shown_path(whole(name)) +
+                      ": has changed while the table of its samples was made; start again");
   });
   int64_t pages = 0;
   for (File& file : files_) {

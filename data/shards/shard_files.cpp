@@ -128,7 +128,7 @@ void find_remote(ShardFiles& files, const std::string& key) {
   });
   std::sort(missing.begin(), missing.end());
   if (!missing.empty()) throw missing_files(key, std::move(missing));
-  files.version = joined(versions, "\n");
+  files.versions = std::move(versions);
 }
 
 std::vector<std::string> expanded_names(const std::string& text) {
@@ -190,7 +190,7 @@ ShardFiles shards_in(const fs::path& folder, const std::string& ending) {
 
 fs::path shard_table_file(const ShardFiles& files, const std::string& about,
                           const std::string& index_dir) {
-  std::string all = about + files.version;
+  std::string all = about + joined(files.versions, "\n");
   for (const auto& name : files.names) all += '\n' + name;
   return cache_file_of(files.root.empty() ? "/" : files.root, index_dir,
                        "-" + hexadecimal(key_of(all)) + ".table");

@@ -10,9 +10,9 @@ namespace composer {
 /// Files that lie in one folder, or anywhere. Root and names of remote ones have no secrets: they
 /// stand in messages and in tables that are kept.
 struct ShardFiles {
-  std::string root;                ///< a folder with its '/', or ""; may be remote
-  std::vector<std::string> names;  ///< below the root, or absolute
-  std::string version{};           ///< of remote files: another one where one of them has changed
+  std::string root;                      ///< a folder with its '/', or ""; may be remote
+  std::vector<std::string> names;        ///< below the root, or absolute
+  std::vector<std::string> versions{};   ///< of remote files, as RemoteBytes::version
   std::vector<std::string> addresses{};  ///< of remote files, with what it needs to open them
 
   /// To open it by.

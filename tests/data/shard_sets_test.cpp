@@ -429,6 +429,32 @@ TEST_CASE("shards behind a signed address are read, and no signature is kept", "
                     Contains("would be one file") && !Contains("secret1"));
 }
 
+TEST_CASE("a shard that changes while a set is opened is never read by its old table",
+          "[data][remote]") {
+  std::vector<PlainBatch> changed;
+  int requests = 1000;
+  for (int change = 1; change <= requests; ++change) {
+    CAPTURE(change, requests);
+    StoredSets f;
+    set_remote_options({.cache_dir = f.cache / "remote"});
+    std::atomic<int> asked = 0;
+    f.server.set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
+      if (request.method == "HEAD" && request.path.ends_with("s-1.tar") && ++asked == change)
+        f.server.put("tar/s-1.tar", read_bytes(f / "tar/s-0.tar"));
+      return std::nullopt;
+    });
+    try {
+      const auto batches = batches_of<WebDataset>(tars("", "s3://bucket/tar/s-{0..1}.tar"));
+      if (change == 1) changed = batches;
+      CHECK((batches == changed));
+    } catch (const std::exception& error) {
+      CHECK_THAT(error.what(), Contains("changed"));
+    }
+    if (change == 1) requests = asked;
+  }
+  CHECK(requests >= 2);
+}
+
 TEST_CASE("names of shards are no part of an address", "[data][remote]") {
   StoredSets f;
   set_remote_options({.cache_dir = f.cache / "remote"});
