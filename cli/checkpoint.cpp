@@ -19,6 +19,7 @@
 #include "composer/storage/torch_file.h"
 #include "composer/storage/weights.h"
 #include "composer/text.h"
+#include "inference/from_checkpoint.h"
 
 namespace composer {
 namespace {
@@ -36,6 +37,11 @@ bool is_own(const fs::path& path) { return fs::exists(path / "manifest.json"); }
 /// What files of other programs are to hold: the weights, or with `everything` all tensors under
 /// the names that they have in the checkpoint's files.
 TensorMap tensors_of(const fs::path& path, bool everything) {
+  if (fs::exists(path / ".metadata"))
+    throw UserError(path.string() +
+                    ": is PyTorch's distributed checkpoint in its own format; write it with "
+                    "HuggingFaceStorageWriter (safetensors), or use torch.distributed.checkpoint."
+                    "format_utils.dcp_to_torch_save for a .pth file");
   const bool exported = weights_file(path) != path;
   if (!fs::is_directory(path) || is_dcp_folder(path) || exported) {
     if (everything)
@@ -44,7 +50,13 @@ TensorMap tensors_of(const fs::path& path, bool everything) {
     return read_weights(weights_file(path));
   }
   auto checkpoint = load_checkpoint(path);
-  if (!everything) return std::move(checkpoint.model);
+  if (!everything) {
+    for (const auto& name : averaging_algorithms())
+      if (checkpoint.parts.contains("algorithms." + name))
+        log::info("the weights are the model's own; the average that " + name +
+                  " keeps is written by composer export --weights " + name);
+    return std::move(checkpoint.model);
+  }
   TensorMap all;
   for (auto& file : tensor_files(checkpoint, 1)) {
     all.merge(file.tensors);
@@ -70,7 +82,9 @@ int verify(const CheckpointOptions& options) {
   const fs::path path = fetched(options.path);
   try {
     const auto tensors = tensors_of(path, /*everything=*/is_own(path));
-    std::cout << shown_path(options.path) << ": whole: " << described(tensors) << '\n';
+    std::cout << shown_path(options.path)
+              << (is_own(path) ? ": whole: " : ": can be read, without checksums to compare: ")
+              << described(tensors) << '\n';
     if (const auto bad = not_finite(tensors); !bad.empty())
       log::warn(shown_path(options.path) + ": " + std::to_string(bad.size()) +
                 " tensors hold numbers that are not finite, the first is " + bad.front());

@@ -167,6 +167,9 @@ void Trainer::prepare() {
       log::warn("parallelism: zero1 has no effect: " +
                 std::string(state_.ranks.alone() ? "there is one rank"
                                                  : "the optimizer keeps no state to divide"));
+    else if (divide)
+      log::info("parallelism zero1: each rank keeps about 1/" +
+                std::to_string(state_.ranks.size()) + " of the optimizer's state");
     state_.optimizer->attach(*state_.model, state_.ranks, divide);
   }
   restore(origin);

@@ -204,6 +204,22 @@ bool is_dcp_folder(const fs::path& folder) {
   return !files.empty() && std::ranges::none_of(files, is_of_a_run);
 }
 
+bool is_dcp_shard(const fs::path& file) {
+  if (file.extension() != ".safetensors") return false;
+  const auto metadata = read_safetensors_metadata(file);
+  const auto shards = metadata.find(number_of_shards);
+  if (shards != metadata.end()) return shards->second != "1";
+  const auto found = metadata.find(sharding_info);
+  if (found == metadata.end()) return false;
+  const auto info = json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  return info.is_object() && std::ranges::any_of(info, [](const json& piece) {
+           const auto begin = piece.is_object() ? piece.value("saved_offsets", json()) : json();
+           return begin.is_array() && std::ranges::any_of(begin, [](const json& at) {
+                    return at.is_number_integer() && at != 0;
+                  });
+         });
+}
+
 TensorMap read_dcp(const fs::path& folder) {
   const auto files = files_of(folder);
   check_files(files);

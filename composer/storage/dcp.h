@@ -12,6 +12,9 @@ namespace composer {
 /// left of one.
 bool is_dcp_folder(const std::filesystem::path& folder);
 
+/// Whether the file holds pieces of tensors, by its metadata; false for one of another kind.
+bool is_dcp_shard(const std::filesystem::path& file);
+
 /// The tensors of all files of the folder itself, whole. A piece that stands in several files is
 /// taken from the last one by name. Throws UserError naming the file or the tensor: what
 /// read_safetensors() refuses, tensors without pieces that stand in several files, pieces that

@@ -62,7 +62,8 @@ std::vector<std::string> not_finite(const TensorMap& tensors) {
   for (const auto& [name, tensor] : tensors) {
     if (!tensor.is_floating_point() || tensor.numel() == 0) continue;
     names.push_back(name);
-    finite.push_back(tensor.isfinite().all());
+    const bool narrow = tensor.element_size() == 1;  // for which there is no isfinite
+    finite.push_back((narrow ? tensor.to(at::kFloat) : tensor).isfinite().all());
   }
   if (names.empty()) return {};
   const auto all = at::stack(finite).cpu();
@@ -92,6 +93,9 @@ TensorMap read_weights(const std::filesystem::path& path) {
   }
   const auto kind = path.extension();
   const bool pytorch = kind == ".pth" || kind == ".pt" || kind == ".ckpt" || kind == ".bin";
+  if (!shards && is_dcp_shard(path))
+    throw UserError(path.string() +
+                    ": is one shard of PyTorch's distributed checkpoint; name its folder");
   auto tensors = shards                             ? read_dcp(path)
                  : pytorch || starts_like_zip(path) ? read_torch_file(path)
                                                     : read_safetensors(path);

@@ -49,7 +49,8 @@ TEST_CASE("a checkpoint's weights become files of other kinds, and these each ot
     return outcome.errors;
   };
   CHECK_THAT(good("consolidate ep1-ba5 --output a.safetensors"),
-             Contains("wrote 2 tensors of 64 bytes of ep1-ba5 to a.safetensors"));
+             Contains("wrote 2 tensors of 64 bytes of ep1-ba5 to a.safetensors") &&
+                 Contains("composer export --weights ema"));
   CHECK(same(read_safetensors(saved / "a.safetensors"), saved.checkpoint.model));
   good("convert a.safetensors --to dcp --shards 3 --output shards");
   good("convert shards --to pth --output b.pth");
@@ -71,7 +72,13 @@ TEST_CASE("checkpoint verify says what is damaged", "[cli][checkpoint]") {
   CHECK(whole.status == 0);
   CHECK(whole.output == "ep1-ba5: whole: 4 tensors of 160 bytes\n");
   write_dcp(saved / "shards", saved.checkpoint.model, 2);
-  CHECK(saved.checkpoint_command("verify shards").status == 0);
+  const auto shards = saved.checkpoint_command("verify shards");
+  CHECK(shards.status == 0);
+  CHECK_THAT(shards.output, Contains("can be read, without checksums"));
+  const auto one =
+      saved.checkpoint_command("verify shards/shard-00001-model-00001-of-00001.safetensors");
+  CHECK(one.status == 1);
+  CHECK_THAT(one.output, Contains("is one shard"));
 
   const auto damage = [](const fs::path& file) { fs::resize_file(file, fs::file_size(file) - 1); };
   damage(saved / "ep1-ba5/model-00001-of-00001.safetensors");
@@ -97,6 +104,7 @@ train_dataset: {synthetic: {height: 28, width: 28, channels: 1, num_classes: 10,
 val_dataset: {synthetic: {height: 28, width: 28, channels: 1, num_classes: 10, samples: 64}}
 optimizer: {sgd: {lr: 0.05}}
 train_batch_size: 32
+eval_batch_size: 32
 max_duration: 1ep
 dataloader: {num_workers: 1}
 device: cpu
@@ -114,7 +122,7 @@ device: cpu
   output("train -f r.yaml --run_name b --load_path shards");
   const auto without = run(folder.path(), split("eval --load_path shards"));
   CHECK(without.status == 2);
-  CHECK_THAT(without.errors, Contains("-f"));
+  CHECK_THAT(without.errors, Contains("shards holds weights alone"));
 }
 
 TEST_CASE("what checkpoint cannot do is refused with what would be right", "[cli][checkpoint]") {
@@ -132,11 +140,14 @@ TEST_CASE("what checkpoint cannot do is refused with what would be right", "[cli
   problem("convert ep1-ba5 --to pth --shards 2 --output x.pth", "--shards: is for --to dcp");
   problem("consolidate ep1-ba5 --to pth --output x.pth", "--to: is for convert");
   problem("info ep1-ba5 --output x", "--output: is for consolidate and convert");
-  problem("convert . --to pth --output x.pth", "did you mean ./latest?");
+  problem("convert . --to pth --output ../x.pth", "did you mean ./latest?");
   problem("convert ep1-ba5 --to dcp --output ep1-ba5", "is what is read");
   problem("consolidate latest --output ep1-ba5/model-00001-of-00001.safetensors", "lies in it");
   problem("convert ep1-ba5 --to dcp --output s3://bucket/x", "must be on this machine");
   problem("convert ep1-ba5 --to dcp --output none/x", "there is no folder");
+  fs::create_directory(saved / "pickled");
+  saved.write("pickled/.metadata", "");
+  problem("convert pickled --to pth --output x.pth", "HuggingFaceStorageWriter");
   saved.write("a.txt", "no weights");
   problem("consolidate a.txt --output x.safetensors", "a.txt");
   CHECK(saved.checkpoint_command("consolidate ep1-ba5 --output a.safetensors").status == 0);

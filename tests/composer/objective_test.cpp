@@ -104,6 +104,13 @@ TEST_CASE("a loss that does not fit is refused with what would", "[objective]") 
   CHECK_THROWS_WITH(make_objective("mae", {}, 3), Contains("loss: must be auto, cross_entropy"));
   CHECK_THROWS_WITH(make_objective("mse", {1, 1, 1}, 3), Contains("class_weights: loss: mse"));
   CHECK_THROWS_WITH(make_objective("auto", {1, 1}, 3), Contains("2 weights, and 3 classes"));
+  for (const double value : {-0.5, 80.0, std::nan("")}) {
+    Target target;
+    target.values = at::full({3, 3}, value, at::kFloat);
+    const auto labels = make_objective("binary_cross_entropy", {}, 3);
+    CHECK_THROWS_WITH(labels->loss(logits(), target, Over::batch), Contains("targets from 0 to 1"));
+    CHECK_THROWS_AS(labels->loss(logits(), target, Over::batch), UserError);
+  }
 }
 
 // The numbers are scikit-learn's average_precision_score of these.
