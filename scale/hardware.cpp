@@ -1,6 +1,7 @@
 #include "scale/hardware.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "composer/error.h"
@@ -79,15 +80,6 @@ Precision alike(Precision precision) {
   return precision == Precision::amp_bf16 ? Precision::amp_fp16 : precision;
 }
 
-/// Of the figures of `precision` and `kernels` that of the newest GPU.
-const Measured& nearest_measured(Precision precision, Kernels kernels) {
-  for (const auto& one : measured)
-    if (one.precision == precision && one.kernels == kernels) return one;
-  for (const auto& one : measured)
-    if (one.precision == precision) return one;
-  return measured[0];
-}
-
 double peak_of(const Gpu& gpu, Precision precision) {
   if (gpu.driver.empty())
     throw UserError("--gpu: nothing is published for " + gpu.name +
@@ -108,6 +100,28 @@ const T& find(const std::string& option, const std::string& kind, const std::str
   for (const auto& one : known) names.push_back(one.name);
   throw UserError(option + ": no " + kind + " '" + name +
                   "' is known; there are: " + joined(names));
+}
+
+/// "h100" of "h100_pcie".
+std::string family_of(const Gpu& gpu) { return gpu.name.substr(0, gpu.name.find('_')); }
+
+/// Of the figures of `precision`, those of `kernels` first: that of the GPU's own family, else of
+/// the GPU whose peak is the nearest, as a ratio.
+const Measured& nearest_measured(const Gpu& gpu, Precision precision, Kernels kernels) {
+  const auto distance = [&](const Measured& one) {
+    if (one.gpu == family_of(gpu)) return -1.0;
+    const double other = peak_of(find_gpu("gpu", std::string(one.gpu)), precision);
+    return std::abs(std::log(other / peak_of(gpu, precision)));
+  };
+  const Measured* nearest = nullptr;
+  for (const bool same_kernels : {true, false}) {
+    for (const auto& one : measured)
+      if (one.precision == precision && (one.kernels == kernels || !same_kernels) &&
+          (nearest == nullptr || distance(one) < distance(*nearest)))
+        nearest = &one;
+    if (nearest != nullptr) break;
+  }
+  return *nearest;
 }
 
 }  // namespace
@@ -147,8 +161,9 @@ const Interconnect& find_network(const std::string& option, const std::string& n
 }
 
 SustainedRate sustained_rate(const Gpu& gpu, Precision precision, Kernels kernels) {
+  peak_of(gpu, precision);  // bf16 is as fast as fp16 where there is any
   precision = alike(precision);
-  const auto family = gpu.name.substr(0, gpu.name.find('_'));
+  const auto family = family_of(gpu);
   if (const auto* const own = find_measured(family, precision, kernels);
       own != nullptr && peak_of(gpu, precision) == peak_of(find_gpu("gpu", family), precision))
     return {own->teraflops * 1e12, std::string(own->source)};
@@ -162,7 +177,7 @@ SustainedRate sustained_rate(const Gpu& gpu, Precision precision, Kernels kernel
     return {fast->teraflops * 1e12 * slower * same_chip,
             std::string(fast->source) + ", times PyTorch's share of MLPerf's rate on the A100"};
   }
-  const auto& other = nearest_measured(precision, kernels);
+  const auto& other = nearest_measured(gpu, precision, kernels);
   const auto& others_gpu = find_gpu("gpu", std::string(other.gpu));
   const double share = other.teraflops * 1e12 / peak_of(others_gpu, precision);
   return {share * peak_of(gpu, precision), "the published peak, times the share of it that the " +

@@ -85,8 +85,25 @@ TEST_CASE("every GPU and network says where its figures are from", "[scale]") {
   for (const auto& network : known_networks()) CHECK_FALSE(network.card.source.empty());
   CHECK_THROWS_AS(sustained_rate(find_gpu("", "v100"), Precision::tf32, Kernels::pytorch),
                   UserError);
+  for (const char* gpu : {"v100", "t4"})
+    CHECK_THROWS_WITH(
+        sustained_rate(find_gpu("", gpu), Precision::amp_bf16, Kernels::pytorch),
+        Catch::Contains("precision: " + std::string(gpu) + " has no amp_bf16 arithmetic"));
   CHECK_THROWS_WITH(sustained_rate(find_gpu("", "cpu"), Precision::fp32, Kernels::pytorch),
                     Catch::Contains("--from"));
+}
+
+TEST_CASE("a GPU without figures has the share of its family's, or of its peak's neighbour",
+          "[scale]") {
+  const auto source = [](const char* gpu, Precision precision, Kernels kernels) {
+    return sustained_rate(find_gpu("", gpu), precision, kernels).source;
+  };
+  const auto fp16 = Precision::amp_fp16;
+  CHECK_THAT(source("h100_pcie", fp16, Kernels::mlperf), Catch::Contains("that the h100 reaches"));
+  CHECK_THAT(source("t4", fp16, Kernels::pytorch), Catch::Contains("that the v100 reaches"));
+  CHECK_THAT(source("v100", fp16, Kernels::mlperf), Catch::Contains("that the a100 reaches"));
+  CHECK_THAT(source("h200", Precision::fp32, Kernels::mlperf),
+             Catch::Contains("that the v100 reaches"));
 }
 
 TEST_CASE("a pass takes its arithmetic or its memory, and the start of its kernels", "[scale]") {
