@@ -52,17 +52,19 @@ std::vector<Bucket> buckets_of(const ImageWork& work, double images, const StepO
   const double slower = slowed_by_memory(work, options) * images / options.flops_per_s;
   const double start = kernels_seconds(1, kernels_of_operation - 1, options);
   std::vector<Bucket> buckets;
-  double passed = 0, bytes = 0;
+  const auto microbatches = static_cast<double>(options.microbatches);
+  double passed = 0, elements = 0;
   for (size_t i = work.operations.size(); i-- > 0;) {
     passed += work.operations[i].flops_backward * slower + start;
-    bytes += static_cast<double>(work.operations[i].gradient_elements * options.gradient_bytes);
+    elements += static_cast<double>(work.operations[i].gradient_elements);
     const double full =
         buckets.empty() ? std::min(first_bucket_bytes, options.bucket_bytes) : options.bucket_bytes;
-    if (bytes == 0 || (bytes < full && i > 0)) continue;
-    buckets.push_back({bytes, passed});
-    bytes = 0;
+    if (elements == 0 || (elements * sizeof(float) < full && i > 0)) continue;
+    buckets.push_back({elements * static_cast<double>(options.gradient_bytes), passed});
+    elements = 0;
   }
-  for (auto& bucket : buckets) bucket.ready = passed > 0 ? bucket.ready / passed : 1;
+  for (auto& bucket : buckets)
+    bucket.ready = passed > 0 ? 1 - (1 - bucket.ready / passed) / microbatches : 1;
   return buckets;
 }
 

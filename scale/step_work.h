@@ -48,9 +48,9 @@ struct StepParts {
 struct StepOptions {
   double flops_per_s = 0;
   double memory_bytes_per_s = 0;
-  int64_t value_bytes = 4;     ///< of activations
-  int64_t gradient_bytes = 4;  ///< of an element, as it is sent
-  double bucket_bytes = 25 << 20;
+  int64_t value_bytes = 4;         ///< of activations
+  int64_t gradient_bytes = 4;      ///< of an element, as it is sent
+  double bucket_bytes = 25 << 20;  ///< of gradients in fp32, whatever is sent
   int64_t microbatches = 1;
 };
 
@@ -59,6 +59,7 @@ struct StepOptions {
 StepParts step_parts(const ImageWork& work, double images, const StepOptions& options);
 
 /// Buckets as c10d makes them: gradients in the order in which they come, a first bucket of 1 MiB.
+/// Those of the last microbatch alone are sent.
 std::vector<Bucket> buckets_of(const ImageWork& work, double images, const StepOptions& options);
 
 }  // namespace composer

@@ -52,6 +52,8 @@ const std::vector<Published> all{
      160},
     {"MLPerf v4.0, H200, minutes", 12.03, true, 8, 400, "h200", "", fp16, mlperf, 224, 35, 9},
     {"MLPerf v4.0, H100, minutes", 13.25, true, 8, 400, "h100", "", fp16, mlperf, 224, 35, 9},
+    {"MLPerf v3.0, H100, minutes", 13.466, false, 8, 400, "h100", "", fp16, mlperf, 224, 35, 9},
+    {"MLPerf v4.0, Dell's H100, images/s", 57100, false, 8, 400, "h100", "", fp16, mlperf},
     {"MLPerf v4.0, H100, images/s", 314000, false, 64, 50, "h100", "400g", fp16, mlperf},
     {"MLPerf v4.0, H100, minutes", 2.505, false, 64, 50, "h100", "400g", fp16, mlperf, 224, 35, 9},
     {"MLPerf v3.0, H100, minutes", 2.664, false, 64, 50, "h100", "400g", fp16, mlperf, 224, 35, 9},
@@ -62,6 +64,8 @@ const std::vector<Published> all{
     {"MLPerf v4.0, H100, images/s", 6.88e6, false, 2528, 16, "h100", "400g", fp16, mlperf},
     {"MLPerf v4.0, H100, minutes", 0.232, false, 2528, 16, "h100", "400g", fp16, mlperf, 224, 70,
      18},
+    {"MLPerf v3.0, H100, minutes", 0.183, false, 3584, 16, "h100", "400g", fp16, mlperf, 224, 77,
+     20},
     {"MLPerf v4.0, H100, images/s", 10.1e6, false, 3584, 16, "h100", "400g", fp16, mlperf},
     {"MLPerf v4.0, H100, minutes", 0.183, false, 3584, 16, "h100", "400g", fp16, mlperf, 224, 77,
      20},
@@ -87,6 +91,9 @@ double by_formulas(const Published& one) {
   training.precision = one.precision;
   const bool half = one.precision == Precision::amp_fp16;
   training.gradient_bytes = half && one.kernels == Kernels::mlperf ? 2 : 4;
+  // Horovod's fusion threshold in the configurations, of what is sent.
+  if (one.kernels == Kernels::mlperf)
+    training.bucket_bytes = 4.0 / static_cast<double>(training.gradient_bytes) * (64 << 20);
   Assumptions assumptions;
   assumptions.kernels = one.kernels;
   assumptions.gpu_hours_per_failure = 0;

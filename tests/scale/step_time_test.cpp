@@ -134,6 +134,13 @@ TEST_CASE("buckets fill from the last layer on, the first with 1 MiB", "[scale]"
   options.gradient_bytes = 2;
   options.bucket_bytes = 1e9;
   CHECK(buckets_of(work, 10, options)[0].bytes == 2e6);
+  auto small = work;  // 1.2 MB as they are, 0.6 MB as they are sent
+  small.operations = {{1e9, 300'000}, {1e9, 300'000}};
+  CHECK(buckets_of(small, 10, options).size() == 2);
+  options.microbatches = 4;  // the last of them alone sends
+  CHECK(buckets_of(work, 10, options)[0].ready == Approx(1 - 0.5 / 4));
+  CHECK(buckets_of(work, 10, options)[1].ready == 1);
+  options.microbatches = 1;
   auto frozen = work;
   frozen.operations[0].gradient_elements = 0;
   CHECK(buckets_of(frozen, 10, options).size() == 1);
