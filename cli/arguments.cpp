@@ -1,6 +1,7 @@
 #include "cli/arguments.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 
 #include "composer/error.h"
@@ -40,7 +41,7 @@ bool parse(CLI::App& app, const Words& words) {
 CLI::Validator positive() {
   return {[](const std::string& word) {
             double value = 0;
-            return CLI::detail::lexical_cast(word, value) && value > 0
+            return CLI::detail::lexical_cast(word, value) && value > 0 && std::isfinite(value)
                        ? std::string()
                        : "must be a number above 0, not " + word;
           },
@@ -50,7 +51,7 @@ CLI::Validator positive() {
 CLI::Validator not_negative() {
   return {[](const std::string& word) {
             double value = 0;
-            return CLI::detail::lexical_cast(word, value) && value >= 0
+            return CLI::detail::lexical_cast(word, value) && value >= 0 && std::isfinite(value)
                        ? std::string()
                        : "must be a number of at least 0, not " + word;
           },

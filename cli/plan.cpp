@@ -172,9 +172,9 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
 
 }  // namespace
 
-EpochLength epoch_length(const Recipe& recipe) {
-  const auto dataset = build_dataset(recipe, true);
-  auto options = loader_options(recipe.options, true);
+EpochLength epoch_length(const Recipe& recipe, bool training) {
+  const auto dataset = build_dataset(recipe, training);
+  auto options = loader_options(recipe.options, training);
   options.class_names = dataset->class_names();
   EpochLength length;
   length.image = dataset->image_size();
@@ -185,13 +185,17 @@ EpochLength epoch_length(const Recipe& recipe) {
     return length;
   } catch (const UserError& missing) {
     const auto published = dataset->published_samples();
-    if (!published)
-      throw UserError("train_dataset." + recipe.train_dataset->name() + ": " + missing.what());
+    const auto key = training || options.split ? "train_dataset." + recipe.train_dataset->name()
+                                               : "val_dataset." + recipe.val_dataset->name();
+    if (!published) throw UserError(key + ": " + missing.what());
     length.note = " (of the set's published " + std::to_string(*published) +
                   "; the data were not read: " + std::string(missing.what()) + ")";
     const int64_t size = options.batch_size;
-    const double evaluated = options.split ? options.split->val : 0;
-    const int64_t samples = *published - std::llround(evaluated * static_cast<double>(*published));
+    const int64_t evaluated =
+        options.split ? std::llround(options.split->val * static_cast<double>(*published)) : 0;
+    const int64_t samples = training        ? *published - evaluated
+                            : options.split ? evaluated
+                                            : *published;
     length.batches = dataset->drop_last() ? samples / size : (samples + size - 1) / size;
     length.samples = dataset->drop_last() ? length.batches * size : samples;
     if (options.subset_num_batches && *options.subset_num_batches < length.batches) {
@@ -199,9 +203,9 @@ EpochLength epoch_length(const Recipe& recipe) {
       length.samples = length.batches * size;
     }
     if (length.batches == 0)
-      throw UserError("train_batch_size: " + std::to_string(size) + " is more than the " +
-                      std::to_string(samples) + " samples of train_dataset." +
-                      recipe.train_dataset->name());
+      throw UserError(std::string(training ? "train" : "eval") +
+                      "_batch_size: " + std::to_string(size) + " is more than the " +
+                      std::to_string(samples) + " samples of " + key);
     return length;
   }
 }

@@ -16,9 +16,9 @@ struct EpochLength {
   std::string note;  ///< where the data were not read, that and why; begins with a blank
 };
 
-/// Of the training data. Where they are missing it takes the set's published size. UserError when
-/// there is neither.
-EpochLength epoch_length(const Recipe& recipe);
+/// Of the training data, or of those that are evaluated on, which the recipe must have. Where they
+/// are missing it takes the set's published size. UserError when there is neither.
+EpochLength epoch_length(const Recipe& recipe, bool training = true);
 
 /// The run's length, who runs at which event, what surgery replaces, and how learning rate and
 /// sizes move. Where the data are missing it takes the set's published size and says so. UserError

@@ -17,6 +17,7 @@
 #include "composer/image_fit.h"
 #include "composer/logging/log.h"
 #include "composer/network/layer_error.h"
+#include "composer/recipe/json.h"
 #include "composer/text.h"
 #include "scale/plan.h"
 
@@ -27,28 +28,29 @@ using nlohmann::ordered_json;
 
 /// Sizes of images over the run are looked up at so many batches at most.
 constexpr int64_t most_size_looks = 20000;
+/// Above 2^53 whole numbers are no longer told apart.
+constexpr double most_images = 9007199254740992.0;
 /// A run whose own time ends it has none to plan.
 constexpr const char* needs_length = "must be in ep, ba or sp to be planned, not ";
 
 /// What a loader gives and what a sample weighs, by the kind of set.
 struct SampleFacts {
-  double bytes;              ///< in the storage
+  double bytes;              ///< in the storage; 0: of none
   double images_per_s_core;  ///< 0: costs nothing
-  std::string source;
+  std::string rate_source, bytes_source;
 };
 
-SampleFacts facts_of(const Recipe& recipe, ImageSize image) {
+SampleFacts facts_of(const Recipe& recipe) {
   const auto set = recipe.train_dataset->name();
   const auto text = dump(recipe);
   const bool beton =
       text.find("use_ffcv: true") != std::string::npos || text.find(".beton") != std::string::npos;
   const std::string here = "benchmarks/results/avx512_2_cores.json";
-  if (set == "cifar10") return {3073, 1.2e6, here + ", row cifar10"};
-  if (set == "mnist") return {785, 1.2e6, here + ", row cifar10"};
-  if (set == "synthetic" || set == "shapes")
-    return {static_cast<double>(3 * image.height * image.width), 0, "not read from a storage"};
-  if (beton) return {51100, 3150, here + ", row jpeg; FFCV's ImageNet of 500 pixels, 65.5 GB"};
-  return {115400, 1710, here + ", row folder; ImageNet's training archive, 147.9 GB"};
+  if (set == "cifar10") return {3073, 1.2e6, here + ", row cifar10", "the set's files"};
+  if (set == "mnist") return {785, 1.2e6, here + ", row cifar10", "the set's files"};
+  if (set == "synthetic" || set == "shapes") return {0, 0, "made, at no cost", "none"};
+  if (beton) return {51100, 3150, here + ", row jpeg", "FFCV's ImageNet of 500 pixels, 65.5 GB"};
+  return {115400, 1710, here + ", row folder", "ImageNet's training archive, 147.9 GB"};
 }
 
 /// Elements of an optimizer's state for each weight.
@@ -84,31 +86,57 @@ double tensor_bytes(const Model& model) {
   return bytes;
 }
 
-/// How often something happens in the run.
+/// How often something happens in the run that also happens at its end, but not twice after a
+/// batch.
 double times_in_run(const Time& interval, const Schedule& schedule) {
   if (interval.value <= 0) return 0;
-  return std::floor(static_cast<double>(*schedule.total_batches()) / schedule.batches(interval) +
-                    1e-9);
+  return std::ceil(static_cast<double>(*schedule.total_batches()) /
+                       std::max(1.0, schedule.batches(interval)) -
+                   1e-9);
 }
 
-int64_t evaluation_samples(const Recipe& recipe, int64_t training_samples) {
-  const auto& split = recipe.options.split;
-  if (split.val > 0)
-    return std::llround(static_cast<double>(training_samples) * split.val / (1 - split.val));
-  return recipe.val_dataset ? build_dataset(recipe, false)->published_samples().value_or(0) : 0;
+using RecipeFigures = std::vector<std::pair<std::string, ordered_json>>;
+
+const ordered_json* figure_of(const RecipeFigures& recipe, const std::string& key) {
+  const auto found = std::ranges::find(recipe, key, &RecipeFigures::value_type::first);
+  return found == recipe.end() ? nullptr : &found->second;
+}
+
+/// Of each image that is evaluated, those that the network sees.
+double views_of(const Recipe& recipe) {
+  const auto keys = flat_recipe(dump(recipe));
+  const std::string augmentation = "algorithms.test_time_augmentation.";
+  const auto* const level = figure_of(keys, augmentation + "level");
+  if (level == nullptr) return 1;
+  return 1 + (*level == 2 ? 5 : 1) * figure_of(keys, augmentation + "share")->get<double>();
 }
 
 int64_t gradient_bytes(const std::string& grad_comm) { return grad_comm == "fp32" ? 4 : 2; }
 
 struct Subject {
   Training training;
-  std::string model, sample_source, note;
+  std::string model, loader_source, storage_source, note;
+  std::string not_evaluated;  ///< why evaluations are not counted
   int64_t parameters = 0;
   Schedule schedule;
 };
 
-/// The recipe's run with its batch size, after surgery; nothing of it is loaded but the length of
-/// its data, where they are there.
+void add_evaluations(const Recipe& recipe, State& state, Subject& subject) {
+  const double times = times_in_run(recipe.options.eval_interval, state.schedule);
+  if (!recipe.val_dataset || times == 0) return;
+  auto& training = subject.training;
+  try {
+    const auto length = epoch_length(recipe, false);
+    training.evaluated_images = times * static_cast<double>(length.samples);
+    training.evaluated = image_work(*state.model, length.image);
+    training.views = views_of(recipe);
+  } catch (const UserError& missing) {
+    subject.not_evaluated = missing.what();
+  }
+}
+
+/// The recipe's run with its batch size, after surgery and with its frozen layers; nothing of it is
+/// loaded but the length of its data, where they are there.
 Subject subject_of(Recipe recipe, at::Device device) {
   auto& options = recipe.options;
   if (options.max_duration.unit == TimeUnit::second)
@@ -130,11 +158,17 @@ Subject subject_of(Recipe recipe, at::Device device) {
   state.schedule = {length.batches, length.samples, options.train_batch_size,
                     scale_duration(options.max_duration, options.scale_schedule_ratio)};
   state.schedule.planned = state.schedule.max_duration;
+  const double images = state.schedule.batches(state.schedule.max_duration) *
+                        static_cast<double>(options.train_batch_size);
+  if (!(images <= most_images))
+    throw UserError("max_duration: " + state.schedule.max_duration.str() +
+                    " come to more than 2^53 images, which cannot be counted");
   auto parts = assemble_model(recipe);
   state.model = parts.model;
   Engine engine;
   for (auto& algorithm : parts.algorithms) engine.add(std::move(algorithm));
   engine.run(Event::init, state);
+  if (!options.freeze.empty()) state.model->freeze(options.freeze);
   subject.schedule = state.schedule;
 
   const int64_t total = *state.schedule.total_batches(), stride = total / most_size_looks + 1;
@@ -155,8 +189,7 @@ Subject subject_of(Recipe recipe, at::Device device) {
     if (parameter.requires_grad()) trained += static_cast<double>(parameter.numel());
   }
   training.batch_size = options.train_batch_size;
-  training.evaluated_images = times_in_run(options.eval_interval, state.schedule) *
-                              static_cast<double>(evaluation_samples(recipe, length.samples));
+  add_evaluations(recipe, state, subject);
   training.gradient_bytes = gradient_bytes(options.grad_comm);
   training.bucket_bytes = options.bucket_mb * (1 << 20);
   training.microbatches = options.grad_accum;
@@ -165,10 +198,10 @@ Subject subject_of(Recipe recipe, at::Device device) {
   training.checkpoints = options.run_dir.empty()
                              ? 0
                              : std::max(1.0, times_in_run(options.save_interval, state.schedule));
-  const auto facts = facts_of(recipe, length.image);
+  const auto facts = facts_of(recipe);
   training.image_bytes = facts.bytes;
   training.images_per_s_per_core = facts.images_per_s_core;
-  subject.sample_source = facts.source;
+  subject.loader_source = facts.rate_source, subject.storage_source = facts.bytes_source;
   training.seed = static_cast<uint64_t>(options.seed);
   return subject;
 }
@@ -178,9 +211,40 @@ std::optional<std::string> key_of(const Run& run, const std::string& key) {
   return found == run.recipe.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// A step of a run of one process: its rate, apart from waits for the loader's threads, in the
-/// shares that its log has.
-MeasuredStep measured_step(const std::string& folder) {
+/// The keys that a step's time follows, beside model's.
+bool sets_pace(const std::string& key) {
+  const bool size = key.ends_with("size") || key.ends_with("height") || key.ends_with("width");
+  return key == "precision" || key == "grad_accum" || key == "freeze" ||
+         key.starts_with("algorithms.") || (key.starts_with("train_dataset.") && size);
+}
+
+/// UserError where a run is of another network or kind of device; a warning where something else
+/// that its step's time follows differs.
+void check_same(const Run& run, const Recipe& recipe, const Gpu& gpu) {
+  const std::string from = "--from: " + run.folder.string();
+  if (run.summary->device.starts_with("cpu") != gpu.driver.empty())
+    throw UserError(from + " was trained on " + run.summary->device + ", not on --gpu " + gpu.name);
+  const auto then = flat_recipe(run.recipe_text), now = flat_recipe(dump(recipe));
+  std::vector<std::string> others;
+  const auto compare = [&](const RecipeFigures& some, const RecipeFigures& rest, bool both) {
+    for (const auto& [key, value] : some) {
+      const bool model = key.starts_with("model.") && key.find("initializ") == std::string::npos;
+      const auto* const other = figure_of(rest, key);
+      if ((!model && !sets_pace(key)) || (other != nullptr && (!both || *other == value))) continue;
+      if (model) throw UserError(from + " is of another network: " + key + " differs");
+      others.push_back(key);
+    }
+  };
+  compare(now, then, true);
+  compare(then, now, false);
+  if (!others.empty())
+    log::warn(from + " was trained with other settings, whose step is taken all the same: " +
+              joined(others));
+}
+
+/// A step of a run of one process in the shares that its log has: its rate, on a CPU apart from
+/// waits for the loader's threads.
+MeasuredStep measured_step(const std::string& folder, const Recipe& recipe, const Gpu& gpu) {
   const auto run = read_run(folder);
   const auto batch_size = key_of(run, "train_batch_size");
   if (!run.summary || run.summary->samples_per_second <= 0 || !batch_size)
@@ -189,6 +253,7 @@ MeasuredStep measured_step(const std::string& folder) {
   if (run.summary->world_size != 1)
     throw UserError("--from: " + folder + " is of " + std::to_string(run.summary->world_size) +
                     " ranks; give a run of one");
+  check_same(run, recipe, gpu);
   MeasuredStep step;
   step.images = std::stod(*batch_size);
   step.source = "measured by the run " + run.name;
@@ -199,18 +264,18 @@ MeasuredStep measured_step(const std::string& folder) {
     if (part.kind == Kind::forward) step.forward += part.seconds;
     if (part.kind == Kind::backward) step.backward += part.seconds;
     if (part.kind == Kind::optimizer || part.kind == Kind::algorithm) step.rest += part.seconds;
-    if (part.kind == Kind::waiting) (loads_itself ? step.rest : waits) += part.seconds;
+    if (part.kind == Kind::waiting) (loads_itself ? step.loading : waits) += part.seconds;
   }
   if (!run.summary->device.starts_with("cpu") && step.forward + step.backward + step.rest > 0) {
     // The log's parts are the host's, which is ahead of the device.
     step.forward = (step.forward + step.backward + step.rest) / 3;
-    step.backward = 2 * step.forward, step.rest = 0;
+    step.backward = 2 * step.forward, step.rest = step.loading = waits = 0;
   }
   if (step.forward <= 0 || step.backward <= 0)
     throw UserError("--from: " + folder + " has not logged what its steps took");
-  const double work = step.forward + step.backward + step.rest;
+  const double work = step.forward + step.backward + step.rest + step.loading;
   const double scale = step.images / run.summary->samples_per_second / (work + waits);
-  step.forward *= scale, step.backward *= scale, step.rest *= scale;
+  step.forward *= scale, step.backward *= scale, step.rest *= scale, step.loading *= scale;
   return step;
 }
 
@@ -268,12 +333,14 @@ std::vector<Line> lines_of(const Training& training, const Assumptions& assumpti
        {"checkpoint, stall", [](const auto& plan) { return duration_figure(plan.stall_seconds); }},
        {"failures a day", [](const auto& plan) { return figure(plan.failures_per_day, 3); }},
        {"checkpoints every",
-        [](const auto& plan) { return duration_figure(plan.checkpoint_interval); }},
-       {"best for failures",
-        [](const auto& plan) { return duration_figure(plan.best_interval); }}});
+        [](const auto& plan) { return duration_figure(plan.checkpoint_interval); }}});
+  if (assumptions.gpu_hours_per_failure > 0)
+    lines.push_back({"best for failures",
+                     [](const auto& plan) { return duration_figure(plan.best_interval); }});
   if (assumptions.simulated_steps > 0)
     lines.push_back({"step, simulated", [](const auto& plan) {
-                       return milliseconds(plan.simulated->seconds_per_step);
+                       return plan.simulated ? milliseconds(plan.simulated->seconds_per_step)
+                                             : std::string("-");
                      }});
   return lines;
 }
@@ -313,6 +380,7 @@ ordered_json json_of(const ScalePlan& plan, const Training& training) {
       {"seconds", plan.seconds()},
       {"training_seconds", plan.training_seconds},
       {"evaluation_seconds", plan.evaluation_seconds},
+      {"evaluated_images", training.evaluated_images},
       {"cost", plan.cost},
       {"communication",
        {{"bytes_per_gpu", plan.bytes_per_step},
@@ -329,19 +397,18 @@ ordered_json json_of(const ScalePlan& plan, const Training& training) {
       {"activation_bytes", plan.activation_bytes},
       {"checkpoint",
        {{"bytes", training.checkpoint_bytes},
+        {"number", training.checkpoints},
         {"write_seconds", plan.write_seconds},
         {"stall_seconds", plan.stall_seconds},
         {"interval_seconds", plan.checkpoint_interval},
-        {"best_interval_seconds", plan.best_interval},
         {"seconds", plan.checkpoint_seconds}}},
       {"failures",
        {{"per_day", plan.failures_per_day},
         {"seconds", plan.failure_seconds},
         {"cost", plan.seconds() > 0 ? plan.cost * plan.failure_seconds / plan.seconds() : 0}}}};
+  if (plan.best_interval > 0) json["checkpoint"]["best_interval_seconds"] = plan.best_interval;
   if (plan.simulated)
     json["simulated"] = {{"step_seconds", plan.simulated->seconds_per_step},
-                         {"images_per_s", static_cast<double>(training.batch_size) /
-                                              plan.simulated->seconds_per_step},
                          {"exposed_seconds", plan.simulated->exposed},
                          {"wait_seconds", plan.simulated->waited_for_data},
                          {"failure_seconds", plan.simulated_failure_seconds}};
@@ -362,15 +429,6 @@ std::string sizes_text(const Training& training) {
   };
   const auto [least, most] = std::ranges::minmax_element(training.parts, {}, pixels);
   return least == most ? text(*most) : text(*least) + " to " + text(*most);
-}
-
-/// The training with another batch size: as many images, unless its length is in batches.
-Training with_batch_size(Training training, int64_t batch_size, TimeUnit unit) {
-  const double ratio = static_cast<double>(training.batch_size) / static_cast<double>(batch_size);
-  if (unit != TimeUnit::batch)
-    for (auto& part : training.parts) part.batches *= ratio;
-  training.batch_size = batch_size;
-  return training;
 }
 
 template <class T>
@@ -400,6 +458,74 @@ struct Given {
   double write_gb_s = 1;
   bool json = false;
 };
+
+/// subject_of() the recipe with so many images a step for each of the GPUs.
+Subject subject_of(Recipe recipe, at::Device device, int64_t batch_per_gpu, int64_t gpus) {
+  recipe.options.train_batch_size = batch_per_gpu * gpus;
+  try {
+    return subject_of(std::move(recipe), device);
+  } catch (const UserError& error) {
+    const std::string problem = error.what();
+    if (!problem.starts_with("train_batch_size")) throw;
+    throw UserError("--batch_per_gpu: " + std::to_string(batch_per_gpu) + " on " +
+                    std::to_string(gpus) + " GPUs: " + problem);
+  }
+}
+
+/// The recipe's run on each number of GPUs.
+std::vector<Subject> subjects_of(const Recipe& recipe, const Gpu& gpu, const Given& given) {
+  std::optional<MeasuredStep> measured;
+  if (!given.from.empty()) measured = measured_step(given.from, recipe, gpu);
+  const at::Device device(gpu.driver.empty() ? at::kCPU : at::kCUDA);
+  std::vector<Subject> subjects;
+  for (const int64_t gpus : given.gpus) {
+    if (!given.batch_per_gpu && !subjects.empty()) {
+      subjects.push_back(subjects[0]);
+      continue;
+    }
+    auto& subject = subjects.emplace_back(
+        given.batch_per_gpu ? subject_of(recipe, device, *given.batch_per_gpu, gpus)
+                            : subject_of(recipe, device));
+    subject.training.measured = measured;
+    if (given.bytes_per_image) {
+      subject.training.image_bytes = *given.bytes_per_image;
+      subject.storage_source = "--bytes_per_image";
+    }
+    if (given.images_per_s_per_core) {
+      subject.training.images_per_s_per_core = *given.images_per_s_per_core;
+      subject.loader_source = "--images_per_s_per_core";
+    }
+  }
+  return subjects;
+}
+
+/// UserError for options that say the same thing twice.
+void check_apart(const CLI::App& app, const std::string& one, const std::string& other) {
+  if (app.count(one) > 0 && app.count(other) > 0)
+    throw UserError(one + ", " + other + ": both say how fast steps are; give one");
+}
+
+/// Warns of an option that was given and changes nothing.
+void warn_of_effect(const CLI::App& app, const std::string& option, bool has_effect,
+                    const std::string& why) {
+  if (app.count(option) > 0 && !has_effect) log::warn(option + ": has no effect: " + why);
+}
+
+void warn_of_effects(const CLI::App& app, const Given& given, const Assumptions& assumptions,
+                     const Training& training, bool several) {
+  const bool alone = std::ranges::all_of(given.gpus, [](int64_t n) { return n == 1; });
+  const std::string one_machine = "the GPUs are of one machine", one_gpu = "there is one GPU";
+  warn_of_effect(app, "--network", several, one_machine);
+  warn_of_effect(app, "--network_cards", several, one_machine);
+  warn_of_effect(app, "--link_gb_s", !alone, one_gpu);
+  warn_of_effect(app, "--link_us", !alone, one_gpu);
+  warn_of_effect(app, "--cores_per_gpu", training.images_per_s_per_core > 0,
+                 "loading costs nothing; give --images_per_s_per_core");
+  warn_of_effect(app, "--straggler", assumptions.simulated_steps > 0, "--simulated_steps is 0");
+  warn_of_effect(app, "--restart_seconds", assumptions.gpu_hours_per_failure > 0,
+                 "--gpu_hours_per_failure is 0");
+  warn_of_effect(app, "--write_gb_s", training.checkpoints > 0, "the recipe has no run_dir");
+}
 
 }  // namespace
 
@@ -432,6 +558,7 @@ int plan_scale_command(const Words& words) {
                  "whose rate: pytorch, or mlperf, the fastest published (default: pytorch)");
   app.add_option("--mfu", assumptions.mfu,
                  "share of the published peak that steps reach, as the callback mfu logs it")
+      ->check(positive())
       ->check(CLI::Range(1e-6, 1.0));
   app.add_option("--from", given.from,
                  "folder of a run of one process, whose measured step takes the table's place");
@@ -454,9 +581,11 @@ int plan_scale_command(const Words& words) {
       ->check(not_negative());
   app.add_option("--spread", assumptions.spread,
                  "standard deviation of a GPU's own time in a step, a share of it (default: 0)")
+      ->check(not_negative())
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--straggler", assumptions.straggler,
                  "times that one GPU is slower than the others, in the simulation (default: 1)")
+      ->check(positive())
       ->check(CLI::Range(1.0, 1000.0));
   app.add_option("--simulated_steps", assumptions.simulated_steps,
                  "of the simulation beside the formulas; 0 = none (default: 20)")
@@ -483,32 +612,30 @@ int plan_scale_command(const Words& words) {
                     std::to_string(gpu.per_machine) + " " + gpu.name +
                     "; there are: " + names_of(known_networks()));
   const auto& network = find_network("--network", given.network.empty() ? "400g" : given.network);
-  if (!given.from.empty() && assumptions.mfu)
-    throw UserError("--mfu, --from: both say how fast steps are; give one");
+  check_apart(app, "--mfu", "--from");
+  check_apart(app, "--kernels", "--from");
+  check_apart(app, "--kernels", "--mfu");
 
   auto recipe = resolve(find_recipe(given.file), overrides_of(app), registry(),
                         {.options = option_names(app)});
-  if (given.batch_per_gpu)
-    recipe.options.train_batch_size = *given.batch_per_gpu;  // an epoch's length follows
   assumptions.overlap = !gpu.driver.empty();
   assumptions.save_async = recipe.options.save_async;
-  auto subject = subject_of(recipe, at::Device(gpu.driver.empty() ? at::kCPU : at::kCUDA));
-  auto& training = subject.training;
-  if (!given.from.empty()) training.measured = measured_step(given.from);
-  if (given.bytes_per_image) training.image_bytes = *given.bytes_per_image;
-  if (given.images_per_s_per_core) {
-    training.images_per_s_per_core = *given.images_per_s_per_core;
-    subject.sample_source = "--images_per_s_per_core";
-  }
+  const auto subjects = subjects_of(recipe, gpu, given);
+  const auto& subject = subjects[0];
+  const auto& training = subject.training;
+  warn_of_effects(app, given, assumptions, training, several);
+  if (!subject.not_evaluated.empty())
+    log::warn("evaluations are not counted: " + subject.not_evaluated);
 
   std::vector<ScalePlan> plans;
-  std::vector<Training> trainings;
-  for (const int64_t gpus : given.gpus) {
-    trainings.push_back(given.batch_per_gpu ? with_batch_size(training, *given.batch_per_gpu * gpus,
-                                                              subject.schedule.max_duration.unit)
-                                            : training);
-    plans.push_back(plan_scale(trainings.back(), gpu, network, gpus, assumptions, "--gpus"));
-    warn_of_memory(plans.back(), subject, gpu);
+  for (size_t i = 0; i < subjects.size(); ++i) {
+    plans.push_back(
+        plan_scale(subjects[i].training, gpu, network, given.gpus[i], assumptions, "--gpus"));
+    warn_of_memory(plans.back(), subjects[i], gpu);
+    if (assumptions.simulated_steps > 0 && !plans.back().simulated)
+      log::warn("--gpus " + std::to_string(given.gpus[i]) +
+                ": is not simulated: " + std::to_string(assumptions.simulated_steps) +
+                " steps of so many would take minutes; give fewer --simulated_steps");
   }
 
   const auto& work = most_batches(training).work;
@@ -519,17 +646,18 @@ int plan_scale_command(const Words& words) {
                       {"flops_step", work.flops_step},
                       {"precision", name(training.precision)},
                       {"gpu", gpu.name},
-                      {"network", given.network},
                       {"sustained_flops_per_s", plans[0].rate.flops_per_s},
                       {"sources",
                        {{"rate", plans[0].rate.source},
                         {"gpu", gpu.source},
                         {"link", gpu.inside.source},
-                        {"network", network.card.source},
-                        {"loader", subject.sample_source}}},
+                        {"loader", subject.loader_source},
+                        {"storage", subject.storage_source}}},
                       {"plans", ordered_json::array()}};
+    if (several) json["network"] = network.name, json["sources"]["network"] = network.card.source;
+    if (!subject.note.empty()) json["note"] = subject.note.substr(1);
     for (size_t i = 0; i < plans.size(); ++i)
-      json["plans"].push_back(json_of(plans[i], trainings[i]));
+      json["plans"].push_back(json_of(plans[i], subjects[i].training));
     std::cout << json.dump() << '\n';
     return 0;
   }
@@ -551,7 +679,7 @@ int plan_scale_command(const Words& words) {
               << counted(assumptions.cards > 0 ? assumptions.cards : gpu.cards, "card") << " of "
               << network.name << " a machine: " << network.card.source << '\n';
   std::cout
-      << "loader    " << subject.sample_source << '\n'
+      << "loader    " << subject.loader_source << "\nstorage   " << subject.storage_source << '\n'
       << "Not counted: what algorithms add to a step or leave out of it. Formulas and errors: "
          "docs/scale.md\n";
   return 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <sstream>
 
 #include "composer/error.h"
 #include "composer/peak_flops.h"
@@ -14,6 +15,7 @@ namespace {
 constexpr double most_lost = 100;
 /// Pieces between checkpoints that are simulated, of several runs.
 constexpr int64_t simulated_pieces = 100000;
+constexpr int64_t fewest_runs = 10;
 
 int64_t value_bytes(Precision precision) {
   return precision == Precision::fp32 || precision == Precision::tf32 ? 4 : 2;
@@ -46,7 +48,7 @@ StepParts parts_of(const Training& training, const ImageWork& work, double image
         sum_over(training.parts, [](const auto& part) { return part.batches; });
     const double share = images / measured->images * work.flops_step / mean_flops;
     parts.forward = measured->forward * share, parts.backward = measured->backward * share;
-    parts.rest = measured->rest;
+    parts.rest = measured->rest + measured->loading * images / measured->images;
   } else {
     parts.forward = work.flops_forward * images / options.flops_per_s;
     parts.backward = (work.flops_step - work.flops_forward) * images / options.flops_per_s;
@@ -58,7 +60,8 @@ StepParts parts_of(const Training& training, const ImageWork& work, double image
   return parts;
 }
 
-/// Mean seconds that failures cost runs of `work` seconds with so many checkpoints.
+/// Mean seconds that failures cost runs of `work` seconds with so many checkpoints; of many pieces
+/// some stand for all.
 double simulated_failures(double work, double checkpoints, const FailureModel& model,
                           uint64_t seed) {
   SimulatedJob job;
@@ -67,13 +70,34 @@ double simulated_failures(double work, double checkpoints, const FailureModel& m
   job.checkpoint_every = 1;
   auto whole = job;
   whole.failures.between_failures = 0;
-  const auto steps = static_cast<int64_t>(checkpoints);
-  const int64_t runs = std::clamp(simulated_pieces / steps, int64_t{10}, int64_t{1000});
+  const auto steps = static_cast<int64_t>(
+      std::min(checkpoints, static_cast<double>(simulated_pieces / fewest_runs)));
+  const int64_t runs = std::clamp(simulated_pieces / steps, fewest_runs, int64_t{1000});
   double lost = -simulate(whole, steps, seed).seconds;
   for (int64_t i = 0; i < runs; ++i)
     lost +=
         simulate(job, steps, seed + static_cast<uint64_t>(i)).seconds / static_cast<double>(runs);
-  return lost;
+  return lost * checkpoints / static_cast<double>(steps);
+}
+
+/// What is wrong where failures let a run hardly ever end.
+std::string endless(int64_t gpus, const FailureModel& model, double interval) {
+  const auto seconds = [](double value) {
+    std::ostringstream text;
+    text << value << " s";
+    return text.str();
+  };
+  const std::string often = "of " + std::to_string(gpus) + " GPUs one fails every " +
+                            seconds(model.between_failures),
+                    hardly = ": the run would hardly ever end; give ";
+  if (std::exp(model.restart / model.between_failures) > most_lost)
+    return "--restart_seconds: " + often + ", and a restart takes " + seconds(model.restart) +
+           hardly + "fewer seconds, or more --gpu_hours_per_failure";
+  if (interval <= 0)
+    return "--gpu_hours_per_failure: " + often + ", and nothing is saved on the way" + hardly +
+           "a run_dir and a --save_interval, or more hours";
+  return "--gpu_hours_per_failure: " + often + ", and checkpoints are " + seconds(interval) +
+         " apart" + hardly + "a shorter --save_interval, or more hours";
 }
 
 }  // namespace
@@ -96,9 +120,13 @@ ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnec
   plan.rate = rate_of(training, gpu, assumptions);
   // The GPU with the largest share sets the pace.
   plan.images_per_gpu = static_cast<double>((training.batch_size + gpus - 1) / gpus);
-  const StepOptions options{plan.rate.flops_per_s,           gpu.memory_bytes_per_s,
-                            value_bytes(training.precision), training.gradient_bytes,
-                            training.bucket_bytes,           training.microbatches};
+  const StepOptions options{
+      plan.rate.flops_per_s,
+      gpu.memory_bytes_per_s,
+      value_bytes(training.precision),
+      training.gradient_bytes,
+      training.bucket_bytes,
+      std::min(training.microbatches, static_cast<int64_t>(plan.images_per_gpu))};
 
   const double load_seconds =
       assumptions.cores_per_gpu && training.images_per_s_per_core > 0
@@ -107,6 +135,7 @@ ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnec
   const Training::Part* most = nullptr;
   StepParts most_parts;
   double forward_seconds = 0;  ///< of an image
+  double most_activations = 0;
   for (const auto& part : training.parts) {
     const auto parts =
         parts_of(training, part.work, plan.images_per_gpu, options, assumptions.mfu.has_value());
@@ -115,11 +144,18 @@ ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnec
     plan.training_seconds += part.batches * time.seconds;
     plan.steps += static_cast<int64_t>(part.batches);
     forward_seconds = std::max(forward_seconds, parts.forward / plan.images_per_gpu);
+    most_activations = std::max(most_activations, part.work.activation_values);
     if (most != nullptr && part.batches <= most->batches) continue;
     most = &part, most_parts = parts, plan.step = time;
   }
   plan.images_per_s = plan.training_seconds > 0 ? training.images() / plan.training_seconds : 0;
-  plan.evaluation_seconds = training.evaluated_images * forward_seconds / static_cast<double>(gpus);
+  if (training.evaluated)
+    forward_seconds = parts_of(training, *training.evaluated, plan.images_per_gpu, options,
+                               assumptions.mfu.has_value())
+                          .forward /
+                      plan.images_per_gpu;
+  plan.evaluation_seconds =
+      training.evaluated_images * training.views * forward_seconds / static_cast<double>(gpus);
 
   const double bytes = gpus > 1 ? most_parts.bytes() : 0;
   plan.bytes_per_step = bytes;
@@ -130,16 +166,20 @@ ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnec
     plan.loader_cores_per_gpu = plan.images_per_gpu / (plan.step.seconds - plan.step.loading) /
                                 training.images_per_s_per_core;
   plan.storage_bytes_per_s = plan.images_per_s * training.image_bytes;
-  plan.activation_bytes = most->work.activation_values * plan.images_per_gpu /
-                          static_cast<double>(training.microbatches) *
+  plan.activation_bytes = most_activations * plan.images_per_gpu /
+                          static_cast<double>(options.microbatches) *
                           static_cast<double>(options.value_bytes);
 
   plan.write_seconds = training.checkpoint_bytes / assumptions.write_bytes_per_s;
   const double copy_seconds = training.checkpoint_bytes / gpu.host_bytes_per_s;
-  plan.stall_seconds = assumptions.save_async ? copy_seconds : copy_seconds + plan.write_seconds;
-  plan.checkpoint_seconds = training.checkpoints * plan.stall_seconds;
   const double work = plan.training_seconds + plan.evaluation_seconds;
   if (training.checkpoints > 0) plan.checkpoint_interval = work / training.checkpoints;
+  plan.stall_seconds = copy_seconds;
+  if (!assumptions.save_async)
+    plan.stall_seconds += plan.write_seconds;
+  else if (training.checkpoints > 0)  // each waits for the one before
+    plan.stall_seconds += std::max(0.0, plan.write_seconds - plan.checkpoint_interval);
+  plan.checkpoint_seconds = training.checkpoints * plan.stall_seconds;
   if (assumptions.gpu_hours_per_failure > 0) {
     FailureModel model{assumptions.gpu_hours_per_failure * 3600 / static_cast<double>(gpus),
                        plan.stall_seconds, assumptions.restart_seconds};
@@ -150,19 +190,16 @@ ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnec
     plan.failure_seconds = expected_seconds(work, plan.checkpoint_interval, model) -
                            expected_seconds(work, plan.checkpoint_interval, none);
     if (!(plan.failure_seconds < most_lost * work))
-      throw UserError(
-          "--gpu_hours_per_failure: of " + std::to_string(gpus) + " GPUs one fails every " +
-          std::to_string(std::llround(model.between_failures)) + " s, and checkpoints are " +
-          std::to_string(std::llround(plan.checkpoint_interval)) +
-          " s apart: the run would hardly ever end; give a shorter --save_interval, or "
-          "more hours");
+      throw UserError(endless(gpus, model, plan.checkpoint_interval));
     if (assumptions.simulated_steps > 0)
       plan.simulated_failure_seconds =
           simulated_failures(work, std::max(training.checkpoints, 1.0), model, training.seed);
   }
   plan.cost = plan.seconds() / 3600 * static_cast<double>(gpus) * assumptions.price_per_hour;
 
-  if (assumptions.simulated_steps > 0)
+  const double events =
+      static_cast<double>(gpus) * static_cast<double>(assumptions.simulated_steps);
+  if (assumptions.simulated_steps > 0 && events <= most_simulated)
     plan.simulated = simulate({.step = most_parts,
                                .cluster = plan.cluster,
                                .overlap = assumptions.overlap,

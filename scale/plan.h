@@ -17,6 +17,7 @@ namespace composer {
 struct MeasuredStep {
   double images = 0;
   double forward = 0, backward = 0, rest = 0;  ///< seconds
+  double loading = 0;                          ///< seconds that the process itself loads images
   std::string source;
 };
 
@@ -27,15 +28,17 @@ struct Training {
     double batches = 0;  ///< of images of that size
   };
 
-  std::vector<Part> parts;  ///< at least one
-  int64_t batch_size = 0;   ///< of all GPUs
-  double evaluated_images = 0;
+  std::vector<Part> parts;             ///< at least one
+  int64_t batch_size = 0;              ///< of all GPUs
+  double evaluated_images = 0;         ///< of all evaluations
+  std::optional<ImageWork> evaluated;  ///< of one of them; none: of the largest trained on
+  double views = 1;                    ///< of each that the network sees
   Precision precision = Precision::fp32;
   int64_t gradient_bytes = 4;  ///< of an element, as it is sent
   double bucket_bytes = 25 << 20;
   int64_t microbatches = 1;
   double checkpoint_bytes = 0;
-  double checkpoints = 0;
+  double checkpoints = 0;                ///< with that at the end
   double image_bytes = 0;                ///< of a sample, in the storage
   double images_per_s_per_core = 0;      ///< that a loader gives; 0: it costs nothing
   std::optional<MeasuredStep> measured;  ///< in place of the table's rates
@@ -77,21 +80,24 @@ struct ScalePlan {
   double inside_bytes_per_s = 0;    ///< of a GPU's link in its machine, each way
   double loader_cores_per_gpu = 0;  ///< that keep up
   double storage_bytes_per_s = 0;   ///< of all machines
-  double activation_bytes = 0;      ///< of a GPU, kept for the backward pass
+  double activation_bytes = 0;      ///< of a GPU, kept for the backward pass at the largest size
 
   double write_seconds = 0;  ///< of a checkpoint
   double stall_seconds = 0;  ///< that one holds training up
   double failures_per_day = 0;
-  double checkpoint_interval = 0;  ///< seconds, the recipe's
-  double best_interval = 0;        ///< seconds, Daly's
-  std::optional<SimulatedRun> simulated;
-  double simulated_failure_seconds = 0;  ///< mean of some runs
+  double checkpoint_interval = 0;         ///< seconds, the recipe's
+  double best_interval = 0;               ///< seconds, Daly's
+  std::optional<SimulatedRun> simulated;  ///< of the images of that size too
+  double simulated_failure_seconds = 0;   ///< mean of some runs
 
   int64_t steps = 0;
   double seconds() const {
     return training_seconds + evaluation_seconds + checkpoint_seconds + failure_seconds;
   }
 };
+
+/// GPUs times steps; above it there is no simulation: it would take minutes.
+constexpr double most_simulated = 1e6;
 
 /// option: what names the number of GPUs, for messages. UserError where they do not fill machines,
 /// outnumber the images of a batch, or fail more often than they save.

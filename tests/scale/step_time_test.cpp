@@ -198,7 +198,7 @@ TEST_CASE("failures cost what Daly gives", "[scale]") {
 
 TEST_CASE("a plan adds up", "[scale]") {
   Training training;
-  training.parts = {{two_operations(), 100}};
+  training.parts = {{two_operations(), 1e5}};
   training.batch_size = 1024;
   training.precision = Precision::amp_fp16;
   training.checkpoint_bytes = 5e9;
@@ -213,7 +213,7 @@ TEST_CASE("a plan adds up", "[scale]") {
   const auto plan = plan_scale(training, gpu, network, 8, assumptions, "--gpus");
   CHECK(plan.images_per_gpu == 128);
   CHECK(plan.images_per_s == Approx(1024 / plan.step.seconds));
-  CHECK(plan.training_seconds == Approx(100 * plan.step.seconds));
+  CHECK(plan.training_seconds == Approx(1e5 * plan.step.seconds));
   CHECK(plan.storage_bytes_per_s == Approx(plan.images_per_s * 1e5));
   CHECK(plan.loader_cores_per_gpu == Approx(plan.images_per_s / 8 / 1000));
   CHECK(plan.cost == Approx(plan.seconds() / 3600 * 8 * 2));
@@ -237,15 +237,96 @@ TEST_CASE("a plan adds up", "[scale]") {
                     Catch::Contains("--gpus: 2048") && Catch::Contains("--batch_per_gpu"));
 }
 
+TEST_CASE("a plan counts the largest images, and evaluations at their own size", "[scale]") {
+  auto large = two_operations();
+  large.flops_forward *= 4, large.flops_step *= 4, large.activation_values *= 4;
+  Training training;
+  training.parts = {{two_operations(), 100}, {large, 1}};
+  training.batch_size = 64;
+  training.evaluated_images = 1000;
+  const auto& gpu = find_gpu("", "h200");
+  const auto& network = find_network("", "400g");
+  const auto plan = [&] { return plan_scale(training, gpu, network, 8, {}, "--gpus"); };
+  CHECK(plan().activation_bytes == 4e6 * 8 * 4);
+  const double at_largest = plan().evaluation_seconds;
+  training.evaluated = two_operations();
+  const double at_its_own = plan().evaluation_seconds;
+  CHECK(at_its_own < at_largest);
+  training.views = 2;
+  CHECK(plan().evaluation_seconds == Approx(2 * at_its_own));
+  training.microbatches = 64;  // of the eight images that a GPU has
+  const auto single = plan();
+  training.microbatches = 8;
+  CHECK(single.step.seconds == plan().step.seconds);
+  CHECK(single.activation_bytes == 4e6 * 4);
+}
+
+TEST_CASE("checkpoints are written one after another", "[scale]") {
+  Training training;
+  training.parts = {{two_operations(), 100}};
+  training.batch_size = 1024;
+  training.checkpoint_bytes = 5e9;
+  training.checkpoints = 1;
+  const auto plan = [&](const Assumptions& assumptions) {
+    return plan_scale(training, find_gpu("", "h200"), find_network("", "400g"), 8, assumptions, "");
+  };
+  const double work = plan({}).training_seconds;
+  training.checkpoints = 100;
+  CHECK(plan({}).stall_seconds == Approx(0.1 + 5 - work / 100));
+  training.checkpoints = 0;
+  CHECK(plan({}).stall_seconds == Approx(0.1));
+}
+
+TEST_CASE("a run of any length is simulated in a while, or not at all", "[scale]") {
+  Training training;
+  training.parts = {{two_operations(), 1e9}};
+  training.batch_size = 1 << 17;
+  training.checkpoint_bytes = 1e6;
+  training.checkpoints = 1e9;
+  Assumptions assumptions;
+  assumptions.simulated_steps = 1;
+  assumptions.gpu_hours_per_failure = 1;  // often enough for some to be among those simulated
+  const auto& gpu = find_gpu("", "h200");
+  const auto& network = find_network("", "400g");
+  const auto many = plan_scale(training, gpu, network, 8, assumptions, "");
+  CHECK(many.simulated);
+  CHECK(many.simulated_failure_seconds > many.failure_seconds / 10);
+  CHECK(many.simulated_failure_seconds < many.failure_seconds * 10);
+  assumptions.simulated_steps = 100000;
+  assumptions.gpu_hours_per_failure = 0;
+  CHECK_FALSE(plan_scale(training, gpu, network, 1 << 17, assumptions, "").simulated);
+}
+
+TEST_CASE("what makes a run endless is named", "[scale]") {
+  Training training;
+  training.parts = {{two_operations(), 1e6}};
+  training.batch_size = 1024;
+  Assumptions assumptions;
+  const auto& gpu = find_gpu("", "h200");
+  const auto& network = find_network("", "400g");
+  const auto plan = [&] { return plan_scale(training, gpu, network, 8, assumptions, ""); };
+  assumptions.restart_seconds = 1e9;
+  CHECK_THROWS_WITH(plan(), Catch::StartsWith("--restart_seconds: of 8 GPUs one fails every "
+                                              "2.25e+07 s, and a restart takes 1e+09 s"));
+  assumptions.restart_seconds = 0;
+  assumptions.gpu_hours_per_failure = 0.01;
+  CHECK_THROWS_WITH(plan(), Catch::StartsWith("--gpu_hours_per_failure: of 8 GPUs one fails every "
+                                              "4.5 s, and nothing is saved on the way"));
+  training.checkpoints = 2;
+  CHECK_THROWS_WITH(plan(), Catch::Contains("a shorter --save_interval"));
+}
+
 TEST_CASE("a measured step scales with its share of the batch", "[scale]") {
   Training training;
   training.parts = {{two_operations(), 10}};
   training.batch_size = 64;
-  training.measured = MeasuredStep{64, 0.1, 0.2, 0.01, "a run"};
+  training.measured = MeasuredStep{64, 0.1, 0.2, 0.01, 0, "a run"};
   const auto& cpu = find_gpu("", "cpu");
   const auto& network = find_network("", "10g");
   CHECK(plan_scale(training, cpu, network, 1, {}, "").step.seconds == Approx(0.31));
   const auto two = plan_scale(training, cpu, network, 2, {}, "");
   CHECK(two.step.compute == Approx(0.16));
   CHECK(two.bytes_per_step == 8e6);
+  training.measured->loading = 0.02;  // in the process itself, image after image
+  CHECK(plan_scale(training, cpu, network, 2, {}, "").step.compute == Approx(0.17));
 }
