@@ -196,7 +196,10 @@ bool RangesAhead::plan_stretch(Lock& lock) {
 
 /// By one reader at a time.
 bool RangesAhead::plan_more(Lock& lock) {
-  if (planning_) return false;
+  if (planning_) {
+    hurried_ |= readers_.hurried();
+    return false;
+  }
   planning_ = true;
   bool planned = false;
   try {
@@ -206,6 +209,7 @@ bool RangesAhead::plan_more(Lock& lock) {
     throw;
   }
   planning_ = false;
+  if (std::exchange(hurried_, false)) readers_.hurry();
   return planned;
 }
 

@@ -74,6 +74,7 @@ class RangesAhead final : public ReadAhead {
   std::deque<Piece> pieces_;       ///< of those
   std::deque<Extent> pages_;       ///< the last ones that were planned
   bool planning_ = false;          ///< a reader is at it
+  bool hurried_ = false;           ///< so were others, who had to wait for that
   int64_t plans_ = 0;              ///< that were forgotten
   double wait_ = 0;                ///< seconds a piece, of late
   int64_t reads_ = 0;              ///< since the readers began

@@ -79,7 +79,7 @@ void ReaderThreads::work(Reader& self) {
   bool waited_in_vain = false;
   while (!stopping_) {
     // Each adds one, once a read: they double in the time of a read.
-    if (idle_ == 0 && hurried_.load(std::memory_order_relaxed)) add();
+    if (idle_ == 0 && hurried()) add();
     if (read(lock)) {
       waited_in_vain = false;
       continue;

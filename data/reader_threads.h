@@ -29,6 +29,8 @@ class ReaderThreads {
 
   /// Somebody waits for bytes.
   void hurry() { hurried_.store(true, std::memory_order_relaxed); }
+  /// Whether somebody has since there was last nothing to read.
+  bool hurried() const { return hurried_.load(std::memory_order_relaxed); }
 
   // With the lock held:
 
