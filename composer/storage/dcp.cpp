@@ -54,19 +54,20 @@ std::vector<int64_t> begin_of(const json& info, const std::string& name, const a
 /// UserError where files are missing, as far as the others tell.
 void check_files(const std::vector<fs::path>& files) {
   std::map<std::string, std::pair<size_t, size_t>> series;  // how many are there, and should be
+  const auto count = [&](const std::string& name, size_t wanted) {
+    auto& [there, of_all] = series[name];
+    ++there;
+    of_all = wanted;
+  };
   for (const auto& file : files) {
     const auto name = file.filename().string();
     unsigned number, of;
     char rest;
     if (std::sscanf(name.c_str(), "model-%5u-of-%5u.safetensors%c", &number, &of, &rest) == 2)
-      ++series["model-*-of-" + std::to_string(of)].first,
-          series["model-*-of-" + std::to_string(of)].second = of;
+      count("model-*-of-" + std::to_string(of), of);
     const auto metadata = read_safetensors_metadata(file);
-    const auto shards = metadata.find(number_of_shards);
-    if (shards == metadata.end()) continue;
-    auto& [there, wanted] = series["shard-*-of-" + shards->second];
-    ++there;
-    wanted = std::strtoul(shards->second.c_str(), nullptr, 10);
+    if (const auto shards = metadata.find(number_of_shards); shards != metadata.end())
+      count("shard-*-of-" + shards->second, std::strtoul(shards->second.c_str(), nullptr, 10));
   }
   for (const auto& [name, counts] : series)
     if (counts.first != counts.second)
