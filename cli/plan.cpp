@@ -210,6 +210,13 @@ EpochLength epoch_length(const Recipe& recipe, bool training) {
   }
 }
 
+Schedule schedule_of(const EpochLength& length, const TrainerOptions& options) {
+  Schedule schedule{length.batches, length.samples, options.train_batch_size,
+                    scale_duration(options.max_duration, options.scale_schedule_ratio)};
+  schedule.planned = schedule.max_duration;
+  return schedule;
+}
+
 std::string plan(const Recipe& recipe) {
   std::ostringstream out;
   const auto length = epoch_length(recipe);
@@ -220,9 +227,7 @@ std::string plan(const Recipe& recipe) {
   state.logger = &logger;
   state.image_size = length.image;
   state.seed = static_cast<uint64_t>(options.seed);
-  state.schedule = {length.batches, length.samples, options.train_batch_size,
-                    scale_duration(options.max_duration, options.scale_schedule_ratio)};
-  state.schedule.planned = state.schedule.max_duration;
+  state.schedule = schedule_of(length, options);
   auto without_device = recipe;  // a plan need not open CUDA
   without_device.options.device = "cpu";
   auto parts = assemble_model(without_device);

@@ -6,6 +6,7 @@
 
 #include "composer/image_size.h"
 #include "composer/recipe/recipe.h"
+#include "composer/time.h"
 
 namespace composer {
 
@@ -19,6 +20,9 @@ struct EpochLength {
 /// Of the training data, or of those that are evaluated on, which the recipe must have. Where they
 /// are missing it takes the set's published size. UserError when there is neither.
 EpochLength epoch_length(const Recipe& recipe, bool training = true);
+
+/// Of a run of such epochs, as the trainer has it.
+Schedule schedule_of(const EpochLength& length, const TrainerOptions& options);
 
 /// The run's length, who runs at which event, what surgery replaces, and how learning rate and
 /// sizes move. Where the data are missing it takes the set's published size and says so. UserError

@@ -155,9 +155,7 @@ Subject subject_of(Recipe recipe, at::Device device) {
   state.logger = &logger;
   state.image_size = length.image;
   state.seed = static_cast<uint64_t>(options.seed);
-  state.schedule = {length.batches, length.samples, options.train_batch_size,
-                    scale_duration(options.max_duration, options.scale_schedule_ratio)};
-  state.schedule.planned = state.schedule.max_duration;
+  state.schedule = schedule_of(length, options);
   const double images = state.schedule.batches(state.schedule.max_duration) *
                         static_cast<double>(options.train_batch_size);
   if (!(images <= most_images))
