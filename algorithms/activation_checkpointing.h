@@ -36,6 +36,7 @@ class ActivationCheckpointing : public Algorithm {
   std::string against_replay() const override {
     return "sets LibTorch's generators back in each step";
   }
+  std::string against_divided_weights() const override { return {}; }
 
  private:
   Params params_;

@@ -23,6 +23,7 @@ class AlternatingFlip : public Algorithm {
   static Compatibility compatibility();
 
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   SampleTransform sample_transform(const State& state) override;
 };
 

@@ -36,12 +36,13 @@ at::Tensor depthwise(const at::Tensor& input, std::array<int64_t, 2> stride,
   const auto convolved = [&](const at::Tensor& samples) {
     return op::conv2d(samples, filter, {}, options);
   };
-  if (input.numel() <= most_elements) return convolved(input);
+  const int64_t elements = op::values_a_channel(input) * channels;
+  if (elements <= most_elements) return convolved(input);
   std::vector<at::Tensor> parts;
-  const int64_t of_one = input.numel() / input.size(0);
+  const int64_t of_one = elements / input.size(0);
   for (const auto& part : input.split(std::max<int64_t>(most_elements / of_one, 1)))
-    parts.push_back(convolved(part));
-  return at::cat(parts);
+    parts.push_back(convolved(op::converted(part, input)));
+  return op::converted(at::cat(parts), parts.front());
 }
 
 // oneDNN's gradient of a strided depthwise convolution in bf16 takes 10 to 80 times its forward
@@ -109,9 +110,9 @@ at::Tensor blur_filter(const at::Tensor& like) {
 
 at::Tensor blur(const at::Tensor& input, std::array<int64_t, 2> stride, const at::Tensor& filter,
                 int64_t most_elements) {
-  if (input.size(2) + 2 < 3 || input.size(3) + 2 < 3) return input;
+  if (op::height(input) + 2 < 3 || input.size(3) + 2 < 3) return input;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  const bool slow_gradient = !op::recorded() && input.is_cpu() &&
+  const bool slow_gradient = !op::one_by_one() && input.is_cpu() &&
                              input.scalar_type() == at::kBFloat16 && stride != unit &&
                              !Unfused::keeps_back();
   return slow_gradient ? StridedBlur::apply(input, stride[0], stride[1], filter)
@@ -147,7 +148,7 @@ std::string BlurConv2d::describe() const {
 }
 
 at::Tensor BlurMaxPool2d::forward(const at::Tensor& input) {
-  if (has_one_pass(options()) && pooled_blur_takes(input) && !op::recorded() &&
+  if (has_one_pass(options()) && pooled_blur_takes(input) && !op::one_by_one() &&
       !Unfused::keeps_back())
     return pooled_blur(input, options().stride[0]);
   return forward_rounded(input, {});

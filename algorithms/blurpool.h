@@ -53,6 +53,7 @@ class BlurConv2d : public Conv2d, public RoundsWithin {
   at::Tensor forward(const at::Tensor& input) override { return forward_rounded(input, {}); }
   at::Tensor forward_rounded(const at::Tensor& input, const Rounder& rounder) override;
   std::string describe() const override;
+  bool by_rows() const override { return true; }
 
  private:
   bool blur_first_;
@@ -67,6 +68,7 @@ class BlurMaxPool2d : public MaxPool2d, public RoundsWithin {
   at::Tensor forward(const at::Tensor& input) override;
   at::Tensor forward_rounded(const at::Tensor& input, const Rounder& rounder) override;
   std::string describe() const override;
+  bool by_rows() const override { return true; }
 
  private:
   BlurFilter filter_;

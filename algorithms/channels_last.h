@@ -22,6 +22,7 @@ class ChannelsLast : public Algorithm {
  public:
   Order order(Event) const override { return Order::last; }
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   void init(State& state) override;
 };
 

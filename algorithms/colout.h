@@ -41,6 +41,7 @@ class ColOut : public Algorithm {
   explicit ColOut(Params params) : params_(params) {}
 
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   void after_dataloader(State& state) override;
 
  private:

@@ -53,6 +53,7 @@ class CutMix : public Algorithm {
   explicit CutMix(Params params);
 
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   void fit_start(State& state) override;
   void after_dataloader(State& state) override;
 

@@ -37,6 +37,7 @@ class Cutout : public Algorithm {
   explicit Cutout(Params params) : params_(params) {}
 
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   void after_dataloader(State& state) override;
 
  private:

@@ -37,6 +37,7 @@ class DiracInit : public Algorithm {
   }
 
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   void init(State& state) override;
   std::vector<std::string> report() const override { return changes_; }
 

@@ -17,18 +17,19 @@
 namespace composer {
 namespace {
 
-/// bool [samples, features]: false where one is dropped.
+/// bool of that shape, [samples, ...]: false where a feature is dropped.
 at::Tensor kept_features(at::IntArrayRef shape, double rate, const std::string& layer,
                          const State& state) {
   const auto kept = at::empty(shape, at::kBool);
+  const int64_t features = shape[0] == 0 ? 0 : kept.numel() / shape[0];
   auto* const values = kept.data_ptr<bool>();
   constexpr int64_t samples_a_thread = 16;
   at::parallel_for(0, shape[0], samples_a_thread, [&](int64_t begin, int64_t end) {
     for (int64_t sample = begin; sample < end; ++sample) {
       Random random(state.seed, "dropout." + layer, static_cast<uint64_t>(state.time.batch),
                     static_cast<uint64_t>(state.first_sample + sample));
-      for (int64_t feature = 0; feature < shape[1]; ++feature)
-        values[sample * shape[1] + feature] = random.uniform() >= rate;
+      for (int64_t feature = 0; feature < features; ++feature)
+        values[sample * features + feature] = random.uniform() >= rate;
     }
   });
   return kept;

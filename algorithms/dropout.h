@@ -20,7 +20,7 @@
 
 namespace composer {
 
-/// features [N, F] -> the same, each zero with probability `rate`, in [0, 1), else times
+/// features [N, ..., F] -> the same, each zero with probability `rate`, in [0, 1), else times
 /// 1 / (1 - rate). Draws follow from `layer` and the seed, batch and first sample of `state`.
 at::Tensor dropout(const at::Tensor& features, double rate, const std::string& layer,
                    const State& state);
@@ -37,6 +37,7 @@ class DropoutLinear : public Linear, public RoundsWithin {
   /// Features are rounded before some are dropped: in use none are.
   at::Tensor forward_rounded(const at::Tensor& input, const Rounder& rounder) override;
   std::string describe() const override;
+  bool by_rows() const override { return original_->by_rows(); }
 
  private:
   at::Tensor dropped(const at::Tensor& input) const;
@@ -69,6 +70,7 @@ class Dropout : public Surgery {
   explicit Dropout(Params params) : params_(std::move(params)) {}
 
   std::string against_replay() const override { return "draws on the host in every forward pass"; }
+  std::string against_divided_weights() const override { return {}; }
   void init(State& state) override;
 
  private:

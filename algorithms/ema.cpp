@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "algorithms/parts/start_time.h"
+#include "composer/distributed/divided_weights.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/state.h"
 
@@ -42,7 +43,8 @@ void Ema::after_train_batch(State& state) {
   ++end.batch;
   // A GPU may replay the step without this.
   handed_over_ = state.device.is_cpu() && state.step_is_final && state.updates == 1 &&
-                 state.schedule.due(interval_, end, false) && shadow_.ready(*state.model);
+                 state.schedule.due(interval_, end, false) &&
+                 shadow_.ready(*state.model, state.divided_weights.get());
   if (!handed_over_) return;
   const auto [averages, weights] = pairs_of(shadow_.copies(), shadow_.weights(), /*floating=*/true);
   state.optimizer->average_with_next_step(weights, averages, 1 - decay_);
@@ -55,23 +57,27 @@ void Ema::update(State& state, bool epoch_end) {
     return compute_ema(averages, weights, decay_);
   }
   if (!state.schedule.due(interval_, state.time, epoch_end)) return;
-  if (shadow_.ready(*state.model))
+  if (shadow_.ready(*state.model, state.divided_weights.get()))
     compute_ema(shadow_.copies(), shadow_.weights(), decay_);
   else if (reached(state, params_.ema_start))
-    shadow_.start(*state.model);
+    shadow_.start(*state.model, state.divided_weights.get());
 }
 
 void Ema::swap_in(State& state) {
-  if (swapped_ || !shadow_.ready(*state.model)) return;
+  if (swapped_ || !shadow_.ready(*state.model, state.divided_weights.get())) return;
   // Statistics are averages of each rank's own until they are used.
-  state.ranks.broadcast(shadow_.copies());
-  shadow_.swap();
-  swapped_ = true;
+  state.ranks.broadcast(shadow_.copies_of_all());
+  swap(state);
 }
 
-void Ema::swap_out() {
-  if (swapped_) shadow_.swap();
-  swapped_ = false;
+void Ema::swap_out(State& state) {
+  if (swapped_) swap(state);
+}
+
+void Ema::swap(State& state) {
+  shadow_.swap();
+  swapped_ = !swapped_;
+  if (state.divided_weights) state.divided_weights->written();
 }
 
 StateDict Ema::state_dict() const {

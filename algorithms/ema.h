@@ -60,15 +60,16 @@ class Ema : public Algorithm {
   Order order(Event event) const override { return closing(event) ? Order::last : Order::first; }
 
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   void fit_start(State& state) override;
   /// Hands what batch_end would do over to the optimizer's step, where nothing comes in between.
   void after_train_batch(State& state) override;
   void batch_end(State& state) override { update(state, false); }
   void epoch_end(State& state) override { update(state, true); }
   void eval_start(State& state) override { swap_in(state); }
-  void eval_end(State&) override { swap_out(); }
+  void eval_end(State& state) override { swap_out(state); }
   void predict_start(State& state) override { swap_in(state); }
-  void predict_end(State&) override { swap_out(); }
+  void predict_end(State& state) override { swap_out(state); }
 
   /// "shadow.<parameter or buffer>"; nothing before the first update.
   StateDict state_dict() const override;
@@ -77,7 +78,8 @@ class Ema : public Algorithm {
  private:
   void update(State& state, bool epoch_end);
   void swap_in(State& state);
-  void swap_out();
+  void swap_out(State& state);
+  void swap(State& state);
 
   Params params_;
   Time interval_;

@@ -60,7 +60,7 @@ void clip_units(const Tensors& parameters, double threshold) {
 }  // namespace
 
 void clip_gradients(const std::vector<at::Tensor>& parameters, std::string_view type,
-                    double threshold) {
+                    double threshold, const Ranks& ranks, at::Device device) {
   const at::NoGradGuard no_grad;
   Tensors clipped, gradients;
   for (const auto& parameter : parameters) {
@@ -71,14 +71,15 @@ void clip_gradients(const std::vector<at::Tensor>& parameters, std::string_view 
   if (type != "norm" && type != "value" && type != "adaptive")
     throw UserError("clip_gradients: type must be norm, value or adaptive, not '" +
                     std::string(type) + "'");
+  if (type == "norm") clip_global_norm(gradients, threshold, ranks, device);
   if (gradients.empty()) return;
-  if (type == "norm") clip_global_norm(gradients, threshold);
   if (type == "value") clip_values(gradients, threshold);
   if (type == "adaptive") clip_units(clipped, threshold);
 }
 
 void GradientClipping::after_train_batch(State& state) {
-  clip_gradients(state.optimizer->parameters(), params_.clipping_type, params_.clipping_threshold);
+  clip_gradients(state.optimizer->parameters(), params_.clipping_type, params_.clipping_threshold,
+                 state.gradient_ranks(), state.device);
 }
 
 }  // namespace composer

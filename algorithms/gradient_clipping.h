@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "composer/algorithm.h"
+#include "composer/ranks.h"
 #include "composer/recipe/params.h"
 
 namespace composer {
@@ -23,8 +24,10 @@ namespace composer {
 /// type "adaptive": g * min(1, threshold * max(|w|, 1e-3) / |g|) for each unit, with its own L2
 /// norms: a unit is a slice along the first dimension, or a whole parameter of at most one
 /// dimension. Throws UserError for another type.
+/// ranks: those that have other parameters' gradients, on `device`, each its own ones: of all of
+/// them the global norm is.
 void clip_gradients(const std::vector<at::Tensor>& parameters, std::string_view type,
-                    double threshold);
+                    double threshold, const Ranks& ranks = {}, at::Device device = at::kCPU);
 
 class GradientClipping : public Algorithm {
  public:
@@ -44,6 +47,7 @@ class GradientClipping : public Algorithm {
   explicit GradientClipping(Params params) : params_(std::move(params)) {}
 
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   void after_train_batch(State& state) override;
 
  private:

@@ -32,6 +32,7 @@ class LabelSmoothing : public Algorithm {
   explicit LabelSmoothing(Params params) : params_(params) {}
 
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   void fit_start(State& state) override;
   void before_loss(State& state) override;
   void after_loss(State& state) override;

@@ -42,12 +42,13 @@ void Lookahead::fit_start(State& state) {
 }
 
 void Lookahead::batch_start(State& state) {
-  if (!slow_.ready(*state.model) && reached(state, params_.start)) start(state);
+  if (!slow_.ready(*state.model, state.divided_weights.get()) && reached(state, params_.start))
+    start(state);
 }
 
 void Lookahead::start(State& state) {
   share_buffers(state);
-  slow_.start(*state.model);
+  slow_.start(*state.model, state.divided_weights.get());
 }
 
 void Lookahead::share_buffers(State& state) const {
@@ -55,7 +56,7 @@ void Lookahead::share_buffers(State& state) const {
 }
 
 void Lookahead::update(State& state, bool epoch_end) {
-  if (!slow_.ready(*state.model)) {
+  if (!slow_.ready(*state.model, state.divided_weights.get())) {
     if (reached(state, params_.start)) start(state);
     return;
   }

@@ -56,6 +56,7 @@ class Lookahead : public Algorithm {
   Order order(Event event) const override { return closing(event) ? Order::first : Order::last; }
 
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   /// Not before: a method may still have filled weights from the first batch (whitening).
   void fit_start(State& state) override;
   void batch_start(State& state) override;

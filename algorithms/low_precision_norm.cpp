@@ -60,6 +60,8 @@ std::vector<Replacement> apply_low_precision_norm(Block& model) {
   auto replacements =
       replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
         if (dynamic_cast<BatchNorm2d*>(&layer) != nullptr) batch_norm = true;
+        // It normalises another dimension than LowPrecisionLayerNorm.
+        if (dynamic_cast<LayerNorm2d*>(&layer) != nullptr) return nullptr;
         if (dynamic_cast<LowPrecisionLayerNorm*>(&layer) != nullptr ||
             dynamic_cast<LowPrecisionGroupNorm*>(&layer) != nullptr)
           return nullptr;

@@ -46,6 +46,7 @@ class Mixup : public Algorithm {
   }
 
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   void after_dataloader(State& state) override;
 
  private:

@@ -33,6 +33,7 @@ class NoOpModel : public Algorithm {
 
   Order order(Event) const override { return Order::last; }
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   void init(State& state) override;
   std::vector<std::string> report() const override;
 };

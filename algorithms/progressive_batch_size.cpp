@@ -53,7 +53,7 @@ void ProgressiveBatchSize::fit_start(State& state) {
 }
 
 void ProgressiveBatchSize::batch_start(State& state) {
-  const auto shares = state.ranks.gather(state.batch.samples());
+  const auto shares = state.ranks.of_samples().gather(state.batch.samples());
   const auto samples = std::accumulate(shares.begin(), shares.end(), int64_t{0});
   const int64_t size = batch_size_at(state.elapsed(), state.schedule.batch_size, params_);
   // Each rank has a part of every update.

@@ -70,6 +70,7 @@ class ProgressiveResizing : public Algorithm {
   /// cannot.
   SizePlan image_sizes(const State& state) override;
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   /// Resizes what the loader did not. Needs state.image_size.
   void after_dataloader(State& state) override;
   /// The scale factor, and the height and width that belong to state.image_size.

@@ -28,7 +28,8 @@ at::Tensor QuantizationAwareConv2d::forward(const at::Tensor& input) {
 std::string QuantizationAwareConv2d::describe() const { return with_note(original_->describe()); }
 
 at::Tensor QuantizationAwareLinear::forward(const at::Tensor& input) {
-  if (!rounding_->on || !is_training()) return original_->forward(input);
+  // Exports keep linear layers of pixels in float32.
+  if (!rounding_->on || !is_training() || input.dim() != 2) return original_->forward(input);
   const RoundedWeight rounded(original_->weight);
   const Rounder rounder{rounding_->bits};
   if (auto* const within = dynamic_cast<RoundsWithin*>(original_.get()))

@@ -93,6 +93,7 @@ class RandomErasing : public Algorithm {
     return event != Event::after_dataloader || params_.where == "device";
   }
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   void after_dataloader(State& state) override;
   SampleTransform sample_transform(const State& state) override;
 

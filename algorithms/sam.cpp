@@ -14,25 +14,27 @@ using Tensors = std::vector<at::Tensor>;
 
 // A gradient that is not finite makes weights that are not, so that the gradients there are not
 // either and loss scaling skips the step.
-void climb(const Tensors& parameters, const Tensors& gradients, double rho, double epsilon) {
+void climb(const Tensors& parameters, const Tensors& gradients, double rho, double epsilon,
+           const Ranks& ranks, at::Device device) {
   const at::NoGradGuard no_grad;
-  at::_foreach_add_(parameters,
-                    at::_foreach_mul(gradients, rho / (global_norm(gradients) + epsilon)));
+  const auto factor = rho / (global_norm(gradients, ranks, device) + epsilon);
+  if (gradients.empty()) return;
+  at::_foreach_add_(parameters, at::_foreach_mul(gradients, factor.to(gradients[0].scalar_type())));
 }
 
 }  // namespace
 
 void sam_gradients(const Tensors& parameters, const Tensors& buffers, double rho, double epsilon,
-                   const std::function<void()>& recompute) {
+                   const std::function<void()>& recompute, const Ranks& ranks, at::Device device) {
   Tensors moved, gradients;
   for (const auto& parameter : parameters) {
     if (!parameter.grad().defined()) continue;
     moved.push_back(parameter);
     gradients.push_back(parameter.grad());
   }
-  if (moved.empty()) return;
+  if (moved.empty() && ranks.alone()) return;
   KeptValues weights(moved), others(buffers);
-  climb(moved, gradients, rho, epsilon);
+  climb(moved, gradients, rho, epsilon, ranks, device);
   gradients.clear();
   recompute();
   weights.restore();
@@ -42,7 +44,7 @@ void sam_gradients(const Tensors& parameters, const Tensors& buffers, double rho
 void Sam::after_train_batch(State& state) {
   if ((state.time.batch + 1) % params_.interval != 0) return;
   sam_gradients(state.optimizer->parameters(), state.model->buffers(), params_.rho, params_.epsilon,
-                state.recompute_gradients);
+                state.recompute_gradients, state.gradient_ranks(), state.device);
 }
 
 }  // namespace composer

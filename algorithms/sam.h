@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "composer/algorithm.h"
+#include "composer/ranks.h"
 #include "composer/recipe/params.h"
 
 namespace composer {
@@ -17,10 +18,12 @@ namespace composer {
 /// L2 norm of all gradients together, without waiting for the device. recompute: clears the
 /// gradients and computes them anew. Parameters have their values back afterwards, bit by bit, and
 /// so have `buffers`, whatever recompute did to them. Parameters without a gradient stay where they
-/// are; no parameter may be named twice.
+/// are; no parameter may be named twice. ranks: those that have other parameters' gradients, on
+/// `device`, each its own ones.
 void sam_gradients(const std::vector<at::Tensor>& parameters,
                    const std::vector<at::Tensor>& buffers, double rho, double epsilon,
-                   const std::function<void()>& recompute);
+                   const std::function<void()>& recompute, const Ranks& ranks = {},
+                   at::Device device = at::kCPU);
 
 /// Every interval-th batch, counted from the start of training, goes through the network twice. No
 /// event fires a second time; what was drawn for the batch is the same in both passes.
@@ -48,6 +51,7 @@ class Sam : public Algorithm {
   std::string against_replay() const override {
     return "computes the gradients of a batch twice, in every interval-th step";
   }
+  std::string against_divided_weights() const override { return {}; }
   void after_train_batch(State& state) override;
 
  private:

@@ -91,7 +91,9 @@ void SelectiveBackprop::after_dataloader(State& state) {
   Random random(state.seed, "selective_backprop.ranks", static_cast<uint64_t>(state.first_sample),
                 static_cast<uint64_t>(state.time.batch));
   const auto ranks = drawn_ranks(state.batch.samples(), params_.keep, random);
-  state.batch = select_by_loss(state.batch, losses_of(state, params_.scale_factor), ranks);
+  const auto losses = losses_of(state, params_.scale_factor);
+  state.ranks.of_rows().broadcast(losses);  // equal ones up to rounding, which would be enough
+  state.batch = select_by_loss(state.batch, losses, ranks);
 }
 
 std::vector<std::pair<std::string, double>> SelectiveBackprop::planned(const State& state) const {

@@ -62,6 +62,7 @@ class SelectiveBackprop : public Algorithm {
   Order order(Event) const override { return Order::early; }
 
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   void after_dataloader(State& state) override;
   /// The share of a batch that is trained on, unless it is one that is left whole.
   std::vector<std::pair<std::string, double>> planned(const State& state) const override;

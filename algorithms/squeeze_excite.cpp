@@ -4,6 +4,7 @@
 #include <map>
 
 #include "composer/error.h"
+#include "composer/network/channel_gates.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -15,6 +16,9 @@ std::vector<Replacement> apply_squeeze_excite(Block& model, const SqueezeExcite:
   std::map<const Layer*, int64_t> in_channels;
   auto replacements =
       replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
+        if (dynamic_cast<const ChannelGates*>(&layer) != nullptr)
+          for (const auto& inner : layer.modules(/*include_self=*/false))
+            if (const auto* part = dynamic_cast<const Layer*>(inner.get())) in_channels[part] = 0;
         if (const auto* halves = dynamic_cast<Factorized*>(&layer)) {
           const auto* first = dynamic_cast<Conv2d*>(halves->first().get());
           if (first == nullptr) return nullptr;
@@ -33,7 +37,8 @@ std::vector<Replacement> apply_squeeze_excite(Block& model, const SqueezeExcite:
   if (replacements.empty())
     throw UserError("algorithms.squeeze_excite: the model has no convolution with at least " +
                     std::to_string(params.min_channels) +
-                    " input and output channels, so squeeze_excite would change nothing; remove "
+                    " input and output channels outside of gates, so squeeze_excite would change "
+                    "nothing; remove "
                     "it, or lower algorithms.squeeze_excite.min_channels");
   return replacements;
 }

@@ -7,6 +7,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/logger.h"
+#include "composer/network/norm_layer.h"
 #include "composer/network/operations.h"
 #include "composer/random.h"
 #include "composer/state.h"
@@ -81,18 +82,18 @@ void StochasticBlock::hand_on_replaced_layers() {
 
 at::Tensor StochasticBlock::without_residual(const at::Tensor& input) {
   auto skipped = shortcut(input);
-  return skipped.is_alias_of(input) ? skipped : op::relu_(skipped);
+  return skipped.is_alias_of(input) ? skipped : followed_in_place(skipped, {}, activation());
 }
 
 at::Tensor StochasticBlock::joined(at::Tensor branch, const at::Tensor& input) {
-  return op::relu_(op::add_(std::move(branch), shortcut(input)));
+  return followed_in_place(std::move(branch), shortcut(input), activation());
 }
 
 at::Tensor StochasticBlock::forward(const at::Tensor& input) {
   hand_on_replaced_layers();
   const auto draws = draws_.lock();
   const double rate = rate_ * ramp_of(draws.get(), is_training());
-  if (rate == 0) return ResidualBlock::forward(input);
+  if (rate == 0) return original_->forward(input);
   if (!is_training() || draws == nullptr)
     return joined(op::scale(residual(input), 1 - rate), input);
   auto random = random_of(*draws, index_);
@@ -103,7 +104,7 @@ at::Tensor StochasticBlock::forward(const at::Tensor& input) {
     return joined(op::multiply(branch, factors), input);
   }
   const bool dropped = random.uniform() < rate;
-  return dropped ? without_residual(input) : ResidualBlock::forward(input);
+  return dropped ? without_residual(input) : original_->forward(input);
 }
 
 std::string StochasticDepth::Params::check() const {

@@ -31,7 +31,7 @@ struct DepthDraws {
 ///     as x comes from a ReLU), else relu(residual(x) + shortcut(x)); one draw for the batch, or
 ///     one for each sample;
 ///   evaluation, and training without DepthDraws: relu((1 - p) * residual(x) + shortcut(x)).
-/// Without DepthDraws p is the whole rate.
+/// The block's activation() stands in place of relu. Without DepthDraws p is the whole rate.
 class StochasticBlock : public ResidualBlock {
  public:
   enum class Draw { block, sample };
@@ -44,8 +44,11 @@ class StochasticBlock : public ResidualBlock {
   at::Tensor branch(const at::Tensor& input) override { return original_->branch(input); }
   Slot& last() override { return original_->last(); }
   at::Tensor shortcut(const at::Tensor& input) override { return original_->shortcut(input); }
+  Activation activation() const override { return original_->activation(); }
+  at::Tensor residual(const at::Tensor& input) override { return original_->residual(input); }
   void train(bool on = true) override;
   std::string describe() const override;
+  bool by_rows() const override { return original_->by_rows(); }
 
  private:
   void hand_on_replaced_layers();
@@ -92,6 +95,7 @@ class StochasticDepth : public Surgery {
   explicit StochasticDepth(Params params);
 
   std::string against_replay() const override { return "draws on the host in every forward pass"; }
+  std::string against_divided_weights() const override { return {}; }
 
   /// A dropped branch's parameters take no part in the batch.
   bool leaves_out_parameters() const override {

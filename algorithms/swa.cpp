@@ -13,7 +13,7 @@ namespace composer {
 void add_to_average(const std::vector<at::Tensor>& averages, const std::vector<at::Tensor>& values,
                     int64_t count) {
   const at::NoGradGuard no_grad;
-  at::_foreach_lerp_(averages, values, 1 / static_cast<double>(count + 1));
+  if (!averages.empty()) at::_foreach_lerp_(averages, values, 1 / static_cast<double>(count + 1));
 }
 
 std::string Swa::Params::check() const {
@@ -60,10 +60,10 @@ void Swa::epoch_end(State& state) {
 void Swa::update(State& state) {
   if (finished_ || !reached(state, params_.swa_start)) return;
   if (events_++ % static_cast<int64_t>(params_.update_interval.value) != 0) return;
-  if (average_.ready(*state.model))
+  if (average_.ready(*state.model, state.divided_weights.get()))
     add_to_average(average_.copies(), average_.weights(), count_);
   else
-    average_.start(*state.model);
+    average_.start(*state.model, state.divided_weights.get());
   ++count_;
   state.logger->log("swa/count", static_cast<double>(count_));
 }
@@ -71,7 +71,7 @@ void Swa::update(State& state) {
 void Swa::finish_if_due(State& state) {
   if (finished_ || !reached(state, params_.swa_end)) return;
   finished_ = true;
-  if (!average_.ready(*state.model)) {
+  if (!average_.ready(*state.model, state.divided_weights.get())) {
     log::warn("algorithms.swa: no " +
               std::string(params_.update_interval.unit == TimeUnit::epoch ? "epoch" : "batch") +
               " ended between swa_start and swa_end: nothing was averaged");
@@ -79,7 +79,7 @@ void Swa::finish_if_due(State& state) {
   }
   const at::NoGradGuard no_grad;
   auto weights = average_.weights();
-  at::_foreach_copy_(weights, average_.copies());
+  if (!weights.empty()) at::_foreach_copy_(weights, average_.copies());
   average_.drop();
   log::info("swa: the parameters are now their average (of " + std::to_string(count_) + ")");
 }

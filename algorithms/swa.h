@@ -53,6 +53,7 @@ class Swa : public Algorithm {
   explicit Swa(const Params& params) : params_(params) {}
 
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   void fit_start(State& state) override;
   void batch_end(State& state) override;
   void epoch_end(State& state) override;

@@ -1,19 +1,33 @@
 #include "algorithms/sync_batchnorm.h"
 
-#include "algorithms/parts/synced_norm.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/network/divided_pass.h"
+#include "composer/network/synced_norm.h"
 #include "composer/state.h"
 
 namespace composer {
+namespace {
+
+/// Of all ranks, those that have other values than this one, and itself: ranks that divide images
+/// have the same ones once nothing is left to divide.
+Ranks with_other_values(const Ranks& all, const at::Tensor& input) {
+  const auto* const divided = DividedPass::current();
+  if (divided == nullptr) return all;
+  const auto known = divided->find(input);
+  return known && known->held == DividedPass::Held::rows ? all : all.of_samples();
+}
+
+}  // namespace
 
 at::Tensor SyncBatchNorm2d::forward(const at::Tensor& input, const at::Tensor& residual,
                                     Activation activation) {
   if (!is_training() || ranks_.alone()) return BatchNorm2d::forward(input, residual, activation);
   const auto normalized =
       synced_batch_norm(input, weight, bias, running_mean, running_var,
-                        {.eps = eps_, .momentum = take_up_batch(), .training = true}, ranks_);
-  return followed_in_place(normalized, residual, activation);
+                        {.eps = eps_, .momentum = take_up_batch(), .training = true},
+                        with_other_values(ranks_, input));
+  return followed_in_place(op::converted(normalized, input), residual, activation);
 }
 
 std::string SyncBatchNorm2d::why_separate() const {

@@ -17,8 +17,8 @@
 
 namespace composer {
 
-/// In training normalises by the statistics of all ranks (parts/synced_norm.h); with one rank, and
-/// in evaluation, an ordinary BatchNorm2d. Shares the original's tensors.
+/// In training normalises by the statistics of all ranks (composer/network/synced_norm.h); with one
+/// rank, and in evaluation, an ordinary BatchNorm2d. Shares the original's tensors.
 class SyncBatchNorm2d : public BatchNorm2d {
  public:
   SyncBatchNorm2d(const BatchNorm2d& original, Ranks ranks)
@@ -29,6 +29,7 @@ class SyncBatchNorm2d : public BatchNorm2d {
                      Activation activation) override;
   std::string why_separate() const override;
   std::string describe() const override;
+  bool by_rows() const override { return true; }
 
  private:
   Ranks ranks_;

@@ -60,6 +60,7 @@ void TestTimeAugmentation::add_views(State& state) const {
   }
   const auto unsure = least_confident(state.outputs, params_.share);
   if (unsure.numel() == 0) return;
+  state.ranks.of_rows().broadcast(unsure);  // confidences may differ in their last bits
   const auto better =
       mean_over_views(classify, pick(images, 0, unsure), state.outputs.index_select(0, unsure),
                       params_.level, params_.shift);

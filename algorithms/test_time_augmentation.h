@@ -47,6 +47,7 @@ class TestTimeAugmentation : public Algorithm {
   explicit TestTimeAugmentation(Params params) : params_(params) {}
 
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   void eval_after_forward(State& state) override { add_views(state); }
   void predict_after_forward(State& state) override { add_views(state); }
 

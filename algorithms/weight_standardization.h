@@ -31,6 +31,7 @@ class StandardizedConv2d : public Conv2d {
 
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
+  bool by_rows() const override { return original_->by_rows(); }
 
  private:
   std::shared_ptr<Conv2d> original_;

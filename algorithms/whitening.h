@@ -56,6 +56,7 @@ class Whitening : public Algorithm {
   Order order(Event) const override { return Order::first; }
 
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   void init(State& state) override;
   void fit_start(State& state) override;
   void after_dataloader(State& state) override;

@@ -1,4 +1,4 @@
-"""The rows of the README's tables: what is run for each, and what is shown of it.
+"""The rows of the tables in README.md and docs/measured.md: what is run for each, and what is shown of it.
 
 A command is a script of this folder and its words. Words in `data` stand for files and folders of the machine
 (benchmarks/all --help says how it comes by them).
@@ -52,9 +52,10 @@ def nothing(row):
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A row: `label` stands before the figures in the README; `figures` says where the printed line has them.
+    """A row: `label` stands before the figures in a table; `figures` says where the printed line has them.
 
-    `shown` makes the cells from the row of a results file, whose keys are those of `figures`.
+    `shown` makes the cells from the row of a results file, whose keys are those of `figures`. `alone` is the cell that stands
+    for the row outside of its table.
     """
     name: str
     label: tuple
@@ -62,6 +63,7 @@ class Row:
     figures: dict
     shown: tuple
     note: str = ''  # what follows the command in its cell
+    alone: int = 0
 
     @property
     def script(self):
@@ -90,7 +92,7 @@ def step(name, label, precision_label, command):
 
 
 def load(name, label, command):
-    return Row(name, (label,), command, images(), (rate('here'), rate('peer'), ratio(1)))
+    return Row(name, (label,), command, images(), (rate('here'), rate('peer'), ratio(1)), alone=2)
 
 
 def sizes(name, label, source):
@@ -100,7 +102,7 @@ def sizes(name, label, source):
 def write(name, label, words):
     return Row(name, (label,), 'writer_vs_ffcv.py PHOTOS ' + words,
                dict(here='items_per_min', peer='peer_items_per_min', ratio='ratio', spread='ratio_spread'),
-               (rate('here'), rate('peer'), ratio(1)))
+               (rate('here'), rate('peer'), ratio(1)), alone=2)
 
 
 tables = (

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "cli/declarations.h"
 #include "composer/error.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/value.h"
@@ -25,6 +26,10 @@ std::string not_a_number(const std::string& text) {
 }  // namespace
 
 bool parse(CLI::App& app, const Words& words) {
+  if (declares()) {
+    declare(app);
+    return false;
+  }
   try {
     app.parse(Words(words.rbegin(), words.rend()));
     return true;
@@ -58,6 +63,10 @@ CLI::Validator not_negative() {
           "NONNEGATIVE"};
 }
 
+CLI::Validator choices(const Words& words) {
+  return {[](const std::string&) { return std::string(); }, "{" + joined(words, ",") + "}"};
+}
+
 Words option_names(const CLI::App& app) {
   Words names;
   for (const auto* option : app.get_options())
@@ -79,6 +88,10 @@ void check_word(const std::string& option, const std::string& word, const Words&
 }
 
 int dispatch(const std::string& command, const CommandTable& table, const Words& words) {
+  if (declares()) {
+    for (const auto& [name, action] : table) action({});
+    return 0;
+  }
   const std::string word = words.empty() ? "" : words[0];
   if (const auto chosen = table.find(word); chosen != table.end())
     return chosen->second(Words(words.begin() + 1, words.end()));

@@ -10,13 +10,17 @@
 
 namespace composer {
 
-/// Parses `words`. Returns false when help was asked for and printed. UserError on what CLI11
-/// refuses. Words it does not know are left in app.remaining() where the app allows extras.
+/// Parses `words`. Returns false when help was asked for and printed, or the declarations alone are
+/// asked for (cli/declarations.h). UserError on what CLI11 refuses. Words it does not know are left
+/// in app.remaining() where the app allows extras.
 bool parse(CLI::App& app, const Words& words);
 
 /// Checks of a number; what CLI11's own say names the largest there is.
 CLI::Validator positive();
 CLI::Validator not_negative();
+
+/// Tells which words an option takes where the command itself checks them (check_word).
+CLI::Validator choices(const Words& words);
 
 /// The names of `app`'s options, without dashes.
 Words option_names(const CLI::App& app);

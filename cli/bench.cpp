@@ -131,14 +131,21 @@ bool is_cifar_model(const std::string& name) {
   return std::ranges::find(cifar_models, name) != cifar_models.end();
 }
 
-void check_words(const StepSetting& setting) {
+const Words precisions{"fp32", "tf32", "amp", "amp_fp16", "amp_bf16", "bf16"};
+const Words devices{"auto", "cpu", "gpu"};
+const Words cuda_graph_words{"auto", "true", "false"};
+
+Words step_models() {
   auto models = imagenet_models;
   models.insert(models.end(), cifar_models.begin(), cifar_models.end());
-  check_word("--model", setting.model, models);
-  check_word("--precision", setting.precision,
-             {"fp32", "tf32", "amp", "amp_fp16", "amp_bf16", "bf16"});
-  check_word("--device", setting.device, {"auto", "cpu", "gpu"});
-  check_word("--cuda_graph", setting.cuda_graph, {"auto", "true", "false"});
+  return models;
+}
+
+void check_words(const StepSetting& setting) {
+  check_word("--model", setting.model, step_models());
+  check_word("--precision", setting.precision, precisions);
+  check_word("--device", setting.device, devices);
+  check_word("--cuda_graph", setting.cuda_graph, cuda_graph_words);
 }
 
 Recipe recipe_of(const StepSetting& setting) {
@@ -226,20 +233,24 @@ int step_command(const Words& words) {
       "bench step");
   StepSetting setting{.algorithms = {}};
   bool json = false, operators = false;
-  app.add_option("--model", setting.model, joined(imagenet_models) + ", " + joined(cifar_models))
-      ->capture_default_str();
+  app.add_option("--model", setting.model, "the network")
+      ->capture_default_str()
+      ->check(choices(step_models()));
   app.add_option("--batch_size", setting.batch_size, "images a step")
       ->capture_default_str()
       ->check(positive());
   app.add_option("--resolution", setting.resolution, "pixels a side")
       ->capture_default_str()
       ->check(positive());
-  app.add_option("--precision", setting.precision, "fp32, amp, amp_fp16, amp_bf16")
-      ->capture_default_str();
-  app.add_option("--device", setting.device, "auto, cpu or gpu")->capture_default_str();
-  app.add_option("--cuda_graph", setting.cuda_graph,
-                 "auto, true or false: whether a GPU replays the step")
-      ->capture_default_str();
+  app.add_option("--precision", setting.precision, "arithmetic of forward and loss")
+      ->capture_default_str()
+      ->check(choices(precisions));
+  app.add_option("--device", setting.device, "where to compute")
+      ->capture_default_str()
+      ->check(choices(devices));
+  app.add_option("--cuda_graph", setting.cuda_graph, "whether a GPU replays the step")
+      ->capture_default_str()
+      ->check(choices(cuda_graph_words));
   app.add_option("--algorithms", setting.algorithms,
                  "beside channels_last and label_smoothing; with values: 'cutout: {length: 0.3}'");
   app.add_option("--steps", setting.steps, "steps a repeat")
@@ -360,8 +371,12 @@ int overhead_command(const Words& words) {
   StepSetting setting{
       .model = "resnet20", .batch_size = 128, .resolution = 32, .repeats = 5, .algorithms = {}};
   bool json = false;
-  app.add_option("--precision", setting.precision, "of the whole step")->capture_default_str();
-  app.add_option("--device", setting.device, "auto, cpu or gpu")->capture_default_str();
+  app.add_option("--precision", setting.precision, "of the whole step")
+      ->capture_default_str()
+      ->check(choices(precisions));
+  app.add_option("--device", setting.device, "where to compute")
+      ->capture_default_str()
+      ->check(choices(devices));
   app.add_flag("--json", json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;
 

@@ -175,13 +175,16 @@ int check_command(const Words& words) {
   std::string file, against;
   StepCheckOptions options;
   bool json = false;
+  Words known;
+  for (const auto& [name, sides] : backends) known.push_back(name);
   app.add_option("-f,--file", file, "recipe: a path, or a name from `composer list recipes`")
       ->required();
   app.add_option(
          "--against", against,
          "fp32: the recipe's precision against float32; unfused: composer's own operators against "
          "LibTorch's, step by step; cpu: its GPU against the CPU")
-      ->required();
+      ->required()
+      ->check(choices(known));
   app.add_option("--steps", options.steps, "steps that are compared")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
@@ -194,8 +197,6 @@ int check_command(const Words& words) {
   app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
   if (!parse(app, words)) return 0;
 
-  Words known;
-  for (const auto& [name, sides] : backends) known.push_back(name);
   check_word("--against", against, known);
   if (place_of_process().size > 1)
     throw UserError("check: is for one process; each of several ranks would check by itself");

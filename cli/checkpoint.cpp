@@ -172,7 +172,8 @@ int checkpoint_command(const Words& words) {
                  "info: the manifest and the tensors; verify: reads everything, exit status 1 "
                  "where it is damaged;\nconsolidate: one .safetensors file of all shards; "
                  "convert: another kind of file")
-      ->required();
+      ->required()
+      ->check(choices({"info", "verify", "consolidate", "convert"}));
   app.add_option("path", options.path,
                  "a checkpoint folder; s3:// and https:// too. Except for info also a folder of "
                  "PyTorch's\ndistributed checkpoint (safetensors files), a .safetensors or .pth "
@@ -181,7 +182,8 @@ int checkpoint_command(const Words& words) {
   app.add_option("--output", options.output, "consolidate, convert: the file or folder to write");
   app.add_option("--to", options.to,
                  "convert: safetensors, pth (torch.load), or dcp: a folder for "
-                 "torch.distributed.checkpoint's\nHuggingFaceStorageReader");
+                 "torch.distributed.checkpoint's\nHuggingFaceStorageReader")
+      ->check(choices({"safetensors", "pth", "dcp"}));
   app.add_option("--shards", options.shards, "convert --to dcp: files to spread each tensor over")
       ->check(CLI::Range(int64_t{1}, int64_t{99999}));
   app.add_flag("--everything", options.everything,

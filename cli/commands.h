@@ -16,6 +16,9 @@ struct Interrupted {
   int signal;
 };
 
+/// All subcommands.
+const CommandTable& command_table();
+
 int train_command(const Words& words);
 int eval_command(const Words& words);
 int predict_command(const Words& words);
@@ -34,7 +37,9 @@ int trace_command(const Words& words);
 int doctor_command(const Words& words);
 int model_command(const Words& words);
 int plan_scale_command(const Words& words);
-int trace_command(const Words& words);
+int schema_command(const Words& words);
+int completion_command(const Words& words);
+int reference_command(const Words& words);
 int data_command(const Words& words);
 int data_info_command(const Words& words);
 int data_hash_command(const Words& words);

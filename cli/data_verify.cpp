@@ -1,4 +1,6 @@
 // The subcommands `data hash` and `data verify`: they decode every sample.
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -162,7 +164,9 @@ Chosen images_of(const std::string& path) {
       is_remote(path) ? has_image_name(RemotePath(path).name()) : !fs::is_directory(path);
   if (is_one) return {image_files(path)};
   Chosen chosen{is_remote(path) ? image_files(path) : files_of_training(path)};
-  const auto is_other = [](const std::string& file) { return !is_meant_as_image(file); };
+  const auto is_other = [](const std::string& file) {
+    return !is_meant_as_image(file_name_of(file));
+  };
   chosen.left_out = static_cast<int64_t>(std::erase_if(chosen.files, is_other));
   if (chosen.files.empty()) throw UserError(shown_path(path) + ": has no image files");
   return chosen;
@@ -286,6 +290,27 @@ void verify_beton(const BetonFile& file, int threads, Findings& findings) {
   });
 }
 
+/// Whether BetonFile's message, without the path, is about bytes that are missing or wrong, rather
+/// than about another kind of file, or one that cannot be opened.
+bool tells_damage(const std::string& problem) {
+  return std::ranges::any_of(std::array{"cut off", "damaged", "unfinished"},
+                             [&](const char* begin) { return problem.starts_with(begin); });
+}
+
+/// Of a local file that is cut off or damaged where all of it is described, only that is found out.
+void verify_beton(const std::string& path, int threads, Findings& findings) {
+  std::unique_ptr<const BetonFile> file;
+  try {
+    file = std::make_unique<const BetonFile>(path);
+  } catch (const UserError& error) {
+    const std::string problem = error.what(), begin = path + ": ";
+    if (is_remote(path) || !problem.starts_with(begin)) throw;
+    if (!tells_damage(problem.substr(begin.size()))) throw;
+    return findings.add_file(path, problem.substr(begin.size()));
+  }
+  verify_beton(*file, threads, findings);
+}
+
 Finding verify_file(const Source& files, int64_t index, Image& image) {
   Finding finding;
   try {
@@ -339,6 +364,22 @@ void verify_source(const Source& source, int threads, Findings& findings) {
   });
 }
 
+/// All that can be read of it, and what cannot.
+void verify_mds(const MdsParams& mds, int threads, Findings& findings) {
+  WrongFiles wrong;
+  std::shared_ptr<Source> source;
+  try {
+    source = mds.open("").source;
+  } catch (const UserError&) {
+    source = mds.open_readable(wrong);
+  }
+  if (source) verify_source(*source, threads, findings);
+  for (const auto& [file, reason] : wrong) findings.add_file(file, reason);
+  for (const auto& [file, reason] : mds.wrong_hashes())
+    if (std::ranges::find(wrong, file, &WrongFiles::value_type::first) == wrong.end())
+      findings.add_file(file, reason);
+}
+
 }  // namespace
 
 int data_hash_command(const Words& words) {
@@ -369,8 +410,8 @@ int data_verify_command(const Words& words) {
       "Decodes everything. Lists each bad sample (pixels missing, a premature end included) with "
       "its\nreason, and the decoder's other complaints as warnings. Of a folder, all files that "
       "are "
-      "images by\ntheir names, as in training; of MDS shards, also the hashes that their index "
-      "has. Exit status 1 if any is bad.",
+      "images by\ntheir names, as in training; of MDS shards, also those that are missing, and the "
+      "hashes that their\nindex has. Exit status 1 if any is bad.",
       "data verify");
   std::string path;
   int threads = 0;
@@ -383,16 +424,24 @@ int data_verify_command(const Words& words) {
   app.add_flag("--json", json, "one JSON object on standard output");
   std::vector<std::string> targets;
   add_targets(app, targets);
+  std::string local_dir;
+  app.add_option("--local_dir", local_dir,
+                 "of compressed MDS shards: the folder that they are unpacked to, as in the recipe "
+                 "(default: the\nuser's cache)");
   add_threads(app, threads);
   if (!parse(app, words)) return 0;
 
   Findings findings(json);
-  if (const auto shards = open_shards(path, /*is_train=*/true, targets)) {
+  auto mds = mds_at(path, /*is_train=*/true);
+  if (!mds && !local_dir.empty())
+    throw UserError("--local_dir: '" + shown_path(path) + "' is no folder of MDS shards");
+  if (mds) {
+    mds->ffcv.targets = targets, mds->local_dir = local_dir;
+    verify_mds(*mds, thread_count(threads), findings);
+  } else if (const auto shards = open_shards(path, /*is_train=*/true, targets)) {
     verify_source(*shards, thread_count(threads), findings);
-    if (const auto mds = mds_at(path, /*is_train=*/true))
-      for (const auto& [file, reason] : mds->wrong_hashes()) findings.add_file(file, reason);
   } else if (is_beton(path)) {
-    verify_beton(BetonFile(path), thread_count(threads), findings);
+    verify_beton(path, thread_count(threads), findings);
   } else {
     const Chosen chosen = images_of(path);
     findings.leave_out(chosen.left_out);

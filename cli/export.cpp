@@ -95,7 +95,8 @@ int export_command(const Words& words) {
          "safetensors: a folder that `composer predict --model` reads, whose weights are "
          "Python's too;\ntorchscript: a file for torch.jit.load in Python and C++;\nonnx: a file "
          "for ONNX Runtime, OpenVINO and others")
-      ->required();
+      ->required()
+      ->check(choices({"safetensors", "torchscript", "onnx"}));
   app.add_option("--output", options.output, "the folder or file to write")->required();
   app.add_option(
       "--weights", options.weights,
@@ -104,7 +105,8 @@ int export_command(const Words& words) {
           "); default: what evaluation uses: ema's average where there is one, else the model");
   app.add_option("--names", options.names,
                  "safetensors: a library that shall load the weights strictly: torchvision or "
-                 "timm");
+                 "timm")
+      ->check(choices({"torchvision", "timm"}));
   app.add_flag("--preprocessing", options.preprocessing,
                "onnx: takes uint8 images [N, H, W, C] in place of normalised ones");
   if (!parse(app, words)) return 0;

@@ -18,9 +18,10 @@ struct Option {
   std::function<void(Launch&, const std::string&)> take_word = nullptr;
 };
 
+const std::map<std::string, Bind> binds{
+    {"none", Bind::none}, {"cores", Bind::cores}, {"numa", Bind::numa}};
+
 Bind bind_of(const std::string& word) {
-  static const std::map<std::string, Bind> binds{
-      {"none", Bind::none}, {"cores", Bind::cores}, {"numa", Bind::numa}};
   if (const auto found = binds.find(word); found != binds.end()) return found->second;
   throw UserError("--bind: '" + word + "' is not none, cores or numa");
 }
@@ -93,6 +94,16 @@ void check_machines(const Launch& launch, bool address_given) {
 
 }  // namespace
 
+const std::map<std::string, Words>& launch_option_words() {
+  static const auto all = [] {
+    std::map<std::string, Words> words;
+    for (const auto& [name, option] : launch_options()) words[name];
+    for (const auto& [word, bind] : binds) words["--bind"].push_back(word);
+    return words;
+  }();
+  return all;
+}
+
 Launch take_launch_options(Words& words) {
   Launch launch;
   Words given;
@@ -120,6 +131,17 @@ void check_place_of_options(const Words& words) {
     if (const auto name = word.substr(0, word.find('=')); launch_options().contains(name))
       throw UserError(name + ": goes before the subcommand: composer " + name +
                       (name == "-n" ? " 8" : " ...") + " train ...");
+}
+
+void check_place_of_subcommand(const Words& words) {
+  const auto waits_for_value = [](const std::string& word) {
+    return word.starts_with("-") && word.find('=') == word.npos;
+  };
+  for (size_t i = 1; i < words.size(); ++i)
+    if ((words[i] == "train" || words[i] == "eval") && !waits_for_value(words[i - 1]))
+      throw UserError(words[0].substr(0, words[0].find('=')) +
+                      ": goes behind the subcommand: composer " + words[i] + " " + words[0] +
+                      " ...");
 }
 
 }  // namespace composer

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -34,10 +35,17 @@ struct Launch {
   }
 };
 
+/// The launcher's options, each with the words it takes, where these are few.
+const std::map<std::string, Words>& launch_option_words();
+
 /// Takes the launcher's options off the front of `words`. UserError for what makes no sense.
 Launch take_launch_options(Words& words);
 
 /// UserError where options of the launcher stand behind the subcommand.
 void check_place_of_options(const Words& words);
+
+/// UserError where words that begin with a recipe's key have train or eval behind it, and not as a
+/// key's first value.
+void check_place_of_subcommand(const Words& words);
 
 }  // namespace composer

@@ -325,9 +325,11 @@ fs::path find_program(const std::string& name) {
   const auto here = fs::read_symlink("/proc/self/exe").parent_path();
   for (const auto& path : {fs::path(name), here / name, here / fs::path(name).filename()})
     if (fs::is_regular_file(path) && access(path.c_str(), X_OK) == 0) return fs::absolute(path);
-  std::string problem =
+  const std::string problem =
       "composer: '" + name + "' is no subcommand, nor a program here or beside composer";
-  throw UserError(problem + suggestion(name, command_names()));
+  Words known;
+  for (const auto& [subcommand, function] : command_table()) known.push_back(subcommand);
+  throw UserError(problem + suggestion(name, known));
 }
 
 }  // namespace

@@ -35,7 +35,4 @@ int start_program(const Launch& launch, const Words& words);
 /// Makes this process the launch's first rank, for those who look at its place.
 void take_first_place(const Launch& launch);
 
-/// All subcommands.
-const std::vector<std::string>& command_names();
-
 }  // namespace composer

@@ -5,6 +5,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/compatibility_lines.h"
 #include "composer/error.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/registry.h"
@@ -12,8 +13,6 @@
 
 namespace composer {
 namespace {
-
-using Line = std::pair<std::string, std::string>;
 
 void print(const std::vector<Line>& lines, const char* indent = "") {
   size_t width = 0;
@@ -52,21 +51,6 @@ std::vector<std::string> kinds(const std::string& (CatalogBase::*word)() const) 
   return words;
 }
 
-/// What an algorithm does not go with, by its own word or by the other's, and what it needs.
-std::vector<Line> compatibility_lines(const std::string& name) {
-  const auto& algorithms = registry().algorithms;
-  std::vector<Line> lines;
-  const auto own = algorithms.make(name)->compatibility();
-  for (const auto& [other, reason] : own.excludes) lines.emplace_back("not with " + other, reason);
-  for (const auto& other : algorithms.names())
-    for (const auto& [excluded, reason] : algorithms.make(other)->compatibility().excludes)
-      if (excluded == name) lines.emplace_back("not with " + other, reason);
-  for (const auto& [key, values, reason] : own.needs) {
-    lines.emplace_back("needs " + key + ": " + joined(values, " or "), reason);
-  }
-  return lines;
-}
-
 }  // namespace
 
 int list_command(const Words& words) {
@@ -74,7 +58,7 @@ int list_command(const Words& words) {
   std::string kind;
   auto known = kinds(&CatalogBase::plural);
   known.emplace_back("recipes");
-  app.add_option("kind", kind, joined(known));
+  app.add_option("kind", kind, "of component, or recipes")->check(choices(known));
   if (!parse(app, words)) return 0;
 
   if (kind == "recipes") {
@@ -99,7 +83,7 @@ int describe_command(const Words& words) {
   CLI::App app("Describes a component and its hyperparameters.", "describe");
   std::string kind, name;
   const auto known = kinds(&CatalogBase::kind);
-  app.add_option("kind", kind, joined(known))->required();
+  app.add_option("kind", kind, "of component")->required()->check(choices(known));
   app.add_option("name", name, "as `composer list` shows it")->required();
   if (!parse(app, words)) return 0;
 

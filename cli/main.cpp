@@ -38,6 +38,9 @@ constexpr const char* help =
                                               without the trainer, and faster
   composer list [algorithms|models|datasets|optimizers|schedulers|callbacks|loggers|recipes]
   composer describe algorithm NAME            (or model, dataset, ...) its hyperparameters
+  composer schema                             a JSON Schema of recipes, for editors: composer schema > recipe.schema.json
+  composer completion bash|zsh|fish           a script that completes command lines: source <(composer completion bash)
+  composer reference --output FOLDER          pages on every component, key and subcommand
   composer bench headspace -f RECIPE          what limits the training: the step, decoding, the storage
   composer bench loader|image|augment|step|overhead|infer ...
                                               measures
@@ -76,17 +79,6 @@ constexpr const char* help =
 `composer SUBCOMMAND --help` says more. Exit status: 0 done, 1 the run failed, 2 the input is wrong, 130/143 interrupted.
 )";
 
-const CommandTable commands{{"train", train_command},          {"eval", eval_command},
-                            {"predict", predict_command},      {"list", list_command},
-                            {"describe", describe_command},    {"bench", bench_command},
-                            {"check", check_command},          {"checkpoint", checkpoint_command},
-                            {"export", export_command},        {"data", data_command},
-                            {"model", model_command},          {"quantize", quantize_command},
-                            {"request", request_command},      {"trace", trace_command},
-                            {"report", report_command},        {"compare", compare_command},
-                            {"watch", watch_command},          {"doctor", doctor_command},
-                            {"plan-scale", plan_scale_command}};
-
 /// So that no file of ours becomes one of the standard streams where they were closed.
 void open_standard_streams() {
   for (int file; (file = ::open("/dev/null", O_RDWR)) >= 0;)
@@ -117,10 +109,13 @@ int run(Words words) {
     return 0;
   }
   const Launch launch = take_launch_options(words);
-  if (words.empty() || words[0].starts_with("-")) words.insert(words.begin(), "train");
-  const auto command = commands.find(words[0]);
-  if (command == commands.end()) return start_program(launch, words);
-  check_place_of_options(words);
+  if (words.empty() || words[0].starts_with("-")) {
+    check_place_of_subcommand(words);
+    words.insert(words.begin(), "train");
+  }
+  const auto command = command_table().find(words[0]);
+  if (command == command_table().end()) return start_program(launch, words);
+  if (words[0] != "completion") check_place_of_options(words);
   if (launch.supervised()) {
     if (only_looks(words))
       take_first_place(launch);
@@ -147,6 +142,32 @@ int lost_peers(const PeerError& error) {
 
 }  // namespace
 
+const CommandTable& command_table() {
+  static const CommandTable commands{{"train", train_command},
+                                     {"eval", eval_command},
+                                     {"predict", predict_command},
+                                     {"list", list_command},
+                                     {"describe", describe_command},
+                                     {"schema", schema_command},
+                                     {"completion", completion_command},
+                                     {"reference", reference_command},
+                                     {"bench", bench_command},
+                                     {"check", check_command},
+                                     {"checkpoint", checkpoint_command},
+                                     {"export", export_command},
+                                     {"data", data_command},
+                                     {"model", model_command},
+                                     {"quantize", quantize_command},
+                                     {"request", request_command},
+                                     {"trace", trace_command},
+                                     {"report", report_command},
+                                     {"compare", compare_command},
+                                     {"watch", watch_command},
+                                     {"doctor", doctor_command},
+                                     {"plan-scale", plan_scale_command}};
+  return commands;
+}
+
 void add_builtin_components() {
   static bool added = false;
   if (std::exchange(added, true)) return;
@@ -156,15 +177,6 @@ void add_builtin_components() {
   add_builtin_algorithms(known);
   add_builtin_models(known);
   add_builtin_datasets(known);
-}
-
-const std::vector<std::string>& command_names() {
-  static const auto names = [] {
-    std::vector<std::string> all;
-    for (const auto& [name, command] : commands) all.push_back(name);
-    return all;
-  }();
-  return names;
 }
 
 int main(int argc, char** argv) {

@@ -7,6 +7,7 @@
 #include "composer/assemble.h"
 #include "composer/distributed/place.h"
 #include "composer/error.h"
+#include "composer/network/divided_pass.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/norm_layer.h"
 #include "composer/optimization/bf16_choice.h"
@@ -98,6 +99,16 @@ void print_ranks(std::ostream& out, const TrainerOptions& options) {
   if (place.local_size < place.size) out << ", " << place.local_size << " a machine";
   out << (place.size > 1 ? ", each with " : ", with ") << threads.compute << " compute and "
       << threads.loader << " loader threads\n";
+  if (options.spatial_ranks == 1) return;
+  const auto of_image = std::to_string(options.spatial_ranks);
+  out << "spatial_ranks: " << of_image << ", so that " << of_image
+      << " neighbouring ranks have the rows of the same images";
+  if (place.size == 1)
+    out << "; to be started with a multiple of " << of_image << " ranks (composer -n " << of_image
+        << ")";
+  else
+    out << ", in " << place.size / options.spatial_ranks << " shares of a batch";
+  out << '\n';
 }
 
 void print_cuda_graph(std::ostream& out, const TrainerOptions& options, const Engine& engine) {
@@ -250,6 +261,7 @@ std::string plan(const Recipe& recipe) {
   print_cuda_graph(out, options, engine);
 
   engine.run(Event::init, state);
+  if (options.spatial_ranks > 1) check_by_rows(*state.model);
   for (const auto& algorithm : engine.algorithms()) {
     const auto changes = algorithm.component->report();
     if (changes.empty()) continue;

@@ -553,7 +553,8 @@ int plan_scale_command(const Words& words) {
                  "images, in place of the recipe's train_batch_size over all GPUs")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   app.add_option("--kernels", given.kernels,
-                 "whose rate: pytorch, or mlperf, the fastest published (default: pytorch)");
+                 "whose rate: pytorch, or mlperf, the fastest published (default: pytorch)")
+      ->check(choices({"pytorch", "mlperf"}));
   app.add_option("--mfu", assumptions.mfu,
                  "share of the published peak that steps reach, as the callback mfu logs it")
       ->check(positive())
@@ -624,6 +625,9 @@ int plan_scale_command(const Words& words) {
   warn_of_effects(app, given, assumptions, training, several);
   if (!subject.not_evaluated.empty())
     log::warn("evaluations are not counted: " + subject.not_evaluated);
+  if (const auto& divided = recipe.options.parallelism; divided != "ddp")
+    log::warn("parallelism: " + divided +
+              " is planned as ddp: what it sends more and keeps less is not counted");
 
   std::vector<ScalePlan> plans;
   for (size_t i = 0; i < subjects.size(); ++i) {

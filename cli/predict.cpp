@@ -7,6 +7,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/declarations.h"
 #include "cli/prediction_lines.h"
 #include "cli/sources.h"
 #include "cli/use_options.h"
@@ -44,9 +45,10 @@ std::vector<std::string> files_of(const std::filesystem::path& source) {
     }
   }();
   std::set<std::string> endings;  // of the others
-  const auto others = std::erase_if(files, [&](const std::filesystem::path& file) {
-    if (has_image_name(file)) return false;
-    endings.insert(file.has_extension() ? file.extension().string() : "no ending");
+  const auto others = std::erase_if(files, [&](const std::string& file) {
+    const auto name = file_name_of(file);
+    if (has_image_name(name)) return false;
+    endings.insert(name.has_extension() ? name.extension().string() : "no ending");
     return true;
   });
   if (files.empty()) throw UserError("--source: no image files in " + shown_path(source.string()));
@@ -192,6 +194,10 @@ void check_one_network(const Words& words) {
 }  // namespace
 
 int predict_command(const Words& words) {
+  if (declares()) {
+    predict_by_recipe(words);
+    return predict_by_model(words);
+  }
   const bool by_recipe = names_option(words, "--load_path") || names_option(words, "-f") ||
                          names_option(words, "--file");
   if (by_recipe) check_one_network(words);

@@ -12,9 +12,11 @@
 #include "composer/logging/log.h"
 #include "composer/remote/remote_path.h"
 #include "composer/text.h"
+#include "data/beton/source.h"
 #include "data/datasets/dataset_params.h"
 #include "data/datasets/image_folder.h"
 #include "data/datasets/mnist.h"
+#include "data/shards/part_source.h"
 #include "data/thread_count.h"
 
 namespace composer {
@@ -115,18 +117,23 @@ PreparedImages open_images(const ImageRequest& request, const TrainedNetwork& ne
   check_part(request);
   const auto& preparation = network.preparation;
   const auto& [option, path, is_train, on_bad_sample, most] = request;
-  const auto source = std::make_shared<ChannelSource>(source_at(request), preparation.channels);
-  const bool loose = source->has_image_files() && folder_classes(path).empty();
+  const auto images = source_at(request);
+  const auto* const beton = dynamic_cast<const BetonSource*>(images.get());
+  const auto source = std::make_shared<ChannelSource>(images, preparation.channels);
+  const bool shards = dynamic_cast<const PartSource*>(images.get()) != nullptr;
+  const bool files = source->has_image_files() && !shards;
+  const bool loose = files && folder_classes(path).empty();
   const int64_t count = std::min(source->size(), most.value_or(source->size()));
   if (count == 0) throw UserError(path + ": has no images");
-  if (!loose && source->has_image_files() && !most) check_names(path, network);
+  if (!loose && files && !most) check_names(path, network);
   LoaderOptions options{.batch_size = std::min(kBatch, count), .num_workers = thread_count(0)};
   options.resize_filter = network.resize_filter;
   options.on_bad_sample = on_bad_sample;
   const auto rows = most ? spread_rows(count, source->size()) : std::string();
   return {.loader = open_prepared_loader(source, preparation, rows, options),
           .samples = count,
-          .labelled = !loose};
+          .labelled = !loose && (beton == nullptr || beton->has_classes()),
+          .unnamed_classes = beton != nullptr || shards};
 }
 
 /// Without the recipe's key for what the option names.

@@ -22,7 +22,8 @@ struct ImageRequest {
 struct PreparedImages {
   std::unique_ptr<Loader> loader;
   int64_t samples;
-  bool labelled;  ///< else all labels are 0
+  bool labelled;         ///< else all labels are 0
+  bool unnamed_classes;  ///< labels are numbers whose classes a .beton file or shards do not name
 };
 
 PreparedImages open_prepared(const ImageRequest& request, const TrainedNetwork& network);

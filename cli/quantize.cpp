@@ -16,6 +16,7 @@
 #include "composer/logging/log.h"
 #include "composer/logging/number_text.h"
 #include "composer/network/metrics.h"
+#include "composer/network/objective.h"
 #include "composer/normalize.h"
 #include "composer/recipe/value.h"
 #include "composer/storage/atomic_file.h"
@@ -55,6 +56,10 @@ struct QuantizeOptions {
 };
 
 using Metrics = QuantizationReport::Metrics;
+
+double accuracy_of(const Metrics& metrics) {
+  return std::ranges::find(metrics, "Accuracy", &Metrics::value_type::first)->second;
+}
 
 /// What computes a network's logits of images.
 using Runner = std::function<at::Tensor(const RawBatch&)>;
@@ -101,8 +106,8 @@ class Judge {
                       network.loss + "; leave it out");
     if (!data_.labelled)
       throw problem(
-          "has loose images, whose labels nothing tells: give class folders, a .beton "
-          "file, or the folder of a published set");
+          "has images without labels: give class folders, a .beton file with a field of integers, "
+          "or the folder of a published set");
   }
 
   Metrics of(const TrainedNetwork& network) {
@@ -120,6 +125,21 @@ class Judge {
     return metrics.compute();
   }
 
+  /// Where it is worse than chance, which so many samples tell, and the data do not name their
+  /// classes. metrics: of the network before it is quantized.
+  void warn_of_other_classes(const Metrics& metrics, const TrainedNetwork& network) const {
+    constexpr int64_t kLeastSamples = 100;
+    const double accuracy = accuracy_of(metrics);
+    const auto classes = static_cast<double>(network.classes());
+    if (!data_.unnamed_classes || classes < 2 || data_.samples < kLeastSamples) return;
+    if (!(accuracy * classes < 1)) return;
+    log::warn(request_.option + ": " + request_.path + ": the accuracy in float32 is " +
+              number_text(accuracy, 4) +
+              ", worse than chance; do its labels number the classes of the network" +
+              (network.class_names.empty() ? "" : ", " + first_few(network.class_names)) +
+              "? The data do not name their own");
+  }
+
  private:
   UserError problem(const std::string& text) const {
     return UserError(request_.option + ": " + request_.path + " " + text);
@@ -128,10 +148,6 @@ class Judge {
   ImageRequest request_;
   PreparedImages data_;
 };
-
-double accuracy_of(const Metrics& metrics) {
-  return std::ranges::find(metrics, "Accuracy", &Metrics::value_type::first)->second;
-}
 
 void check_keep(const std::vector<std::string>& keep, const Graph& graph) {
   const auto layers = codable_layers(graph);
@@ -257,7 +273,10 @@ void quantize(const QuantizeOptions& options) {
   Kept kept;
   for (const auto& layer : options.keep) kept[layer] = "for --keep";
   if (!options.max_drop) keep_ends(calibration, kept);
-  if (judge) report.before = judge->of(calibration.folded());
+  if (judge) {
+    report.before = judge->of(calibration.folded());
+    judge->warn_of_other_classes(report.before, calibration.folded());
+  }
   if (options.max_drop)
     report.after = keep_for_accuracy(calibration, *judge, *options.max_drop, report.before, kept);
   auto coded = calibration.network(names_of(kept));

@@ -20,7 +20,8 @@ int request_command(const Words& words) {
   app.add_option("run", folder, "the run's folder")->required();
   app.add_option("name", name,
                  "checkpoint: to save; stop: to save and end; trace: to trace the next 5 steps")
-      ->required();
+      ->required()
+      ->check(choices(RunRequests::names()));
   app.add_option("--wait", seconds,
                  "seconds to wait until that is done; without it, the request is left there");
   if (!parse(app, words)) return 0;

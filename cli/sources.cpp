@@ -16,6 +16,7 @@
 #include "data/datasets/webdataset.h"
 #include "data/list_file.h"
 #include "data/remote_files.h"
+#include "data/shards/mds.h"
 #include "data/shards/shard_files.h"
 
 namespace composer {
@@ -69,6 +70,10 @@ std::vector<std::string> remote_files_below(const std::string& path) {
     if (("/" + file.name).find("/.") == std::string::npos)
       files.push_back(address_of(remote.with_key(file.object.key)));
   return files;
+}
+
+fs::path file_name_of(const std::string& path) {
+  return is_remote(path) ? fs::path(RemotePath(path).name()) : fs::path(path).filename();
 }
 
 std::vector<std::string> files_of_training(const fs::path& folder) {
@@ -137,10 +142,12 @@ std::optional<MdsParams> mds_at(const std::string& path, bool is_train) {
   if (is_remote(path)) {
     if (is_file(RemotePath(path))) return std::nullopt;
     const RemotePath index = RemotePath(remote_part(path, is_train, "index.json")) / "index.json";
-    if (!open_store(index)->stat(index.key())) return std::nullopt;
+    if (!open_store(index)->stat(index.key()) || !is_mds_index(address_of(index)))
+      return std::nullopt;
   } else {
     std::error_code error;
-    if (!fs::is_regular_file(part_at(path, is_train) / "index.json", error)) return std::nullopt;
+    const fs::path index = part_at(path, is_train) / "index.json";
+    if (!fs::is_regular_file(index, error) || !is_mds_index(index.string())) return std::nullopt;
   }
   MdsParams params;
   params.datadir = path, params.is_train = is_train;
@@ -187,13 +194,22 @@ std::shared_ptr<Source> open_shards(const std::string& path, bool is_train,
   return source;
 }
 
+namespace {
+
+std::shared_ptr<Source> open_beton(const std::string& path) {
+  return std::make_shared<BetonSource>(path, 3, std::vector<std::string>(),
+                                       BetonSource::Unlabelled::take);
+}
+
+}  // namespace
+
 std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
                                     OnBadSample on_bad_sample) {
   FolderParams params;
   params.datadir = path;
   params.is_train = is_train;
   if (is_remote(path)) {
-    if (is_beton(path)) return std::make_shared<BetonSource>(path, 3);
+    if (is_beton(path)) return open_beton(path);
     if (auto shards = open_shards(path, is_train)) return shards;
     if (has_image_name(RemotePath(path).name())) return open_remote_files({path}, 3);
     return folder_classes(path).empty() ? open_folder_files_at(path)
@@ -202,7 +218,7 @@ std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
   if (auto shards = open_shards(path, is_train)) return shards;
   std::error_code error;
   if (!fs::exists(path, error)) throw UserError(path + ": there is no such file or folder");
-  if (!fs::is_directory(path, error)) return std::make_shared<BetonSource>(path, 3);
+  if (!fs::is_directory(path, error)) return open_beton(path);
   for (const char* file : {"data_batch_1.bin", "cifar-10-batches-bin"}) {
     if (fs::exists(fs::path(path) / file, error)) return open_cifar10(path, is_train);
   }

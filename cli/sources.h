@@ -17,7 +17,8 @@ struct MdsParams;
 /// A .beton file, class folders (in train/ or val/ where there is one) or any folder of images,
 /// local or remote (by a list of the store's, or a manifest), a folder with CIFAR-10's binary
 /// files, or open_shards(). on_bad_sample: error refuses files in class folders whose format is not
-/// read, which are bad samples otherwise. Throws UserError.
+/// read, which are bad samples otherwise. A .beton file without classes is taken for its images.
+/// Throws UserError.
 std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
                                     OnBadSample on_bad_sample = OnBadSample::error);
 
@@ -40,6 +41,9 @@ std::vector<std::string> files_below(const std::filesystem::path& folder);
 
 /// The same of a remote folder, or those that a manifest names: addresses, which may hold secrets.
 std::vector<std::string> remote_files_below(const std::string& path);
+
+/// What a local path, or an address, calls its file: without an address's query.
+std::filesystem::path file_name_of(const std::string& path);
 
 /// Of a local folder, with the hidden images in class folders, which training takes as it takes
 /// others.

@@ -117,7 +117,8 @@ int diff_command(const Words& words) {
   app.add_option("--control_step", request.control.step,
                  "the number in ProfilerStep#N; default: the first");
   app.add_option("--test_step", request.test.step, "default: the first");
-  app.add_option("--device", device, "cpu, gpu or all (the default)");
+  app.add_option("--device", device, "whose operators and kernels (default: all)")
+      ->check(choices({"cpu", "gpu", "all"}));
   app.add_flag("--short_names", request.short_names,
                "names without arguments; those that are then the same are one");
   app.add_flag("--all", all, "all names, not the 30 whose time changes most");

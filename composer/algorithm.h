@@ -91,6 +91,15 @@ class Algorithm : public Hooks<State&> {
     return "does not say that its steps may be replayed (Algorithm::against_replay)";
   }
 
+  /// Why it cannot take part where each rank has the weights, gradients and optimizer state of its
+  /// share of the parameters alone (DividedWeights); empty: it can. It can where, from fit_start
+  /// on, it reads and writes weights and gradients of the rank's own parameters only, runs the
+  /// network as often as the other ranks do, and puts no layers into it any more.
+  virtual std::string against_divided_weights() const {
+    return "does not say that it works where weights are divided "
+           "(Algorithm::against_divided_weights)";
+  }
+
   /// What it changed in the model at init, for `--plan`: one line a change.
   virtual std::vector<std::string> report() const { return {}; }
 

@@ -58,9 +58,14 @@ void check_targets(const Dataset& dataset, const Recipe& recipe, const Model& mo
     throw UserError(
         "the targets are values, not classes; set loss: binary_cross_entropy for "
         "labels that hold or not, mse or l1 for numbers");
-  if (values == 0 && wants_values)
+  if (values == 0 && wants_values) {
+    const auto numbers = dataset.number_names();
     throw UserError("the targets are classes, and loss: " + recipe.options.loss +
-                    " needs values; leave loss out, or give data with values");
+                    (numbers.empty()
+                         ? " needs values; leave loss out, or give data with values"
+                         : " needs numbers; the data have " + first_few(numbers) +
+                               ": set targets to those that are meant, or leave loss out"));
+  }
   if (values > 0 && values != model.num_classes())
     throw UserError("the data have " + std::to_string(values) +
                     " values for each image, the model " + outputs + " outputs" + setting);
@@ -126,6 +131,24 @@ void check_same_classes(const Recipe& recipe, const std::vector<std::string>& tr
                   ": its classes are not those of train_dataset (" + joined(differences, "; ") +
                   "), so that the same label would mean two things; give both the same classes, "
                   "for folders one datadir with train/ and val/, where val/ may lack some");
+}
+
+/// Outputs are places in the list of targets: UserError where one that both sets have stands at
+/// another place. Other sources may have other names for the same.
+void check_same_targets(const Recipe& recipe, const std::vector<std::string>& trained,
+                        const std::vector<std::string>& evaluated) {
+  if (trained.empty() || evaluated.empty() || trained == evaluated) return;
+  const std::string sides = "val_dataset." + recipe.val_dataset->name() + ": its targets are " +
+                            first_few(evaluated) + ", those of train_dataset." +
+                            recipe.train_dataset->name() + " " + first_few(trained);
+  for (size_t i = 0; i < evaluated.size(); ++i) {
+    const auto place = std::ranges::find(trained, evaluated[i]) - trained.begin();
+    if (place < std::ssize(trained) && place != static_cast<ptrdiff_t>(i))
+      throw UserError(sides +
+                      ": the same output would mean two things; name the same targets in "
+                      "the same order");
+  }
+  log::warn(sides + ": they are taken to mean the same, in this order");
 }
 
 /// Gathers what is wrong, so that the user hears of everything at once.
@@ -196,6 +219,19 @@ void check_same_data(const Ranks& ranks) {
                       "stays as it is");
 }
 
+/// How the ranks that there are cannot divide images. One process alone evaluates whole ones.
+void check_division_of_images(const TrainerOptions& options, bool training) {
+  const int64_t ranks = place_of_process().size;
+  if (ranks == 1 && !training) return;
+  if (const auto problem = spatial_ranks_problem(options.spatial_ranks, ranks); !problem.empty())
+    throw UserError(problem);
+  if (options.spatial_ranks > 1 && options.dataloader.on_bad_sample != "error")
+    throw UserError("dataloader.on_bad_sample: " + options.dataloader.on_bad_sample +
+                    " cannot be with spatial_ranks: each rank reads images by itself, and those "
+                    "that have rows of the same ones could leave out different ones; give error "
+                    "(composer data verify finds the samples), or spatial_ranks: 1");
+}
+
 }  // namespace
 
 void join(TrainerParts& parts) {
@@ -206,6 +242,7 @@ void join(TrainerParts& parts) {
   if (parts.ranks.alone()) return;
   check_same_settings(parts);
   check_same_data(parts.ranks);
+  parts.ranks = parts.ranks.divided_by_rows(parts.options.spatial_ranks);
   if (parts.options.run_name.empty())
     parts.options.run_name =
         parts.ranks.broadcast(RunFolder(parts.options.run_dir, "", false).run_name());
@@ -296,7 +333,8 @@ std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training) {
 LoaderOptions loader_options(const TrainerOptions& options, bool training) {
   LoaderOptions loader;
   const auto place = place_of_process();
-  loader.rank = place.rank, loader.world_size = place.size;
+  const int64_t of_image = place.size % options.spatial_ranks == 0 ? options.spatial_ranks : 1;
+  loader.rank = place.rank / of_image, loader.world_size = place.size / of_image;
   loader.batch_size = training ? options.train_batch_size
                                : options.eval_batch_size.value_or(options.train_batch_size);
   loader.seed = static_cast<uint64_t>(options.seed);
@@ -333,6 +371,7 @@ TrainerParts assemble_model(const Recipe& recipe) {
 TrainerParts assemble_evaluation(const Recipe& recipe) {
   use_remote_keys(recipe.options.remote);
   Complaints complaints;
+  complaints.collect([&] { check_division_of_images(recipe.options, /*training=*/false); });
   complaints.collect([&] { check_load_path(recipe.options.load_path); });
   if (!recipe.val_dataset) complaints.add("val_dataset: missing: there is nothing to evaluate on");
   TrainerParts parts;
@@ -356,6 +395,7 @@ TrainerParts assemble_training(const Recipe& recipe) {
   Complaints complaints;
   complaints.collect([&] { check_load_path(options.load_path); });
   complaints.collect([&] { RunFolder(options.run_dir, options.run_name, options.autoresume); });
+  complaints.collect([&] { check_division_of_images(options, /*training=*/true); });
   TrainerParts parts;
   complaints.collect([&] { parts = assemble_model(recipe); });
   OpenSet trained, evaluated;
@@ -367,8 +407,11 @@ TrainerParts assemble_training(const Recipe& recipe) {
           open(recipe, parts, false, one_set ? trained.class_names : std::vector<std::string>());
     });
   if (trained.loader && evaluated.loader)
-    complaints.collect(
-        [&] { check_same_classes(recipe, trained.class_names, evaluated.class_names); });
+    complaints.collect([&] {
+      const bool values = parts.model->objective().takes_values();
+      const auto check = values ? &check_same_targets : &check_same_classes;
+      check(recipe, trained.class_names, evaluated.class_names);
+    });
   complaints.raise();
   add_unless_named<SpeedMonitor>("speed_monitor", parts);
   add_unless_named<ImageMonitor>("image_monitor", parts);

@@ -11,9 +11,11 @@
 #include "composer/logging/csv.h"
 #include "composer/logging/tensorboard.h"
 #include "composer/mfu.h"
+#include "composer/optimization/adaptive.h"
 #include "composer/optimization/muon.h"
 #include "composer/optimization/optimizers.h"
 #include "composer/optimization/schedulers.h"
+#include "composer/optimization/trust_ratio.h"
 
 namespace composer {
 
@@ -22,10 +24,16 @@ void add_builtin_core(Registry& registry) {
   optimizers.add<Sgd>("sgd", "stochastic gradient descent; weight decay is part of the gradient");
   optimizers.add<DecoupledSgdw>(
       "decoupled_sgdw", "SGD whose weight decay does not depend on the learning rate's size");
+  optimizers.add<Adam>("adam",
+                       "Adam whose weight decay is part of the gradient, as PyTorch has it");
   optimizers.add<AdamW>("adamw", "Adam with decoupled weight decay, as PyTorch has it");
   optimizers.add<DecoupledAdamW>(
       "decoupled_adamw", "AdamW whose weight decay does not depend on the learning rate's size");
+  optimizers.add<Lamb>("lamb", "Adam for very large batches: steps in proportion to the weights");
+  optimizers.add<Lars>("lars", "SGD for very large batches: steps in proportion to the weights");
   optimizers.add<Muon>("muon", "orthogonal steps for convolution weights, SGD for all else");
+  optimizers.add<RAdam>("radam", "Adam that warms up by itself");
+  optimizers.add<Rmsprop>("rmsprop", "steps divided by the gradients' size, as PyTorch has it");
 
   auto& schedulers = registry.schedulers;
   schedulers.add<ScheduledBy<Constant>>("constant", "a fixed multiplier");

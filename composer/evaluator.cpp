@@ -12,6 +12,28 @@ namespace {
 /// Ranks ask each other so often whether one has received a signal: all have as many batches.
 constexpr int64_t batches_between_signals = 8;
 
+/// watched: by callbacks too, as events are.
+void fire(Engine& engine, Event event, State& state, bool watched) {
+  if (watched) return engine.run(event, state);
+  for (const auto& [name, algorithm, events] : engine.algorithms())
+    if (events[static_cast<size_t>(event)] && algorithm->listens(event))
+      algorithm->run(event, state);
+}
+
+/// One sample of nothing in the shapes of a batch without any, for a rank that has to run the
+/// network because others do.
+RawBatch blank(RawBatch batch) {
+  const auto fill = [](at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    auto sizes = tensor.sizes().vec();
+    sizes[0] = 1;
+    tensor = tensor.new_zeros(sizes);
+  };
+  fill(batch.images);
+  for (auto* const tensor : batch.target.tensors()) fill(*tensor);
+  return batch;
+}
+
 }  // namespace
 
 Evaluator::Evaluator(State& state, Engine& engine, std::shared_ptr<Loader> loader, Time interval)
@@ -43,7 +65,7 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   engine_.run(Event::eval_start, state_);
   const auto metrics = state_.model->objective().metrics(state_.model->num_classes());
   loader_->start(0, 0);
-  Feed feed(*loader_, state_.device);
+  Feed feed(*loader_, state_.device, state_.model->objective());
   int64_t batches = 0;
   show_progress(Progress::Phase::evaluating, batches);
   bool stopped = false;
@@ -53,23 +75,25 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
     if (stopped) break;
     const auto batch = feed.next();
     if (!batch) break;
-    if (batch->samples() == 0) continue;  // fewer samples than ranks
-    state_.batch = normalized(*batch, loader_->normalization(), state_, type_of_input());
-    engine_.run(Event::eval_batch_start, state_);
-    engine_.run(Event::eval_before_forward, state_);
+    const bool empty = batch->samples() == 0;  // fewer samples than ranks
+    if (empty && !state_.divided_weights) continue;
+    state_.batch = normalized(empty ? blank(*batch) : *batch, loader_->normalization(), state_,
+                              type_of_input());
+    fire(engine_, Event::eval_batch_start, state_, !empty);
+    fire(engine_, Event::eval_before_forward, state_, !empty);
     state_.outputs = state_.network().forward(state_.batch.input);
-    engine_.run(Event::eval_after_forward, state_);
-    metrics->update(state_.outputs, state_.batch.target);
-    if (confusion != nullptr) confusion->add(state_.outputs, state_.batch.target.classes);
+    fire(engine_, Event::eval_after_forward, state_, !empty);
+    if (!empty) metrics->update(state_.outputs, state_.batch.target);
+    if (!empty && confusion != nullptr) confusion->add(state_.outputs, state_.batch.target.classes);
     feed.fetch_ahead();
-    engine_.run(Event::eval_batch_end, state_);
+    fire(engine_, Event::eval_batch_end, state_, !empty);
     show_progress(Progress::Phase::evaluating, ++batches);
   }
   show_progress(Progress::Phase::evaluated, batches);
   Metrics values;
   if (!stopped) {
-    metrics->sum(state_.ranks, state_.device);
-    if (confusion != nullptr) confusion->sum(state_.ranks, state_.device);
+    metrics->sum(state_.ranks.of_samples(), state_.device);
+    if (confusion != nullptr) confusion->sum(state_.ranks.of_samples(), state_.device);
     values = metrics->compute();
     for (const auto& [name, value] : values) {
       state_.eval_metrics["metrics/eval/" + name] = value;
@@ -101,14 +125,16 @@ void Evaluator::predict(Loader& loader, const Receive& receive) {
   engine_.run(Event::predict_start, state_);
   loader.start(0, 0);
   while (const auto batch = next_batch(loader)) {
-    if (batch->samples() == 0) continue;  // none of them can be read
-    state_.batch = normalized(batch->to(state_.device), loader.normalization(), state_);
-    engine_.run(Event::predict_batch_start, state_);
-    engine_.run(Event::predict_before_forward, state_);
+    const bool empty = batch->samples() == 0;  // none of them can be read
+    if (empty && !state_.divided_weights) continue;
+    state_.batch = normalized((empty ? blank(*batch) : *batch).to(state_.device),
+                              loader.normalization(), state_);
+    fire(engine_, Event::predict_batch_start, state_, !empty);
+    fire(engine_, Event::predict_before_forward, state_, !empty);
     state_.outputs = state_.network().forward(state_.batch.input);
-    engine_.run(Event::predict_after_forward, state_);
-    receive(state_.outputs.to(at::kCPU, at::kFloat), batch->target.classes);
-    engine_.run(Event::predict_batch_end, state_);
+    fire(engine_, Event::predict_after_forward, state_, !empty);
+    if (!empty) receive(state_.outputs.to(at::kCPU, at::kFloat), batch->target.classes);
+    fire(engine_, Event::predict_batch_end, state_, !empty);
   }
   engine_.run(Event::predict_end, state_);
 }

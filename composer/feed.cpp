@@ -74,6 +74,8 @@ std::optional<RawBatch> Feed::fetch() {
   const double begin = steady_seconds();
   auto batch = next_batch(loader_);
   waited_ += steady_seconds() - begin;
+  if (batch && batch->target.values.defined() && batch->target.values.is_cpu())
+    objective_.check(batch->target);
   return batch;
 }
 

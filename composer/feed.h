@@ -8,6 +8,7 @@
 #include "composer/device.h"
 #include "composer/engine.h"
 #include "composer/loader.h"
+#include "composer/network/objective.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -18,11 +19,12 @@ std::optional<RawBatch> next_batch(Loader& loader);
 /// A loader's batches on the run's device, one after another.
 class Feed {
  public:
-  /// The loader outlives it.
-  Feed(Loader& loader, at::Device device) : loader_(loader), device_(device) {}
+  /// Loader and objective, which checks each batch before it is copied, outlive it.
+  Feed(Loader& loader, at::Device device, const Objective& objective)
+      : loader_(loader), device_(device), objective_(objective) {}
 
   /// The loader's next one, which is copied beside what the device computes; nothing at the end of
-  /// an epoch. Throws what the loader threw.
+  /// an epoch. Throws what the loader or Objective::check threw.
   std::optional<RawBatch> next();
 
   /// Fetches what the next call of next() will give, and begins to copy it: while the device
@@ -33,7 +35,7 @@ class Feed {
   double waited() const { return waited_; }
 
  private:
-  /// What the loader gave or threw.
+  /// What came of fetching it.
   struct Ahead {
     std::optional<RawBatch> batch;  ///< its tensors undefined where they are on their way
     std::vector<std::optional<Upload>> uploads{};
@@ -44,6 +46,7 @@ class Feed {
 
   Loader& loader_;
   at::Device device_;
+  const Objective& objective_;
   std::optional<Ahead> ahead_;
   double waited_ = 0;
 };

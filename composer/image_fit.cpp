@@ -47,11 +47,15 @@ class Unchanged {
 };
 
 /// Why the network cannot compute on one image of the loader; empty where it can, or fails for
-/// another reason, of which the run tells.
+/// another reason, of which the run tells. Sides of four strides leave every layer several
+/// pixels: larger ones tell no more, and may be too large for one process.
 std::string misfit(Model& model, const Loader& loader, bool training) {
   const Unchanged unchanged(model);
   const auto channels = std::ssize(loader.normalization().mean);
-  const auto [height, width] = loader.image_size();
+  const auto side = [&](int64_t whole) {
+    return model.stride() > 1 ? std::min(whole, 4 * model.stride()) : whole;
+  };
+  const int64_t height = side(loader.image_size().height), width = side(loader.image_size().width);
   model.train(training);
   try {
     model.forward(at::zeros({1, channels, height, width}));

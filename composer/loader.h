@@ -149,6 +149,10 @@ class Dataset {
   /// Names of the classes, or values, in order of their index; empty when the set has none. May
   /// read the data's folder.
   virtual std::vector<std::string> class_names() const { return {}; }
+
+  /// What the data have numbers of, where the set's parameters could name some as targets; for
+  /// messages. May read the data's folder.
+  virtual std::vector<std::string> number_names() const { return {}; }
 };
 
 }  // namespace composer

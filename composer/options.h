@@ -142,6 +142,8 @@ struct TrainerOptions {
   std::string grad_comm = "fp32";
   double bucket_mb = 25;
   std::string parallelism = "ddp";
+  std::string weight_comm = "fp32";
+  int64_t spatial_ranks = 1;
   bool progress_bar = true;
 
   void fields(auto&& f) {
@@ -226,9 +228,17 @@ struct TrainerOptions {
       one_of("fp32", "bf16", "fp16"));
     f("bucket_mb", bucket_mb, "MiB of gradients that ranks send at once", above(0));
     f("parallelism", parallelism,
-      "what each rank keeps: everything (ddp), or the optimizer's state of its share of the "
-      "parameters alone (zero1)",
-      one_of("ddp", "zero1"));
+      "what each rank keeps: everything (ddp), or of its share of the parameters alone the "
+      "optimizer's state (zero1), or weights, gradients and that state (fsdp)",
+      one_of("ddp", "zero1", "fsdp"));
+    f("weight_comm", weight_comm,
+      "type that fsdp gathers weights in, which forward and backward pass then compute with; what "
+      "is updated keeps its bits",
+      one_of("fp32", "bf16"));
+    f("spatial_ranks", spatial_ranks,
+      "neighbouring ranks that have the rows of the same images, for images too large for one "
+      "device; 1 = each has whole images",
+      at_least(1));
     f("autoresume", autoresume, "go on from the newest checkpoint of run_name, if there is one");
     f("progress_bar", progress_bar, "show one");
   }
@@ -251,6 +261,12 @@ struct TrainerOptions {
       problems += "save_remote: must be s3://bucket/prefix, not '" + save_remote + "'\n";
     if (!save_remote.empty() && run_dir.empty())
       problems += "save_remote: needs run_dir, where checkpoints are written first\n";
+    if (weight_comm != "fp32" && parallelism != "fsdp")
+      problems += "weight_comm: needs parallelism: fsdp, which alone gathers weights\n";
+    if (spatial_ranks > 1 && parallelism == "fsdp")
+      problems +=
+          "spatial_ranks: not with parallelism: fsdp, which gathers weights in an order that ranks "
+          "with rows of images do not keep; take zero1\n";
     if (grad_accum > train_batch_size)
       problems += "grad_accum: must be at most train_batch_size (" +
                   std::to_string(train_batch_size) + "), not " + std::to_string(grad_accum) + "\n";

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "composer/error.h"
+
 namespace composer {
 namespace {
 
@@ -17,6 +19,30 @@ std::string text_of(const at::Tensor& bytes) {
 }
 
 }  // namespace
+
+std::string spatial_ranks_problem(int64_t spatial_ranks, int64_t ranks) {
+  if (ranks % spatial_ranks == 0) return "";
+  const auto wanted = std::to_string(spatial_ranks);
+  return "spatial_ranks: " + wanted + " ranks share an image, which does not divide the " +
+         std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") +
+         " that there are; start a multiple of " + wanted + " (composer -n " + wanted +
+         "), or give " + (ranks == 1 ? "1" : "a number that divides them");
+}
+
+Ranks Ranks::divided_by_rows(int64_t spatial_ranks) const {
+  if (const auto problem = spatial_ranks_problem(spatial_ranks, size()); !problem.empty())
+    throw UserError(problem);
+  auto divided = *this;
+  if (spatial_ranks == 1) return divided;
+  std::vector<int64_t> of_rows, of_samples;
+  for (int64_t other = 0; other < size(); ++other) {
+    if (other / spatial_ranks == rank() / spatial_ranks) of_rows.push_back(other);
+    if (other % spatial_ranks == rank() % spatial_ranks) of_samples.push_back(other);
+  }
+  divided.rows_ = communicator_->part(of_rows, "rows");
+  if (of_samples.size() > 1) divided.samples_ = communicator_->part(of_samples, "samples");
+  return divided;
+}
 
 void Ranks::sum(const at::Tensor& tensor) const { sum(std::vector<at::Tensor>{tensor}); }
 
@@ -59,6 +85,11 @@ at::Tensor Ranks::gather(const at::Tensor& tensor) const {
   return alone() ? tensor.unsqueeze(0) : communicator_->gather(tensor);
 }
 
+void Ranks::exchange(const std::vector<at::Tensor>& sent,
+                     const std::vector<at::Tensor>& received) const {
+  if (!alone()) communicator_->exchange(sent, received);
+}
+
 std::vector<int64_t> Ranks::gather(int64_t value) const {
   if (alone()) return {value};
   const auto values = gather(at::full({1}, value, at::kLong));
@@ -86,7 +117,8 @@ void Ranks::barrier() const {
 }
 
 void Ranks::abort() const {
-  if (!alone()) communicator_->abort();
+  for (const auto& communicator : {communicator_, rows_, samples_})
+    if (communicator) communicator->abort();
 }
 
 }  // namespace composer

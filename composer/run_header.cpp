@@ -25,6 +25,7 @@ std::string length_of(const Schedule& schedule) {
 std::vector<std::string> run_header(const State& state, const TrainerOptions& options,
                                     const Loader& training, const Loader* evaluation,
                                     const std::filesystem::path& folder) {
+  const int64_t of_rows = state.ranks.of_rows().size();
   int64_t parameters = 0;
   for (const auto& parameter : state.model->parameters()) parameters += parameter.numel();
   return {
@@ -35,7 +36,8 @@ std::vector<std::string> run_header(const State& state, const TrainerOptions& op
           std::to_string(state.model->num_classes()) +
           (state.model->objective().takes_values() ? " outputs" : " classes"),
       "training: " + samples_of(training) + ", " + length_of(state.schedule) +
-          (state.ranks.alone() ? "" : ", " + std::to_string(state.ranks.size()) + " ranks"),
+          (state.ranks.alone() ? "" : ", " + std::to_string(state.ranks.size()) + " ranks") +
+          (of_rows == 1 ? "" : ", " + std::to_string(of_rows) + " an image"),
       "evaluation: " + (evaluation == nullptr ? "none" : samples_of(*evaluation)),
       "run: " + (folder.empty() ? "nothing is left on the disk" : folder.string()),
   };

@@ -22,13 +22,19 @@ at::Tensor rows_of_all(const at::Tensor& own, const std::vector<int64_t>& counts
   return at::cat(rows);
 }
 
-Share take_share(RawBatch& batch, const Ranks& ranks) {
+Share take_share(RawBatch& batch, const Ranks& all) {
+  const auto of_rows = all.of_rows().gather(batch.samples());
+  if (std::ranges::max(of_rows) != std::ranges::min(of_rows))
+    throw RunError("ranks that have rows of the same images could not read the same ones: " +
+                   std::to_string(std::ranges::min(of_rows)) + " and " +
+                   std::to_string(std::ranges::max(of_rows)) + " samples of a batch");
+  const auto ranks = all.of_samples();
   const auto counts = ranks.gather(batch.samples());
   const int64_t samples = std::accumulate(counts.begin(), counts.end(), int64_t{0});
   if (samples < ranks.size())
     throw RunError("of a batch only " + std::to_string(samples) +
                    " samples could be read, too few for " + std::to_string(ranks.size()) +
-                   " ranks");
+                   (all.of_rows().alone() ? " ranks" : " groups of ranks that share images"));
   if (std::ranges::min(counts) > 0)
     return {std::accumulate(counts.begin(), counts.begin() + ranks.rank(), int64_t{0}), samples};
 

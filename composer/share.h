@@ -26,8 +26,8 @@ at::Tensor rows_of_all(const at::Tensor& own, const std::vector<int64_t>& counts
                        const Ranks& ranks);
 
 /// Finds the place of `batch`, this rank's share, which may have lost samples. Where that of some
-/// rank has lost them all, those that are left are shared out anew. RunError where they are fewer
-/// than the ranks.
-Share take_share(RawBatch& batch, const Ranks& ranks);
+/// rank has lost them all, those that are left are shared out anew. Ranks of the same images have
+/// one share. RunError where samples are fewer than shares, or those ranks have other ones.
+Share take_share(RawBatch& batch, const Ranks& all);
 
 }  // namespace composer

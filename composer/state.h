@@ -19,12 +19,15 @@
 
 namespace composer {
 
+class DividedWeights;
 class Logger;
 class Optimizer;
 
 struct State {
   std::shared_ptr<Model> model;
   std::shared_ptr<Optimizer> optimizer;  ///< null at init
+  /// Where each rank has its share of the weights and gradients alone: from after fit_start on.
+  std::shared_ptr<DividedWeights> divided_weights;
 
   RawBatch raw_batch;  ///< at augment the whole batch, still bytes, on `device`; else empty
   Batch batch;  ///< the microbatch from before_forward to after_backward, else the whole batch
@@ -53,7 +56,8 @@ struct State {
                                ///< that run last on batch_end; from fit_start on
   uint64_t seed = 0;
   Ranks ranks;  ///< batch, outputs and loss are this rank's share; weights, gradients (after the
-                ///< backward pass), time and metrics are those of all
+                ///< backward pass), time and metrics are those of all. Those of one image have the
+                ///< same share and make the same draws
 
   Logger* logger = nullptr;  ///< never null inside a hook
 
@@ -63,7 +67,12 @@ struct State {
   std::function<void()> recompute_gradients;
 
   /// The model under the run's precision.
-  Network network() const { return {*model, precision, device}; }
+  Network network() const {
+    return {*model, precision, device, divided_weights.get(), ranks.of_rows()};
+  }
+
+  /// The ranks that have different parameters' gradients, over which a norm of all is to be taken.
+  Ranks gradient_ranks() const { return divided_weights ? ranks : Ranks(); }
 
   /// Share of the run that is done, in [0, 1], counted in batches.
   double elapsed() const { return schedule.elapsed(time); }

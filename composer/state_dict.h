@@ -17,6 +17,9 @@ struct StateDict {
   using Value = std::variant<bool, int64_t, double, std::string>;
   std::map<std::string, at::Tensor> tensors;
   std::map<std::string, Value> values;
+  /// The rank that alone has a tensor, which has a shape but no memory on the others (device meta);
+  /// every rank has those that are not named.
+  std::map<std::string, int64_t> holders{};
 
   bool empty() const { return tensors.empty() && values.empty(); }
 

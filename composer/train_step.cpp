@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "composer/distributed/divided_weights.h"
 #include "composer/optimization/gradient_norm.h"
 #include "composer/optimization/optimizer.h"
 
@@ -33,7 +34,7 @@ TrainStep::TrainStep(State& state, Engine& engine, double grad_clip_norm,
       grad_clip_norm_(grad_clip_norm),
       sync_(state.ranks, sync),
       scaler_(state.precision == Precision::amp_fp16, state.device),
-      metric_(state.device, state.ranks) {}
+      metric_(state.device, state.ranks.of_samples()) {}
 
 at::Tensor TrainStep::run() {
   const Batch whole = state_.batch;
@@ -75,6 +76,7 @@ at::Tensor TrainStep::update() {
     state_.optimizer->zero_grad();
   }
   passes_.clear();  // of a step that failed
+  if (state_.divided_weights) state_.divided_weights->begin_update();
   const auto parts = (state_.grad_accum + state_.updates - 1) / state_.updates;
   const auto loss = forward_backward(split(whole, parts, state_.ranks));
   state_.batch = whole;
@@ -124,9 +126,19 @@ at::Tensor TrainStep::loss_of(const at::Tensor& outputs, const Target& target, d
 void TrainStep::backward(const at::Tensor& loss, bool last) {
   RECORD_USER_SCOPE("backward");
   const auto scaled = scaler_.enabled() ? scaler_.scale(loss) : loss;
+  if (state_.divided_weights) {
+    state_.divided_weights->before_backward();
+    scaled.backward();
+    state_.divided_weights->after_backward(last);
+    return;
+  }
   if (!state_.ranks.alone()) sync_.before_backward(trained(*state_.optimizer), scaled, last);
   scaled.backward();
   sync_.after_backward();
+}
+
+int64_t TrainStep::sent_bytes() const {
+  return state_.divided_weights ? state_.divided_weights->sent_bytes() : sync_.bytes();
 }
 
 void TrainStep::recompute_gradients() {
@@ -151,8 +163,9 @@ void TrainStep::finish_gradients() {
   if (!scaler_.enabled() && grad_clip_norm_ <= 0) return;
   RECORD_USER_SCOPE("finish_gradients");
   auto gradients = state_.optimizer->gradients();
-  if (scaler_.enabled()) scaler_.unscale(gradients);
-  if (grad_clip_norm_ > 0) clip_global_norm(gradients, grad_clip_norm_);
+  if (scaler_.enabled()) scaler_.unscale(gradients, state_.gradient_ranks());
+  if (grad_clip_norm_ > 0)
+    clip_global_norm(gradients, grad_clip_norm_, state_.gradient_ranks(), state_.device);
 }
 
 void TrainStep::update_weights() {

@@ -37,7 +37,8 @@ class TrainStep {
   /// The objective's running_metric() of the training batches since its reset.
   RunningMetric& metric() { return metric_; }
   GradScaler& scaler() { return scaler_; }
-  const GradientSync& sync() const { return sync_; }
+  /// Of gradients that this rank gave to be summed since the beginning.
+  int64_t sent_bytes() const;
 
  private:
   at::Tensor update_on(const Batch& part);

@@ -11,6 +11,7 @@
 #include "composer/callbacks.h"
 #include "composer/callbacks/histogram_monitor.h"
 #include "composer/device.h"
+#include "composer/distributed/divided_weights.h"
 #include "composer/distributed/job_store.h"
 #include "composer/distributed/place.h"
 #include "composer/distributed/stragglers.h"
@@ -21,6 +22,7 @@
 #include "composer/logging/console.h"
 #include "composer/logging/image_folder.h"
 #include "composer/logging/log.h"
+#include "composer/network/divided_pass.h"
 #include "composer/network/metrics.h"
 #include "composer/own_callbacks.h"
 #include "composer/run_description.h"
@@ -60,11 +62,31 @@ GradientSyncOptions gradient_sync_of(const TrainerOptions& options, const Engine
           std::ranges::any_of(engine.algorithms(), leaves_out)};
 }
 
+/// UserError naming every algorithm that needs all weights on each rank.
+void refuse_whole_weights(const Engine& engine) {
+  std::vector<std::string> problems;
+  for (const auto& [name, algorithm, events] : engine.algorithms())
+    if (const auto reason = algorithm->against_divided_weights(); !reason.empty())
+      problems.push_back("parallelism: fsdp: algorithms." + name + ": " + reason);
+  if (!problems.empty()) throw UserError(problems);
+}
+
 template <class T>
 std::set<std::string> names_of(const std::vector<Member<T>>& members) {
   std::set<std::string> names;
   for (const auto& member : members) names.insert(member.name);
   return names;
+}
+
+/// UserError where ranks do not share images as the options say.
+void check_spatial_ranks(const TrainerOptions& options, const Ranks& ranks) {
+  if (ranks.of_rows().size() == options.spatial_ranks) return;
+  if (auto problem = spatial_ranks_problem(options.spatial_ranks, ranks.size()); !problem.empty())
+    throw UserError(problem);
+  throw UserError("TrainerParts: options.spatial_ranks is " +
+                  std::to_string(options.spatial_ranks) +
+                  ", and ranks are not divided so; call join(parts), or give it "
+                  "ranks.divided_by_rows(options.spatial_ranks)");
 }
 
 /// Whether the exception that is being handled says that the input is at fault.
@@ -154,6 +176,7 @@ void Trainer::prepare() {
   // Surgery may not see the optimizer: it is attached to what surgery leaves.
   auto optimizer = std::exchange(state_.optimizer, nullptr);
   engine_.run(Event::init, state_);
+  if (!state_.ranks.of_rows().alone()) check_by_rows(*state_.model);
   if (!options_.freeze.empty()) {
     const auto frozen = state_.model->freeze(options_.freeze);
     log::info("freeze: " + std::to_string(frozen) + " of " +
@@ -162,20 +185,44 @@ void Trainer::prepare() {
   state_.model->to(state_.device);
   state_.optimizer = std::move(optimizer);
   if (state_.optimizer) {
-    const bool divide = options_.parallelism == "zero1";
-    if (divide && (state_.ranks.alone() || !state_.optimizer->keeps_state()))
-      log::warn("parallelism: zero1 has no effect: " +
-                std::string(state_.ranks.alone() ? "there is one rank"
-                                                 : "the optimizer keeps no state to divide"));
-    else if (divide)
-      log::info("parallelism zero1: each rank keeps about 1/" +
-                std::to_string(state_.ranks.size()) + " of the optimizer's state");
-    state_.optimizer->attach(*state_.model, state_.ranks, divide);
+    const auto divided = find_division();
+    if (divided == Divided::weights) refuse_whole_weights(engine_);
+    state_.optimizer->attach(*state_.model, state_.ranks, divided);
   }
   restore(origin);
   // Draws of weights may differ in their last bits between processors.
   state_.ranks.broadcast(state_.model->parameters());
   state_.ranks.broadcast(state_.model->buffers());
+}
+
+/// What the ranks divide, and a line that says so.
+Divided Trainer::find_division() const {
+  const auto& word = options_.parallelism;
+  if (word == "ddp") return Divided::nothing;
+  const bool weights = word == "fsdp";
+  const auto idle = state_.ranks.alone() ? "there is one rank"
+                    : !weights && !state_.optimizer->keeps_state()
+                        ? "the optimizer keeps no state to divide"
+                        : "";
+  if (*idle != '\0') {
+    log::warn("parallelism: " + word + " has no effect: " + idle);
+    return Divided::nothing;
+  }
+  log::info("parallelism " + word + ": each rank keeps about 1/" +
+            std::to_string(state_.ranks.size()) + " of " +
+            (weights ? "the weights, gradients and optimizer's state" : "the optimizer's state"));
+  return weights ? Divided::weights : Divided::state;
+}
+
+/// From here on: what came before may write to all weights.
+void Trainer::divide_weights() {
+  state_.divided_weights.reset();  // of another fit()
+  if (options_.parallelism != "fsdp" || state_.ranks.alone()) return;
+  const auto sync = gradient_sync_of(options_, engine_);
+  const auto gathered = options_.weight_comm == "bf16" ? at::kBFloat16 : at::kFloat;
+  state_.divided_weights = std::make_shared<DividedWeights>(
+      state_.model, state_.optimizer->owners(), state_.ranks,
+      DividedWeightsOptions{gathered, sync.dtype, sync.find_unused});
 }
 
 void Trainer::check_save_best() const {
@@ -213,8 +260,11 @@ void Trainer::open_run() {
     }
   }
   add_console();
-  if (const auto interval = logger_.histogram_interval(state_.schedule); interval.value > 0)
-    add<HistogramMonitor>(own_callbacks::histograms, interval);
+  const auto histograms = logger_.histogram_interval(state_.schedule);
+  if (options_.parallelism == "fsdp" && !state_.ranks.alone() && histograms.value > 0)
+    log::info("parallelism: fsdp: no histograms are logged: no rank has all weights");
+  else if (histograms.value > 0)
+    add<HistogramMonitor>(own_callbacks::histograms, histograms);
   loss_guard_ = std::make_shared<LossGuard>(step_->scaler().enabled() ? scale_searches : 0);
   logger_.add(loss_guard_);
   const auto folder = folder_.kept() ? folder_.path() : std::filesystem::path();
@@ -253,6 +303,7 @@ Summary Trainer::fit() {
   check(options_);
   if (!train_loader_ || !state_.optimizer)
     throw UserError("TrainerParts: to fit, a train_loader and an optimizer are needed");
+  check_spatial_ranks(options_, state_.ranks);
   prepare();
   if (!lock_ && state_.ranks.first()) lock_ = folder_.claim();
   if (state_.ranks.first() && folder_.kept()) tell_run_folder(folder_.path());
@@ -314,6 +365,7 @@ void Trainer::train() {
   clock_.start(state_.time.seconds);
   state_.step_is_final = !engine_.acts_before_last(Event::batch_end);
   engine_.run(Event::fit_start, state_);
+  divide_weights();
   if (state_.time.batch > 0 && state_.schedule.finished(state_.time))
     log::warn("nothing is left to train: the checkpoint is at epoch " +
               std::to_string(state_.time.epoch) + ", batch " + std::to_string(state_.time.batch) +
@@ -345,6 +397,7 @@ void Trainer::train() {
   requests_.look(engine_.control(), /*now=*/true);
   requests_.answer_all(saved());
   wait_for_device();
+  if (state_.divided_weights) state_.divided_weights->make_whole();
   state_.time.seconds = clock_.seconds();
 }
 
@@ -368,7 +421,7 @@ void Trainer::start_loader() {
   if (plan) expect_many_image_sizes();
   if (plan && ahead != 0) plan = [plan, ahead](int64_t batch) { return plan(batch + ahead); };
   train_loader_->start(time.epoch, time.batch_in_epoch, std::move(plan));
-  feed_.emplace(*train_loader_, state_.device);
+  feed_.emplace(*train_loader_, state_.device, state_.model->objective());
   const auto channels = std::ssize(train_loader_->normalization().mean);
   input_type_ = input_type(engine_, state_, state_.image_size, channels, Event::after_dataloader,
                            Event::before_forward);
@@ -454,12 +507,12 @@ void Trainer::train_batch(RawBatch batch) {
   engine_.run(Event::after_dataloader, state_);
   engine_.run(Event::batch_start, state_);
 
-  const int64_t sent = step_->sync().bytes();
+  const int64_t sent = step_->sent_bytes();
   const auto loss = step_->run();
   profiler_->mark_memory(state_);
   logger_.log("loss/train", loss);
   if (!state_.ranks.alone())
-    logger_.log("comm/bytes", static_cast<double>(step_->sync().bytes() - sent));
+    logger_.log("comm/bytes", static_cast<double>(step_->sent_bytes() - sent));
   share_clock();
   state_.time.next_batch(samples);
   if (!stopping()) feed_->fetch_ahead();

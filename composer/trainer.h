@@ -94,6 +94,8 @@ class Trainer {
   int signal() const { return signal_; }
 
  private:
+  Divided find_division() const;
+  void divide_weights();
   void check_save_best() const;
   void add_console();
   void open_run();

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "composer/distributed/divided_weights.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/network/outline.h"
@@ -228,8 +229,11 @@ Checkpoint Trainer::snapshot() {
   checkpoint.network = outline(*state_.model);
   checkpoint.class_names = state_.class_names;
   checkpoint.model = model_tensors(*state_.model);
+  if (state_.divided_weights)
+    for (const auto& item : state_.model->named_parameters())
+      if (const auto owner = state_.divided_weights->owner(item.value()))
+        checkpoint.model_holders[item.key()] = *owner;
   checkpoint.optimizer = state_.optimizer->state_dict();
-  checkpoint.optimizer_holders = state_.optimizer->holders();
   for (const auto& [name, part] : checkpoint_parts())
     if (auto state = part->state_dict(); !state.empty()) checkpoint.parts[name] = std::move(state);
   return checkpoint;

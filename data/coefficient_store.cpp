@@ -134,11 +134,13 @@ void CoefficientStore::keep(uint64_t key, const FileStamp& stamp, std::span<cons
   Image image{key, stamp, std::vector<uint8_t>(kPlaceBytes), 0};
   image.entry.insert(image.entry.end(), table.begin(), table.end());
   const std::lock_guard guard(lock_);
+  if (coming_.contains(key)) return;
   image.begin = waiting_.bytes.size();
   if (image.begin + rows.size() > kMostWaiting) {
     left_out_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
+  coming_.insert(key);
   waiting_.bytes.insert(waiting_.bytes.end(), rows.begin(), rows.end());
   waiting_.images.push_back(std::move(image));
   if (!writer_.joinable()) writer_ = std::thread([this] { write_in_background(); });
@@ -166,6 +168,7 @@ void CoefficientStore::write_in_background() {
       saved = now;
     }
     guard.lock();
+    for (const Image& image : batch.images) coming_.erase(image.key);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -37,7 +38,8 @@ class CoefficientStore {
 
   /// Whether there is room for more, as far as is known.
   bool takes() const { return takes_.load(std::memory_order_relaxed); }
-  /// Has an image's rows written, unless too much is waiting for the disk. Where the file cannot be
+  /// Has an image's rows written, unless too much is waiting for the disk, or they are on their
+  /// way: an image may be decoded again before they can be found. Where the file cannot be
   /// written, says so in the log and takes no more.
   void keep(uint64_t key, const FileStamp& stamp, std::span<const uint8_t> table,
             std::span<const uint8_t> rows);
@@ -79,6 +81,7 @@ class CoefficientStore {
   std::shared_ptr<const OpenFile> open_;  ///< null where there is no file yet
   std::condition_variable changed_;
   Batch waiting_;
+  std::set<uint64_t> coming_;  ///< keys of images that wait or are being written
   bool stopping_ = false, told_ = false;
   std::thread writer_;  ///< begun when there is first something to write
 };

@@ -5,9 +5,12 @@
 #include <algorithm>
 
 #include "composer/error.h"
+#include "data/xxh64.h"
 
 namespace composer {
 namespace {
+
+constexpr const char* kXxh64 = "xxh64";
 
 using Context = std::unique_ptr<evp_md_ctx_st, void (*)(evp_md_ctx_st*)>;
 
@@ -33,19 +36,28 @@ Context begun(const std::string& algorithm) {
 
 bool Digest::knows(const std::string& algorithm) {
   // Names are known also of what no provider that is loaded computes.
-  return begun(algorithm) != nullptr;
+  return algorithm == kXxh64 || begun(algorithm) != nullptr;
 }
 
-Digest::Digest(const std::string& algorithm) : algorithm_(algorithm), context_(begun(algorithm)) {
-  if (!context_) throw RunError("OpenSSL cannot compute " + algorithm + " here");
+Digest::Digest(const std::string& algorithm)
+    : algorithm_(algorithm),
+      xxh64_(algorithm == kXxh64 ? std::make_unique<Xxh64>() : nullptr),
+      context_(begun(algorithm)) {
+  if (!xxh64_ && !context_) throw RunError("OpenSSL cannot compute " + algorithm + " here");
 }
+
+Digest::~Digest() = default;
+Digest::Digest(Digest&&) noexcept = default;
+Digest& Digest::operator=(Digest&&) noexcept = default;
 
 void Digest::update(std::span<const uint8_t> bytes) {
+  if (xxh64_) return xxh64_->update(bytes);
   if (EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()) != 1)
     throw RunError("OpenSSL cannot compute " + algorithm_ + " here");
 }
 
 std::string Digest::hex() {
+  if (xxh64_) return xxh64_->hex();
   uint8_t digest[EVP_MAX_MD_SIZE];
   unsigned size = 0;
   if (EVP_DigestFinal_ex(context_.get(), digest, &size) != 1)

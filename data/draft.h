@@ -24,7 +24,7 @@ struct Draft {
   int64_t epoch = 0;
   int64_t first = 0;  ///< position of its first sample in the epoch
   int64_t samples = 0;
-  int64_t sequence = 0;  ///< of its first sample (data/lookahead.h)
+  int64_t sequence = 0;  ///< of its first sample (data/sample_walk.h)
   ImageSize size;
   EpochOrder order;
   at::Tensor input;

@@ -116,15 +116,18 @@ std::unique_ptr<CoefficientStore> coefficients_of(const Source& source,
 
 /// Every rank takes part in each training batch.
 void check_shares(int64_t samples, int64_t batches, const LoaderOptions& common) {
-  const auto ranks = [&] { return std::to_string(common.world_size) + " ranks"; };
+  const auto shares = [&] {
+    return std::to_string(common.world_size) +
+           " shares, one for each rank or spatial_ranks of them";
+  };
   if (common.batch_size < common.world_size)
     throw UserError("batches of " + std::to_string(common.batch_size) +
-                    " samples are too small for " + ranks() + ": give train_batch_size at least " +
+                    " samples are too small for " + shares() + ": give train_batch_size at least " +
                     std::to_string(common.world_size));
   const int64_t last = samples - (batches - 1) * common.batch_size;
   if (last < common.world_size)
     throw UserError("the last batch of an epoch has only " + std::to_string(last) +
-                    " samples, too few for " + ranks() +
+                    " samples, too few for " + shares() +
                     ": set drop_last: true, or take another train_batch_size");
 }
 

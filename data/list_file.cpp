@@ -123,15 +123,32 @@ std::optional<Places> places_in(const std::vector<std::string>& fields,
   return Places{*path, *label};
 }
 
+constexpr const char* kPaths = "of paths (path, file, ...)";
+
+/// wanted: the column, or what it is.
+[[noreturn]] void fail_without_column(const fs::path& file, const std::vector<std::string>& fields,
+                                      const std::string& wanted) {
+  fail(file, 1,
+       "no column " + wanted + "; the first line names the columns: " + first_few(fields) +
+           nearest_name(wanted, fields));
+}
+
+[[noreturn]] void fail_without_columns(const fs::path& file, const std::vector<std::string>& fields,
+                                       const ListColumns& columns) {
+  for (const auto& wanted : {columns.path, columns.label})
+    if (wanted != "auto" && std::ranges::find(fields, wanted) == fields.end())
+      fail_without_column(file, fields, wanted);
+  fail_without_column(
+      file, fields,
+      column_of(columns.path, kPathNames, fields) ? "of labels (label, class, ...)" : kPaths);
+}
+
 /// Of the columns of numbers in a header, which there has to be.
 Places places_of_targets(const fs::path& file, const std::vector<std::string>& fields,
                          const ListColumns& columns) {
   const auto place = [&](const std::string& name) {
     const auto found = column_of(name, kPathNames, fields);
-    if (!found)
-      fail(file, 1,
-           "no column " + (name == "auto" ? "of paths (path, file, ...)" : name) +
-               "; the first line names the columns: " + first_few(fields));
+    if (!found) fail_without_column(file, fields, name == "auto" ? kPaths : name);
     return *found;
   };
   Places places{place(columns.path), 0};
@@ -174,14 +191,12 @@ void read_columns(const fs::path& file, std::string_view text, char separator,
       places = places_in(fields, columns);
       if (places) continue;
       if (columns.path != "auto" || columns.label != "auto")
-        fail(file, 1,
-             "no column " + (columns.path != "auto" ? columns.path : columns.label) +
-                 "; the first line names the columns: " + first_few(fields));
+        fail_without_columns(file, fields, columns);
       if (count != 2)
         fail(file, 1,
              "expected two columns, path and label, or a first line that names them; "
              "it has " +
-                 first_few(fields));
+                 first_few(fields) + "; targets names columns of numbers");
       places = Places{0, 1};
     }
     if (fields.size() != count)
@@ -208,11 +223,23 @@ const nlohmann::json* value_of(const nlohmann::json& object, const std::string& 
   return nullptr;
 }
 
+/// what: the wanted value is.
+[[noreturn]] void fail_without_value(const fs::path& file, int64_t line,
+                                     const nlohmann::json& object, const std::string& wanted,
+                                     const char* what) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  fail(file, line,
+       "has no " + wanted + ", " + what +
+           (object.contains(wanted) ? "" : nearest_name(wanted, keys)));
+}
+
 std::string label_text(const fs::path& file, int64_t line, const nlohmann::json& object,
                        const std::string& wanted) {
   const auto* label = value_of(object, wanted, kLabelNames);
   if (label == nullptr || !(label->is_string() || label->is_number_integer()))
-    fail(file, line, "has no " + (wanted == "auto" ? "label" : wanted) + ", a number or a text");
+    fail_without_value(file, line, object, wanted == "auto" ? "label" : wanted,
+                       "a number or a text");
   return label->is_string() ? label->get<std::string>() : label->dump();
 }
 
@@ -226,10 +253,11 @@ void read_json_lines(const fs::path& file, std::string_view text, const ListColu
     if (!object.is_object()) fail(file, line, "is no JSON object");
     const auto* path = value_of(object, columns.path, kPathNames);
     if (path == nullptr || !path->is_string())
-      fail(file, line, "has no " + (columns.path == "auto" ? "path" : columns.path) + ", a text");
+      fail_without_value(file, line, object, columns.path == "auto" ? "path" : columns.path,
+                         "a text");
     Entry entry{path->get<std::string>(), {}};
     for (const auto& target : columns.targets) {
-      if (!object.contains(target)) fail(file, line, "has no " + target + ", a number");
+      if (!object.contains(target)) fail_without_value(file, line, object, target, "a number");
       entry.targets.push_back(target_of(file, line, target, object[target]));
     }
     if (columns.targets.empty()) entry.label = label_text(file, line, object, columns.label);
@@ -248,6 +276,44 @@ void read_list(const fs::path& file, const ListColumns& columns, const Take& tak
       read_columns(file, text, ending == ".tsv" ? '\t' : ',', columns, take);
     return true;
   });
+}
+
+template <class Value>
+bool holds_numbers(const Value& value) {
+  try {
+    return !numbers_in(value).empty();
+  } catch (const FormatError&) {
+    return false;
+  }
+}
+
+struct FirstColumn {
+  std::string name;
+  bool has_numbers;  ///< in the first sample
+};
+
+/// Of the first record or object, where it names columns; empty where the list cannot be read.
+std::vector<FirstColumn> first_columns(const fs::path& file, std::string_view text) {
+  const std::string ending = lower_case(file.extension().string());
+  std::vector<FirstColumn> columns;
+  if (ending == ".jsonl") {
+    const auto object = nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr, false);
+    if (object.is_object())
+      for (const auto& [key, value] : object.items())
+        columns.push_back({key, holds_numbers(value)});
+    return columns;
+  }
+  std::vector<std::string> names, fields;
+  try {
+    Records records(text, ending == ".tsv" ? '\t' : ',');
+    records.next(names), records.next(fields);
+  } catch (const std::string&) {  // reading the list will tell
+    return {};
+  }
+  fields.resize(names.size());
+  for (size_t i = 0; i < names.size(); ++i)
+    columns.push_back({names[i], holds_numbers(std::string_view(fields[i]))});
+  return columns;
 }
 
 std::optional<int32_t> number_of(std::string_view text) {
@@ -307,6 +373,21 @@ class Labels {
 bool is_list_file(const fs::path& file) {
   const std::string ending = lower_case(file.extension().string());
   return ending == ".csv" || ending == ".tsv" || ending == ".jsonl";
+}
+
+std::vector<std::string> listed_columns(const fs::path& file, const ListColumns& columns) {
+  const MappedFile mapping(file);
+  return mapping.use_all([&](std::span<const uint8_t> bytes) {
+    const auto all =
+        first_columns(file, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    std::vector<std::string> names, numbers;
+    for (const auto& column : all) names.push_back(column.name);
+    const auto path = column_of(columns.path, kPathNames, names);
+    if (!path) return numbers;
+    for (size_t i = 0; i < all.size(); ++i)
+      if (i != *path && all[i].has_numbers) numbers.push_back(all[i].name);
+    return numbers;
+  });
 }
 
 std::vector<std::string> listed_classes(const fs::path& file, const ListColumns& columns) {

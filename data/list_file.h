@@ -25,6 +25,11 @@ bool is_list_file(const std::filesystem::path& file);
 std::vector<std::string> listed_classes(const std::filesystem::path& file,
                                         const ListColumns& columns);
 
+/// Names of the columns, or keys, beside the path's, that hold numbers in the first sample: those
+/// that targets may name. None where the first line names nothing. Throws UserError.
+std::vector<std::string> listed_columns(const std::filesystem::path& file,
+                                        const ListColumns& columns);
+
 /// The files that a list names, in its order, as a table; relative paths begin at its folder.
 /// Labels are numbers, if all of them are, or names: numbered by their place in `classes`, or if
 /// that is empty in sorted order. Throws UserError naming the line, and column, that is wrong.

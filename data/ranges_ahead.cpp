@@ -64,21 +64,21 @@ RangesAhead::RangesAhead(const ReadAheadPlan& plan, const Sampler& sampler,
       plan_(plan),
       helps_(plan.source.is_remote()),
       horizon_(horizon_of(plan)),
-      lookahead_(sampler, options, batches, all_epochs),
+      walk_(sampler, options, batches, all_epochs),
       wake_at_(kNever),
       readers_(lock_, plan.limits.threads, [this](Lock& lock) { return read_next(lock); }) {}
 
 int64_t RangesAhead::restart(int64_t epoch, int64_t batch) {
   const std::lock_guard guard(lock_);
   forget_plan();
-  const int64_t sequence = lookahead_.restart(epoch, batch);
+  const int64_t sequence = walk_.restart(epoch, batch);
   if (active_) readers_.wake_all();
   return sequence;
 }
 
 void RangesAhead::ask(int64_t epoch) {
   const std::lock_guard guard(lock_);
-  if (lookahead_.ask(epoch) && active_) readers_.wake_all();
+  if (walk_.ask(epoch) && active_) readers_.wake_all();
 }
 
 void RangesAhead::begin(const Task& task) {
@@ -89,8 +89,8 @@ void RangesAhead::begin(const Task& task) {
 /// Readers leave the task's samples to the thread that has begun it, which comes to them as soon.
 /// Of a remote source, where the thread would ask for one after another, they help with them.
 void RangesAhead::pass(const Task& task) {
-  lookahead_.pass(task.draft->sequence + task.end);
-  if (lookahead_.passed() < wake_at_.load()) return;
+  walk_.pass(task.draft->sequence + task.end);
+  if (walk_.passed() < wake_at_.load()) return;
   const std::lock_guard guard(lock_);
   wake_at_ = kNever;
   readers_.wake_one();
@@ -133,14 +133,14 @@ void RangesAhead::forget_plan() {
 /// Whether the threads have to come nearer before more is planned.
 bool RangesAhead::is_full() {
   for (;;) {
-    const int64_t passed = lookahead_.passed();
+    const int64_t passed = walk_.passed();
     while (!stretches_.empty() && stretches_.front().end <= passed) stretches_.pop_front();
     const uint64_t bytes =
         std::accumulate(stretches_.begin(), stretches_.end(), uint64_t{0},
                         [](uint64_t sum, const Stretch& one) { return sum + one.bytes; });
     if (stretches_.empty() || bytes < horizon_) return false;
     wake_at_ = stretches_.front().end;
-    if (lookahead_.passed() < wake_at_) return true;  // else it was passed before that was known
+    if (walk_.passed() < wake_at_) return true;  // else it was passed before that was known
   }
 }
 
@@ -177,7 +177,7 @@ bool RangesAhead::plan_stretch(Lock& lock) {
   Stretch stretch{-1, 0, 0};
   std::vector<Extent> extents;
   for (int64_t i = 0; i < kStretchSamples && stretch.bytes < kStretchBytes; ++i) {
-    const auto next = lookahead_.next();
+    const auto next = walk_.next();
     if (!next) break;
     if (stretch.begin < 0) stretch.begin = next->sequence;
     stretch.end = next->sequence + 1;
@@ -215,7 +215,7 @@ bool RangesAhead::plan_more(Lock& lock) {
 
 bool RangesAhead::read_next(Lock& lock) {
   if (!active_) return false;
-  while (!pieces_.empty() && pieces_.front().end <= lookahead_.passed()) pieces_.pop_front();
+  while (!pieces_.empty() && pieces_.front().end <= walk_.passed()) pieces_.pop_front();
   if (pieces_.empty()) return plan_more(lock);
   const Extent piece = pieces_.front().extent;
   pieces_.pop_front();

@@ -7,9 +7,9 @@
 #include <mutex>
 #include <vector>
 
-#include "data/lookahead.h"
 #include "data/read_ahead.h"
 #include "data/reader_threads.h"
+#include "data/sample_walk.h"
 
 namespace composer {
 
@@ -64,7 +64,7 @@ class RangesAhead final : public ReadAhead {
   const ReadAheadPlan plan_;
   const bool helps_;        ///< with samples of tasks that have begun
   const uint64_t horizon_;  ///< bytes of planned samples
-  Lookahead lookahead_;
+  SampleWalk walk_;
   std::atomic<bool> active_{false};  ///< the readers read
   std::atomic<int64_t> wake_at_;     ///< number of the sample at which there is more to plan
   std::atomic<int64_t> planned_begin_{0}, planned_end_{0};

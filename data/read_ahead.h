@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "data/draft.h"
-#include "data/lookahead.h"
+#include "data/sample_walk.h"
 #include "data/source.h"
 
 namespace composer {

@@ -14,7 +14,7 @@ SamplesAhead::SamplesAhead(const ReadAheadPlan& plan, const Sampler& sampler,
     : source_(plan.source),
       limits_(plan.limits),
       cold_(plan.cold),
-      lookahead_(sampler, options, batches, all_epochs),
+      walk_(sampler, options, batches, all_epochs),
       readers_(lock_, limits_.threads, [this](Lock& lock) { return read_next(lock); }) {
   free_.reserve(limits_.samples);
 }
@@ -25,7 +25,7 @@ int64_t SamplesAhead::restart(int64_t epoch, int64_t batch) {
   settle();
   resting_ = false;
   arrived_.notify_all();
-  const int64_t sequence = lookahead_.restart(epoch, batch);
+  const int64_t sequence = walk_.restart(epoch, batch);
   if (active_) readers_.wake_all();
   return sequence;
 }
@@ -33,7 +33,7 @@ int64_t SamplesAhead::restart(int64_t epoch, int64_t batch) {
 void SamplesAhead::ask(int64_t epoch) {
   const std::lock_guard guard(lock_);
   resting_ = false;
-  if (lookahead_.ask(epoch) && active_) readers_.wake_all();
+  if (walk_.ask(epoch) && active_) readers_.wake_all();
 }
 
 void SamplesAhead::rest() {
@@ -45,7 +45,7 @@ void SamplesAhead::rest() {
 
 /// Before the thread looks at concerned_, so that no reader claims the task's samples where it
 /// finds that false.
-void SamplesAhead::begin(const Task& task) { lookahead_.pass(task.draft->sequence + task.end); }
+void SamplesAhead::begin(const Task& task) { walk_.pass(task.draft->sequence + task.end); }
 
 void SamplesAhead::bring(const Task& task, int64_t place, int64_t sample, ReadScratch& scratch) {
   if (!concerned_.load() || !take(task, place, scratch)) read_here(sample, scratch);
@@ -178,7 +178,7 @@ SamplesAhead::Slots::iterator SamplesAhead::claim() {
     slot = slots_.find(*unread_.begin());
     unread_.erase(unread_.begin());
   } else if (slots_.size() < limits_.samples) {
-    if (const auto next = lookahead_.next())
+    if (const auto next = walk_.next())
       slot = slots_.try_emplace(next->sequence, Slot{.sample = next->sample}).first;
   }
   if (slot != slots_.end()) slot->second.state = Slot::State::reading;

@@ -8,9 +8,9 @@
 #include <set>
 #include <vector>
 
-#include "data/lookahead.h"
 #include "data/read_ahead.h"
 #include "data/reader_threads.h"
+#include "data/sample_walk.h"
 
 namespace composer {
 
@@ -71,7 +71,7 @@ class SamplesAhead final : public ReadAhead {
   const Source& source_;
   const ReadAheadLimits limits_;
   const bool cold_;
-  Lookahead lookahead_;
+  SampleWalk walk_;
   std::atomic<float> own_wait_{0};      ///< seconds a read of the loader's threads, of late
   std::atomic<bool> concerned_{false};  ///< whether active_, or there are slots
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "composer/recipe/value.h"
 #include "composer/storage/byte_reader.h"
 
 namespace composer {
@@ -119,6 +120,11 @@ std::vector<float> numbers_in(std::span<const uint8_t> bytes, std::string_view t
     numbers.push_back(checked(number, std::to_string(number)));
   }
   return numbers;
+}
+
+std::string nearest_name(const std::string& name, const std::vector<std::string>& known) {
+  const std::string near = nearest(name, known);
+  return near.empty() ? "" : "; did you mean '" + near + "'?";
 }
 
 /// Of one or more samples, by target: the first ones decide.

@@ -27,6 +27,10 @@ std::vector<float> numbers_in(std::span<const uint8_t> bytes, std::string_view t
 /// Bytes of one number of such a type; 0 of no such type.
 uint64_t bytes_of_number(std::string_view type);
 
+/// For a message that has listed the known names: "; did you mean 'area'?" where one of them is
+/// near to `name`, else empty.
+std::string nearest_name(const std::string& name, const std::vector<std::string>& known);
+
 /// The targets of samples, one after the other: of each target as many numbers as the first sample
 /// has.
 class TargetRows {

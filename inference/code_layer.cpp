@@ -132,7 +132,7 @@ std::unique_ptr<PackedLayer> onednn_layer(const LayerParts& parts, const LayerCo
 }
 
 std::unique_ptr<PackedLayer> packed(const LayerParts& parts, const LayerCodes& codes) {
-  if (tile_layer_takes(parts, codes)) return tile_layer(parts, codes);
+  if (tile_layer_takes(parts, codes)) return tile_layer(parts, codes, *code_instructions());
   return onednn_layer(parts, codes);
 }
 

@@ -17,17 +17,12 @@ int64_t outputs(int64_t size, const Conv2dOptions& options, size_t dimension) {
 
 int64_t rounded_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
 
-/// Of tiles that share so many positions evenly.
-int rows_of_tiles(int64_t positions) {
-  const int64_t tiles = (positions + code_tiles::pixels - 1) / code_tiles::pixels;
-  return static_cast<int>((positions + tiles - 1) / tiles);
-}
-
 }  // namespace
 
 CodeLines::CodeLines(const Conv2dOptions& options, const std::vector<int64_t>& input,
-                     uint8_t padding)
-    : channels_(input[1]),
+                     uint8_t padding, Layout layout)
+    : layout_(layout),
+      channels_(input[1]),
       height_(input[2]),
       width_(input[3]),
       kernel_height_(options.kernel[0]),
@@ -66,6 +61,15 @@ std::vector<int64_t> CodeLines::steps() const {
   return steps;
 }
 
+std::vector<int8_t> CodeLines::step_quads() const {
+  std::vector<int8_t> quads;
+  for (int64_t row = 0; row < kernel_height_; ++row)
+    for (int64_t at = 0; at < run(); at += code_tiles::values)
+      quads.push_back(
+          static_cast<int8_t>((std::min<int64_t>(run() - at, code_tiles::values) + 3) / 4));
+  return quads;
+}
+
 int64_t CodeLines::most_lines() const {
   if (!copies_) return std::max<int64_t>(cache_bytes / channels_, code_tiles::pixels);
   return std::max<int64_t>(cache_bytes / segment_bytes(), 1) * segment_rows_;
@@ -92,7 +96,8 @@ void CodeLines::take(const uint8_t* images, int64_t begin, int64_t end, uint8_t*
     tiles.rows = rows_of_tiles(end - begin);
     return add_tiles(images + begin * channels_, end - begin, begin, tiles);
   }
-  tiles.rows = rows_of_tiles(positions(std::min(end - begin, segment_rows_)));
+  tiles.rows =
+      rows_of_tiles(layout_.by_line ? columns_ : positions(std::min(end - begin, segment_rows_)));
   for (int64_t line = begin; line < end; copies += segment_bytes()) {
     const int64_t image = line / rows_, first = line % rows_;
     const Segment segment{
@@ -102,9 +107,31 @@ void CodeLines::take(const uint8_t* images, int64_t begin, int64_t end, uint8_t*
         .place = line * columns_,
     };
     copy_segment(segment, copies);
-    add_tiles(copies, positions(segment.count), segment.place, tiles);
+    if (layout_.by_line)
+      add_tiles_by_line(copies, segment.count, segment.place, tiles);
+    else
+      add_tiles(copies, positions(segment.count), segment.place, tiles);
     line += segment.count;
   }
+}
+
+/// Of tiles that share so many positions evenly.
+int CodeLines::rows_of_tiles(int64_t positions) const {
+  const int64_t tiles = (positions + layout_.most_rows - 1) / layout_.most_rows;
+  return static_cast<int>((positions + tiles - 1) / tiles);
+}
+
+void CodeLines::add_tiles_by_line(const uint8_t* pixels, int64_t lines, int64_t place,
+                                  Tiles& tiles) const {
+  for (int64_t line = 0; line < lines; ++line, place += columns_)
+    for (int64_t first = 0; first < columns_; first += tiles.rows) {
+      auto& tile = tiles.all.emplace_back();
+      tile.first = pixels + (line * pitch() + first) * pixel_stride();
+      std::ranges::fill(tile.places, -1);
+      const auto there = std::min<int64_t>(tiles.rows, columns_ - first);
+      for (int64_t i = 0; i < there; ++i) tile.places[i] = static_cast<int32_t>(place + first + i);
+      tile.follows = there == tiles.rows;
+    }
 }
 
 void CodeLines::add_tiles(const uint8_t* pixels, int64_t positions, int64_t place,
@@ -117,8 +144,11 @@ void CodeLines::add_tiles(const uint8_t* pixels, int64_t positions, int64_t plac
     auto& tile = tiles.all.emplace_back();
     tile.first = pixels + (first - back) * pixel_stride();
     std::ranges::fill(tile.places, -1);
+    tile.follows = true;
     for (int64_t i = 0; i < tiles.rows; ++i) {
-      if (i < back || first - back + i >= positions) continue;
+      const bool there = i >= back && first - back + i < positions;
+      tile.follows &= there && column < columns;
+      if (!there) continue;
       if (column < columns) tile.places[i] = static_cast<int32_t>(place++);
       if (++column == pitch) column = 0;
     }

@@ -14,8 +14,15 @@ namespace composer {
 /// kernel is one pixel of whole steps; else lines are copied, with padding about them.
 class CodeLines {
  public:
+  /// How outputs are shared out among tiles.
+  struct Layout {
+    int most_rows;  ///< of a tile
+    bool by_line;   ///< a tile's are of one line where lines are copied: none is computed in vain
+  };
+
   /// input: [N, C, H, W] with any N. padding: the code around the images.
-  CodeLines(const Conv2dOptions& options, const std::vector<int64_t>& input, uint8_t padding);
+  CodeLines(const Conv2dOptions& options, const std::vector<int64_t>& input, uint8_t padding,
+            Layout layout);
 
   int64_t rows() const { return rows_; }        ///< of an image's output
   int64_t columns() const { return columns_; }  ///< of a line of it
@@ -31,6 +38,8 @@ class CodeLines {
   /// Where the 64 values of each step are: for each run, as many as it has, the last beyond its end
   /// where it is no multiple.
   std::vector<int64_t> steps() const;
+  /// How many times 4 values each has.
+  std::vector<int8_t> step_quads() const;
 
   /// How many lines are worth taking at one time.
   int64_t most_lines() const;
@@ -62,8 +71,11 @@ class CodeLines {
   void copy_segment(const Segment& segment, uint8_t* to) const;
   void copy_line(const uint8_t* image, int64_t row, uint8_t* to) const;
   void copy_pixels(const uint8_t* line, uint8_t* to) const;
+  int rows_of_tiles(int64_t positions) const;
   void add_tiles(const uint8_t* pixels, int64_t positions, int64_t place, Tiles& tiles) const;
+  void add_tiles_by_line(const uint8_t* pixels, int64_t lines, int64_t place, Tiles& tiles) const;
 
+  Layout layout_;
   int64_t channels_, height_, width_;
   int64_t kernel_height_, kernel_width_, stride_height_, stride_width_;
   int64_t above_, before_;  ///< padding

@@ -1,6 +1,7 @@
-// Products of 8-bit codes and weights in AMX tiles, with what follows a convolution. code_tiles.cpp
-// is compiled for processors that have them alone: it includes nothing whose functions the linker
-// could take for the rest of the program.
+// Products of 8-bit codes and weights, by AMX tiles or by AVX-512's dot products (VNNI), with what
+// follows a convolution. code_tiles.cpp and code_dots.cpp are compiled for processors that have
+// them alone: they include nothing whose functions the linker could take for the rest of the
+// program.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +12,15 @@ inline constexpr int pixels = 16;                    ///< of a tile, at most
 inline constexpr int channels = 16;                  ///< of a block of outputs
 inline constexpr int values = 64;                    ///< of a pixel's, in a step
 inline constexpr int64_t bytes = channels * values;  ///< of a block's weights in a step
+inline constexpr int quads = values / 4;             ///< of 4 values, in a step
+/// Rows of a tile for multiply_by_dots(), at most: as there are registers for two blocks' sums.
+inline constexpr int dot_rows = 14;
 
 /// Pixels that lie one stride apart.
 struct PixelTile {
   const uint8_t* first;
   int32_t places[pixels];  ///< of their outputs; negative: has none, as all beyond the tile's rows
+  bool follows;            ///< each row's is one more than the row's before it
 };
 
 /// The sums of all steps, and what becomes of them.
@@ -25,7 +30,8 @@ struct Product {
   int rows;              ///< pixels of each
   int64_t pixel_stride;  ///< bytes
 
-  const int64_t* steps;  ///< where a pixel's 64 values are, in bytes from its first
+  const int64_t* steps;      ///< where a pixel's 64 values are, in bytes from its first
+  const int8_t* step_quads;  ///< of each, before those whose weights are all 0
   int64_t step_count;
   const int8_t* weights;  ///< [blocks][steps][16 of 4 values][16 channels][4 values]
   int64_t first_block, end_block;
@@ -47,6 +53,8 @@ struct Product {
 };
 
 /// For threads that may use tiles: tile_instructions() is amx_bf16.
-void multiply(const Product& product);
+void multiply_by_tiles(const Product& product);
+/// Tiles of at most dot_rows.
+void multiply_by_dots(const Product& product);
 
 }  // namespace composer::code_tiles

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <type_traits>
 
 #include "composer/normalize.h"
 
@@ -26,6 +27,17 @@ at::Tensor pixel_codes(const Normalization& normalization, const Affine& affine,
   return codes_of(pixels.permute({0, 2, 3, 1}).contiguous(), affine, bits).view({256, channels});
 }
 
+namespace {
+
+/// channels: a constant where it is known, so that a pixel's are looked up side by side.
+void look_up(const uint8_t* pixels, int64_t count, auto channels, const uint8_t* table,
+             uint8_t* codes) {
+  for (int64_t i = 0; i < count * channels; i += channels)
+    for (int64_t c = 0; c < channels; ++c) codes[i + c] = table[pixels[i + c] * channels + c];
+}
+
+}  // namespace
+
 at::Tensor looked_up(const at::Tensor& images, const at::Tensor& pixel_codes) {
   const auto bytes = images.contiguous();
   auto codes = at::empty_like(bytes);
@@ -34,8 +46,11 @@ at::Tensor looked_up(const at::Tensor& images, const at::Tensor& pixel_codes) {
   const auto* const table = pixel_codes.const_data_ptr<uint8_t>();
   auto* const out = codes.mutable_data_ptr<uint8_t>();
   at::parallel_for(0, bytes.numel() / channels, 1 << 14, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin * channels; i < end * channels; i += channels)
-      for (int64_t c = 0; c < channels; ++c) out[i + c] = table[in[i + c] * channels + c];
+    const int64_t first = begin * channels, count = end - begin;
+    if (channels == 3)
+      look_up(in + first, count, std::integral_constant<int64_t, 3>(), table, out + first);
+    else
+      look_up(in + first, count, channels, table, out + first);
   });
   return codes.permute({0, 3, 1, 2});
 }

@@ -98,6 +98,10 @@ class Fusion {
 bool has_constant_weights(const Graph& graph, const Graph::Operation& operation) {
   if (operation.kind != OperationKind::conv2d && operation.kind != OperationKind::linear)
     return false;
+  // Linear layers of pixels have no packed form.
+  if (operation.kind == OperationKind::linear &&
+      graph.values[*operation.inputs[0]].shape.size() != 2)
+    return false;
   return std::all_of(operation.inputs.begin() + 1, operation.inputs.end(), [&](const auto& input) {
     return !input || graph.values[*input].constant.defined();
   });

@@ -16,7 +16,8 @@ struct FusedOperation {
   size_t output;                            ///< the value that all of it makes
 };
 
-/// Whether the operation has a weight and all its weights are constant.
+/// Whether the operation is a convolution, or a linear layer of rows [N, in], with constant
+/// weights.
 bool has_constant_weights(const Graph& graph, const Graph::Operation& operation);
 
 /// All operations of the graph, in an order in which they can run. What follows is taken in where

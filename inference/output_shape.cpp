@@ -58,10 +58,19 @@ class Shapes {
       case OperationKind::unsqueeze:
         require_dimensions(2);
         return {input()[0], input()[1], 1, 1};
+      case OperationKind::to_nchw:
+        require_dimensions(4);
+        return {input()[0], input()[3], input()[1], input()[2]};
+      case OperationKind::to_nhwc:
+        require_dimensions(4);
+        return {input()[0], input()[2], input()[3], input()[1]};
       case OperationKind::gelu:
+      case OperationKind::hardsigmoid:
+      case OperationKind::hardswish:
       case OperationKind::relu:
       case OperationKind::scale:
       case OperationKind::sigmoid:
+      case OperationKind::silu:
         return input();
       case OperationKind::standardize_weight:
         require(input().size() >= 2, "takes no input of shape " + shape_text(input()));
@@ -230,12 +239,14 @@ class Shapes {
   }
 
   Shape multiplied() const {
-    require_dimensions(2);
+    require(input().size() >= 2, "takes no input of shape " + shape_text(input()));
     require(
-        input(1).size() == 2 && input(1)[1] == input()[1],
+        input(1).size() == 2 && input(1)[1] == input().back(),
         "its weight " + shape_text(input(1)) + " and input " + shape_text(input()) + " do not fit");
     require_channels(input(1)[0], 2);
-    return {input()[0], input(1)[0]};
+    auto shape = input();
+    shape.back() = input(1)[0];
+    return shape;
   }
 
   const Graph& graph_;

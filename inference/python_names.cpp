@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "composer/assemble.h"
 #include "composer/error.h"
@@ -14,6 +15,17 @@
 #include "inference/graph_json.h"
 
 namespace composer {
+namespace {
+
+/// Whether the library has the component's networks under the names of their tensors.
+bool has_network(const std::string& library, ComponentOf<Model>& model) {
+  if (model.name() == "resnet")
+    return library == "timm" || write_fields(model.fields()).find("variant")->text == "b";
+  static const std::set<std::string> others{"convnext", "efficientnet", "mobilenet_v3", "vgg"};
+  return library == "torchvision" && others.contains(model.name());
+}
+
+}  // namespace
 
 void check_names(const TakenNetwork& taken, const std::string& library) {
   if (library != "torchvision" && library != "timm")
@@ -26,9 +38,11 @@ void check_names(const TakenNetwork& taken, const std::string& library) {
                     " has this network: it was made from C++ without a recipe");
   const auto recipe = resolve({"the checkpoint's recipe", taken.network.recipe}, {}, registry(),
                               {.evaluation = true, .options = {}});
-  if (recipe.model->name() != "resnet")
-    throw UserError("--names: " + library + " has no network like " + recipe.model->name() +
-                    "; it has those of the component resnet");
+  if (!has_network(library, *recipe.model))
+    throw UserError("--names: " + library + " has no network like " + recipe.model->name() + "; " +
+                    (library == "timm" ? "it has those of the component resnet"
+                                       : "it has those of the components convnext, efficientnet, "
+                                         "mobilenet_v3, resnet (variant b) and vgg"));
   const auto& graph = taken.network.graph;
   if (std::ranges::any_of(graph.operations, [](const auto& operation) {
         return operation.kind == OperationKind::group_norm;

@@ -38,6 +38,7 @@ bool is_norm(OperationKind kind) {
 /// Whether the output may lie in the input's memory.
 bool is_view(OperationKind kind) {
   return kind == OperationKind::flatten || kind == OperationKind::expand ||
+         kind == OperationKind::to_nchw || kind == OperationKind::to_nhwc ||
          kind == OperationKind::unsqueeze;
 }
 
@@ -63,6 +64,12 @@ class Runtime::Plan {
       pixel_codes_ = pixel_codes(preparation_.normalization, affine_.at(graph_.input),
                                  quantization_.activation_bits);
     most_images_ = most_images();
+    has_grouped_codes_ = std::ranges::any_of(operations, [this](const FusedOperation& fused) {
+      const auto& operation = graph_.operations[fused.operation];
+      const auto* const convolution = std::get_if<Conv2dOptions>(&operation.options);
+      return convolution != nullptr && convolution->groups > 1 &&
+             affine_.contains(*operation.inputs[0]);
+    });
   }
 
   at::Tensor run(const at::Tensor& images) const {
@@ -73,7 +80,7 @@ class Runtime::Plan {
       const c10::InferenceMode inference;
       for (int64_t i = begin; i < end; ++i) logits[i] = pass(pieces[i]);
     };
-    if (std::ssize(pieces) >= at::get_num_threads())
+    if (std::ssize(pieces) >= at::get_num_threads() && !has_grouped_codes_)
       at::parallel_for(0, std::ssize(pieces), 1, pass_some);
     else
       pass_some(0, std::ssize(pieces));
@@ -305,6 +312,9 @@ class Runtime::Plan {
   std::vector<Step> steps_;
   std::vector<std::vector<size_t>> last_reads_;  ///< by step: values that none after it reads
   int64_t most_images_;
+  /// oneDNN's convolutions of codes by groups leave outputs out where a thread of several calls
+  /// them.
+  bool has_grouped_codes_;
   at::Tensor pixel_codes_;  ///< of codes.h; undefined where the input has no codes
 };
 

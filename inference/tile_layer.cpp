@@ -3,7 +3,9 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
+#include <string_view>
 #include <vector>
 
 #include "composer/cpu_instructions.h"
@@ -46,13 +48,31 @@ struct TileRange {
   }
 };
 
+/// How products are made. Costs are in products of a step's tile and block.
+struct Kernel {
+  void (*multiply)(const code_tiles::Product&);
+  CodeLines::Layout layout;
+  int64_t least_products;  ///< that are worth another thread
+  double of_weights;       ///< to bring a step's weights of a block
+  double of_pixels;        ///< to bring a tile's pixels of a step, from another thread
+};
+
+Kernel kernel_of(CodeInstructions instructions) {
+  if (instructions == CodeInstructions::amx_int8)
+    return {code_tiles::multiply_by_tiles, {code_tiles::pixels, false}, 256, 2, 14};
+  return {code_tiles::multiply_by_dots, {code_tiles::dot_rows, true}, 32, 0.25, 1.75};
+}
+
 class TileLayer : public PackedLayer {
  public:
-  TileLayer(const LayerParts& parts, const LayerCodes& codes)
-      : is_linear_(parts.convolution == nullptr),
+  TileLayer(const LayerParts& parts, const LayerCodes& codes, const Kernel& kernel)
+      : kernel_(kernel),
+        is_linear_(parts.convolution == nullptr),
         codes_(codes),
-        lines_(options_of(parts), images_of(parts), static_cast<uint8_t>(codes.input.zero_point)),
+        lines_(options_of(parts), images_of(parts), static_cast<uint8_t>(codes.input.zero_point),
+               kernel.layout),
         steps_(lines_.steps()),
+        step_quads_(lines_.step_quads()),
         out_channels_(parts.weight.size(0)),
         blocks_(at::divup(out_channels_, code_tiles::channels)) {
     pack(parts.weight);
@@ -102,6 +122,7 @@ class TileLayer : public PackedLayer {
     std::copy_n(packed.const_data_ptr<int8_t>(), packed.numel(), weight_.get());
     product_.weights = weight_.get();
     product_.steps = steps_.data();
+    product_.step_quads = step_quads_.data();
     product_.step_count = std::ssize(steps_);
     product_.out_channels = out_channels_;
     product_.pixel_stride = lines_.pixel_stride();
@@ -142,19 +163,19 @@ class TileLayer : public PackedLayer {
   /// weights, and pixels that other threads have made.
   TileCut cut_for(int64_t lines, int64_t pixels) const {
     const auto steps = std::ssize(steps_);
-    const int64_t tiles = at::divup(pixels, code_tiles::pixels);
+    const int64_t tiles = at::divup(pixels, kernel_.layout.most_rows);
     const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
-    constexpr int64_t least_products = 256;  // that are worth another thread
-    const int64_t most = std::clamp<int64_t>(tiles * blocks_ * steps / least_products, 1, threads);
-    // Of a tile, in products.
-    constexpr int64_t of_weights = 2, of_pixels = 14;
-    const int64_t of_input = of_pixels * at::divup(lines_.channels(), code_tiles::values);
+    const int64_t products = tiles * blocks_ * steps;
+    const int64_t most = std::clamp<int64_t>(products / kernel_.least_products, 1, threads);
+    const int64_t input_steps = at::divup(lines_.channels(), code_tiles::values);
     TileCut best{1, 1};
-    int64_t best_cost = std::numeric_limits<int64_t>::max();
+    double best_cost = std::numeric_limits<double>::max();
     for (int64_t block_parts = 1; block_parts <= std::min(most, blocks_); ++block_parts) {
       const int64_t line_parts = std::min(most / block_parts, lines);
-      const int64_t blocks = at::divup(blocks_, block_parts), parts = at::divup(tiles, line_parts);
-      const int64_t cost = steps * blocks * (parts + of_weights) + of_input * parts;
+      const auto blocks = static_cast<double>(at::divup(blocks_, block_parts));
+      const auto parts = static_cast<double>(at::divup(tiles, line_parts));
+      const double cost = static_cast<double>(steps) * blocks * (parts + kernel_.of_weights) +
+                          static_cast<double>(input_steps) * kernel_.of_pixels * parts;
       if (cost < best_cost) best = {line_parts, block_parts}, best_cost = cost;
     }
     return best;
@@ -187,14 +208,16 @@ class TileLayer : public PackedLayer {
       product.tiles = tiles.all.data();
       product.tile_count = std::ssize(tiles.all);
       product.rows = tiles.rows;
-      code_tiles::multiply(product);
+      kernel_.multiply(product);
     }
   }
 
+  Kernel kernel_;
   bool is_linear_;
   LayerCodes codes_;
   CodeLines lines_;
   std::vector<int64_t> steps_;
+  std::vector<int8_t> step_quads_;
   int64_t out_channels_, blocks_;
   std::shared_ptr<int8_t> weight_;
   at::Tensor start_, scale_, offset_;
@@ -212,26 +235,50 @@ bool stays_in_32_bits(const LayerParts& parts, const LayerCodes& codes) {
   return sums.max().item<double>() < most && of_codes;
 }
 
+/// Images of one pixel that would be copied: a line of one output gives a tile of one row.
+bool is_row_of_copies(const LayerParts& parts) {
+  const auto images = images_of(parts);
+  return images[2] * images[3] == 1 && images[1] % code_tiles::values != 0;
+}
+
+std::optional<CodeInstructions> best_code_instructions() {
+  if (tile_instructions() == tiles::Instructions::amx_bf16 && has_instructions("amx_int8"))
+    return CodeInstructions::amx_int8;
+  const char* const permitted = std::getenv("COMPOSER_TILES");
+  const bool none = permitted != nullptr && std::string_view(permitted) == "none";
+  for (const char* const name : {"avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_vnni"})
+    if (none || !has_instructions(name)) return std::nullopt;
+  return CodeInstructions::avx512_vnni;
+}
+
 }  // namespace
 
+std::optional<CodeInstructions> code_instructions() {
+  static const auto best = best_code_instructions();
+  return best;
+}
+
 bool tile_layer_takes(const LayerParts& parts, const LayerCodes& codes) {
-  static const bool has_tiles =
-      tile_instructions() == tiles::Instructions::amx_bf16 && has_instructions("amx_int8");
-  if (!has_tiles || !stays_in_32_bits(parts, codes)) return false;
+  const auto instructions = code_instructions();
+  if (!instructions || !stays_in_32_bits(parts, codes)) return false;
+  if (instructions == CodeInstructions::avx512_vnni && is_row_of_copies(parts)) return false;
   if (parts.convolution == nullptr) return parts.input_shape.size() == 2;
   return parts.convolution->groups == 1 &&
          parts.convolution->dilation == std::array<int64_t, 2>{1, 1};
 }
 
-std::unique_ptr<PackedLayer> tile_layer(const LayerParts& parts, const LayerCodes& codes) {
-  return std::make_unique<TileLayer>(parts, codes);
+std::unique_ptr<PackedLayer> tile_layer(const LayerParts& parts, const LayerCodes& codes,
+                                        CodeInstructions instructions) {
+  return std::make_unique<TileLayer>(parts, codes, kernel_of(instructions));
 }
 
 #else
 
+std::optional<CodeInstructions> code_instructions() { return std::nullopt; }
+
 bool tile_layer_takes(const LayerParts&, const LayerCodes&) { return false; }
 
-std::unique_ptr<PackedLayer> tile_layer(const LayerParts&, const LayerCodes&) {
+std::unique_ptr<PackedLayer> tile_layer(const LayerParts&, const LayerCodes&, CodeInstructions) {
   TORCH_CHECK(false, "tile_layer: for x86 processors");
 }
 

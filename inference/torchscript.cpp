@@ -66,6 +66,10 @@ std::string call_of(const Graph::Operation& operation, std::vector<std::string> 
       return "torch.group_norm(" + x[0] + ", " + std::to_string(o.groups) + ", " + x[1] + ", " +
              x[2] + ", " + number(o.eps) + ", False)";
     }
+    case OperationKind::hardsigmoid:
+      return "torch.hardsigmoid(" + all + ")";
+    case OperationKind::hardswish:
+      return "torch.hardswish(" + all + ")";
     case OperationKind::layer_norm: {
       const auto& o = std::get<LayerNormOptions>(options);
       return "torch.layer_norm(" + x[0] + ", [" + std::to_string(o.features) + "], " + x[1] + ", " +
@@ -88,6 +92,12 @@ std::string call_of(const Graph::Operation& operation, std::vector<std::string> 
       return "torch.mul(" + all + ", " + number(std::get<ScaleOptions>(options).factor) + ")";
     case OperationKind::sigmoid:
       return "torch.sigmoid(" + all + ")";
+    case OperationKind::silu:
+      return "torch.silu(" + all + ")";
+    case OperationKind::to_nchw:
+      return "torch.permute(" + all + ", [0, 3, 1, 2])";
+    case OperationKind::to_nhwc:
+      return "torch.permute(" + all + ", [0, 2, 3, 1])";
     case OperationKind::unsqueeze:
       return "torch.unsqueeze(torch.unsqueeze(" + all + ", 2), 3)";
     case OperationKind::expand:

@@ -22,12 +22,33 @@ std::shared_ptr<Layer> make_norm(Norm norm, int64_t channels) {
   return std::make_shared<GroupNorm>(std::min(norm_groups, channels / 2), channels);
 }
 
+namespace {
+
+/// timm's names: "0" the pool, if there is one, "1" the convolution, "2" the norm.
+std::shared_ptr<Layer> pooled_projection(const ResidualOptions& options, int64_t out_channels) {
+  std::vector<Sequential::Named> layers;
+  if (options.stride != 1)
+    layers.emplace_back(
+        "0", std::make_shared<AvgPool2d>(Pool2dOptions{.kernel = {options.stride, options.stride},
+                                                       .stride = {options.stride, options.stride},
+                                                       .ceil_mode = true}));
+  layers.emplace_back("1", conv(options.in_channels, out_channels, 1));
+  layers.emplace_back("2", make_norm(options.norm, out_channels));
+  return std::make_shared<Sequential>(std::move(layers));
+}
+
+}  // namespace
+
 // The projection is made before the block's own layers, as torchvision does, so that one seed gives
 // the same weights.
 ProjectedBlock::ProjectedBlock(std::string kind, const ResidualOptions& options,
                                int64_t out_channels)
     : kind_(std::move(kind)), options_(options), out_channels_(out_channels) {
   if (options.stride == 1 && options.in_channels == out_channels) return;
+  if (options.pooled_shortcut) {
+    projection_ = pooled_projection(options, out_channels);
+    return;
+  }
   projection_ = std::make_shared<Sequential>(std::vector<std::shared_ptr<Layer>>{
       conv(options.in_channels, out_channels, 1, options.stride),
       make_norm(options.norm, out_channels)});

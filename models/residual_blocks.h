@@ -26,14 +26,16 @@ struct ResidualOptions {
   int64_t width;       ///< channels of the inner convolutions
   int64_t stride = 1;  ///< of the first 3x3 convolution
   Norm norm = Norm::batch;
+  bool pooled_shortcut = false;  ///< a projection pools, its convolution has stride 1 (ResNet-D)
 };
 
-/// Common part: the shortcut is the identity, or "downsample" (a 1x1 convolution and a norm)
-/// where the number of channels or the size changes.
+/// Common part: the shortcut is the identity, or "downsample" (a 1x1 convolution and a norm, with
+/// pooled_shortcut behind a 2x2 pool) where the number of channels or the size changes.
 class ProjectedBlock : public ResidualBlock {
  public:
   at::Tensor shortcut(const at::Tensor& input) override;
   std::string describe() const override;
+  bool by_rows() const override { return true; }
 
  protected:
   ProjectedBlock(std::string kind, const ResidualOptions& options, int64_t out_channels);

@@ -38,6 +38,19 @@ std::shared_ptr<Layer> make_block(const ResidualOptions& options, bool bottlenec
   return std::make_shared<Bottleneck>(options, params.groups, params.width_per_group);
 }
 
+/// timm's names; the activations "2" and "5" are computed with the norms.
+std::shared_ptr<Layer> deep_stem(Norm norm) {
+  auto stem =
+      std::make_shared<Sequential>(std::vector<Sequential::Named>{{"0", conv(3, 32, 3, 2)},
+                                                                  {"1", make_norm(norm, 32)},
+                                                                  {"3", conv(32, 32, 3)},
+                                                                  {"4", make_norm(norm, 32)},
+                                                                  {"6", conv(32, 64, 3)}});
+  stem->slots()[1].then(Activation::relu);
+  stem->slots()[3].then(Activation::relu);
+  return stem;
+}
+
 }  // namespace
 
 std::string ResNet::Params::check() const {
@@ -60,7 +73,8 @@ ResNet::ResNet(const Params& params) : params_(params) {
   const auto& [bottleneck, blocks] = depth->second;
 
   const auto norm = params.norm == "group_norm" ? Norm::group : Norm::batch;
-  add("conv1", conv(3, 64, 7, 2));
+  const bool variant_d = params.variant == "d";
+  add("conv1", variant_d ? deep_stem(norm) : conv(3, 64, 7, 2));
   add("bn1", make_norm(norm, 64)).then(Activation::relu);
   add<MaxPool2d>("maxpool", Pool2dOptions{.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
   int64_t channels = 64;
@@ -68,8 +82,8 @@ ResNet::ResNet(const Params& params) : params_(params) {
     const int64_t width = int64_t{64} << stage;
     std::vector<std::shared_ptr<Layer>> layers;
     for (int64_t i = 0; i < blocks[stage]; ++i) {
-      layers.push_back(
-          make_block({channels, width, stage > 0 && i == 0 ? 2 : 1, norm}, bottleneck, params));
+      layers.push_back(make_block({channels, width, stage > 0 && i == 0 ? 2 : 1, norm, variant_d},
+                                  bottleneck, params));
       channels = width * (bottleneck ? Bottleneck::expansion : BasicBlock::expansion);
     }
     add<Sequential>("layer" + std::to_string(stage + 1), std::move(layers));

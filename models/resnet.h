@@ -1,4 +1,5 @@
-// The ImageNet residual networks as torchvision has them (v1.5: stride in the 3x3 convolutions).
+// The ImageNet residual networks as torchvision has them (v1.5: stride in the 3x3 convolutions),
+// and as timm has their variant d.
 #pragma once
 
 #include <string>
@@ -11,7 +12,8 @@
 namespace composer {
 
 /// Input [N, 3, H, W] of any size from 32 up; parameter names and default initialisation are
-/// torchvision's.
+/// torchvision's, names of variant d timm's. Variant d (He et al. 2019, arXiv:1812.01187): a stem
+/// of three 3x3 convolutions (32, 32, 64 channels), and shortcuts that pool before they project.
 class ResNet final : public Model {
  public:
   struct Params {
@@ -22,6 +24,7 @@ class ResNet final : public Model {
     int64_t groups = 1;
     int64_t width_per_group = 64;
     std::string norm = "batch_norm";
+    std::string variant = "b";
     bool pretrained = false;
 
     void fields(auto&& f) {
@@ -37,6 +40,9 @@ class ResNet final : public Model {
         "normalisation after each convolution; group_norm has 32 groups, or "
         "fewer, of two channels each",
         one_of("batch_norm", "group_norm"));
+      f("variant", variant,
+        "b: torchvision's; d: a stem of three 3x3 convolutions, and shortcuts that pool",
+        one_of("b", "d"));
       f("pretrained", pretrained, "not offered: give load_path a file of weights instead");
     }
     std::string check() const;
@@ -48,7 +54,10 @@ class ResNet final : public Model {
   at::Tensor loss(const at::Tensor& logits, const Target& target, Over over = Over::batch) override;
   int64_t num_classes() const override { return params_.num_classes; }
   int64_t stride() const override { return 32; }
-  std::string describe() const override { return params_.model_name; }
+  bool by_rows() const override { return true; }
+  std::string describe() const override {
+    return params_.model_name + (params_.variant == "d" ? "d" : "");
+  }
 
  private:
   Params params_;

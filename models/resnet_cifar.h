@@ -40,6 +40,7 @@ class ResNetCifar final : public Model {
   at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
   int64_t num_classes() const override { return params_.num_classes; }
   int64_t stride() const override;
+  bool by_rows() const override { return true; }
   std::string describe() const override { return params_.model_name; }
 
  private:

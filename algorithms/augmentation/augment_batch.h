@@ -38,6 +38,7 @@ class DrawnPerImage : public Algorithm {
   }
 
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
   bool listens(Event event) const override { return event != Event::augment || where_ == "device"; }
 
   /// Draws by the batch and the image's place in that of all ranks.

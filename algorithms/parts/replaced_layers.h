@@ -31,6 +31,7 @@ class SqueezeExciteConv : public Layer {
 
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
+  bool by_rows() const override { return conv_->by_rows(); }
   void train(bool on = true) override;
 
   const std::shared_ptr<Conv2d>& conv() const { return conv_; }
@@ -59,6 +60,7 @@ class Factorized : public Block {
 
   at::Tensor forward(const at::Tensor& input) override { return second_(first_(input)); }
   std::string describe() const override;
+  bool by_rows() const override { return true; }
 
   const std::shared_ptr<Layer>& first() const { return first_.layer(); }
   const std::shared_ptr<Layer>& second() const { return second_.layer(); }

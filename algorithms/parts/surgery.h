@@ -15,6 +15,7 @@ class Surgery : public Algorithm {
  public:
   std::vector<std::string> report() const override { return lines(replacements_); }
   std::string against_replay() const override { return {}; }
+  std::string against_divided_weights() const override { return {}; }
 
  protected:
   /// Prints "<before> <number of replacements> <after>" and logs the number as `metric`.

@@ -99,7 +99,7 @@ bool moves_fit(const at::Tensor& input, const Pool2dOptions& options) {
 
 at::Tensor unstrided_max_pool(const at::Tensor& input, const Pool2dOptions& options,
                               int64_t most_elements) {
-  if (op::recorded() || input.numel() == 0 || !moves_fit(input, options)) {
+  if (op::one_by_one() || input.numel() == 0 || !moves_fit(input, options)) {
     auto unstrided = options;
     unstrided.stride = unit;
     return op::max_pool2d(input, unstrided);

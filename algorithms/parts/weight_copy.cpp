@@ -2,6 +2,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include <set>
+
 #include "composer/error.h"
 
 namespace composer {
@@ -23,46 +25,64 @@ void move_averages(const std::vector<at::Tensor>& averages, const std::vector<at
   if (!other.values.empty()) at::_foreach_copy_(other.averages, other.values);
 }
 
-bool WeightCopy::ready(const torch::nn::Module& model) {
-  if (loaded_.empty()) return !copies_.empty();
+bool WeightCopy::ready(const torch::nn::Module& model, const DividedWeights* divided) {
+  if (loaded_.empty()) return started_;
   const at::NoGradGuard no_grad;
-  follow(model);
+  follow(model, divided);
   std::vector<std::string> problems;
   for (const auto& weight : weights_) copies_.push_back(at::empty_like(weight));
-  for (const auto& [name, i] : names_) {
+  for (const auto& [name, place, owner, own] : names_) {
     const auto found = loaded_.find(prefix_ + name);
-    if (found == loaded_.end() || found->second.sizes() != weights_[i].sizes())
+    const auto& meant = own ? weights_[place] : elsewhere_[place];
+    if (found == loaded_.end() || found->second.sizes() != meant.sizes())
       problems.push_back("the checkpoint has no tensor '" + prefix_ + name +
                          "' of the model's shape; do model_name and the algorithms fit it?");
-    else
-      copies_[i].copy_(found->second);
+    else if (own)
+      copies_[place].copy_(found->second);
   }
   if (!problems.empty()) throw UserError(problems);
   loaded_.clear();
   return true;
 }
 
-void WeightCopy::start(const torch::nn::Module& model) {
+void WeightCopy::start(const torch::nn::Module& model, const DividedWeights* divided) {
   const at::NoGradGuard no_grad;
-  follow(model);
+  follow(model, divided);
   for (const auto& weight : weights_) copies_.push_back(weight.clone());
 }
 
-void WeightCopy::drop() { names_.clear(), weights_.clear(), copies_.clear(), loaded_.clear(); }
+void WeightCopy::drop() {
+  names_.clear(), weights_.clear(), copies_.clear(), elsewhere_.clear(), loaded_.clear();
+  started_ = false;
+}
 
-void WeightCopy::follow(const torch::nn::Module& model) {
-  names_.clear(), weights_.clear(), copies_.clear();
+void WeightCopy::follow(const torch::nn::Module& model, const DividedWeights* divided) {
+  names_.clear(), weights_.clear(), copies_.clear(), elsewhere_.clear();
+  started_ = true;
   std::map<const at::TensorImpl*, size_t> places;
   const auto add = [&](const auto& items) {
     for (const auto& item : items) {
-      const auto [place, fresh] =
-          places.try_emplace(item.value().unsafeGetTensorImpl(), weights_.size());
-      if (fresh) weights_.push_back(item.value());
-      names_.emplace_back(item.key(), place->second);
+      const at::Tensor& tensor = item.value();
+      const bool own = divided == nullptr || divided->is_own(tensor);
+      auto& list = own ? weights_ : elsewhere_;
+      const auto [place, fresh] = places.try_emplace(tensor.unsafeGetTensorImpl(), list.size());
+      if (fresh)
+        list.push_back(own ? tensor
+                           : at::empty(tensor.sizes(), tensor.options().device(at::kMeta)));
+      const auto owner = divided == nullptr ? std::nullopt : divided->owner(tensor);
+      names_.push_back({item.key(), place->second, owner, own});
     }
   };
   add(model.named_parameters());
   if (buffers_) add(model.named_buffers());
+}
+
+std::vector<at::Tensor> WeightCopy::copies_of_all() const {
+  std::vector<at::Tensor> copies;
+  std::set<size_t> places;
+  for (const auto& [name, place, owner, own] : names_)
+    if (!owner && places.insert(place).second) copies.push_back(copies_[place]);
+  return copies;
 }
 
 void WeightCopy::swap() {
@@ -77,7 +97,10 @@ void WeightCopy::swap() {
 void WeightCopy::save(StateDict& state) const {
   state.tensors.insert(loaded_.begin(), loaded_.end());
   if (loaded_.empty())
-    for (const auto& [name, i] : names_) state.tensors[prefix_ + name] = copies_[i];
+    for (const auto& [name, place, owner, own] : names_) {
+      state.tensors[prefix_ + name] = own ? copies_[place] : elsewhere_[place];
+      if (owner) state.holders[prefix_ + name] = *owner;
+    }
 }
 
 void WeightCopy::load(const StateDict& state) {

@@ -33,13 +33,34 @@ void GradientMonitor::epoch_end(const State& state, Logger& logger, RunControl&)
 
 void GradientMonitor::log_norms(const State& state, Logger& logger) const {
   const at::NoGradGuard no_grad;
+  // A gradient that is there on one rank alone counts on all.
+  const auto ranks = state.gradient_ranks();
   std::map<std::string, std::vector<at::Tensor>> groups;
-  for (const auto& item : state.model->named_parameters())
-    if (item.value().grad().defined())
-      groups[parameter_group(item.key(), params_.group_depth)].push_back(item.value().grad());
-  std::vector<at::Tensor> norms;
+  for (const auto& item : state.model->named_parameters()) {
+    const auto& gradient = item.value().grad();
+    if (!gradient.defined() && (ranks.alone() || !item.value().requires_grad())) continue;
+    auto& group = groups[parameter_group(item.key(), params_.group_depth)];
+    if (gradient.defined()) group.push_back(gradient);
+  }
+  if (groups.empty()) return;
+  const auto squares =
+      at::zeros({2, std::ssize(groups)}, at::TensorOptions(state.device).dtype(at::kDouble));
+  int64_t column = 0;
   for (const auto& [name, gradients] : groups) {
-    norms.push_back(global_norm(gradients));
+    if (!gradients.empty()) {
+      squares[0][column].copy_(global_norm(gradients).to(at::kDouble).square());
+      squares[1][column].fill_(1);
+    }
+    ++column;
+  }
+  ranks.sum(squares);
+  const auto there = ranks.alone() ? at::Tensor() : squares[1].cpu();
+  std::vector<at::Tensor> norms;
+  column = 0;
+  for (const auto& [name, gradients] : groups) {
+    const int64_t group = column++;
+    if (there.defined() && there[group].item<double>() == 0) continue;
+    norms.push_back(squares[0][group].sqrt());
     if (params_.log_layer_grad_norms) logger.log("layer_grad_l2_norm/" + name, norms.back());
   }
   if (!norms.empty()) logger.log("grad_l2_norm/step", at::stack(norms).norm());

@@ -74,6 +74,13 @@ struct GradientSync::Buckets {
   ~Buckets() { reducer->remove_autograd_hooks(); }
 };
 
+RunError took_no_part() {
+  return RunError(
+      "trained parameters took no part in the backward pass, so that their gradients were not "
+      "summed over the ranks; freeze them, or let the algorithm that leaves them out say so "
+      "(leaves_out_parameters)");
+}
+
 GradientSync::GradientSync(Ranks ranks, GradientSyncOptions options)
     : ranks_(std::move(ranks)), options_(options) {}
 
@@ -96,10 +103,7 @@ void GradientSync::after_backward() {
   try {
     buckets_->reducer->check_finalized();
   } catch (const c10::Error&) {
-    throw RunError(
-        "trained parameters took no part in the backward pass, so that their gradients were not "
-        "summed over the ranks; freeze them, or let the algorithm that leaves them out say so "
-        "(leaves_out_parameters)");
+    throw took_no_part();
   }
   buckets_->communicator->add_wait(steady_seconds() - sent_->last);
   // It would keep the order in which gradients came, step after step, to make buckets of it.

@@ -8,9 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "composer/error.h"
 #include "composer/ranks.h"
 
 namespace composer {
+
+/// For a backward pass that left out trained parameters where nobody said that it may.
+RunError took_no_part();
 
 struct GradientSyncOptions {
   at::ScalarType dtype = at::kFloat;  ///< that is sent: float (as the gradients are), bfloat16 or

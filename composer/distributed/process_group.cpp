@@ -4,13 +4,17 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <numeric>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -54,7 +58,8 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const Place& pl
 class Group : public ProcessGroupCommunicator {
  public:
   Group(const c10::intrusive_ptr<c10d::Store>& store, const Place& place, at::Device device,
-        milliseconds timeout) {
+        milliseconds timeout)
+      : store_(store), place_(place), device_(device), timeout_(timeout) {
     if (device.is_cuda()) {
       at::accelerator::setDeviceIndex(device.index());
       nccl_ = open_nccl(c10::make_intrusive<c10d::PrefixStore>("nccl", store),
@@ -78,9 +83,18 @@ class Group : public ProcessGroupCommunicator {
   ~Group() override {
     if (std::uncaught_exceptions() > 0) abort();
     close([](c10d::Backend& nccl) { nccl.shutdown(); });
+    // Gloo would wait for collectives under way, and so for ranks that wait for this one to end.
+    if (aborted_) try {
+        std::thread([group = group_.release()] {
+          c10::intrusive_ptr<c10d::ProcessGroup>::reclaim(group);
+        }).detach();
+      } catch (const std::system_error&) {
+        // Without a thread it stays until the process ends.
+      }
   }
 
   void abort() override {
+    aborted_ = true;
     close([](c10d::Backend& nccl) { nccl.abort(); });
   }
 
@@ -114,6 +128,37 @@ class Group : public ProcessGroupCommunicator {
     return all;
   }
 
+  void exchange(const std::vector<at::Tensor>& sent,
+                const std::vector<at::Tensor>& received) override {
+    const at::NoGradGuard no_grad;
+    const auto bytes = [](const at::Tensor& tensor) { return tensor.view(-1).view(at::kByte); };
+    std::vector<at::Tensor> given;
+    std::vector<int64_t> give, take;
+    for (const auto& tensor : sent)
+      given.push_back(bytes(tensor)), give.push_back(given.back().numel());
+    for (const auto& tensor : received) take.push_back(static_cast<int64_t>(tensor.nbytes()));
+    auto outgoing = at::cat(given);
+    const int64_t total = std::accumulate(take.begin(), take.end(), int64_t{0});
+    auto incoming = at::empty({total}, outgoing.options());
+    run("exchange of rows", [&] { group_->alltoall_base(incoming, outgoing, take, give)->wait(); });
+    const auto parts = incoming.split_with_sizes(take);
+    for (size_t i = 0; i < received.size(); ++i)
+      if (take[i] > 0) bytes(received[i]).copy_(parts[i]);
+  }
+
+  std::shared_ptr<Communicator> part(const std::vector<int64_t>& ranks,
+                                     const std::string& name) override {
+    auto place = place_;
+    const auto own = std::ranges::find(ranks, place.rank);
+    place.rank = own - ranks.begin(), place.size = std::ssize(ranks);
+    place.local_size = place_.size == place_.local_size ? place.size : 1;
+    auto part = std::make_shared<Group>(
+        c10::make_intrusive<c10d::PrefixStore>(name + "/" + std::to_string(ranks.front()), store_),
+        place, device_, timeout_);
+    part->waited_seconds_ = waited_seconds_;
+    return part;
+  }
+
   void barrier() override {
     run("barrier", [&] {
       std::vector<at::Tensor> one{at::zeros({1})};
@@ -144,8 +189,13 @@ class Group : public ProcessGroupCommunicator {
     add_wait(steady_seconds() - begin);
   }
 
+  c10::intrusive_ptr<c10d::Store> store_;
+  Place place_;
+  at::Device device_;
+  milliseconds timeout_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   c10::intrusive_ptr<c10d::Backend> nccl_;  ///< null on CPUs, and once closed
+  bool aborted_ = false;
 };
 
 }  // namespace

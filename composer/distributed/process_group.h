@@ -19,11 +19,12 @@ class ProcessGroupCommunicator : public Communicator {
   virtual c10::intrusive_ptr<c10d::ProcessGroup> group() const = 0;
 
   /// Seconds that this rank has spent in calls, and in waiting for the sums of gradients.
-  double waited_seconds() const { return waited_seconds_; }
-  void add_wait(double seconds) { waited_seconds_ += seconds; }
+  double waited_seconds() const { return *waited_seconds_; }
+  void add_wait(double seconds) { *waited_seconds_ += seconds; }
 
- private:
-  double waited_seconds_ = 0;
+ protected:
+  /// Parts of these ranks count with them.
+  std::shared_ptr<double> waited_seconds_ = std::make_shared<double>(0);
 };
 
 /// See join_ranks; place.size > 1. Ranks meet through a TCPStore, which rank 0 hosts unless the

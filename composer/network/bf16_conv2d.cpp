@@ -101,8 +101,8 @@ struct Bf16Conv2d : torch::autograd::Function<Bf16Conv2d> {
 
 bool bf16_conv2d_takes(const at::Tensor& input, const at::Tensor& weight,
                        const Conv2dOptions& options) {
-  return input.is_cpu() && input.dim() == 4 && is_rounded_by_autocast(weight) && !op::recorded() &&
-         tile_instructions() && weight_gradient_takes(options) &&
+  return input.is_cpu() && input.dim() == 4 && is_rounded_by_autocast(weight) &&
+         !op::one_by_one() && tile_instructions() && weight_gradient_takes(options) &&
          input.is_contiguous(at::MemoryFormat::ChannelsLast) && !Unfused::keeps_back();
 }
 

@@ -86,13 +86,15 @@ class Accountant {
       }
     }
     using enum OperationKind;
-    if (operation.kind == flatten || operation.kind == unsqueeze || operation.kind == expand)
+    if (operation.kind == flatten || operation.kind == unsqueeze || operation.kind == expand ||
+        operation.kind == to_nchw || operation.kind == to_nhwc)
       output.storage = fact(operation, 0).storage;
     widen(operation, output.field);
   }
 
   void widen(const Graph::Operation& operation, ReceptiveField& field) const {
-    field.whole |= operation.kind == OperationKind::mean || operation.kind == OperationKind::linear;
+    const bool of_rows = operation.kind == OperationKind::linear && shape(operation, 0).size() == 2;
+    field.whole |= operation.kind == OperationKind::mean || of_rows;
     const auto window = window_of(operation);
     if (!window) return;
     const auto& places = shape(operation, 0);
@@ -172,12 +174,16 @@ class Accountant {
       case group_norm:
       case layer_norm:
         return input(0) + 2 * float_bytes * statistics(operation);
-      case relu:
       case sigmoid:
         return output();
+      case relu:
+        return is_fused(operation) ? 0 : output();
       case gelu:
         return is_fused(operation) ? 0 : input(0);
       case avg_pool2d:
+      case hardsigmoid:
+      case hardswish:
+      case silu:
         return input(0);
       case max_pool2d:
         return input(0) + elements(operation.output) * index_bytes;
@@ -195,6 +201,8 @@ class Accountant {
       case flatten:
       case mean:
       case scale:
+      case to_nchw:
+      case to_nhwc:
       case unsqueeze:
         return 0;
     }

@@ -189,7 +189,7 @@ bool Unfused::keeps_back() {
 int64_t Unfused::kept_back() { return kept_back_here; }
 
 std::string why_step_by_step(const NormCall& call) {
-  if (op::recorded()) return "recorded";
+  if (op::one_by_one()) return op::recorded() ? "recorded" : "divided by rows";
   if (call.residual.defined() && call.residual.sizes() != call.input.sizes())
     return "a residual of another shape";
   const auto* kernels = kernels_for(call.input);

@@ -94,6 +94,10 @@ at::Tensor compute(const Graph::Operation& operation, const std::vector<at::Tens
       return op::gelu(at(0));
     case OperationKind::group_norm:
       return op::group_norm(at(0), at(1), at(2), std::get<GroupNormOptions>(options));
+    case OperationKind::hardsigmoid:
+      return op::hardsigmoid(at(0));
+    case OperationKind::hardswish:
+      return op::hardswish(at(0));
     case OperationKind::layer_norm:
       return op::layer_norm(at(0), at(1), at(2), std::get<LayerNormOptions>(options));
     case OperationKind::linear:
@@ -110,8 +114,14 @@ at::Tensor compute(const Graph::Operation& operation, const std::vector<at::Tens
       return op::scale(at(0), std::get<ScaleOptions>(options).factor);
     case OperationKind::sigmoid:
       return op::sigmoid(at(0));
+    case OperationKind::silu:
+      return op::silu(at(0));
     case OperationKind::standardize_weight:
       return op::standardize_weight(at(0), std::get<StandardizeOptions>(options));
+    case OperationKind::to_nchw:
+      return op::to_nchw(at(0));
+    case OperationKind::to_nhwc:
+      return op::to_nhwc(at(0));
     case OperationKind::unsqueeze:
       return op::unsqueeze(at(0));
   }

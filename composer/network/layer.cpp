@@ -1,6 +1,7 @@
 #include "composer/network/layer.h"
 
 #include <stdexcept>
+#include <typeinfo>
 
 #include "composer/network/layer_error.h"
 #include "composer/network/norm_layer.h"
@@ -13,10 +14,17 @@ at::Tensor Slot::run(const at::Tensor& input) const {
   return recomputes_ ? recomputed(*layer_, input) : layer_->forward(input);
 }
 
+template <class Compute>
+at::Tensor Slot::with_weights(const at::Tensor& input, const Compute& compute) const {
+  if (weights_ == nullptr) return compute();
+  weights_->fetch();
+  return weights_->release(input, compute());
+}
+
 at::Tensor Slot::operator()(const at::Tensor& input) const {
   const Recorder::Inside inside(name_);
   try {
-    return run(input);
+    return with_weights(input, [&] { return run(input); });
   } catch (const LayerError& error) {
     throw error.inside(name_);
   }
@@ -26,8 +34,10 @@ at::Tensor Slot::operator()(const at::Tensor& input, const at::Tensor& residual,
                             Activation activation) const {
   const Recorder::Inside inside(name_);
   try {
-    return norm_ != nullptr ? norm_->forward(input, residual, activation)
-                            : followed(run(input), residual, activation);
+    return with_weights(input, [&] {
+      return norm_ != nullptr ? norm_->forward(input, residual, activation)
+                              : followed(run(input), residual, activation);
+    });
   } catch (const LayerError& error) {
     throw error.inside(name_);
   }
@@ -52,6 +62,12 @@ Sequential::Sequential(std::vector<std::shared_ptr<Layer>> layers) {
   for (auto& layer : layers) add(std::to_string(slots().size()), std::move(layer));
 }
 
+Sequential::Sequential(std::vector<Named> layers) {
+  for (auto& [name, layer] : layers) add(name, std::move(layer));
+}
+
+bool Sequential::by_rows() const { return typeid(*this) == typeid(Sequential); }
+
 at::Tensor Block::through_slots(const at::Tensor& input) const {
   at::Tensor x = input;
   for (const auto& slot : slots_) x = slot(x, {}, slot.next());
@@ -63,7 +79,7 @@ at::Tensor Sequential::forward(const at::Tensor& input) { return through_slots(i
 at::Tensor ResidualBlock::forward(const at::Tensor& input) {
   const auto inner = branch(input);
   const auto skipped = shortcut(input);
-  return last()(inner, skipped, Activation::relu);
+  return last()(inner, skipped, activation());
 }
 
 }  // namespace composer

@@ -9,8 +9,10 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "composer/network/activation.h"
+#include "composer/network/layer_weights.h"
 
 namespace composer {
 
@@ -21,6 +23,11 @@ class Layer : public torch::nn::Module {
 
   /// One line for people, for instance "Conv2d(64, 128, 3x3, stride 2)".
   virtual std::string describe() const = 0;
+
+  /// Whether forward() is right where each rank has rows of its input (divided_pass.h): it computes
+  /// by the functions of namespace op alone, the same ones on every rank, and takes no size of
+  /// images but from them. Not so for what derives from a layer that is, unless it says so too.
+  virtual bool by_rows() const { return false; }
 };
 
 class Block;
@@ -52,8 +59,13 @@ class Slot {
   void recompute(bool on) { recomputes_ = on; }
   bool recomputes() const { return recomputes_; }
 
+  /// Who has the layer's weights wherever it runs, and outlives that; null: they are there always.
+  void weights_from(LayerWeights* weights) { weights_ = weights; }
+
  private:
   at::Tensor run(const at::Tensor& input) const;
+  template <class Compute>
+  at::Tensor with_weights(const at::Tensor& input, const Compute& compute) const;
 
   Block& owner_;
   std::string name_;
@@ -61,6 +73,7 @@ class Slot {
   NormLayer* norm_ = nullptr;  ///< layer_, if it is one
   Activation next_ = Activation::none;
   bool recomputes_ = false;
+  LayerWeights* weights_ = nullptr;
 };
 
 /// A layer made of layers. Derived classes keep `Slot&` members from add(), in the order of the
@@ -91,15 +104,21 @@ class Block : public Layer {
   std::deque<Slot> slots_;
 };
 
-/// Layers one after another, named "0", "1", ...
+/// Layers one after another.
 class Sequential : public Block {
  public:
+  using Named = std::pair<std::string, std::shared_ptr<Layer>>;
+
+  /// Named "0", "1", ...
   explicit Sequential(std::vector<std::shared_ptr<Layer>> layers);
+  explicit Sequential(std::vector<Named> layers);
+  bool by_rows() const override;
   at::Tensor forward(const at::Tensor& input) override;
 };
 
-/// relu(last(branch(x)) + shortcut(x)): the unit that depth-dropping methods act on. The last layer
-/// of the residual branch takes in the shortcut and the activation, as a NormLayer in one call.
+/// activation(residual(x) + shortcut(x)): the unit that depth-dropping methods act on. The last
+/// layer of the residual branch takes in the shortcut and the activation, as a NormLayer in one
+/// call.
 class ResidualBlock : public Block {
  public:
   at::Tensor forward(const at::Tensor& input) override;
@@ -109,8 +128,12 @@ class ResidualBlock : public Block {
   virtual Slot& last() = 0;
   virtual at::Tensor shortcut(const at::Tensor& input) = 0;
 
-  /// last(branch(x)), without the shortcut.
-  at::Tensor residual(const at::Tensor& input) { return last()(branch(input)); }
+  /// What follows the sum.
+  virtual Activation activation() const { return Activation::relu; }
+
+  /// last(branch(x)), without the shortcut. A class that computes another residual overrides
+  /// forward() too.
+  virtual at::Tensor residual(const at::Tensor& input) { return last()(branch(input)); }
 };
 
 }  // namespace composer

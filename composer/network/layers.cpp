@@ -1,6 +1,7 @@
 #include "composer/network/layers.h"
 
 #include <algorithm>
+#include <typeinfo>
 
 #include "composer/network/bf16_conv2d.h"
 #include "composer/network/fused_norm.h"
@@ -33,7 +34,7 @@ void check_window(const Layer& layer, const at::Tensor& input, const Options& op
   if (input.dim() != 4) return;
   std::array<int64_t, 2> given{}, least{};
   for (size_t d = 0; d < 2; ++d) {
-    given[d] = input.size(static_cast<int64_t>(d) + 2);
+    given[d] = d == 0 ? op::height(input) : input.size(3);
     least[d] =
         options.dilation[d] * (options.kernel[d] - 1) + 1 - 2 * options.padding[d] - spare[d];
     least[d] = std::max<int64_t>(least[d], 1);
@@ -41,6 +42,16 @@ void check_window(const Layer& layer, const at::Tensor& input, const Options& op
   if (given[0] >= least[0] && given[1] >= least[1]) return;
   throw LayerError(layer.describe() + " gets " + pair(given) + " pixels and needs " + pair(least) +
                    "; give the network larger images");
+}
+
+std::array<int64_t, 2> spare_of(const Pool2dOptions& options) {
+  if (!options.ceil_mode) return {0, 0};
+  return {options.stride[0] - 1, options.stride[1] - 1};
+}
+
+/// "(3x3, stride 2)".
+std::string windows(const Pool2dOptions& options) {
+  return "(" + pair(options.kernel) + ", stride " + short_pair(options.stride) + ")";
 }
 
 }  // namespace
@@ -67,6 +78,8 @@ at::Tensor Conv2d::convolve(const at::Tensor& input, std::array<int64_t, 2> stri
                     autocast_weight(bias, bias_shadow_), options);
 }
 
+bool Conv2d::by_rows() const { return typeid(*this) == typeid(Conv2d); }
+
 std::vector<ShadowedWeight> Conv2d::shadowed_weights() const {
   return {{weight, weight_shadow_}, {bias, bias_shadow_}};
 }
@@ -92,7 +105,7 @@ BatchNorm2d::BatchNorm2d(int64_t channels, double eps, double momentum)
 
 at::Tensor BatchNorm2d::forward(const at::Tensor& input, const at::Tensor& residual,
                                 Activation activation) {
-  if (is_training() && input.numel() == channels_)
+  if (is_training() && op::values_a_channel(input) == 1)
     throw LayerError(
         describe() +
         " gets one value a channel in training, of which there is no variance; a batch "
@@ -131,6 +144,8 @@ void BatchNorm2d::to(at::Device device, bool non_blocking) {
   num_batches_tracked.set_data(count);
 }
 
+bool BatchNorm2d::by_rows() const { return typeid(*this) == typeid(BatchNorm2d); }
+
 std::string BatchNorm2d::describe() const {
   return "BatchNorm2d(" + std::to_string(channels_) + ")";
 }
@@ -147,6 +162,8 @@ at::Tensor Linear::forward(const at::Tensor& input) {
                     autocast_weight(bias, bias_shadow_));
 }
 
+bool Linear::by_rows() const { return typeid(*this) == typeid(Linear); }
+
 std::vector<ShadowedWeight> Linear::shadowed_weights() const {
   return {{weight, weight_shadow_}, {bias, bias_shadow_}};
 }
@@ -156,10 +173,7 @@ std::string Linear::describe() const {
 }
 
 void MaxPool2d::check_size(const at::Tensor& input) const {
-  const auto [height, width] = options_.stride;
-  check_window(
-      *this, input, options_,
-      options_.ceil_mode ? std::array{height - 1, width - 1} : std::array<int64_t, 2>{0, 0});
+  check_window(*this, input, options_, spare_of(options_));
 }
 
 at::Tensor MaxPool2d::forward(const at::Tensor& input) {
@@ -167,16 +181,23 @@ at::Tensor MaxPool2d::forward(const at::Tensor& input) {
   return op::max_pool2d(input, options_);
 }
 
-std::string MaxPool2d::describe() const {
-  return "MaxPool2d(" + pair(options_.kernel) + ", stride " + short_pair(options_.stride) + ")";
+bool MaxPool2d::by_rows() const { return typeid(*this) == typeid(MaxPool2d); }
+
+std::string MaxPool2d::describe() const { return "MaxPool2d" + windows(options_); }
+
+at::Tensor AvgPool2d::forward(const at::Tensor& input) {
+  check_window(*this, input, options_, spare_of(options_));
+  return op::avg_pool2d(input, options_);
 }
+
+std::string AvgPool2d::describe() const { return "AvgPool2d" + windows(options_); }
 
 at::Tensor ReLU::forward(const at::Tensor& input) {
   return in_place_ ? op::relu_(input) : op::relu(input);
 }
 
 at::Tensor AdaptiveAvgPool2d::forward(const at::Tensor& input) {
-  const int64_t height = input.size(2), width = input.size(3);
+  const int64_t height = op::height(input), width = input.size(3);
   // Where all cells are alike, avg_pool2d is the same; the gradient of adaptive_avg_pool2d is not
   // deterministic on a GPU. One cell is a mean there.
   if (size_ > 1 && height % size_ == 0 && width % size_ == 0) {

@@ -22,6 +22,7 @@ class Conv2d : public Layer, public HasShadows {
 
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
+  bool by_rows() const override;
 
   std::vector<ShadowedWeight> shadowed_weights() const override;
 
@@ -52,6 +53,7 @@ class BatchNorm2d : public NormLayer {
                      Activation activation) override;
   std::string why_separate() const override { return ""; }
   std::string describe() const override;
+  bool by_rows() const override;
 
   using Layer::to;
   void to(at::Device device, at::ScalarType type, bool non_blocking = false) override;
@@ -75,13 +77,14 @@ class BatchNorm2d : public NormLayer {
   double eps_, momentum_;
 };
 
-/// weight [out, in], bias [out] or undefined. Input [N, in].
+/// weight [out, in], bias [out] or undefined. Input [N, ..., in].
 class Linear : public Layer, public HasShadows {
  public:
   Linear(int64_t in_features, int64_t out_features, bool bias = true);
 
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
+  bool by_rows() const override;
   std::vector<ShadowedWeight> shadowed_weights() const override;
 
   at::Tensor weight, bias;
@@ -99,11 +102,26 @@ class MaxPool2d : public Layer {
 
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
+  bool by_rows() const override;
 
   const Pool2dOptions& options() const { return options_; }
 
  protected:
   void check_size(const at::Tensor& input) const;
+
+ private:
+  Pool2dOptions options_;
+};
+
+/// Padding counts as zeros, and cells past it (ceil_mode) not at all. LayerError as MaxPool2d.
+class AvgPool2d : public Layer {
+ public:
+  explicit AvgPool2d(const Pool2dOptions& options) : options_(options) {}
+
+  at::Tensor forward(const at::Tensor& input) override;
+  std::string describe() const override;
+
+  const Pool2dOptions& options() const { return options_; }
 
  private:
   Pool2dOptions options_;
@@ -117,6 +135,7 @@ class ReLU : public Layer {
 
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override { return "ReLU"; }
+  bool by_rows() const override { return true; }
 
  private:
   bool in_place_;
@@ -127,6 +146,26 @@ class Gelu : public Layer {
  public:
   at::Tensor forward(const at::Tensor& input) override { return op::gelu(input); }
   std::string describe() const override { return "GELU"; }
+  bool by_rows() const override { return true; }
+};
+
+/// x * sigmoid(x) (Elfwing et al. 2017, arXiv:1702.03118).
+class Silu : public Layer {
+ public:
+  at::Tensor forward(const at::Tensor& input) override { return op::silu(input); }
+  std::string describe() const override { return "SiLU"; }
+};
+
+/// x / 6 + 1 / 2 within [0, 1], and x times that (Howard et al. 2019, arXiv:1905.02244).
+class Hardsigmoid : public Layer {
+ public:
+  at::Tensor forward(const at::Tensor& input) override { return op::hardsigmoid(input); }
+  std::string describe() const override { return "Hardsigmoid"; }
+};
+class Hardswish : public Layer {
+ public:
+  at::Tensor forward(const at::Tensor& input) override { return op::hardswish(input); }
+  std::string describe() const override { return "Hardswish"; }
 };
 
 /// [N, C, H, W] -> [N, C * size * size], each cell the mean over its share of the image.
@@ -136,6 +175,7 @@ class AdaptiveAvgPool2d : public Layer {
 
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
+  bool by_rows() const override { return size_ == 1; }
 
  private:
   int64_t size_;

@@ -2,7 +2,9 @@
 
 #include <ATen/record_function.h>
 
+#include "composer/distributed/divided_weights.h"
 #include "composer/error.h"
+#include "composer/network/divided_pass.h"
 
 namespace composer {
 
@@ -10,7 +12,12 @@ at::Tensor Network::forward(const at::Tensor& images) const {
   RECORD_USER_SCOPE("forward");
   const Autocast autocast(precision_, device_);
   try {
-    return model_.forward(images);
+    if (!rows_.alone()) return forward_by_rows(model_, images, rows_);
+    if (weights_ == nullptr) return model_.forward(images);
+    weights_->begin_pass();
+    const auto outputs = model_.forward(images);
+    weights_->end_pass();
+    return outputs;
   } catch (const c10::OutOfMemoryError&) {
     throw;
   } catch (const c10::Error& error) {

@@ -2,6 +2,8 @@
 
 #include <ATen/autocast_mode.h>
 
+#include <typeinfo>
+
 #include "composer/error.h"
 #include "composer/network/operations.h"
 
@@ -9,7 +11,8 @@ namespace composer {
 namespace {
 
 at::Tensor full_precision(const at::Tensor& input) {
-  return at::autocast::is_autocast_enabled(input.device().type()) ? input.to(at::kFloat) : input;
+  if (!at::autocast::is_autocast_enabled(input.device().type())) return input;
+  return op::converted(input.to(at::kFloat), input);
 }
 
 }  // namespace
@@ -25,6 +28,14 @@ at::Tensor LayerNorm::normalize(const at::Tensor& input) {
 
 std::string LayerNorm::describe() const { return "LayerNorm(" + std::to_string(features_) + ")"; }
 
+at::Tensor LayerNorm2d::normalize(const at::Tensor& input) {
+  return op::to_nchw(LayerNorm::normalize(op::to_nhwc(input)));
+}
+
+std::string LayerNorm2d::describe() const {
+  return "LayerNorm2d(" + std::to_string(features_) + ")";
+}
+
 GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps)
     : groups_(groups), channels_(channels), eps_(eps) {
   if (groups < 1 || channels % groups != 0)
@@ -37,6 +48,8 @@ GroupNorm::GroupNorm(int64_t groups, int64_t channels, double eps)
 at::Tensor GroupNorm::normalize(const at::Tensor& input) {
   return op::group_norm(full_precision(input), weight, bias, {groups_, eps_});
 }
+
+bool GroupNorm::by_rows() const { return typeid(*this) == typeid(GroupNorm); }
 
 std::string GroupNorm::describe() const {
   return "GroupNorm(" + std::to_string(groups_) + ", " + std::to_string(channels_) + ")";

@@ -28,6 +28,17 @@ class LayerNorm : public NormLayer {
   double eps_;
 };
 
+/// The same over the channels of each pixel, `features` of them. Input [N, features, H, W].
+class LayerNorm2d : public LayerNorm {
+ public:
+  using LayerNorm::LayerNorm;
+
+  std::string describe() const override;
+
+ protected:
+  at::Tensor normalize(const at::Tensor& input) override;
+};
+
 /// Over groups of channels / groups neighbouring channels: weight, bias [channels]. Input
 /// [N, channels, ...] (Wu and He 2018, arXiv:1803.08494). Throws UserError unless groups divides
 /// channels.
@@ -38,6 +49,7 @@ class GroupNorm : public NormLayer {
   GroupNorm(const GroupNorm& other) = default;
 
   std::string describe() const override;
+  bool by_rows() const override;
 
   at::Tensor weight, bias;
 

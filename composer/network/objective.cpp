@@ -72,6 +72,14 @@ class Values : public Objective {
 
 class Labels final : public Values {
  public:
+  void check(const Target& target) const override {
+    if (!target.values.defined() || target.values.numel() == 0) return;
+    const auto [least, most] = target.values.aminmax();
+    for (const double value : {least.item<double>(), most.item<double>()})
+      if (!(value >= 0 && value <= 1))
+        throw UserError("loss: binary_cross_entropy needs targets from 0 to 1, the data have " +
+                        c10::str(value) + "; set loss: mse or l1 for numbers");
+  }
   std::unique_ptr<EvaluationMetrics> metrics(int64_t) const override {
     return std::make_unique<LabelMetrics>();
   }
@@ -85,15 +93,7 @@ class Labels final : public Values {
  private:
   at::Tensor loss_of(const at::Tensor& outputs, const at::Tensor& values,
                      int64_t reduction) const override {
-    if (values.is_cpu() && values.numel() > 0) check(values.amin(), values.amax());
     return at::binary_cross_entropy_with_logits(outputs, values, {}, {}, reduction);
-  }
-
-  static void check(const at::Tensor& least, const at::Tensor& most) {
-    for (const double value : {least.item<double>(), most.item<double>()})
-      if (!(value >= 0 && value <= 1))
-        throw UserError("loss: binary_cross_entropy needs targets from 0 to 1, the data have " +
-                        c10::str(value) + "; set loss: mse or l1 for numbers");
   }
 };
 

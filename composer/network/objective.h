@@ -31,6 +31,9 @@ class Objective {
 
   /// What an output means: its value as it stands, or the probability that a label holds.
   virtual at::Tensor answers(const at::Tensor& outputs) const { return outputs; }
+
+  /// Throws UserError where the target, which is on the CPU, has values that the loss is not for.
+  virtual void check(const Target&) const {}
 };
 
 /// Telling classes apart, by soft_cross_entropy.

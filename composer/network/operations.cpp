@@ -4,15 +4,18 @@
 
 #include <array>
 
+#include "composer/network/divided_pass.h"
 #include "composer/network/recorder.h"
 #include "composer/optional_tensor.h"
 
 namespace composer {
 namespace {
 
-/// What `compute` gives; a recorder hears of it as one operation.
+/// What `compute` gives; a recorder hears of it as one operation, ranks divide it.
 at::Tensor reported(OperationKind kind, const auto& options, at::ArrayRef<const at::Tensor*> inputs,
                     const auto& compute) {
+  if (auto* const divided = DividedPass::current())
+    return divided->computed(kind, options, inputs, compute);
   Recorder* const recorder = Recorder::current();
   if (recorder == nullptr) return compute();
   const Recorder::Own own(*recorder);
@@ -27,7 +30,7 @@ constexpr std::monostate no_options;
 }  // namespace
 
 std::string_view name(OperationKind kind) {
-  static constexpr std::array<std::string_view, 20> names{"adaptive_avg_pool2d",
+  static constexpr std::array<std::string_view, 25> names{"adaptive_avg_pool2d",
                                                           "add",
                                                           "avg_pool2d",
                                                           "batch_norm",
@@ -37,6 +40,8 @@ std::string_view name(OperationKind kind) {
                                                           "flatten",
                                                           "gelu",
                                                           "group_norm",
+                                                          "hardsigmoid",
+                                                          "hardswish",
                                                           "layer_norm",
                                                           "linear",
                                                           "max_pool2d",
@@ -45,7 +50,10 @@ std::string_view name(OperationKind kind) {
                                                           "relu",
                                                           "scale",
                                                           "sigmoid",
+                                                          "silu",
                                                           "standardize_weight",
+                                                          "to_nchw",
+                                                          "to_nhwc",
                                                           "unsqueeze"};
   return names[static_cast<size_t>(kind)];
 }
@@ -111,6 +119,20 @@ at::Tensor sigmoid_(at::Tensor input) {
   return reported(OperationKind::sigmoid, no_options, {&input}, [&] { return input.sigmoid_(); });
 }
 
+at::Tensor silu(const at::Tensor& input) {
+  return reported(OperationKind::silu, no_options, {&input}, [&] { return at::silu(input); });
+}
+
+at::Tensor hardsigmoid(const at::Tensor& input) {
+  return reported(OperationKind::hardsigmoid, no_options, {&input},
+                  [&] { return at::hardsigmoid(input); });
+}
+
+at::Tensor hardswish(const at::Tensor& input) {
+  return reported(OperationKind::hardswish, no_options, {&input},
+                  [&] { return at::hardswish(input); });
+}
+
 at::Tensor add(const at::Tensor& input, const at::Tensor& other) {
   return reported(OperationKind::add, no_options, {&input, &other},
                   [&] { return at::add(input, other); });
@@ -160,6 +182,18 @@ at::Tensor flatten(const at::Tensor& input) {
   return reported(OperationKind::flatten, no_options, {&input}, [&] { return input.flatten(1); });
 }
 
+at::Tensor to_nhwc(const at::Tensor& input) {
+  return reported(OperationKind::to_nhwc, no_options, {&input}, [&] {
+    return input.permute({0, 2, 3, 1});
+  });
+}
+
+at::Tensor to_nchw(const at::Tensor& input) {
+  return reported(OperationKind::to_nchw, no_options, {&input}, [&] {
+    return input.permute({0, 3, 1, 2});
+  });
+}
+
 at::Tensor unsqueeze(const at::Tensor& input) {
   return reported(OperationKind::unsqueeze, no_options, {&input},
                   [&] { return input.unsqueeze(2).unsqueeze(3); });
@@ -186,6 +220,26 @@ at::Tensor standardize_weight(const at::Tensor& weight, const StandardizeOptions
 }
 
 bool recorded() { return Recorder::current() != nullptr; }
+
+bool one_by_one() { return recorded() || DividedPass::current() != nullptr; }
+
+int64_t height(const at::Tensor& images) {
+  const auto* const divided = DividedPass::current();
+  const auto known = divided == nullptr ? std::nullopt : divided->find(images);
+  return known && known->held == DividedPass::Held::rows ? known->height : images.size(2);
+}
+
+int64_t values_a_channel(const at::Tensor& input) {
+  int64_t values = input.size(0);
+  for (int64_t d = 2; d < input.dim(); ++d) values *= d == 2 ? height(input) : input.size(d);
+  return values;
+}
+
+at::Tensor converted(at::Tensor output, const at::Tensor& input) {
+  auto* const divided = DividedPass::current();
+  const auto known = divided == nullptr ? std::nullopt : divided->find(input);
+  return known ? divided->keep(std::move(output), *known) : output;
+}
 
 at::Tensor constant(at::Tensor tensor) {
   if (auto* const recorder = Recorder::current()) recorder->forget(tensor);

@@ -25,6 +25,8 @@ enum class OperationKind {
   flatten,
   gelu,
   group_norm,
+  hardsigmoid,
+  hardswish,
   layer_norm,
   linear,
   max_pool2d,
@@ -33,7 +35,10 @@ enum class OperationKind {
   relu,
   scale,
   sigmoid,
+  silu,
   standardize_weight,
+  to_nchw,
+  to_nhwc,
   unsqueeze,
 };
 
@@ -101,7 +106,7 @@ namespace op {
 at::Tensor conv2d(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
                   const Conv2dOptions& options);
 
-/// input [N, in], weight [out, in], bias [out] or undefined.
+/// input [N, ..., in], weight [out, in], bias [out] or undefined.
 at::Tensor linear(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias = {});
 
 /// input [N, C, ...]; weight, bias, mean, variance [C] or undefined. In training the last two are
@@ -121,6 +126,12 @@ at::Tensor relu_(at::Tensor input);
 at::Tensor gelu(const at::Tensor& input);
 at::Tensor sigmoid(const at::Tensor& input);
 at::Tensor sigmoid_(at::Tensor input);
+/// x * sigmoid(x).
+at::Tensor silu(const at::Tensor& input);
+/// x / 6 + 1 / 2 within [0, 1].
+at::Tensor hardsigmoid(const at::Tensor& input);
+/// x * hardsigmoid(x).
+at::Tensor hardswish(const at::Tensor& input);
 
 /// Shapes as PyTorch broadcasts them; add_ keeps that of `input`.
 at::Tensor add(const at::Tensor& input, const at::Tensor& other);
@@ -138,6 +149,9 @@ at::Tensor mean(const at::Tensor& input);
 
 /// [N, ...] -> [N, all the rest].
 at::Tensor flatten(const at::Tensor& input);
+/// [N, C, H, W] -> [N, H, W, C], and back; views.
+at::Tensor to_nhwc(const at::Tensor& input);
+at::Tensor to_nchw(const at::Tensor& input);
 /// [N, C] -> [N, C, 1, 1].
 at::Tensor unsqueeze(const at::Tensor& input);
 at::Tensor expand(const at::Tensor& input, const ExpandOptions& options);
@@ -148,9 +162,19 @@ at::Tensor cat(const std::vector<at::Tensor>& inputs);
 /// the population's.
 at::Tensor standardize_weight(const at::Tensor& weight, const StandardizeOptions& options);
 
-/// Whether a pass is recorded on this thread. A kernel for several operations steps back then: they
-/// are computed, and reported, one by one.
+/// Whether a pass is recorded on this thread.
 bool recorded();
+/// Whether what one of these functions computes is known to it alone: a pass is recorded, or rows
+/// are divided among ranks (divided_pass.h). A kernel for several operations steps back then.
+bool one_by_one();
+
+/// Of images [N, C, H, W], H; where ranks have rows of them, that of all rows.
+int64_t height(const at::Tensor& images);
+/// Of a tensor [N, C, ...], where ranks have rows of it those of all.
+int64_t values_a_channel(const at::Tensor& input);
+
+/// No operation: says that `output` was made of `input` place by place, each by its own channel.
+at::Tensor converted(at::Tensor output, const at::Tensor& input);
 
 /// No operation: says of a tensor that was made during a pass that it does not depend on the
 /// network's input. Those made before a pass are taken as such.

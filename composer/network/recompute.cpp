@@ -10,6 +10,7 @@
 
 #include "composer/error.h"
 #include "composer/network/differentiable_once.h"
+#include "composer/network/divided_pass.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/generators.h"
 #include "composer/network/operations.h"
@@ -40,20 +41,29 @@ Precision precision_here(at::DeviceType device) {
                                                                : Precision::amp_bf16;
 }
 
+/// How ranks divide images here; nothing where they do not.
+std::optional<DividedPass::Start> division_at(const at::Tensor& input) {
+  const auto* const divided = DividedPass::current();
+  const auto known = divided == nullptr ? std::nullopt : divided->find(input);
+  return known ? std::optional(DividedPass::Start{divided->ranks(), *known}) : std::nullopt;
+}
+
 /// How the first pass ran.
 struct FirstPass : torch::CustomClassHolder {
-  FirstPass(std::shared_ptr<Layer> layer, at::Device device)
+  FirstPass(std::shared_ptr<Layer> layer, const at::Tensor& input)
       : layer(std::move(layer)),
-        device(device),
+        device(input.device()),
         precision(precision_here(device.type())),
         generators(generator_states(device)),
-        unfused(Unfused::here()) {}
+        unfused(Unfused::here()),
+        division(division_at(input)) {}
 
   std::shared_ptr<Layer> layer;
   at::Device device;
   Precision precision;
   std::vector<at::Tensor> generators;
   bool unfused;
+  std::optional<DividedPass::Start> division;
 };
 
 // The parameters are inputs of the node, so that their gradients come out of it and go where those
@@ -62,7 +72,7 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
                             const at::TensorList& parameters, const std::shared_ptr<Layer>& layer) {
     context->saved_data["first"] =
-        c10::IValue::make_capsule(c10::make_intrusive<FirstPass>(layer, input.device()));
+        c10::IValue::make_capsule(c10::make_intrusive<FirstPass>(layer, input));
     variable_list saved{input};
     saved.insert(saved.end(), parameters.begin(), parameters.end());
     context->save_for_backward(std::move(saved));
@@ -102,6 +112,8 @@ struct Recomputed : torch::autograd::Function<Recomputed> {
     {
       const DrawsAgain draws(first.device, first.generators);
       const Autocast autocast(first.precision, first.device);
+      std::optional<DividedPass> divided;
+      if (first.division) divided.emplace(*first.division, input);
       output = first.layer->forward(input);
     }
     if (!output.requires_grad()) return variable_list(wanted.size());  // the input, handed on
@@ -120,8 +132,12 @@ at::Tensor recomputed(Layer& layer, const at::Tensor& input) {
     if (parameter.requires_grad() && seen.insert(parameter.unsafeGetTensorImpl()).second)
       parameters.push_back(parameter);
   if (parameters.empty() && !input.requires_grad()) return layer.forward(input);
-  return Recomputed::apply(input, at::TensorList(parameters),
-                           std::static_pointer_cast<Layer>(layer.shared_from_this()));
+  const auto output = Recomputed::apply(input, at::TensorList(parameters),
+                                        std::static_pointer_cast<Layer>(layer.shared_from_this()));
+  // Autograd hands out another tensor for an input that the layer returns itself.
+  const bool handed_on = output.is_alias_of(input) && output.sizes().equals(input.sizes()) &&
+                         !division_at(output).has_value();
+  return handed_on ? op::converted(output, input) : output;
 }
 
 bool again() { return second_time; }

@@ -25,6 +25,7 @@ int64_t version_of(const at::Tensor& tensor) {
 std::string advice(std::string operation) {
   if (operation.ends_with('_')) operation.pop_back();
   if (operation == "mul") return "; use op::multiply, or op::scale for a number";
+  if (operation == "permute") return "; use op::to_nhwc or op::to_nchw";
   if (operation == "view" || operation == "reshape") operation = "flatten";
   for (auto kind = OperationKind(); kind <= OperationKind::unsqueeze;
        kind = static_cast<OperationKind>(static_cast<int>(kind) + 1))

@@ -42,8 +42,8 @@ bool WeightShadow::is_good_for(const at::Tensor& weight) const {
 }
 
 bool WeightShadow::has_room_for(const at::Tensor& weight) const {
-  return copy_.defined() && copy_.storage().use_count() == 1 && copy_.sizes() == weight.sizes() &&
-         copy_.strides() == weight.strides();
+  return copy_.defined() && copy_.storage().use_count() == 1 && !is_released() &&
+         copy_.sizes() == weight.sizes() && copy_.strides() == weight.strides();
 }
 
 at::Tensor WeightShadow::of(const at::Tensor& weight) {
@@ -56,6 +56,28 @@ at::Tensor WeightShadow::of(const at::Tensor& weight) {
     filled_for(weight);
   }
   return copy_.variable_data();
+}
+
+bool WeightShadow::is_released() const { return copy_.storage().data() == nullptr; }
+
+void WeightShadow::release() {
+  const std::lock_guard lock(mutex_);
+  storage_.reset();
+  if (!copy_.defined()) return;
+  if (copy_.storage().use_count() == 1) return copy_.reset();
+  copy_.storage().set_data_ptr_noswap({nullptr, copy_.device()});
+  copy_.storage().set_nbytes(size_t{0});
+}
+
+void WeightShadow::restore(const at::Tensor& weight) {
+  const std::lock_guard lock(mutex_);
+  if (!copy_.defined() || !is_released()) return;
+  const c10::InferenceMode no_inference(false);
+  const at::NoGradGuard no_grad;
+  copy_.storage().set_data_ptr_noswap(c10::GetAllocator(at::kCPU)->allocate(copy_.nbytes()));
+  copy_.storage().set_nbytes(copy_.nbytes());
+  copy_.copy_(weight);
+  filled_for(weight);
 }
 
 at::BFloat16* WeightShadow::room_for(const at::Tensor& weight) {

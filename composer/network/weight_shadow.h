@@ -25,6 +25,11 @@ class WeightShadow {
   /// anyone holds it. May be called by several threads.
   at::Tensor of(const at::Tensor& weight);
 
+  /// Gives the memory of the copy up. Who holds it must have it back before it is read.
+  void release();
+  /// Gives a copy that is held its memory back, filled with `weight`.
+  void restore(const at::Tensor& weight);
+
   /// For what writes `weight`: memory for the rounded values, in the order of the weight's. Null
   /// where of() was never asked for such a weight, or its result is still held.
   at::BFloat16* room_for(const at::Tensor& weight);
@@ -33,6 +38,7 @@ class WeightShadow {
 
  private:
   bool is_good_for(const at::Tensor& weight) const;
+  bool is_released() const;
   /// Whether copy_ can take `weight` in.
   bool has_room_for(const at::Tensor& weight) const;
 

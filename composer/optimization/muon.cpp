@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "composer/balanced.h"
+#include "composer/optimization/skipped_step.h"
 #include "composer/optional_tensor.h"
 
 namespace composer {
@@ -128,8 +129,16 @@ std::vector<std::optional<int64_t>> share_out(
   return owners;
 }
 
+std::string MuonParams::check() const {
+  const auto decays = [](const GroupRule& rule) { return rule.weight_decay.has_value(); };
+  return std::ranges::any_of(grouping.groups, decays)
+             ? "groups: muon has no weight decay for convolution weights; set sgd_weight_decay"
+             : "";
+}
+
 Muon::Muon(const Params& params)
-    : Optimizer({.lr = params.lr}, {{"momentum_buffer"}}), params_(params) {}
+    : Optimizer({.lr = params.lr, .grouping = params.grouping}, {{"momentum_buffer"}}),
+      params_(params) {}
 
 ParameterSettings Muon::settings(const std::string&, const at::Tensor& parameter) const {
   if (parameter.dim() == 4) return {.initial_lr = params_.lr, .weight_decay = 0, .rule = muon};
@@ -167,24 +176,17 @@ void Muon::update_by_sgd(Update& update) const {
 }
 
 std::vector<at::Tensor> Muon::directions(const Update& update) const {
-  auto gradients = update.gradients;
+  const auto gradients = zero_if(update.found_inf, update.gradients);
   const auto& buffers = update.state[0];
-  if (update.found_inf.defined()) {
-    const auto skip = update.found_inf != 0;
-    const auto zero = at::zeros({}, gradients[0].options());
-    for (auto& gradient : gradients) gradient = at::where(skip, zero, gradient);
-    const auto momentum = at::full({}, params_.momentum, skip.options().dtype(at::kFloat));
-    at::_foreach_mul_(buffers, momentum.masked_fill(skip, 1.0));
-  } else {
-    at::_foreach_mul_(buffers, params_.momentum);
-  }
+  multiply_unless(update.found_inf, buffers, params_.momentum);
   at::_foreach_add_(buffers, gradients);
   return params_.nesterov ? at::_foreach_add(gradients, buffers, params_.momentum) : buffers;
 }
 
 void Muon::update_by_muon(Update& update) const {
+  if (update.group.initial_lr == 0) return;
   const at::Tensor& found_inf = update.found_inf;
-  const at::Tensor lr = found_inf.defined() ? update.group.lr * (1 - found_inf) : update.group.lr;
+  const at::Tensor lr = zero_if(found_inf, update.group.lr);
   const auto moves = moves_along(directions(update), params_.steps, lr, ranks());
   if (params_.rescale_weights)
     at::_foreach_mul_(update.parameters, rescaling(update.parameters, found_inf));

@@ -35,6 +35,7 @@ struct MuonParams {
   std::optional<double> head_lr = std::nullopt;
   double sgd_momentum = 0.85;
   double sgd_weight_decay = 0;
+  GroupParams grouping{};
 
   void fields(auto&& f) {
     f("lr", lr, "peak learning rate of convolution weights", at_least(0.0));
@@ -52,7 +53,9 @@ struct MuonParams {
       in(0.0, 1.0));
     f("sgd_weight_decay", sgd_weight_decay,
       "weight decay at sgd_lr; with head_lr a step takes the same share", at_least(0.0));
+    grouping.fields(f);
   }
+  std::string check() const;
 };
 
 /// Convolution weights (4 dimensions), with W of shape [out, the rest]: m = momentum * m + g;

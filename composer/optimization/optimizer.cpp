@@ -8,6 +8,7 @@
 
 #include "composer/balanced.h"
 #include "composer/error.h"
+#include "composer/name_pattern.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/weight_shadow.h"
 
@@ -68,15 +69,49 @@ std::vector<std::pair<std::string, at::Tensor>> trained(torch::nn::Module& model
 
 }  // namespace
 
-void Optimizer::attach(torch::nn::Module& model, const Ranks& ranks, bool divide_state) {
+void Optimizer::attach(torch::nn::Module& model, const Ranks& ranks, Divided divided) {
   ranks_ = ranks;
-  divided_ = divide_state && !ranks.alone() && keeps_state();
+  const bool helps = !ranks.alone() && (divided != Divided::state || keeps_state());
+  divided_ = helps ? divided : Divided::nothing;
   kept_.clear();
   groups_.clear();
   follow(model);
+  check_patterns();
+}
+
+void Optimizer::check_patterns() const {
+  std::vector<std::string> problems;
+  for (const auto& rule : options_.grouping.groups) {
+    const auto fits_one = [&](const ParameterGroup& group) {
+      return std::ranges::any_of(group.names,
+                                 [&](const auto& name) { return fits(name, rule.pattern); });
+    };
+    if (std::ranges::none_of(groups_, fits_one))
+      problems.push_back("optimizer: groups: pattern '" + rule.pattern +
+                         "' fits no parameter that is trained; they are named like " +
+                         groups_.front().names.front() + " and " + groups_.back().names.back());
+  }
+  if (!problems.empty()) throw UserError(problems);
+}
+
+void Optimizer::measure_depth(torch::nn::Module& model) {
+  if (!options_.grouping.layer_decay) return;
+  auto* const network = dynamic_cast<Block*>(&model);
+  if (network == nullptr)
+    throw UserError(
+        "optimizer: layer_decay: the model is no composer::Block: the order of its "
+        "layers is not known");
+  depth_scales_ = scales_by_depth(*network, *options_.grouping.layer_decay);
+  std::vector<std::string> problems;
+  for (const auto& [name, parameter] : trained(model))
+    if (!depth_scales_.contains(name))
+      problems.push_back("optimizer: layer_decay: no layer of the model holds '" + name +
+                         "', so its depth is not known; register it in a layer that add() takes");
+  if (!problems.empty()) throw UserError(problems);
 }
 
 void Optimizer::follow(torch::nn::Module& model) {
+  measure_depth(model);
   regroup(trained(model));
   find_shadows(model);
 }
@@ -115,8 +150,30 @@ void Optimizer::scale_lr(const std::map<std::string, double>& factors) {
 }
 
 ParameterSettings Optimizer::settings(const std::string&, const at::Tensor& parameter) const {
-  const bool exempt = options_.no_decay_norm_bias && parameter.dim() <= 1;
+  const bool vector =
+      parameter.dim() <= 1 || (parameter.dim() == 3 && parameter.numel() == parameter.size(0));
+  const bool exempt = options_.no_decay_norm_bias && vector;
   return {.initial_lr = options_.lr, .weight_decay = exempt ? 0 : options_.weight_decay};
+}
+
+ParameterSettings Optimizer::final_settings(const std::string& name,
+                                            const at::Tensor& parameter) const {
+  auto result = settings(name, parameter);
+  double scale = 1;
+  if (const auto depth = depth_scales_.find(name); depth != depth_scales_.end())
+    scale = depth->second;
+  if (const auto* const rule = rule_for(name, options_.grouping.groups)) {
+    scale *= rule->lr_scale;
+    result.weight_decay = rule->weight_decay.value_or(result.weight_decay);
+  }
+  result.initial_lr *= scale;
+  // Elsewhere the update multiplies it by the learning rate.
+  if (!decay_follows_lr()) result.weight_decay *= scale;
+  if (const auto factor = lr_factors_.find(name); factor != lr_factors_.end()) {
+    result.initial_lr *= factor->second;
+    if (decay_follows_lr() && factor->second != 0) result.weight_decay /= factor->second;
+  }
+  return result;
 }
 
 UpdateRule Optimizer::next_rule(const ParameterGroup&, const std::vector<at::Tensor>&, bool) {
@@ -126,11 +183,7 @@ UpdateRule Optimizer::next_rule(const ParameterGroup&, const std::vector<at::Ten
 void Optimizer::regroup(const Named& parameters) {
   std::vector<ParameterGroup> groups;
   for (const auto& [name, parameter] : parameters) {
-    auto wanted = settings(name, parameter);
-    if (const auto factor = lr_factors_.find(name); factor != lr_factors_.end()) {
-      wanted.initial_lr *= factor->second;
-      if (decay_follows_lr() && factor->second != 0) wanted.weight_decay /= factor->second;
-    }
+    const auto wanted = final_settings(name, parameter);
     const auto same = [&](const ParameterGroup& group) {
       return static_cast<const ParameterSettings&>(group) == wanted;
     };
@@ -149,7 +202,7 @@ void Optimizer::regroup(const Named& parameters) {
   auto kept = take_over(groups);
   groups_ = std::move(groups);
   kept_ = std::move(kept);
-  if (divided_) share_out();
+  if (is_divided()) share_out();
 }
 
 void Optimizer::share_out() {
@@ -239,8 +292,8 @@ bool Optimizer::add_to_pass(size_t group, size_t index) {
 
 void Optimizer::add_average(UpdateSpan& span, const at::Tensor& parameter) {
   const auto found = averages_.find(parameter.unsafeGetTensorImpl());
-  // All ranks are to have the same bits of an average, whoever updates the weight.
-  if (found == averages_.end() || divided_) return;
+  // Where all ranks have an average they are to have the same bits, whoever updates the weight.
+  if (found == averages_.end() || divided_ == Divided::state) return;
   const auto [weight, average, share] = found->second;
   if (!is_dense_float(average) || !same_layout(average, parameter)) return;
   span.average = average.mutable_data_ptr<float>();
@@ -302,6 +355,7 @@ void Optimizer::step(const at::Tensor& found_inf) try {
   else if (!is_set(found_inf))
     update_all({});
   move_other_averages();
+  if (divided_ == Divided::weights) ask_for_states();
 } catch (...) {
   drop_step();
   throw;
@@ -346,7 +400,7 @@ void Optimizer::update_all(const at::Tensor& found_inf) {
         others[g].push_back(i);
   run_pass();
   for (size_t g = 0; g < groups_.size(); ++g) update_others(g, others[g], found_inf);
-  if (!divided_) return;
+  if (divided_ != Divided::state) return;
   note_states(found_inf);
   exchange();
 }
@@ -360,6 +414,26 @@ void Optimizer::note_states(const at::Tensor& found_inf) {
         fresh.emplace_back(g, i);
   if (fresh.empty() || (first_update_differs() && is_set(found_inf))) return;
   for (const auto& [group, index] : fresh) state_of(group, index);
+}
+
+void Optimizer::ask_for_states() {
+  std::vector<std::pair<size_t, size_t>> unknown;
+  std::vector<int64_t> there;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (size_t i = 0; i < kept_[g].size(); ++i) {
+      if (kept_[g][i].known || !groups_[g].parameters[i].requires_grad()) continue;
+      unknown.emplace_back(g, i);
+      there.push_back(is_own(kept_[g][i]) && !kept_[g][i].state.empty());
+    }
+  if (unknown.empty() || !keeps_state()) return;
+  const auto of_owners = at::tensor(there);
+  ranks_.sum(of_owners);
+  for (size_t k = 0; k < unknown.size(); ++k) {
+    const auto [group, index] = unknown[k];
+    if (of_owners[static_cast<int64_t>(k)].item<int64_t>() == 0) continue;
+    state_of(group, index);
+    kept_[group][index].known = true;
+  }
 }
 
 void Optimizer::exchange() const {
@@ -426,21 +500,23 @@ std::vector<at::Tensor> Optimizer::gradients() const {
   return gradients;
 }
 
-std::map<std::string, int64_t> Optimizer::holders() const {
-  std::map<std::string, int64_t> holders;
-  for (size_t g = 0; divided_ && g < groups_.size(); ++g)
+std::vector<std::pair<at::Tensor, int64_t>> Optimizer::owners() const {
+  std::vector<std::pair<at::Tensor, int64_t>> owners;
+  for (size_t g = 0; is_divided() && g < groups_.size(); ++g)
     for (size_t i = 0; i < kept_[g].size(); ++i)
-      for (size_t k = 0; k < kept_[g][i].state.size(); ++k)
-        holders[kinds_[k].name + "." + groups_[g].names[i]] = *kept_[g][i].owner;
-  return holders;
+      owners.emplace_back(groups_[g].parameters[i], *kept_[g][i].owner);
+  return owners;
 }
 
 StateDict Optimizer::state_dict() const {
   StateDict dict;
   for (size_t g = 0; g < groups_.size(); ++g)
     for (size_t i = 0; i < kept_[g].size(); ++i)
-      for (size_t k = 0; k < kept_[g][i].state.size(); ++k)
-        dict.tensors[kinds_[k].name + "." + groups_[g].names[i]] = kept_[g][i].state[k];
+      for (size_t k = 0; k < kept_[g][i].state.size(); ++k) {
+        const auto name = kinds_[k].name + "." + groups_[g].names[i];
+        dict.tensors[name] = kept_[g][i].state[k];
+        if (const auto owner = kept_[g][i].owner) dict.holders[name] = *owner;
+      }
   dict.values["lr_multiplier"] = multiplier_;
   return dict;
 }
@@ -477,7 +553,10 @@ void Optimizer::load_state_dict(const StateDict& dict) {
                        "': this optimizer and model have no such state");
   if (!problems.empty()) throw UserError(problems);
   for (size_t g = 0; g < groups_.size(); ++g)
-    for (size_t i = 0; i < kept_[g].size(); ++i) kept_[g][i].state = std::move(states[g][i]);
+    for (size_t i = 0; i < kept_[g].size(); ++i) {
+      kept_[g][i].known = !states[g][i].empty();
+      kept_[g][i].state = std::move(states[g][i]);
+    }
   if (const auto* multiplier = dict.find<double>("lr_multiplier")) set_lr_multiplier(*multiplier);
 }
 

@@ -13,6 +13,7 @@
 
 #include "composer/algorithm.h"
 #include "composer/network/layer.h"
+#include "composer/optimization/parameter_groups.h"
 #include "composer/optimization/update_pass.h"
 #include "composer/ranks.h"
 
@@ -37,17 +38,27 @@ struct ParameterGroup : ParameterSettings {
                   ///< stays
 };
 
+/// What each rank has of its share of the parameters alone.
+enum class Divided {
+  nothing,
+  state,   ///< Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion
+           ///< Parameter Models", stage 1
+  weights  ///< the parameters and gradients too: DividedWeights
+};
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
 
   /// Takes all parameters of `model` that require gradients; steps in one pass write their bfloat16
-  /// copies (HasShadows) too. Called once the model is on its device. RunError when there are none.
-  /// ranks: that make the same updates, among which work may be divided. divide_state: each keeps
-  /// the state of its share of the parameters, updates those, and sends them to the others
-  /// (Rajbhandari et al. 2020, "ZeRO: Memory Optimizations Toward Training Trillion Parameter
-  /// Models", stage 1); whole parameters are shared out by their size.
-  void attach(torch::nn::Module& model, const Ranks& ranks = {}, bool divide_state = false);
+  /// copies (HasShadows) too. Called once the model is on its device. RunError when there are none,
+  /// UserError for a group whose pattern fits none of them, and for layer_decay where the model has
+  /// no slots.
+  /// ranks: that make the same updates, among which work may be divided. divided: whole parameters
+  /// are shared out by their size, and each rank updates its own, whose state it keeps; where only
+  /// the state is divided, it sends them to the others.
+  void attach(torch::nn::Module& model, const Ranks& ranks = {},
+              Divided divided = Divided::nothing);
   /// After surgery: drops parameters (and their state) that the model no longer has and takes up
   /// new ones.
   void follow(torch::nn::Module& model);
@@ -77,15 +88,14 @@ class Optimizer {
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   std::vector<at::Tensor> parameters() const;  ///< of all groups
   std::vector<at::Tensor> gradients() const;   ///< those that are there
+  /// The parameters with the ranks that update them; empty where every rank does.
+  std::vector<std::pair<at::Tensor, int64_t>> owners() const;
 
   /// State tensors named "<kind>.<parameter>", for instance "momentum_buffer.conv1.weight": the
-  /// optimizer's own, not copies. Where it is divided, those of other ranks have a shape but no
-  /// memory (device meta).
+  /// optimizer's own, not copies.
   StateDict state_dict() const;
   /// Whether there are such tensors once it has made steps.
   bool keeps_state() const { return !kinds_.empty(); }
-  /// The rank that has each of these; empty where every rank has them all.
-  std::map<std::string, int64_t> holders() const;
   /// Copies this rank's. UserError naming every tensor that does not fit the attached parameters.
   void load_state_dict(const StateDict& state);
 
@@ -94,6 +104,7 @@ class Optimizer {
     double lr = 0;
     double weight_decay = 0;
     bool no_decay_norm_bias = false;  ///< parameters of at most one dimension: weight_decay 0
+    GroupParams grouping{};           ///< on top of these
   };
   /// One state tensor a parameter: of its shape and strides, or a float32 scalar. Starts at 0.
   struct StateKind {
@@ -112,7 +123,7 @@ class Optimizer {
 
   const Options& options() const { return options_; }
   /// That make each update together; one where they share out the parameters.
-  Ranks ranks() const { return divided_ ? Ranks() : ranks_; }
+  Ranks ranks() const { return is_divided() ? Ranks() : ranks_; }
 
   Optimizer(const Options& options, std::vector<StateKind> kinds)
       : options_(options), kinds_(std::move(kinds)) {}
@@ -128,7 +139,7 @@ class Optimizer {
   /// Counts the scalars of `state` on. first: the parameter was never updated before.
   virtual UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
                                bool first);
-  /// What the recipe gives a parameter, lr factors apart.
+  /// What the optimizer gives a parameter; its group, its depth and lr factors come on top.
   virtual ParameterSettings settings(const std::string& name, const at::Tensor& parameter) const;
   /// Whether a step's weight decay is a share of the learning rate.
   virtual bool decay_follows_lr() const { return true; }
@@ -145,11 +156,16 @@ class Optimizer {
     State state;
     std::shared_ptr<WeightShadow> shadow;  ///< may be null
     std::optional<int64_t> owner;          ///< the rank that updates it; none: every rank does
+    bool known = false;                    ///< all ranks know that the owner has its state
   };
 
+  void check_patterns() const;
+  void measure_depth(torch::nn::Module& model);
+  ParameterSettings final_settings(const std::string& name, const at::Tensor& parameter) const;
   void regroup(const Named& parameters);
   /// Parameters that have no owner yet.
   void share_out();
+  bool is_divided() const { return divided_ != Divided::nothing; }
   bool is_own(const Kept& kept) const {
     return kept.owner.value_or(ranks_.rank()) == ranks_.rank();
   }
@@ -167,6 +183,8 @@ class Optimizer {
   void update_all(const at::Tensor& found_inf);
   /// Takes note that other ranks have the state of what they update.
   void note_states(const at::Tensor& found_inf);
+  /// The same where this rank does not see which gradients others have: they tell.
+  void ask_for_states();
   /// Each rank's updated parameters to all others.
   void exchange() const;
   void move_other_averages();
@@ -178,9 +196,10 @@ class Optimizer {
 
   Options options_;
   Ranks ranks_;
-  bool divided_ = false;
+  Divided divided_ = Divided::nothing;
   std::vector<StateKind> kinds_;
   std::map<std::string, double> lr_factors_;
+  std::map<std::string, double> depth_scales_;  ///< of each parameter; empty without layer_decay
   std::vector<ParameterGroup> groups_;
   std::vector<std::vector<Kept>> kept_;  ///< as groups_ and their parameters
   double multiplier_ = 1;

@@ -23,7 +23,7 @@ std::string SgdParams::check() const {
   return "";
 }
 
-std::string AdamParams::check() const {
+std::string problem_of_betas(const std::vector<double>& betas) {
   if (betas.size() != 2) return "betas: must be two numbers, for instance [0.9, 0.999]";
   if (betas[0] == 1 || betas[1] == 1) return "betas: must be below 1";
   return "";
@@ -32,7 +32,8 @@ std::string AdamParams::check() const {
 Sgd::Sgd(const Params& params)
     : Optimizer({.lr = params.lr,
                  .weight_decay = params.weight_decay,
-                 .no_decay_norm_bias = params.no_decay_norm_bias},
+                 .no_decay_norm_bias = params.no_decay_norm_bias,
+                 .grouping = params.grouping},
                 params.momentum != 0 ? std::vector<StateKind>{{"momentum_buffer"}}
                                      : std::vector<StateKind>{}),
       params_(params) {}
@@ -82,7 +83,8 @@ UpdateRule DecoupledSgdw::next_rule(const ParameterGroup& group,
 AdamW::AdamW(const Params& params)
     : Optimizer({.lr = params.lr,
                  .weight_decay = params.weight_decay,
-                 .no_decay_norm_bias = params.no_decay_norm_bias},
+                 .no_decay_norm_bias = params.no_decay_norm_bias,
+                 .grouping = params.grouping},
                 params.amsgrad
                     ? std::vector<StateKind>{{"exp_avg"},
                                              {"exp_avg_sq"},
@@ -91,24 +93,30 @@ AdamW::AdamW(const Params& params)
                     : std::vector<StateKind>{{"exp_avg"}, {"exp_avg_sq"}, {"step", true}}),
       params_(params) {}
 
-void AdamW::update_fused(Update& update, double weight_decay) const {
+void AdamW::update_fused(Update& update, double weight_decay, bool coupled) const {
   const std::vector<at::Tensor> none;
   const auto& steps = update.state[2];
   if (update.found_inf.defined())
     at::_foreach_add_(steps, 1 - update.found_inf);
   else
     at::_foreach_add_(steps, 1);
-  at::_fused_adamw_(update.parameters, update.gradients, update.state[0], update.state[1],
-                    params_.amsgrad ? update.state[3] : none, steps, update.group.lr,
-                    params_.betas[0], params_.betas[1], weight_decay, params_.eps, params_.amsgrad,
-                    /*maximize=*/false, /*grad_scale=*/{}, if_defined(update.found_inf));
+  using Fused = void(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
+                     at::TensorList, const at::Tensor&, double, double, double, double, bool, bool,
+                     const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
+  Fused* const fused =
+      coupled ? static_cast<Fused*>(at::_fused_adam_) : static_cast<Fused*>(at::_fused_adamw_);
+  fused(update.parameters, update.gradients, update.state[0], update.state[1],
+        params_.amsgrad ? update.state[3] : none, steps, update.group.lr, params_.betas[0],
+        params_.betas[1], weight_decay, params_.eps, params_.amsgrad, /*maximize=*/false,
+        /*grad_scale=*/{}, if_defined(update.found_inf));
 }
 
 AdamRule AdamW::rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
                      double weight_decay) const {
   const double beta1 = params_.betas[0], beta2 = params_.betas[1];
   const double lr = lr_of(group), step = *state[2].mutable_data_ptr<float>() += 1;
-  return {.shrink = static_cast<float>(1 - lr * weight_decay),
+  return {.decay = 0,
+          .shrink = static_cast<float>(1 - lr * weight_decay),
           .mean_share = static_cast<float>(1 - beta1),
           .beta2 = static_cast<float>(beta2),
           .square_share = static_cast<float>(1 - beta2),
@@ -135,5 +143,18 @@ UpdateRule DecoupledAdamW::next_rule(const ParameterGroup& group,
 }
 
 void DecoupledAdamW::update(Update& update) { update_fused(update, decay_rate(update.group)); }
+
+void Adam::update(Update& update) {
+  update_fused(update, update.group.weight_decay, /*coupled=*/true);
+}
+
+bool Adam::in_one_pass(const ParameterGroup&) const { return typeid(*this) == typeid(Adam); }
+
+UpdateRule Adam::next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
+                           bool) {
+  auto adam = rule(group, state, /*weight_decay=*/0);
+  adam.decay = static_cast<float>(group.weight_decay);
+  return adam;
+}
 
 }  // namespace composer

@@ -17,6 +17,7 @@ struct SgdParams {
   double dampening = 0;
   bool nesterov = false;
   bool no_decay_norm_bias = false;
+  GroupParams grouping{};
 
   void fields(auto&& f) {
     f("lr", lr, "peak learning rate", required, at_least(0.0));
@@ -26,9 +27,13 @@ struct SgdParams {
     f("nesterov", nesterov, "look ahead along the momentum");
     f("no_decay_norm_bias", no_decay_norm_bias,
       "no weight decay for biases and normalisation layers");
+    grouping.fields(f);
   }
   std::string check() const;
 };
+
+/// What is wrong with Adam's two betas; empty: nothing.
+std::string problem_of_betas(const std::vector<double>& betas);
 
 struct AdamParams {
   double lr = 1e-3;
@@ -37,6 +42,7 @@ struct AdamParams {
   double weight_decay = 1e-2;
   bool amsgrad = false;
   bool no_decay_norm_bias = false;
+  GroupParams grouping{};
 
   void fields(auto&& f) {
     f("lr", lr, "peak learning rate", at_least(0.0));
@@ -46,8 +52,14 @@ struct AdamParams {
     f("amsgrad", amsgrad, "divide by the largest second moment so far (Reddi et al. 2018)");
     f("no_decay_norm_bias", no_decay_norm_bias,
       "no weight decay for biases and normalisation layers");
+    grouping.fields(f);
   }
-  std::string check() const;
+  std::string check() const { return problem_of_betas(betas); }
+};
+
+/// Without weight decay where the recipe names none, as PyTorch's Adam.
+struct CoupledAdamParams : AdamParams {
+  CoupledAdamParams() { weight_decay = 0; }
 };
 
 /// d = g + weight_decay * w;  m = momentum * m + (1 - dampening) * d (m = d at first);  w -= lr *
@@ -94,7 +106,8 @@ class AdamW : public Optimizer {
 
  protected:
   void update(Update& update) override { update_fused(update, update.group.weight_decay); }
-  void update_fused(Update& update, double weight_decay) const;
+  /// coupled: the decay is part of the gradient.
+  void update_fused(Update& update, double weight_decay, bool coupled = false) const;
   UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
                        bool first) override;
   bool in_one_pass(const ParameterGroup&) const override;
@@ -116,6 +129,19 @@ class DecoupledAdamW : public AdamW {
                        bool first) override;
   bool in_one_pass(const ParameterGroup&) const override;
   bool decay_follows_lr() const override { return false; }
+};
+
+/// Adam of g + weight_decay * w (Kingma and Ba 2015, arXiv:1412.6980). State as AdamW.
+class Adam : public AdamW {
+ public:
+  using Params = CoupledAdamParams;
+  explicit Adam(const Params& params) : AdamW(params) {}
+
+ protected:
+  void update(Update& update) override;
+  UpdateRule next_rule(const ParameterGroup& group, const std::vector<at::Tensor>& state,
+                       bool first) override;
+  bool in_one_pass(const ParameterGroup&) const override;
 };
 
 }  // namespace composer

@@ -94,7 +94,7 @@ at::Tensor GradScaler::scale(const at::Tensor& loss) const {
   return enabled_ ? loss * scale_ : loss;
 }
 
-void GradScaler::unscale(std::vector<at::Tensor>& gradients) {
+void GradScaler::unscale(std::vector<at::Tensor>& gradients, const Ranks& ranks) {
   if (!enabled_) return;
   const at::NoGradGuard no_grad;
   found_inf_.zero_();
@@ -103,6 +103,9 @@ void GradScaler::unscale(std::vector<at::Tensor>& gradients) {
   for (const at::Tensor& gradient : gradients) by_dtype[gradient.scalar_type()].push_back(gradient);
   for (auto& [dtype, list] : by_dtype)
     at::_amp_foreach_non_finite_check_and_unscale_(list, found_inf_, inverse);
+  if (ranks.alone()) return;
+  ranks.sum(found_inf_);
+  found_inf_.clamp_max_(1);
 }
 
 void GradScaler::update() {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "composer/ranks.h"
 #include "composer/state_dict.h"
 
 namespace composer {
@@ -48,8 +49,9 @@ class GradScaler : public Stateful {
 
   bool enabled() const { return enabled_; }
   at::Tensor scale(const at::Tensor& loss) const;
-  /// Divides the gradients by the scale in place and notes whether any is not finite.
-  void unscale(std::vector<at::Tensor>& gradients);
+  /// Divides the gradients by the scale in place and notes whether any is not finite, on any of
+  /// `ranks`, which have gradients of their own.
+  void unscale(std::vector<at::Tensor>& gradients, const Ranks& ranks = {});
   /// float32 scalar, 1 if the last unscale met a non-finite gradient; undefined when disabled.
   const at::Tensor& found_inf() const { return found_inf_; }
   void update();

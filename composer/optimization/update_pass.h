@@ -9,7 +9,7 @@
 
 namespace composer {
 
-using UpdateRule = std::variant<SgdRule, AdamRule>;
+using UpdateRule = std::variant<SgdRule, AdamRule, RmspropRule>;
 
 /// Threads share out one flat list of chunks, whatever the sizes of the weights. The list is made
 /// again only when the sizes change.

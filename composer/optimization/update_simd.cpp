@@ -106,7 +106,8 @@ HWY_INLINE auto updated(D d, const SgdRule& rule, const UpdateSpan& span, int64_
 
 template <class D>
 HWY_INLINE auto updated(D d, const AdamRule& rule, const UpdateSpan& span, int64_t i) {
-  const auto gradient = load(d, span.gradient + i);
+  const auto weight = load(d, span.weight + i);
+  const auto gradient = add(load(d, span.gradient + i), mul(all(d, rule.decay), weight));
   const auto mean = between(d, rule.mean_share, load(d, span.state[0] + i), gradient);
   store(d, mean, span.state[0] + i);
   auto square = add(mul(all(d, rule.beta2), load(d, span.state[1] + i)),
@@ -117,8 +118,28 @@ HWY_INLINE auto updated(D d, const AdamRule& rule, const UpdateSpan& span, int64
     store(d, square, span.state[2] + i);
   }
   const auto scale = add(div(root_of(square), all(d, rule.root)), all(d, rule.eps));
-  return sub(mul(all(d, rule.shrink), load(d, span.weight + i)),
-             div(mul(all(d, rule.step_size), mean), scale));
+  return sub(mul(all(d, rule.shrink), weight), div(mul(all(d, rule.step_size), mean), scale));
+}
+
+template <class D>
+HWY_INLINE auto updated(D d, const RmspropRule& rule, const UpdateSpan& span, int64_t i) {
+  const auto weight = load(d, span.weight + i);
+  const auto gradient = add(load(d, span.gradient + i), mul(all(d, rule.decay), weight));
+  auto square = add(mul(all(d, rule.alpha), load(d, span.state[0] + i)),
+                    mul(mul(all(d, rule.square_share), gradient), gradient));
+  store(d, square, span.state[0] + i);
+  if (rule.centered) {
+    const auto mean = between(d, rule.square_share, load(d, span.state[1] + i), gradient);
+    store(d, mean, span.state[1] + i);
+    square = larger(sub(square, mul(mean, mean)), all(d, 0));
+  }
+  auto way = div(gradient, add(root_of(square), all(d, rule.eps)));
+  if (rule.momentum != 0) {
+    float* const kept = span.state[rule.centered ? 2 : 1] + i;
+    way = add(mul(all(d, rule.momentum), load(d, kept)), way);
+    store(d, way, kept);
+  }
+  return sub(weight, mul(all(d, rule.lr), way));
 }
 
 template <class D, class Rule>
@@ -143,6 +164,7 @@ HWY_INLINE void update_all(const Rule& rule, const UpdateSpan& span) {
 
 void by_sgd(const SgdRule& rule, const UpdateSpan& span) { update_all(rule, span); }
 void by_adam(const AdamRule& rule, const UpdateSpan& span) { update_all(rule, span); }
+void by_rmsprop(const RmspropRule& rule, const UpdateSpan& span) { update_all(rule, span); }
 
 }  // namespace
 }  // namespace composer::HWY_NAMESPACE
@@ -153,6 +175,7 @@ namespace composer {
 
 HWY_EXPORT(by_sgd);
 HWY_EXPORT(by_adam);
+HWY_EXPORT(by_rmsprop);
 
 void update(const SgdRule& rule, const UpdateSpan& span) {
   HWY_DYNAMIC_DISPATCH(by_sgd)(rule, span);
@@ -160,6 +183,10 @@ void update(const SgdRule& rule, const UpdateSpan& span) {
 
 void update(const AdamRule& rule, const UpdateSpan& span) {
   HWY_DYNAMIC_DISPATCH(by_adam)(rule, span);
+}
+
+void update(const RmspropRule& rule, const UpdateSpan& span) {
+  HWY_DYNAMIC_DISPATCH(by_rmsprop)(rule, span);
 }
 
 }  // namespace composer

@@ -1,5 +1,5 @@
-// Updates of float32 weights by SGD or Adam in one pass over memory, which is what bounds them on a
-// CPU. Every processor gets the same bits, those of averages apart.
+// Updates of float32 weights by SGD, Adam or RMSprop in one pass over memory, which is what bounds
+// them on a CPU. Every processor gets the same bits, those of averages apart.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,21 @@ struct SgdRule {
   bool nesterov = false;
 };
 
-/// m += mean_share * (g - m);  v = beta2 * v + square_share * g * g;
+/// d = g + decay * w;  m += mean_share * (d - m);  v = beta2 * v + square_share * d * d;
 /// w = shrink * w - step_size * m / (sqrt(v) / root + eps), with amsgrad the largest v so far in
 /// place of v. State: m, v, and with amsgrad the largest v.
 struct AdamRule {
-  float shrink = 1, mean_share = 0, beta2 = 0, square_share = 0, step_size = 0, root = 1, eps = 0;
+  float decay = 0, shrink = 1, mean_share = 0, beta2 = 0, square_share = 0, step_size = 0, root = 1,
+        eps = 0;
   bool amsgrad = false;
+};
+
+/// d = g + decay * w;  v = alpha * v + square_share * d * d;  s = d / (sqrt(v) + eps), with
+/// centered sqrt(v - a * a), where a += square_share * (d - a);  m = momentum * m + s, without
+/// momentum m = s;  w -= lr * m. State: v, with centered a, with momentum m.
+struct RmspropRule {
+  float lr = 0, decay = 0, alpha = 0, square_share = 0, eps = 0, momentum = 0;
+  bool centered = false;
 };
 
 /// What an update works on: arrays of `size` numbers that run in parallel and lie apart.
@@ -35,5 +44,6 @@ struct UpdateSpan {
 
 void update(const SgdRule& rule, const UpdateSpan& span);
 void update(const AdamRule& rule, const UpdateSpan& span);
+void update(const RmspropRule& rule, const UpdateSpan& span);
 
 }  // namespace composer

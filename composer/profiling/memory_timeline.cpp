@@ -152,7 +152,7 @@ void MemoryTimeline::mark(MemoryUse use, const std::vector<at::Tensor>& tensors)
   MemoryEvent event{.nanoseconds = unix_nanoseconds(), .marked = use};
   std::set<const void*> known;
   for (const auto& tensor : tensors) {
-    if (!tensor.defined() || !tensor.has_storage()) continue;
+    if (!tensor.defined() || !tensor.has_storage() || tensor.storage().nbytes() == 0) continue;
     if (tensor.device().type() != listener_->device().type()) continue;
     const void* const address = tensor.storage().data();
     if (address != nullptr && known.insert(address).second)

@@ -55,6 +55,10 @@ Value tree(const Recipe& recipe) {
 
 std::string dump(const Recipe& recipe) { return yaml_without_secrets(tree(recipe)); }
 
+Recipe checked(const Recipe& recipe, const Registry& known) {
+  return resolve({"the recipe", to_yaml(tree(recipe))}, {}, known);
+}
+
 std::string dump_with_absolute_paths(const Recipe& recipe) {
   Value root = tree(recipe);
   for (const auto key : {ChoiceKey::train_dataset, ChoiceKey::val_dataset})

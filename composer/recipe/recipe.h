@@ -53,8 +53,12 @@ Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides
 /// (composer/logging/url_secrets.h). Every key is there but an empty run_name.
 std::string dump(const Recipe& recipe);
 
-/// The same for use from any folder: folders of data and a load_path that are there have absolute
-/// paths.
+/// A recipe that was made in C++, checked as a file's is; addresses keep their secrets. Throws
+/// UserError as resolve().
+Recipe checked(const Recipe& recipe, const Registry& known = registry());
+
+/// The same as dump() for use from any folder: folders of data and a load_path that are there have
+/// absolute paths.
 std::string dump_with_absolute_paths(const Recipe& recipe);
 
 /// The split of a recipe that was dumped; none for an older one.

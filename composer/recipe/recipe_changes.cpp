@@ -11,7 +11,7 @@ namespace composer {
 namespace {
 
 /// Keys that never alter the weights, and those that a checkpoint has on its own.
-constexpr std::array<std::string_view, 14> other_keys{
+constexpr std::array<std::string_view, 15> other_keys{
     "seed",
     "grad_accum",
     "device",
@@ -20,6 +20,7 @@ constexpr std::array<std::string_view, 14> other_keys{
     "progress_bar",
     "log_interval",
     "parallelism",
+    "spatial_ranks",
     "dataloader.num_workers",
     "dataloader.prefetch_factor",
     "dataloader.pin_memory",

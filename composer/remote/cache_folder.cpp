@@ -153,17 +153,25 @@ std::shared_ptr<RangeCache> CacheFolder::known(const fs::path& stem) const {
   return found == open_.end() ? nullptr : found->second.lock();
 }
 
+/// The known one; it asks the store as `remote` does, whose address may be signed anew.
+std::shared_ptr<RangeCache> CacheFolder::renewed(const fs::path& stem,
+                                                 const RemoteBytes& remote) const {
+  auto cache = known(stem);
+  if (cache) cache->fetch_by(remote.fetch);
+  return cache;
+}
+
 std::shared_ptr<RangeCache> CacheFolder::open(RemoteBytes remote) {
   const std::string name = cache_name(remote.identity.empty() ? remote.name : remote.identity);
   const fs::path stem = options_.folder / (name + hash_of(remote.version));
   {
     const std::lock_guard guard(open_lock_);
-    if (auto cache = known(stem)) return cache;
+    if (auto cache = renewed(stem, remote)) return cache;
   }
   try {
     const FolderLock lock(options_.folder);  // before open_lock_, as in make_room()
     const std::lock_guard guard(open_lock_);
-    if (auto cache = known(stem)) return cache;
+    if (auto cache = renewed(stem, remote)) return cache;
     tidy(name, stem.filename().string());
     auto cache = std::make_shared<RangeCache>(shared_from_this(), std::move(remote), stem);
     if (static std::atomic<bool> told; !cache->can_evict() && !told.exchange(true))

@@ -34,8 +34,9 @@ class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
 
   const std::filesystem::path& path() const { return options_.folder; }
 
-  /// The same for all who open the same version while anybody has it open. Takes away other
-  /// versions that nobody uses. Throws UserError where the folder cannot be used.
+  /// The same for all who open the same version while anybody has it open; what comes from the
+  /// store comes by the newest remote.fetch. Takes away other versions that nobody uses. Throws
+  /// UserError where the folder cannot be used.
   std::shared_ptr<RangeCache> open(RemoteBytes remote);
 
   /// Whether so many bytes may be added, after others have left where that is needed: objects that
@@ -60,6 +61,8 @@ class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
   };
 
   std::shared_ptr<RangeCache> known(const std::filesystem::path& stem) const;
+  std::shared_ptr<RangeCache> renewed(const std::filesystem::path& stem,
+                                      const RemoteBytes& remote) const;
   void look_around();
   void tidy(const std::string& name, const std::string& stem);
   std::vector<Known> objects() const;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "composer/remote/held_file.h"
 #include "composer/several_threads.h"
 #include "composer/storage/atomic_file.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -67,9 +69,41 @@ std::vector<ListedFile> files_below(ObjectStore& store, const RemotePath& folder
   return files;
 }
 
+/// Whether a query's signature is of one object alone: Amazon's and Google's, CloudFront's without
+/// a policy, Azure's of a blob, a snapshot or a version.
+bool signs_one_object(const std::map<std::string, std::string>& query) {
+  const auto has = [&](const char* name) { return query.contains(name); };
+  if (has("x-amz-signature") || has("x-goog-signature")) return true;
+  if (has("signature") && (has("awsaccesskeyid") || has("googleaccessid"))) return true;
+  if (has("signature") && has("key-pair-id") && !has("policy")) return true;
+  const auto resource = query.find("sr");
+  return resource != query.end() &&
+         (resource->second == "b" || resource->second == "bs" || resource->second == "bv");
+}
+
+/// What of a manifest's query ("?...", or nothing) its files are asked for with too: all that is
+/// not about the manifest alone, as are signatures of one object and versions.
+std::string query_of_files(const std::string& query) {
+  std::map<std::string, std::string> values;  // in lower case
+  std::string kept;
+  for (size_t at = 1; at < query.size();) {
+    const size_t end = std::min(query.find('&', at), query.size());
+    const std::string parameter = query.substr(at, end - at);
+    at = end + 1;
+    const size_t mark = std::min(parameter.find('='), parameter.size());
+    const std::string name = lower_case(parameter.substr(0, mark));
+    values[name] = lower_case(parameter.substr(std::min(mark + 1, parameter.size())));
+    if (name != "versionid" && name != "generation") kept += (kept.empty() ? "?" : "&") + parameter;
+  }
+  return signs_one_object(values) ? "" : kept;
+}
+
 RemotePath folder_of(const RemotePath& manifest) {
-  const std::string key = manifest.key().substr(0, manifest.key().find('?'));
-  return manifest.with_key(key.substr(0, key.rfind('/') + 1));
+  const std::string& key = manifest.key();
+  const bool has_query = manifest.scheme() != RemotePath::Scheme::s3;
+  const size_t end = has_query ? std::min(key.find('?'), key.size()) : key.size();
+  const std::string folder = key.substr(0, key.rfind('/', end) + 1);
+  return manifest.with_key(folder + query_of_files(key.substr(end)));
 }
 
 std::vector<ListedFile> files_of_manifest(ObjectStore& store, const RemotePath& path) {
@@ -122,14 +156,16 @@ struct Record {
   uint32_t name, key, etag, nothing;
 };
 
-void save(const Listing& listing, const fs::path& path) {
+/// Without the keys of a manifest's files, which have its signature, and follow from their names.
+void save(const Listing& listing, const fs::path& path, bool manifest) {
   AtomicFile file(path);
   for (const auto& [name, object] : listing.files) {
+    const std::string key = manifest ? "" : object.key;
     const Record record{object.bytes, static_cast<uint32_t>(name.size()),
-                        static_cast<uint32_t>(object.key.size()),
+                        static_cast<uint32_t>(key.size()),
                         static_cast<uint32_t>(object.etag.size()), 0};
     file.write({reinterpret_cast<const uint8_t*>(&record), sizeof record});
-    file.write(name), file.write(object.key), file.write(object.etag);
+    file.write(name), file.write(key), file.write(object.etag);
   }
   file.commit();
 }
@@ -177,6 +213,9 @@ Listing list_files(const std::shared_ptr<ObjectStore>& store, const RemotePath& 
   const HeldFile lock(kept.string() + ".lock", kMostWaiting);
   if (auto files = load(kept)) {
     listing.files = std::move(*files);
+    const RemotePath folder = folder_of(path);
+    for (auto& [name, object] : listing.files)
+      if (manifest) object.key = (folder / name).key();
     return listing;
   }
   if (!manifest && path.scheme() != RemotePath::Scheme::s3)
@@ -187,7 +226,7 @@ Listing list_files(const std::shared_ptr<ObjectStore>& store, const RemotePath& 
   std::ranges::sort(listing.files, {}, &ListedFile::name);
   if (listing.files.empty()) throw UserError(path.text() + ": there are no files");
   try {
-    save(listing, kept);
+    save(listing, kept, manifest);
   } catch (const RunError& error) {
     log::warn("the list of files is not kept for other ranks: " + std::string(error.what()));
   }

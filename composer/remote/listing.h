@@ -21,7 +21,8 @@ struct Listing {
 };
 
 /// Whether the path is that of a manifest: a text file (.txt) with one path a line, relative to its
-/// own folder. Empty lines, and those that begin with '#', do not count.
+/// own folder. Empty lines, and those that begin with '#', do not count. Its files are asked for
+/// with the query that it has, but for what is about it alone: signatures of one object, versions.
 bool is_manifest(const RemotePath& path);
 
 /// The files below the path, or those of the manifest; folders and their parts are listed, and

@@ -162,11 +162,42 @@ class RangeCache::Claim {
 
 RangeCache::RangeCache(std::shared_ptr<CacheFolder> folder, RemoteBytes remote,
                        const std::filesystem::path& stem)
-    : folder_(std::move(folder)),
+    : fetch_(std::make_shared<const RemoteBytes::Fetch>(std::move(remote.fetch))),
+      folder_(std::move(folder)),
       remote_(std::move(remote)),
       object_(stem, remote_.name + "\n" + remote_.version, remote_.bounds) {}
 
 RangeCache::~RangeCache() = default;
+
+void RangeCache::fetch_by(RemoteBytes::Fetch fetch) {
+  auto left = std::make_shared<const RemoteBytes::Fetch>(std::move(fetch));
+  const std::lock_guard guard(fetch_lock_);  // ends before what is left does, which may be large
+  fetch_.swap(left);
+  if (remote_.may_expire) other_fetch_.swap(left);
+}
+
+/// What is opened last need not have been signed last: after a refusal the other one is asked by
+/// once, and first from then on where that is not refused.
+void RangeCache::ask(uint64_t begin, std::span<uint8_t> into) {
+  SharedFetch first, other;
+  {
+    const std::lock_guard guard(fetch_lock_);
+    first = fetch_, other = other_fetch_;
+  }
+  try {
+    return (*first)(begin, into);
+  } catch (const UserError&) {
+    if (!other) throw;
+    try {
+      (*other)(begin, into);
+    } catch (const std::exception&) {
+      other = nullptr;
+    }
+    if (!other) throw;
+  }
+  const std::lock_guard guard(fetch_lock_);
+  if (fetch_ == first && other_fetch_ == other) fetch_.swap(other_fetch_);
+}
 
 /// Where one request was given up after long trying, those that follow it do not try as long.
 void RangeCache::fetch(uint64_t begin, std::span<uint8_t> into) {
@@ -174,7 +205,7 @@ void RangeCache::fetch(uint64_t begin, std::span<uint8_t> into) {
   const double start = steady_seconds();
   try {
     if (remote_.failure) remote_.failure->check();
-    remote_.fetch(begin, into);
+    ask(begin, into);
     if (remote_.failure) remote_.failure->clear();
   } catch (const RunError& error) {
     if (remote_.failure && !LeaveWhen::asked() && steady_seconds() - start > kLong)
@@ -244,14 +275,16 @@ void RangeCache::pin(uint64_t begin, uint64_t end) {
                   " that are needed all the time; allow more, or free the disk");
 }
 
-bool RangeCache::is_whole() const {
-  constexpr uint64_t kMost = 4096;  // blocks that one call looks at
+bool RangeCache::is_whole(double look_until) const {
+  constexpr uint64_t kMost = 4096;  // blocks that are looked at before the time is
   const std::unique_lock guard(whole_lock_, std::try_to_lock);
   if (!guard) return is_whole_;
   const BlockTable& table = object_.table();
   const uint64_t cleared = table.cleared(), blocks = object_.bounds().count();
   if (std::exchange(cleared_then_, cleared) != cleared) whole_before_ = 0, found_ = 0;
-  for (uint64_t left = kMost; whole_before_ < blocks && left > 0; --left, ++whole_before_) {
+  for (uint64_t left = kMost; whole_before_ < blocks; --left, ++whole_before_) {
+    if (left == 0 && steady_seconds() >= look_until) break;
+    if (left == 0) left = kMost;
     const auto entry = table.entry(whole_before_);
     if (!BlockTable::is_there(entry) || table.is_doubtful(entry)) break;
   }

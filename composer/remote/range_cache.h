@@ -40,6 +40,10 @@ class RangeCache {
   }
   const std::string& version() const { return remote_.version; }
   uint64_t bytes() const { return remote_.bounds.bytes; }
+  /// From now on the store is asked so: by an address that was signed later, for instance. Where
+  /// addresses may expire, the one before is kept, and asked by where the store refuses this.
+  void fetch_by(RemoteBytes::Fetch fetch);
+
   /// As long as the object; has zeros where nothing is.
   const std::filesystem::path& file() const { return object_.file(); }
 
@@ -52,8 +56,9 @@ class RangeCache {
   /// Returns when the bytes are here; they stay until the end. Throws UserError where the cache has
   /// no room for them.
   void pin(uint64_t begin, uint64_t end);
-  /// Whether all is here, as far as that is known.
-  bool is_whole() const;
+  /// Whether all is here, as far as that is known. Looks at some of what is not known, and goes on
+  /// until this time (steady_seconds) while nothing is missing.
+  bool is_whole(double look_until = 0) const;
 
   /// Where there is no room for all, what is needed last leaves first. Several orders may stand
   /// beside each other, each until what is returned ends.
@@ -80,11 +85,16 @@ class RangeCache {
   uint64_t run_end(uint64_t block, uint64_t end) const;
   bool fill(Claim& claim, Need need);
   void fetch(uint64_t begin, std::span<uint8_t> into);
+  void ask(uint64_t begin, std::span<uint8_t> into);
   void wait_for_thread(uint64_t block);
   std::vector<uint32_t> order() const;
 
+  using SharedFetch = std::shared_ptr<const RemoteBytes::Fetch>;
+  std::mutex fetch_lock_;
+  SharedFetch fetch_, other_fetch_;  ///< the one to ask by first; null where there is no other
+
   const std::shared_ptr<CacheFolder> folder_;
-  const RemoteBytes remote_;
+  const RemoteBytes remote_;  ///< without its `fetch`
   mutable CachedObject object_;
 
   std::mutex claims_lock_;

@@ -26,6 +26,15 @@ struct PackedInfos {
   }
 };
 
+bool has_query(const RemotePath& place, const std::string& key) {
+  return place.scheme() != RemotePath::Scheme::s3 && key.find('?') != key.npos;
+}
+
+/// Without signatures of a query.
+std::string key_to_know(const RemotePath& place, const std::string& key) {
+  return has_query(place, key) ? place.with_key(key).identity() : key;
+}
+
 }  // namespace
 
 RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, const RemotePath& path,
@@ -39,7 +48,8 @@ RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, const RemotePath& path,
       .fetch = [store = std::move(store), object](
                    uint64_t begin, std::span<uint8_t> into) { store->read(object, begin, into); },
       .failure = std::move(failure),
-      .identity = path.identity()};
+      .identity = path.identity(),
+      .may_expire = has_query(path, path.key())};
 }
 
 RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, std::string name,
@@ -50,9 +60,12 @@ RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, std::string name,
     for (const char c : text) sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
     sum *= 0x100000001B3u;
   };
+  const RemotePath place(name.substr(0, name.find('/', name.find("://") + 3) + 1));
+  bool may_expire = false;
   for (const ObjectInfo& object : objects) {
     all->add(object);
-    mix(object.key), mix(object.etag), mix(std::to_string(object.bytes));
+    may_expire = may_expire || has_query(place, object.key);
+    mix(key_to_know(place, object.key)), mix(object.etag), mix(std::to_string(object.bytes));
   }
   std::shared_ptr<LongFailure> failure(store, &store->long_failure());
   return {.name = std::move(name),
@@ -63,7 +76,8 @@ RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, std::string name,
                 const uint64_t block = all->bounds.at(begin);
                 store->read(all->info(block), begin - all->bounds.begin(block), into);
               },
-          .failure = std::move(failure)};
+          .failure = std::move(failure),
+          .may_expire = may_expire};
 }
 
 }  // namespace composer

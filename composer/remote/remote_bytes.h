@@ -14,14 +14,17 @@
 namespace composer {
 
 struct RemoteBytes {
+  /// Returns when the bytes, within one block where blocks have sizes of their own, are there.
+  /// Called by many threads at once. Throws RunError, UserError.
+  using Fetch = std::function<void(uint64_t begin, std::span<uint8_t> into)>;
+
   std::string name;     ///< the path, for people too
   std::string version;  ///< another one where the bytes are others
   BlockBounds bounds;   ///< in what pieces they are kept
-  /// Returns when the bytes, within one block where blocks have sizes of their own, are there.
-  /// Called by many threads at once. Throws RunError, UserError.
-  std::function<void(uint64_t begin, std::span<uint8_t> into)> fetch;
+  Fetch fetch;
   std::shared_ptr<LongFailure> failure;  ///< of the store
-  std::string identity{};  ///< what tells it from others of that name; empty: the name does
+  std::string identity{};   ///< what tells it from others of that name; empty: the name does
+  bool may_expire = false;  ///< whether a query, which may be a signature, says how it is asked for
 };
 
 /// An object, in blocks of 64 KiB: two to three of them have a photograph, so that reading them in

@@ -23,8 +23,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-constexpr const char* state_file = "state-00001-of-00001.safetensors";
 constexpr const char* optimizer_files = "optimizer-";
+constexpr const char* state_files = "state-";
 
 ordered_json to_json(const Timestamp& time) {
   return {{"epoch", time.epoch},
@@ -86,49 +86,72 @@ ordered_json build_description() {
 }
 
 /// Part "algorithms.ema" and its tensor "conv1.weight" are stored as "algorithms.ema/conv1.weight".
-std::map<std::string, at::Tensor> joined_tensors(const std::map<std::string, StateDict>& parts) {
-  std::map<std::string, at::Tensor> all;
-  for (const auto& [part, state] : parts)
-    for (const auto& [name, tensor] : state.tensors) all[part + "/" + name] = tensor;
+StateDict joined(const std::map<std::string, StateDict>& parts) {
+  StateDict all;
+  for (const auto& [part, state] : parts) {
+    for (const auto& [name, tensor] : state.tensors) all.tensors[part + "/" + name] = tensor;
+    for (const auto& [name, rank] : state.holders) all.holders[part + "/" + name] = rank;
+  }
   return all;
 }
 
-size_t bytes_in(const TensorMap& tensors) {
+double bytes_in(const TensorMap& tensors) {
   size_t sum = 0;
   for (const auto& [name, tensor] : tensors) sum += tensor.nbytes();
-  return sum;
+  return static_cast<double>(sum);
 }
 
-/// The optimizer's tensors as one share a rank: the ranks' own, and of what all have as much as
-/// makes all write about as many bytes, the model among those of the first.
-std::vector<TensorMap> shares_of(const Checkpoint& checkpoint, int64_t ranks) {
-  std::vector<TensorMap> shares(static_cast<size_t>(ranks));
-  std::vector<double> loads(shares.size()), costs;
-  std::vector<TensorMap::const_iterator> of_all;
-  loads[0] = static_cast<double>(bytes_in(checkpoint.model));
-  const auto& tensors = checkpoint.optimizer.tensors;
-  for (auto it = tensors.begin(); it != tensors.end(); ++it) {
-    const auto bytes = static_cast<double>(it->second.nbytes());
-    const auto holder = checkpoint.optimizer_holders.find(it->first);
-    if (holder == checkpoint.optimizer_holders.end()) {
-      of_all.push_back(it);
-      costs.push_back(bytes);
-      continue;
-    }
-    const auto rank = static_cast<size_t>(holder->second);
-    shares.at(rank).insert(*it);
-    loads[rank] += bytes;
+using Shares = std::vector<TensorMap>;  ///< one a rank
+
+/// Each holder's tensors; `others` get those that all ranks have.
+Shares shares_of(const TensorMap& tensors, const std::map<std::string, int64_t>& holders,
+                 int64_t ranks, TensorMap& others) {
+  Shares shares(static_cast<size_t>(ranks));
+  for (const auto& item : tensors) {
+    const auto holder = holders.find(item.first);
+    (holder == holders.end() ? others : shares.at(static_cast<size_t>(holder->second)))
+        .insert(item);
   }
-  const auto writers = balanced(costs, loads);
-  for (size_t i = 0; i < of_all.size(); ++i) shares[writers[i]].insert(*of_all[i]);
   return shares;
 }
 
-/// "optimizer-00002-of-00003.safetensors".
-std::string optimizer_file(size_t number, size_t of) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%s%05zu-of-%05zu.safetensors", optimizer_files, number, of);
-  return text;
+/// What all ranks have is the first one's.
+Shares shares_of(const TensorMap& tensors, const std::map<std::string, int64_t>& holders,
+                 int64_t ranks) {
+  TensorMap others;
+  auto shares = shares_of(tensors, holders, ranks, others);
+  shares[0].merge(others);
+  return shares;
+}
+
+/// Of what all ranks have each gets as much as makes all write about as many bytes, the model's
+/// included.
+Shares even_shares(const StateDict& optimizer, const Shares& model) {
+  TensorMap of_all;
+  auto shares = shares_of(optimizer.tensors, optimizer.holders, std::ssize(model), of_all);
+  std::vector<double> loads, costs;
+  for (size_t rank = 0; rank < model.size(); ++rank)
+    loads.push_back(bytes_in(model[rank]) + bytes_in(shares[rank]));
+  for (const auto& [name, tensor] : of_all) costs.push_back(static_cast<double>(tensor.nbytes()));
+  const auto writers = balanced(costs, loads);
+  size_t next = 0;
+  for (const auto& item : of_all) shares[writers[next++]].insert(item);
+  return shares;
+}
+
+/// "optimizer-00002-of-00003.safetensors" and so on, one for each share that holds something; the
+/// first rank's if none does.
+void add_files(std::vector<TensorFile>& files, const char* prefix, Shares shares) {
+  const auto full = static_cast<size_t>(
+      std::ranges::count_if(shares, [](const auto& share) { return !share.empty(); }));
+  for (size_t rank = 0, number = 0; rank < shares.size(); ++rank) {
+    const bool nothing_to_keep = full == 0 && rank == 0;
+    if (shares[rank].empty() && !nothing_to_keep) continue;
+    char name[64];
+    std::snprintf(name, sizeof name, "%s%05zu-of-%05zu.safetensors", prefix, ++number,
+                  std::max<size_t>(full, 1));
+    files.push_back({name, static_cast<int64_t>(rank), std::move(shares[rank])});
+  }
 }
 
 /// What of the machine and build is not as it was when the checkpoint was made, one line each.
@@ -152,18 +175,13 @@ std::string checkpoint_name(const Timestamp& time) {
 }
 
 std::vector<TensorFile> tensor_files(const Checkpoint& checkpoint, int64_t ranks) {
-  auto shares = shares_of(checkpoint, ranks);
-  const auto full = static_cast<size_t>(
-      std::ranges::count_if(shares, [](const auto& share) { return !share.empty(); }));
-
-  std::vector<TensorFile> files{{model_file, 0, checkpoint.model}};
-  for (size_t rank = 0; rank < shares.size(); ++rank) {
-    const bool nothing_to_keep = full == 0 && rank == 0;
-    if (shares[rank].empty() && !nothing_to_keep) continue;
-    files.push_back({optimizer_file(files.size(), std::max<size_t>(full, 1)),
-                     static_cast<int64_t>(rank), std::move(shares[rank])});
-  }
-  files.push_back({state_file, 0, joined_tensors(checkpoint.parts)});
+  auto model = shares_of(checkpoint.model, checkpoint.model_holders, ranks);
+  auto optimizer = even_shares(checkpoint.optimizer, model);
+  const auto parts = joined(checkpoint.parts);
+  std::vector<TensorFile> files;
+  add_files(files, model_files, std::move(model));
+  add_files(files, optimizer_files, std::move(optimizer));
+  add_files(files, state_files, shares_of(parts.tensors, parts.holders, ranks));
   return files;
 }
 
@@ -212,14 +230,17 @@ Checkpoint load_checkpoint(const fs::path& path) try {
   checkpoint.precision = manifest.value("precision", "");
   checkpoint.network = manifest.value("network", std::vector<std::string>{});
   checkpoint.class_names = manifest.value("class_names", std::vector<std::string>{});
-  checkpoint.model = read_safetensors(path / model_file);
-  for (const auto& [name, facts] : manifest.at("files").items())
+  TensorMap parts;
+  for (const auto& [name, facts] : manifest.at("files").items()) {
+    if (name.starts_with(model_files)) checkpoint.model.merge(read_safetensors(path / name));
     if (name.starts_with(optimizer_files))
       checkpoint.optimizer.tensors.merge(read_safetensors(path / name));
+    if (name.starts_with(state_files)) parts.merge(read_safetensors(path / name));
+  }
   checkpoint.optimizer.values = values_from(manifest.at("optimizer"));
   for (const auto& [name, values] : manifest.at("parts").items())
     checkpoint.parts[name].values = values_from(values);
-  for (auto& [name, tensor] : read_safetensors(path / state_file)) {
+  for (auto& [name, tensor] : parts) {
     const auto slash = name.find('/');
     checkpoint.parts[name.substr(0, slash)].tensors[name.substr(slash + 1)] = tensor;
   }

@@ -14,8 +14,10 @@
 
 namespace composer {
 
-/// Parameters and buffers, in a checkpoint's folder.
+/// Parameters and buffers, in a checkpoint's folder, where one rank had them all.
 inline constexpr const char* model_file = "model-00001-of-00001.safetensors";
+/// What the names of the files that hold them begin with, however many there are.
+inline constexpr const char* model_files = "model-";
 
 /// Everything a run needs to go on as if it had never stopped.
 struct Checkpoint {
@@ -30,10 +32,9 @@ struct Checkpoint {
   std::vector<std::string> network;         ///< composer/network/outline.h
   std::vector<std::string> class_names;     ///< in order of their index; may be empty
   std::map<std::string, at::Tensor> model;  ///< parameters and buffers by PyTorch's names
+  /// The rank whose value of a tensor of `model` counts; every rank has those that are not named.
+  std::map<std::string, int64_t> model_holders;
   StateDict optimizer;
-  /// The rank that has a tensor of `optimizer`, which has no memory on the others (Optimizer::
-  /// holders); every rank has those that are not named.
-  std::map<std::string, int64_t> optimizer_holders;
   std::map<std::string, StateDict>
       parts;  ///< "algorithms.<name>", "callbacks.<name>", "scaler", "train_metrics"
   /// Of a loaded one: what of compute threads, instruction set and build is not as it was, one line
@@ -51,10 +52,10 @@ struct TensorFile {
   std::map<std::string, at::Tensor> tensors;
 };
 
-/// The files of a checkpoint that so many ranks write: the first one the weights and the parts'
-/// tensors, and each its own tensors of the optimizer's and as much of what all have as makes all
-/// write about as many bytes of weights and optimizer. The same names, types, shapes and holders of
-/// these two give the same files.
+/// The files of a checkpoint that so many ranks write: the tensors that a rank alone holds it
+/// writes itself; of others the first rank writes the weights and the parts' tensors, and each as
+/// much of the optimizer's as makes all write about as many bytes of weights and optimizer. The
+/// same names, types, shapes and holders give the same files.
 std::vector<TensorFile> tensor_files(const Checkpoint& checkpoint, int64_t ranks);
 
 /// The manifest of a checkpoint in these files, all but their checksums ("files").

@@ -77,7 +77,7 @@ struct CheckpointWriter::Job {
     auto sums = ordered_json::object();
     if (stands) return sums;
     for (const auto& file : files)
-      if (file.name == model_file) check_finite(file.tensors, batch);
+      if (file.name.starts_with(model_files)) check_finite(file.tensors, batch);
     for (const auto& file : files)
       sums[file.name] = facts_of(write_safetensors(folder.path() / file.name, file.tensors));
     return sums;

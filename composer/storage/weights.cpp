@@ -20,6 +20,26 @@ bool starts_like_zip(const std::filesystem::path& path) {
   return magic[0] == 'P' && magic[1] == 'K';
 }
 
+/// Of a checkpoint: one, or those of the ranks that shared the weights out. UserError where there
+/// are none, or not all.
+std::vector<std::filesystem::path> weight_files(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (const auto name = entry.path().filename().string();
+        name.starts_with(model_files) && name.ends_with(".safetensors"))
+      files.push_back(entry.path());
+  if (files.empty())
+    throw UserError(folder.string() + ": not a checkpoint: it holds no " + model_file);
+  std::ranges::sort(files);
+  const auto name = files[0].filename().string();
+  const auto of = name.find("-of-");
+  const auto count = of == std::string::npos ? 0 : std::atoll(name.c_str() + of + 4);
+  if (count != std::ssize(files))
+    throw UserError(folder.string() + ": holds " + std::to_string(files.size()) + " of " +
+                    std::to_string(count) + " files of weights (" + name + ", ...)");
+  return files;
+}
+
 TensorMap without_prefix(TensorMap tensors, const std::string& prefix) {
   const auto has_prefix = [&](const auto& item) { return item.first.starts_with(prefix); };
   if (tensors.empty() || !std::all_of(tensors.begin(), tensors.end(), has_prefix)) return tensors;
@@ -86,10 +106,9 @@ TensorMap read_weights(const std::filesystem::path& path) {
   std::error_code error;
   const bool shards = is_dcp_folder(path);
   if (std::filesystem::is_directory(path, error) && !shards) {
-    const auto file = path / model_file;
-    if (!std::filesystem::exists(file, error))
-      throw UserError(path.string() + ": not a checkpoint: it holds no " + model_file);
-    return read_safetensors(file);
+    TensorMap all;
+    for (const auto& file : weight_files(path)) all.merge(read_safetensors(file));
+    return all;
   }
   const auto kind = path.extension();
   const bool pytorch = kind == ".pth" || kind == ".pt" || kind == ".ckpt" || kind == ".bin";

@@ -16,18 +16,12 @@
 #include "composer/storage/atomic_file.h"
 #include "composer/text.h"
 #include "data/index_place.h"
+#include "data/target_rows.h"
 
 namespace composer {
 namespace {
 
 namespace fs = std::filesystem;
-
-size_t field_of(const BetonFile& file, BetonType type, const char* what) {
-  const auto field = file.find_field(type);
-  if (field) return *field;
-  throw UserError(file.path().string() + ": has no " + what +
-                  " field; a set of images has one image and one integer field");
-}
 
 constexpr int64_t kMostValues = 1 << 20;
 
@@ -66,16 +60,24 @@ int64_t numbers_in(const BetonField& field) {
   return numbers;
 }
 
+/// The first field of the type.
+size_t field_of(const BetonFile& file, BetonType type, const char* what) {
+  if (const auto field = file.find_field(type)) return *field;
+  const auto numbers = number_fields(file);
+  const bool has_numbers = type == BetonType::integer && !numbers.empty();
+  throw UserError(file.path().string() + ": has no " + what +
+                  " field; a set of images has one image and one integer field" +
+                  (has_numbers ? ", or targets that name fields of numbers: " + first_few(numbers)
+                               : std::string()));
+}
+
 /// The field of numbers of this name, or those that a target's several numbers were written to:
 /// name[0], name[1], ...
-std::vector<size_t> number_fields(const BetonFile& file, const std::string& name) {
-  std::vector<std::string> names;
+std::vector<size_t> fields_of_target(const BetonFile& file, const std::string& name) {
+  const auto names = number_fields(file);
   std::map<std::string, size_t> fields;
-  for (size_t i = 0; i < file.fields().size(); ++i) {
-    if (numbers_in(file.fields()[i]) == 0) continue;
-    names.push_back(file.fields()[i].name);
-    fields.emplace(names.back(), i);
-  }
+  for (size_t i = 0; i < file.fields().size(); ++i)
+    if (numbers_in(file.fields()[i]) > 0) fields.emplace(file.fields()[i].name, i);
   if (const auto found = fields.find(name); found != fields.end()) return {found->second};
   std::vector<size_t> parts;
   for (auto part = fields.find(name + "[0]"); part != fields.end();
@@ -83,7 +85,8 @@ std::vector<size_t> number_fields(const BetonFile& file, const std::string& name
     parts.push_back(part->second);
   if (!parts.empty()) return parts;
   throw UserError("targets: " + file.path().string() + " has no field of numbers '" + name +
-                  "'; those it has: " + (names.empty() ? "none" : joined(names)));
+                  "'; those it has: " + (names.empty() ? "none" : first_few(names)) +
+                  nearest_name(name, names));
 }
 
 /// Says every five seconds how far a copy is.
@@ -149,14 +152,23 @@ void copy_index(const fs::path& from, const fs::path& to, const FileStamp& sourc
 
 }  // namespace
 
+std::vector<std::string> number_fields(const BetonFile& file) {
+  std::vector<std::string> names;
+  for (const auto& field : file.fields())
+    if (numbers_in(field) > 0) names.push_back(field.name);
+  return names;
+}
+
 BetonSource::BetonSource(std::unique_ptr<const BetonFile> file, int64_t channels,
-                         const std::vector<std::string>& targets)
+                         const std::vector<std::string>& targets, Unlabelled unlabelled)
     : file_(std::move(file)),
       channels_(channels),
       image_field_(field_of(*file_, BetonType::image, "image")) {
-  if (targets.empty()) label_field_ = field_of(*file_, BetonType::integer, "integer");
+  if (targets.empty())
+    label_field_ = unlabelled == Unlabelled::take ? file_->find_field(BetonType::integer)
+                                                  : field_of(*file_, BetonType::integer, "integer");
   for (const auto& target : targets)
-    for (const size_t field : number_fields(*file_, target)) add_values(field);
+    for (const size_t field : fields_of_target(*file_, target)) add_values(field);
 }
 
 void BetonSource::add_values(size_t field) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "data/beton/beton.h"
 #include "data/source.h"
@@ -16,17 +17,26 @@ class RemotePath;
 
 class BetonSource : public Source {
  public:
+  /// What is done about a file without an integer field, where no targets are named.
+  enum class Unlabelled {
+    refuse,
+    take,  ///< all its samples have the class 0
+  };
+
   /// channels: 3, or 1 to turn every image gray. targets: names of fields whose numbers are each
   /// sample's values: real numbers, integers, arrays of plain numbers, or x for fields x[0], x[1],
   /// ...; none = the class of the first integer field. Throws UserError when the file cannot be
   /// read, or lacks such fields.
   BetonSource(const std::string& path, int64_t channels,
-              const std::vector<std::string>& targets = {})
-      : BetonSource(std::make_unique<const BetonFile>(path), channels, targets) {}
+              const std::vector<std::string>& targets = {},
+              Unlabelled unlabelled = Unlabelled::refuse)
+      : BetonSource(std::make_unique<const BetonFile>(path), channels, targets, unlabelled) {}
   BetonSource(std::unique_ptr<const BetonFile> file, int64_t channels,
-              const std::vector<std::string>& targets = {});
+              const std::vector<std::string>& targets = {},
+              Unlabelled unlabelled = Unlabelled::refuse);
 
   const BetonFile& file() const { return *file_; }
+  bool has_classes() const { return label_field_.has_value(); }
 
   int64_t size() const override { return file_->samples(); }
   int64_t channels() const override { return channels_; }
@@ -55,10 +65,13 @@ class BetonSource : public Source {
   std::unique_ptr<const BetonFile> file_;
   int64_t channels_;
   size_t image_field_ = 0;
-  std::optional<size_t> label_field_;  ///< none where there are values
+  std::optional<size_t> label_field_;  ///< none where there are values, or no classes
   std::vector<size_t> value_fields_;
   std::vector<std::string> value_names_;
 };
+
+/// Names of the fields that targets may name.
+std::vector<std::string> number_fields(const BetonFile& file);
 
 /// Whether a file is to be read as .beton: by its name (.beton, .ffcv), else, of a local one, by
 /// its first bytes.

@@ -119,6 +119,7 @@ std::optional<Preparation> Cifar10Dataset::preparation(const LoaderOptions&) con
 }
 
 std::vector<std::string> Cifar10Dataset::class_names() const {
+  if (!params_.ffcv.targets.empty()) return params_.ffcv.value_names();
   for (const auto& folder : folders(params_.datadir)) {
     std::ifstream file(folder / "batches.meta.txt");
     std::vector<std::string> names;

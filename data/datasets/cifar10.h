@@ -35,6 +35,7 @@ class Cifar10Dataset final : public PreparedDataset {
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {32, 32}; }
   int64_t num_values() const override { return std::ssize(params_.ffcv.value_names()); }
+  std::vector<std::string> number_names() const override { return params_.ffcv.number_names(); }
   std::optional<int64_t> num_classes() const override {
     return params_.ffcv.use_ffcv ? params_.ffcv.num_classes().value_or(10) : 10;
   }

@@ -79,7 +79,8 @@ void write(const Source& source, const std::string& path, OnBadSample on_bad_sam
 /// A .beton file whose samples have their places as classes.
 class NumberedBeton final : public BetonSource {
  public:
-  using BetonSource::BetonSource;
+  NumberedBeton(const std::string& path, int64_t channels)
+      : BetonSource(path, channels, {}, Unlabelled::take) {}
   int64_t label(int64_t index) const override { return index; }
 };
 
@@ -140,6 +141,10 @@ std::shared_ptr<Source> FfcvParams::open(int64_t channels,
 std::vector<std::string> FfcvParams::value_names() const {
   if (targets.empty()) return {};
   return BetonSource(path(), 3, targets).value_names();
+}
+
+std::vector<std::string> FfcvParams::number_names() const {
+  return use_ffcv && is_there() ? number_fields(BetonFile(path())) : std::vector<std::string>();
 }
 
 std::optional<int64_t> FfcvParams::num_classes() const {

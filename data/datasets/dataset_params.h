@@ -130,6 +130,8 @@ struct FfcvParams {
   std::optional<int64_t> num_classes() const;
   /// Of the targets; none where they are classes. Opens the file.
   std::vector<std::string> value_names() const;
+  /// Of the fields that could be targets; none without use_ffcv. Opens the file.
+  std::vector<std::string> number_names() const;
 };
 
 /// The keys of published sets about noise that stands for them.

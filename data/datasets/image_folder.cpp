@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "composer/error.h"
+#include "composer/logging/log.h"
 #include "data/datasets/class_folders.h"
 #include "data/datasets/photo_dataset.h"
 #include "data/datasets/remote_folder.h"
@@ -21,15 +22,28 @@ bool has_folder(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-std::vector<std::string> class_folders(const fs::path& folder) {
-  std::vector<std::string> names;
+struct FolderEntries {
+  std::vector<std::string> classes{};  ///< sorted
+  int64_t loose_images = 0;
+};
+
+FolderEntries entries_of(const fs::path& folder) {
+  FolderEntries entries;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with('.') && entry.is_directory(error)) names.push_back(name);
+    if (name.starts_with('.')) continue;
+    if (entry.is_directory(error))
+      entries.classes.push_back(name);
+    else if (file_kind_of(name) != FileKind::other)
+      ++entries.loose_images;
   }
-  std::sort(names.begin(), names.end());
-  return names;
+  std::sort(entries.classes.begin(), entries.classes.end());
+  return entries;
+}
+
+std::vector<std::string> class_folders(const fs::path& folder) {
+  return entries_of(folder).classes;
 }
 
 }  // namespace
@@ -56,6 +70,13 @@ std::string unreadable_images(const std::vector<std::string>& files) {
   return *std::ranges::min_element(files) + ": only " + kImageFormats + " images can be read" +
          (files.size() == 1 ? "" : "; there are " + std::to_string(files.size()) + " such files") +
          "; convert them, or leave them out with --on_bad_sample skip";
+}
+
+void warn_of_loose_images(const std::string& folder, int64_t images) {
+  if (images > 0)
+    log::warn("datadir: '" + folder + "' has " + std::to_string(images) +
+              (images == 1 ? " image" : " images") +
+              " beside its class folders, which are left out: nothing tells their class");
 }
 
 std::vector<std::string> folder_classes(const std::string& datadir) {
@@ -143,8 +164,10 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params, OnBadSamp
   }
   const fs::path folder = part_folder(params.datadir, params.is_train, kClassFolders);
   const auto names = folder_classes(params.datadir);
-  const auto present = class_folders(folder);
+  const FolderEntries entries = entries_of(folder);
+  const auto& present = entries.classes;
   if (present.empty()) no_classes(folder);
+  warn_of_loose_images(folder.string(), entries.loose_images);
   std::vector<ClassListing> listings;
   const std::string root = with_slash(folder);
   const auto table = kept_table(cache_file_of(folder, index_dir, ".table"),

@@ -27,6 +27,8 @@ struct FolderParams : DatasetParams {
     ffcv.fields(f);
   }
   std::string check() const { return DatasetParams::check() + ffcv.check(); }
+  /// What original files that are opened by the parameters could have as targets.
+  std::vector<std::string> number_names() const { return {}; }
 };
 
 /// What a folder of images should have, and what is said of those that do not.
@@ -36,6 +38,8 @@ inline const std::string kClassFolders =
 inline const std::string kNoImages =
     ": a class folder without images (.jpg, .jpeg, .png, .webp, .gif, .bmp, .tif, .ppm)";
 std::string unreadable_images(const std::vector<std::string>& files);
+/// A line in the log where there are image files beside class folders, which no class has.
+void warn_of_loose_images(const std::string& folder, int64_t images);
 
 /// Opens datadir/train or datadir/val if there is one of them, else datadir itself. Classes are
 /// numbered in sorted order of their folders' names (those of train/ where it is there); files come
@@ -84,6 +88,7 @@ class ImageFolderDataset final : public PreparedDataset {
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
   int64_t num_values() const override { return std::ssize(params_.ffcv.value_names()); }
+  std::vector<std::string> number_names() const override { return params_.ffcv.number_names(); }
   std::optional<int64_t> num_classes() const override { return class_count(params_); }
   std::vector<std::string> class_names() const override {
     return params_.ffcv.targets.empty() ? folder_classes(params_.datadir)

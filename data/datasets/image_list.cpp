@@ -50,4 +50,8 @@ OpenedSet ImageListParams::open(const std::string& index_dir) const {
   return {source, table->classes(), table->class_names()};
 }
 
+std::vector<std::string> ImageListParams::number_names() const {
+  return listed_columns(fs::path(datadir) / file, {path, label});
+}
+
 }  // namespace composer

@@ -34,6 +34,8 @@ struct ImageListParams : FolderParams {
   }
   /// Throws UserError naming the line that is wrong.
   OpenedSet open(const std::string& index_dir) const;
+  /// Of the list's columns.
+  std::vector<std::string> number_names() const;
 };
 
 class ImageListDataset final : public PhotoDataset<ImageListParams> {

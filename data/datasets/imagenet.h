@@ -30,6 +30,7 @@ class ImagenetDataset final : public PreparedDataset {
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
   int64_t num_values() const override { return std::ssize(params_.ffcv.value_names()); }
+  std::vector<std::string> number_names() const override { return params_.ffcv.number_names(); }
   std::optional<int64_t> num_classes() const override;
   std::vector<std::string> class_names() const override;
 

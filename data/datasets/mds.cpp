@@ -2,7 +2,6 @@
 
 #include "data/index_place.h"
 #include "data/kept_table.h"
-#include "data/shards/mds.h"
 #include "data/shards/part_source.h"
 #include "data/shards/shard_files.h"
 
@@ -26,21 +25,33 @@ fs::path MdsParams::unpack_folder() const {
   return cache_file_of(folder(), local_dir, ".mds");
 }
 
-std::vector<std::pair<std::string, std::string>> MdsParams::wrong_hashes() const {
-  return wrong_mds_hashes(folder(), unpack_folder());
+std::vector<std::string> MdsParams::number_names() const { return mds_number_columns(folder()); }
+
+MdsOptions MdsParams::options() const {
+  return {.image = image, .label = label, .targets = ffcv.targets, .unpack_to = unpack_folder()};
+}
+
+WrongFiles MdsParams::wrong_hashes() const { return wrong_mds_hashes(folder(), unpack_folder()); }
+
+std::shared_ptr<Source> MdsParams::open_readable(WrongFiles& unreadable) const {
+  auto tolerant = options();
+  tolerant.unreadable = &unreadable;
+  const std::string files = folder();
+  auto table = std::make_shared<const SampleTable>(mds_table(files, tolerant));
+  if (table->size() == 0) return nullptr;
+  return std::make_shared<PartSource>(std::move(table), mds_files(files, /*without_missing=*/true),
+                                      3);
 }
 
 OpenedSet MdsParams::open(const std::string& index_dir) const {
   const std::string files = folder();
-  const MdsOptions options{
-      .image = image, .label = label, .targets = ffcv.targets, .unpack_to = unpack_folder()};
   const ShardFiles index = mds_files(files);
   const auto table = kept_table(
       shard_table_file(index,
                        "mds " + image + ' ' + label + ' ' + local_dir + targets_text(ffcv.targets),
                        index_dir),
       {.does = "reads the shards in " + shown_path(files), .root = index.root, .make = [&] {
-         return std::optional(mds_table(files, options));
+         return std::optional(mds_table(files, options()));
        }});
   return {std::make_shared<PartSource>(table, index, 3), table->classes()};
 }

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "data/datasets/photo_dataset.h"
+#include "data/shards/mds.h"
 
 namespace composer {
 
@@ -32,12 +33,18 @@ struct MdsParams : FolderParams {
   }
   /// Throws UserError naming what is missing or damaged.
   OpenedSet open(const std::string& index_dir) const;
+  /// Of the columns.
+  std::vector<std::string> number_names() const;
+  /// The samples of the shards that can be read, null where none can; the others are added to
+  /// `unreadable`. Throws UserError where it is not due to single shards.
+  std::shared_ptr<Source> open_readable(WrongFiles& unreadable) const;
   /// As wrong_mds_hashes, of the files of the set.
-  std::vector<std::pair<std::string, std::string>> wrong_hashes() const;
+  WrongFiles wrong_hashes() const;
 
  private:
   std::string folder() const;
   std::filesystem::path unpack_folder() const;
+  MdsOptions options() const;
 };
 
 class MdsDataset final : public PhotoDataset<MdsParams> {

@@ -140,6 +140,7 @@ std::optional<Preparation> MnistDataset::preparation(const LoaderOptions&) const
 }
 
 std::vector<std::string> MnistDataset::class_names() const {
+  if (!params_.ffcv.targets.empty()) return params_.ffcv.value_names();
   return {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
 }
 

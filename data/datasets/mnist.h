@@ -33,6 +33,7 @@ class MnistDataset final : public PreparedDataset {
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {28, 28}; }
   int64_t num_values() const override { return std::ssize(params_.ffcv.value_names()); }
+  std::vector<std::string> number_names() const override { return params_.ffcv.number_names(); }
   std::optional<int64_t> num_classes() const override {
     return params_.ffcv.use_ffcv ? params_.ffcv.num_classes().value_or(10) : 10;
   }

@@ -1,7 +1,10 @@
 #include "data/datasets/photo_dataset.h"
 
 #include <algorithm>
+#include <mutex>
+#include <set>
 
+#include "composer/logging/log.h"
 #include "composer/remote/object_store.h"
 #include "composer/text.h"
 #include "data/datasets/dataset_params.h"
@@ -25,6 +28,20 @@ fs::path part_folder(const std::string& datadir, bool is_train, const std::strin
   return folder;
 }
 
+namespace {
+
+/// Once for each.
+void warn_of_refusal(const std::string& refusal, const std::string& instead) {
+  static std::mutex lock;
+  static std::set<std::string> told;
+  const std::lock_guard guard(lock);
+  if (told.insert(refusal).second)
+    log::warn(refusal + "; taken for missing, as stores that may not be listed answer so: " +
+              shown_path(instead) + " is read in its place");
+}
+
+}  // namespace
+
 std::string remote_part(const std::string& datadir, bool is_train, const std::string& file) {
   const std::string part = path_below(datadir, is_train ? "train" : "val");
   if (!file.empty()) {
@@ -34,9 +51,12 @@ std::string remote_part(const std::string& datadir, bool is_train, const std::st
     };
     try {
       return has_file(part) ? part : datadir;
-    } catch (const UserError&) {
+    } catch (const UserError& refusal) {
       try {  // some stores refuse (403) what they do not have
-        if (has_file(datadir)) return datadir;
+        if (has_file(datadir)) {
+          warn_of_refusal(refusal.what(), path_below(datadir, file));
+          return datadir;
+        }
       } catch (const UserError&) {
       }
       throw;

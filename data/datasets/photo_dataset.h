@@ -20,7 +20,8 @@ std::filesystem::path part_folder(const std::string& datadir, bool is_train,
                                   const std::string& expected);
 
 /// The same of a remote datadir, which need not be there. file: one that the folder has, by which
-/// the part is known to be there where a store cannot list; empty: none.
+/// the part is known to be there where a store cannot list; empty: none. Where the store refuses
+/// the part's file and has datadir's, a warning says so.
 std::string remote_part(const std::string& datadir, bool is_train, const std::string& file);
 
 /// For the name of a kept table: of which targets it is. Empty where there are none.
@@ -81,6 +82,9 @@ class PhotoDataset : public PreparedDataset {
   }
   int64_t num_values() const override {
     return is_beton_read() ? std::ssize(params_.ffcv.value_names()) : facts().values;
+  }
+  std::vector<std::string> number_names() const override {
+    return is_beton_read() ? params_.ffcv.number_names() : params_.number_names();
   }
   std::vector<std::string> class_names() const override {
     if (is_beton_read() && !params_.ffcv.targets.empty()) return params_.ffcv.value_names();

@@ -31,6 +31,12 @@ std::string_view class_of(const std::string& name, const std::string& part) {
   return end == rest.npos || rest.front() == '.' ? std::string_view() : rest.substr(0, end);
 }
 
+/// Directly in the part, and not hidden.
+bool is_loose_image(const std::string& name, const std::string& part) {
+  return name.starts_with(part) && !name.substr(part.size()).starts_with('.') &&
+         name.find('/', part.size()) == name.npos && is_meant_as_image(name);
+}
+
 /// Of each class the files below the part, in order of their names.
 std::map<std::string, std::vector<size_t>> by_class(const Listing& listing,
                                                     const std::string& part) {
@@ -65,6 +71,9 @@ std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, 
   const auto present = by_class(listing, part);
   if (present.empty())
     throw UserError("datadir: '" + folder + "' has no class folders; expected " + kClassFolders);
+  warn_of_loose_images(folder, std::ranges::count_if(listing.files, [&](const ListedFile& file) {
+                         return is_loose_image(file.name, part);
+                       }));
   std::vector<RemoteFileSource::Chosen> chosen;
   std::vector<std::string> problems, unreadable;
   for (const auto& [name, files] : present) {

@@ -14,7 +14,7 @@ namespace composer {
 /// Of a file's bytes, in hexadecimal, by the names that Python's hashlib has for algorithms.
 using FileHashes = std::map<std::string, std::string>;
 
-/// Hashes by algorithms that OpenSSL does not have (xxh64) are passed over.
+/// Hashes by algorithms that Digest does not know (xxh3_64) are passed over.
 class HashCheck {
  public:
   explicit HashCheck(const FileHashes& hashes);

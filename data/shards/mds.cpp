@@ -129,15 +129,18 @@ std::vector<Shard> read_index(const std::string& path) {
 std::string column_for(const char* key, const std::string& wanted,
                        const std::vector<Column>& columns, bool (*fits)(const Column&),
                        std::initializer_list<const char*> usual) {
-  const auto fail = [&](const std::string& problem) {
-    return UserError(std::string(key) + ": " + problem + "; the columns are " + described(columns));
+  const auto fail = [&](const std::string& problem, const std::string& hint = "") {
+    return UserError(std::string(key) + ": " + problem + "; the columns are " + described(columns) +
+                     hint);
   };
-  std::vector<std::string> fitting;
+  std::vector<std::string> names, fitting;
   for (const auto& column : columns) {
     if (column.name == wanted) return wanted;
+    names.push_back(column.name);
     if (fits(column)) fitting.push_back(column.name);
   }
-  if (wanted != "auto") throw fail("there is no column '" + wanted + "'");
+  if (wanted != "auto")
+    throw fail("there is no column '" + wanted + "'", nearest_name(wanted, names));
   for (const char* name : usual)
     if (std::find(fitting.begin(), fitting.end(), name) != fitting.end()) return name;
   if (fitting.size() != 1)
@@ -304,6 +307,13 @@ std::vector<Row> rows_of(PartReader& file, const Shard& shard, const Wanted& wan
   return rows;
 }
 
+bool is_there(const std::string& file) {
+  std::error_code error;
+  if (!is_remote(file)) return fs::exists(file, error);
+  const RemotePath path(file);
+  return open_store(path)->stat(path.key()).has_value();
+}
+
 bool has_bytes(const fs::path& file, uint64_t bytes) {
   if (is_remote(file.string())) {
     const RemotePath path(file.string());
@@ -314,47 +324,76 @@ bool has_bytes(const fs::path& file, uint64_t bytes) {
   return fs::is_regular_file(file, error) && fs::file_size(file, error) == bytes && !error;
 }
 
-/// Whether `to` is what the packed file holds, as far as the index tells.
-bool is_unpacked(const fs::path& to, const fs::path& packed, const Shard& shard) {
+/// Whether `to` is what the packed file holds, as far as the index tells. by_hash: also by what the
+/// index says of its bytes.
+bool is_unpacked(const fs::path& to, const fs::path& packed, const Shard& shard, bool by_hash) {
   if (!has_bytes(to, shard.raw.bytes) || fs::last_write_time(to) < fs::last_write_time(packed))
     return false;
+  if (!by_hash) return true;
   const auto problem = hash_problem(to, shard.raw.hashes);
   if (!problem.empty()) log::warn(to.string() + ": damaged: " + problem + "; it is unpacked again");
   return problem.empty();
 }
 
-/// The raw file's name, below the folder or absolute. Unpacks it where it is not there.
-std::string raw_file(const fs::path& folder, const Shard& shard, const fs::path& unpack_to) {
+/// A file of a shard is missing, or its bytes are not those that the index says.
+class DamagedShard : public UserError {
+ public:
+  using UserError::UserError;
+};
+
+/// The raw file's name, below the folder or absolute. Unpacks it where it is not there. Throws
+/// DamagedShard; UserError for a shard that is not read for other reasons.
+std::string raw_file(const fs::path& folder, const Shard& shard, const MdsOptions& options) {
+  const fs::path& unpack_to = options.unpack_to;
   std::error_code error;
   const fs::path raw = path_below(folder.string(), shard.raw.name);
   if (has_bytes(raw, shard.raw.bytes)) return shard.raw.name;
-  if (is_remote(folder.string()))
-    throw UserError(shown_path(raw.string()) + ": there is no such object of " +
-                    std::to_string(shard.raw.bytes) + " bytes, as the index says");
+  if (is_remote(folder.string())) {
+    if (shard.packed && !is_there(raw.string()))
+      throw UserError(shown_path(raw.string()) +
+                      ": there is no such object; compressed shards are read on a disk only");
+    throw DamagedShard(shown_path(raw.string()) + ": there is no such object of " +
+                       std::to_string(shard.raw.bytes) + " bytes, as the index says");
+  }
   if (fs::exists(raw, error))
-    throw UserError(raw.string() + ": has not the " + std::to_string(shard.raw.bytes) +
-                    " bytes that the index says");
+    throw DamagedShard(raw.string() + ": has not the " + std::to_string(shard.raw.bytes) +
+                       " bytes that the index says");
   if (!shard.packed || !fs::exists(folder / shard.packed->name, error))
-    throw UserError(raw.string() + ": no such file" +
-                    (shard.packed ? ", nor " + shard.packed->name : std::string()));
+    throw DamagedShard(raw.string() + ": no such file" +
+                       (shard.packed ? ", nor " + shard.packed->name : std::string()));
   const fs::path packed = folder / shard.packed->name;
   if (!shard.compression.starts_with("zstd"))
     throw UserError(packed.string() + ": compressed by " + shard.compression +
                     ", which is not read: only zstd");
   if (!has_bytes(packed, shard.packed->bytes))
-    throw UserError(packed.string() + ": has not the " + std::to_string(shard.packed->bytes) +
-                    " bytes that the index says");
+    throw DamagedShard(packed.string() + ": has not the " + std::to_string(shard.packed->bytes) +
+                       " bytes that the index says");
   if (unpack_to.empty())
     throw UserError(packed.string() +
                     ": is compressed, and no folder is known to unpack it to: local_dir names one");
   const fs::path to = unpack_to / shard.raw.name;
   fs::create_directories(to.parent_path(), error);
-  if (!is_unpacked(to, packed, shard)) {
+  if (!is_unpacked(to, packed, shard, /*by_hash=*/options.unreadable == nullptr)) {
     if (const auto problem = hash_problem(packed, shard.packed->hashes); !problem.empty())
-      throw UserError(packed.string() + ": damaged: " + problem);
-    unpack_zstd(packed, to, shard.raw.bytes, shard.raw.hashes);
+      throw DamagedShard(packed.string() + ": damaged: " + problem);
+    const PartFile readable(packed.string());  // what cannot be opened is not damaged
+    try {
+      unpack_zstd(packed, to, shard.raw.bytes, shard.raw.hashes);
+    } catch (const UserError& error) {
+      throw DamagedShard(error.problems());
+    }
   }
   return fs::absolute(to).string();
+}
+
+/// What is wrong with the shard, without the name of its file.
+std::pair<std::string, std::string> wrong_file(const std::string& folder, const Shard& shard,
+                                               const std::string& problem) {
+  const std::string raw = shown_path(path_below(folder, shard.raw.name));
+  for (const auto& file :
+       {raw, shard.packed ? shown_path(path_below(folder, shard.packed->name)) : raw})
+    if (problem.starts_with(file + ": ")) return {file, problem.substr(file.size() + 2)};
+  return {raw, problem};
 }
 
 struct ReadShard {
@@ -365,6 +404,7 @@ struct ReadShard {
   TargetRows targets;  ///< empty where there are classes
   PlaceStamp stamp{};
   std::optional<UserError> problem{};
+  bool is_damaged = false;  ///< else the problem is another one
 };
 
 /// Names of columns.
@@ -408,14 +448,35 @@ Wanted wanted_columns(const std::vector<Column>& columns, const Chosen& chosen,
 
 }  // namespace
 
-ShardFiles mds_files(const std::string& folder) {
+bool is_mds_index(const std::string& file) {
+  const PartFile part(file);
+  std::vector<uint8_t> memory;
+  const auto bytes = part.read(0, part.bytes(), memory);
+  const json index = part.use(bytes, [&] { return json::parse(bytes, nullptr, false); });
+  return index.is_discarded() || (index.is_object() && index.contains("shards"));
+}
+
+std::vector<std::string> mds_number_columns(const std::string& folder) {
+  const auto shards = read_index(path_below(folder, "index.json"));
+  std::vector<std::string> names;
+  for (const auto& column : shards[0].columns)
+    if (is_target(column)) names.push_back(column.name);
+  return names;
+}
+
+ShardFiles mds_files(const std::string& folder, bool without_missing) {
   if (!is_remote(folder)) return {path_below(folder, ""), {"index.json"}};
   ShardFiles files{(RemotePath(folder) / "").text(), {"index.json"}};
-  bool packed = false;
-  for (const Shard& shard : read_index(path_below(folder, "index.json"))) {
-    files.names.push_back(shard.raw.name);
-    packed = packed || shard.packed;
-  }
+  const auto shards = read_index(path_below(folder, "index.json"));
+  const bool packed = std::ranges::any_of(shards, [](const Shard& one) { return !!one.packed; });
+  std::vector<char> is_missing(shards.size(), false);
+  if (without_missing)
+    in_several_threads(shards.size(), [&](uint64_t i) {
+      const auto& raw = shards[i].raw;
+      is_missing[i] = !has_bytes(path_below(folder, raw.name), raw.bytes);
+    });
+  for (size_t i = 0; i < shards.size(); ++i)
+    if (!is_missing[i]) files.names.push_back(shards[i].raw.name);
   for (const auto& name : files.names) files.addresses.push_back(path_below(folder, name));
   try {
     find_remote(files, "datadir");
@@ -450,7 +511,7 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
     std::string path = path_below(folder.string(), shards[i].raw.name);
     try {
       const Wanted wanted = wanted_columns(shards[i].columns, columns, coding);
-      read[i].name = raw_file(folder, shards[i], options.unpack_to);
+      read[i].name = raw_file(folder, shards[i], options);
       path = path_below(folder.string(), read[i].name);
       if (!remote)
         read[i].stamp = settled(place_stamp_of(path), place_stamp_of(path), wall_clock_ns());
@@ -458,6 +519,10 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
           path, [&](auto& file) { return rows_of(file, shards[i], wanted, read[i].targets); });
     } catch (const FormatError& error) {
       read[i].problem.emplace(shown_path(path) + ": " + error.what());
+      read[i].is_damaged = !read[i].name.empty();  // else it is about the index
+    } catch (const DamagedShard& error) {
+      read[i].problem.emplace(error);
+      read[i].is_damaged = true;
     } catch (const UserError& error) {
       read[i].problem.emplace(error);
     }
@@ -466,7 +531,13 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
   if (!remote) writer.watch("index.json", index_stamp);
   std::vector<std::string> problems;
   TargetRows targets(columns.targets);
-  for (const auto& shard : read) {
+  for (size_t number = 0; number < read.size(); ++number) {
+    const ReadShard& shard = read[number];
+    if (shard.is_damaged && options.unreadable != nullptr) {
+      options.unreadable->push_back(
+          wrong_file(folder.string(), shards[number], shard.problem->what()));
+      continue;
+    }
     if (shard.problem) {
       problems.emplace_back(shard.problem->what());
       continue;
@@ -488,17 +559,15 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
     problems.push_back("and " + std::to_string(more) + " more such shards");
   }
   if (!problems.empty()) throw UserError(std::move(problems));
-  if (!columns.targets.empty()) writer.set_values(targets);
+  if (!columns.targets.empty() && writer.size() > 0) writer.set_values(targets);
   return writer.bytes();
 }
 
-std::vector<std::pair<std::string, std::string>> wrong_mds_hashes(const std::string& folder,
-                                                                  const fs::path& unpack_to) {
+WrongFiles wrong_mds_hashes(const std::string& folder, const fs::path& unpack_to) {
   std::vector<std::pair<std::string, FileHashes>> files;
   std::set<std::string> unknown;
   const auto add = [&](const std::string& path, const ShardFile& file) {
-    std::error_code error;
-    if (!is_remote(path) && !fs::exists(path, error)) return;
+    if (file.hashes.empty()) return;
     files.emplace_back(path, file.hashes);
     for (const auto& [algorithm, hash] : file.hashes)
       if (!Digest::knows(algorithm)) unknown.insert(algorithm);
@@ -511,19 +580,19 @@ std::vector<std::pair<std::string, std::string>> wrong_mds_hashes(const std::str
   }
   if (!unknown.empty())
     log::warn("hashes of " + joined({unknown.begin(), unknown.end()}) +
-              " are not checked: OpenSSL does not have them");
+              " are not checked: they are not known here");
   std::vector<std::string> problems(files.size());
   in_several_threads(files.size(), [&](uint64_t i) {
     const auto& [path, hashes] = files[i];
     try {
-      problems[i] = hash_problem(path, hashes);
+      if (is_there(path)) problems[i] = hash_problem(path, hashes);
     } catch (const std::runtime_error& error) {
       if (is_remote(path)) throw;
       problems[i] = error.what();
       if (problems[i].starts_with(path + ": ")) problems[i].erase(0, path.size() + 2);
     }
   });
-  std::vector<std::pair<std::string, std::string>> wrong;
+  WrongFiles wrong;
   for (size_t i = 0; i < files.size(); ++i)
     if (!problems[i].empty()) wrong.emplace_back(shown_path(files[i].first), problems[i]);
   return wrong;

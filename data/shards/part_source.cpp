@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "composer/clock.h"
 #include "composer/error.h"
 #include "composer/several_threads.h"
 #include "data/coded_source.h"
@@ -156,10 +157,17 @@ void PartSource::bring(const Extent& extent) const {
   file.mapping().bring(file.mapping().bytes().subspan(extent.begin, extent.bytes()));
 }
 
+/// Asked for each task of a loader's threads, and there may be thousands of files.
 bool PartSource::is_remote() const {
-  return std::ranges::any_of(files_, [](const File& file) {
-    return file.part->remote() != nullptr && !file.part->remote()->is_whole();
+  constexpr double kKept = 0.1, kMostSpent = 1e-3;  // seconds
+  const double now = steady_seconds();
+  if (now < was_remote_until_) return was_remote_;
+  const bool remote = std::ranges::any_of(files_, [&](const File& file) {
+    return file.part->remote() != nullptr && !file.part->remote()->is_whole(now + kMostSpent);
   });
+  was_remote_ = remote;
+  was_remote_until_ = now + kKept;
+  return remote;
 }
 
 std::shared_ptr<void> PartSource::follow(Forecast forecast) const {

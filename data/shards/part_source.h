@@ -1,6 +1,7 @@
 // Image files, or pixels, that lie in larger files.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -59,6 +60,8 @@ class PartSource final : public Source {
   const int64_t channels_;
   std::vector<File> files_;  ///< by the table's number of the container
   uint64_t paged_bytes_ = 0;
+  mutable std::atomic<bool> was_remote_{false};      ///< is_remote()'s last answer
+  mutable std::atomic<double> was_remote_until_{0};  ///< which counts so long, in seconds
 };
 
 }  // namespace composer

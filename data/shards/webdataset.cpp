@@ -74,7 +74,13 @@ std::optional<int32_t> class_of_json(std::string_view text, const std::string& n
 
 std::vector<float> numbers_in_json(std::string_view text, const std::string& name) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains(name)) throw FormatError("there is no such name");
+  if (!json.is_object()) throw FormatError("it is no JSON object");
+  if (!json.contains(name)) {
+    std::vector<std::string> names;
+    for (const auto& [key, value] : json.items()) names.push_back(key);
+    throw FormatError("there is no such name, only " + first_few(names) +
+                      nearest_name(name, names));
+  }
   return numbers_in(json[name]);
 }
 
@@ -131,6 +137,13 @@ std::string endings_of(const Sample& sample) {
   return first_few(std::move(all));
 }
 
+/// The same, and which of them may be meant.
+std::string endings_near(const std::string& wanted, const Sample& sample) {
+  std::vector<std::string> all;
+  for (const auto& [ending, member] : sample.files) all.push_back(ending);
+  return endings_of(sample) + nearest_name(wanted, all);
+}
+
 /// Where a target lies among a sample's files.
 struct TargetPlace {
   explicit TargetPlace(const std::string& target)
@@ -171,7 +184,8 @@ class Reader {
     const TarMember* image = nullptr;
     if (files_.image != "auto") {
       image = sample.find(files_.image);
-      if (image == nullptr) fail(sample, "no ." + files_.image + ", only " + endings_of(sample));
+      if (image == nullptr)
+        fail(sample, "no ." + files_.image + ", only " + endings_near(files_.image, sample));
       return *image;
     }
     for (const auto& [ending, member] : sample.files) {
@@ -207,7 +221,7 @@ class Reader {
   std::string_view text_of(const Sample& sample, const TargetPlace& place, const char* what) const {
     const TarMember* const file = sample.find(place.ending);
     if (file == nullptr)
-      fail(sample, "no ." + place.ending + what + ", only " + endings_of(sample));
+      fail(sample, "no ." + place.ending + what + ", only " + endings_near(place.ending, sample));
     const auto content = shard_.at(file->offset, file->bytes);
     return {reinterpret_cast<const char*>(content.data()), content.size()};
   }

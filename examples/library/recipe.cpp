@@ -40,7 +40,7 @@ int main(int argc, char** argv) try {
   recipe.options.dataloader.num_workers = 2;
 
   // Checked as a whole, as a file would be: ranges, and algorithms that exclude each other.
-  Trainer trainer(assemble_training(resolve({"the recipe", dump(recipe)})));
+  Trainer trainer(assemble_training(checked(recipe)));
   const Summary summary = trainer.fit();
   std::cout << summary.status << ", accuracy " << summary.metrics.at("metrics/eval/Accuracy")
             << ", in " << trainer.folder().path().string() << '\n';

@@ -62,10 +62,14 @@ class NodeWriter {
         return gelu();
       case OperationKind::group_norm:
         return group_norm();
+      case OperationKind::hardsigmoid:
+        return last("HardSigmoid", inputs_, {{"alpha", 1.0f / 6}, {"beta", 0.5f}});
+      case OperationKind::hardswish:
+        return last("HardSwish", inputs_);
       case OperationKind::layer_norm:
         return layer_norm();
       case OperationKind::linear:
-        return last("Gemm", inputs_, {{"transB", int64_t{1}}});
+        return linear();
       case OperationKind::max_pool2d:
         return max_pool();
       case OperationKind::mean:
@@ -79,6 +83,12 @@ class NodeWriter {
         return last("Mul", {inputs_[0], number("factor", options<ScaleOptions>().factor)});
       case OperationKind::sigmoid:
         return last("Sigmoid", inputs_);
+      case OperationKind::silu:
+        return last("Mul", {inputs_[0], step("Sigmoid", "gate", inputs_)});
+      case OperationKind::to_nchw:
+        return last("Transpose", inputs_, {{"perm", std::vector<int64_t>{0, 3, 1, 2}}});
+      case OperationKind::to_nhwc:
+        return last("Transpose", inputs_, {{"perm", std::vector<int64_t>{0, 2, 3, 1}}});
       case OperationKind::unsqueeze:
         return last("Unsqueeze", {inputs_[0], integers("axes", {2, 3})});
       case OperationKind::expand:
@@ -140,6 +150,15 @@ class NodeWriter {
           {"kernel_shape", std::vector<int64_t>(o.kernel.begin(), o.kernel.end())},
           {"pads", std::vector<int64_t>{height, width, height, width}},
           {"strides", std::vector<int64_t>(o.stride.begin(), o.stride.end())}});
+  }
+
+  /// Gemm is for rows alone.
+  void linear() {
+    if (input_shape().size() == 2) return last("Gemm", inputs_, {{"transB", int64_t{1}}});
+    const auto weight =
+        step("Transpose", "weight", {inputs_[1]}, {{"perm", std::vector<int64_t>{1, 0}}});
+    if (!has_input(2)) return last("MatMul", {inputs_[0], weight});
+    last("Add", {step("MatMul", "product", {inputs_[0], weight}), inputs_[2]});
   }
 
   void batch_norm() {

@@ -51,6 +51,7 @@ std::vector<size_t> codable_operations(const Graph& graph) {
     if (operation.kind != OperationKind::conv2d && operation.kind != OperationKind::linear)
       continue;
     const auto& input = graph.values[*operation.inputs[0]];
+    if (operation.kind == OperationKind::linear && input.shape.size() != 2) continue;
     if (is_weight_alone(graph, *operation.inputs[1]) && !input.constant.defined())
       operations.push_back(i);
   }

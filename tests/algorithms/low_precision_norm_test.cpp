@@ -5,6 +5,7 @@
 #include "composer/error.h"
 #include "composer/optimization/precision.h"
 #include "composer/storage/weights.h"
+#include "models/convnext.h"
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
 #include "tests/algorithms/tiny_model.h"
@@ -118,4 +119,15 @@ TEST_CASE("a recipe in fp32 is refused", "[low_precision_norm]") {
   };
   CHECK(problems("fp32") == 1);
   for (const char* word : {"amp", "amp_fp16", "amp_bf16", "bf16"}) CHECK(problems(word) == 0);
+}
+
+TEST_CASE("norms over the channels of pixels stay as they are", "[low_precision_norm]") {
+  ConvNeXt model({.num_classes = 10});
+  model.eval();
+  const at::NoGradGuard no_grad;
+  const auto images = at::randn({1, 3, 32, 32});
+  const auto before = model.forward(images);
+  apply_low_precision_norm(model);
+  const Autocast autocast(Precision::amp_bf16, at::kCPU);
+  CHECK(relative_error(model.forward(images), before) < 0.05);
 }

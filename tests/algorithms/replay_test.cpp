@@ -66,6 +66,13 @@ TEST_CASE("algorithms say whether their steps may be replayed", "[algorithms][st
   }
 }
 
+TEST_CASE("every built-in algorithm works where weights are divided", "[algorithms]") {
+  for (const auto& name : known().algorithms.names()) {
+    INFO(name);
+    CHECK(known().algorithms.make(name)->build()->against_divided_weights().empty());
+  }
+}
+
 TEST_CASE("ResNet-20 trains to the same bits by replayed steps", "[algorithms][step_graphs]") {
   const std::vector<std::string> algorithms =
       GENERATE(std::vector<std::string>{"label_smoothing", "gradient_clipping", "mixup", "ema"},

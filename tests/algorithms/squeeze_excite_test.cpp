@@ -5,6 +5,7 @@
 #include "algorithms/blurpool.h"
 #include "algorithms/factorize.h"
 #include "composer/error.h"
+#include "models/mobilenet_v3.h"
 #include "tests/algorithms/tiny_model.h"
 
 using namespace composer;
@@ -90,4 +91,11 @@ TEST_CASE("squeeze-excite changes the step, logs and reports", "[squeeze_excite]
   CHECK(f.logged("squeeze_excite/num_squeeze_excite_layers") == 1);
   CHECK(algorithm.report().size() == 1);
   CHECK_THROWS_WITH(SqueezeExcite({}).init(f.state), Catch::Contains("at least 128"));
+}
+
+TEST_CASE("a network's own gates get no gates", "[squeeze_excite]") {
+  MobileNetV3 model({.num_classes = 10});
+  for (const auto& replaced :
+       apply_squeeze_excite(model, {.latent_channels = 0.25, .min_channels = 16}, 1))
+    CHECK(replaced.path.find("fc") == std::string::npos);
 }

@@ -66,6 +66,28 @@ Fixture residual_fixture() {
 
 }  // namespace
 
+TEST_CASE("a block without activation goes without it when it is dropped too",
+          "[stochastic_depth]") {
+  class Plain final : public ScaleBlock {
+   public:
+    using ScaleBlock::ScaleBlock;
+    Activation activation() const override { return Activation::none; }
+  };
+  const State state;
+  const auto draws = std::make_shared<DepthDraws>(DepthDraws{.state = &state});
+  const auto result = [&](bool projected, Draw draw, double rate, bool training) {
+    StochasticBlock block(std::make_shared<Plain>(projected), draw, rate, 0, draws);
+    block.train(training);
+    return block.forward(at::full({1, 1, 1, 1}, -1.0)).item<float>();
+  };
+  for (const auto draw : {Draw::block, Draw::sample}) {
+    CHECK(result(false, draw, 0, true) == -11);
+    CHECK(result(false, draw, 1, true) == -1);
+    CHECK(result(true, draw, 1, true) == -2);
+    CHECK(result(false, draw, 0.5, false) == -6);
+  }
+}
+
 TEST_CASE("a dropped block is its shortcut, a kept one the sum", "[stochastic_depth]") {
   const bool projected = GENERATE(false, true);
   const float shortcut = projected ? 2 : 1;

@@ -84,12 +84,13 @@ class Tables(unittest.TestCase):
         self.scratch = tempfile.TemporaryDirectory()
         self.addCleanup(self.scratch.cleanup)
         self.folder = pathlib.Path(self.scratch.name)
-        self.readme = self.folder / 'README.md'
+        self.readme, self.measured = self.folder / 'README.md', self.folder / 'measured.md'
         shutil.copy(root / 'README.md', self.readme)
+        shutil.copy(root / 'docs/measured.md', self.measured)
         shutil.copytree(root / 'benchmarks/results', self.folder / 'results')
 
     def tables(self, *words):
-        return call('tables', '--readme', self.readme, '--results', self.folder / 'results', *words)
+        return call('tables', '--pages', self.readme, self.measured, '--results', self.folder / 'results', *words)
 
     def change(self, what):
         for path in (self.folder / 'results').iterdir():
@@ -100,39 +101,42 @@ class Tables(unittest.TestCase):
     def test_what_differs_is_shown(self):
         self.assertEqual(self.tables('--check').returncode, 0)
         self.change(lambda rows: rows['resnet50_fp32'].update(ratio=7.89))
-        before = self.readme.read_text()
+        before = self.measured.read_text()
         checked = self.tables('--check')
         self.assertEqual(checked.returncode, 1)
         self.assertIn('+| ResNet-50, 16 at 224 | fp32 | 7.89 |', checked.stdout)
-        self.assertEqual(self.readme.read_text(), before)
+        self.assertEqual(self.measured.read_text(), before)
         self.assertEqual(self.tables().returncode, 0)
         self.assertEqual(self.tables('--check').returncode, 0)
-        self.assertIn('| fp32 | 7.89 |', self.readme.read_text())
+        self.assertIn('| fp32 | 7.89 |', self.measured.read_text())
+        self.assertIn('resnet50_fp32 -->7.89<!--', self.readme.read_text())
 
     def test_a_row_older_than_its_table_shows_its_date(self):
         self.change(lambda rows: [row.update(date='2031-01-01') for name, row in rows.items() if name != 'resnet50_fp32'])
         self.change(lambda rows: rows['resnet50_fp32'].update(date='2030-01-01'))
         self.tables()
-        self.assertIn('| fp32 (2030-01-01) |', self.readme.read_text())
-        self.assertNotIn('2031', self.readme.read_text())
+        self.assertIn('| fp32 (2030-01-01) |', self.measured.read_text())
+        self.assertNotIn('2031', self.measured.read_text())
 
     def test_a_row_without_a_result_is_a_dash(self):
         self.change(lambda rows: rows.pop('resnet50_fp32'))
         self.tables()
-        self.assertIn('| ResNet-50, 16 at 224 | fp32 | - | - |', self.readme.read_text())
+        self.assertIn('| ResNet-50, 16 at 224 | fp32 | - | - |', self.measured.read_text())
 
     def test_another_machine_takes_the_place(self):
         record, = (self.folder / 'results').glob('avx512_2_cores.json')
         shutil.copy(record, self.folder / 'results/other_4_cores.json')
         self.assertEqual(self.tables('--processor', 'other_4_cores').returncode, 0)
-        self.assertIn('<!-- measured: other_4_cores steps -->', self.readme.read_text())
+        self.assertIn('<!-- measured: other_4_cores steps -->', self.measured.read_text())
         self.assertIn('there is no', self.tables('--processor', 'third').stdout)
 
     def test_a_table_without_a_marker_is_told(self):
-        self.readme.write_text(self.readme.read_text().replace('_cores steps -->', '_cores stips -->'))
+        self.measured.write_text(self.measured.read_text().replace('_cores steps -->', '_cores stips -->'))
         self.assertIn("is called 'stips'", self.tables('--check').stdout)
+        self.measured.write_text('nothing')
+        self.assertIn('no page has a marker for: steps, loading, overhead', self.tables('--check').stdout)
         self.readme.write_text('nothing')
-        self.assertIn('has no marker for: steps, loading, airbench94, overhead', self.tables('--check').stdout)
+        self.assertIn('no page has a marker for: steps, loading, airbench94, overhead', self.tables('--check').stdout)
 
 
 if __name__ == '__main__':

@@ -105,6 +105,23 @@ TEST_CASE("data commands say what is wrong with their input", "[cli][slow]") {
   }
 }
 
+TEST_CASE("the loader is measured on a .beton file without classes", "[cli]") {
+  const TemporaryFolder folder;
+  auto spec = mixed();
+  spec.fields[2].name = "age", spec.fields[2].type = 0;
+  for (auto& row : spec.rows) row[2] = 0.25;
+  write(folder.path() / "x.beton", beton_bytes(spec).file);
+  for (const char* order : {"random", "quasi_random"}) {
+    const auto outcome =
+        run(folder.path(),
+            {"bench", "loader", "--source", "x.beton", "--batch_size", "8", "--resolution", "16",
+             "--num_workers", "1", "--epochs", "1", "--crop_index", "off", "--order", order});
+    INFO(outcome.errors);
+    CHECK(outcome.status == 0);
+    CHECK_THAT(outcome.output, Contains("images/s"));
+  }
+}
+
 TEST_CASE("data hash names each sample's decoded pixels", "[cli]") {
   const TemporaryFolder folder;
   const auto spec = mixed();
@@ -188,6 +205,17 @@ TEST_CASE("data verify lists the bad samples of a .beton file", "[cli][slow]") {
   CHECK(good.status == 0);
   CHECK(json::parse(good.output)["samples"] == 40);
   CHECK(json::parse(good.output)["bad"] == 0);
+
+  const auto whole = beton_bytes(mixed());
+  write(folder.path() / "cut.beton", whole.file.substr(0, whole.table - 1));
+  const auto cut_off = run(folder.path(), {"data", "verify", "cut.beton"});
+  CHECK(cut_off.status == 1);
+  CHECK_THAT(cut_off.output, Catch::StartsWith("cut.beton: cut off: ") &&
+                                 Contains("0 samples: 0 bad, 0 with warnings; 1 damaged files"));
+  write(folder.path() / "other.beton", std::string(100, 'x'));
+  const auto other = run(folder.path(), {"data", "verify", "other.beton"});
+  CHECK(other.status == 2);
+  CHECK_THAT(other.errors, Contains("other.beton: no .beton file of version 2"));
 }
 
 TEST_CASE("data verify decodes the files of a folder", "[cli][slow]") {
@@ -247,6 +275,20 @@ TEST_CASE("data verify leaves out the files that training leaves out", "[cli]") 
   CHECK_THAT(none.errors, Contains("texts: has no image files"));
 }
 
+TEST_CASE("an index.json of something else makes no set of shards", "[cli]") {
+  const TemporaryFolder folder;
+  write(folder.path() / "set/train/cat/a.jpg", jpeg_bytes(40, 30));
+  write(folder.path() / "set/train/index.json", R"({"weight_map": {}})");
+  const auto outcome = run(folder.path(), {"data", "verify", "set"});
+  INFO(outcome.errors);
+  CHECK(outcome.status == 0);
+  CHECK(outcome.output == "1 samples: 0 bad, 0 with warnings; 1 other files left out: no images\n");
+  write(folder.path() / "set/train/index.json", R"({"shards": [)");
+  const auto damaged = run(folder.path(), {"data", "verify", "set"});
+  CHECK(damaged.status == 2);
+  CHECK_THAT(damaged.errors, Contains("set/train/index.json: is no index of MDS shards"));
+}
+
 TEST_CASE("data verify compares MDS shards with the hashes in their index", "[cli]") {
   const TemporaryFolder folder;
   std::string shard = mds_shard({{jpeg_bytes(40, 30), mds_number(int64_t{1})}}, {false, true});
@@ -281,6 +323,107 @@ TEST_CASE("data verify compares MDS shards with the hashes in their index", "[cl
   const auto told = json::parse(run(folder.path(), {"data", "verify", "set", "--json"}).output);
   CHECK(told["bad"] == 0);
   CHECK(told["bad_files"][0]["sample"] == "set/shard.00000.mds");
+}
+
+TEST_CASE("data verify unpacks MDS shards where the recipe has them", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string shard =
+      mds_shard({{jpeg_bytes(40, 30), mds_number(int64_t{1})}}, {false, true});
+  std::string packed = "\x28\xB5\x2F\xFD\xA0";  // a frame of zstd with one block as it is
+  append(packed, static_cast<uint32_t>(shard.size()));
+  append(packed, static_cast<uint32_t>(shard.size() << 3 | 1));
+  packed.pop_back();
+  packed += shard;
+  const json index{{"version", 2},
+                   {"shards",
+                    {{{"format", "mds"},
+                      {"version", 2},
+                      {"column_names", {"image", "label"}},
+                      {"column_encodings", {"jpeg", "int"}},
+                      {"column_sizes", {nullptr, 8}},
+                      {"samples", 1},
+                      {"raw_data", {{"basename", "shard.mds"}, {"bytes", shard.size()}}},
+                      {"zip_data", {{"basename", "shard.mds.zstd"}, {"bytes", packed.size()}}},
+                      {"compression", "zstd:3"}}}}};
+  write(folder.path() / "set/index.json", index.dump());
+  write(folder.path() / "set/shard.mds.zstd", packed);
+  const auto outcome = run(
+      folder.path(), {"data", "verify", "set", "--local_dir", (folder.path() / "fast").string()});
+  INFO(outcome.errors);
+  CHECK(outcome.status == 0);
+  int unpacked = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path() / "fast"))
+    unpacked += entry.path().filename() == "shard.mds" ? 1 : 0;
+  CHECK(unpacked == 1);
+  write(folder.path() / "photos/a.jpg", jpeg_bytes(8, 8));
+  const auto photos = run(folder.path(), {"data", "verify", "photos", "--local_dir", "fast"});
+  CHECK(photos.status == 2);
+  CHECK_THAT(photos.errors, Contains("--local_dir: 'photos' is no folder of MDS shards"));
+}
+
+TEST_CASE("data verify goes on where MDS shards are missing or damaged", "[cli]") {
+  const TemporaryFolder folder;
+  json index{{"version", 2}, {"shards", json::array()}};
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = "shard." + std::to_string(i) + ".mds",
+                      shard =
+                          mds_shard({{jpeg_bytes(40, 30), mds_number(int64_t{1})}}, {false, true});
+    index["shards"].push_back({{"format", "mds"},
+                               {"version", 2},
+                               {"column_names", {"image", "label"}},
+                               {"column_encodings", {"jpeg", "int"}},
+                               {"column_sizes", {nullptr, 8}},
+                               {"samples", 1},
+                               {"raw_data",
+                                {{"basename", name},
+                                 {"bytes", shard.size()},
+                                 {"hashes", {{"sha1", std::string(40, '0')}}}}},
+                               {"compression", nullptr}});
+    if (i > 0) write(folder.path() / "set" / name, i == 1 ? shard : shard.substr(9));
+  }
+  write(folder.path() / "set/index.json", index.dump());
+  const auto outcome = run(folder.path(), {"data", "verify", "set"});
+  INFO(outcome.errors);
+  CHECK(outcome.status == 1);
+  CHECK(lines(outcome.output).size() == 4);
+  CHECK_THAT(outcome.output, Contains("set/shard.0.mds: no such file\n") &&
+                                 Contains("set/shard.1.mds: its sha1 is not the one") &&
+                                 Contains("set/shard.2.mds: has not the ") &&
+                                 Contains("1 samples: 0 bad, 0 with warnings; 3 damaged files"));
+  fs::remove(folder.path() / "set/shard.1.mds");
+  fs::remove(folder.path() / "set/shard.2.mds");
+  CHECK_THAT(run(folder.path(), {"data", "verify", "set"}).output,
+             Contains("0 samples: 0 bad, 0 with warnings; 3 damaged files"));
+}
+
+TEST_CASE("data verify tells MDS shards that are not read from damaged ones", "[cli]") {
+  const TemporaryFolder folder;
+  const std::string shard =
+      mds_shard({{jpeg_bytes(40, 30), mds_number(int64_t{1})}}, {false, true});
+  json index{{"version", 2},
+             {"shards",
+              {{{"format", "mds"},
+                {"version", 2},
+                {"column_names", {"image", "label"}},
+                {"column_encodings", {"jpeg", "int"}},
+                {"column_sizes", {nullptr, 8}},
+                {"samples", 1},
+                {"raw_data", {{"basename", "shard.mds"}, {"bytes", shard.size()}}},
+                {"zip_data", {{"basename", "shard.mds.br"}, {"bytes", 4}}},
+                {"compression", "br"}}}}};
+  const auto problem_of = [&] {
+    write(folder.path() / "set/index.json", index.dump());
+    const auto outcome = run(folder.path(), {"data", "verify", "set"});
+    CHECK(outcome.status == 2);
+    CHECK(outcome.output.empty());
+    return outcome.errors;
+  };
+  write(folder.path() / "set/shard.mds.br", "four");
+  CHECK_THAT(problem_of(), Contains("compressed by br, which is not read: only zstd"));
+  write(folder.path() / "set/shard.mds", shard);
+  index["shards"].push_back(index["shards"][0]);
+  index["shards"][1]["column_encodings"][1] = "pkl";
+  CHECK_THAT(problem_of(), Contains("the column label holds pkl, which is not read as a class"));
 }
 
 TEST_CASE("data verify refuses nothing that Pillow decodes", "[cli]") {

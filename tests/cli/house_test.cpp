@@ -4,10 +4,13 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "cli/declarations.h"
+#include "composer/event.h"
 #include "composer/options.h"
 #include "data/formats/decode.h"
 #include "everything.h"
@@ -45,12 +48,68 @@ bool has_file(const fs::path& folder, const std::string& name) {
                      [&](const auto& file) { return fs::path(file).filename() == name; });
 }
 
-/// All pages for users in one.
-std::string pages() {
-  std::string text;
-  for (const auto& file : files_below("docs", ".md"))
-    if (!file.starts_with("developing/")) text += text_of(root / "docs" / file);
-  return text;
+/// A page without its blocks of code.
+std::string prose(const std::string& page) {
+  return std::regex_replace(page, std::regex("\n```[^`]*\n```"), "\n");
+}
+
+/// Whether a page has a heading with the anchor that GitHub makes of it.
+bool has_heading(const std::string& page, const std::string& anchor) {
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("#")) continue;
+    std::string made;
+    for (const char c : line.substr(std::min(line.find(' '), line.size() - 1) + 1))
+      if (std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-')
+        made += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      else if (c == ' ')
+        made += '-';
+    if (made == anchor) return true;
+  }
+  return false;
+}
+
+/// Of a row of a table; empty for other lines.
+std::string second_cell(const std::string& line) {
+  if (!line.starts_with("| ")) return "";
+  const size_t begin = line.find('|', 1), end = line.find('|', begin + 1);
+  return end == std::string::npos ? "" : line.substr(begin + 1, end - begin - 1);
+}
+
+void add_names(const FieldSet& set, const std::string& path, std::set<std::string>& names) {
+  for (const Field& field : set.fields) {
+    const std::string key = join_path(path, field.name);
+    for (size_t dot = 0; dot != std::string::npos; dot = key.find('.', dot + 1))
+      names.insert(key.substr(dot == 0 ? 0 : dot + 1));
+    add_names(field.nested, key, names);
+  }
+}
+
+/// Keys by every ending, components, events, subcommands and their options.
+std::set<std::string> words_of_the_program() {
+  std::set<std::string> names{"composer", "f", "bench"};
+  TrainerOptions options;
+  add_names(collect(options), "", names);
+  for (const auto& choice : choice_facts) names.emplace(choice.key);
+  for (const CatalogBase* catalog : everything().catalogs())
+    for (const auto& name : catalog->names()) {
+      names.insert(name);
+      add_names(catalog->find(name)->fields(), "", names);
+    }
+#define X(event, kind) names.insert(#event);
+  COMPOSER_EVENTS(X)
+#undef X
+  for (const auto& [name, command] : command_table())
+    for (const auto& doc : declarations_of(command)) {
+      names.insert(name);
+      names.insert(doc.name.substr(doc.name.find(' ') + 1));
+      for (const auto& option : doc.options) {
+        names.insert(option.choices.begin(), option.choices.end());
+        for (const auto& word : option.names)
+          names.insert(word.substr(word.find_first_not_of('-')));
+      }
+    }
+  return names;
 }
 
 /// Of the page on algorithms: from the heading of this name to the next one.
@@ -114,24 +173,57 @@ TEST_CASE("every model has a recipe", "[house]") {
   }
 }
 
-TEST_CASE("every component and every key of a run stands in the pages for users", "[house]") {
-  const auto text = pages();
-  for (const CatalogBase* catalog : everything().catalogs())
-    for (const std::string& name : catalog->names()) {
-      if (catalog->kind() == "model") continue;
-      INFO("no page in docs/ names the " << catalog->kind() << " `" << name << "`");
-      CHECK((text.find("`" + name) != std::string::npos || !section(name).empty()));
-    }
+TEST_CASE("every image format stands in the page on data", "[house]") {
+  const auto text = text_of(root / "docs/data.md");
   std::istringstream formats(
       std::regex_replace(std::string(kImageFormats), std::regex(", | and "), " "));
   for (std::string format; formats >> format;) {
     INFO("docs/data.md has no row for " << format);
     CHECK(text.find("\n| " + format + " |") != std::string::npos);
   }
-  TrainerOptions options;
-  const auto keys = text_of(root / "docs/recipes.md");
-  for (const auto& field : describe(collect(options))) {
-    INFO("docs/recipes.md does not name the key `" << field.name << "`");
-    CHECK(keys.find("`" + field.name) != std::string::npos);
+}
+
+TEST_CASE("every page stands in the index of pages", "[house]") {
+  const auto index = text_of(root / "docs/README.md");
+  for (const auto& page : files_below("docs", ".md")) {
+    INFO("docs/README.md does not name " << page);
+    CHECK((page == "README.md" || index.find("](" + page + ")") != std::string::npos));
   }
+}
+
+TEST_CASE("links of pages lead to files and headings", "[house]") {
+  const std::regex link(R"(\]\(([^)#]*)(?:#([^)]*))?\))");
+  Names pages{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"};
+  for (const auto& page : files_below("docs", ".md")) pages.push_back("docs/" + page);
+  for (const auto& page : pages) {
+    const auto text = prose(text_of(root / page));
+    for (std::sregex_iterator each(text.begin(), text.end(), link), end; each != end; ++each) {
+      const std::string target = (*each)[1], heading = (*each)[2];
+      if (target.find("://") != std::string::npos) continue;
+      const auto file = target.empty() ? root / page : root / fs::path(page).parent_path() / target;
+      INFO(page << " links to " << each->str());
+      REQUIRE(fs::exists(file));
+      if (!heading.empty()) CHECK(has_heading(text_of(file), heading));
+    }
+  }
+}
+
+TEST_CASE("what other frameworks' words are here are words of the program", "[house]") {
+  const auto known = words_of_the_program();
+  int names = 0;
+  for (const auto& page : files_below("docs/coming_from", ".md")) {
+    std::istringstream lines(text_of(root / "docs/coming_from" / page));
+    for (std::string line; std::getline(lines, line);) {
+      const std::regex code("`([^`]+)`");
+      const std::string here = second_cell(line);
+      for (std::sregex_iterator each(here.begin(), here.end(), code), end; each != end; ++each) {
+        std::istringstream words(std::regex_replace((*each)[1].str(), std::regex(":.*"), ""));
+        for (std::string word; words >> word; ++names) {
+          INFO("docs/coming_from/" << page << ": " << each->str());
+          CHECK(known.contains(word.substr(std::min(word.find_first_not_of('-'), word.size()))));
+        }
+      }
+    }
+  }
+  CHECK(names > 150);
 }

@@ -301,6 +301,16 @@ TEST_CASE("an option of the launcher that has no use is named", "[cli]") {
   CHECK(outcome.errors.starts_with("--max_restarts: is for ranks of train, eval or a program"));
 }
 
+TEST_CASE("a recipe's keys in front of the subcommand are told where they go", "[cli]") {
+  CHECK_THROWS_WITH(check_place_of_subcommand(split("--parallelism zero1 train -f r.yaml")),
+                    Catch::Contains("--parallelism: goes behind the subcommand: composer train "
+                                    "--parallelism ..."));
+  CHECK_THROWS_WITH(check_place_of_subcommand(split("--load_path=x eval")),
+                    Catch::Contains("--load_path: goes behind the subcommand: composer eval "));
+  CHECK_NOTHROW(check_place_of_subcommand(split("-f r.yaml --run_name train")));
+  CHECK_NOTHROW(check_place_of_subcommand({}));
+}
+
 TEST_CASE("a first rank that has no log yet tells that it lost the others", "[cli]") {
   const TemporaryFolder folder;
   const auto outcome =

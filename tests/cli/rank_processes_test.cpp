@@ -221,6 +221,10 @@ TEST_CASE("ranks that are killed start again and end in the same bytes", "[cli][
   check_survives(2, training_without_end + split("--max_duration 16ep"));
 }
 
+TEST_CASE("ranks that divide images start again and end in the same bytes", "[cli][resume][slow]") {
+  check_survives(2, training_without_end + split("--max_duration 16ep --spatial_ranks 3"));
+}
+
 TEST_CASE("twenty kills at any instant leave the same bytes", "[cli][resume][.long]") {
   check_survives(20, training_without_end + split("--max_duration 200ep"));
 }

@@ -213,6 +213,29 @@ TEST_CASE("recipes of published results have their sources' values") {
                       {"algorithms.lookahead.start", "2ep"},
                       {"algorithms.test_time_augmentation.level", "1"},
                       {"save_interval", "0ep"}});
+
+  const Values reference = {{"train_batch_size", "1024"}, {"max_duration", "600ep"}};
+  has("mobilenet_v3", also(reference, {{"model.mobilenet_v3.model_name", "mobilenet_v3_large"},
+                                       {"optimizer.rmsprop.lr", "0.064"},
+                                       {"optimizer.rmsprop.alpha", "0.9"},
+                                       {"optimizer.rmsprop.eps", "0.0316"},
+                                       {"schedulers.step.step_size", "2ep"},
+                                       {"schedulers.step.gamma", "0.973"}}));
+  has("convnext_tiny", also(reference, {{"train_dataset.imagenet.crop_size", "176"},
+                                        {"optimizer.adamw.lr", "1e-3"},
+                                        {"optimizer.adamw.weight_decay", "0.05"}}));
+  has("wide_resnet28_cifar10", {{"model.wide_resnet.depth", "28"},
+                                {"model.wide_resnet.width", "10"},
+                                {"schedulers.multistep.gamma", "0.2"}});
+  for (const auto& [name, epochs, lr, size] :
+       std::vector<std::tuple<std::string, std::string, std::string, std::string>>{
+           {"a1", "600ep", "5e-3", "224"},
+           {"a2", "300ep", "5e-3", "224"},
+           {"a3", "100ep", "8e-3", "160"}})
+    has(name, {{"max_duration", epochs},
+               {"train_batch_size", "2048"},
+               {"train_dataset.imagenet.crop_size", size},
+               {"optimizer.lamb.lr", lr}});
 }
 
 TEST_CASE("the published commands run as printed") {

@@ -259,6 +259,13 @@ TEST_CASE("commands take shards of a store by their folder, their names and sign
   CHECK_THAT(done("bench loader --source s3://bucket/photos/val/0/0.jpg --batch_size 1 "
                   "--resolution 24 --num_workers 1 --epochs 1"),
              Contains("images/s"));
+  f.server.put("photos/val/all.txt", "0/0.jpg\nnotes.md\n");
+  f.server.put("photos/val/notes.md", "no image");
+  CHECK_THAT(
+      done("data verify " + web + "/photos/val/all.txt?token=secret"),
+      Contains("1 samples: 0 bad") && Contains("1 other files left out") && !Contains("secret"));
+  f.server.put("photos/index.json", R"({"files": 64})");
+  CHECK_THAT(done("data verify s3://bucket/photos"), Contains("64 samples: 0 bad"));
   const auto list = run(f.folder.path(), split("data info s3://bucket/list.csv"));
   CHECK(list.status == 2);
   CHECK_THAT(list.errors, Contains("'s3://bucket/list.csv' is remote; lists are read from a disk"));
@@ -291,4 +298,9 @@ TEST_CASE("data verify compares MDS shards of a store with the hashes in their i
     CHECK_THAT(outcome.output, Contains("/shard.mds: its sha1 is not the one in the index") &&
                                    Contains("1 samples: 0 bad, 0 with warnings; 1 damaged files"));
   }
+  f.server.remove("shard.mds");
+  const auto missing = run(f.folder.path(), split("data verify s3://bucket"));
+  CHECK(missing.status == 1);
+  CHECK_THAT(missing.output, Contains("s3://bucket/shard.mds: there is no such object") &&
+                                 Contains("0 samples: 0 bad, 0 with warnings; 1 damaged files"));
 }

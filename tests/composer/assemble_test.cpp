@@ -14,8 +14,13 @@ int times_listed = 0;
 /// Counts how often its classes are asked for.
 struct Listed : Dataset {
   struct Params {
-    std::string second = "dog";
-    void fields(auto&& f) { f("second", second, "name of the second class"); }
+    std::string first = "cat", second = "dog";
+    int64_t values = 0;
+    void fields(auto&& f) {
+      f("first", first, "name of the first class");
+      f("second", second, "name of the second class");
+      f("values", values, "numbers in place of a class");
+    }
   };
   explicit Listed(Params params) : params(std::move(params)) {}
 
@@ -34,21 +39,24 @@ struct Listed : Dataset {
     ++times_listed;
     return class_names_now();
   }
-  std::vector<std::string> class_names_now() const { return {"cat", params.second}; }
+  std::vector<std::string> class_names_now() const { return {params.first, params.second}; }
+  int64_t num_values() const override { return params.values; }
+  std::vector<std::string> number_names() const override { return {"age", "weight"}; }
 
   Params params;
 };
 
-Recipe recipe_with(const std::string& more) {
+Recipe recipe_with(const std::string& more, const std::string& train_dataset = "listed") {
   Registry known;
   add_builtin_core(known);
   known.models.add<TinyModel>("tiny");
   known.datasets.add<Listed>("listed");
-  return resolve({"r.yaml",
-                  "model: tiny\ntrain_dataset: listed\noptimizer: {sgd: {lr: 0.1}}\n"
-                  "train_batch_size: 8\nmax_duration: 1ep\nrun_dir: none\ndevice: cpu\n" +
-                      more},
-                 {}, known);
+  return resolve(
+      {"r.yaml", "model: tiny\ntrain_dataset: " + train_dataset +
+                     "\noptimizer: {sgd: {lr: 0.1}}\n"
+                     "train_batch_size: 8\nmax_duration: 1ep\nrun_dir: none\ndevice: cpu\n" +
+                     more},
+      {}, known);
 }
 
 }  // namespace
@@ -72,6 +80,26 @@ TEST_CASE("the classes of each set are listed once", "[assemble]") {
   CHECK_THROWS_WITH(
       assemble_training(recipe_with("eval_batch_size: 8\nval_dataset: {listed: {second: bird}}\n")),
       Catch::Contains("missing: dog; not in train_dataset: bird"));
+}
+
+TEST_CASE("a loss of numbers for data with classes is told of the numbers that they have",
+          "[assemble]") {
+  CHECK_THROWS_WITH(assemble_training(recipe_with("loss: mse\n")),
+                    Catch::Contains("train_dataset.listed: the targets are classes, and loss: mse "
+                                    "needs numbers; the data have age, weight: set targets"));
+}
+
+TEST_CASE("targets of the two sets stand in the same order", "[assemble]") {
+  const auto recipe = [](const std::string& first, const std::string& second) {
+    return recipe_with("loss: mse\neval_batch_size: 8\nval_dataset: {listed: {values: 2, first: " +
+                           first + ", second: " + second + "}}\n",
+                       "{listed: {values: 2}}");
+  };
+  CHECK_THROWS_WITH(
+      assemble_training(recipe("dog", "cat")),
+      Catch::Contains("val_dataset.listed: its targets are dog, cat, those of train_dataset.listed "
+                      "cat, dog: the same output would mean two things"));
+  CHECK_NOTHROW(assemble_training(recipe("cat", "json.dog")));
 }
 
 TEST_CASE("every run of a recipe watches its speed, once", "[assemble]") {

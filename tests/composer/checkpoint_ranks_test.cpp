@@ -76,6 +76,7 @@ class ShareLoader : public TinyLoader {
 
 class Double : public Algorithm {
  public:
+  std::string against_divided_weights() const override { return {}; }
   void after_dataloader(State& state) override {
     state.batch.input = state.batch.input.to(at::kDouble);
   }
@@ -242,7 +243,7 @@ TEST_CASE("a checkpoint that one rank cannot read ends all", "[checkpoint][ranks
 }
 
 TEST_CASE("saved by four ranks in mid-epoch, a run goes on with fewer", "[checkpoint][ranks]") {
-  const std::string saved_as = GENERATE("ddp", "zero1");
+  const std::string saved_as = GENERATE("ddp", "zero1", "fsdp");
   const TemporaryFolder folder;
   const auto run = [&](const std::string& name, int64_t ranks, int64_t stop_at = 0,
                        const std::string& parallelism = "ddp") {
@@ -255,12 +256,13 @@ TEST_CASE("saved by four ranks in mid-epoch, a run goes on with fewer", "[checkp
   const auto* const third = saved_as == "ddp" ? "ep1-ba6/optimizer-00003-of-00003.safetensors"
                                               : "ep1-ba6/optimizer-00003-of-00004.safetensors";
   CHECK(fs::exists(checkpoints / third));
-  for (const int64_t ranks : {1, 2, 3, 4}) {
+  const std::map<int64_t, std::string> going_on{{1, "ddp"}, {2, "ddp"}, {3, "zero1"}, {4, "fsdp"}};
+  for (const auto& [ranks, parallelism] : going_on) {
     CAPTURE(ranks);
     const auto name = "resumed" + std::to_string(ranks);
     fs::copy(folder / "stopped", folder / name,
              fs::copy_options::recursive | fs::copy_options::copy_symlinks);
-    const auto weights = run(name, ranks, 0, ranks == 3 ? "zero1" : "ddp");
+    const auto weights = run(name, ranks, 0, parallelism);
     CHECK(((weights - whole).norm() / whole.norm()).item<double>() < 1e-9);
     CHECK(load_checkpoint(folder / name / "checkpoints/latest").time.sample == 96);
   }
@@ -268,7 +270,7 @@ TEST_CASE("saved by four ranks in mid-epoch, a run goes on with fewer", "[checkp
 
 TEST_CASE("resumed by as many ranks, a run ends with the same bytes", "[checkpoint][ranks]") {
   const std::string precision = GENERATE("fp32", "amp_bf16");
-  const std::string parallelism = GENERATE("ddp", "zero1");
+  const std::string parallelism = GENERATE("ddp", "zero1", "fsdp");
   const TemporaryFolder folder;
   const auto run = [&](const std::string& name, int64_t stop_at) {
     train({folder.path(), name, 3, stop_at, false, precision, parallelism});

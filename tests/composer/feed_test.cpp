@@ -98,7 +98,7 @@ TEST_CASE("batches come in order, of any size, with the end of an epoch and erro
     // The third is too large to be copied from memory that is not pinned without a wait.
     const std::vector<RawBatch> batches{batch_of(4, 2, 0), batch_of(2, 5, 9), batch_of(30, 128, 3)};
     Listed loader({batches[0], batches[1], {}, batches[2], "the disk is gone", batches[0]});
-    Feed feed(loader, device);
+    Feed feed(loader, device, classification());
     const auto fetch_ahead = [&] {
       if (ahead) feed.fetch_ahead();
     };
@@ -116,11 +116,38 @@ TEST_CASE("batches come in order, of any size, with the end of an epoch and erro
   }
 }
 
+TEST_CASE("values that the loss is not about are told before they are copied", "[feed][gpu]") {
+  const auto labels = make_objective("binary_cross_entropy", {}, 2);
+  const auto with_values = [](float value) {
+    RawBatch batch = batch_of(2, 2, 0);
+    batch.target.classes.reset();
+    batch.target.values = at::tensor({0.F, 1.F, 0.5F, value}).view({2, 2});
+    return batch;
+  };
+  for (const auto device : test::devices()) {
+    CAPTURE(device);
+    Listed loader({with_values(1), with_values(1.5F), with_values(0), with_values(-0.1F)});
+    Feed feed(loader, device, *labels);
+    CHECK(feed.next());
+    feed.fetch_ahead();
+    CHECK_THROWS_WITH(feed.next(), Catch::Contains("targets from 0 to 1, the data have 1.5"));
+    CHECK(feed.next());
+    CHECK_THROWS_AS(feed.next(), UserError);
+  }
+  if (const auto gpu = test::devices().back(); !gpu.is_cpu()) {
+    RawBatch batch = with_values(2);
+    batch.images = batch.images.to(gpu);
+    Listed loader({batch});
+    Feed feed(loader, gpu, *labels);
+    CHECK_THROWS_AS(feed.next(), UserError);
+  }
+}
+
 TEST_CASE("a batch is fetched ahead for a GPU alone", "[feed][gpu]") {
   for (const auto device : test::devices()) {
     CAPTURE(device);
     Listed loader({batch_of(4, 2, 0), batch_of(4, 2, 7)});
-    Feed feed(loader, device);
+    Feed feed(loader, device, classification());
     feed.next();
     feed.fetch_ahead();
     CHECK(loader.asked == (device.is_cpu() ? 1 : 2));
@@ -151,7 +178,7 @@ TEST_CASE("pinned memory is copied before its owner may use it again", "[feed][g
   given.images = expected.images.pin_memory();
   Listed loader({given, batch_of(1, 1, 0)});
   given = {};
-  Feed feed(loader, at::kCUDA);
+  Feed feed(loader, at::kCUDA, classification());
   feed.fetch_ahead();
   CHECK(same(feed.next(), expected, at::kCUDA));
 }

@@ -250,11 +250,11 @@ TEST_CASE("ranks that share out the iteration step as one does", "[muon][ranks]"
     }
   };
   const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);
-  const bool divide_state = GENERATE(false, true);
+  const auto divided = GENERATE(Divided::nothing, Divided::state);
   const auto trained = [&](const Ranks& ranks) {
     Wide net(format);
     Muon optimizer({});
-    optimizer.attach(net, ranks, divide_state);
+    optimizer.attach(net, ranks, divided);
     for (int step = 0; step < 3; ++step) {
       net.backward(step);
       optimizer.step();

@@ -108,8 +108,8 @@ TEST_CASE("a loss that does not fit is refused with what would", "[objective]") 
     Target target;
     target.values = at::full({3, 3}, value, at::kFloat);
     const auto labels = make_objective("binary_cross_entropy", {}, 3);
-    CHECK_THROWS_WITH(labels->loss(logits(), target, Over::batch), Contains("targets from 0 to 1"));
-    CHECK_THROWS_AS(labels->loss(logits(), target, Over::batch), UserError);
+    CHECK_THROWS_WITH(labels->check(target), Contains("targets from 0 to 1"));
+    CHECK_THROWS_AS(labels->check(target), UserError);
   }
 }
 

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "composer/error.h"
+#include "composer/optimization/adaptive.h"
+#include "composer/optimization/trust_ratio.h"
 #include "tests/composer/wave.h"
 #include "tests/ranks.h"
 #include "tests/vectors.h"
@@ -75,6 +77,14 @@ AdamParams adam(double beta1, double beta2, bool amsgrad) {
   return params;
 }
 
+template <class T>
+std::shared_ptr<Optimizer> made(const std::function<void(typename T::Params&)>& set) {
+  typename T::Params params;
+  params.lr = 0.01;
+  set(params);
+  return std::make_shared<T>(params);
+}
+
 struct Case {
   std::string name;
   std::function<std::shared_ptr<Optimizer>()> make;
@@ -87,6 +97,48 @@ const std::vector<Case> all_cases{
     {"sgd_dampening", [] { return std::make_shared<Sgd>(sgd(0.9, 0.5, false)); }},
     {"adamw", [] { return std::make_shared<AdamW>(adam(0.9, 0.999, false)); }},
     {"adamw_amsgrad", [] { return std::make_shared<AdamW>(adam(0.8, 0.95, true)); }},
+    {"adam", [] { return made<Adam>([](auto&) {}); }},
+    {"adam_amsgrad",
+     [] {
+       return made<Adam>([](auto& p) {
+         p.betas = {0.8, 0.95}, p.weight_decay = 0.05, p.amsgrad = true;
+       });
+     }},
+    {"rmsprop", [] { return made<Rmsprop>([](auto&) {}); }},
+    {"rmsprop_momentum",
+     [] {
+       return made<Rmsprop>(
+           [](auto& p) { p.alpha = 0.9, p.eps = 0.0316, p.weight_decay = 0.05, p.momentum = 0.9; });
+     }},
+    {"rmsprop_centered",
+     [] { return made<Rmsprop>([](auto& p) { p.centered = true, p.momentum = 0.5; }); }},
+    {"radam", [] { return made<RAdam>([](auto& p) { p.weight_decay = 0.05; }); }},
+    {"radam_decoupled",
+     [] {
+       return made<RAdam>([](auto& p) {
+         p.betas = {0.8, 0.95}, p.weight_decay = 0.05, p.decoupled_weight_decay = true;
+       });
+     }},
+    {"lars", [] { return made<Lars>([](auto& p) { p.lr = 1, p.weight_decay = 0.05; }); }},
+    {"lars_nesterov",
+     [] {
+       return made<Lars>([](auto& p) {
+         p.lr = 1, p.weight_decay = 0.05, p.nesterov = true, p.trust_coeff = 0.02;
+         p.trust_clip = true;
+       });
+     }},
+    {"lars_undecayed", [] { return made<Lars>([](auto& p) { p.momentum = 0; }); }},
+    {"lars_dampening",
+     [] { return made<Lars>([](auto& p) { p.dampening = 0.5, p.always_adapt = true; }); }},
+    {"lamb", [] { return made<Lamb>([](auto& p) { p.weight_decay = 0.05; }); }},
+    {"lamb_plain",
+     [] {
+       return made<Lamb>([](auto& p) {
+         p.bias_correction = p.grad_averaging = false, p.trust_clip = p.always_adapt = true;
+         p.weight_decay = 0;
+       });
+     }},
+    {"lamb_undecayed", [] { return made<Lamb>([](auto& p) { p.weight_decay = 0; }); }},
     {"decoupled_sgdw", [] { return std::make_shared<DecoupledSgdw>(sgd(0, 0, false)); }},
     {"decoupled_sgdw_dampening",
      [] { return std::make_shared<DecoupledSgdw>(sgd(0.9, 0.5, false)); }},
@@ -146,12 +198,12 @@ void check_steps(const nlohmann::json& expected, at::MemoryFormat format) {
 
 }  // namespace
 
-TEST_CASE("sgd and adamw take PyTorch's steps", "[optimizers][parity]") {
+TEST_CASE("optimizers take the steps of their references", "[optimizers][parity]") {
   static const auto expected = nlohmann::json::parse(test::recorded("optimizers.json"));
   check_steps(expected, GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast));
 }
 
-TEST_CASE("sgd and adamw take the steps of the PyTorch that is installed",
+TEST_CASE("optimizers take the steps of the PyTorch that is installed",
           "[optimizers][parity][peer][recorded][slow]") {
   if (!test::has_python()) {
     WARN("skipped: no " << test::python());
@@ -378,6 +430,73 @@ TEST_CASE("a step with found_inf changes nothing", "[optimizers]") {
   }
 }
 
+namespace {
+
+/// Updates by multi-tensor operations, as on a GPU.
+template <class T>
+class MultiTensor : public T {
+ public:
+  using T::T;
+
+  void update_by(const at::Tensor& found_inf, const std::vector<std::string>& kinds) {
+    const at::NoGradGuard no_grad;
+    const auto& group = this->groups()[0];
+    typename T::Update update{.group = group,
+                              .parameters = group.parameters,
+                              .gradients = this->gradients(),
+                              .state = {},
+                              .first = false,
+                              .found_inf = found_inf};
+    const auto state = this->state_dict().tensors;
+    for (const auto& kind : kinds) {
+      update.state.emplace_back();
+      for (const auto& name : group.names)
+        update.state.back().push_back(state.at(kind + "." + name));
+    }
+    this->update(update);
+  }
+};
+
+template <class T>
+void check_skip(const typename T::Params& params, const std::vector<std::string>& kinds) {
+  Net skipping, steady;
+  MultiTensor<T> a(params), b(params);
+  a.attach(skipping), b.attach(steady);
+  for (int step = 0; step < 7; ++step) {
+    if (step > 0) {
+      const auto before = snapshot(skipping);
+      skipping.backward(step);
+      for (auto& parameter : skipping.parameters()) parameter.mutable_grad().fill_(NAN);
+      a.update_by(at::ones({}), kinds);
+      CHECK(same_bits(before, snapshot(skipping)));
+    }
+    skipping.backward(step), steady.backward(step);
+    if (step == 0)
+      a.step();
+    else
+      a.update_by(at::zeros({}), kinds);
+    b.step();
+  }
+  for (size_t i = 0; i < 3; ++i)
+    CHECK(at::allclose(skipping.parameters()[i], steady.parameters()[i], 1e-6, 1e-7));
+}
+
+}  // namespace
+
+TEST_CASE("multi-tensor updates skip on the device where found_inf is 1", "[optimizers]") {
+  check_skip<Adam>({}, {"exp_avg", "exp_avg_sq", "step"});
+  RmspropParams rmsprop;
+  rmsprop.momentum = 0.9, rmsprop.centered = true, rmsprop.weight_decay = 0.01;
+  check_skip<Rmsprop>(rmsprop, {"square_avg", "grad_avg", "momentum_buffer"});
+  RAdamParams radam;
+  radam.weight_decay = 0.01, radam.decoupled_weight_decay = true;
+  check_skip<RAdam>(radam, {"exp_avg", "exp_avg_sq", "step"});
+  LarsParams lars;
+  lars.weight_decay = 0.01;
+  check_skip<Lars>(lars, {"momentum_buffer"});
+  check_skip<Lamb>({}, {"exp_avg", "exp_avg_sq", "step"});
+}
+
 TEST_CASE("norm layers and biases can be spared weight decay", "[optimizers]") {
   auto params = sgd(0.9, 0, false, 0.5);
   params.no_decay_norm_bias = true;
@@ -529,15 +648,15 @@ TEST_CASE("ranks that divide the state leave what one leaves, and keep a share o
       const auto rank = static_cast<size_t>(ranks.rank());
       WideNet net;
       const auto first = make(), second = make();
-      first->attach(net, ranks, /*divide_state=*/true);
+      first->attach(net, ranks, Divided::state);
       train(*first, net, 0, 4);
       dicts[rank] = first->state_dict();
-      holders[rank] = first->holders();
+      holders[rank] = dicts[rank].holders;
       bytes[rank] = own_bytes(*first);
       if (ranks.first()) saved = snapshot(net);
       ranks.barrier();
       const auto all = joined(dicts);
-      second->attach(net, ranks, /*divide_state=*/true);
+      second->attach(net, ranks, Divided::state);
       second->load_state_dict(all);
       train(*second, net, 4, 7);
       weights[rank] = snapshot(net);
@@ -555,7 +674,7 @@ TEST_CASE("ranks that divide the state leave what one leaves, and keep a share o
     for (size_t i = 0; i < saved.size(); ++i) goes_on.parameters()[i].detach().copy_(saved[i]);
     resumed->attach(goes_on);
     resumed->load_state_dict(joined(dicts));
-    CHECK(resumed->holders().empty());
+    CHECK(resumed->state_dict().holders.empty());
     train(*resumed, goes_on, 4, 7);
     CHECK(same_bits(snapshot(goes_on), snapshot(whole)));
   }
@@ -567,14 +686,14 @@ TEST_CASE("divided state follows surgery: what stays keeps its rank", "[optimize
     const auto rank = static_cast<size_t>(ranks.rank());
     WideNet net;
     Sgd optimizer(sgd(0.9, 0, false));
-    optimizer.attach(net, ranks, /*divide_state=*/true);
+    optimizer.attach(net, ranks, Divided::state);
     train(optimizer, net, 0, 2);
-    before[rank] = optimizer.holders();
+    before[rank] = optimizer.state_dict().holders;
     net.drop("more3");
     net.put("fresh", at::ones({1000}));
     optimizer.follow(net);
     train(optimizer, net, 2, 4);
-    after[rank] = optimizer.holders();
+    after[rank] = optimizer.state_dict().holders;
   });
   for (size_t rank = 0; rank < 3; ++rank) CHECK(after[rank] == after[0]);
   CHECK_FALSE(after[0].contains("momentum_buffer.more3"));

@@ -83,7 +83,7 @@ TEST_CASE("every problem of a recipe is one line that says where, what and what 
       {"    lr: 0.5", "    learning_rate: 0.5",
        "r.yaml:15:3: optimizer.decoupled_sgdw.lr: missing required key\nr.yaml:16:5: "
        "optimizer.decoupled_sgdw.learning_rate: unknown key; one of: lr, momentum, weight_decay, "
-       "dampening, nesterov, no_decay_norm_bias"},
+       "dampening, nesterov, no_decay_norm_bias, groups, layer_decay"},
       {"callbacks: [speed_monitor]", "seed: -1",
        "r.yaml:24:7: seed: must be in [0, 4294967295], not -1"},
       {"callbacks: [speed_monitor]", "seed: 1\nseed: 2",

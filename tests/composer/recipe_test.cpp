@@ -174,6 +174,19 @@ TEST_CASE("a dump resolves to the same recipe") {
   CHECK(bare.find("val_dataset") == std::string::npos);
 }
 
+TEST_CASE("a recipe made in C++ is checked with the secrets of its addresses") {
+  const std::string address = "https://me:secret@host/x?sig=1";
+  Recipe recipe = resolved(with("datadir: /data/train", "datadir: '" + address + "'"));
+  const auto train = [](const Recipe& of) {
+    return to_yaml(write_fields(of.train_dataset->fields()));
+  };
+  CHECK(train(checked(recipe, known())).find(address) != std::string::npos);
+  CHECK(dump(recipe).find("secret") == std::string::npos);
+  recipe.options.train_batch_size = 0;
+  CHECK_THROWS_WITH(checked(recipe, known()),
+                    Catch::Contains("the recipe") && Catch::Contains("train_batch_size: must be"));
+}
+
 TEST_CASE("recipes are found by path and by name") {
   const RecipeFile resnet = find_recipe("resnet50");
   CHECK(resnet.name == "yamls/models/resnet50.yaml");

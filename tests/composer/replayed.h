@@ -49,6 +49,10 @@ inline at::Tensor computed(const Graph::Operation& operation, const std::vector<
       const auto& o = std::get<GroupNormOptions>(operation.options);
       return at::group_norm(x[0], o.groups, input(1), input(2), o.eps);
     }
+    case OperationKind::hardsigmoid:
+      return at::hardsigmoid(x[0]);
+    case OperationKind::hardswish:
+      return at::hardswish(x[0]);
     case OperationKind::layer_norm: {
       const auto& o = std::get<LayerNormOptions>(operation.options);
       return at::layer_norm(x[0], {o.features}, input(1), input(2), o.eps);
@@ -69,12 +73,18 @@ inline at::Tensor computed(const Graph::Operation& operation, const std::vector<
       return x[0] * std::get<ScaleOptions>(operation.options).factor;
     case OperationKind::sigmoid:
       return x[0].sigmoid();
+    case OperationKind::silu:
+      return at::silu(x[0]);
     case OperationKind::standardize_weight: {
       const auto rows = x[0].flatten(1);
       const auto eps = std::get<StandardizeOptions>(operation.options).eps;
       const auto deviation = (rows.var(1, false, true) + eps).sqrt();
       return ((rows - rows.mean(1, true)) / deviation).view_as(x[0]);
     }
+    case OperationKind::to_nchw:
+      return x[0].permute({0, 3, 1, 2});
+    case OperationKind::to_nhwc:
+      return x[0].permute({0, 2, 3, 1});
     case OperationKind::unsqueeze:
       return x[0].unsqueeze(2).unsqueeze(3);
   }

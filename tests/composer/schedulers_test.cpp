@@ -304,8 +304,9 @@ TEST_CASE("a run is shortened by whole units", "[schedulers]") {
 TEST_CASE("all optimizers and schedulers are registered", "[schedulers]") {
   Registry registry;
   add_builtin_core(registry);
-  CHECK(registry.optimizers.names() ==
-        std::vector<std::string>{"adamw", "decoupled_adamw", "decoupled_sgdw", "muon", "sgd"});
+  CHECK(registry.optimizers.names() == std::vector<std::string>{"adam", "adamw", "decoupled_adamw",
+                                                                "decoupled_sgdw", "lamb", "lars",
+                                                                "muon", "radam", "rmsprop", "sgd"});
   CHECK(registry.schedulers.names().size() == 14);
 
   const auto problems_of = [&](const char* name,

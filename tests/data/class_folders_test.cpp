@@ -112,6 +112,16 @@ TEST_CASE("class folders are listed in the order of their paths, whatever lies i
   CHECK(relative[0] == expected[0].substr(folder.path().string().size() + 1));
 }
 
+TEST_CASE("images beside class folders are told of", "[data]") {
+  const TemporaryFolder folder;
+  for (const char* file :
+       {"train/a/1.jpg", "train/1.jpg", "train/2.png", "train/notes.txt", "train/._1.jpg", "3.jpg"})
+    write_file(folder / file, "");
+  Errors errors(folder / "errors");
+  CHECK(opened(folder.path())->size() == 1);
+  CHECK_THAT(errors.text(), Contains("/train' has 2 images beside its class folders"));
+}
+
 TEST_CASE("class folders that cannot be read, or hold no images, are named together", "[data]") {
   const TemporaryFolder folder;
   write_file(folder / "train/a/1.jpg", "");

@@ -128,6 +128,16 @@ fs::path file_in(const fs::path& folder, const std::string& ending) {
 
 }  // namespace
 
+TEST_CASE("coefficients that are on their way to the disk are not kept again", "[data]") {
+  const TemporaryFolder folder;
+  const fs::path file = folder / "a.coefficients";
+  {
+    CoefficientStore store(file, kSource, kNoLimit);
+    while (!store.find(3)) keep(store, 3);
+  }
+  CHECK(fs::file_size(file) <= 64 + 2 * rows_of(3).size());  // one between a look and its keeping
+}
+
 TEST_CASE("kept coefficients are found once they are written, and by later runs", "[data]") {
   const TemporaryFolder folder;
   const fs::path file = folder / "deep/a.coefficients";

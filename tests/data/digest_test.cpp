@@ -49,6 +49,25 @@ TEST_CASE("digests by the names that hashlib has for them", "[data]") {
     INFO(algorithm);
     if (Digest::knows(algorithm)) CHECK_NOTHROW(Digest(algorithm));  // some have no provider
   }
-  CHECK_FALSE(Digest::knows("xxh64"));
-  CHECK_THROWS_WITH(Digest("xxh64"), Catch::Contains("cannot compute xxh64"));
+  CHECK_FALSE(Digest::knows("xxh3_64"));
+  CHECK_THROWS_WITH(Digest("xxh3_64"), Catch::Contains("cannot compute xxh3_64"));
+}
+
+// The numbers are those of Collet's own program.
+TEST_CASE("XXH64 in pieces", "[data]") {
+  const auto hex = [](const std::string& text, size_t piece) {
+    Digest digest("xxh64");
+    for (size_t at = 0; at < text.size(); at += piece) {
+      const std::string part = text.substr(at, piece);
+      digest.update({reinterpret_cast<const uint8_t*>(part.data()), part.size()});
+    }
+    return digest.hex();
+  };
+  for (size_t piece = 1; piece < 70; ++piece) {
+    CAPTURE(piece);
+    CHECK(hex("", piece) == "ef46db3751d8e999");
+    CHECK(hex("a", piece) == "d24ec4f1a98c6e5b");
+    CHECK(hex("abc", piece) == "44bc2cf5ad770999");
+    CHECK(hex("Nobody inspects the spammish repetition", piece) == "fbcea83c8a378bf1");
+  }
 }

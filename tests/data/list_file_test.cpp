@@ -83,6 +83,10 @@ TEST_CASE("what is wrong with a list is named by its line", "[data]") {
              Contains("a.csv:2: has 1 fields; the first line has 2"));
   CHECK_THAT(problem("a.csv", "1.jpg,0,x\n"), Contains("a.csv:1: expected two columns"));
   CHECK_THAT(problem("a.csv", "a,b\n1,2\n", {.path = "c"}), Contains("a.csv:1: no column c"));
+  CHECK_THAT(problem("a.csv", "pic,kind\n1,2\n", {.path = "pic", .label = "kinds"}),
+             Contains("a.csv:1: no column kinds") && Contains("did you mean 'kind'?"));
+  CHECK_THAT(problem("a.csv", "pic,kind\n1,2\n", {.path = "pic"}),
+             Contains("a.csv:1: no column of labels (label, class, ...)"));
   CHECK_THAT(problem("a.csv", "1.jpg,0\n,1\n"), Contains("a.csv:2: has no path"));
   CHECK_THAT(problem("a.csv", "1.jpg,0\n2.jpg,\n"), Contains("a.csv:2: has no label"));
   CHECK_THAT(problem("a.csv", "1.jpg,0\n\n2.jpg,-1\n"), Contains("a.csv:3: has the class -1"));
@@ -129,6 +133,20 @@ TEST_CASE("columns of numbers are read in place of labels", "[data]") {
   CHECK(values("a.csv", "path,box\n1.jpg,1 2.5\n2.jpg,\" 3 4 \"\n", {"box"}) ==
         Rows{{1, 2.5F}, {3, 4}});
 
+  const auto named = [&](const std::string& name, const std::string& text,
+                         const ListColumns& columns = {}) {
+    write_file(list / name, text);
+    return listed_columns(list / name, columns);
+  };
+  CHECK(named("a.csv", "area,file,b\n1.5,1.jpg,2\n") == Names{"area", "b"});
+  CHECK(named("a.tsv", "area\tp\tb\n1.5\t1.jpg\t2\n", {.path = "p"}) == Names{"area", "b"});
+  CHECK(named("a.jsonl", "{\"path\": \"1.jpg\", \"area\": 1}\n{}\n") == Names{"area"});
+  CHECK(named("a.csv", "path,label,area,box\n1.jpg,cat,2,1 2\n") == Names{"area", "box"});
+  CHECK(named("a.csv", "path,area\n").empty());
+  CHECK(named("a.jsonl", R"({"path": "1.jpg", "label": "cat", "box": [1, 2]})") == Names{"box"});
+  CHECK(named("a.csv", "1.jpg,0.5\n").empty());
+  CHECK(named("a.csv", "\"1.jpg,0.5\n").empty());
+
   const auto problem = [&](const std::string& name, const std::string& text,
                            const Names& targets) -> std::string {
     try {
@@ -142,6 +160,9 @@ TEST_CASE("columns of numbers are read in place of labels", "[data]") {
   CHECK_THAT(problem("a.csv", head, {"c"}),
              Contains("a.csv:1: no column c; the first line names the columns: path, a, b"));
   CHECK_THAT(problem("a.csv", "x,a\n1.jpg,1\n", {"a"}), Contains("a.csv:1: no column of paths"));
+  CHECK_THAT(problem("a.csv", "path,area\n1.jpg,1\n", {"aera"}), Contains("did you mean 'area'?"));
+  CHECK_THAT(problem("a.jsonl", R"({"path": "1.jpg", "area": 1})", {"areas"}),
+             Contains("a.jsonl:1: has no areas, a number; did you mean 'area'?"));
   CHECK_THAT(problem("a.csv", head + "2.jpg,1,two\n", {"a", "b"}),
              Contains("a.csv:3: column b: 'two' is no number"));
   CHECK_THAT(problem("a.csv", head + "2.jpg,,2\n", {"a"}),

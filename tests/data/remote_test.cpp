@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "composer/remote/cache_folder.h"
+#include "composer/remote/listing.h"
 #include "composer/remote/remote_error.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
@@ -11,6 +12,7 @@
 #include "data/datasets/remote_folder.h"
 #include "data/file_lock.h"
 #include "data/image_loader.h"
+#include "tests/data/errors.h"
 #include "tests/data/eventually.h"
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
@@ -394,6 +396,61 @@ TEST_CASE("a manifest names the files of a web server", "[remote]") {
   CHECK_THROWS_WITH(folder_classes(f.server.url() + "/bucket/p/"), Contains("name a manifest"));
 }
 
+TEST_CASE("a signed manifest's files are asked for with its newest signature", "[remote]") {
+  ServerFixture f;
+  const fs::path local = f.disk / "photos";
+  draw_photos(local, 8, [](int) { return 40; });
+  f.put_files(local, "p/");
+  std::string list;
+  for (int i = 0; i < 8; ++i) list += std::to_string(i % 4) + "/" + std::to_string(i) + ".jpg\n";
+  f.server.put("p/all.txt", list);
+  std::atomic<int> valid = 1, read = 0;
+  f.server.set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (request.method == "GET" && request.path.ends_with(".jpg")) ++read;
+    if (request.parameter("token") == "secret" + std::to_string(valid)) return std::nullopt;
+    return error_reply(403, "AccessDenied", "Access Denied");
+  });
+  const auto wanted = epoch_of(folder_params(local), common());
+  for (; valid <= 2; ++valid) {
+    const std::string query = "?token=secret" + std::to_string(valid);
+    CHECK(epoch_of(folder_params(f.server.url() + "/bucket/p/all.txt" + query), common()) ==
+          wanted);
+  }
+  CHECK(read == 8);  // the cache knows them by either
+  for (const auto& entry : fs::recursive_directory_iterator(f.disk.path()))
+    if (entry.is_regular_file())
+      CHECK(read_bytes(entry.path()).find("secret") == std::string::npos);
+}
+
+TEST_CASE("what of a manifest's query is about it alone does not go to its files", "[remote]") {
+  ServerFixture f;
+  f.server.put("p/all.txt", "0/a.jpg\n");
+  f.server.put("p/0/a.jpg", "a");
+  std::string asked;
+  f.server.set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (!request.path.ends_with("a.jpg")) return std::nullopt;
+    asked.clear();
+    for (const char* name : {"X-Goog-Signature", "x-amz-signature", "Signature", "Key-Pair-Id",
+                             "Policy", "sig", "sr", "versionId", "token"})
+      if (const auto value = request.parameter(name); !value.empty()) asked += name + ("=" + value);
+    return std::nullopt;
+  });
+  const auto asked_with = [&](const std::string& query) {
+    const CacheFolder cache(
+        {.folder = f.disk / "caches" / cache_name(query.substr(1)), .limit = 0});
+    const RemotePath path(f.server.url() + "/bucket/p/all.txt" + query);
+    list_files(open_store(path), path, cache);
+    return asked;
+  };
+  for (const char* query : {"?X-Goog-Signature=1", "?x-amz-signature=1",
+                            "?AWSAccessKeyId=k&Signature=1", "?GoogleAccessId=k&Signature=1",
+                            "?Expires=9&Signature=1&Key-Pair-Id=k", "?sr=b&sig=1", "?versionId=1"})
+    CHECK(asked_with(query).empty());
+  CHECK(asked_with("?Policy=p&Signature=1&Key-Pair-Id=k") == "Signature=1Key-Pair-Id=kPolicy=p");
+  CHECK(asked_with("?sr=c&sig=1") == "sig=1sr=c");
+  CHECK(asked_with("?versionId=1&token=t") == "token=t");
+}
+
 TEST_CASE("what a remote folder lacks is told as of a local one", "[remote]") {
   ServerFixture f;
   f.server.put("a/val/0/x.jpg", "x");
@@ -413,6 +470,11 @@ TEST_CASE("what a remote folder lacks is told as of a local one", "[remote]") {
   CHECK_THROWS_WITH(open("s3://bucket/c", true), Contains("has no class folders"));
   CHECK_THROWS_WITH(open("s3://bucket/d", true), Contains("x.heic: only "));
   CHECK_THROWS_WITH(open("s3://bucket/none", true), Contains("there are no files"));
+  for (const char* file : {"e/train/0/x.jpg", "e/train/y.jpg", "e/train/.z.jpg", "e/w.jpg"})
+    f.server.put(file, "x");
+  Errors errors(f.disk / "errors");
+  CHECK(open("s3://bucket/e", true)->size() == 1);
+  CHECK_THAT(errors.text(), Contains("s3://bucket/e/train/' has 1 image beside"));
 }
 
 TEST_CASE("a remote folder larger than the cache gives the same batches", "[remote]") {

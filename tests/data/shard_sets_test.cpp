@@ -344,6 +344,15 @@ TEST_CASE("shards of a store give the batches of those on a disk", "[data][remot
   CHECK(WebDataset(tars("s3://bucket/tar")).num_classes() == kClasses);
 }
 
+TEST_CASE("shards of a store count as remote until all of them are here", "[data][remote]") {
+  const StoredSets f;
+  const uint64_t limit = GENERATE(0, 30'000);
+  set_remote_options({.cache_dir = f.cache / "remote", .cache_limit = limit});
+  const auto source = mds("s3://bucket/mds").open("").source;
+  for (int again = 0; again < 2; ++again) CHECK(source->is_remote() == (limit > 0));
+  CHECK_FALSE(mds(f / "mds").open("").source->is_remote());
+}
+
 TEST_CASE("another version of a store's shard is read anew", "[data][remote]") {
   StoredSets f;
   set_remote_options({.cache_dir = f.cache / "remote"});
@@ -478,7 +487,11 @@ TEST_CASE("a store that refuses what it has not has shards all the same", "[data
       return std::nullopt;
     return error_reply(403, "AccessDenied", "Access Denied");
   });
-  CHECK((batches_of<MdsDataset>(mds("s3://bucket/mds")) == batches_of<MdsDataset>(mds(f / "mds"))));
+  const auto expected = batches_of<MdsDataset>(mds(f / "mds"));
+  Errors errors(f / "errors");
+  CHECK((batches_of<MdsDataset>(mds("s3://bucket/mds")) == expected));
+  CHECK_THAT(errors.text(), Contains("s3://bucket/mds/train/index.json: ") && Contains("403") &&
+                                Contains("s3://bucket/mds/index.json is read in its place"));
   CHECK_THROWS_WITH(batches_of<MdsDataset>(mds("s3://bucket/none")),
                     Contains("s3://bucket/none/train/index.json: ") && Contains("403"));
 }

@@ -401,11 +401,11 @@ TEST_CASE("hashes of raw MDS shards are checked where that is asked for", "[data
   CHECK(wrong[0].second == "its sha256 is not the one in the index");
 
   Mds other;
-  other.algorithm = "xxh64";
+  other.algorithm = "xxh3_64";
   other.add({{"one", mds_number(int64_t{3})}});
   Errors errors(set / "errors");
   CHECK(wrong_mds_hashes(other.folder(), {}).empty());
-  CHECK_THAT(errors.text(), Contains("hashes of xxh64 are not checked"));
+  CHECK_THAT(errors.text(), Contains("hashes of xxh3_64 are not checked"));
   json index = other.index;
   index["shards"][0]["raw_data"]["hashes"]["sha1"] = 5;
   write_file(other.folder() + "/index.json", index.dump());
@@ -429,7 +429,7 @@ TEST_CASE("a file that cannot be read is one of those with a wrong hash", "[data
 }
 
 TEST_CASE("a file without a hash that can be checked is not read", "[data]") {
-  CHECK(hash_problem("/none", {{"xxh64", "0"}}).empty());
+  CHECK(hash_problem("/none", {{"xxh3_64", "0"}}).empty());
   CHECK_THROWS_AS(hash_problem("/none", {{"sha1", "0"}}), UserError);
 }
 
@@ -491,6 +491,8 @@ TEST_CASE("what an MDS set lacks is named", "[data]") {
                      {.image = "image"}),
              Contains("holds pkl, which is not read as an image"));
   CHECK_THAT(problem([](json&) {}, {.image = "x"}), Contains("image: there is no column 'x'"));
+  CHECK_THAT(problem([](json&) {}, {.label = "lable"}),
+             Contains("label: there is no column 'lable'") && Contains("did you mean 'label'?"));
   CHECK_THAT(problem([](json&) {}, {.label = "image"}), Contains("not read as a class"));
   CHECK_THAT(problem([&](json& index) {
                shard(index)["column_encodings"] = {"jpeg", "str"};

@@ -174,7 +174,7 @@ TEST_CASE("training batches of fewer samples than ranks are refused", "[data]") 
     SyntheticDataset(params).open({.batch_size = batch_size, .rank = 0, .world_size = ranks});
   };
   CHECK_THROWS_WITH(open(true, true, 3, 4),
-                    Contains("batches of 3 samples are too small for 4 ranks") &&
+                    Contains("batches of 3 samples are too small for 4 shares") &&
                         Contains("train_batch_size at least 4"));
   CHECK_THROWS_WITH(
       open(false, true, 8, 2),

@@ -7,9 +7,11 @@
 #include "composer/storage/byte_reader.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
+#include "data/datasets/cifar10.h"
 #include "data/datasets/image_folder.h"
 #include "data/datasets/image_list.h"
 #include "data/datasets/mds.h"
+#include "data/datasets/mnist.h"
 #include "data/datasets/webdataset.h"
 #include "data/image_loader.h"
 #include "data/target_rows.h"
@@ -21,6 +23,7 @@
 using namespace composer;
 using namespace composer::test;
 using Catch::Matchers::Contains;
+using Catch::Matchers::VectorContains;
 
 namespace {
 
@@ -193,7 +196,16 @@ TEST_CASE("values are written to a .beton file and read from it", "[data][beton]
   SECTION("by name, and refused without one that is there") {
     CHECK_THROWS_WITH(BetonSource(path, 3, {"halves"}),
                       Contains("no field of numbers 'halves'") && Contains("place, half"));
-    CHECK_THROWS_WITH(BetonSource(path, 3), Contains("integer field"));
+    CHECK_THROWS_WITH(BetonSource(path, 3, {"places"}), Contains("did you mean 'place'?"));
+    CHECK_THROWS_WITH(BetonSource(path, 3),
+                      Contains("integer field") && Contains("fields of numbers: place, half"));
+  }
+  SECTION("and its images are there without any") {
+    const auto batch =
+        ImageFolderDataset({})
+            .open_files({path}, {.batch_size = 12, .num_workers = 1, .crop_index = "off"})
+            ->next();
+    CHECK(at::equal(batch->target.classes, at::arange(12)));
   }
   SECTION("as a data set's key") {
     FolderParams params;
@@ -205,7 +217,13 @@ TEST_CASE("values are written to a .beton file and read from it", "[data][beton]
     params.ffcv.targets = {"place"};
     const ImageFolderDataset set(params);
     CHECK(set.num_values() == 1);
+    CHECK(set.number_names() == std::vector<std::string>{"place", "half"});
     CHECK(set.class_names() == std::vector<std::string>{"place"});
+    Cifar10Dataset::Params cifar;
+    MnistDataset::Params mnist;
+    cifar.ffcv = mnist.ffcv = params.ffcv;
+    CHECK(Cifar10Dataset(cifar).class_names() == set.class_names());
+    CHECK(MnistDataset(mnist).class_names() == set.class_names());
     const auto batch = set.open({.batch_size = 12, .num_workers = 1, .crop_index = "off"})->next();
     CHECK(batch->target.values.sizes() == c10::IntArrayRef{12, 1});
     CHECK(batch->target.values[11].item<float>() == 11);
@@ -365,6 +383,9 @@ TEST_CASE("lists and shards give their numbers as targets", "[data]") {
     whole.batch_size = NumberSets::kCount;
     if (views == 1) CHECK(same({at::cat(images), at::cat(values)}, numbers_from(*set, whole)));
   }
+  CHECK_THAT(all[0]->number_names(), VectorContains(std::string("area")));
+  CHECK(all[1]->number_names().empty());
+  CHECK_THAT(all[2]->number_names(), VectorContains(std::string("xy")));
   CHECK(all[0]->class_names() == std::vector<std::string>{"area", "x", "y"});
   CHECK(all[1]->class_names() == std::vector<std::string>{"area", "json.x", "json.y"});
   CHECK(all[2]->class_names() == std::vector<std::string>{"area", "xy[0]", "xy[1]"});

@@ -16,7 +16,10 @@
 #include "inference/quantization/pass.h"
 #include "inference/trained_network.h"
 #include "models/airbench.h"
+#include "models/convnext.h"
+#include "models/efficientnet.h"
 #include "models/mnist_classifier.h"
+#include "models/mobilenet_v3.h"
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
 
@@ -58,6 +61,30 @@ inline std::vector<NetworkCase> network_cases() {
       {"mnist_classifier",
        [] { return std::make_shared<MnistClassifier>(MnistClassifier::Params{}); },
        {1, 28, 28}},
+      {"resnet18d",
+       [] {
+         return std::make_shared<ResNet>(ResNet::Params{
+             .model_name = "resnet18", .num_classes = 7, .initializers = {}, .variant = "d"});
+       },
+       photo},
+      {"mobilenet_v3_small",
+       [] {
+         return std::make_shared<MobileNetV3>(MobileNetV3::Params{
+             .model_name = "mobilenet_v3_small", .num_classes = 7, .initializers = {}});
+       },
+       photo},
+      {"efficientnet_b0",
+       [] {
+         return std::make_shared<EfficientNet>(
+             EfficientNet::Params{.num_classes = 7, .initializers = {}});
+       },
+       photo},
+      {"convnext_tiny",
+       [] {
+         return std::make_shared<ConvNeXt>(
+             ConvNeXt::Params{.num_classes = 7, .layer_scale = 0.5, .initializers = {}});
+       },
+       photo},
       {"blurpool",
        [] {
          return cut(small_resnet("resnet18", "batch_norm"),

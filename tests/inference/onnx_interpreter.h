@@ -73,11 +73,15 @@ inline at::Tensor onnx_output(const OnnxNode& node, const std::vector<at::Tensor
   if (kind == "Gemm" && get("transB")[0] == 1)
     return at::linear(x[0], x[1], x.size() > 2 ? x[2] : at::Tensor());
   if (kind == "GlobalAveragePool") return x[0].mean(at::IntArrayRef{2, 3}, /*keepdim=*/true);
+  if (kind == "HardSigmoid")
+    return (x[0] * node.reals.at("alpha") + node.reals.at("beta")).clamp(0, 1);
+  if (kind == "HardSwish") return at::hardswish(x[0]);
   if (kind == "InstanceNormalization")
     return at::instance_norm(x[0], x[1], x[2], {}, {}, true, 0, node.reals.at("epsilon"), false);
   if (kind == "LayerNormalization" && get("axis")[0] == -1)
     return at::layer_norm(x[0], {x[0].size(-1)}, x[1], x.size() > 2 ? x[2] : at::Tensor(),
                           node.reals.at("epsilon"));
+  if (kind == "MatMul") return at::matmul(x[0], x[1]);
   if (kind == "MaxPool")
     return at::max_pool2d(padded(x[0], get("pads"), -std::numeric_limits<double>::infinity()),
                           get("kernel_shape"), get("strides"), at::IntArrayRef{0, 0},

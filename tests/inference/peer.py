@@ -34,9 +34,13 @@ def torchscript(path):
     return module
 
 
+HEAD_BIASES = ("fc.bias", "classifier.1.bias", "classifier.2.bias", "classifier.3.bias", "classifier.6.bias")
+
+
 def library_network(create, path):
     tensors = read(path.with_suffix("") / "model.safetensors")
-    network = create(path.stem, num_classes=len(tensors["fc.bias"]))
+    classes = len(next(reversed([tensors[name] for name in sorted(tensors) if name.endswith(HEAD_BIASES)])))
+    network = create(path.stem, num_classes=classes)
     network.load_state_dict(tensors, strict=True)
     return network.eval()
 

@@ -8,6 +8,7 @@
 #include "composer/recipe/recipe.h"
 #include "composer/storage/weights.h"
 #include "inference/network_folder.h"
+#include "models/named_models.h"
 #include "networks.h"
 #include "peer.h"
 #include "tests/cli/everything.h"
@@ -56,7 +57,11 @@ bool agrees(const std::string& interpreter, const std::string& library,
             const std::vector<std::string>& names) {
   const TemporaryFolder folder;
   for (const auto& name : names) {
-    const auto network = taken("{resnet: {model_name: " + name + ", num_classes: 7}}");
+    const auto& component = std::ranges::find(named_models(), name, &NamedModel::name)->component;
+    std::string parameters = "model_name: " + name;
+    if (name.ends_with("d"))
+      parameters = "model_name: " + name.substr(0, name.size() - 1) + ", variant: d";
+    const auto network = taken("{" + component + ": {" + parameters + ", num_classes: 7}}");
     check_names(network, library);
     write_network(folder / name, network.network, network.state);
     const auto images = at::randn({3, 3, 64, 64});
@@ -91,6 +96,11 @@ TEST_CASE("names of a library that has no such network are refused", "[inference
   CHECK_THROWS_WITH(check_names(known, "torchvison"), Contains("did you mean 'torchvision'?"));
   CHECK_THROWS_WITH(check_names(taken("{resnet_cifar: {model_name: resnet_20}}"), "timm"),
                     Contains("timm has no network like resnet_cifar"));
+  CHECK_THROWS_WITH(
+      check_names(taken("{resnet: {model_name: resnet18, variant: d}}"), "torchvision"),
+      Contains("variant b"));
+  CHECK_THROWS_WITH(check_names(taken("{mobilenet_v3: {model_name: mobilenet_v3_small}}"), "timm"),
+                    Contains("timm has no network like mobilenet_v3"));
   auto quantized = known;
   quantized.network.quantization.weight_scales[0] = at::ones({1});
   CHECK_THROWS_WITH(check_names(quantized, "timm"), Contains("no quantized networks"));
@@ -105,7 +115,8 @@ TEST_CASE("torchvision loads exported weights strictly and agrees", "[inference]
     return;
   }
   know_everything();
-  CHECK(agrees(test::python(), "torchvision", {"resnet18", "resnet50"}));
+  CHECK(agrees(test::python(), "torchvision",
+               {"resnet18", "resnet50", "mobilenet_v3_large", "efficientnet_b0", "convnext_tiny"}));
 }
 
 TEST_CASE("timm loads exported weights strictly and agrees", "[inference][peer][slow]") {
@@ -115,7 +126,7 @@ TEST_CASE("timm loads exported weights strictly and agrees", "[inference][peer][
     return;
   }
   know_everything();
-  CHECK(agrees(interpreter, "timm", {"resnet18", "resnet50"}));
+  CHECK(agrees(interpreter, "timm", {"resnet18", "resnet50", "resnet50d"}));
 }
 
 }  // namespace

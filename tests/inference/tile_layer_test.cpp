@@ -1,4 +1,4 @@
-// Layers by AMX tiles against sums of integers, and against oneDNN's operators.
+// Layers by AMX tiles and by dot products against sums of integers, and against oneDNN's operators.
 #include "inference/tile_layer.h"
 
 #include <ATen/Parallel.h>
@@ -137,11 +137,21 @@ LayerCodes plain_codes(int64_t out) {
   return {.weight_scale = at::ones({out}), .input = {1, 10}, .output = Affine{2, 21}};
 }
 
-bool has_tiles() {
-  const Conv2dOptions options{.in_channels = 64, .out_channels = 64, .kernel = {1, 1}};
-  const bool has = tile_layer_takes(plain_parts(options), plain_codes(64));
-  if (!has) WARN("skipped: this processor has no AMX tiles for 8 bits, or they are not permitted");
-  return has;
+/// Those that this processor has, each of which is to be tested.
+std::vector<CodeInstructions> instructions_here() {
+  std::vector<CodeInstructions> all;
+  const auto best = code_instructions();
+  if (!best)
+    WARN(
+        "skipped: this processor has neither AVX512-VNNI nor AMX tiles for 8 bits, or they are "
+        "not permitted");
+  else
+    all.push_back(CodeInstructions::avx512_vnni);
+  if (best == CodeInstructions::amx_int8)
+    all.push_back(*best);
+  else if (best)
+    WARN("skipped in part: this processor has no AMX tiles for 8 bits, or they are not permitted");
+  return all;
 }
 
 struct Threads {
@@ -151,106 +161,107 @@ struct Threads {
 };
 
 TEST_CASE("a layer by tiles is the sum of its integers", "[inference][tiles]") {
-  if (!has_tiles()) return;
-  for (const int threads : {1, 2, 5})
-    for (const auto& given : tile_cases()) {
-      CAPTURE(given.name, threads);
-      const Threads scope(threads);
-      const auto layer = exact_layer(given);
-      const auto expected = by_integers(given, layer);
-      const auto tiles = tile_layer(layer.parts, layer.codes);
-      for (const bool overwrite : {false, true}) {
-        const auto addend = layer.addend.defined() ? layer.addend.clone() : at::Tensor();
-        const auto found = tiles->run(layer.input, addend, overwrite);
-        REQUIRE(found.sizes() == expected.sizes());
-        CHECK(found.equal(expected));
-        if (!given.adds) break;
-        CHECK((found.data_ptr() == addend.data_ptr()) == overwrite);
-        if (!overwrite) CHECK(addend.equal(layer.addend));
+  for (const auto instructions : instructions_here())
+    for (const int threads : {1, 2, 5})
+      for (const auto& given : tile_cases()) {
+        CAPTURE(given.name, threads);
+        const Threads scope(threads);
+        const auto layer = exact_layer(given);
+        const auto expected = by_integers(given, layer);
+        const auto tiles = tile_layer(layer.parts, layer.codes, instructions);
+        for (const bool overwrite : {false, true}) {
+          const auto addend = layer.addend.defined() ? layer.addend.clone() : at::Tensor();
+          const auto found = tiles->run(layer.input, addend, overwrite);
+          REQUIRE(found.sizes() == expected.sizes());
+          CHECK(found.equal(expected));
+          if (!given.adds) break;
+          CHECK((found.data_ptr() == addend.data_ptr()) == overwrite);
+          if (!overwrite) CHECK(addend.equal(layer.addend));
+        }
       }
-    }
 }
 
 TEST_CASE("a layer by tiles takes any number of images, and codes of 7 bits",
           "[inference][tiles]") {
-  if (!has_tiles()) return;
   const auto all = tile_cases();
-  for (const size_t index : {size_t{4}, size_t{14}, size_t{17}}) {
-    const auto& given = all.at(index);
-    CAPTURE(given.name);
-    const auto layer = exact_layer(given, 7);
-    const auto tiles = tile_layer(layer.parts, layer.codes);
-    for (int64_t images = 1; images <= layer.input.size(0); ++images) {
-      auto some = layer;
-      some.input = layer.input.narrow(0, 0, images);
-      if (given.adds) some.addend = layer.addend.narrow(0, 0, images);
-      CHECK(tiles->run(some.input, some.addend, false).equal(by_integers(given, some)));
+  for (const auto instructions : instructions_here())
+    for (const size_t index : {size_t{4}, size_t{14}, size_t{17}}) {
+      const auto& given = all.at(index);
+      CAPTURE(given.name);
+      const auto layer = exact_layer(given, 7);
+      const auto tiles = tile_layer(layer.parts, layer.codes, instructions);
+      for (int64_t images = 1; images <= layer.input.size(0); ++images) {
+        auto some = layer;
+        some.input = layer.input.narrow(0, 0, images);
+        if (given.adds) some.addend = layer.addend.narrow(0, 0, images);
+        CHECK(tiles->run(some.input, some.addend, false).equal(by_integers(given, some)));
+      }
     }
-  }
 }
 
 TEST_CASE("halves of a code go to even ones by tiles", "[inference][tiles]") {
-  if (!has_tiles()) return;
   const Conv2dOptions options{.in_channels = 64, .out_channels = 16, .kernel = {1, 1}};
   auto parts = plain_parts(options);
   parts.weight = at::zeros_like(parts.weight);
   parts.weight.slice(1, 0, 1).fill_(1);
   const auto input = at::arange(0, 64, at::kByte).view({1, 1, 8, 8}).expand({1, 64, 8, 8});
-  const auto found = tile_layer(parts, plain_codes(16))->run(input, {}, false);
   const auto expected = ((input.to(at::kDouble) - 10) / 2).round() + 21;
-  CHECK(found.to(at::kDouble).equal(expected.slice(1, 0, 16)));
+  for (const auto instructions : instructions_here()) {
+    const auto found = tile_layer(parts, plain_codes(16), instructions)->run(input, {}, false);
+    CHECK(found.to(at::kDouble).equal(expected.slice(1, 0, 16)));
+  }
 }
 
 TEST_CASE("a linear layer by tiles is the sum of its integers", "[inference][tiles]") {
-  if (!has_tiles()) return;
-  for (const int64_t features : {64, 100, 2048})
-    for (const int64_t images : {1, 5, 40}) {
-      CAPTURE(features, images);
-      const TileCase given{
-          .name = "linear",
-          .options = {.in_channels = features, .out_channels = 90, .kernel = {1, 1}},
-          .height = 1,
-          .width = 1,
-          .images = images,
-          .relu = false,
-          .codes_out = false};
-      auto layer = exact_layer(given);
-      const auto expected = by_integers(given, layer).flatten(1);
-      layer.parts.weight = layer.parts.weight.flatten(1);
-      layer.parts.convolution = nullptr;
-      layer.parts.input_shape = {1, features};
-      const auto found =
-          tile_layer(layer.parts, layer.codes)->run(layer.input.flatten(1), {}, false);
-      REQUIRE(found.sizes() == expected.sizes());
-      CHECK(found.equal(expected));
-    }
+  for (const auto instructions : instructions_here())
+    for (const int64_t features : {64, 100, 2048})
+      for (const int64_t images : {1, 5, 40}) {
+        CAPTURE(features, images);
+        const TileCase given{
+            .name = "linear",
+            .options = {.in_channels = features, .out_channels = 90, .kernel = {1, 1}},
+            .height = 1,
+            .width = 1,
+            .images = images,
+            .relu = false,
+            .codes_out = false};
+        auto layer = exact_layer(given);
+        const auto expected = by_integers(given, layer).flatten(1);
+        layer.parts.weight = layer.parts.weight.flatten(1);
+        layer.parts.convolution = nullptr;
+        layer.parts.input_shape = {1, features};
+        const auto found = tile_layer(layer.parts, layer.codes, instructions)
+                               ->run(layer.input.flatten(1), {}, false);
+        REQUIRE(found.sizes() == expected.sizes());
+        CHECK(found.equal(expected));
+      }
 }
 
 TEST_CASE("a layer by tiles is oneDNN's, but for sums between two codes", "[inference][tiles]") {
-  if (!has_tiles()) return;
-  for (const auto& given : tile_cases()) {
-    CAPTURE(given.name);
-    auto layer = exact_layer(given);
-    layer.codes.weight_scale =
-        layer.codes.weight_scale * 0.9 + at::rand({given.options.out_channels}) * 1e-4;
-    layer.codes.input.scale = 0.4711;
-    layer.codes.addend.scale = 0.3;
-    if (given.codes_out) layer.codes.output->scale = 0.57;
-    const auto run = [&](std::unique_ptr<PackedLayer> packed) {
-      return packed
-          ->run(layer.input, layer.addend.defined() ? layer.addend.clone() : at::Tensor(), false)
-          .to(at::kFloat);
-    };
-    const auto found = run(tile_layer(layer.parts, layer.codes));
-    const auto expected = run(onednn_layer(layer.parts, layer.codes));
-    const auto distance = (found - expected).abs();
-    if (!given.codes_out) {
-      CHECK(at::allclose(found, expected, 1e-5, 1e-4));
-      continue;
+  for (const auto instructions : instructions_here())
+    for (const auto& given : tile_cases()) {
+      CAPTURE(given.name);
+      auto layer = exact_layer(given);
+      layer.codes.weight_scale =
+          layer.codes.weight_scale * 0.9 + at::rand({given.options.out_channels}) * 1e-4;
+      layer.codes.input.scale = 0.4711;
+      layer.codes.addend.scale = 0.3;
+      if (given.codes_out) layer.codes.output->scale = 0.57;
+      const auto run = [&](std::unique_ptr<PackedLayer> packed) {
+        return packed
+            ->run(layer.input, layer.addend.defined() ? layer.addend.clone() : at::Tensor(), false)
+            .to(at::kFloat);
+      };
+      const auto found = run(tile_layer(layer.parts, layer.codes, instructions));
+      const auto expected = run(onednn_layer(layer.parts, layer.codes));
+      const auto distance = (found - expected).abs();
+      if (!given.codes_out) {
+        CHECK(at::allclose(found, expected, 1e-5, 1e-4));
+        continue;
+      }
+      CHECK(distance.max().item<double>() <= 1);
+      CHECK(distance.mean().item<double>() < 1e-3);
     }
-    CHECK(distance.max().item<double>() <= 1);
-    CHECK(distance.mean().item<double>() < 1e-3);
-  }
 }
 
 TEST_CASE("layers that tiles do not take go another way", "[inference][tiles]") {
@@ -261,7 +272,11 @@ TEST_CASE("layers that tiles do not take go another way", "[inference][tiles]") 
   CHECK_FALSE(tile_layer_takes(parts, codes));
   options.groups = 1, options.dilation = {1, 2};
   CHECK_FALSE(tile_layer_takes(parts, codes));
-  options.dilation = {1, 1}, codes.output->scale = 1e-9;
+  options.dilation = {1, 1};
+  auto pixels = plain_parts(options);
+  pixels.input_shape = {1, 20, 1, 1};
+  CHECK((code_instructions() == CodeInstructions::amx_int8) == tile_layer_takes(pixels, codes));
+  codes.output->scale = 1e-9;
   CHECK_FALSE(tile_layer_takes(parts, codes));
 }
 

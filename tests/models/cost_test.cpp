@@ -5,9 +5,13 @@
 
 #include "composer/image_fit.h"
 #include "models/airbench.h"
+#include "models/convnext.h"
+#include "models/efficientnet.h"
 #include "models/mnist_classifier.h"
+#include "models/mobilenet_v3.h"
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
+#include "models/wide_resnet.h"
 #include "tests/composer/saved_tensors.h"
 #include "tests/python.h"
 
@@ -56,6 +60,14 @@ TEST_CASE("parameters and FLOPs of torchvision's networks", "[models][cost]") {
   }
 }
 
+TEST_CASE("FLOPs of the networks are the published ones", "[models][cost]") {
+  const auto gflops = [](Model&& model) { return cost(model, 224).flops_forward / 2e9; };
+  CHECK(gflops(MobileNetV3({})) == Approx(0.22).epsilon(0.02));
+  CHECK(gflops(EfficientNet({})) == Approx(0.39).epsilon(0.02));
+  CHECK(gflops(ConvNeXt({})) == Approx(4.46).epsilon(0.01));
+  CHECK(gflops(ResNet({.variant = "d"})) == Approx(4.35).epsilon(0.02));
+}
+
 TEST_CASE("receptive fields of residual networks", "[models][cost]") {
   const auto size = [](auto model, int64_t image) {
     const auto field = cost(model, image).receptive_field;
@@ -82,6 +94,12 @@ TEST_CASE("activation bytes of the networks are those that autograd saves", "[mo
   compare(resnet_20, 32);
   compare(airbench, 32);
   compare(mnist, 28);
+  for (const auto& model : std::vector<std::shared_ptr<Model>>{
+           std::make_shared<ConvNeXt>(ConvNeXt::Params{}),
+           std::make_shared<EfficientNet>(EfficientNet::Params{}),
+           std::make_shared<MobileNetV3>(MobileNetV3::Params{}),
+           std::make_shared<WideResNet>(WideResNet::Params{.depth = 16, .width = 2})})
+    compare(*model, 64);
   resnet18.freeze({"conv1.*", "bn1.*", "layer1.*"});
   compare(resnet18, 64);
 }

@@ -4,7 +4,10 @@
 
 #include "composer/network/fused_norm.h"
 #include "models/airbench.h"
+#include "models/convnext.h"
+#include "models/efficientnet.h"
 #include "models/mnist_classifier.h"
+#include "models/mobilenet_v3.h"
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
 #include "tests/composer/replayed.h"
@@ -103,6 +106,44 @@ TEST_CASE("every network has its picture", "[graph]") {
               {"adaptive_avg_pool2d", 1},
               {"flatten", 1},
               {"linear", 1}});
+  ResNet variant_d(
+      {.model_name = "resnet18", .num_classes = 3, .initializers = {}, .variant = "d"});
+  CHECK(test::kinds(checked(variant_d, at::randn({1, 3, 64, 64})))["avg_pool2d"] == 3);
+  MobileNetV3 mobile({.model_name = "mobilenet_v3_small", .num_classes = 3, .initializers = {}});
+  CHECK(test::kinds(checked(mobile, at::randn({1, 3, 64, 64}))) ==
+        Kinds{{"conv2d", 52},
+              {"batch_norm", 34},
+              {"relu", 14},
+              {"hardswish", 19},
+              {"hardsigmoid", 9},
+              {"multiply", 9},
+              {"add", 6},
+              {"adaptive_avg_pool2d", 10},
+              {"flatten", 1},
+              {"linear", 2}});
+  EfficientNet efficient({.num_classes = 3, .initializers = {}});
+  CHECK(test::kinds(checked(efficient, at::randn({1, 3, 64, 64}))) ==
+        Kinds{{"conv2d", 81},
+              {"batch_norm", 49},
+              {"silu", 49},
+              {"sigmoid", 16},
+              {"multiply", 16},
+              {"add", 9},
+              {"adaptive_avg_pool2d", 17},
+              {"flatten", 1},
+              {"linear", 1}});
+  ConvNeXt convnext({.num_classes = 3, .initializers = {}});
+  CHECK(test::kinds(checked(convnext, at::randn({1, 3, 64, 64}))) ==
+        Kinds{{"conv2d", 22},
+              {"layer_norm", 23},
+              {"to_nhwc", 22},
+              {"to_nchw", 22},
+              {"linear", 37},
+              {"gelu", 18},
+              {"multiply", 18},
+              {"add", 18},
+              {"adaptive_avg_pool2d", 1},
+              {"flatten", 1}});
   Airbench airbench({});
   CHECK(test::kinds(checked(airbench, at::randn({2, 3, 32, 32}))) == Kinds{{"conv2d", 7},
                                                                            {"batch_norm", 6},

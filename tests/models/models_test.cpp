@@ -11,9 +11,11 @@
 #include "models/airbench.h"
 #include "models/all.h"
 #include "models/mnist_classifier.h"
+#include "models/named_models.h"
 #include "models/residual_blocks.h"
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
+#include "models/wide_resnet.h"
 
 namespace composer {
 namespace {
@@ -26,16 +28,66 @@ int64_t parameter_count(const Model& model) {
   return count;
 }
 
+std::shared_ptr<Model> named(const std::string& name) {
+  Registry registry;
+  add_builtin_models(registry);
+  const auto& found = *std::ranges::find(named_models(), name, &NamedModel::name);
+  const auto component = registry.models.make(found.component);
+  Value map = Value::map();
+  for (const auto& [key, text] : found.parameters) map.set(key, Value::scalar(text));
+  Problems problems;
+  read_fields(map, component->fields(), name, problems);
+  REQUIRE(problems.empty());
+  return component->build();
+}
+
 TEST_CASE("networks have the published number of parameters", "[models][slow]") {
   const auto [name, count] = GENERATE(table<std::string, int64_t>({
-      {"resnet18", 11'689'512},
-      {"resnet34", 21'797'672},
-      {"resnet50", 25'557'032},
-      {"resnet101", 44'549'160},
-      {"resnet152", 60'192'808},
+      {"resnet18", 11'689'512},          {"resnet34", 21'797'672},
+      {"resnet50", 25'557'032},          {"resnet101", 44'549'160},
+      {"resnet152", 60'192'808},         {"resnet50d", 25'576'264},
+      {"resnext50_32x4d", 25'028'904},   {"wide_resnet50_2", 68'883'240},
+      {"vgg11_bn", 132'868'840},         {"vgg16_bn", 138'365'992},
+      {"mobilenet_v3_large", 5'483'032}, {"mobilenet_v3_small", 2'542'856},
+      {"efficientnet_b0", 5'288'548},    {"efficientnet_b1", 7'794'184},
+      {"efficientnet_b2", 9'109'994},    {"efficientnet_b3", 12'233'232},
+      {"efficientnet_b4", 19'341'616},   {"convnext_tiny", 28'589'128},
+      {"convnext_small", 50'223'688},    {"convnext_base", 88'591'464},
+      {"wide_resnet_28_10", 36'479'194},
   }));
-  const ResNet model({.model_name = name, .initializers = {}});
-  CHECK(parameter_count(model) == count);
+  INFO(name);
+  CHECK(parameter_count(*named(name)) == count);
+}
+
+TEST_CASE("networks with blocks of several kinds map images to logits and learn", "[models]") {
+  const std::string name =
+      GENERATE("resnet18d", "mobilenet_v3_small", "efficientnet_b0", "convnext_tiny");
+  const auto model = named(name);
+  CHECK(model->describe() == name);
+  const auto logits = model->forward(at::randn({2, 3, 64, 64}));
+  REQUIRE(logits.sizes() == at::IntArrayRef{2, 1000});
+  model->loss(logits, {.classes = at::arange(2), .other_classes = {}, .other_weight = {}})
+      .backward();
+  for (const auto& item : model->named_parameters()) {
+    INFO(item.key());
+    REQUIRE(item.value().grad().defined());
+    CHECK(item.value().grad().isfinite().all().item<bool>());
+  }
+}
+
+TEST_CASE("blocks that keep size and channels are residual blocks", "[models]") {
+  const auto count = [](const std::string& name) {
+    int64_t blocks = 0;
+    const auto model = named(name);
+    for (const auto& [path, layer, next, slot] : placed_layers(*model))
+      blocks += dynamic_cast<ResidualBlock*>(layer) != nullptr ? 1 : 0;
+    return blocks;
+  };
+  CHECK(count("mobilenet_v3_large") == 10);
+  CHECK(count("efficientnet_b0") == 9);
+  CHECK(count("convnext_tiny") == 18);
+  CHECK(count("resnet18d") == 8);
+  CHECK_THROWS_WITH(WideResNet({.depth = 20, .initializers = {}}), Contains("multiple of 6"));
 }
 
 TEST_CASE("CIFAR networks map images to logits and learn", "[models]") {
@@ -171,7 +223,8 @@ TEST_CASE("every layer of every network sits in a slot", "[models]") {
   Registry registry;
   add_builtin_models(registry);
   CHECK(registry.models.names() ==
-        std::vector<std::string>{"airbench", "mnist_classifier", "resnet", "resnet_cifar"});
+        std::vector<std::string>{"airbench", "convnext", "efficientnet", "mnist_classifier",
+                                 "mobilenet_v3", "resnet", "resnet_cifar", "vgg", "wide_resnet"});
   for (const auto& name : registry.models.names()) {
     INFO(name);
     const auto model = registry.models.make(name)->build();

@@ -11,7 +11,7 @@ import sys
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torchvision.models import resnet18, resnet50
+from torchvision.models import convnext_tiny, efficientnet_b0, mobilenet_v3_large, resnet18, resnet50, vgg16_bn
 
 OUT = sys.argv[1]
 
@@ -98,6 +98,99 @@ class ResNet20(nn.Module):
         return self.fc(x.mean((2, 3)))
 
 
+class PreActivationBlock(nn.Module):
+    """Of wide residual networks (Zagoruyko and Komodakis 2016)."""
+
+    def __init__(self, channels, width, stride):
+        super().__init__()
+        self.bn1, self.conv1 = nn.BatchNorm2d(channels), nn.Conv2d(channels, width, 3, stride, 1, bias=False)
+        self.bn2, self.conv2 = nn.BatchNorm2d(width), nn.Conv2d(width, width, 3, 1, 1, bias=False)
+        self.convShortcut = None if channels == width else nn.Conv2d(channels, width, 1, stride, bias=False)
+
+    def forward(self, x):
+        active = F.relu(self.bn1(x))
+        y = self.conv2(F.relu(self.bn2(self.conv1(active))))
+        return y + (x if self.convShortcut is None else self.convShortcut(active))
+
+
+class WideResNetStage(nn.Module):
+    def __init__(self, blocks):
+        super().__init__()
+        self.layer = nn.Sequential(*blocks)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class WideResNet(nn.Module):
+    def __init__(self, depth, width, num_classes):
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
+        channels = 16
+        for stage in range(3):
+            blocks = []
+            for i in range((depth - 4) // 6):
+                blocks.append(PreActivationBlock(channels, 16 * width << stage, 2 if stage > 0 and i == 0 else 1))
+                channels = 16 * width << stage
+            setattr(self, f"block{stage + 1}", WideResNetStage(blocks))
+        self.bn1, self.fc = nn.BatchNorm2d(channels), nn.Linear(channels, num_classes)
+
+    def forward(self, x):
+        x = self.block3(self.block2(self.block1(self.conv1(x))))
+        return self.fc(F.relu(self.bn1(x)).mean((2, 3)))
+
+
+def resnet50d(num_classes):
+    """timm's names and layers, out of torchvision's."""
+    model = resnet50(num_classes=num_classes)
+    model.conv1 = nn.Sequential(
+        nn.Conv2d(3, 32, 3, 2, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU(),
+        nn.Conv2d(32, 32, 3, 1, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU(), nn.Conv2d(32, 64, 3, 1, 1, bias=False))
+    for stage, stride in ((model.layer1, 1), (model.layer2, 2), (model.layer3, 2), (model.layer4, 2)):
+        conv, norm = stage[0].downsample
+        pool = nn.Identity() if stride == 1 else nn.AvgPool2d(2, 2, ceil_mode=True, count_include_pad=False)
+        stage[0].downsample = nn.Sequential(pool, nn.Conv2d(conv.in_channels, conv.out_channels, 1, bias=False), norm)
+    return model
+
+
+def noise(shape, phase):
+    """Numbers in [-1, 1) without order, the same in C++."""
+    x = torch.sin(torch.arange(math.prod(shape), dtype=torch.float64) * 12.9898 + phase) * 43758.5453
+    return (2 * (x - torch.floor(x)) - 1).reshape(shape)
+
+
+def filled(model):
+    """Numbers that follow from the tensors' names alone, in double precision."""
+    model = model.double()
+    with torch.no_grad():
+        for k, (name, tensor) in enumerate(sorted(model.state_dict().items())):
+            if not tensor.is_floating_point():
+                continue
+            w = noise(tensor.shape, k)
+            if name.endswith("layer_scale"):
+                w = 0.5 + 0.2 * w
+            elif tensor.dim() > 1:
+                w *= 3 / math.sqrt(tensor[0].numel())
+            elif name.endswith("running_var"):
+                w = 1 + 0.5 * w
+            elif name.endswith("weight"):
+                w = 1 + 0.2 * w
+            else:
+                w *= 0.1
+            tensor.copy_(w)
+    return model
+
+
+def more_networks():
+    """Name, network of 10 classes, image size, whether a training step is compared."""
+    yield "resnet50d", resnet50d(10), 70, False
+    yield "wide_resnet_16_2", WideResNet(16, 2, 10), 32, True
+    yield "mobilenet_v3_large", mobilenet_v3_large(num_classes=10, dropout=0.0), 64, True
+    yield "efficientnet_b0", efficientnet_b0(num_classes=10, dropout=0.0, stochastic_depth_prob=0.0), 64, True
+    yield "convnext_tiny", convnext_tiny(num_classes=10, stochastic_depth_prob=0.0), 64, True
+    yield "vgg16_bn", vgg16_bn(num_classes=10), 64, False
+
+
 def main():
     result = {}
     for name, make in (("resnet18", resnet18), ("resnet50", resnet50)):
@@ -144,6 +237,13 @@ def recorded():
         result |= {f"{name}/initial/{key}": value for key, value in summary(model.state_dict(), 4).items()}
         training_step(f"{name}_step", model.double(), wave((4, 3, size, size), 0.3, 0.7).double(), classes, result, 4)
         del result[f"{name}_step/input"]
+    for name, model, size, trained in more_networks():
+        x = noise((4, 3, size, size), 0.3)
+        with torch.no_grad():
+            result[f"{name}/logits"] = filled(model).eval()(x)
+        if trained:
+            training_step(f"{name}_step", model, x, 10, result, 4)
+            del result[f"{name}_step/input"]
     single = {key: value.float() if value.is_floating_point() else value for key, value in result.items()}
     write_safetensors(f"{OUT}/networks.safetensors", single)
 

@@ -6,8 +6,13 @@
 #include "composer/optimization/precision.h"
 #include "composer/storage/torch_file.h"
 #include "composer/storage/weights.h"
+#include "models/convnext.h"
+#include "models/efficientnet.h"
+#include "models/mobilenet_v3.h"
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
+#include "models/vgg.h"
+#include "models/wide_resnet.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/composer/wave.h"
 #include "tests/vectors.h"
@@ -133,7 +138,69 @@ void check_seeded(Model&& model, int64_t size, const TensorMap& expected, const 
                       name + "_step");
 }
 
+/// reference.py's noise().
+at::Tensor noise(at::IntArrayRef shape, double phase) {
+  const auto count = at::arange(c10::multiply_integers(shape), at::kDouble);
+  const auto x = (count * 12.9898 + phase).sin() * 43758.5453;
+  return (2 * (x - x.floor()) - 1).reshape(shape);
+}
+
+/// Does what reference.py's filled() does.
+void fill(Model& model) {
+  const at::NoGradGuard no_grad;
+  model.to(at::kDouble);
+  double k = 0;
+  for (auto& [name, tensor] : model_tensors(model)) {
+    const double phase = k++;
+    if (name.ends_with("num_batches_tracked")) continue;
+    auto numbers = noise(tensor.sizes(), phase);
+    if (name.ends_with("layer_scale"))
+      numbers = 0.5 + 0.2 * numbers;
+    else if (tensor.dim() > 1)
+      numbers = numbers * (3 / std::sqrt(static_cast<double>(tensor[0].numel())));
+    else if (name.ends_with("running_var"))
+      numbers = 1 + 0.5 * numbers;
+    else if (name.ends_with("weight"))
+      numbers = 1 + 0.2 * numbers;
+    else
+      numbers = 0.1 * numbers;
+    tensor.copy_(numbers);
+  }
+}
+
+/// Of ten classes, from the same numbers: logits, and a training step where one was recorded.
+void check_filled(Model&& model, int64_t size, const TensorMap& expected, const std::string& name) {
+  INFO(name);
+  fill(model);
+  const auto input = noise({4, 3, size, size}, 0.3);
+  model.eval();
+  {
+    const at::NoGradGuard no_grad;
+    CHECK(relative_error(model.forward(input), expected.at(name + "/logits")) < 1e-4);
+  }
+  if (expected.contains(name + "_step/logits"))
+    check_training_step(model, input, expected, name + "_step");
+}
+
 }  // namespace
+
+TEST_CASE("networks of the same numbers compute what Python's do", "[models][reference]") {
+  const auto expected = read_safetensors(test::vector_path("networks.safetensors"));
+  check_filled(ResNet({.num_classes = 10, .initializers = {}, .variant = "d"}), 70, expected,
+               "resnet50d");
+  check_filled(WideResNet({.depth = 16, .width = 2, .initializers = {}}), 32, expected,
+               "wide_resnet_16_2");
+  check_filled(MobileNetV3({.num_classes = 10, .initializers = {}}), 64, expected,
+               "mobilenet_v3_large");
+  check_filled(EfficientNet({.num_classes = 10, .initializers = {}}), 64, expected,
+               "efficientnet_b0");
+  check_filled(ConvNeXt({.num_classes = 10, .initializers = {}}), 64, expected, "convnext_tiny");
+}
+
+TEST_CASE("VGG of the same numbers computes what Python's does", "[models][reference][slow]") {
+  check_filled(Vgg({.num_classes = 10, .initializers = {}}), 64,
+               read_safetensors(test::vector_path("networks.safetensors")), "vgg16_bn");
+}
 
 TEST_CASE("seeded networks and their first step are Python's", "[models][reference]") {
   const auto expected = read_safetensors(test::vector_path("networks.safetensors"));

@@ -17,12 +17,15 @@ Trained train_on(int64_t size, const Setup& setup) {
   }
   std::mutex mutex;
   std::vector<Trained> ranks_trained(static_cast<size_t>(size));
-  in_ranks(size, [&](const Ranks& ranks) {
+  in_ranks(size, [&](const Ranks& all) {
     at::set_num_threads(1);
+    const auto ranks = all.divided_by_rows(setup.spatial_ranks);
     const auto index = static_cast<size_t>(ranks.rank());
     auto parts = small_parts(models[index], setup.batches, setup.batch_size);
-    parts.train_loader = noise_loader(100, setup.batch_size, true, ranks, setup.image_size);
-    parts.eval_loader = noise_loader(37, 6, false, ranks, setup.image_size);
+    parts.options.spatial_ranks = setup.spatial_ranks;
+    const auto samples = ranks.of_samples();
+    parts.train_loader = noise_loader(100, setup.batch_size, true, samples, setup.image_size);
+    parts.eval_loader = noise_loader(37, 6, false, samples, setup.image_size);
     const auto sink = std::make_shared<ValuesSink>();
     parts.loggers.push_back(sink);
     parts.ranks = ranks;

@@ -25,6 +25,7 @@ class GroupNormModel : public Model {
     return fc_(average_(op::relu(norm2_(conv2_(first)))));
   }
   int64_t num_classes() const override { return 10; }
+  bool by_rows() const override { return true; }
 
  private:
   Slot& conv1_ = add<Conv2d>("conv1", Conv2dOptions{3, 8, {3, 3}, {1, 1}, {1, 1}});
@@ -41,6 +42,7 @@ class InDouble : public Algorithm {
  public:
   explicit InDouble(std::vector<Batch>* seen = nullptr) : seen_(seen) {}
 
+  std::string against_divided_weights() const override { return {}; }
   /// After surgery, before all that sees a batch.
   Order order(Event event) const override {
     return event == Event::init ? Order::last : Order::first;
@@ -109,7 +111,7 @@ inline TrainerParts small_parts(std::shared_ptr<Model> model, int64_t batches, i
 
 /// Changes the parts of a rank, adds to its trainer.
 struct Setup {
-  int64_t batches = 50, batch_size = 12, image_size = 16;
+  int64_t batches = 50, batch_size = 12, image_size = 16, spatial_ranks = 1;
   std::function<std::shared_ptr<Model>()> model = [] { return std::make_shared<GroupNormModel>(); };
   std::function<void(TrainerParts&)> change = [](TrainerParts&) {};
   std::function<void(Trainer&)> add = [](Trainer&) {};

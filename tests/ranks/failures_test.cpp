@@ -136,6 +136,17 @@ TEST_CASE("an image that one rank skips leaves the ranks in step", "[ranks]") {
   CHECK(json_of(folder / "run/summary.json").at("samples") == 47);
 }
 
+TEST_CASE("ranks that divide images may leave none out", "[ranks]") {
+  const TemporaryFolder folder;
+  draw_photos(folder / "photos");
+  folder.write("r.yaml", photo_recipe);
+  RankProcesses ranks(folder.path(), 2,
+                      split("train -f r.yaml --on_bad_sample skip --spatial_ranks 2"));
+  check_all(ranks, 2, 2);
+  CHECK_THAT(ranks.outcome(0).errors,
+             Contains("dataloader.on_bad_sample: skip cannot be with spatial_ranks"));
+}
+
 TEST_CASE("a rank that is stopped ends the others after dist_timeout", "[ranks][slow]") {
   const TemporaryFolder folder;
   RankProcesses ranks(
@@ -150,11 +161,14 @@ TEST_CASE("a rank that is stopped ends the others after dist_timeout", "[ranks][
 }
 
 TEST_CASE("a rank that is killed ends the others", "[ranks]") {
+  const std::string mode = GENERATE("--parallelism ddp", "--parallelism zero1",
+                                    "--parallelism fsdp", "--spatial_ranks 3");
+  const size_t killed = GENERATE(0u, 2u);
+  CAPTURE(mode, killed);
   const TemporaryFolder folder;
   RankProcesses ranks(folder.path(), 3,
-                      split(quick_training + "--max_duration 100000ep --eval_interval 0"));
+                      split(quick_training + "--max_duration 100000ep --eval_interval 0 " + mode));
   REQUIRE(RankProcesses::within(soon, [&] { return has_trained(folder.path()); }));
-  const size_t killed = GENERATE(0u, 2u);
   ranks[killed].signal(SIGKILL);
   REQUIRE(ranks.end_within(soon));
   for (const size_t rank : {0, 1, 2})
@@ -204,16 +218,21 @@ TEST_CASE("two ranks evaluate to one JSON, and do not predict", "[ranks]") {
   const auto words = split("eval --load_path run/checkpoints/latest --json --eval_batch_size 7");
   const auto alone = Process(folder.path(), words).wait();
   REQUIRE(alone.status == 0);
-  RankProcesses ranks(folder.path(), 2, words);
-  check_all(ranks, 2, 0);
-  CHECK(ranks.outcome(1).output.empty());
   const auto one = nlohmann::json::parse(alone.output);
-  const auto two = nlohmann::json::parse(ranks.outcome(0).output);
-  CHECK(two.at("confusion") == one.at("confusion"));
-  CHECK(two.at("per_class") == one.at("per_class"));
-  CHECK(two.at("metrics/eval/Accuracy") == one.at("metrics/eval/Accuracy"));
-  CHECK(two.at("metrics/eval/CrossEntropy").get<double>() ==
-        Approx(one.at("metrics/eval/CrossEntropy").get<double>()).epsilon(1e-5));
+  for (const std::string spatial_ranks : {"1", "2"}) {
+    auto divided = words;
+    divided.insert(divided.end(), {"--spatial_ranks", spatial_ranks});
+    RankProcesses ranks(folder.path(), 2, divided);
+    check_all(ranks, 2, 0);
+    CAPTURE(spatial_ranks);
+    CHECK(ranks.outcome(1).output.empty());
+    const auto two = nlohmann::json::parse(ranks.outcome(0).output);
+    CHECK(two.at("confusion") == one.at("confusion"));
+    CHECK(two.at("per_class") == one.at("per_class"));
+    CHECK(two.at("metrics/eval/Accuracy") == one.at("metrics/eval/Accuracy"));
+    CHECK(two.at("metrics/eval/CrossEntropy").get<double>() ==
+          Approx(one.at("metrics/eval/CrossEntropy").get<double>()).epsilon(1e-5));
+  }
 
   draw_photos(folder / "photos");
   RankProcesses predicting(folder.path(), 2,

@@ -125,16 +125,18 @@ TEST_CASE("1, 2 and 4 ranks train alike in float64", "[ranks][slow]") {
   }
 }
 
-TEST_CASE("ranks that divide the optimizer's state train alike in float64", "[ranks][slow]") {
-  const std::string name = GENERATE(as<std::string>(), "plain", "grad_accum", "grad_clip_norm",
-                                    "the six", "ema", "adaptive clipping", "sam");
-  CAPTURE(name);
+TEST_CASE("ranks that divide what they keep train alike in float64", "[ranks][slow]") {
+  const std::string parallelism = GENERATE("zero1", "fsdp");
+  const std::string name =
+      GENERATE(as<std::string>(), "plain", "grad_accum", "grad_clip_norm", "the six", "ema",
+               "gradient_clipping", "adaptive clipping", "sam");
+  CAPTURE(parallelism, name);
   auto setup = setup_of(name);
   const auto one = train_on(1, setup);
   const auto change = setup.change;
-  setup.change = [change](TrainerParts& parts) {
+  setup.change = [change, parallelism](TrainerParts& parts) {
     if (change) change(parts);
-    parts.options.parallelism = "zero1";
+    parts.options.parallelism = parallelism;
   };
   for (const int64_t size : {2, 4}) {
     CAPTURE(size);

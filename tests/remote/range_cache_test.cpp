@@ -480,6 +480,69 @@ TEST_CASE("objects that only their addresses' queries tell apart are kept apart"
   CHECK(first->name() == "https://host/a");
 }
 
+TEST_CASE("an object in use whose address was signed anew is asked for by that", "[cache]") {
+  Fixture f;
+  f.open();
+  const auto open = [&](const std::string& signature) {
+    f.store->set("a?sig=" + signature, f.content);
+    return f.folder->open(bytes_of(f.store, RemotePath("https://host/a?sig=" + signature),
+                                   *f.store->stat("a?sig=" + signature)));
+  };
+  const auto first = open("1"), second = open("2");
+  CHECK(first == second);
+  f.store->before_read = [](const std::string& key, uint64_t, uint64_t) {
+    if (key == "a?sig=1") throw UserError("403: the signature has expired");
+  };
+  CHECK(reads_well(*first, f.content, 1));
+}
+
+TEST_CASE("an object in use is asked for by the address before where a store refuses the newest",
+          "[cache]") {
+  Fixture f;
+  f.open();
+  const auto open = [&](const std::string& signature) {
+    f.store->set("a?sig=" + signature, f.content);
+    return f.folder->open(bytes_of(f.store, RemotePath("https://host/a?sig=" + signature),
+                                   *f.store->stat("a?sig=" + signature)));
+  };
+  const auto cache = open("lasts");
+  CHECK(open("expired") == cache);
+  std::atomic<int> refused = 0;
+  std::atomic<bool> all = false;
+  f.store->before_read = [&](const std::string& key, uint64_t, uint64_t) {
+    if (key == "a?sig=lasts" && !all) return;
+    ++refused;
+    throw UserError("403 for " + key);
+  };
+  CHECK(reads_well(*cache, f.content, 1));
+  CHECK(refused == 1);  // from then on the other one is asked by first
+  all = true;
+  const auto fresh = f.folder->open(
+      bytes_of(f.store, RemotePath("https://host/b?sig=expired"), *f.store->stat("a?sig=expired")));
+  CHECK_THROWS_WITH(read(*fresh, 0, 10), "403 for a?sig=expired");
+}
+
+TEST_CASE("descriptions of objects are not kept longer than they are asked by", "[cache]") {
+  Fixture f;
+  f.open();
+  const auto held = std::make_shared<int>(0);
+  const auto described = [&](bool may_expire, const std::string& name) {
+    return RemoteBytes{.name = name,
+                       .version = "1",
+                       .bounds = {.bytes = 10, .block_bytes = 10},
+                       .fetch = [held](uint64_t, std::span<uint8_t>) {},
+                       .failure = nullptr,
+                       .may_expire = may_expire};
+  };
+  const auto plain = f.folder->open(described(false, "s3://bucket/plain"));
+  const auto signed_one = f.folder->open(described(true, "https://host/signed"));
+  for (int i = 0; i < 3; ++i) {
+    f.folder->open(described(false, "s3://bucket/plain"));
+    f.folder->open(described(true, "https://host/signed"));
+  }
+  CHECK(held.use_count() == 1 + 1 + 2);
+}
+
 TEST_CASE("processes together keep the limit", "[cache]") {
   Fixture f(40 * kBlock, 16 * kBlock);
   f.store->before_read = [](const std::string&, uint64_t, uint64_t) {

@@ -12,8 +12,8 @@ namespace composer {
 /// share, however large each is: outputs, running statistics, and the gradients of a loss that is
 /// the sum of all ranks'. Gradients of weight and bias are this rank's part, to be summed with the
 /// others. The forward pass gathers once and the backward pass sums once, so that all ranks must
-/// run the same layers in the same order. input [N, C, H, W], N above 0; the other tensors [C].
-/// ranks: at least two, so that a channel has two values or more.
+/// run the same layers in the same order. input [N, C, H, W], on some ranks perhaps without values;
+/// the other tensors [C]. ranks: with two values of a channel or more among them.
 at::Tensor synced_batch_norm(const at::Tensor& input, const at::Tensor& weight,
                              const at::Tensor& bias, const at::Tensor& running_mean,
                              const at::Tensor& running_var, const BatchNormOptions& options,

@@ -1,4 +1,4 @@
-#include "data/lookahead.h"
+#include "data/sample_walk.h"
 
 #include <algorithm>
 #include <limits>
@@ -15,11 +15,11 @@ BatchShare share_of(int64_t batch, int64_t epoch_samples, const LoaderOptions& o
   return {begin + first, end - first};
 }
 
-Lookahead::Lookahead(const Sampler& sampler, const LoaderOptions& options,
-                     int64_t batches_per_epoch, bool all_epochs)
+SampleWalk::SampleWalk(const Sampler& sampler, const LoaderOptions& options,
+                       int64_t batches_per_epoch, bool all_epochs)
     : sampler_(sampler), options_(options), batches_(batches_per_epoch), all_epochs_(all_epochs) {}
 
-int64_t Lookahead::restart(int64_t epoch, int64_t batch) {
+int64_t SampleWalk::restart(int64_t epoch, int64_t batch) {
   constexpr int64_t kMostSamples = int64_t{1} << 44;  // between restarts
   sequence_ = ++restarts_ * kMostSamples;
   epoch_ = batch == batches_ ? epoch + 1 : epoch;
@@ -30,20 +30,20 @@ int64_t Lookahead::restart(int64_t epoch, int64_t batch) {
   return sequence_;
 }
 
-bool Lookahead::ask(int64_t epoch) {
+bool SampleWalk::ask(int64_t epoch) {
   if (epoch <= last_epoch_) return false;
   last_epoch_ = epoch;
   return true;
 }
 
-void Lookahead::pass(int64_t sequence) {
+void SampleWalk::pass(int64_t sequence) {
   int64_t seen = passed_.load();
   while (seen < sequence && !passed_.compare_exchange_weak(seen, sequence)) {
   }
 }
 
 /// Goes on to the batch of the next sample; false where that is of an epoch that is not wanted.
-bool Lookahead::find_batch() {
+bool SampleWalk::find_batch() {
   while (place_ == share_.samples && epoch_ <= last_epoch_) {
     if (++batch_ == batches_) ++epoch_, batch_ = 0;
     share_ = share_of(batch_, sampler_.size(), options_);
@@ -52,14 +52,14 @@ bool Lookahead::find_batch() {
   return epoch_ <= last_epoch_;
 }
 
-void Lookahead::skip_to(int64_t sequence) {
+void SampleWalk::skip_to(int64_t sequence) {
   while (sequence_ < sequence && find_batch()) {
     const int64_t step = std::min(sequence - sequence_, share_.samples - place_);
     place_ += step, sequence_ += step;
   }
 }
 
-std::optional<Lookahead::Next> Lookahead::next() {
+std::optional<SampleWalk::Next> SampleWalk::next() {
   skip_to(passed());
   if (!find_batch()) return std::nullopt;
   if (order_epoch_ != epoch_) {

@@ -22,15 +22,15 @@ BatchShare share_of(int64_t batch, int64_t epoch_samples, const LoaderOptions& o
 /// Hands out the samples of a rank's batches, one after another, epoch after epoch. Each has a
 /// number in the sequence, greater than all that were before a restart. All but pass() and passed()
 /// are called by one thread at a time.
-class Lookahead {
+class SampleWalk {
  public:
   struct Next {
     int64_t sequence, sample;
   };
 
   /// sampler and options must outlive this. all_epochs: it does not wait for ask().
-  Lookahead(const Sampler& sampler, const LoaderOptions& options, int64_t batches_per_epoch,
-            bool all_epochs);
+  SampleWalk(const Sampler& sampler, const LoaderOptions& options, int64_t batches_per_epoch,
+             bool all_epochs);
 
   /// Goes on from this batch; returns the number of its first sample. A batch behind the last one
   /// is the next epoch's first.

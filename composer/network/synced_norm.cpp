@@ -1,4 +1,4 @@
-#include "algorithms/parts/synced_norm.h"
+#include "composer/network/synced_norm.h"
 
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -12,7 +12,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 /// What a channel's values are centred and scaled by: mean and 1 / sqrt(variance + eps) over all
-/// ranks, [C]. counts: of a channel's values on each rank, [ranks].
+/// ranks, [C]. counts: of a channel's values on each rank, [ranks], in any
+/// order.
 struct Statistics {
   at::Tensor mean, inverse_deviation, counts;
 };
@@ -46,7 +47,8 @@ Statistics statistics_on_cpu(const at::Tensor& input, const RunningStatistics& r
   const auto type = input.options().dtype(statistics_type(input));
   const auto unused = at::zeros({input.size(1)}, type), unused_too = at::zeros_like(unused);
   const auto [own_mean, own_variance] =
-      at::batch_norm_update_stats(input, unused, unused_too, /*momentum=*/0);
+      input.numel() == 0 ? std::tuple(unused, unused_too)
+                         : at::batch_norm_update_stats(input, unused, unused_too, /*momentum=*/0);
   const auto [means, variances, counts] = gathered(
       own_mean.to(at::kDouble), own_variance.to(at::kDouble), values_a_channel(input), ranks);
   const auto total = counts.sum();
@@ -64,18 +66,25 @@ Statistics statistics_on_cpu(const at::Tensor& input, const RunningStatistics& r
 
 Statistics statistics_on_cuda(const at::Tensor& input, const RunningStatistics& running,
                               const BatchNormOptions& options, const Ranks& ranks) {
-  const auto [own_mean, own_inverse] = at::batch_norm_stats(input, options.eps);
-  const auto [means, inverses, counts] =
-      gathered(own_mean, own_inverse, values_a_channel(input), ranks);
+  const auto none = at::ones({input.size(1)}, input.options().dtype(statistics_type(input)));
+  const auto [own_mean, own_inverse] =
+      input.numel() == 0 ? std::tuple(none, none) : at::batch_norm_stats(input, options.eps);
+  const auto all = gathered(own_mean, own_inverse, values_a_channel(input), ranks);
+  // ATen's kernel divides by the count of the ranks so far. Of those that have rows of an image the
+  // first may have none; the last has most.
+  const auto from_last = [](const at::Tensor& of_ranks) { return of_ranks.flip(0); };
+  const auto means = from_last(std::get<0>(all)), inverses = from_last(std::get<1>(all)),
+             counts = from_last(std::get<2>(all));
   const auto [mean, inverse] = at::batch_norm_gather_stats_with_counts(
-      input, means.contiguous(), inverses.contiguous(), running.mean, running.variance,
-      options.momentum, options.eps, counts.to(running.mean.scalar_type()));
-  return {mean, inverse, counts.contiguous()};
+      input, means, inverses, running.mean, running.variance, options.momentum, options.eps,
+      counts.to(running.mean.scalar_type()));
+  return {mean, inverse, counts};
 }
 
 /// (input - mean) * inverse_deviation * weight + bias, of the input's type.
 at::Tensor normalized_by(const Statistics& statistics, const at::Tensor& input,
                          const at::Tensor& weight, const at::Tensor& bias) {
+  if (input.numel() == 0) return input.clone();
   if (input.is_cuda())
     return at::batch_norm_elemt(input, weight, bias, statistics.mean, statistics.inverse_deviation,
                                 /*eps=*/0);
@@ -93,6 +102,10 @@ struct Sums {
 Sums sums_of(const at::Tensor& gradient, const at::Tensor& input, const Statistics& statistics,
              const at::Tensor& weight) {
   const auto& [mean, inverse_deviation, counts] = statistics;
+  if (input.numel() == 0) {
+    const auto none = at::zeros_like(mean);
+    return {none, none, none, none};
+  }
   if (input.is_cuda()) {
     auto [sum, by_distance, of_weight, of_bias] = at::batch_norm_backward_reduce(
         gradient, input, mean, inverse_deviation, weight, true, true, true);
@@ -109,6 +122,7 @@ at::Tensor gradient_of_input(const at::Tensor& gradient, const at::Tensor& input
                              const Statistics& statistics, const at::Tensor& weight,
                              const at::Tensor& sum, const at::Tensor& by_distance) {
   const auto& [mean, inverse_deviation, counts] = statistics;
+  if (input.numel() == 0) return at::zeros_like(input);
   if (input.is_cuda())
     return at::batch_norm_backward_elemt(gradient, input, mean, inverse_deviation, weight, sum,
                                          by_distance, counts.to(at::kInt));

@@ -1,0 +1,385 @@
+// The subcommand completion: scripts for shells, and the words that these ask for.
+#include "cli/completion.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <optional>
+
+#include "cli/arguments.h"
+#include "cli/declarations.h"
+#include "cli/launch_options.h"
+#include "composer/error.h"
+#include "composer/recipe/dump.h"
+#include "composer/recipe/overrides.h"
+#include "composer/recipe/recipe.h"
+#include "composer/recipe/rule_text.h"
+#include "composer/text.h"
+
+namespace composer {
+namespace {
+
+/// The first statement on one line: what a shell shows beside a word.
+std::string summary(std::string doc) {
+  std::ranges::replace(doc, '\n', ' ');
+  doc += ' ';
+  return doc.substr(0, std::min({doc.find(". "), doc.find("; "), doc.find(": "), doc.size() - 1}));
+}
+
+/// A key that can stand on the command line as --path.
+struct CommandKey {
+  std::string path, doc;
+  bool list = false;
+  Completion values;
+};
+
+Completion names_of(const CatalogBase& catalog) {
+  Completion names;
+  for (const auto& name : catalog.names())
+    names.candidates.push_back({name, summary(catalog.doc(name))});
+  return names;
+}
+
+Completion recipe_names() {
+  Completion recipes{.candidates = {}, .files = true};
+  for (const auto& recipe : list_recipes())
+    recipes.candidates.push_back({recipe.name, summary(recipe.doc)});
+  return recipes;
+}
+
+Completion words_of(const Words& words, bool files = false) {
+  Completion completion{.candidates = {}, .files = files};
+  for (const auto& word : words) completion.candidates.push_back({word, ""});
+  return completion;
+}
+
+Completion values_of(const Field& field) {
+  if (field.flag) return words_of({"true", "false"});
+  for (const Rule& rule : rules_of(field))
+    if (rule.kind == Rule::Kind::one_of) return words_of(rule.words);
+  const bool text = field.type.find(FieldType<std::string>::name()) != std::string::npos;
+  return words_of({}, text);
+}
+
+void add_keys(const FieldSet& set, const std::string& path, std::vector<CommandKey>& keys) {
+  for (const Field& field : set.fields) {
+    const std::string key = join_path(path, field.name);
+    if (field.read)
+      keys.push_back({key, summary(field.doc), field.list, values_of(field)});
+    else
+      add_keys(field.nested, key, keys);
+  }
+}
+
+/// The options of the line that choose components, as they were typed.
+Words choices_on(const Words& line) {
+  Words chosen;
+  bool takes = false;
+  for (size_t i = 0; i + 1 < line.size(); ++i) {
+    if (line[i].starts_with('-'))
+      takes = std::ranges::any_of(choice_facts, [&](const auto& choice) {
+        return line[i] == "--" + std::string(choice.key);
+      });
+    if (takes) chosen.push_back(line[i]);
+  }
+  return chosen;
+}
+
+/// The recipe that the line names, with the components it chooses.
+std::optional<Recipe> recipe_on(const Words& line, const std::string& command) {
+  std::string file = command == "train" ? "quickstart" : "";
+  for (size_t i = 0; i + 2 < line.size(); ++i)
+    if (line[i] == "-f" || line[i] == "--file") file = line[i + 1];
+  if (file.empty()) return std::nullopt;
+  try {
+    return resolve(find_recipe(file), choices_on(line));
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<CommandKey> keys_on(const Words& line, const std::string& command) {
+  std::vector<CommandKey> keys;
+  TrainerOptions options;
+  add_keys(collect(options), "", keys);
+#define X(key, kind, several, alters) \
+  keys.push_back({#key, several ? "several of them" : "one", several, names_of(registry().kind)});
+  COMPOSER_CHOICES(X)
+#undef X
+  const auto recipe = recipe_on(line, command);
+  if (!recipe) return keys;
+  const auto add = [&](ChoiceKey key, const auto& component) {
+    if (component) add_keys(component->fields(), path_of(key, component->name()), keys);
+  };
+  for_each_choice(*recipe, [&](ChoiceKey key, const auto& chosen) {
+    if constexpr (requires { chosen.size(); })
+      for (const auto& component : chosen) add(key, component);
+    else
+      add(key, chosen);
+  });
+  return keys;
+}
+
+/// The keys that `word` may mean on a command line.
+std::vector<const CommandKey*> meant_by(const std::vector<CommandKey>& keys,
+                                        const std::string& word) {
+  std::vector<const CommandKey*> meant;
+  for (const auto& key : keys) {
+    if (key.path == word) return {&key};
+    if (has_suffix(key.path, word)) meant.push_back(&key);
+  }
+  return meant;
+}
+
+/// The options --path of the keys, and those by an ending, that begin with `word`.
+void add_key_options(const std::vector<CommandKey>& keys, const std::string& word,
+                     Completion& completion) {
+  std::map<std::string, std::pair<int, std::string>> endings;  // times, documentation
+  for (const auto& [path, doc, list, values] : keys) {
+    completion.candidates.push_back({"--" + path, doc});
+    for (size_t dot = path.find('.'); dot != std::string::npos; dot = path.find('.', dot + 1)) {
+      auto& [times, of] = endings[path.substr(dot + 1)];
+      ++times;
+      of = doc;
+    }
+  }
+  constexpr size_t least_letters = 3;
+  if (word.size() < least_letters + 2) return;
+  for (const auto& [ending, found] : endings)
+    if (found.first == 1 && meant_by(keys, ending).size() == 1)
+      completion.candidates.push_back({"--" + ending, found.second});
+}
+
+Completion values_of(const OptionDoc& option) {
+  if (std::ranges::find(option.names, "--file") != option.names.end()) return recipe_names();
+  return words_of(option.choices, option.choices.empty() && option.type.starts_with("text"));
+}
+
+constexpr const char* help_doc = "says what there is";
+
+/// A line of one subcommand.
+class CommandLine {
+ public:
+  /// line: from the subcommand's name on, with more words after it.
+  explicit CommandLine(const Words& line)
+      // Another program, started by this one, is a trainer.
+      : command_(command_table().contains(line[0]) ? line[0] : "train"),
+        docs_(declarations_of(command_table().at(command_))),
+        rest_(line.begin() + 1, line.end()) {}
+
+  Completion complete() {
+    if (docs_.at(0).name != command_) {
+      if (rest_.size() == 1) return actions();
+      std::erase_if(docs_, [&](const auto& doc) { return doc.name != command_ + " " + rest_[0]; });
+      rest_.erase(rest_.begin());
+      if (docs_.empty()) return {};
+    }
+    if (rest_.back().starts_with('-')) return options();
+    const auto option = std::ranges::find_if(
+        rest_.rbegin(), rest_.rend(), [](const auto& word) { return word.starts_with('-'); });
+    if (option != rest_.rend())
+      if (const auto values = values_after(*option, option - rest_.rbegin())) return *values;
+    return words();
+  }
+
+ private:
+  Completion actions() const {
+    Completion completion;
+    if (rest_.back().starts_with('-')) completion.candidates.push_back({"--help", help_doc});
+    for (const auto& doc : docs_)
+      completion.candidates.push_back({doc.name.substr(command_.size() + 1), summary(doc.about)});
+    return completion;
+  }
+
+  bool takes_keys() const { return std::ranges::any_of(docs_, &CommandDoc::takes_keys); }
+
+  Completion options() const {
+    Completion completion{.candidates = {{"--help", help_doc}}};
+    for (const auto& doc : docs_)
+      for (const auto& option : doc.options)
+        if (!option.positional)
+          completion.candidates.push_back({option.names.back(), summary(option.doc)});
+    if (takes_keys()) add_key_options(keys_on(rest_, command_), rest_.back(), completion);
+    return completion;
+  }
+
+  /// What may follow the option `name` as its value of this number, from 1; nothing where no value
+  /// may.
+  std::optional<Completion> values_after(const std::string& name, long number) const {
+    for (const auto& doc : docs_)
+      for (const auto& option : doc.options)
+        if (std::ranges::find(option.names, name) != option.names.end()) {
+          if (option.type.empty() || (number > 1 && !option.several)) return std::nullopt;
+          return values_of(option);
+        }
+    if (!takes_keys() || !name.starts_with("--")) return std::nullopt;
+    const auto keys = keys_on(rest_, command_);
+    const auto meant = meant_by(keys, name.substr(2));
+    if (meant.empty() || (number > 1 && !meant[0]->list)) return std::nullopt;
+    return meant[0]->values;
+  }
+
+  /// Words that need no option, or where there are none the options.
+  Completion words() const {
+    if (command_ == "describe" && rest_.size() == 2)
+      for (const auto* catalog : registry().catalogs())
+        if (rest_[0] == catalog->kind() || rest_[0] == catalog->plural()) return names_of(*catalog);
+    std::vector<const OptionDoc*> positionals;
+    for (const auto& doc : docs_)
+      for (const auto& option : doc.options)
+        if (option.positional) positionals.push_back(&option);
+    if (positionals.empty()) return options();
+    return values_of(*positionals[std::min(rest_.size(), positionals.size()) - 1]);
+  }
+
+  std::string command_;
+  std::vector<CommandDoc> docs_;
+  Words rest_;
+};
+
+/// What a subcommand is for; of one with actions which these are.
+std::string about(const std::string& name, const std::vector<CommandDoc>& docs) {
+  if (docs.at(0).name == name) return summary(docs[0].about);
+  Words actions;
+  for (const auto& doc : docs) actions.push_back(doc.name.substr(name.size() + 1));
+  return joined(actions);
+}
+
+Completion subcommands() {
+  Completion completion{.candidates = {}, .files = true};
+  for (const auto& [name, command] : command_table())
+    completion.candidates.push_back({name, about(name, declarations_of(command))});
+  for (const auto& [name, words] : launch_option_words())
+    completion.candidates.push_back({name, ""});
+  return completion;
+}
+
+Completion candidates_for(Words line) {
+  const auto& launch = launch_option_words();
+  while (line.size() > 1 && launch.contains(line[0])) {
+    if (line.size() == 2) return words_of(launch.at(line[0]));
+    line.erase(line.begin(), line.begin() + 2);
+  }
+  return line.size() == 1 ? subcommands() : CommandLine(line).complete();
+}
+
+constexpr const char* bash_script =
+    R"(# Completion of @NAME@ for bash: source <(@NAME@ completion bash)
+_@ID@_completion() {
+  local answer line kind candidates=()
+  answer=$("${COMP_WORDS[0]/#\~/$HOME}" completion words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null) || return
+  while IFS= read -r line; do
+    if [[ -z $kind ]]; then kind=$line; else candidates+=("${line%%$'\t'*}"); fi
+  done <<< "$answer"
+  COMPREPLY=("${candidates[@]}")
+  if [[ $kind == files ]]; then
+    compopt -o filenames 2>/dev/null
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")
+  fi
+}
+complete -F _@ID@_completion @NAME@
+)";
+
+constexpr const char* zsh_script = R"(#compdef @NAME@
+# Completion of @NAME@ for zsh: source <(@NAME@ completion zsh), after compinit.
+_@ID@_completion() {
+  local -a answer described options
+  local line
+  answer=("${(@f)$("${words[1]/#\~/$HOME}" completion words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  for line in "${(@)answer[2,-1]}"; do
+    described+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+  done
+  [[ ${described[1]} == -* ]] && options=(-o)
+  (( $#described )) && _describe $options '@NAME@' described
+  [[ ${answer[1]} == files ]] && _files
+}
+compdef _@ID@_completion @NAME@
+)";
+
+constexpr const char* fish_script =
+    R"(# Completion of @NAME@ for fish: @NAME@ completion fish | source
+function __@ID@_completion
+  set -l line (commandline -opc) (commandline -ct)
+  set -l answer ($line[1] completion words $line[2..-1] 2>/dev/null)
+  test "$answer[1]" = files; and __fish_complete_path (commandline -ct)
+  test (count $answer) -gt 1; and printf '%s\n' $answer[2..-1]
+end
+complete -c @NAME@ -f -a '(__@ID@_completion)'
+)";
+
+const std::map<std::string, const char*>& scripts() {
+  static const std::map<std::string, const char*> all{
+      {"bash", bash_script}, {"fish", fish_script}, {"zsh", zsh_script}};
+  return all;
+}
+
+/// The script for this program, whatever it is called.
+std::string script_for(const std::string& shell) {
+  const std::string name = std::filesystem::read_symlink("/proc/self/exe").filename();
+  std::string id = name;
+  for (char& c : id)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  std::string script = scripts().at(shell);
+  for (const auto& [mark, text] :
+       {std::pair<std::string, std::string>{"@NAME@", name}, {"@ID@", id}})
+    for (size_t at = 0; (at = script.find(mark, at)) != std::string::npos; at += text.size())
+      script.replace(at, mark.size(), text);
+  return script;
+}
+
+/// One line for the kind of the answer, then one for each candidate: word, tab, documentation.
+void print_completion(const Words& line) {
+  const auto completion = complete(line);
+  std::cout << (completion.files ? "files" : "words") << '\n';
+  for (const auto& [word, doc] : completion.candidates) std::cout << word << '\t' << doc << '\n';
+}
+
+}  // namespace
+
+Completion complete(const Words& given) {
+  Words line = given.empty() ? Words{""} : given;
+  const bool ends_in_equals = line.back() == "=";
+  std::erase(line, "=");  // bash takes --key=value for three words
+  if (ends_in_equals) line.emplace_back();
+  std::string before;
+  if (const size_t equals = line.back().find('=');
+      line.back().starts_with("--") && equals != std::string::npos) {
+    before = line.back().substr(0, equals + 1);
+    line.push_back(line.back().substr(equals + 1));
+    line[line.size() - 2].resize(equals);
+  }
+  Completion completion = candidates_for(line);
+  auto& candidates = completion.candidates;
+  std::erase_if(candidates, [&](const auto& each) { return !each.word.starts_with(line.back()); });
+  std::ranges::stable_sort(candidates, {}, &Completion::Candidate::word);
+  const auto same = std::ranges::unique(candidates, {}, &Completion::Candidate::word);
+  candidates.erase(same.begin(), same.end());
+  for (auto& candidate : candidates) candidate.word.insert(0, before);
+  return completion;
+}
+
+int completion_command(const Words& words) {
+  if (!words.empty() && words[0] == "words") {
+    print_completion(Words(words.begin() + 1, words.end()));
+    return 0;
+  }
+  CLI::App app(
+      "Prints a script by which a shell completes the command line: subcommands, options, keys of "
+      "recipes,\nnames of components. The program itself is asked for them, a program of one's own "
+      "for its components too.\n"
+      "  bash: source <(composer completion bash)         in ~/.bashrc\n"
+      "  zsh:  source <(composer completion zsh)          in ~/.zshrc, after compinit\n"
+      "  fish: composer completion fish | source          in ~/.config/fish/config.fish",
+      "completion");
+  std::string shell;
+  Words shells;
+  for (const auto& [name, script] : scripts()) shells.push_back(name);
+  app.add_option("shell", shell, "that completes")->required()->check(choices(shells));
+  if (!parse(app, words)) return 0;
+  check_word("composer completion", shell, shells);
+  std::cout << script_for(shell);
+  return 0;
+}
+
+}  // namespace composer

@@ -1,0 +1,141 @@
+#include "models/convnext.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "composer/error.h"
+#include "composer/network/layers.h"
+#include "composer/network/norm_layers.h"
+
+namespace composer {
+namespace {
+
+constexpr double layer_norm_eps = 1e-6;
+
+struct ConvNeXtSize {
+  std::array<int64_t, 4> channels, blocks;
+};
+
+const std::map<std::string, ConvNeXtSize>& convnext_sizes() {
+  static const std::map<std::string, ConvNeXtSize> all{
+      {"convnext_tiny", {{96, 192, 384, 768}, {3, 3, 9, 3}}},
+      {"convnext_small", {{96, 192, 384, 768}, {3, 3, 27, 3}}},
+      {"convnext_base", {{128, 256, 512, 1024}, {3, 3, 27, 3}}},
+      {"convnext_large", {{192, 384, 768, 1536}, {3, 3, 27, 3}}}};
+  return all;
+}
+
+class ToNhwc final : public Layer {
+ public:
+  at::Tensor forward(const at::Tensor& input) override { return op::to_nhwc(input); }
+  std::string describe() const override { return "ToNhwc"; }
+};
+
+class ToNchw final : public Layer {
+ public:
+  at::Tensor forward(const at::Tensor& input) override { return op::to_nchw(input); }
+  std::string describe() const override { return "ToNchw"; }
+};
+
+/// 7x7 depthwise, norm, and two linear layers of each pixel; "layer_scale" multiplies the channels
+/// of what they give before x is added.
+class ConvNeXtBlock final : public ResidualBlock {
+ public:
+  ConvNeXtBlock(int64_t channels, double scale)
+      : block_(add<Sequential>(
+            "block",
+            std::vector<std::shared_ptr<Layer>>{
+                std::make_shared<Conv2d>(Conv2dOptions{.in_channels = channels,
+                                                       .out_channels = channels,
+                                                       .kernel = {7, 7},
+                                                       .padding = {3, 3},
+                                                       .groups = channels}),
+                std::make_shared<ToNhwc>(), std::make_shared<LayerNorm>(channels, layer_norm_eps),
+                std::make_shared<Linear>(channels, 4 * channels), std::make_shared<Gelu>(),
+                std::make_shared<Linear>(4 * channels, channels), std::make_shared<ToNchw>()})),
+        layer_scale_(register_parameter("layer_scale", at::full({channels, 1, 1}, scale))) {}
+
+  at::Tensor forward(const at::Tensor& input) override { return op::add(residual(input), input); }
+  at::Tensor residual(const at::Tensor& input) override {
+    return op::multiply(block_(input), layer_scale_);
+  }
+  at::Tensor branch(const at::Tensor& input) override { return input; }
+  Slot& last() override { return block_; }
+  at::Tensor shortcut(const at::Tensor& input) override { return input; }
+  Activation activation() const override { return Activation::none; }
+  std::string describe() const override {
+    return "ConvNeXtBlock(" + std::to_string(layer_scale_.size(0)) + ")";
+  }
+
+ private:
+  Slot& block_;
+  at::Tensor layer_scale_;
+};
+
+std::shared_ptr<Layer> patches(int64_t in_channels, int64_t out_channels, int64_t size) {
+  return std::make_shared<Conv2d>(Conv2dOptions{.in_channels = in_channels,
+                                                .out_channels = out_channels,
+                                                .kernel = {size, size},
+                                                .stride = {size, size}});
+}
+
+/// N(0, 0.02^2) within two units, as PyTorch's trunc_normal_ draws it.
+void fill_truncated_normal(at::Tensor weight) {
+  constexpr double deviation = 0.02, bound = 2;
+  const double share = std::erf(bound / deviation / std::sqrt(2.0));
+  const double inside = std::min(share, 1 - std::exp2(-24));  // erfinv(1) is infinite
+  weight.uniform_(-share, share)
+      .clamp_(-inside, inside)
+      .erfinv_()
+      .mul_(deviation * std::sqrt(2.0))
+      .clamp_(-bound, bound);
+}
+
+void initialize_convnext(torch::nn::Module& module) {
+  if (auto* conv = dynamic_cast<Conv2d*>(&module))
+    fill_truncated_normal(conv->weight), conv->bias.zero_();
+  else if (auto* linear = dynamic_cast<Linear*>(&module))
+    fill_truncated_normal(linear->weight), linear->bias.zero_();
+}
+
+}  // namespace
+
+ConvNeXt::ConvNeXt(const Params& params) : params_(params) {
+  const auto found = convnext_sizes().find(params.model_name);
+  if (found == convnext_sizes().end())
+    throw UserError("model_name: no network '" + params.model_name + "'");
+  const auto& [channels, blocks] = found->second;
+
+  std::vector<std::shared_ptr<Layer>> features;
+  for (size_t stage = 0; stage < channels.size(); ++stage) {
+    if (stage == 0)
+      features.push_back(std::make_shared<Sequential>(std::vector<std::shared_ptr<Layer>>{
+          patches(3, channels[0], 4), std::make_shared<LayerNorm2d>(channels[0], layer_norm_eps)}));
+    else
+      features.push_back(std::make_shared<Sequential>(std::vector<std::shared_ptr<Layer>>{
+          std::make_shared<LayerNorm2d>(channels[stage - 1], layer_norm_eps),
+          patches(channels[stage - 1], channels[stage], 2)}));
+    std::vector<std::shared_ptr<Layer>> layers;
+    for (int64_t i = 0; i < blocks[stage]; ++i)
+      layers.push_back(std::make_shared<ConvNeXtBlock>(channels[stage], params.layer_scale));
+    features.push_back(std::make_shared<Sequential>(std::move(layers)));
+  }
+  add<Sequential>("features", std::move(features));
+  add<AdaptiveAvgPool2d>("avgpool");
+  add<Sequential>("classifier",
+                  std::vector<Sequential::Named>{
+                      {"0", std::make_shared<LayerNorm>(channels.back(), layer_norm_eps)},
+                      {"2", std::make_shared<Linear>(channels.back(), params.num_classes)}});
+
+  {
+    const at::NoGradGuard no_grad;
+    apply(initialize_convnext);
+  }
+  apply_initializers(*this, params.initializers);
+}
+
+}  // namespace composer

@@ -1,0 +1,44 @@
+// ConvNeXt (Liu et al. 2022, arXiv:2201.03545).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "composer/network/model.h"
+#include "composer/recipe/params.h"
+#include "models/initializers.h"
+
+namespace composer {
+
+/// Input [N, 3, H, W] of any size from 32 up; parameter names and default initialisation are
+/// torchvision's. Its stochastic depth is the algorithm of that name.
+class ConvNeXt final : public Model {
+ public:
+  struct Params {
+    std::string model_name = "convnext_tiny";
+    int64_t num_classes = 1000;
+    double layer_scale = 1e-6;
+    std::vector<std::string> initializers{};
+
+    void fields(auto&& f) {
+      f("model_name", model_name, "size of the network",
+        one_of("convnext_tiny", "convnext_small", "convnext_base", "convnext_large"));
+      f("num_classes", num_classes, "outputs", at_least(1));
+      f("layer_scale", layer_scale, "what multiplies each channel of a block's branch at first",
+        at_least(0.0));
+      f("initializers", initializers, "applied in this order", one_of(initializer_names()));
+    }
+  };
+
+  explicit ConvNeXt(const Params& params);
+
+  at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
+  int64_t num_classes() const override { return params_.num_classes; }
+  int64_t stride() const override { return 32; }
+  std::string describe() const override { return params_.model_name; }
+
+ private:
+  Params params_;
+};
+
+}  // namespace composer

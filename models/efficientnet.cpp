@@ -1,0 +1,105 @@
+#include "models/efficientnet.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "composer/error.h"
+#include "models/inverted_residual.h"
+
+namespace composer {
+namespace {
+
+/// How much wider and deeper than b0.
+struct Scale {
+  double width, depth;
+};
+
+const std::map<std::string, Scale>& scales() {
+  static const std::map<std::string, Scale> all{{"efficientnet_b0", {1.0, 1.0}},
+                                                {"efficientnet_b1", {1.0, 1.1}},
+                                                {"efficientnet_b2", {1.1, 1.2}},
+                                                {"efficientnet_b3", {1.2, 1.4}},
+                                                {"efficientnet_b4", {1.4, 1.8}}};
+  return all;
+}
+
+struct Stage {
+  int64_t expansion, kernel, stride, out_channels, blocks;  ///< of b0
+};
+
+constexpr std::array<Stage, 7> stages{{{1, 3, 1, 16, 1},
+                                       {6, 3, 2, 24, 2},
+                                       {6, 5, 2, 40, 2},
+                                       {6, 3, 2, 80, 3},
+                                       {6, 5, 1, 112, 3},
+                                       {6, 5, 2, 192, 4},
+                                       {6, 3, 1, 320, 1}}};
+
+// torchvision's: convolutions ~ N(0, 2 / fan_out), linear layers ~ U(-1 / sqrt(out), 1 /
+// sqrt(out)).
+void initialize_efficientnet(torch::nn::Module& module) {
+  if (auto* conv = dynamic_cast<Conv2d*>(&module)) {
+    const auto& o = conv->options();
+    const auto fan_out = static_cast<double>(o.out_channels * o.kernel[0] * o.kernel[1]);
+    conv->weight.normal_(0, std::sqrt(2 / fan_out));
+    if (conv->bias.defined()) conv->bias.zero_();
+  } else if (auto* linear = dynamic_cast<Linear*>(&module)) {
+    const double bound = 1 / std::sqrt(static_cast<double>(linear->weight.size(0)));
+    linear->weight.uniform_(-bound, bound);
+    linear->bias.zero_();
+  }
+}
+
+}  // namespace
+
+EfficientNet::EfficientNet(const Params& params) : params_(params) {
+  const auto found = scales().find(params.model_name);
+  if (found == scales().end())
+    throw UserError("model_name: no network '" + params.model_name + "'");
+  const auto [width, depth] = found->second;
+  const auto scaled = [&, width = width](int64_t channels) {
+    return multiple_of_8(static_cast<double>(channels) * width);
+  };
+
+  int64_t channels = scaled(32);
+  std::vector<std::shared_ptr<Layer>> features{conv_norm({.in_channels = 3,
+                                                          .out_channels = channels,
+                                                          .kernel = 3,
+                                                          .stride = 2,
+                                                          .nonlinearity = Nonlinearity::silu})};
+  for (const auto& stage : stages) {
+    const auto blocks = static_cast<int64_t>(std::ceil(static_cast<double>(stage.blocks) * depth));
+    std::vector<std::shared_ptr<Layer>> layers;
+    for (int64_t i = 0; i < blocks; ++i) {
+      const int64_t expanded = multiple_of_8(static_cast<double>(channels * stage.expansion));
+      layers.push_back(inverted_residual({.in_channels = channels,
+                                          .expanded = expanded,
+                                          .out_channels = scaled(stage.out_channels),
+                                          .kernel = stage.kernel,
+                                          .stride = i == 0 ? stage.stride : 1,
+                                          .squeezed = std::max<int64_t>(1, channels / 4),
+                                          .nonlinearity = Nonlinearity::silu}));
+      channels = scaled(stage.out_channels);
+    }
+    features.push_back(std::make_shared<Sequential>(std::move(layers)));
+  }
+  features.push_back(conv_norm(
+      {.in_channels = channels, .out_channels = 4 * channels, .nonlinearity = Nonlinearity::silu}));
+  add<Sequential>("features", std::move(features));
+  add<AdaptiveAvgPool2d>("avgpool");
+  add<Sequential>("classifier",
+                  std::vector<Sequential::Named>{
+                      {"1", std::make_shared<Linear>(4 * channels, params.num_classes)}});
+
+  {
+    const at::NoGradGuard no_grad;
+    apply(initialize_efficientnet);
+  }
+  apply_initializers(*this, params.initializers);
+}
+
+}  // namespace composer

@@ -1,0 +1,42 @@
+// EfficientNet (Tan and Le 2019, arXiv:1905.11946).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "composer/network/model.h"
+#include "composer/recipe/params.h"
+#include "models/initializers.h"
+
+namespace composer {
+
+/// Input [N, 3, H, W] of any size from 32 up; parameter names and default initialisation are
+/// torchvision's. Its dropout and its stochastic depth are the algorithms of these names.
+class EfficientNet final : public Model {
+ public:
+  struct Params {
+    std::string model_name = "efficientnet_b0";
+    int64_t num_classes = 1000;
+    std::vector<std::string> initializers{};
+
+    void fields(auto&& f) {
+      f("model_name", model_name, "size of the network",
+        one_of("efficientnet_b0", "efficientnet_b1", "efficientnet_b2", "efficientnet_b3",
+               "efficientnet_b4"));
+      f("num_classes", num_classes, "outputs", at_least(1));
+      f("initializers", initializers, "applied in this order", one_of(initializer_names()));
+    }
+  };
+
+  explicit EfficientNet(const Params& params);
+
+  at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
+  int64_t num_classes() const override { return params_.num_classes; }
+  int64_t stride() const override { return 32; }
+  std::string describe() const override { return params_.model_name; }
+
+ private:
+  Params params_;
+};
+
+}  // namespace composer

@@ -1,0 +1,124 @@
+#include "models/mobilenet_v3.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+#include <map>
+
+#include "composer/error.h"
+#include "models/inverted_residual.h"
+
+namespace composer {
+namespace {
+
+constexpr double norm_eps = 1e-3, norm_momentum = 1e-2;
+
+struct MobileBlock {
+  int64_t kernel, expanded, out_channels;
+  bool gated, hardswish;
+  int64_t stride;
+};
+
+struct MobileSize {
+  std::vector<MobileBlock> blocks;
+  int64_t head;  ///< features in front of the last layer
+};
+
+const std::map<std::string, MobileSize>& mobile_sizes() {
+  static const std::map<std::string, MobileSize> all{{"mobilenet_v3_large",
+                                                      {{{3, 16, 16, false, false, 1},
+                                                        {3, 64, 24, false, false, 2},
+                                                        {3, 72, 24, false, false, 1},
+                                                        {5, 72, 40, true, false, 2},
+                                                        {5, 120, 40, true, false, 1},
+                                                        {5, 120, 40, true, false, 1},
+                                                        {3, 240, 80, false, true, 2},
+                                                        {3, 200, 80, false, true, 1},
+                                                        {3, 184, 80, false, true, 1},
+                                                        {3, 184, 80, false, true, 1},
+                                                        {3, 480, 112, true, true, 1},
+                                                        {3, 672, 112, true, true, 1},
+                                                        {5, 672, 160, true, true, 2},
+                                                        {5, 960, 160, true, true, 1},
+                                                        {5, 960, 160, true, true, 1}},
+                                                       1280}},
+                                                     {"mobilenet_v3_small",
+                                                      {{{3, 16, 16, true, false, 2},
+                                                        {3, 72, 24, false, false, 2},
+                                                        {3, 88, 24, false, false, 1},
+                                                        {5, 96, 40, true, true, 2},
+                                                        {5, 240, 40, true, true, 1},
+                                                        {5, 240, 40, true, true, 1},
+                                                        {5, 120, 48, true, true, 1},
+                                                        {5, 144, 48, true, true, 1},
+                                                        {5, 288, 96, true, true, 2},
+                                                        {5, 576, 96, true, true, 1},
+                                                        {5, 576, 96, true, true, 1}},
+                                                       1024}}};
+  return all;
+}
+
+// torchvision's: convolutions ~ N(0, 2 / fan_out), linear layers ~ N(0, 0.01^2).
+void initialize_mobilenet(torch::nn::Module& module) {
+  if (auto* conv = dynamic_cast<Conv2d*>(&module)) {
+    const auto& o = conv->options();
+    const auto fan_out = static_cast<double>(o.out_channels * o.kernel[0] * o.kernel[1]);
+    conv->weight.normal_(0, std::sqrt(2 / fan_out));
+    if (conv->bias.defined()) conv->bias.zero_();
+  } else if (auto* linear = dynamic_cast<Linear*>(&module)) {
+    linear->weight.normal_(0, 0.01);
+    linear->bias.zero_();
+  }
+}
+
+}  // namespace
+
+MobileNetV3::MobileNetV3(const Params& params) : params_(params) {
+  const auto found = mobile_sizes().find(params.model_name);
+  if (found == mobile_sizes().end())
+    throw UserError("model_name: no network '" + params.model_name + "'");
+  const auto& [blocks, head] = found->second;
+
+  int64_t channels = 16;
+  std::vector<std::shared_ptr<Layer>> features{conv_norm({.in_channels = 3,
+                                                          .out_channels = channels,
+                                                          .kernel = 3,
+                                                          .stride = 2,
+                                                          .nonlinearity = Nonlinearity::hardswish,
+                                                          .eps = norm_eps,
+                                                          .momentum = norm_momentum})};
+  for (const auto& block : blocks) {
+    const int64_t squeezed = multiple_of_8(static_cast<double>(block.expanded / 4));
+    features.push_back(inverted_residual(
+        {.in_channels = channels,
+         .expanded = block.expanded,
+         .out_channels = block.out_channels,
+         .kernel = block.kernel,
+         .stride = block.stride,
+         .squeezed = block.gated ? squeezed : 0,
+         .nonlinearity = block.hardswish ? Nonlinearity::hardswish : Nonlinearity::relu,
+         .hard_gate = true,
+         .eps = norm_eps,
+         .momentum = norm_momentum}));
+    channels = block.out_channels;
+  }
+  features.push_back(conv_norm({.in_channels = channels,
+                                .out_channels = 6 * channels,
+                                .nonlinearity = Nonlinearity::hardswish,
+                                .eps = norm_eps,
+                                .momentum = norm_momentum}));
+  add<Sequential>("features", std::move(features));
+  add<AdaptiveAvgPool2d>("avgpool");
+  add<Sequential>("classifier", std::vector<Sequential::Named>{
+                                    {"0", std::make_shared<Linear>(6 * channels, head)},
+                                    {"1", std::make_shared<Hardswish>()},
+                                    {"3", std::make_shared<Linear>(head, params.num_classes)}});
+
+  {
+    const at::NoGradGuard no_grad;
+    apply(initialize_mobilenet);
+  }
+  apply_initializers(*this, params.initializers);
+}
+
+}  // namespace composer

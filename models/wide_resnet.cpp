@@ -1,0 +1,109 @@
+#include "models/wide_resnet.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+
+#include "composer/error.h"
+#include "models/residual_blocks.h"
+
+namespace composer {
+namespace {
+
+std::string block_text(int64_t in_channels, int64_t out_channels, int64_t stride) {
+  return "PreActivationBlock(" + std::to_string(in_channels) + ", " + std::to_string(out_channels) +
+         (stride == 1 ? "" : ", stride " + std::to_string(stride)) + ")";
+}
+
+/// x + conv2(relu(bn2(conv1(relu(bn1(x)))))).
+class PreActivationBlock final : public ResidualBlock {
+ public:
+  explicit PreActivationBlock(int64_t channels)
+      : channels_(channels),
+        bn1_(add("bn1", make_norm(Norm::batch, channels))),
+        conv1_(add("conv1", conv(channels, channels, 3))),
+        bn2_(add("bn2", make_norm(Norm::batch, channels))),
+        conv2_(add("conv2", conv(channels, channels, 3))) {}
+
+  at::Tensor branch(const at::Tensor& input) override {
+    const auto inner = conv1_(bn1_(input, {}, Activation::relu));
+    return bn2_(inner, {}, Activation::relu);
+  }
+  Slot& last() override { return conv2_; }
+  at::Tensor shortcut(const at::Tensor& input) override { return input; }
+  Activation activation() const override { return Activation::none; }
+  std::string describe() const override { return block_text(channels_, channels_, 1); }
+
+ private:
+  int64_t channels_;
+  Slot &bn1_, &conv1_, &bn2_, &conv2_;
+};
+
+/// The same with y = relu(bn1(x)) in place of x, convolved, on the way past: no residual block that
+/// methods may leave out.
+class ProjectingPreActivationBlock final : public Block {
+ public:
+  ProjectingPreActivationBlock(int64_t in_channels, int64_t out_channels, int64_t stride)
+      : text_(block_text(in_channels, out_channels, stride)),
+        bn1_(add("bn1", make_norm(Norm::batch, in_channels))),
+        conv1_(add("conv1", conv(in_channels, out_channels, 3, stride))),
+        bn2_(add("bn2", make_norm(Norm::batch, out_channels))),
+        conv2_(add("conv2", conv(out_channels, out_channels, 3))),
+        shortcut_(add("convShortcut", conv(in_channels, out_channels, 1, stride))) {}
+
+  at::Tensor forward(const at::Tensor& input) override {
+    const auto active = bn1_(input, {}, Activation::relu);
+    const auto inner = bn2_(conv1_(active), {}, Activation::relu);
+    return conv2_(inner, shortcut_(active), Activation::none);
+  }
+  std::string describe() const override { return text_; }
+
+ private:
+  std::string text_;
+  Slot &bn1_, &conv1_, &bn2_, &conv2_, &shortcut_;
+};
+
+// The source's: convolutions ~ N(0, 2 / fan_out), the head's bias 0.
+void initialize_wide_resnet(torch::nn::Module& module) {
+  if (auto* conv2d = dynamic_cast<Conv2d*>(&module)) {
+    const auto& o = conv2d->options();
+    const auto fan_out = static_cast<double>(o.out_channels * o.kernel[0] * o.kernel[1]);
+    conv2d->weight.normal_(0, std::sqrt(2 / fan_out));
+  } else if (auto* linear = dynamic_cast<Linear*>(&module)) {
+    linear->bias.zero_();
+  }
+}
+
+}  // namespace
+
+WideResNet::WideResNet(const Params& params) : params_(params) {
+  if (const auto problem = params.check(); !problem.empty()) throw UserError(problem);
+  int64_t channels = 16;
+  add("conv1", conv(3, channels, 3));
+  for (int64_t stage = 0; stage < 3; ++stage) {
+    const int64_t width = (int64_t{16} << stage) * params.width;
+    std::vector<std::shared_ptr<Layer>> blocks;
+    for (int64_t i = 0; i < (params.depth - 4) / 6; ++i) {
+      const int64_t stride = stage > 0 && i == 0 ? 2 : 1;
+      if (stride == 1 && channels == width)
+        blocks.push_back(std::make_shared<PreActivationBlock>(width));
+      else
+        blocks.push_back(std::make_shared<ProjectingPreActivationBlock>(channels, width, stride));
+      channels = width;
+    }
+    add<Sequential>(
+        "block" + std::to_string(stage + 1),
+        std::vector<Sequential::Named>{{"layer", std::make_shared<Sequential>(std::move(blocks))}});
+  }
+  add("bn1", make_norm(Norm::batch, channels)).then(Activation::relu);
+  add<AdaptiveAvgPool2d>("avgpool");
+  add<Linear>("fc", channels, params.num_classes);
+
+  {
+    const at::NoGradGuard no_grad;
+    apply(initialize_wide_resnet);
+  }
+  apply_initializers(*this, params.initializers);
+}
+
+}  // namespace composer
