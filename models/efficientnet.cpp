@@ -8,6 +8,7 @@
 #include <map>
 
 #include "composer/error.h"
+#include "models/initializers.h"
 #include "models/inverted_residual.h"
 
 namespace composer {
@@ -43,10 +44,7 @@ constexpr std::array<Stage, 7> stages{{{1, 3, 1, 16, 1},
 // sqrt(out)).
 void initialize_efficientnet(torch::nn::Module& module) {
   if (auto* conv = dynamic_cast<Conv2d*>(&module)) {
-    const auto& o = conv->options();
-    const auto fan_out = static_cast<double>(o.out_channels * o.kernel[0] * o.kernel[1]);
-    conv->weight.normal_(0, std::sqrt(2 / fan_out));
-    if (conv->bias.defined()) conv->bias.zero_();
+    kaiming_normal_fan_out(*conv);
   } else if (auto* linear = dynamic_cast<Linear*>(&module)) {
     const double bound = 1 / std::sqrt(static_cast<double>(linear->weight.size(0)));
     linear->weight.uniform_(-bound, bound);

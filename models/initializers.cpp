@@ -81,6 +81,11 @@ std::vector<std::string> initializer_names() {
   return names;
 }
 
+void kaiming_normal_fan_out(Conv2d& conv) {
+  conv.weight.normal_(0, std::sqrt(2 / fan_out(conv.weight)));
+  if (conv.bias.defined()) conv.bias.zero_();
+}
+
 void apply_initializers(torch::nn::Module& model, const std::vector<std::string>& names) {
   const at::NoGradGuard no_grad;
   for (const auto& name : names) {

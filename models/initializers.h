@@ -8,6 +8,8 @@
 
 namespace composer {
 
+class Conv2d;
+
 /// Fills the weights of every module of `model` in place, one initializer after another in the
 /// given order, from LibTorch's default generator (at::manual_seed). Other names are a UserError.
 /// With fan_in = the number of inputs that one output sees:
@@ -19,6 +21,9 @@ namespace composer {
 /// - bn_ones: BatchNorm2d weights 1, biases 0
 /// - linear_log_constant_bias: Linear biases -ln(out_features), for binary cross-entropy
 void apply_initializers(torch::nn::Module& model, const std::vector<std::string>& names);
+
+/// Weights from N(0, 2 / fan_out), fan_out = output channels * kernel's height * width; biases 0.
+void kaiming_normal_fan_out(Conv2d& conv);
 
 /// All names, sorted.
 std::vector<std::string> initializer_names();

@@ -2,10 +2,10 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <cmath>
 #include <map>
 
 #include "composer/error.h"
+#include "models/initializers.h"
 #include "models/inverted_residual.h"
 
 namespace composer {
@@ -61,10 +61,7 @@ const std::map<std::string, MobileSize>& mobile_sizes() {
 // torchvision's: convolutions ~ N(0, 2 / fan_out), linear layers ~ N(0, 0.01^2).
 void initialize_mobilenet(torch::nn::Module& module) {
   if (auto* conv = dynamic_cast<Conv2d*>(&module)) {
-    const auto& o = conv->options();
-    const auto fan_out = static_cast<double>(o.out_channels * o.kernel[0] * o.kernel[1]);
-    conv->weight.normal_(0, std::sqrt(2 / fan_out));
-    if (conv->bias.defined()) conv->bias.zero_();
+    kaiming_normal_fan_out(*conv);
   } else if (auto* linear = dynamic_cast<Linear*>(&module)) {
     linear->weight.normal_(0, 0.01);
     linear->bias.zero_();

@@ -4,6 +4,7 @@
 
 #include "composer/error.h"
 #include "composer/network/loss.h"
+#include "models/initializers.h"
 #include "models/residual_blocks.h"
 
 namespace composer {
@@ -25,11 +26,7 @@ const std::map<std::string, Depth>& depths() {
 
 // torchvision's: convolutions ~ N(0, 2 / fan_out).
 void initialize(torch::nn::Module& module) {
-  auto* conv2d = dynamic_cast<Conv2d*>(&module);
-  if (conv2d == nullptr) return;
-  const auto& o = conv2d->options();
-  const auto fan_out = static_cast<double>(o.out_channels * o.kernel[0] * o.kernel[1]);
-  conv2d->weight.normal_(0, std::sqrt(2 / fan_out));
+  if (auto* conv2d = dynamic_cast<Conv2d*>(&module)) kaiming_normal_fan_out(*conv2d);
 }
 
 std::shared_ptr<Layer> make_block(const ResidualOptions& options, bool bottleneck,

@@ -3,11 +3,11 @@
 #include <ATen/core/grad_mode.h>
 
 #include <array>
-#include <cmath>
 #include <map>
 
 #include "composer/error.h"
 #include "composer/network/layers.h"
+#include "models/initializers.h"
 
 namespace composer {
 namespace {
@@ -51,10 +51,7 @@ std::shared_ptr<Layer> vgg_features(const VggDepth& depth) {
 // torchvision's: convolutions ~ N(0, 2 / fan_out), linear layers ~ N(0, 0.01^2).
 void initialize_vgg(torch::nn::Module& module) {
   if (auto* conv = dynamic_cast<Conv2d*>(&module)) {
-    const auto& o = conv->options();
-    const auto fan_out = static_cast<double>(o.out_channels * o.kernel[0] * o.kernel[1]);
-    conv->weight.normal_(0, std::sqrt(2 / fan_out));
-    conv->bias.zero_();
+    kaiming_normal_fan_out(*conv);
   } else if (auto* linear = dynamic_cast<Linear*>(&module)) {
     linear->weight.normal_(0, 0.01);
     linear->bias.zero_();

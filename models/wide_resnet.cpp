@@ -2,9 +2,8 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include <cmath>
-
 #include "composer/error.h"
+#include "models/initializers.h"
 #include "models/residual_blocks.h"
 
 namespace composer {
@@ -66,9 +65,7 @@ class ProjectingPreActivationBlock final : public Block {
 // The source's: convolutions ~ N(0, 2 / fan_out), the head's bias 0.
 void initialize_wide_resnet(torch::nn::Module& module) {
   if (auto* conv2d = dynamic_cast<Conv2d*>(&module)) {
-    const auto& o = conv2d->options();
-    const auto fan_out = static_cast<double>(o.out_channels * o.kernel[0] * o.kernel[1]);
-    conv2d->weight.normal_(0, std::sqrt(2 / fan_out));
+    kaiming_normal_fan_out(*conv2d);
   } else if (auto* linear = dynamic_cast<Linear*>(&module)) {
     linear->bias.zero_();
   }
