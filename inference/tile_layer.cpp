@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <string_view>
 #include <vector>
@@ -244,8 +243,7 @@ bool is_row_of_copies(const LayerParts& parts) {
 std::optional<CodeInstructions> best_code_instructions() {
   if (tile_instructions() == tiles::Instructions::amx_bf16 && has_instructions("amx_int8"))
     return CodeInstructions::amx_int8;
-  const char* const permitted = std::getenv("COMPOSER_TILES");
-  const bool none = permitted != nullptr && std::string_view(permitted) == "none";
+  const bool none = permitted_tiles() == "none";
   for (const char* const name : {"avx512_f", "avx512_bw", "avx512_dq", "avx512_vl", "avx512_vnni"})
     if (none || !has_instructions(name)) return std::nullopt;
   return CodeInstructions::avx512_vnni;

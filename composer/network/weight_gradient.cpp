@@ -311,8 +311,7 @@ class WeightGradient {
 };
 
 std::optional<tiles::Instructions> best_instructions() {
-  const char* const word = std::getenv("COMPOSER_TILES");
-  const std::string_view most = word == nullptr ? "" : word;
+  const auto most = permitted_tiles();
   if (most == "none" || !has_instructions("avx512_bf16") || !has_instructions("avx512_bw") ||
       !has_instructions("avx512_vl"))
     return std::nullopt;
@@ -322,6 +321,11 @@ std::optional<tiles::Instructions> best_instructions() {
 }
 
 }  // namespace
+
+std::string_view permitted_tiles() {
+  const char* const word = std::getenv("COMPOSER_TILES");
+  return word == nullptr ? "" : word;
+}
 
 std::optional<tiles::Instructions> tile_instructions() {
   static const auto best = best_instructions();

@@ -5,15 +5,18 @@
 #include <ATen/ATen.h>
 
 #include <optional>
+#include <string_view>
 
 #include "composer/network/operations.h"
 #include "composer/network/pixel_tiles.h"
 
 namespace composer {
 
+/// COMPOSER_TILES in the environment: none, avx512_bf16, or empty for all that the processor has.
+std::string_view permitted_tiles();
+
 /// Nothing where weight_gradient() cannot run: the processor has no such instructions, or the
-/// system does not permit them. COMPOSER_TILES=avx512_bf16 or none in the environment asks for less
-/// than what is there.
+/// system or permitted_tiles() does not permit them.
 std::optional<tiles::Instructions> tile_instructions();
 
 /// Whether weight_gradient() takes such a convolution: one group, no dilation.

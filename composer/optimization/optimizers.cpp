@@ -17,7 +17,7 @@ float lr_of(const ParameterGroup& group) { return *group.lr.const_data_ptr<float
 
 }  // namespace
 
-std::string SgdParams::check() const {
+std::string problem_of_nesterov(bool nesterov, double momentum, double dampening) {
   if (nesterov && (momentum == 0 || dampening != 0))
     return "nesterov: needs momentum above 0 and dampening 0";
   return "";

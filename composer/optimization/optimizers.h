@@ -10,6 +10,12 @@
 
 namespace composer {
 
+/// What is wrong with Adam's two betas; empty: nothing.
+std::string problem_of_betas(const std::vector<double>& betas);
+
+/// What keeps momentum from looking ahead; empty: nothing.
+std::string problem_of_nesterov(bool nesterov, double momentum, double dampening);
+
 struct SgdParams {
   double lr = 0.1;
   double momentum = 0;
@@ -29,11 +35,8 @@ struct SgdParams {
       "no weight decay for biases and normalisation layers");
     grouping.fields(f);
   }
-  std::string check() const;
+  std::string check() const { return problem_of_nesterov(nesterov, momentum, dampening); }
 };
-
-/// What is wrong with Adam's two betas; empty: nothing.
-std::string problem_of_betas(const std::vector<double>& betas);
 
 struct AdamParams {
   double lr = 1e-3;

@@ -18,12 +18,6 @@ at::Tensor where_moving(const at::Tensor& ratios, const at::Tensor& a, const at:
 
 }  // namespace
 
-std::string LarsParams::check() const {
-  if (nesterov && (momentum == 0 || dampening != 0))
-    return "nesterov: needs momentum above 0 and dampening 0";
-  return "";
-}
-
 Lars::Lars(const Params& params)
     : Optimizer({.lr = params.lr,
                  .weight_decay = params.weight_decay,

@@ -38,7 +38,7 @@ struct LarsParams {
       "no weight decay for biases and normalisation layers, and so SGD's steps");
     grouping.fields(f);
   }
-  std::string check() const;
+  std::string check() const { return problem_of_nesterov(nesterov, momentum, dampening); }
 };
 
 /// You et al. 2017 (arXiv:1708.03888), as timm computes it: d = r * (g + weight_decay * w), then
