@@ -214,10 +214,14 @@ Divided Trainer::find_division() const {
   return weights ? Divided::weights : Divided::state;
 }
 
+bool Trainer::divides_weights() const {
+  return options_.parallelism == "fsdp" && !state_.ranks.alone();
+}
+
 /// From here on: what came before may write to all weights.
 void Trainer::divide_weights() {
   state_.divided_weights.reset();  // of another fit()
-  if (options_.parallelism != "fsdp" || state_.ranks.alone()) return;
+  if (!divides_weights()) return;
   const auto sync = gradient_sync_of(options_, engine_);
   const auto gathered = options_.weight_comm == "bf16" ? at::kBFloat16 : at::kFloat;
   state_.divided_weights = std::make_shared<DividedWeights>(
@@ -261,7 +265,7 @@ void Trainer::open_run() {
   }
   add_console();
   const auto histograms = logger_.histogram_interval(state_.schedule);
-  if (options_.parallelism == "fsdp" && !state_.ranks.alone() && histograms.value > 0)
+  if (divides_weights() && histograms.value > 0)
     log::info("parallelism: fsdp: no histograms are logged: no rank has all weights");
   else if (histograms.value > 0)
     add<HistogramMonitor>(own_callbacks::histograms, histograms);

@@ -95,6 +95,7 @@ class Trainer {
 
  private:
   Divided find_division() const;
+  bool divides_weights() const;
   void divide_weights();
   void check_save_best() const;
   void add_console();
