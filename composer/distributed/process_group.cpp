@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <exception>
+#include <memory>
+#include <mutex>
 #include <new>
 #include <numeric>
 #include <sstream>
@@ -20,6 +23,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
+#include <utility>
 
 #include "composer/clock.h"
 #include "composer/distributed/job_store.h"
@@ -55,6 +59,49 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const Place& pl
   return options;
 }
 
+/// Closes process groups in threads of their own: Gloo waits for collectives under way, and so for
+/// ranks that wait for this one to end. A process that ends waits for these threads a moment, since
+/// they need what of LibTorch its end destroys.
+class GroupCloser {
+ public:
+  ~GroupCloser() {
+    std::unique_lock lock(closing_->mutex);
+    closing_->changed.wait_for(lock, std::chrono::seconds(1), [&] { return closing_->count == 0; });
+  }
+
+  void close(c10::intrusive_ptr<c10d::ProcessGroup> group) {
+    closing_->add(1);
+    auto* const released = group.release();
+    try {
+      std::thread([closing = closing_, released] {
+        c10::intrusive_ptr<c10d::ProcessGroup>::reclaim(released).reset();
+        closing->add(-1);
+      }).detach();
+    } catch (const std::system_error&) {
+      closing_->add(-1);  // without a thread the group stays until the process ends
+    }
+  }
+
+ private:
+  struct Closing {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int64_t count = 0;
+
+    void add(int64_t more) {
+      const std::lock_guard lock(mutex);
+      count += more;
+      changed.notify_all();
+    }
+  };
+  std::shared_ptr<Closing> closing_ = std::make_shared<Closing>();
+};
+
+GroupCloser& group_closer() {
+  static GroupCloser closer;
+  return closer;
+}
+
 class Group : public ProcessGroupCommunicator {
  public:
   Group(const c10::intrusive_ptr<c10d::Store>& store, const Place& place, at::Device device,
@@ -83,14 +130,7 @@ class Group : public ProcessGroupCommunicator {
   ~Group() override {
     if (std::uncaught_exceptions() > 0) abort();
     close([](c10d::Backend& nccl) { nccl.shutdown(); });
-    // Gloo would wait for collectives under way, and so for ranks that wait for this one to end.
-    if (aborted_) try {
-        std::thread([group = group_.release()] {
-          c10::intrusive_ptr<c10d::ProcessGroup>::reclaim(group);
-        }).detach();
-      } catch (const std::system_error&) {
-        // Without a thread it stays until the process ends.
-      }
+    if (aborted_) group_closer().close(std::move(group_));
   }
 
   void abort() override {
