@@ -78,7 +78,7 @@ const std::vector<Bad> cases{
     {"train --algorithms.label_smoothing.smoothing 1.5", "", "must be in [0, 1]"},
     {"train --algorithms.label_smoothing.smothing 0.1", "", "did you mean"},
     {"train --samples 10", "", "samples"},
-    {"train --optimizer adamm", "", "adamw"},
+    {"train --optimizer adamww", "", "did you mean 'adamw'?"},
     {"train --seed -1", "", "seed"},
     {"train --seed 1e3", "", "seed"},
     {"train --precision fp8", "", "precision"},
