@@ -7,9 +7,9 @@
 #include "data/beton/decode_whole.h"
 #include "data/digest.h"
 #include "data/jpeg/jpeg.h"
+#include "mds_set.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
-#include "tests/data/make_tar.h"
 
 using namespace composer;
 using namespace composer::test;
@@ -291,23 +291,12 @@ TEST_CASE("an index.json of something else makes no set of shards", "[cli]") {
 
 TEST_CASE("data verify compares MDS shards with the hashes in their index", "[cli]") {
   const TemporaryFolder folder;
-  std::string shard = mds_shard({{jpeg_bytes(40, 30), mds_number(int64_t{1})}}, {false, true});
+  std::string shard = mds_of_one(jpeg_bytes(40, 30));
   const auto hash = sha256_hex({reinterpret_cast<const uint8_t*>(shard.data()), shard.size()});
-  const json index{{"version", 2},
-                   {"shards",
-                    {{{"format", "mds"},
-                      {"version", 2},
-                      {"column_names", {"image", "label"}},
-                      {"column_encodings", {"jpeg", "int"}},
-                      {"column_sizes", {nullptr, 8}},
-                      {"samples", 1},
-                      {"hashes", {"sha256"}},
-                      {"raw_data",
-                       {{"basename", "shard.00000.mds"},
-                        {"bytes", shard.size()},
-                        {"hashes", {{"sha256", hash}}}}},
-                      {"compression", nullptr}}}}};
-  write(folder.path() / "set/index.json", index.dump());
+  auto entry = mds_entry("shard.00000.mds", shard.size());
+  entry["hashes"] = {"sha256"};
+  entry["raw_data"]["hashes"] = {{"sha256", hash}};
+  write(folder.path() / "set/index.json", mds_index(json::array({entry})).dump());
   write(folder.path() / "set/shard.00000.mds", shard);
   const auto good = run(folder.path(), {"data", "verify", "set"});
   INFO(good.errors);
@@ -327,25 +316,16 @@ TEST_CASE("data verify compares MDS shards with the hashes in their index", "[cl
 
 TEST_CASE("data verify unpacks MDS shards where the recipe has them", "[cli]") {
   const TemporaryFolder folder;
-  const std::string shard =
-      mds_shard({{jpeg_bytes(40, 30), mds_number(int64_t{1})}}, {false, true});
+  const std::string shard = mds_of_one(jpeg_bytes(40, 30));
   std::string packed = "\x28\xB5\x2F\xFD\xA0";  // a frame of zstd with one block as it is
   append(packed, static_cast<uint32_t>(shard.size()));
   append(packed, static_cast<uint32_t>(shard.size() << 3 | 1));
   packed.pop_back();
   packed += shard;
-  const json index{{"version", 2},
-                   {"shards",
-                    {{{"format", "mds"},
-                      {"version", 2},
-                      {"column_names", {"image", "label"}},
-                      {"column_encodings", {"jpeg", "int"}},
-                      {"column_sizes", {nullptr, 8}},
-                      {"samples", 1},
-                      {"raw_data", {{"basename", "shard.mds"}, {"bytes", shard.size()}}},
-                      {"zip_data", {{"basename", "shard.mds.zstd"}, {"bytes", packed.size()}}},
-                      {"compression", "zstd:3"}}}}};
-  write(folder.path() / "set/index.json", index.dump());
+  auto entry = mds_entry("shard.mds", shard.size());
+  entry["zip_data"] = {{"basename", "shard.mds.zstd"}, {"bytes", packed.size()}};
+  entry["compression"] = "zstd:3";
+  write(folder.path() / "set/index.json", mds_index(json::array({entry})).dump());
   write(folder.path() / "set/shard.mds.zstd", packed);
   const auto outcome = run(
       folder.path(), {"data", "verify", "set", "--local_dir", (folder.path() / "fast").string()});
@@ -363,25 +343,16 @@ TEST_CASE("data verify unpacks MDS shards where the recipe has them", "[cli]") {
 
 TEST_CASE("data verify goes on where MDS shards are missing or damaged", "[cli]") {
   const TemporaryFolder folder;
-  json index{{"version", 2}, {"shards", json::array()}};
+  json entries = json::array();
   for (int i = 0; i < 3; ++i) {
     const std::string name = "shard." + std::to_string(i) + ".mds",
-                      shard =
-                          mds_shard({{jpeg_bytes(40, 30), mds_number(int64_t{1})}}, {false, true});
-    index["shards"].push_back({{"format", "mds"},
-                               {"version", 2},
-                               {"column_names", {"image", "label"}},
-                               {"column_encodings", {"jpeg", "int"}},
-                               {"column_sizes", {nullptr, 8}},
-                               {"samples", 1},
-                               {"raw_data",
-                                {{"basename", name},
-                                 {"bytes", shard.size()},
-                                 {"hashes", {{"sha1", std::string(40, '0')}}}}},
-                               {"compression", nullptr}});
+                      shard = mds_of_one(jpeg_bytes(40, 30));
+    auto entry = mds_entry(name, shard.size());
+    entry["raw_data"]["hashes"] = {{"sha1", std::string(40, '0')}};
+    entries.push_back(entry);
     if (i > 0) write(folder.path() / "set" / name, i == 1 ? shard : shard.substr(9));
   }
-  write(folder.path() / "set/index.json", index.dump());
+  write(folder.path() / "set/index.json", mds_index(entries).dump());
   const auto outcome = run(folder.path(), {"data", "verify", "set"});
   INFO(outcome.errors);
   CHECK(outcome.status == 1);
@@ -398,19 +369,11 @@ TEST_CASE("data verify goes on where MDS shards are missing or damaged", "[cli]"
 
 TEST_CASE("data verify tells MDS shards that are not read from damaged ones", "[cli]") {
   const TemporaryFolder folder;
-  const std::string shard =
-      mds_shard({{jpeg_bytes(40, 30), mds_number(int64_t{1})}}, {false, true});
-  json index{{"version", 2},
-             {"shards",
-              {{{"format", "mds"},
-                {"version", 2},
-                {"column_names", {"image", "label"}},
-                {"column_encodings", {"jpeg", "int"}},
-                {"column_sizes", {nullptr, 8}},
-                {"samples", 1},
-                {"raw_data", {{"basename", "shard.mds"}, {"bytes", shard.size()}}},
-                {"zip_data", {{"basename", "shard.mds.br"}, {"bytes", 4}}},
-                {"compression", "br"}}}}};
+  const std::string shard = mds_of_one(jpeg_bytes(40, 30));
+  auto entry = mds_entry("shard.mds", shard.size());
+  entry["zip_data"] = {{"basename", "shard.mds.br"}, {"bytes", 4}};
+  entry["compression"] = "br";
+  auto index = mds_index(json::array({entry}));
   const auto problem_of = [&] {
     write(folder.path() / "set/index.json", index.dump());
     const auto outcome = run(folder.path(), {"data", "verify", "set"});

@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "mds_set.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/data/make_tar.h"
@@ -275,21 +276,10 @@ TEST_CASE("data verify compares MDS shards of a store with the hashes in their i
           "[cli][remote]") {
   Fixture f;
   const std::string image = bytes_of(f.folder / "photos/val/0/0.jpg");
-  const std::string shard = mds_shard({{image, mds_number(int64_t{1})}}, {false, true});
-  const json index{{"version", 2},
-                   {"shards",
-                    {{{"format", "mds"},
-                      {"version", 2},
-                      {"column_names", {"image", "label"}},
-                      {"column_encodings", {"jpeg", "int"}},
-                      {"column_sizes", {nullptr, 8}},
-                      {"samples", 1},
-                      {"raw_data",
-                       {{"basename", "shard.mds"},
-                        {"bytes", shard.size()},
-                        {"hashes", {{"sha1", std::string(40, '0')}}}}},
-                      {"compression", nullptr}}}}};
-  f.server.put("index.json", index.dump());
+  const std::string shard = mds_of_one(image);
+  auto entry = mds_entry("shard.mds", shard.size());
+  entry["raw_data"]["hashes"] = {{"sha1", std::string(40, '0')}};
+  f.server.put("index.json", mds_index(json::array({entry})).dump());
   f.server.put("shard.mds", shard);
   for (const std::string& folder : {std::string("s3://bucket"), f.server.url() + "/bucket/"}) {
     const auto outcome = run(f.folder.path(), {"data", "verify", folder});

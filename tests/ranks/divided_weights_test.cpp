@@ -175,6 +175,22 @@ std::vector<Measured> measure(int64_t size, const std::string& parallelism) {
   return all;
 }
 
+/// Other names add nothing.
+void add_named(Trainer& trainer, const std::string& name) {
+  if (name == "ema") {
+    Ema::Params params;
+    params.half_life = {5, TimeUnit::batch};
+    trainer.add<Ema>("ema", params);
+  }
+  if (name == "swa") {
+    Swa::Params params;
+    params.swa_start = {0.2, TimeUnit::duration}, params.swa_end = {0.8, TimeUnit::duration};
+    params.update_interval = {1, TimeUnit::batch};
+    trainer.add<Swa>("swa", params);
+  }
+  if (name == "sam") trainer.add<Sam>("sam", Sam::Params{.rho = 0.1});
+}
+
 }  // namespace
 
 TEST_CASE("ranks that divide weights train as ranks that do not", "[ranks][slow]") {
@@ -197,18 +213,7 @@ TEST_CASE("ranks that divide weights train as ranks that do not", "[ranks][slow]
       parts.algorithms.push_back({"lookahead", lookahead->build(), lookahead->subscriptions()});
     };
   setup.add = [name](Trainer& trainer) {
-    if (name == "ema") {
-      Ema::Params params;
-      params.half_life = {5, TimeUnit::batch};
-      trainer.add<Ema>("ema", params);
-    }
-    if (name == "swa") {
-      Swa::Params params;
-      params.swa_start = {0.2, TimeUnit::duration}, params.swa_end = {0.8, TimeUnit::duration};
-      params.update_interval = {2, TimeUnit::batch};
-      trainer.add<Swa>("swa", params);
-    }
-    if (name == "sam") trainer.add<Sam>("sam", Sam::Params{.rho = 0.1});
+    add_named(trainer, name);
     if (name == "layer_freezing")
       trainer.add<LayerFreezing>("layer_freezing", LayerFreezing::Params{.freeze_start = 0.1});
     if (name == "activation_checkpointing")
@@ -286,18 +291,7 @@ TEST_CASE("ranks may have no weights of their own", "[ranks]") {
   if (name == "grad_clip_norm")
     setup.change = [](TrainerParts& parts) { parts.options.grad_clip_norm = 0.01; };
   setup.add = [name](Trainer& trainer) {
-    if (name == "ema") {
-      Ema::Params params;
-      params.half_life = {5, TimeUnit::batch};
-      trainer.add<Ema>("ema", params);
-    }
-    if (name == "swa") {
-      Swa::Params params;
-      params.swa_start = {0.2, TimeUnit::duration}, params.swa_end = {0.8, TimeUnit::duration};
-      params.update_interval = {1, TimeUnit::batch};
-      trainer.add<Swa>("swa", params);
-    }
-    if (name == "sam") trainer.add<Sam>("sam", Sam::Params{.rho = 0.1});
+    add_named(trainer, name);
     if (name == "gradient_monitor")
       trainer.add<GradientMonitor>("gradient_monitor",
                                    GradientMonitor::Params{.interval = {1, TimeUnit::batch}});
