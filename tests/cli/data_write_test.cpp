@@ -206,7 +206,7 @@ TEST_CASE("data write keeps a list's numbers, which training finds under the sam
       "train --loss mse --device cpu --progress_bar false --max_duration 2ep --train_batch_size 2 "
       "--eval_interval 0ep --num_workers 1 --model resnet_cifar --model_name resnet_20 "
       "--num_classes 3 --optimizer sgd --lr 0.05 --val_dataset none --schedulers none --algorithms "
-      "none ";
+      "none --precision fp32 ";
   const auto loss = [&](const std::string& name, const std::string& set,
                         const std::string& words) -> double {
     done(common + "--run_dir runs --run_name " + name + " --train_dataset " + set +

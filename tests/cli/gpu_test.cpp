@@ -55,11 +55,14 @@ class WithStandIn {
   /// A copy of the program that takes the stand-in for libcomposer_cuda.so, from lib/ beside its
   /// folder.
   std::string with_library() const {
-    const auto program = folder() / "bin/composer";
-    fs::create_directories(program.parent_path());
-    fs::copy(PROGRAM, program);
     fs::create_symlink(STAND_IN, folder() / "lib");
-    return program.string();
+    return copy_of_program();
+  }
+  /// One for which a file that is none lies there.
+  std::string with_broken_library() const {
+    fs::create_directories(folder() / "lib");
+    folder_.write("lib/libcomposer_cuda.so", "text");
+    return copy_of_program();
   }
 
   /// What the last run noted, by how often.
@@ -79,6 +82,12 @@ class WithStandIn {
 
  private:
   std::string log_file() const { return (folder_.path() / "stand_in.log").string(); }
+  std::string copy_of_program() const {
+    const auto program = folder() / "bin/composer";
+    fs::create_directories(program.parent_path());
+    fs::copy(PROGRAM, program);
+    return program.string();
+  }
 
   TemporaryFolder folder_;
   std::optional<Environment> environment_;
@@ -318,8 +327,9 @@ TEST_CASE("a library of another version, or none, is told of once", "[cli][stand
                std::tuple<std::map<std::string, std::string>, bool, std::string>(
                    {}, false, "libcomposer_cuda.so, which cannot be opened"));
   WithStandIn machine(variables);
-  const auto outcome = machine.run(small + "--device gpu --run_dir none --max_duration 1ba",
-                                   library ? machine.with_library() : PROGRAM);
+  const auto outcome =
+      machine.run(small + "--device gpu --run_dir none --max_duration 1ba",
+                  library ? machine.with_library() : machine.with_broken_library());
   INFO(outcome.errors);
   CHECK(outcome.status == 0);
   const std::string begin = "the GPU computes by LibTorch's operators alone, more slowly: ";
