@@ -124,6 +124,7 @@ const std::map<std::string, Target>& targets() {
 int convert(const CheckpointOptions& options) {
   std::vector<std::string> names;
   for (const auto& [name, target] : targets()) names.push_back(name);
+  if (options.to.empty()) throw UserError("convert: needs --to: " + joined(names, " or "));
   const auto target = targets().find(options.to);
   if (target == targets().end())
     throw UserError("--to: must be " + joined(names, " or ") + ", not '" + options.to + "'" +
