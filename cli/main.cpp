@@ -40,6 +40,7 @@ constexpr const char* help =
   composer describe algorithm NAME            (or model, dataset, ...) its hyperparameters
   composer schema                             a JSON Schema of recipes, for editors: composer schema > recipe.schema.json
   composer completion bash|zsh|fish           a script that completes command lines: source <(composer completion bash)
+  composer --cmake-dir                        where find_package(composer) finds this installation
   composer reference --output FOLDER          pages on every component, key and subcommand
   composer bench headspace -f RECIPE          what limits the training: the step, decoding, the storage
   composer bench loader|image|augment|step|overhead|infer ...
@@ -99,6 +100,17 @@ int measure(const std::string& name, int (*command)(const Words&), const Words& 
   }
 }
 
+/// Where find_package(composer) finds the installation that this program is of.
+std::filesystem::path cmake_folder() {
+  const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  for (const char* from : {"..", "../lib", "../lib64"}) {
+    const auto folder = (here / from / "cmake/composer").lexically_normal();
+    if (std::filesystem::exists(folder / "composerConfig.cmake")) return folder;
+  }
+  throw UserError("--cmake-dir: " + here.string() +
+                  " is no folder of an installation; make one by cmake --install");
+}
+
 int run(Words words) {
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
     std::cout << help;
@@ -106,6 +118,10 @@ int run(Words words) {
   }
   if (words[0] == "--version") {
     std::cout << "composer " << version << '\n';
+    return 0;
+  }
+  if (words[0] == "--cmake-dir") {
+    std::cout << cmake_folder().string() << '\n';
     return 0;
   }
   const Launch launch = take_launch_options(words);

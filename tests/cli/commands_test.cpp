@@ -177,6 +177,14 @@ TEST_CASE("fp16 on a CPU is warned of", "[cli]") {
   CHECK_THAT(errors("amp_bf16"), !Contains("slower"));
 }
 
+TEST_CASE("a program that is not installed has no CMake package", "[cli]") {
+  const TemporaryFolder folder;
+  const auto refused = run(folder.path(), {"--cmake-dir"});
+  CHECK(refused.status == 2);
+  CHECK(refused.output.empty());
+  CHECK_THAT(refused.errors, Contains("--cmake-dir: ") && Contains("cmake --install"));
+}
+
 TEST_CASE("the launcher's options are taken in any order, with = or a blank", "[cli]") {
   const TemporaryFolder folder;
   folder.write("show", "#!/bin/sh\necho $MASTER_ADDR:$MASTER_PORT $*\n");
