@@ -1,4 +1,4 @@
-# Defines composer::torch: LibTorch as found in ${LIBTORCH}, else in the wheel that cmake/bootstrap put into .deps.
+# Defines composer::torch, and LIBTORCH_VERSION as 2.11: LibTorch as found in ${LIBTORCH}, else in the wheel that cmake/bootstrap put into .deps.
 # The wheel's own CMake package insists on a CUDA toolkit; these targets need none. torch_cuda is not linked: the
 # program opens it at run time when a driver is present.
 if(NOT LIBTORCH)
@@ -10,6 +10,12 @@ if(NOT EXISTS ${LIBTORCH}/include/ATen/ATen.h)
     "LibTorch's include/ and lib/ with -DLIBTORCH=...")
 endif()
 get_filename_component(LIBTORCH ${LIBTORCH} REALPATH)
+file(GLOB header ${LIBTORCH}/include/torch/headeronly/version.h)  # in earlier ones than 2.9 there is none
+set(LIBTORCH_VERSION "an earlier one")
+if(header)
+  file(STRINGS ${header} numbers REGEX "TORCH_VERSION_M(AJ|IN)OR ")
+  string(REGEX REPLACE "[^0-9]*([0-9]+)[^0-9]+([0-9]+)" "\\1.\\2" LIBTORCH_VERSION "${numbers}")
+endif()
 
 if(NOT TARGET composer::torch)
   foreach(name c10 torch_cpu)
