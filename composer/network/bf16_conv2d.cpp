@@ -2,6 +2,8 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <utility>
+
 #include "composer/network/differentiable_once.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/weight_gradient.h"
@@ -16,11 +18,13 @@ using torch::autograd::variable_list;
 
 /// From the forward to the backward pass.
 struct Held : torch::CustomClassHolder {
-  Held(const Conv2dOptions& options, at::IntArrayRef input_sizes, bool bias)
-      : options(options), input_sizes(input_sizes.vec()), bias(bias) {}
+  Held(const Conv2dOptions& options, at::IntArrayRef input_sizes, bool bias,
+       std::optional<NormSource> source)
+      : options(options), input_sizes(input_sizes.vec()), bias(bias), source(std::move(source)) {}
   Conv2dOptions options;
   std::vector<int64_t> input_sizes;
   bool bias;
+  std::optional<NormSource> source;  ///< makes the images again, which are not kept
 };
 
 /// Every stride-th pixel is all that it reads.
@@ -60,17 +64,19 @@ struct Bf16Conv2d : torch::autograd::Function<Bf16Conv2d> {
     const bool fewer = subsamples(options);
     const auto images =
         fewer ? subsampled(input, options).contiguous(at::MemoryFormat::ChannelsLast) : input;
-    context->save_for_backward({images, rounded});
+    auto source = fewer ? std::nullopt : NormSource::of(input);
+    context->save_for_backward({source ? at::Tensor() : images, rounded});
     context->saved_data["held"] = c10::IValue::make_capsule(
-        c10::make_intrusive<Held>(options, input.sizes(), bias.has_value()));
+        c10::make_intrusive<Held>(options, input.sizes(), bias.has_value(), std::move(source)));
     return convolved(images, rounded, bias, fewer ? without_stride(options) : options);
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto saved = context->get_saved_variables();
-    const auto &images = saved[0], &rounded = saved[1];
+    const auto& rounded = saved[1];
     const auto capsule = context->saved_data["held"].toCapsule();
     const auto& held = static_cast<const Held&>(*capsule);
+    const auto images = held.source ? held.source->output() : saved[0];
     const bool fewer = subsamples(held.options);
     const auto options = fewer ? without_stride(held.options) : held.options;
     const auto gradient = gradients[0].to(at::kBFloat16).contiguous(at::MemoryFormat::ChannelsLast);

@@ -69,7 +69,7 @@ at::Tensor statistics_for(const NormRuns& runs, const NormCall& call) {
   return table;
 }
 
-/// The same bits in both passes.
+/// The same bits in all passes.
 at::Tensor line_of(const at::Tensor& table, const at::Tensor& weight, const at::Tensor& bias) {
   const auto numbers = table.accessor<float, 2>();
   const auto *const weights = parameters_of(weight), *const biases = parameters_of(bias);
@@ -83,6 +83,26 @@ at::Tensor line_of(const at::Tensor& table, const at::Tensor& weight, const at::
     to[shift][c] = static_cast<float>(offset - double{numbers[mean][c]} * factor);
   }
   return lines;
+}
+
+/// activation(input * scale + shift + residual). last_first: of the input, what was read last is
+/// read first.
+at::Tensor applied(const NormRuns& runs, const at::Tensor& input, const at::Tensor& residual,
+                   const at::Tensor& lines, Activation activation, bool last_first) {
+  auto output = at::empty_like(input, at::MemoryFormat::Preserve);
+  const auto *const from = memory_of(input), *const rest = memory_of(residual);
+  auto* const to = mutable_memory_of(output);
+  runs.for_each(last_first, [&] {
+    return [&, parameters = NormParameters<2>({row(lines, scale), row(lines, shift)})](
+               const NormRun& run) mutable {
+      const auto& all = parameters.of(run);
+      for_rows(run, [&](const NormRows& rows, int64_t at) {
+        norm_apply(rows, activation,
+                   {runs.at(from, at), runs.at(rest, at), all[0], all[1], runs.at(to, at)});
+      });
+    };
+  });
+  return output;
 }
 
 NormSlope slope_of(const NormBackward& call) {
@@ -230,21 +250,9 @@ class CpuNorm final : public NormKernels {
   NormOutput forward(const NormCall& call) const override {
     const NormRuns runs(call.input);
     const auto table = statistics_for(runs, call);
-    const auto lines = line_of(table, call.weight, call.bias);
-    auto output = at::empty_like(call.input, at::MemoryFormat::Preserve);
-    const auto *const input = memory_of(call.input), *const residual = memory_of(call.residual);
-    auto* const to = mutable_memory_of(output);
-    runs.for_each(/*last_first=*/call.options.training, [&] {
-      return [&, parameters = NormParameters<2>({row(lines, scale), row(lines, shift)})](
-                 const NormRun& run) mutable {
-        const auto& all = parameters.of(run);
-        for_rows(run, [&](const NormRows& rows, int64_t at) {
-          norm_apply(rows, call.activation,
-                     {runs.at(input, at), runs.at(residual, at), all[0], all[1], runs.at(to, at)});
-        });
-      };
-    });
-    return {output, table};
+    return {applied(runs, call.input, call.residual, line_of(table, call.weight, call.bias),
+                    call.activation, /*last_first=*/call.options.training),
+            table};
   }
 
   NormGradients backward(const NormBackward& call) const override { return Backward(call)(); }
@@ -255,6 +263,13 @@ class CpuNorm final : public NormKernels {
 const NormKernels& cpu_norm_kernels() {
   static const CpuNorm kernels;
   return kernels;
+}
+
+at::Tensor cpu_norm_output(const at::Tensor& input, const at::Tensor& statistics,
+                           const at::Tensor& weight, const at::Tensor& bias,
+                           Activation activation) {
+  return applied(NormRuns(input), input, {}, line_of(statistics, weight, bias), activation,
+                 /*last_first=*/false);
 }
 
 }  // namespace composer

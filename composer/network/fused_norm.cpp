@@ -79,6 +79,16 @@ class LeftGradients : public torch::CustomClassHolder {
   std::map<int, at::Tensor> gradients_;
 };
 
+/// Places of what FusedBatchNorm keeps.
+enum Kept : size_t {
+  kept_input,
+  kept_residual,
+  kept_output,
+  kept_statistics,
+  kept_weight,
+  kept_bias
+};
+
 struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
   /// The tensors once more, as autograd follows those that are arguments.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
@@ -111,8 +121,9 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
     size_t edge = 0;
     const auto needed = [&](bool given) { return given && context->needs_input_grad(edge++); };
     NormBackward call;
-    call.input = saved[0], call.residual = saved[1], call.output = saved[2];
-    call.statistics = saved[3], call.weight = saved[4], call.bias = saved[5];
+    call.input = saved[kept_input], call.residual = saved[kept_residual];
+    call.output = saved[kept_output], call.statistics = saved[kept_statistics];
+    call.weight = saved[kept_weight], call.bias = saved[kept_bias];
     call.with_residual = data["residual"].toBool(), call.training = data["training"].toBool();
     call.activation = static_cast<Activation>(data["activation"].toInt());
     call.for_input = needed(true), call.for_residual = needed(call.with_residual);
@@ -187,6 +198,26 @@ bool Unfused::keeps_back() {
 }
 
 int64_t Unfused::kept_back() { return kept_back_here; }
+
+std::optional<NormSource> NormSource::of(const at::Tensor& output) {
+  if (!output.is_cpu()) return {};
+  const auto& norm = output.grad_fn();
+  auto* const made_by = dynamic_cast<torch::autograd::CppNode<FusedBatchNorm>*>(norm.get());
+  if (made_by == nullptr) return {};
+  const auto& data = made_by->ctx_.saved_data;
+  if (data.at("residual").toBool() ||
+      data.at("activation").toInt() != static_cast<int64_t>(Activation::relu))
+    return {};
+  return NormSource(norm);
+}
+
+at::Tensor NormSource::output() const {
+  RECORD_FUNCTION("composer::fused_batch_norm_again", c10::ArrayRef<const c10::IValue>());
+  const auto& norm = static_cast<torch::autograd::CppNode<FusedBatchNorm>&>(*norm_);
+  const auto saved = norm.ctx_.get_saved_variables();
+  return cpu_norm_output(saved[kept_input], saved[kept_statistics], saved[kept_weight],
+                         saved[kept_bias], Activation::relu);
+}
 
 std::string why_step_by_step(const NormCall& call) {
   if (op::one_by_one()) return op::recorded() ? "recorded" : "divided by rows";

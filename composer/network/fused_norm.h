@@ -3,7 +3,15 @@
 // activation is kept nowhere.
 #pragma once
 
+#include <memory>
+#include <optional>
+#include <utility>
+
 #include "composer/network/norm_call.h"
+
+namespace torch::autograd {
+struct Node;
+}
 
 namespace composer {
 
@@ -14,6 +22,22 @@ at::Tensor batch_norm_with(const NormCall& call);
 
 /// Why batch_norm_with() computes the call step by step, for people; empty where it does not.
 std::string why_step_by_step(const NormCall& call);
+
+/// The fused norm whose output a tensor is, for operators that read it again in the backward pass:
+/// what the norm keeps makes it once more, to the bit, so that they need not keep it.
+class NormSource {
+ public:
+  /// Of a norm on the CPU with ReLU and without a residual, while gradients are followed; else
+  /// there is none.
+  static std::optional<NormSource> of(const at::Tensor& output);
+
+  /// In the backward pass, before the norm's own.
+  at::Tensor output() const;
+
+ private:
+  explicit NormSource(std::shared_ptr<torch::autograd::Node> norm) : norm_(std::move(norm)) {}
+  std::shared_ptr<torch::autograd::Node> norm_;
+};
 
 /// While one lives, its thread computes step by step: for comparisons.
 class Unfused {

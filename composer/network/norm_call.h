@@ -66,6 +66,10 @@ class NormKernels {
 /// depends on the processor's instructions, not on the number of threads.
 const NormKernels& cpu_norm_kernels();
 
+/// The output of such a call without a residual, by the statistics of its forward(): the same bits.
+at::Tensor cpu_norm_output(const at::Tensor& input, const at::Tensor& statistics,
+                           const at::Tensor& weight, const at::Tensor& bias, Activation activation);
+
 }  // namespace composer
 
 /// What cuda/ has for it: kernels for the current device.

@@ -4,9 +4,12 @@
 
 #include <catch2/catch.hpp>
 #include <random>
+#include <utility>
 
 #include "composer/network/layers.h"
+#include "composer/network/model.h"
 #include "composer/optimization/precision.h"
+#include "saved_tensors.h"
 
 using namespace composer;
 
@@ -175,6 +178,62 @@ TEST_CASE(
   };
   CHECK(error(layer.weight.grad()) < 0.05 * error(rounded.grad()));
   CHECK(at::allclose(layer.bias.grad(), gradient.to(at::kFloat).sum({0, 2, 3}), 1e-4, 1e-4));
+}
+
+TEST_CASE("a convolution keeps no input that a fused norm makes again, to the bit",
+          "[weight_gradient]") {
+  if (all_instructions().empty()) return;
+  const int64_t stride = GENERATE(1, 2);
+  const auto options = Sizes{4, 24, 12, 10, 40, {3, 3}, stride, {1, 1}}.options();
+  const auto pixels = images({4, 24, 12, 10});
+  const Autocast autocast(Precision::amp_bf16, at::kCPU);
+
+  SECTION("the same gradients") {
+    BatchNorm2d norm(24);
+    Conv2d layer(options);
+    norm.weight.detach().uniform_(-1, 1), norm.bias.detach().uniform_(-1, 1);
+    auto input = pixels.clone().requires_grad_();
+    const auto gradient = images(layer.forward(pixels).sizes());
+    const auto taken = [](at::Tensor of) { return std::exchange(of.mutable_grad(), {}); };
+
+    const auto whole = layer.forward(norm.forward(input, {}, Activation::relu));
+    whole.backward(gradient);
+    const auto of_input = taken(input), of_weight = taken(layer.weight);
+    const auto of_scale = taken(norm.weight);
+
+    const auto between = norm.forward(input, {}, Activation::relu);
+    auto kept = between.detach().requires_grad_();
+    layer.forward(kept).backward(gradient);
+    between.backward(kept.grad());
+    CHECK(at::equal(of_weight, layer.weight.grad()));
+    CHECK(at::equal(of_input, input.grad()));
+    CHECK(at::equal(of_scale, norm.weight.grad()));
+    CHECK(of_weight.norm().item<double>() > 0);
+  }
+
+  SECTION("and less memory") {
+    class Net : public Model {
+     public:
+      Net(const Conv2dOptions& options, Activation activation)
+          : activation_(activation),
+            norm_(add<BatchNorm2d>("norm", 24)),
+            conv_(add<Conv2d>("conv", options)) {}
+      at::Tensor forward(const at::Tensor& input) override {
+        return conv_(norm_(input, {}, activation_));
+      }
+      int64_t num_classes() const override { return 1; }
+
+     private:
+      Activation activation_;
+      Slot &norm_, &conv_;
+    };
+    const auto kept = [&](Activation activation) {
+      Net net(options, activation);
+      return test::saved_bytes(net, pixels);
+    };
+    CHECK(kept(Activation::none) - kept(Activation::relu) ==
+          static_cast<int64_t>(pixels.nbytes()));
+  }
 }
 
 TEST_CASE("a convolution whose weight is frozen trains its bias", "[weight_gradient]") {
