@@ -31,6 +31,7 @@ class PreActivationBlock final : public ResidualBlock {
   Slot& last() override { return conv2_; }
   at::Tensor shortcut(const at::Tensor& input) override { return input; }
   Activation activation() const override { return Activation::none; }
+  bool by_rows() const override { return true; }
   std::string describe() const override { return block_text(channels_, channels_, 1); }
 
  private:
@@ -55,6 +56,7 @@ class ProjectingPreActivationBlock final : public Block {
     const auto inner = bn2_(conv1_(active), {}, Activation::relu);
     return conv2_(inner, shortcut_(active), Activation::none);
   }
+  bool by_rows() const override { return true; }
   std::string describe() const override { return text_; }
 
  private:

@@ -39,6 +39,7 @@ class WideResNet final : public Model {
   at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
   int64_t num_classes() const override { return params_.num_classes; }
   int64_t stride() const override { return 4; }
+  bool by_rows() const override { return true; }
   std::string describe() const override {
     return "wide_resnet_" + std::to_string(params_.depth) + "_" + std::to_string(params_.width);
   }

@@ -46,7 +46,7 @@ at::Tensor of_image(OperationKind kind, const OperationOptions& options,
   const std::array<int64_t, 2> padding{0, pool.padding[1]};
   return largest ? at::max_pool2d(rows, pool.kernel, pool.stride, padding, pool.dilation,
                                   pool.ceil_mode)
-                 : at::avg_pool2d(rows, pool.kernel, pool.stride, padding);
+                 : at::avg_pool2d(rows, pool.kernel, pool.stride, padding, pool.ceil_mode);
 }
 
 }  // namespace
@@ -96,9 +96,8 @@ at::Tensor DividedPass::down_the_image(OperationKind kind, const OperationOption
   const auto& input = *inputs[0];
   const auto* const conv = std::get_if<Conv2dOptions>(&options);
   const auto* const pool = std::get_if<Pool2dOptions>(&options);
-  if (kind == OperationKind::avg_pool2d && pool->ceil_mode)
-    throw LayerError(cannot_be_divided(kind, "it has ceil_mode"));
-  const auto window = conv != nullptr ? row_window(*conv) : row_window(*pool);
+  auto window = conv != nullptr ? row_window(*conv) : row_window(*pool);
+  window.cut_off = kind == OperationKind::avg_pool2d;
   const int64_t height = window.output_height(known.height);
   const RowExchange exchange(ranks_, known.height, window);
   at::Tensor output;
@@ -185,7 +184,8 @@ void check_by_rows(Block& network) {
       problems.push_back("layer " + placed.path + ", " + placed.layer->describe());
   if (problems.empty()) return;
   throw UserError("spatial_ranks: not made for rows of images: " + first_few(problems) +
-                  "; resnet and resnet_cifar are, without algorithms that put such layers in; "
+                  "; resnet, resnet_cifar and wide_resnet are, without algorithms that put such "
+                  "layers in; "
                   "give spatial_ranks: 1");
 }
 

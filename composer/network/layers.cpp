@@ -190,6 +190,8 @@ at::Tensor AvgPool2d::forward(const at::Tensor& input) {
   return op::avg_pool2d(input, options_);
 }
 
+bool AvgPool2d::by_rows() const { return typeid(*this) == typeid(AvgPool2d); }
+
 std::string AvgPool2d::describe() const { return "AvgPool2d" + windows(options_); }
 
 at::Tensor ReLU::forward(const at::Tensor& input) {

@@ -120,6 +120,7 @@ class AvgPool2d : public Layer {
 
   at::Tensor forward(const at::Tensor& input) override;
   std::string describe() const override;
+  bool by_rows() const override;
 
   const Pool2dOptions& options() const { return options_; }
 

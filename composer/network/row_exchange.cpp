@@ -31,10 +31,10 @@ int64_t RowWindow::output_height(int64_t height) const {
   return ceil_mode && (rows - 1) * stride >= height + padding ? rows - 1 : rows;
 }
 
-RowRange RowWindow::input_of(RowRange output) const {
+RowRange RowWindow::input_of(RowRange output, int64_t height) const {
   if (output.empty()) return {-span(), 0};
-  const int64_t last = (output.end - 1) * stride - padding;
-  return {output.begin * stride - padding, last + span()};
+  const int64_t end = (output.end - 1) * stride - padding + span();
+  return {output.begin * stride - padding, cut_off ? std::min(end, height + padding) : end};
 }
 
 RowExchange::RowExchange(Ranks ranks, int64_t height, const RowWindow& window)
@@ -42,7 +42,7 @@ RowExchange::RowExchange(Ranks ranks, int64_t height, const RowWindow& window)
   const int64_t output_height = window.output_height(height);
   for (int64_t rank = 0; rank < ranks_.size(); ++rank) {
     owned_.push_back(own_rows(height, rank, ranks_.size()));
-    needed_.push_back(window.input_of(own_rows(output_height, rank, ranks_.size())));
+    needed_.push_back(window.input_of(own_rows(output_height, rank, ranks_.size()), height));
   }
 }
 

@@ -30,6 +30,9 @@ RowRange own_rows(int64_t height, int64_t rank, int64_t ranks);
 struct RowWindow {
   int64_t kernel, stride = 1, padding = 0, dilation = 1;
   bool ceil_mode = false;
+  /// A window that reaches past the padding below is cut off there, as an average's, which counts
+  /// its cells; else what is past it is padding too.
+  bool cut_off = false;
 
   /// Rows from a window's first to its last.
   int64_t span() const { return dilation * (kernel - 1) + 1; }
@@ -37,7 +40,7 @@ struct RowWindow {
   /// Rows of the input that these of the output are made of; those below 0 and from its height on
   /// are padding. For no rows at all those of one window of padding alone, so that an operation has
   /// something to run on.
-  RowRange input_of(RowRange output) const;
+  RowRange input_of(RowRange output, int64_t height) const;
 };
 
 /// How the ranks of an image come from the rows of an operation's input that each has to those that

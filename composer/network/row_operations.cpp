@@ -238,7 +238,8 @@ at::Tensor max_pool2d_by_rows(const at::Tensor& input, const Pool2dOptions& opti
 at::Tensor avg_pool2d_by_rows(const at::Tensor& input, const Pool2dOptions& options,
                               const RowExchange& exchange) {
   return at::avg_pool2d(exchange.changes() ? RowsNeeded::apply(input, exchange) : input,
-                        options.kernel, options.stride, at::IntArrayRef{0, options.padding[1]});
+                        options.kernel, options.stride, at::IntArrayRef{0, options.padding[1]},
+                        options.ceil_mode);
 }
 
 at::Tensor mean_by_rows(const at::Tensor& input, int64_t height, const Ranks& ranks) {

@@ -22,7 +22,7 @@ at::Tensor conv2d_by_rows(const at::Tensor& input, const at::Tensor& weight, con
 at::Tensor max_pool2d_by_rows(const at::Tensor& input, const Pool2dOptions& options,
                               const RowExchange& exchange);
 
-/// op::avg_pool2d without ceil_mode.
+/// op::avg_pool2d. exchange: with windows that are cut off.
 at::Tensor avg_pool2d_by_rows(const at::Tensor& input, const Pool2dOptions& options,
                               const RowExchange& exchange);
 

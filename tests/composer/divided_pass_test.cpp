@@ -87,6 +87,12 @@ std::vector<Computation> computations() {
               true),
       pooling("average pooling 2x2, stride 2", {{2, 2}, {2, 2}}, false),
       pooling("average pooling 3x3", {{3, 3}, {1, 1}, {1, 1}}, false),
+      pooling("average pooling 2x2, ceil_mode",
+              {.kernel = {2, 2}, .stride = {2, 2}, .ceil_mode = true}, false),
+      pooling("average pooling 3x3 of padding, ceil_mode",
+              {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true}, false),
+      pooling("average pooling 3x3, ceil_mode",
+              {.kernel = {3, 3}, .stride = {2, 2}, .ceil_mode = true}, false),
       norm(true),
       norm(false),
       {"group norm",
@@ -195,12 +201,12 @@ double difference_by_rows(const Computation& computation, const at::Tensor& imag
 TEST_CASE("a window's rows of the input are those that its output is made of", "[rows]") {
   const RowWindow stem{.kernel = 7, .stride = 2, .padding = 3};
   CHECK(stem.output_height(224) == 112);
-  CHECK(stem.input_of({0, 56}) == RowRange{-3, 114});
-  CHECK(stem.input_of({56, 112}) == RowRange{109, 226});
+  CHECK(stem.input_of({0, 56}, 224) == RowRange{-3, 114});
+  CHECK(stem.input_of({56, 112}, 224) == RowRange{109, 226});
   const RowWindow dilated{.kernel = 3, .padding = 2, .dilation = 2};
   CHECK(dilated.output_height(7) == 7);
-  CHECK(dilated.input_of({3, 7}) == RowRange{1, 9});
-  CHECK(dilated.input_of({3, 3}) == RowRange{-5, 0});
+  CHECK(dilated.input_of({3, 7}, 9) == RowRange{1, 9});
+  CHECK(dilated.input_of({3, 3}, 9) == RowRange{-5, 0});
   const RowWindow rounded{.kernel = 3, .stride = 2, .ceil_mode = true};
   CHECK(rounded.output_height(8) == 4);
   CHECK(RowWindow{.kernel = 2, .stride = 2, .padding = 1, .ceil_mode = true}.output_height(3) == 2);
@@ -305,7 +311,7 @@ TEST_CASE("what cannot be divided by rows is refused by name", "[rows]") {
   Foreign foreign;
   CHECK_THROWS_WITH(check_by_rows(foreign),
                     Contains("not made for rows of images: the model, Foreign, layer norm, "
-                             "LayerNorm(8); resnet and resnet_cifar are"));
+                             "LayerNorm(8); resnet, resnet_cifar and wide_resnet are"));
   in_ranks(2, [&](const Ranks& world) {
     const auto ranks = world.divided_by_rows(2).of_rows();
     const auto images = at::zeros({1, channels, 4, 4});

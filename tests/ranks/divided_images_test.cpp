@@ -26,6 +26,7 @@
 #include "models/mnist_classifier.h"
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
+#include "models/wide_resnet.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/ranks/double_run.h"
 
@@ -37,10 +38,15 @@ namespace {
 
 std::mutex checking_images;
 
+/// By name; "resnet18d" is of variant d, "wide_16_2" has batch norms whatever is asked for.
 std::shared_ptr<Model> residual_network(const std::string& name, const std::string& norm) {
+  if (name == "wide_16_2") return std::make_shared<WideResNet>(WideResNet::Params{16, 2});
   if (name.find('_') == std::string::npos) {
     ResNet::Params params;
-    params.model_name = name, params.norm = norm, params.num_classes = 10;
+    const bool variant_d = name.ends_with('d');
+    params.model_name = name.substr(0, name.size() - (variant_d ? 1 : 0));
+    if (variant_d) params.variant = "d";
+    params.norm = norm, params.num_classes = 10;
     return std::make_shared<ResNet>(params);
   }
   ResNetCifar::Params params;
@@ -159,7 +165,8 @@ TEST_CASE("residual networks on divided images are those on whole ones", "[rows]
 }
 
 TEST_CASE("all residual networks on divided images are those on whole ones", "[rows][slow]") {
-  const std::string name = GENERATE(as<std::string>(), "resnet18", "resnet50", "resnet_9");
+  const std::string name =
+      GENERATE(as<std::string>(), "resnet18", "resnet50", "resnet18d", "resnet_9", "wide_16_2");
   const std::string norm = GENERATE(as<std::string>(), "batch_norm", "group_norm");
   const int64_t size = GENERATE(2, 3, 4);
   at::manual_seed(7);
@@ -369,7 +376,8 @@ TEST_CASE("networks and layers that are not made for rows are refused by name", 
   const auto ghost = residual_network("resnet_20", "batch_norm");
   apply_ghost_batchnorm(*ghost, 2);
   CHECK_THROWS_WITH(check_by_rows(*ghost), Contains("layer bn1, GhostBatchNorm2d(16, 2 samples)"));
-  for (const std::string name : {"resnet18", "resnet50", "resnet_9", "resnet_20", "resnet_56"})
+  for (const std::string name :
+       {"resnet18", "resnet50", "resnet18d", "resnet_9", "resnet_20", "resnet_56", "wide_16_2"})
     CHECK_NOTHROW(check_by_rows(*residual_network(name, "group_norm")));
 }
 
