@@ -16,6 +16,7 @@
 #include "algorithms/factorize.h"
 #include "algorithms/ghost_batchnorm.h"
 #include "algorithms/gradient_clipping.h"
+#include "algorithms/gradual_unfreezing.h"
 #include "algorithms/label_smoothing.h"
 #include "algorithms/layer_freezing.h"
 #include "algorithms/lookahead.h"
@@ -64,6 +65,8 @@ void add_builtin_algorithms(Registry& registry) {
   algorithms.add<GhostBatchNorm>("ghost_batchnorm", "normalises pieces of the batch by themselves");
   algorithms.add<GradientClipping>("gradient_clipping",
                                    "bounds the gradients by norm, by value, or by the weights");
+  algorithms.add<GradualUnfreezing>("gradual_unfreezing",
+                                    "trains the last layer first, and block after block with it");
   algorithms.add<LabelSmoothing>("label_smoothing",
                                  "spreads a share of each label over all classes");
   algorithms.add<LayerFreezing>("layer_freezing",

@@ -28,6 +28,7 @@ void DiracInit::init(State& state) {
   for (const auto& item : state.model->named_modules()) {
     auto* conv = dynamic_cast<Conv2d*>(item.value().get());
     if (conv == nullptr) continue;
+    if (!conv->weight.requires_grad()) continue;  // whitening fills it, or it is frozen
     const auto& kernel = conv->options().kernel;
     if (std::min(kernel[0], kernel[1]) < params_.min_kernel || !dirac_init(*conv)) continue;
     changes_.push_back(item.key() + ": " + conv->describe() + " starts as the identity");

@@ -18,8 +18,8 @@ namespace composer {
 /// less padding than keeps a border.
 bool dirac_init(Conv2d& conv);
 
-/// At init, for every convolution of a large enough kernel. Weights that are loaded afterwards
-/// replace it.
+/// At init, for every convolution of a large enough kernel that is trained. Weights that are loaded
+/// afterwards replace it.
 class DiracInit : public Algorithm {
  public:
   struct Params {

@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "algorithms/parts/kept_values.h"
+#include "composer/kept_values.h"
 #include "composer/optimization/gradient_norm.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/state.h"

@@ -52,6 +52,9 @@ class Sam : public Algorithm {
     return "computes the gradients of a batch twice, in every interval-th step";
   }
   std::string against_divided_weights() const override { return {}; }
+  std::string against_repeated_steps(bool) const override {
+    return "its second pass runs after weights have changed, and could not be done again";
+  }
   void after_train_batch(State& state) override;
 
  private:

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "algorithms/parts/kept_values.h"
 #include "algorithms/parts/whole_batch.h"
 #include "composer/device.h"
+#include "composer/kept_values.h"
 #include "composer/state.h"
 
 namespace composer {

@@ -63,6 +63,9 @@ class SelectiveBackprop : public Algorithm {
 
   std::string against_replay() const override { return {}; }
   std::string against_divided_weights() const override { return {}; }
+  std::string against_repeated_steps(bool) const override {
+    return "it sends whole batches through the network before the step, which does not split them";
+  }
   void after_dataloader(State& state) override;
   /// The share of a batch that is trained on, unless it is one that is left whole.
   std::vector<std::pair<std::string, double>> planned(const State& state) const override;

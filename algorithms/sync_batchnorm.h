@@ -40,6 +40,9 @@ class SyncBatchNorm : public Surgery {
   static Compatibility compatibility();
 
   void init(State& state) override;
+  std::string against_repeated_steps(bool alone) const override {
+    return alone ? "" : "ranks wait for each other within its passes";
+  }
 };
 
 /// Puts a SyncBatchNorm2d in place of every BatchNorm2d. Weights, buffers and their names stay.

@@ -137,9 +137,17 @@ std::vector<ComparisonRow> rows_of(const std::vector<RunOutcome>& runs) {
   std::set<std::string> metrics;
   for (const auto& run : runs)
     for (const auto& [name, outcome] : run.metrics) metrics.insert(name);
-  for (const char* kind : {"metrics/eval/", "metrics/train/", "loss/"})
+  const auto add = [&](const auto& belongs) {
     for (const auto& metric : metrics)
-      if (metric.starts_with(kind)) add_metric_rows(rows, runs, metric);
+      if (belongs(metric)) add_metric_rows(rows, runs, metric);
+  };
+  add([](const auto& metric) { return evaluation_set(metric) == main_evaluation; });
+  add([](const auto& metric) {
+    const auto set = evaluation_set(metric);
+    return !set.empty() && set != main_evaluation;
+  });
+  for (const char* kind : {"metrics/train/", "loss/"})
+    add([kind](const auto& metric) { return metric.starts_with(kind); });
   return rows;
 }
 

@@ -101,6 +101,9 @@ std::string cards(const Run& run) {
        {"metrics/eval/mAP", "metrics/eval/Accuracy", "metrics/eval/CrossEntropy",
         "metrics/eval/BinaryCrossEntropy", "metrics/eval/MAE", "metrics/eval/R2", "loss/train"})
     all += metric_card(outcome, metric);
+  for (const auto& [metric, values] : outcome.metrics)
+    if (const auto set = evaluation_set(metric); !set.empty() && set != main_evaluation)
+      if (metric_label(metric) != metric) all += metric_card(outcome, metric);
   all += card("time", duration_figure(outcome.seconds),
               counted(outcome.epochs, "epoch") + ", " + counted(outcome.batches, "step"));
   if (outcome.images_per_second)

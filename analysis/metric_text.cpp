@@ -9,6 +9,10 @@
 
 namespace composer {
 
+std::string same_of_main(const std::string& metric) {
+  return "metrics/" + std::string(main_evaluation) + metric.substr(metric.rfind('/'));
+}
+
 std::string metric_label(const std::string& metric) {
   static const std::map<std::string, std::string> labels{
       {"loss/train", "training loss"},
@@ -22,8 +26,11 @@ std::string metric_label(const std::string& metric) {
       {"metrics/eval/MSE", "evaluation mean squared error"},
       {"metrics/eval/R2", "evaluation R2"},
       {"metrics/eval/Top5Accuracy", "evaluation accuracy, top 5"}};
-  const auto found = labels.find(metric);
-  return found == labels.end() ? metric : found->second;
+  const std::string set(evaluation_set(metric));
+  const bool further = !set.empty() && set != main_evaluation;
+  const auto found = labels.find(further ? same_of_main(metric) : metric);
+  if (found == labels.end()) return metric;
+  return found->second + (further ? " on " + set : "");
 }
 
 int decimals_for(double size) {

@@ -5,7 +5,11 @@
 
 namespace composer {
 
-/// "evaluation accuracy" of "metrics/eval/Accuracy"; a name that is not known stays.
+/// "metrics/eval/Accuracy" of "metrics/v2/Accuracy".
+std::string same_of_main(const std::string& metric);
+
+/// "evaluation accuracy" of "metrics/eval/Accuracy", "evaluation accuracy on v2" of
+/// "metrics/v2/Accuracy"; a name that is not known stays.
 std::string metric_label(const std::string& metric);
 
 /// So many digits after the point give a value of this size four in all; at most 6.

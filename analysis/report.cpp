@@ -1,26 +1,18 @@
 #include "analysis/report.h"
 
-#include <ctime>
-
 #include "analysis/comparison.h"
 #include "analysis/confusion_section.h"
 #include "analysis/figure_text.h"
 #include "analysis/headline.h"
 #include "analysis/markup.h"
+#include "analysis/page_parts.h"
 #include "analysis/picture_section.h"
 #include "analysis/recipe_section.h"
 #include "analysis/run_charts.h"
 #include "analysis/time_parts.h"
-#include "composer/version.h"
 
 namespace composer {
 namespace {
-
-/// A part of the page with a heading; nothing where it is empty.
-std::string section(const std::string& id, const std::string& title, const std::string& inner) {
-  if (inner.empty()) return "";
-  return element("section", {{"id", id}}, element("h2", {}, title) + inner);
-}
 
 /// The colour that a run has in all charts.
 std::string run_key(size_t index) {
@@ -74,33 +66,6 @@ std::string outcome_tables(const std::vector<Run>& runs) {
     tables +=
         outcome_table(runs, comparison, runs.size() * i / count, runs.size() * (i + 1) / count);
   return tables;
-}
-
-/// Which axis the charts are drawn against: works without a script, by the inputs' order in the
-/// page.
-std::string axis_inputs() {
-  std::string inputs;
-  for (const auto against : all_against) {
-    Attributes attributes{
-        {"type", "radio"}, {"name", "against"}, {"id", "against-" + std::string(name(against))}};
-    if (against == Against::batch) attributes.emplace_back("checked", "");
-    inputs += element("input", attributes);
-  }
-  return inputs;
-}
-
-std::string axis_labels() {
-  std::string labels;
-  for (const auto& [id, text] :
-       {std::pair{"batch", "steps"}, {"sample", "images"}, {"seconds", "time"}})
-    labels += element("label", {{"for", std::string("against-") + id}}, text);
-  return element("div", {{"class", "against"}}, element("span", {}, "against") + labels);
-}
-
-std::string figures_of(const std::vector<LineChart>& charts) {
-  std::string all;
-  for (const auto& chart : charts) all += figure_of(chart);
-  return all.empty() ? "" : element("div", {{"class", "charts"}}, all);
 }
 
 std::string constants_table(const RunCharts& charts, const std::vector<Run>& runs) {
@@ -157,22 +122,6 @@ std::string surgery_list(const Run& run) {
   return all.empty() ? "" : element("dl", {{"class", "surgery"}}, all);
 }
 
-std::string now_text() {
-  const std::time_t now = std::time(nullptr);
-  char text[64];
-  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M", std::localtime(&now));
-  return text;
-}
-
-std::string head_of(const std::vector<Run>& runs) {
-  return "<head><meta charset=\"utf-8\">"
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-         "<meta name=\"color-scheme\" content=\"light dark\">"
-         "<link rel=\"icon\" href=\"data:,\">" +
-         element("title", {}, escaped(title_of(runs)) + " · composer") + "<style>" +
-         std::string(report_style()) + "</style></head>";
-}
-
 }  // namespace
 
 std::string report_page(const std::vector<Run>& runs) {
@@ -193,10 +142,7 @@ std::string report_page(const std::vector<Run>& runs) {
                   figures_of(charts.others) + constants_table(charts, runs));
   main += section("system", "System and memory", of_each(runs, fact_rows));
   main += section("recipe", runs.size() == 1 ? "Recipe" : "Recipes", of_each(runs, recipe_text));
-  main += element("footer", {}, "composer " + std::string(version) + ", " + now_text());
-  return "<!DOCTYPE html><html lang=\"en\">" + head_of(runs) + "<body>" + axis_inputs() +
-         element("main", {}, main) + element("div", {{"id", "tip"}, {"hidden", ""}}, "") +
-         "<script>" + std::string(report_script()) + "</script></body></html>\n";
+  return page_of(title_of(runs), main);
 }
 
 }  // namespace composer

@@ -58,7 +58,7 @@ int64_t integer_of(const ordered_json& json, int64_t least, int64_t most) {
 RunSummary summary_of(const ordered_json& json) {
   RunSummary summary;
   summary.status = json.at("status"), summary.message = json.value("message", "");
-  summary.ended = json.value("ended", "");
+  summary.stopped = json.value("stopped", ""), summary.ended = json.value("ended", "");
   summary.epochs = json.at("epochs"), summary.batches = json.at("batches");
   summary.samples = json.at("samples");
   summary.seconds = number_of(json.at("seconds"));

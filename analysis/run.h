@@ -21,6 +21,7 @@ struct RunSummary {
   };
 
   std::string status, message;  ///< message: of a failed or interrupted run what ended it
+  std::string stopped;          ///< why a completed one ended before its length
   std::string ended;            ///< time of day; empty of older runs
   int64_t epochs = 0, batches = 0, samples = 0;
   double seconds = 0, samples_per_second = 0;

@@ -6,6 +6,7 @@
 
 #include "analysis/chart_axes.h"
 #include "analysis/figure_text.h"
+#include "analysis/metric_text.h"
 #include "composer/logging/metric_sense.h"
 
 namespace composer {
@@ -47,6 +48,26 @@ const std::vector<Subject> subjects{
     {"Use of the device's peak", {{"throughput/mfu", "mfu"}}, Figures::share, true},
 };
 
+/// The subjects, with the metrics of further evaluation sets beside val_dataset's.
+std::vector<Subject> subjects_of(std::span<const Run> runs) {
+  std::set<std::string> logged;
+  for (const auto& run : runs)
+    for (const auto& metric : metrics_of(run.log)) logged.insert(metric);
+  auto all = subjects;
+  for (const auto& metric : logged) {
+    const std::string set(evaluation_set(metric));
+    if (set.empty() || set == main_evaluation) continue;
+    for (auto& subject : all) {
+      const auto same = std::ranges::find(subject.metrics, same_of_main(metric), &Metric::name);
+      if (same == subject.metrics.end()) continue;
+      auto further = *same;
+      further.name = metric, further.label += " on " + set;
+      subject.metrics.push_back(std::move(further));
+    }
+  }
+  return all;
+}
+
 /// Several runs: each metric has its own chart.
 std::string title_of(const Subject& subject, const Metric& metric) {
   if (subject.metrics.size() == 1) return subject.title;
@@ -60,9 +81,14 @@ std::string title_of(const Subject& subject, const Metric& metric) {
       {"metrics/eval/BinaryCrossEntropy", "Evaluation loss"},
       {"metrics/train/MAE", "Training mean error"},
       {"metrics/eval/MAE", "Evaluation mean error"},
+      {"metrics/eval/R2", "Evaluation R2"},
       {"progressive_resizing/width", "Image width"},
       {"progressive_resizing/height", "Image height"}};
-  return titles.at(metric.name);
+  const auto found = titles.find(metric.name);
+  if (found != titles.end()) return found->second;
+  const auto main = titles.find(same_of_main(metric.name));
+  return (main != titles.end() ? main->second : subject.title) + " on " +
+         std::string(evaluation_set(metric.name));
 }
 
 /// Metrics of training are means over an epoch, in which they begin anew.
@@ -131,6 +157,18 @@ bool same_points(const Curve& a, const Curve& b) {
   });
 }
 
+/// Of a further evaluation set: one for each set of the chart.
+int further_color(const std::string& metric, const LineChart& chart) {
+  constexpr int first = 2, colors = 8;
+  std::set<std::string_view> sets;
+  for (const auto& line : chart.lines)
+    if (const auto set = evaluation_set(line.curve.metric); !set.empty() && set != main_evaluation)
+      sets.insert(set);
+  sets.insert(evaluation_set(metric));
+  const auto place = std::distance(sets.begin(), sets.find(evaluation_set(metric)));
+  return first + static_cast<int>(place) % (colors - first);
+}
+
 LineChart of_one_run(const Subject& subject, const Run& run) {
   LineChart chart;
   chart.title = subject.title, chart.figures = subject.figures;
@@ -145,7 +183,8 @@ LineChart of_one_run(const Subject& subject, const Run& run) {
       chart.lines.back().name = "width and height";
       continue;
     }
-    const int color = metric.evaluation ? 1 : 0;
+    const bool further = metric.evaluation && evaluation_set(metric.name) != main_evaluation;
+    const int color = further ? further_color(metric.name, chart) : metric.evaluation ? 1 : 0;
     chart.lines.push_back(
         {metric.label, color, metric.evaluation, metric.dashed, std::move(curve)});
   }
@@ -175,7 +214,9 @@ void add_if_logged(std::vector<LineChart>& charts, LineChart chart) {
   if (!chart.lines.empty()) charts.push_back(std::move(chart));
 }
 
-bool is_shown_elsewhere(const std::string& metric) {
+bool is_shown_elsewhere(const std::string& name) {
+  const std::string set(evaluation_set(name));
+  const auto metric = set.empty() ? name : same_of_main(name);
   if (metric.starts_with("time/") || metric.starts_with("ranks/") || metric == "wall_clock/train")
     return true;
   for (const auto& subject : subjects)
@@ -220,7 +261,7 @@ void add_other(RunCharts& charts, const std::string& metric, std::span<const Run
 
 std::vector<LineChart> main_charts_of(std::span<const Run> runs) {
   std::vector<LineChart> charts;
-  for (const auto& subject : subjects) {
+  for (const auto& subject : subjects_of(runs)) {
     if (runs.size() == 1) {
       add_if_logged(charts, of_one_run(subject, runs[0]));
       continue;

@@ -7,6 +7,7 @@
 #include "analysis/figure_text.h"
 #include "analysis/run_charts.h"
 #include "analysis/terminal_plot.h"
+#include "composer/logging/metric_sense.h"
 #include "composer/logging/terminal.h"
 #include "composer/text.h"
 
@@ -62,6 +63,14 @@ std::string place_line(const Run& run, int64_t columns) {
   return parts_that_fit(parts, columns);
 }
 
+/// "Accuracy" of "metrics/eval/Accuracy" and "metrics/train/Accuracy", "v2/Accuracy" of
+/// "metrics/v2/Accuracy".
+std::string short_name(const std::string& metric) {
+  const auto set = evaluation_set(metric);
+  const bool further = !set.empty() && set != main_evaluation;
+  return metric.substr(metric.find('/', further ? 0 : 8) + 1);
+}
+
 /// Of the last evaluations, newest first: the step, then each metric.
 Lines evaluation_table(const Run& run, int64_t columns, int64_t rows) {
   std::vector<const LogEntry*> found;
@@ -76,9 +85,10 @@ Lines evaluation_table(const Run& run, int64_t columns, int64_t rows) {
   std::string head = cell("step", first);
   std::vector<std::pair<std::string, size_t>> metrics;
   for (const auto& [name, value] : found[0]->values) {
-    if (!name.starts_with("metrics/eval/")) continue;
-    metrics.emplace_back(name, std::max<size_t>(name.size() - 13, 8) + 2);
-    head += cell(name.substr(13), metrics.back().second);
+    if (evaluation_set(name).empty()) continue;
+    const auto shown = short_name(name);
+    metrics.emplace_back(name, std::max<size_t>(shown.size(), 8) + 2);
+    head += cell(shown, metrics.back().second);
   }
   Lines lines{"\x1b[2m" + first_columns(head, columns) + "\x1b[22m"};
   for (const auto* entry : found) {
@@ -177,8 +187,7 @@ std::string watch_line(const LogEntry& entry) {
   std::vector<std::string> parts{entry.event == "eval" ? "eval " : "epoch"};
   parts.push_back("epoch " + count_figure(entry.epoch) + ", step " + count_figure(entry.batch));
   for (const auto& [name, value] : entry.values)
-    if (name.starts_with("metrics/"))
-      parts.push_back(name.substr(name.find('/', 8) + 1) + " " + figure(value));
+    if (name.starts_with("metrics/")) parts.push_back(short_name(name) + " " + figure(value));
   if (parts.size() == 2) return "";
   parts.push_back("after " + duration_figure(entry.seconds));
   return joined(parts, "  ");

@@ -18,6 +18,7 @@
 #include "composer/logging/log.h"
 #include "composer/optimization/bf16_choice.h"
 #include "composer/profiling/timer.h"
+#include "composer/settle.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -252,6 +253,7 @@ Measured measure(Recipe recipe, double seconds) {
   options.on_nan = "ignore";
   options.max_duration = {static_cast<double>(endless), TimeUnit::batch};
   recipe.val_dataset = nullptr;
+  recipe.evaluators.clear();
   recipe.callbacks.clear(), recipe.loggers.clear();
   auto parts = assemble_training(recipe);
   const auto decoded = std::make_shared<DecodedSamples>(DecodedSamples{decoded_samples});
@@ -362,8 +364,8 @@ int bench_headspace_command(const Words& words) {
   if (!parse(app, words)) return 0;
   if (place_of_process().size > 1)
     throw UserError("bench headspace: is for one process; each of several ranks would measure");
-  const auto recipe =
-      resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)});
+  const auto recipe = settled_with_log(
+      resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)}));
   log::quiet();
   const auto measured = measure(recipe, seconds);
   const auto verdict = judge(measured.rates, measured.setting);

@@ -17,6 +17,7 @@
 #include "composer/logging/log.h"
 #include "composer/network/fused_norm.h"
 #include "composer/recipe/value.h"
+#include "composer/settle.h"
 #include "composer/text.h"
 
 namespace composer {
@@ -200,12 +201,13 @@ int check_command(const Words& words) {
   check_word("--against", against, known);
   if (place_of_process().size > 1)
     throw UserError("check: is for one process; each of several ranks would check by itself");
-  auto recipe =
-      resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)});
+  auto recipe = settled_with_log(
+      resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)}));
   recipe.options.autoresume = false;
   recipe.options.run_name.clear();
   recipe.options.run_dir.clear();
   recipe.val_dataset = nullptr;
+  recipe.evaluators.clear();
   if (std::ranges::any_of(recipe.algorithms, [](const auto& one) { return one->name() == "sam"; }))
     log::warn(
         "check: sam takes gradients at weights that other gradients chose, which multiplies "

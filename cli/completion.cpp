@@ -12,6 +12,7 @@
 #include "cli/launch_options.h"
 #include "composer/error.h"
 #include "composer/recipe/dump.h"
+#include "composer/recipe/evaluators.h"
 #include "composer/recipe/overrides.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/rule_text.h"
@@ -72,28 +73,35 @@ void add_keys(const FieldSet& set, const std::string& path, std::vector<CommandK
   }
 }
 
-/// The options of the line that choose components, as they were typed.
-Words choices_on(const Words& line) {
-  Words chosen;
-  bool takes = false;
+/// By key, the components that the line's options choose; the last word is being typed.
+std::map<std::string, Words> choices_on(const Words& line) {
+  std::map<std::string, Words> chosen;
+  Words* names = nullptr;
   for (size_t i = 0; i + 1 < line.size(); ++i) {
-    if (line[i].starts_with('-'))
-      takes = std::ranges::any_of(choice_facts, [&](const auto& choice) {
-        return line[i] == "--" + std::string(choice.key);
-      });
-    if (takes) chosen.push_back(line[i]);
+    if (!line[i].starts_with('-')) {
+      if (names != nullptr) names->push_back(line[i]);
+      continue;
+    }
+    const auto option = std::ranges::find_if(choice_facts, [&](const auto& choice) {
+      return line[i] == "--" + std::string(choice.key);
+    });
+    names = option == std::end(choice_facts) ? nullptr : &chosen[std::string(option->key)];
+    if (names != nullptr) names->clear();
   }
   return chosen;
 }
 
-/// The recipe that the line names, with the components it chooses.
+/// The recipe that the line names, as its file has it; nothing where it names none that can be
+/// read.
 std::optional<Recipe> recipe_on(const Words& line, const std::string& command) {
-  std::string file = command == "train" ? "quickstart" : "";
+  static const Words with_quickstart{"train", "ablate", "sweep", "lr-range"};
+  const bool usual = std::ranges::find(with_quickstart, command) != with_quickstart.end();
+  std::string file = usual ? "quickstart" : "";
   for (size_t i = 0; i + 2 < line.size(); ++i)
     if (line[i] == "-f" || line[i] == "--file") file = line[i + 1];
   if (file.empty()) return std::nullopt;
   try {
-    return resolve(find_recipe(file), choices_on(line));
+    return resolve(find_recipe(file));
   } catch (const UserError&) {
     return std::nullopt;
   }
@@ -103,21 +111,37 @@ std::vector<CommandKey> keys_on(const Words& line, const std::string& command) {
   std::vector<CommandKey> keys;
   TrainerOptions options;
   add_keys(collect(options), "", keys);
-#define X(key, kind, several, alters) \
-  keys.push_back({#key, several ? "several of them" : "one", several, names_of(registry().kind)});
+  const auto recipe = recipe_on(line, command);
+  const auto chosen = choices_on(line);
+  const auto add = [&](ChoiceKey key, Component& component) {
+    add_keys(component.fields(), path_of(key, component.name()), keys);
+  };
+  const auto add_chosen = [&](ChoiceKey key, const CatalogBase& catalog, const Words& names) {
+    for (const auto& name : names)
+      if (catalog.contains(name)) add(key, *catalog.find(name));
+  };
+#define X(key, kind, several, alters)                                                              \
+  keys.push_back({#key, several ? "several of them" : "one", several, names_of(registry().kind)}); \
+  if (const auto names = chosen.find(#key); names != chosen.end())                                 \
+    add_chosen(ChoiceKey::key, registry().kind, names->second);
   COMPOSER_CHOICES(X)
 #undef X
-  const auto recipe = recipe_on(line, command);
+  keys.push_back({evaluators_key, "those that stay, or none", true, {}});
   if (!recipe) return keys;
-  const auto add = [&](ChoiceKey key, const auto& component) {
-    if (component) add_keys(component->fields(), path_of(key, component->name()), keys);
-  };
-  for_each_choice(*recipe, [&](ChoiceKey key, const auto& chosen) {
-    if constexpr (requires { chosen.size(); })
-      for (const auto& component : chosen) add(key, component);
-    else
-      add(key, chosen);
+  for_each_choice(*recipe, [&](ChoiceKey key, const auto& components) {
+    if (chosen.contains(std::string(name(key)))) return;
+    if constexpr (requires { components.size(); }) {
+      for (const auto& component : components) add(key, *component);
+    } else if (components) {
+      add(key, *components);
+    }
   });
+  for (const auto& evaluator : recipe->evaluators) {
+    const auto path = std::string(evaluators_key) + "." + evaluator.name;
+    auto options = evaluator.options;
+    add_keys(collect(options), path, keys);
+    add_keys(evaluator.dataset->fields(), path + ".dataset." + evaluator.dataset->name(), keys);
+  }
   return keys;
 }
 
@@ -275,7 +299,9 @@ _@ID@_completion() {
   COMPREPLY=("${candidates[@]}")
   if [[ $kind == files ]]; then
     compopt -o filenames 2>/dev/null
-    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "${COMP_WORDS[COMP_CWORD]}")
+    line=${COMP_WORDS[COMP_CWORD]}
+    [[ $line != = ]] || line=
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$line")
   fi
 }
 complete -F _@ID@_completion @NAME@
@@ -338,17 +364,20 @@ void print_completion(const Words& line) {
 }  // namespace
 
 Completion complete(const Words& given) {
-  Words line = given.empty() ? Words{""} : given;
-  const bool ends_in_equals = line.back() == "=";
-  std::erase(line, "=");  // bash takes --key=value for three words
-  if (ends_in_equals) line.emplace_back();
-  std::string before;
-  if (const size_t equals = line.back().find('=');
-      line.back().starts_with("--") && equals != std::string::npos) {
-    before = line.back().substr(0, equals + 1);
-    line.push_back(line.back().substr(equals + 1));
-    line[line.size() - 2].resize(equals);
+  Words line;
+  std::string before;  // of the last word, up to its =
+  for (const auto& word : given.empty() ? Words{""} : given) {
+    const size_t equals = word.starts_with("--") ? word.find('=') : std::string::npos;
+    before.clear();
+    if (equals != std::string::npos) {
+      before = word.substr(0, equals + 1);
+      line.push_back(word.substr(0, equals));
+      line.push_back(word.substr(equals + 1));
+    } else if (word != "=") {  // bash takes --key=value for three words
+      line.push_back(word);
+    }
   }
+  if (!given.empty() && given.back() == "=") line.emplace_back();
   Completion completion = candidates_for(line);
   auto& candidates = completion.candidates;
   std::erase_if(candidates, [&](const auto& each) { return !each.word.starts_with(line.back()); });

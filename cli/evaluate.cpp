@@ -11,6 +11,7 @@
 #include "composer/error.h"
 #include "composer/logging/json_number.h"
 #include "composer/logging/log.h"
+#include "composer/recipe/evaluators.h"
 #include "composer/text.h"
 
 namespace composer {
@@ -34,26 +35,28 @@ void add_confusion(ordered_json& line, const at::Tensor& counts,
 }
 
 /// The weights' outputs mean the classes of their training set.
-void check_classes(const std::vector<std::string>& data, const std::vector<std::string>& trained,
-                   const Recipe& recipe) {
+void check_classes(const std::string& path, const std::vector<std::string>& data,
+                   const std::vector<std::string>& trained, const Recipe& recipe) {
   if (data.empty() || trained.empty() || data == trained) return;
-  throw UserError("val_dataset." + recipe.val_dataset->name() + ": has the classes " +
-                  joined(data) + "; " + recipe.options.load_path + " was trained on " +
-                  joined(trained) +
+  throw UserError(path + ": has the classes " + joined(data) + "; " + recipe.options.load_path +
+                  " was trained on " + joined(trained) +
                   ": the same label would mean two things; give the data the same class folders");
 }
 
 }  // namespace
 
 int eval_command(const Words& words) {
-  CLI::App app("Evaluates weights on the recipe's val_dataset: one JSON object on standard output.",
-               "eval");
+  CLI::App app(
+      "Evaluates weights on the recipe's val_dataset and evaluators: one JSON object on standard "
+      "output.",
+      "eval");
   UseOptions use;
   bool json = false;
   use.add_to(app);
   app.add_flag(
       "--json", json,
-      "also per_class accuracy and confusion (rows: true classes), where there are classes");
+      "also per_class accuracy and confusion (rows: true classes) of val_dataset, where there are "
+      "classes");
   if (!parse(app, words)) return 0;
 
   const auto recipe = resolve_for_use(use, app);
@@ -61,18 +64,23 @@ int eval_command(const Words& words) {
   auto parts = assemble_evaluation(recipe);
   const auto num_classes = parts.model->num_classes();
   auto names = parts.class_names;
+  std::vector<std::pair<std::string, std::vector<std::string>>> sets;  // and their classes
+  if (recipe.val_dataset)
+    sets.emplace_back(path_of(ChoiceKey::val_dataset, recipe.val_dataset->name()), names);
+  for (const auto& set : parts.evaluators)
+    sets.emplace_back(std::string(evaluators_key) + "." + set.name, set.class_names);
   Trainer trainer(std::move(parts));
   trainer.prepare();
   const auto& trained = trainer.loaded().class_names;
-  check_classes(names, trained, recipe);
+  for (const auto& [path, classes] : sets) check_classes(path, classes, trained, recipe);
   ConfusionMatrix confusion(num_classes);
   const bool by_classes = !trainer.state().model->objective().takes_values();
-  const auto metrics = trainer.evaluate(json && by_classes ? &confusion : nullptr);
+  const auto metrics = trainer.evaluate_all(json && by_classes ? &confusion : nullptr);
   if (trainer.signal() != 0) return 128 + trainer.signal();
   if (!trainer.state().ranks.first()) return 0;
   ordered_json line;
-  for (const auto& [name, value] : metrics) line["metrics/eval/" + name] = json_number(value);
-  if (json && by_classes) {
+  for (const auto& [name, value] : metrics) line[name] = json_number(value);
+  if (json && by_classes && recipe.val_dataset) {
     if (names.empty()) names = trained;
     add_confusion(line, confusion.counts(), names);
   }

@@ -58,6 +58,12 @@ constexpr const char* help =
                                               asks a run that is going on to save, or to save and end
   composer report RUN ... --output F.html     a page that shows runs, finished or going on
   composer compare RUN ... [--json]           what runs came to, and what their recipes differ in
+  composer ablate -f RECIPE [--add_one_in|--pairs] [--seeds 3] [--target METRIC=VALUE] [--jobs N] [--json]
+                                              what each algorithm of a recipe pays: the recipe with and without it
+  composer sweep -f RECIPE --KEY V1,V2 ... [--random N] [--halving] [--price_per_hour P] [--seeds N] [--jobs N] [--json]
+                                              which values of its keys pay: a grid, draws, successive halving
+  composer lr-range -f RECIPE [--lr_min L] [--lr_max L] [--steps 100] [--output F.html] [--json]
+                                              the learning-rate range test: which rates a recipe stands
   composer watch RUN                          follows a run in the terminal; q leaves
   composer trace now RUN_FOLDER [--steps 5]   has it trace its next steps
   composer doctor [--data PATH] [--json]      what this machine has for training, what is wrong, and what to do
@@ -143,7 +149,8 @@ int run(Words words) {
   }
   const auto name = words[0];
   words.erase(words.begin());
-  if (name == "bench" || name == "check") return measure(name, command->second, words);
+  if (name == "bench" || name == "check" || name == "lr-range")
+    return measure(name, command->second, words);
   return command->second(words);
 }
 
@@ -178,6 +185,9 @@ const CommandTable& command_table() {
                                      {"trace", trace_command},
                                      {"report", report_command},
                                      {"compare", compare_command},
+                                     {"ablate", ablate_command},
+                                     {"sweep", sweep_command},
+                                     {"lr-range", lr_range_command},
                                      {"watch", watch_command},
                                      {"doctor", doctor_command},
                                      {"plan-scale", plan_scale_command}};

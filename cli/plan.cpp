@@ -128,7 +128,7 @@ using Row = std::vector<std::pair<std::string, double>>;
 /// rate, scale) is shown.
 bool steps(const std::string& name) {
   return name.ends_with("/height") || name.ends_with("/width") || name.ends_with("/batch_size") ||
-         name.ends_with("/keep");
+         name.ends_with("/keep") || name.ends_with("/layers_trained");
 }
 
 bool same_step(const Row& a, const Row& b) {
@@ -150,6 +150,13 @@ void print_row(std::ostream& out, const Timestamp& time, const Row& row) {
   out << "  epoch " << time.epoch << " batch " << time.batch << ":";
   for (const auto& [name, value] : row) out << "  " << name << ' ' << std::round(value * 1e6) / 1e6;
   out << '\n';
+}
+
+/// The sets beside val_dataset.
+void print_evaluations(std::ostream& out, const Recipe& recipe) {
+  for (const auto& [name, dataset, options] : recipe.evaluators)
+    out << "evaluators." << name << ": " << dataset->name() << ", every "
+        << options.eval_interval.value_or(recipe.options.eval_interval).str() << '\n';
 }
 
 void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, State& state) {
@@ -183,9 +190,12 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
 
 }  // namespace
 
-EpochLength epoch_length(const Recipe& recipe, bool training) {
-  const auto dataset = build_dataset(recipe, training);
-  auto options = loader_options(recipe.options, training);
+namespace {
+
+/// key: of the set, for messages.
+EpochLength length_of(const Dataset& set, LoaderOptions options, bool training,
+                      const std::string& key) {
+  const auto* const dataset = &set;
   options.class_names = dataset->class_names();
   EpochLength length;
   length.image = dataset->image_size();
@@ -196,8 +206,6 @@ EpochLength epoch_length(const Recipe& recipe, bool training) {
     return length;
   } catch (const UserError& missing) {
     const auto published = dataset->published_samples();
-    const auto key = training || options.split ? "train_dataset." + recipe.train_dataset->name()
-                                               : "val_dataset." + recipe.val_dataset->name();
     if (!published) throw UserError(key + ": " + missing.what());
     length.note = " (of the set's published " + std::to_string(*published) +
                   "; the data were not read: " + std::string(missing.what()) + ")";
@@ -221,6 +229,22 @@ EpochLength epoch_length(const Recipe& recipe, bool training) {
   }
 }
 
+}  // namespace
+
+EpochLength epoch_length(const Recipe& recipe, bool training) {
+  const auto options = loader_options(recipe.options, training);
+  const bool train_key = training || options.split;
+  const auto& component = train_key ? recipe.train_dataset : recipe.val_dataset;
+  return length_of(
+      *build_dataset(recipe, training), options, training,
+      path_of(train_key ? ChoiceKey::train_dataset : ChoiceKey::val_dataset, component->name()));
+}
+
+EpochLength epoch_length(const Recipe& recipe, const NamedEvaluation& evaluator) {
+  return length_of(*evaluator.dataset->build(), loader_options(recipe.options, evaluator.options),
+                   false, "evaluators." + evaluator.name + ".dataset." + evaluator.dataset->name());
+}
+
 Schedule schedule_of(const EpochLength& length, const TrainerOptions& options) {
   Schedule schedule{length.batches, length.samples, options.train_batch_size,
                     scale_duration(options.max_duration, options.scale_schedule_ratio)};
@@ -228,7 +252,9 @@ Schedule schedule_of(const EpochLength& length, const TrainerOptions& options) {
   return schedule;
 }
 
-std::string plan(const Recipe& recipe) {
+std::string plan(const Recipe& given) {
+  const auto settled = settle_for_run(given, Purpose::plan);
+  const Recipe& recipe = settled.recipe;
   std::ostringstream out;
   const auto length = epoch_length(recipe);
   const auto& options = recipe.options;
@@ -239,6 +265,8 @@ std::string plan(const Recipe& recipe) {
   state.image_size = length.image;
   state.seed = static_cast<uint64_t>(options.seed);
   state.schedule = schedule_of(length, options);
+  if (recipe.val_dataset) state.evaluation_sets.emplace_back(main_evaluation);
+  for (const auto& set : recipe.evaluators) state.evaluation_sets.push_back(set.name);
   auto without_device = recipe;  // a plan need not open CUDA
   without_device.options.device = "cpu";
   auto parts = assemble_model(without_device);
@@ -248,6 +276,7 @@ std::string plan(const Recipe& recipe) {
   for (auto& callback : parts.callbacks) engine.add(std::move(callback));
 
   const int64_t weights = number_of_weights(*state.model);
+  for (const auto& choice : settled.choices) out << "auto: " << choice << '\n';
   out << "model: " << recipe.model->name() << ", " << weights << " parameters\n"
       << "train_dataset: " << recipe.train_dataset->name() << ", " << length.samples
       << " samples an epoch, " << length.image.height << " x " << length.image.width << length.note
@@ -257,11 +286,17 @@ std::string plan(const Recipe& recipe) {
   if (const auto total = state.schedule.total_batches()) out << ", " << *total << " in all";
   out << "\nprecision: " << options.precision << what_amp_is(options)
       << ", device: " << options.device << '\n';
+  print_evaluations(out, recipe);
+  if (options.grad_accum.automatic)
+    out << "grad_accum: auto: one microbatch, and twice as many whenever memory does not suffice\n";
   print_ranks(out, options);
   print_cuda_graph(out, options, engine);
 
   engine.run(Event::init, state);
   if (options.spatial_ranks > 1) check_by_rows(*state.model);
+  if (!options.freeze.empty())
+    out << "freeze: " << state.model->freeze(options.freeze) << " of "
+        << state.model->parameters().size() << " parameters are not trained\n";
   for (const auto& algorithm : engine.algorithms()) {
     const auto changes = algorithm.component->report();
     if (changes.empty()) continue;

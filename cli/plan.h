@@ -20,6 +20,8 @@ struct EpochLength {
 /// Of the training data, or of those that are evaluated on, which the recipe must have. Where they
 /// are missing it takes the set's published size. UserError when there is neither.
 EpochLength epoch_length(const Recipe& recipe, bool training = true);
+/// Of one of the recipe's further evaluation sets.
+EpochLength epoch_length(const Recipe& recipe, const NamedEvaluation& evaluator);
 
 /// Of a run of such epochs, as the trainer has it.
 Schedule schedule_of(const EpochLength& length, const TrainerOptions& options);

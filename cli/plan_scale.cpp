@@ -18,6 +18,7 @@
 #include "composer/logging/log.h"
 #include "composer/network/layer_error.h"
 #include "composer/recipe/json.h"
+#include "composer/settle.h"
 #include "composer/text.h"
 #include "scale/plan.h"
 
@@ -88,8 +89,11 @@ double tensor_bytes(const Model& model) {
 
 /// How often something happens in the run that also happens at its end, but not twice after a
 /// batch.
-double times_in_run(const Time& interval, const Schedule& schedule) {
+double times_in_run(const std::string& key, const Time& interval, const Schedule& schedule) {
   if (interval.value <= 0) return 0;
+  if (interval.unit == TimeUnit::second)
+    throw UserError(key + ": how often " + interval.str() +
+                    " is depends on how fast the GPUs are; give it in ep, ba, sp or dur");
   return std::ceil(static_cast<double>(*schedule.total_batches()) /
                        std::max(1.0, schedule.batches(interval)) -
                    1e-9);
@@ -122,17 +126,25 @@ struct Subject {
 };
 
 void add_evaluations(const Recipe& recipe, State& state, Subject& subject) {
-  const double times = times_in_run(recipe.options.eval_interval, state.schedule);
-  if (!recipe.val_dataset || times == 0) return;
   auto& training = subject.training;
-  try {
-    const auto length = epoch_length(recipe, false);
-    training.evaluated_images = times * static_cast<double>(length.samples);
-    training.evaluated = image_work(*state.model, length.image);
-    training.views = views_of(recipe);
-  } catch (const UserError& missing) {
-    subject.not_evaluated = missing.what();
-  }
+  const auto add = [&](const std::string& set, const std::optional<Time>& own,
+                       const auto& length_of) {
+    const double times = times_in_run((own ? set : "") + "eval_interval",
+                                      own.value_or(recipe.options.eval_interval), state.schedule);
+    if (times == 0) return;
+    try {
+      const EpochLength length = length_of();
+      training.evaluated_images += times * static_cast<double>(length.samples);
+      if (!training.evaluated) training.evaluated = image_work(*state.model, length.image);
+      training.views = views_of(recipe);
+    } catch (const UserError& missing) {
+      subject.not_evaluated = missing.what();
+    }
+  };
+  if (recipe.val_dataset) add("", {}, [&] { return epoch_length(recipe, false); });
+  for (const auto& evaluator : recipe.evaluators)
+    add("evaluators." + evaluator.name + ".", evaluator.options.eval_interval,
+        [&] { return epoch_length(recipe, evaluator); });
 }
 
 /// The recipe's run with its batch size, after surgery and with its frozen layers; nothing of it is
@@ -190,12 +202,13 @@ Subject subject_of(Recipe recipe, at::Device device) {
   add_evaluations(recipe, state, subject);
   training.gradient_bytes = gradient_bytes(options.grad_comm);
   training.bucket_bytes = options.bucket_mb * (1 << 20);
-  training.microbatches = options.grad_accum;
+  training.microbatches = options.grad_accum;  // auto: as many as it begins with
   training.checkpoint_bytes =
       tensor_bytes(*state.model) + trained * sizeof(float) * moments(recipe.optimizer->name());
-  training.checkpoints = options.run_dir.empty()
-                             ? 0
-                             : std::max(1.0, times_in_run(options.save_interval, state.schedule));
+  training.checkpoints =
+      options.run_dir.empty()
+          ? 0
+          : std::max(1.0, times_in_run("save_interval", options.save_interval, state.schedule));
   const auto facts = facts_of(recipe);
   training.image_bytes = facts.bytes;
   training.images_per_s_per_core = facts.images_per_s_core;
@@ -615,8 +628,11 @@ int plan_scale_command(const Words& words) {
   check_apart(app, "--kernels", "--from");
   check_apart(app, "--kernels", "--mfu");
 
-  auto recipe = resolve(find_recipe(given.file), overrides_of(app), registry(),
-                        {.options = option_names(app)});
+  const auto settled = settle(resolve(find_recipe(given.file), overrides_of(app), registry(),
+                                      {.options = option_names(app)}),
+                              Purpose::plan);
+  const Recipe& recipe = settled.recipe;
+  for (const auto& choice : settled.choices) log::info_wrapped("auto: " + choice);
   assumptions.overlap = !gpu.driver.empty();
   assumptions.save_async = recipe.options.save_async;
   const auto subjects = subjects_of(recipe, gpu, given);
@@ -628,6 +644,9 @@ int plan_scale_command(const Words& words) {
   if (const auto& divided = recipe.options.parallelism; divided != "ddp")
     log::warn("parallelism: " + divided +
               " is planned as ddp: what it sends more and keeps less is not counted");
+  if (const int64_t ranks = recipe.options.spatial_ranks; ranks > 1)
+    log::warn("spatial_ranks: " + std::to_string(ranks) +
+              " is planned as 1: every GPU has whole images of its own, and sends no rows");
 
   std::vector<ScalePlan> plans;
   for (size_t i = 0; i < subjects.size(); ++i) {

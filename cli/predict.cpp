@@ -109,6 +109,11 @@ int predict_by_recipe(const Words& words) {
         "or --model a folder that `composer export` or `composer quantize` wrote");
   const auto files = files_of(predict.source);
   const auto recipe = resolve_for_use(use, app);
+  for (const auto& key : recipe.automatic)
+    if (key.ends_with(".num_classes") || key.ends_with(".crop_size"))
+      throw UserError(key +
+                      ": is auto, which the data of a training decide; give a number, or leave out "
+                      "-f where --load_path is a checkpoint: it has the recipe of its run");
   if (!recipe.val_dataset)
     log::info("no val_dataset in the recipe: images are prepared as train_dataset." +
               recipe.train_dataset->name() + " prepares them for evaluation");

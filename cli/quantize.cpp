@@ -19,6 +19,7 @@
 #include "composer/network/objective.h"
 #include "composer/normalize.h"
 #include "composer/recipe/value.h"
+#include "composer/remote/remote_path.h"
 #include "composer/storage/atomic_file.h"
 #include "composer/text.h"
 #include "inference/fold.h"
@@ -162,9 +163,12 @@ void check_keep(const std::vector<std::string>& keep, const Graph& graph) {
 void check(const QuantizeOptions& options) {
   if (options.max_drop && options.evaluate.empty())
     throw UserError("--max_drop: needs --evaluate: it is about the accuracy there");
-  if (!std::filesystem::exists(options.calibration))
+  const auto missing = [](const std::string& path) {
+    return !is_remote(path) && !std::filesystem::exists(path);
+  };
+  if (missing(options.calibration))
     throw UserError("--calibration: there is no " + options.calibration);
-  if (!options.evaluate.empty() && !std::filesystem::exists(options.evaluate))
+  if (!options.evaluate.empty() && missing(options.evaluate))
     throw UserError("--evaluate: there is no " + options.evaluate);
 }
 

@@ -12,6 +12,8 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/options.h"
+#include "composer/recipe/automatic.h"
+#include "composer/recipe/evaluators.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/registry.h"
 #include "composer/text.h"
@@ -87,9 +89,19 @@ std::string recipe_page() {
           registry().kind.plural() + "](" + registry().kind.plural() + ".md) |\n";
   COMPOSER_CHOICES(X)
 #undef X
+  page += std::string("| `") + evaluators_key + "` | " + cell(evaluators_doc) + " |\n";
+  EvaluatorOptions evaluator;
+  page += std::string("\nKeys of each of the `") + evaluators_key +
+          "`, beside `dataset`, which takes one of the [datasets](datasets.md):\n\n" +
+          field_table(collect(evaluator));
   TrainerOptions options;
-  return page + "\nKeys of the run; a dot goes one level deeper:\n\n" +
-         field_table(collect(options));
+  page += "\nKeys of the run; a dot goes one level deeper:\n\n" + field_table(collect(options)) +
+          "\nKeys that may be `auto`, which the data and weights of a run then decide; "
+          "`train --plan` and the log tell how:\n\n| key | comes to |\n|---|---|\n";
+  for (const auto& automatic : automatic_keys())
+    page +=
+        "| `" + std::string(automatic.key) + "` | " + cell(std::string(automatic.meaning)) + " |\n";
+  return page;
 }
 
 std::string recipes_page() {

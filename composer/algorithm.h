@@ -100,6 +100,12 @@ class Algorithm : public Hooks<State&> {
            "(Algorithm::against_divided_weights)";
   }
 
+  /// Why a step that ran out of memory cannot be done once more while this takes part
+  /// (grad_accum: auto); empty: it can. It cannot where it sends batches through the network
+  /// itself, speaks to other ranks within a forward or backward pass (alone: there are none), or
+  /// keeps something of a pass other than in the batch and in buffers of the model.
+  virtual std::string against_repeated_steps(bool /*alone*/) const { return {}; }
+
   /// What it changed in the model at init, for `--plan`: one line a change.
   virtual std::vector<std::string> report() const { return {}; }
 

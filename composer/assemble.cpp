@@ -13,12 +13,16 @@
 #include "composer/image_fit.h"
 #include "composer/logging/log.h"
 #include "composer/rank_threads.h"
+#include "composer/recipe/evaluators.h"
 #include "composer/remote/cache_folder.h"
 #include "composer/remote/fetched.h"
 #include "composer/remote/remote_path.h"
 #include "composer/remote_keys.h"
+#include "composer/settle.h"
+#include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/dcp.h"
 #include "composer/storage/manifest.h"
+#include "composer/storage/run_folder.h"
 #include "composer/storage/weights.h"
 #include "composer/text.h"
 
@@ -75,19 +79,22 @@ void check_targets(const Dataset& dataset, const Recipe& recipe, const Model& mo
                     setting);
 }
 
-/// class_names: of the set, where they are known already.
-OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
-             std::vector<std::string> class_names = {}) {
+/// A set and what it is for, not yet open.
+struct SetToOpen {
+  std::string path;  ///< in the recipe, for messages
+  std::shared_ptr<Dataset> dataset;
+  std::shared_ptr<Dataset> described;  ///< which knows targets and classes; may be `dataset`
+  LoaderOptions options;
+  bool training = false;
+};
+
+OpenSet open(const Recipe& recipe, const TrainerParts& parts, SetToOpen set,
+             std::vector<std::string> class_names) {
   Model& model = *parts.model;
-  const bool train_key = training || recipe.options.split.val > 0;
-  const std::string key(name(train_key ? ChoiceKey::train_dataset : ChoiceKey::val_dataset));
-  const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
+  const auto& [path, dataset, described, given, training] = set;
   try {
-    const auto dataset = build_dataset(recipe, training);
-    // Both sides of a split lie in the training set's files: val/ may not be there.
-    const auto described = train_key == training ? dataset : build_dataset(recipe, true);
     check_targets(*described, recipe, model);
-    auto options = loader_options(recipe.options, training);
+    auto options = given;
     if (class_names.empty()) class_names = described->class_names();
     options.class_names = class_names;
     options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();
@@ -98,15 +105,54 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
                       recipe.model->name() + " takes " + std::to_string(*taken));
     check_image_size(model, *loader);
     if (const auto warning = image_size_warning(model, loader->image_size()); !warning.empty())
-      log::warn(key + "." + component->name() + ": " + warning);
+      log::warn(path + ": " + warning);
     if (training) check_single_samples(model, *loader, recipe.options);
     return {std::move(loader), std::move(class_names)};
   } catch (const UserError& error) {
     std::vector<std::string> problems;
-    for (const auto& problem : error.problems())
-      problems.push_back(key + "." + component->name() + ": " + problem);
+    for (const auto& problem : error.problems()) problems.push_back(path + ": " + problem);
     throw UserError(problems);
   }
+}
+
+/// `build`, whose errors name `path`.
+std::shared_ptr<Dataset> built(const std::string& path, const auto& build) {
+  try {
+    return build();
+  } catch (const UserError& error) {
+    std::vector<std::string> problems;
+    for (const auto& problem : error.problems()) problems.push_back(path + ": " + problem);
+    throw UserError(problems);
+  }
+}
+
+/// class_names: of the set, where they are known already.
+OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
+             std::vector<std::string> class_names = {}) {
+  const bool train_key = training || recipe.options.split.val > 0;
+  const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
+  const auto path =
+      path_of(train_key ? ChoiceKey::train_dataset : ChoiceKey::val_dataset, component->name());
+  const auto dataset = built(path, [&] { return build_dataset(recipe, training); });
+  // Both sides of a split lie in the training set's files: val/ may not be there.
+  const auto described =
+      train_key == training ? dataset : built(path, [&] { return build_dataset(recipe, true); });
+  return open(recipe, parts,
+              {path, dataset, described, loader_options(recipe.options, training), training},
+              std::move(class_names));
+}
+
+std::string path_of(const NamedEvaluation& evaluator) {
+  return std::string(evaluators_key) + "." + evaluator.name + ".dataset." +
+         evaluator.dataset->name();
+}
+
+OpenSet open(const Recipe& recipe, const TrainerParts& parts, const NamedEvaluation& evaluator) {
+  const auto path = path_of(evaluator);
+  const auto dataset = built(path, [&] { return evaluator.dataset->build(); });
+  return open(recipe, parts,
+              {path, dataset, dataset, loader_options(recipe.options, evaluator.options), false},
+              {});
 }
 
 /// Those of `names` that are not among `others`.
@@ -118,7 +164,8 @@ std::vector<std::string> without(std::vector<std::string> names,
 }
 
 /// Labels are places in the list of classes: UserError where the two sets name other classes.
-void check_same_classes(const Recipe& recipe, const std::vector<std::string>& trained,
+void check_same_classes(const std::string& path, const Recipe&,
+                        const std::vector<std::string>& trained,
                         const std::vector<std::string>& evaluated) {
   if (trained.empty() || evaluated.empty() || trained == evaluated) return;
   std::vector<std::string> differences;
@@ -127,20 +174,21 @@ void check_same_classes(const Recipe& recipe, const std::vector<std::string>& tr
   if (const auto extra = without(evaluated, trained); !extra.empty())
     differences.push_back("not in train_dataset: " + first_few(extra));
   if (differences.empty()) differences.push_back("in another order");
-  throw UserError("val_dataset." + recipe.val_dataset->name() +
-                  ": its classes are not those of train_dataset (" + joined(differences, "; ") +
+  throw UserError(path + ": its classes are not those of train_dataset (" +
+                  joined(differences, "; ") +
                   "), so that the same label would mean two things; give both the same classes, "
                   "for folders one datadir with train/ and val/, where val/ may lack some");
 }
 
 /// Outputs are places in the list of targets: UserError where one that both sets have stands at
 /// another place. Other sources may have other names for the same.
-void check_same_targets(const Recipe& recipe, const std::vector<std::string>& trained,
+void check_same_targets(const std::string& path, const Recipe& recipe,
+                        const std::vector<std::string>& trained,
                         const std::vector<std::string>& evaluated) {
   if (trained.empty() || evaluated.empty() || trained == evaluated) return;
-  const std::string sides = "val_dataset." + recipe.val_dataset->name() + ": its targets are " +
-                            first_few(evaluated) + ", those of train_dataset." +
-                            recipe.train_dataset->name() + " " + first_few(trained);
+  const std::string sides = path + ": its targets are " + first_few(evaluated) +
+                            ", those of train_dataset." + recipe.train_dataset->name() + " " +
+                            first_few(trained);
   for (size_t i = 0; i < evaluated.size(); ++i) {
     const auto place = std::ranges::find(trained, evaluated[i]) - trained.begin();
     if (place < std::ssize(trained) && place != static_cast<ptrdiff_t>(i))
@@ -170,6 +218,21 @@ class Complaints {
  private:
   std::vector<std::string> lines_;
 };
+
+/// Adds the recipe's further sets to `parts`. class_names: that their labels must
+/// mean; may be empty.
+void open_evaluators(const Recipe& recipe, TrainerParts& parts,
+                     const std::vector<std::string>& class_names, Complaints& complaints) {
+  for (const auto& evaluator : recipe.evaluators)
+    complaints.collect([&] {
+      auto set = open(recipe, parts, evaluator);
+      const bool values = parts.model->objective().takes_values();
+      const auto check = values ? &check_same_targets : &check_same_classes;
+      check(path_of(evaluator), recipe, class_names, set.class_names);
+      parts.evaluators.push_back({evaluator.name, std::move(set.loader),
+                                  evaluator.options.eval_interval, std::move(set.class_names)});
+    });
+}
 
 /// What all ranks must have the same of: the device's type and the recipe. Paths may differ between
 /// machines.
@@ -259,6 +322,18 @@ TrainerOptions taken_up(TrainerOptions options) {
   if (options.run_name.empty()) options.run_name = folder->filename().string();
   options.autoresume = true;
   return options;
+}
+
+/// What the run in whose folder there is a checkpoint began with; nothing where there is none.
+std::optional<Value> begun_recipe(const TrainerOptions& options) {
+  if (!options.autoresume || options.run_dir.empty() || options.run_name.empty()) return {};
+  const RunFolder folder(options.run_dir, options.run_name, /*resume=*/true);
+  const auto kept = folder.path() / "hparams.yaml";
+  if (!std::filesystem::exists(kept) || !has_checkpoint(folder.checkpoints())) return {};
+  Problems problems;
+  auto begun = parse_yaml(find_recipe(kept.string()).text, kept.string(), problems);
+  if (!begun || !problems.empty()) throw UserError(lines(std::move(problems)));
+  return begun;
 }
 
 /// A callback that every run from a recipe has, named or not.
@@ -355,8 +430,19 @@ LoaderOptions loader_options(const TrainerOptions& options, bool training) {
   return loader;
 }
 
+LoaderOptions loader_options(const TrainerOptions& options, const EvaluatorOptions& evaluator) {
+  auto loader = loader_options(options, /*training=*/false);
+  loader.split.reset();
+  if (!evaluator.subset_num_batches) return loader;
+  loader.subset_num_batches.reset();
+  if (*evaluator.subset_num_batches > 0) loader.subset_num_batches = evaluator.subset_num_batches;
+  return loader;
+}
+
 TrainerParts assemble_model(const Recipe& recipe) {
   use_remote_keys(recipe.options.remote);
+  if (!recipe.automatic.empty())
+    log::info_wrapped("auto: not decided here, where stand-ins do: " + joined(recipe.automatic));
   TrainerParts parts;
   parts.options = recipe.options;
   use_rank_threads(recipe.options);
@@ -368,12 +454,14 @@ TrainerParts assemble_model(const Recipe& recipe) {
   return parts;
 }
 
-TrainerParts assemble_evaluation(const Recipe& recipe) {
+TrainerParts assemble_evaluation(const Recipe& given) {
+  const Recipe recipe = settle(given, Purpose::evaluation).recipe;
   use_remote_keys(recipe.options.remote);
   Complaints complaints;
   complaints.collect([&] { check_division_of_images(recipe.options, /*training=*/false); });
   complaints.collect([&] { check_load_path(recipe.options.load_path); });
-  if (!recipe.val_dataset) complaints.add("val_dataset: missing: there is nothing to evaluate on");
+  if (!recipe.val_dataset && recipe.evaluators.empty())
+    complaints.add("val_dataset: missing: there is nothing to evaluate on");
   TrainerParts parts;
   complaints.collect([&] { parts = assemble_model(recipe); });
   if (recipe.val_dataset && parts.model)
@@ -382,12 +470,25 @@ TrainerParts assemble_evaluation(const Recipe& recipe) {
       parts.eval_loader = std::move(set.loader);
       parts.class_names = std::move(set.class_names);
     });
+  if (parts.model) open_evaluators(recipe, parts, {}, complaints);
   complaints.raise();
   join(parts);
   return parts;
 }
 
-TrainerParts assemble_training(const Recipe& recipe) {
+Settled settle_for_run(const Recipe& recipe, Purpose purpose) {
+  auto begun = recipe.automatic.empty() ? std::nullopt : begun_recipe(taken_up(recipe.options));
+  if (!begun) return settle(recipe, purpose);
+  auto [as_begun, choices] = settle_as(recipe, std::move(*begun));
+  auto settled = settle(as_begun, purpose);
+  settled.choices.insert(settled.choices.begin(), choices.begin(), choices.end());
+  return settled;
+}
+
+TrainerParts assemble_training(const Recipe& given) {
+  const auto settled = settle_for_run(given);
+  for (const auto& choice : settled.choices) log::info_wrapped("auto: " + choice);
+  const Recipe& recipe = settled.recipe;
   warn_of_options_without_effect(recipe.options.dataloader);
   warn_of_profiler_without_effect(recipe.options.profiler);
   use_remote_keys(recipe.options.remote);
@@ -410,8 +511,10 @@ TrainerParts assemble_training(const Recipe& recipe) {
     complaints.collect([&] {
       const bool values = parts.model->objective().takes_values();
       const auto check = values ? &check_same_targets : &check_same_classes;
-      check(recipe, trained.class_names, evaluated.class_names);
+      check(path_of(ChoiceKey::val_dataset, recipe.val_dataset->name()), recipe,
+            trained.class_names, evaluated.class_names);
     });
+  if (parts.model) open_evaluators(recipe, parts, trained.class_names, complaints);
   complaints.raise();
   add_unless_named<SpeedMonitor>("speed_monitor", parts);
   add_unless_named<ImageMonitor>("image_monitor", parts);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "composer/recipe/recipe.h"
+#include "composer/settle.h"
 #include "composer/trainer.h"
 
 namespace composer {
@@ -17,6 +18,9 @@ std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training);
 /// pinned.
 LoaderOptions loader_options(const TrainerOptions& options, bool training);
 
+/// Of one of the recipe's further evaluation sets, which are never split.
+LoaderOptions loader_options(const TrainerOptions& options, const EvaluatorOptions& evaluator);
+
 /// UserError when `path` is neither empty nor something that weights can be loaded from. What is
 /// remote is fetched (composer/remote/fetched.h).
 void check_load_path(const std::string& path);
@@ -31,7 +35,11 @@ TrainerParts assemble_model(const Recipe& recipe);
 /// settings. The functions below do it for parts made from a recipe.
 void join(TrainerParts& parts);
 
-/// What `assemble_model` makes and the evaluation data. UserError when the recipe has none.
+/// The recipe settled for its run: with the values that this chose when it began, where it goes on
+/// from a checkpoint in its folder.
+Settled settle_for_run(const Recipe& recipe, Purpose purpose = Purpose::training);
+
+/// What `assemble_model` makes and the data of all evaluations. UserError when the recipe has none.
 TrainerParts assemble_evaluation(const Recipe& recipe);
 
 /// Everything. UserError when data are missing or do not fit the model.

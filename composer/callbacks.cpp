@@ -59,15 +59,27 @@ void LrMonitor::batch_start(const State& state, Logger& logger, RunControl&) {
 }
 
 std::string CheckpointSaver::Params::check() const {
-  return check_interval("save_interval", save_interval);
+  return check_repetition("save_interval", save_interval);
+}
+
+/// A run that goes on does so from a checkpoint.
+void CheckpointSaver::fit_start(const State& state, Logger&, RunControl&) {
+  times_.done_at(state.time.seconds);
 }
 
 void CheckpointSaver::batch_checkpoint(const State& state, Logger&, RunControl& control) {
-  if (state.schedule.due(params_.save_interval, state.time, false)) control.request_checkpoint();
+  save_if_due(state, control, false);
 }
 
 void CheckpointSaver::epoch_checkpoint(const State& state, Logger&, RunControl& control) {
-  if (state.schedule.due(params_.save_interval, state.time, true)) control.request_checkpoint();
+  save_if_due(state, control, true);
+}
+
+/// Ranks have the first one's clock, and so agree.
+void CheckpointSaver::save_if_due(const State& state, RunControl& control, bool epoch_end) {
+  if (!times_.due(state.schedule, state.time, epoch_end)) return;
+  control.request_checkpoint();
+  times_.done_at(state.time.seconds);
 }
 
 std::string EarlyStopper::Params::check() const {
@@ -75,8 +87,9 @@ std::string EarlyStopper::Params::check() const {
 }
 
 void EarlyStopper::eval_end(const State& state, Logger&, RunControl& control) {
-  if (state.eval_metrics.empty()) return;  // a signal ended the evaluation
-  const double value = state.eval_metrics.at(params_.monitor);
+  const auto found = state.eval_metrics.find(params_.monitor);
+  if (found == state.eval_metrics.end()) return;  // another set's, or a signal ended it
+  const double value = found->second;
   if (!best_ || improves(params_.monitor, value, best_->value, params_.min_delta)) {
     best_ = {value, state.time};
     return;
@@ -86,7 +99,7 @@ void EarlyStopper::eval_end(const State& state, Logger&, RunControl& control) {
 
 void EarlyStopper::init(const State& state, Logger&, RunControl&) {
   check_is_evaluated("callbacks.early_stopper.monitor", params_.monitor,
-                     state.model->metric_names());
+                     state.model->metric_names(), state.evaluation_sets);
 }
 
 void EarlyStopper::fit_start(const State& state, Logger&, RunControl& control) {

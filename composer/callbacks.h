@@ -58,17 +58,20 @@ class CheckpointSaver : public Callback {
   struct Params {
     Time save_interval{1, TimeUnit::epoch};
     void fields(auto&& f) {
-      f("save_interval", save_interval, "how often to save, in ep, ba or sp; 0 = never");
+      f("save_interval", save_interval, "how often to save, in ep, ba, sp, sec or dur; 0 = never");
     }
     std::string check() const;
   };
-  explicit CheckpointSaver(Params params) : params_(params) {}
+  explicit CheckpointSaver(Params params) : times_(params.save_interval) {}
 
+  void fit_start(const State& state, Logger& logger, RunControl& control) override;
   void batch_checkpoint(const State& state, Logger& logger, RunControl& control) override;
   void epoch_checkpoint(const State& state, Logger& logger, RunControl& control) override;
 
  private:
-  Params params_;
+  void save_if_due(const State& state, RunControl& control, bool epoch_end);
+
+  Repetition times_;
 };
 
 /// Ends the run once a metric of the evaluation has not improved for `patience`.

@@ -47,8 +47,8 @@ void report(void* block, int64_t bytes) {
 }
 
 [[noreturn]] void out_of_memory(size_t bytes) {
-  throw RunError("out of memory: " + std::to_string(bytes >> 20) +
-                 " MiB for a tensor; a smaller batch, or grad_accum, needs less");
+  throw OutOfMemory("out of memory: " + std::to_string(bytes >> 20) +
+                    " MiB for a tensor; a smaller batch, or grad_accum, needs less");
 }
 
 }  // namespace

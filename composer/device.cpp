@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
+#include <new>
+#include <string_view>
 #include <utility>
 
 #include "composer/cuda.h"
@@ -113,6 +115,25 @@ int64_t peak_memory_bytes(at::Device device) {
   const auto stats = at::getDeviceAllocator(device.type())->getDeviceStats(device.index());
   return stats.allocated_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)]
       .peak;
+}
+
+bool is_out_of_memory(const std::exception& error) {
+  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+      dynamic_cast<const OutOfMemory*>(&error) != nullptr ||
+      dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return true;
+  if (dynamic_cast<const c10::Error*>(&error) == nullptr) return false;
+  const std::string_view message = error.what();
+  const auto says = [&](std::string_view words) { return message.find(words) != message.npos; };
+  return says("CUDA error: out of memory") || says("CUBLAS_STATUS_ALLOC_FAILED") ||
+         says("CUDNN_STATUS_ALLOC_FAILED") || says("ALLOCATION_FAILED") ||
+         says("DefaultCPUAllocator: can't allocate memory");
+}
+
+void free_unused_memory(at::Device device) {
+  if (device.is_cpu()) return;
+  synchronize(device);
+  at::getDeviceAllocator(device.type())->emptyCache();
 }
 
 void set_deterministic(bool deterministic) {

@@ -5,6 +5,7 @@
 #include <c10/core/Event.h>
 
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,6 +49,12 @@ at::Tensor copy_to(at::Device device, const at::Tensor& tensor);
 
 /// Most memory held so far: of the process on the CPU (resident set), of the allocator on a GPU.
 int64_t peak_memory_bytes(at::Device device);
+
+/// Whether an allocator threw it, the CPU's or a GPU's, for want of memory.
+bool is_out_of_memory(const std::exception& error);
+
+/// Waits for the device and gives it back the memory that nothing uses. Nothing on the CPU.
+void free_unused_memory(at::Device device);
 
 /// Deterministic operations only (an operation that has none throws), or the fastest ones, for
 /// which cuDNN tries several algorithms on each new shape of a convolution. Call before CUDA is

@@ -34,6 +34,12 @@ class RunError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// There is less memory than a tensor needs.
+class OutOfMemory : public RunError {
+ public:
+  using RunError::RunError;
+};
+
 /// Another rank has ended, or does not answer: what happened is for that one to tell.
 class PeerError : public RunError {
  public:

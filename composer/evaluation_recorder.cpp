@@ -81,20 +81,21 @@ void EvaluationRecorder::fit_start(const State& state, Logger&, RunControl&) {
 }
 
 void EvaluationRecorder::eval_start(const State& state, Logger&, RunControl&) {
-  of_classes_ = !state.model->objective().takes_values();
+  records_ = state.evaluation_set == main_evaluation && !state.model->objective().takes_values();
+  if (!records_) return;
   confusion_ = ConfusionMatrix(state.model->num_classes());
   wrong_.reset();
 }
 
 void EvaluationRecorder::eval_batch_end(const State& state, Logger&, RunControl&) {
-  if (!of_classes_) return;
+  if (!records_) return;
   const auto& classes = state.batch.target.classes;
   confusion_.add(state.outputs, classes);
   if (state.ranks.first()) wrong_.add(state.batch.input, state.outputs, classes);
 }
 
 void EvaluationRecorder::eval_end(const State& state, Logger&, RunControl&) {
-  if (!of_classes_ || state.eval_metrics.empty()) return;  // a signal ended it
+  if (!records_ || state.eval_metrics.empty()) return;  // a signal ended it
   confusion_.sum(state.ranks, state.device);
   if (state.ranks.first()) try {
       write(state);

@@ -16,7 +16,7 @@ namespace composer {
 /// as PNG files of at most 192 pixels a side: class, loss, probability of the class, and the
 /// likeliest classes with theirs. Counts are of all ranks; images of the first rank's share
 /// (all_ranks says whether that is everything). What cannot be written is left out with a warning.
-/// Nothing of an evaluation whose targets are values.
+/// Nothing of an evaluation on another set than val_dataset, or whose targets are values.
 /// A run that goes on from before the evaluation in that file takes it away.
 class EvaluationRecorder : public Callback {
  public:
@@ -39,7 +39,7 @@ class EvaluationRecorder : public Callback {
 
   const std::filesystem::path folder_;
   const Normalization normalization_;
-  bool of_classes_ = true;
+  bool records_ = true;
   ConfusionMatrix confusion_{0};
   WrongImages wrong_{most_images};
 };

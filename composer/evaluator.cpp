@@ -36,11 +36,16 @@ RawBatch blank(RawBatch batch) {
 
 }  // namespace
 
-Evaluator::Evaluator(State& state, Engine& engine, std::shared_ptr<Loader> loader, Time interval)
-    : state_(state), engine_(engine), loader_(std::move(loader)), interval_(interval) {}
+Evaluator::Evaluator(State& state, Engine& engine, std::string set, std::shared_ptr<Loader> loader,
+                     Time interval)
+    : state_(state),
+      engine_(engine),
+      set_(std::move(set)),
+      loader_(std::move(loader)),
+      times_(interval) {}
 
 bool Evaluator::due(bool epoch_end, bool last) const {
-  if (!loader_ || evaluated_batch_ == state_.time.batch || interval_.value == 0) return false;
+  if (!loader_ || evaluated_batch_ == state_.time.batch || interval().value == 0) return false;
   const auto& schedule = state_.schedule;
   // After an epoch's last batch: what epoch_end does to the weights is to be evaluated too.
   if (!epoch_end && state_.time.batch_in_epoch == schedule.batches_per_epoch) return false;
@@ -50,8 +55,8 @@ bool Evaluator::due(bool epoch_end, bool last) const {
     last_batch.batch_in_epoch = schedule.batches_per_epoch;
     last_batch.sample_in_epoch = schedule.samples_per_epoch;
   }
-  return last || schedule.due(interval_, last_batch, false) ||
-         (epoch_end && schedule.due(interval_, state_.time, true));
+  return last || times_.due(schedule, last_batch, false) ||
+         (epoch_end && times_.due(schedule, state_.time, true));
 }
 
 Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
@@ -61,6 +66,7 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   const bool training = state_.model->is_training();
   const auto batch_before = std::exchange(state_.batch, {});
   state_.model->eval();
+  state_.evaluation_set = set_;
   state_.eval_metrics.clear();
   engine_.run(Event::eval_start, state_);
   const auto metrics = state_.model->objective().metrics(state_.model->num_classes());
@@ -96,8 +102,9 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
     if (confusion != nullptr) confusion->sum(state_.ranks.of_samples(), state_.device);
     values = metrics->compute();
     for (const auto& [name, value] : values) {
-      state_.eval_metrics["metrics/eval/" + name] = value;
-      state_.logger->log("metrics/eval/" + name, value);
+      const auto metric = "metrics/" + set_ + "/" + name;
+      state_.eval_metrics[metric] = value;
+      state_.logger->log(metric, value);
     }
     evaluated_batch_ = state_.time.batch;
   }
@@ -105,6 +112,20 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   state_.batch = batch_before;
   state_.model->train(training);
   return values;
+}
+
+StateDict Evaluator::state_dict() const {
+  StateDict state;
+  if (set_ != main_evaluation && evaluated_batch_ >= 0) state.values["batch"] = evaluated_batch_;
+  const auto unit = interval().unit;
+  if (times_.done_at() > 0 && (unit == TimeUnit::second || unit == TimeUnit::duration))
+    state.values["seconds"] = times_.done_at();
+  return state;
+}
+
+void Evaluator::load_state_dict(const StateDict& state) {
+  if (const auto* batch = state.find<int64_t>("batch")) evaluated_batch_ = *batch;
+  if (const auto* seconds = state.find<double>("seconds")) times_.done_at(*seconds);
 }
 
 at::ScalarType Evaluator::type_of_input() {
@@ -116,7 +137,7 @@ at::ScalarType Evaluator::type_of_input() {
 }
 
 void Evaluator::show_progress(Progress::Phase phase, int64_t batches) {
-  state_.logger->progress({phase, state_.time, batches, loader_->batches_per_epoch()});
+  state_.logger->progress({phase, state_.time, batches, loader_->batches_per_epoch(), set_});
 }
 
 void Evaluator::predict(Loader& loader, const Receive& receive) {

@@ -13,19 +13,24 @@
 #include "composer/logging/logger.h"
 #include "composer/network/metrics.h"
 #include "composer/state.h"
+#include "composer/state_dict.h"
 
 namespace composer {
 
-class Evaluator {
+/// On one set.
+class Evaluator : public Stateful {
  public:
   using Metrics = std::vector<std::pair<std::string, double>>;
   /// Logits [N, num_classes] float32 on the CPU, and the batch's classes.
   using Receive = std::function<void(const at::Tensor& logits, const at::Tensor& classes)>;
 
-  /// loader: of the evaluation set; may be null. interval: how often a training run evaluates.
-  /// Refers to `state` and `engine`.
-  Evaluator(State& state, Engine& engine, std::shared_ptr<Loader> loader, Time interval);
+  /// set: its name, "eval" for val_dataset. loader: of the set; may be null. interval: how often a
+  /// training run evaluates. Refers to `state` and `engine`.
+  Evaluator(State& state, Engine& engine, std::string set, std::shared_ptr<Loader> loader,
+            Time interval);
 
+  const std::string& set() const { return set_; }
+  const Time& interval() const { return times_.interval(); }
   /// Null without one.
   const Loader* loader() const { return loader_.get(); }
 
@@ -33,8 +38,8 @@ class Evaluator {
   /// trained after it.
   bool due(bool epoch_end, bool last) const;
 
-  /// The metrics of the whole evaluation set, logged as metrics/eval/<name>; empty without a loader
-  /// or when a signal ended it. The network's mode and the batch are left as they were.
+  /// The metrics of the whole set, logged as metrics/<set>/<name>; empty without a loader or when a
+  /// signal ended it. The network's mode and the batch are left as they were.
   /// confusion: where not null, it gathers every sample too.
   Metrics run(ConfusionMatrix* confusion = nullptr);
 
@@ -43,6 +48,12 @@ class Evaluator {
   /// After which batch the last whole evaluation was; -1: none.
   int64_t evaluated_batch() const { return evaluated_batch_; }
   void set_evaluated_batch(int64_t batch) { evaluated_batch_ = batch; }
+  /// The last evaluation was over at so many seconds of the run's clock.
+  void done_at(double seconds) { times_.done_at(seconds); }
+
+  /// Without what checkpoints hold anyway: the batch of val_dataset's.
+  StateDict state_dict() const override;
+  void load_state_dict(const StateDict& state) override;
 
  private:
   void show_progress(Progress::Phase phase, int64_t batches);
@@ -50,8 +61,9 @@ class Evaluator {
 
   State& state_;
   Engine& engine_;
+  std::string set_;
   std::shared_ptr<Loader> loader_;
-  Time interval_;
+  Repetition times_;
   std::optional<at::ScalarType> input_type_;  ///< from the first batch on
   int64_t evaluated_batch_ = -1;
 };

@@ -68,8 +68,7 @@ std::string misfit(Model& model, const Loader& loader, bool training) {
 
 /// Whether one of the parts of a batch has one sample; Batch::split says which parts there are.
 bool has_single_sample(int64_t samples, int64_t parts) {
-  const int64_t part = (samples + parts - 1) / parts;
-  return part == 1 || samples % part == 1;
+  return samples / std::min(parts, samples) == 1;
 }
 
 }  // namespace

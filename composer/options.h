@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "composer/logging/metric_sense.h"
 #include "composer/profiling/trace_options.h"
 #include "composer/recipe/params.h"
 #include "composer/time.h"
@@ -101,6 +102,62 @@ struct RemoteKeys {
   }
 };
 
+/// Of one of the further sets that are evaluated on.
+struct EvaluatorOptions {
+  std::optional<Time> eval_interval;
+  std::optional<int64_t> subset_num_batches;
+
+  void fields(auto&& f) {
+    f("eval_interval", eval_interval,
+      "how often to evaluate on this set, in ep, ba, sp, sec or dur; 0 = never, none = as the "
+      "run's eval_interval says");
+    f("subset_num_batches", subset_num_batches,
+      "ends each evaluation on this set after this many batches; -1 = all, none = as "
+      "eval_subset_num_batches says",
+      at_least(1).or_exactly(-1));
+  }
+
+  std::string check() const {
+    return eval_interval ? check_repetition("eval_interval", *eval_interval) : "";
+  }
+};
+
+/// Microbatches that a step is split into.
+struct Microbatches {
+  int64_t count = 1;       ///< at first
+  bool automatic = false;  ///< more where memory does not suffice
+
+  Microbatches() = default;
+  Microbatches(int64_t number) : count(number) {}
+  static Microbatches by_memory() {
+    Microbatches one;
+    one.automatic = true;
+    return one;
+  }
+  operator int64_t() const { return count; }
+};
+
+template <>
+struct FieldType<Microbatches> {
+  static std::string name() { return FieldType<int64_t>::name() + " or auto"; }
+};
+
+inline void read_value(const Value& value, const Rules& rules, const std::string& path,
+                       Microbatches& out, Problems& problems) {
+  if (value.kind == Value::Kind::scalar && value.text == "auto") {
+    out = Microbatches::by_memory();
+    return;
+  }
+  const size_t before = problems.size();
+  int64_t count = 1;
+  read_value(value, rules, path, count, problems);
+  if (problems.size() == before) out = count;
+}
+
+inline Value write_value(const Microbatches& value) {
+  return value.automatic ? write_value(std::string("auto")) : write_value(value.count);
+}
+
 struct TrainerOptions {
   int64_t train_batch_size = 0;
   std::optional<int64_t> eval_batch_size;
@@ -113,7 +170,7 @@ struct TrainerOptions {
   int64_t seed = 17;
   bool deterministic_mode = false;
   std::string cuda_graph = "auto";
-  int64_t grad_accum = 1;
+  Microbatches grad_accum;
   double grad_clip_norm = -1;
   double scale_schedule_ratio = 1;
   int64_t train_subset_num_batches = -1;
@@ -153,7 +210,8 @@ struct TrainerOptions {
       at_least(1));
     f("max_duration", max_duration, "length of the training, for instance 90ep or 5000ba", above(0),
       required);
-    f("eval_interval", eval_interval, "how often to evaluate, in ep, ba or sp; 0 = never");
+    f("eval_interval", eval_interval,
+      "how often to evaluate, in ep, ba, sp, sec or dur; 0 = never");
     f("loss", loss,
       "what is trained for; auto is the model's own, between classes. Data with values in place of "
       "classes need one: binary_cross_entropy for labels that hold or not, mse or l1 for numbers",
@@ -171,8 +229,10 @@ struct TrainerOptions {
       "on a GPU, training steps are recorded once for each shape of a batch and replayed; auto: "
       "where the algorithms allow it",
       one_of("auto", "true", "false"));
-    f("grad_accum", grad_accum, "microbatches a step is split into", at_least(1),
-      later("auto", "the number of microbatches, for instance 1"));
+    f("grad_accum", grad_accum,
+      "microbatches a step is split into; auto: one, and twice as many whenever memory does not "
+      "suffice",
+      at_least(1));
     f("grad_clip_norm", grad_clip_norm, "largest norm of all gradients; -1 = no limit",
       above(0).or_exactly(-1));
     f("scale_schedule_ratio", scale_schedule_ratio,
@@ -188,7 +248,8 @@ struct TrainerOptions {
     f("run_dir", run_dir,
       "folder that holds the folders of runs; none = nothing is left on the disk");
     f("log_interval", log_interval, "how often values are logged, in ep, ba or sp");
-    f("save_interval", save_interval, "how often to save, in ep, ba or sp; 0 = only at the end");
+    f("save_interval", save_interval,
+      "how often to save, in ep, ba, sp, sec or dur; 0 = only at the end");
     f("save_num_checkpoints_to_keep", save_num_checkpoints_to_keep,
       "older ones are deleted; -1 = keep all", at_least(1).or_exactly(-1));
     f("load_path", load_path,
@@ -208,7 +269,7 @@ struct TrainerOptions {
       "a loss that is not finite ends the run (stop), or is reported once (ignore)",
       one_of("stop", "ignore"));
     f("save_best", save_best,
-      "metric of the evaluation whose best checkpoint is kept as checkpoints/best, for instance "
+      "metric of an evaluation whose best checkpoint is kept as checkpoints/best, for instance "
       "metrics/eval/Accuracy");
     f("save_async", save_async,
       "write checkpoints while training goes on; the end of a run waits for them");
@@ -248,9 +309,9 @@ struct TrainerOptions {
     const auto need = [&](const std::string& problem) {
       if (!problem.empty()) problems += problem + "\n";
     };
-    need(check_interval("eval_interval", eval_interval));
+    need(check_repetition("eval_interval", eval_interval));
     need(check_interval("log_interval", log_interval));
-    need(check_interval("save_interval", save_interval));
+    need(check_repetition("save_interval", save_interval));
     if (max_duration.unit == TimeUnit::duration)
       problems += "max_duration: must be in ep, ba, sp or sec, not " + max_duration.str() + "\n";
     if (autoresume && run_name.empty())
@@ -270,15 +331,24 @@ struct TrainerOptions {
     if (grad_accum > train_batch_size)
       problems += "grad_accum: must be at most train_batch_size (" +
                   std::to_string(train_batch_size) + "), not " + std::to_string(grad_accum) + "\n";
+    if (grad_accum.automatic && parallelism == "fsdp")
+      problems +=
+          "grad_accum: auto cannot be with parallelism: fsdp, whose ranks gather weights from each "
+          "other in every pass and would wait for the one without memory; give a number, or take "
+          "zero1\n";
+    if (grad_accum.automatic && spatial_ranks > 1)
+      problems +=
+          "grad_accum: auto cannot be with spatial_ranks, whose ranks exchange rows in every pass "
+          "and would wait for the one without memory; give a number\n";
     if (load_weights_only && load_path.empty()) problems += "load_weights_only: needs load_path\n";
     if (!load_ignore.empty() && load_path.empty()) problems += "load_ignore: needs load_path\n";
     if (!load_strict && load_path.empty()) problems += "load_strict: needs load_path\n";
-    if (!save_best.empty() && !save_best.starts_with("metrics/eval/"))
+    if (!save_best.empty() && evaluation_set(save_best).empty())
       problems +=
           "save_best: must be a metric of the evaluation, for instance "
           "metrics/eval/Accuracy, not '" +
           save_best + "'\n";
-    if (!save_best.empty() && eval_interval.value == 0)
+    if (evaluation_set(save_best) == main_evaluation && eval_interval.value == 0)
       problems += "save_best: needs evaluations, but eval_interval is 0\n";
     if (run_name.find('/') != std::string::npos || run_name == "." || run_name == "..")
       problems += "run_name: must be the name of a folder, not the path '" + run_name + "'\n";

@@ -22,6 +22,10 @@ std::string length_of(const Schedule& schedule) {
 
 }  // namespace
 
+std::string evaluation_line(const Loader& loader, const std::string& set) {
+  return "evaluation" + (set.empty() ? "" : " " + set) + ": " + samples_of(loader);
+}
+
 std::vector<std::string> run_header(const State& state, const TrainerOptions& options,
                                     const Loader& training, const Loader* evaluation,
                                     const std::filesystem::path& folder) {
@@ -38,7 +42,7 @@ std::vector<std::string> run_header(const State& state, const TrainerOptions& op
       "training: " + samples_of(training) + ", " + length_of(state.schedule) +
           (state.ranks.alone() ? "" : ", " + std::to_string(state.ranks.size()) + " ranks") +
           (of_rows == 1 ? "" : ", " + std::to_string(of_rows) + " an image"),
-      "evaluation: " + (evaluation == nullptr ? "none" : samples_of(*evaluation)),
+      evaluation == nullptr ? "evaluation: none" : evaluation_line(*evaluation, ""),
       "run: " + (folder.empty() ? "nothing is left on the disk" : folder.string()),
   };
 }

@@ -11,6 +11,9 @@
 
 namespace composer {
 
+/// "evaluation v2: 10000 samples of 224x224".
+std::string evaluation_line(const Loader& loader, const std::string& set);
+
 /// Device, network, data, length and place of a training run that is ready to start. evaluation:
 /// may be null. folder: empty when nothing is kept.
 std::vector<std::string> run_header(const State& state, const TrainerOptions& options,

@@ -64,7 +64,7 @@ std::string RunRequests::take(const Request& request, RunControl& control) {
     log::info("another process asked for a checkpoint");
     control.request_checkpoint();
   } else if (request.name == "stop") {
-    control.request_stop("another process asked for it");
+    control.request_stop(stop_request_text);
   } else if (request.name == "trace") {
     const auto steps = steps_of(request);
     if (steps == 0) return "steps of a trace: must be a whole number from 1 to 1000";

@@ -12,6 +12,9 @@ namespace composer {
 
 class RunControl;
 
+/// Why a run stopped that another process asked to stop.
+inline constexpr const char* stop_request_text = "another process asked for it";
+
 class RunRequests {
  public:
   RunRequests() = default;

@@ -30,7 +30,7 @@ void RunTimes::fit_start(const State&, Logger&, RunControl&) {
   timer_.emplace(Timer::Listen::here);
   logged_.clear(), in_evaluation_.clear();
   in_batch_ = in_an_evaluation_ = unlogged_ = false;
-  evaluation_ = 0;
+  evaluation_ = 0, record_ = -1;
   begin_ = logged_at_ = steady_seconds();
 }
 
@@ -101,8 +101,10 @@ RunTimes::Seconds RunTimes::parts() const {
 void RunTimes::log_all(Logger& logger) {
   if (!timer_) return;
   const auto now = parts();
+  if (std::exchange(record_, logger.commits()) != logger.commits()) counted_from_ = logged_;
   for (const auto& [name, seconds] : now)
-    if (const double since = seconds - logged_[name]; since > 0) logger.log("time/" + name, since);
+    if (const double since = seconds - counted_from_[name]; since > 0)
+      logger.log("time/" + name, since);
   logged_ = now;
   logged_at_ = steady_seconds();
   unlogged_ = false;

@@ -37,6 +37,7 @@ class RunTimes : public Callback {
  private:
   using Seconds = std::map<std::string, double>;
 
+  /// Since the beginning of the open record, which several evaluations may share.
   void log_all(Logger& logger);
   void leave_evaluation();
   /// By the names of time/..., since fit_start.
@@ -46,8 +47,10 @@ class RunTimes : public Callback {
   std::set<std::string> algorithms_, callbacks_;
   std::optional<Timer> timer_;                 ///< from fit_start to run_end
   Seconds logged_;                             ///< parts() of the last time
+  Seconds counted_from_;                       ///< parts() at the beginning of the last record
   Seconds in_evaluation_, before_evaluation_;  ///< by range
   bool in_batch_ = false, in_an_evaluation_ = false;
+  int64_t record_ = -1;    ///< Logger::commits() when values were last logged
   bool unlogged_ = false;  ///< batches ended since such values were logged
   double evaluation_ = 0;  ///< seconds of all evaluations so far
   double begin_ = 0, logged_at_ = 0, evaluation_begin_ = 0;  ///< steady-clock seconds

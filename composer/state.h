@@ -39,8 +39,8 @@ struct State {
   at::Tensor loss;  ///< of the last microbatch, weighted by its share of the batch; writable at
                     ///< before_backward
 
-  std::map<std::string, double>
-      eval_metrics;  ///< of the last evaluation, from before its eval_end on: "metrics/eval/..."
+  std::map<std::string, double> eval_metrics;  ///< of the last evaluation, from before its eval_end
+                                               ///< on: "metrics/eval/...", "metrics/<set>/..."
 
   Timestamp time;
   Schedule schedule;  ///< its max_duration may be changed to stop early
@@ -49,7 +49,7 @@ struct State {
   Precision precision = Precision::fp32;
   at::MemoryFormat memory_format =
       at::MemoryFormat::Contiguous;  ///< of the model's weights and of batch.input
-  int64_t grad_accum = 1;
+  int64_t grad_accum = 1;            ///< microbatches of a batch; writable until before_train_batch
   int64_t updates = 1;  ///< of the weights in a batch, each from an equal part of its samples;
                         ///< writable until batch_start
   bool step_is_final = false;  ///< no algorithm acts between the last update of a batch and those
@@ -65,6 +65,11 @@ struct State {
   /// and targets that the forward passes and losses had, unscaled and clipped as the first ones.
   /// Fires no event and leaves outputs and loss alone. May be called in after_train_batch.
   std::function<void()> recompute_gradients;
+
+  std::vector<std::string> evaluation_sets;  ///< that a training evaluates on: "eval" for
+                                             ///< val_dataset, then those of evaluators; none
+                                             ///< where nothing is trained
+  std::string evaluation_set;  ///< of the last evaluation, from before its eval_start on
 
   /// The model under the run's precision.
   Network network() const {

@@ -7,8 +7,10 @@
 #include <exception>
 
 #include "composer/cuda_library.h"
+#include "composer/device.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/network/generators.h"
 
 namespace composer {
 namespace {
@@ -147,12 +149,13 @@ void StepGraphs::warm_up(Step& step, State& state, const std::function<void()>& 
   const auto batch = state.batch;
   const int64_t first_sample = state.first_sample;
   const auto versions = versions_of(state.optimizer->parameters());
+  const auto generators = generator_states(state.device);
   std::vector<at::Tensor> buffers;
   for (const auto& buffer : buffers_) buffers.push_back(buffer.clone());
   try {
     return recorder_->run(work);
-  } catch (const c10::OutOfMemoryError&) {
-    if (versions_of(state.optimizer->parameters()) != versions) throw;
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error) || versions_of(state.optimizer->parameters()) != versions) throw;
   }
   log::warn("cuda_graph: recorded steps are dropped: no memory for a step of another shape");
   state.batch = batch;
@@ -161,6 +164,7 @@ void StepGraphs::warm_up(Step& step, State& state, const std::function<void()>& 
   std::erase_if(steps_, [&](const auto& item) { return &item.second != &step; });
   recorder_->free_memory();
   for (size_t i = 0; i < buffers.size(); ++i) buffers_[i].copy_(buffers[i]);
+  set_generator_states(state.device, generators);
   recorder_->run(work);
 }
 
@@ -183,6 +187,8 @@ void StepGraphs::record(Step& step, State& state, const std::function<void()>& w
     state.first_sample = first_sample;
     for (size_t i = 0; i < before.size(); ++i) step.counters[i].copy_(before[i]);
     drop_results(step, state);
+    if (required_ && hands_on_out_of_memory_ && is_out_of_memory(error))
+      throw NotRecorded("to record a step, cuda_graph: true: " + std::string(error.what()));
     give_up(error.what());
   }
 }
@@ -221,6 +227,11 @@ void StepGraphs::give_up(const std::string& reason) {
   if (required_) throw RunError("cuda_graph: true: " + line);
   log::warn("cuda_graph: auto: off: " + line);
   recorder_.reset();
+}
+
+void StepGraphs::forget() {
+  steps_.clear();
+  if (recorder_ != nullptr) recorder_->free_memory();
 }
 
 size_t StepGraphs::recordings() const {

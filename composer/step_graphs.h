@@ -14,6 +14,7 @@
 
 #include "composer/batch.h"
 #include "composer/engine.h"
+#include "composer/error.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/state.h"
 #include "composer/step_recorder.h"
@@ -23,6 +24,12 @@ namespace composer {
 /// Why the steps of a run cannot be replayed, naming who is in the way; empty where they can.
 /// alone: there is one rank.
 std::string against_replay(const Engine& engine, bool alone);
+
+/// There is no memory to record a step, of which nothing was done.
+class NotRecorded : public OutOfMemory {
+ public:
+  using OutOfMemory::OutOfMemory;
+};
 
 class StepGraphs {
  public:
@@ -43,6 +50,12 @@ class StepGraphs {
   at::Tensor run(State& state, const std::function<at::Tensor()>& step);
 
   size_t recordings() const;  ///< kept now
+
+  /// A step that must be recorded and cannot for want of memory throws NotRecorded: it will be
+  /// repeated.
+  void hand_on_out_of_memory() { hands_on_out_of_memory_ = true; }
+  /// Everything kept goes, and the device has its memory.
+  void forget();
 
  private:
   /// What shapes the kernels of a step.
@@ -82,7 +95,7 @@ class StepGraphs {
   void give_up(const std::string& reason);
 
   std::shared_ptr<StepRecorder> recorder_;  ///< null: given up
-  bool required_;
+  bool required_, hands_on_out_of_memory_ = false;
   std::map<Shape, Step> steps_;
   Footing footing_;
   std::vector<at::Tensor> buffers_;

@@ -98,6 +98,12 @@ std::string check_interval(const std::string& key, const Time& time) {
   return "";
 }
 
+std::string check_repetition(const std::string& key, const Time& time) {
+  if (time.unit == TimeUnit::duration && time.value > 1)
+    return key + ": must be at most 1dur, the whole run, not " + time.str();
+  return "";
+}
+
 Schedule Schedule::as_planned() const {
   Schedule whole = *this;
   whole.max_duration = planned.value_or(max_duration);
@@ -165,7 +171,27 @@ bool Schedule::finished(const Timestamp& now) const {
                   " cannot be a share of itself; use ep, ba, sp or sec");
 }
 
+namespace {
+
+/// Whether a multiple of `every` batches was reached by the last of so many.
+bool reaches_multiple(int64_t batches, double every) {
+  constexpr double rounding = 1e-9;
+  const auto multiples = [&](int64_t count) {
+    return std::floor(static_cast<double>(count) / every + rounding);
+  };
+  return multiples(batches) > multiples(batches - 1);
+}
+
+}  // namespace
+
 bool Schedule::due(const Time& interval, const Timestamp& now, bool epoch_end) const {
+  if (interval.unit == TimeUnit::duration) {
+    const auto whole = as_planned();
+    if (epoch_end || now.batch == 0 || interval.value <= 0 ||
+        whole.max_duration.unit == TimeUnit::second)
+      return false;
+    return reaches_multiple(now.batch, whole.batches(interval));
+  }
   const auto every = static_cast<int64_t>(interval.value);
   if (every <= 0) return false;
   switch (interval.unit) {
@@ -184,6 +210,14 @@ bool Schedule::due(const Time& interval, const Timestamp& now, bool epoch_end) c
       break;
   }
   return false;
+}
+
+bool Repetition::due(const Schedule& schedule, const Timestamp& now, bool epoch_end) const {
+  const auto length = schedule.as_planned().max_duration;
+  const bool share = interval_.unit == TimeUnit::duration && length.unit == TimeUnit::second;
+  if (interval_.unit != TimeUnit::second && !share) return schedule.due(interval_, now, epoch_end);
+  const double every = share ? interval_.value * length.value : interval_.value;
+  return !epoch_end && every > 0 && now.seconds - seconds_ >= every;
 }
 
 }  // namespace composer

@@ -26,6 +26,9 @@ struct Time {
 /// sp.
 std::string check_interval(const std::string& key, const Time& time);
 
+/// The same for a Repetition, which any unit will do for; dur up to 1.
+std::string check_repetition(const std::string& key, const Time& time);
+
 /// Where a run stands: how much is done. Counts are over all ranks.
 struct Timestamp {
   int64_t epoch = 0, batch = 0, sample = 0;
@@ -62,8 +65,27 @@ struct Schedule {
   /// Where a run stands after `batch` batches.
   Timestamp at_batch(int64_t batch) const;
   /// Whether something that happens every `interval` is due after the batch (or, with epoch_end,
-  /// the epoch) that ended `now`. Seconds and dur are not intervals; 0 is never due.
+  /// the epoch) that ended `now`. dur counts in the planned length. Seconds are never due, nor dur
+  /// where the run's length is in seconds: see Repetition. 0 is never due.
   bool due(const Time& interval, const Timestamp& now, bool epoch_end) const;
+};
+
+/// What a run does again and again, as evaluations and checkpoints. An interval in seconds has
+/// passed, after the first batch that it has, since the last time was over.
+class Repetition {
+ public:
+  explicit Repetition(Time interval) : interval_(interval) {}
+
+  const Time& interval() const { return interval_; }
+  /// As Schedule::due, in all units.
+  bool due(const Schedule& schedule, const Timestamp& now, bool epoch_end) const;
+  /// It was done, which was over at so many seconds of the run's clock.
+  void done_at(double seconds) { seconds_ = seconds; }
+  double done_at() const { return seconds_; }
+
+ private:
+  Time interval_;
+  double seconds_ = 0;
 };
 
 }  // namespace composer

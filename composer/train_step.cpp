@@ -5,13 +5,21 @@
 
 #include <algorithm>
 
+#include "composer/device.h"
 #include "composer/distributed/divided_weights.h"
+#include "composer/error.h"
+#include "composer/kept_values.h"
+#include "composer/logging/log.h"
+#include "composer/network/generators.h"
+#include "composer/network/layer_error.h"
 #include "composer/optimization/gradient_norm.h"
 #include "composer/optimization/optimizer.h"
 
 namespace composer {
 
 namespace {
+
+int64_t divided_up(int64_t number, int64_t by) { return (number + by - 1) / by; }
 
 /// `batch` in at most `parts`, as many on every rank.
 std::vector<Batch> split(const Batch& batch, int64_t parts, const Ranks& ranks) {
@@ -34,7 +42,13 @@ TrainStep::TrainStep(State& state, Engine& engine, double grad_clip_norm,
       grad_clip_norm_(grad_clip_norm),
       sync_(state.ranks, sync),
       scaler_(state.precision == Precision::amp_fp16, state.device),
-      metric_(state.device, state.ranks.of_samples()) {}
+      metric_(state.device, state.ranks.of_samples()),
+      repeats_(sync.when_asked) {}
+
+void TrainStep::replay_by(std::unique_ptr<StepGraphs> graphs) {
+  graphs_ = std::move(graphs);
+  if (graphs_ && repeats_) graphs_->hand_on_out_of_memory();
+}
 
 at::Tensor TrainStep::run() {
   const Batch whole = state_.batch;
@@ -62,27 +76,143 @@ at::Tensor TrainStep::update_on(const Batch& part) {
   const int64_t first_sample = state_.first_sample;
   state_.batch = part;
   engine_.run(Event::before_train_batch, state_);
-  const auto loss = graphs_ ? graphs_->run(state_, [this] { return update(); }) : update();
+  const auto loss = repeats_ ? repeated_update() : replayed_update();
   state_.first_sample = first_sample + part.samples();
   return loss;
+}
+
+at::Tensor TrainStep::replayed_update() {
+  return graphs_ ? graphs_->run(state_, [this] { return update(); }) : update();
+}
+
+/// In as many microbatches as memory asks for.
+at::Tensor TrainStep::repeated_update() {
+  const auto batch = state_.batch;
+  const int64_t first_sample = state_.first_sample;
+  KeptValues buffers(state_.model->buffers());
+  const auto generators = generator_states(state_.device);
+  for (bool again = false;; again = true) {
+    std::string problem;
+    updating_ = false;
+    try {
+      return replayed_update();
+    } catch (const LayerError& error) {
+      const bool cut_to_one = batch.samples() > 1 && state_.batch.samples() == 1;
+      if (!again && !cut_to_one) throw;
+      throw RunError(
+          "grad_accum: auto: there is no memory for larger microbatches, and these are "
+          "too small: " +
+          std::string(error.what()));
+    } catch (const NotRecorded& error) {
+      problem = error.what();
+    } catch (const std::exception& error) {
+      if (updating_ || !is_out_of_memory(error)) throw;
+      problem = error.what();
+    }
+    state_.batch = batch;
+    state_.first_sample = first_sample;
+    forget_passes();
+    buffers.restore();
+    set_generator_states(state_.device, generators);
+    split_further(problem.substr(0, problem.find('\n')));
+  }
+}
+
+/// Of a step that failed: with its graph of gradients goes the memory of all that it saved.
+void TrainStep::forget_passes() {
+  state_.outputs = state_.loss = at::Tensor();
+  passes_.clear();
+  sums_.clear();
+  state_.optimizer->zero_grad();
+  if (graphs_) graphs_->forget();
+  free_unused_memory(state_.device);
+}
+
+/// Into which an update of so many samples on a rank is split. Where memory decides, that of a
+/// smaller batch has no more than the largest microbatch of a whole one makes necessary.
+int64_t TrainStep::microbatches_of(int64_t samples, int64_t grad_accum) const {
+  const int64_t most = divided_up(grad_accum, state_.updates);
+  if (!repeats_) return most;
+  const int64_t whole = state_.schedule.batch_size / (state_.ranks.size() * state_.updates);
+  const int64_t largest = samples < whole ? largest_microbatch(grad_accum) : 1;
+  return std::min(most, divided_up(samples, largest));
+}
+
+/// Of a whole batch, on a rank.
+int64_t TrainStep::largest_microbatch(int64_t grad_accum) const {
+  return divided_up(divided_up(state_.schedule.batch_size, state_.ranks.size()), grad_accum);
+}
+
+void TrainStep::split_further(const std::string& problem) {
+  const int64_t samples = std::ranges::max(state_.ranks.gather(state_.batch.samples()));
+  const int64_t before = microbatches_of(samples, state_.grad_accum);
+  if (before >= samples)
+    throw RunError(
+        "grad_accum: auto: a microbatch of one sample needs more memory than there is (" + problem +
+        "); train smaller images or a smaller network, or add the algorithm "
+        "activation_checkpointing");
+  while (microbatches_of(samples, state_.grad_accum) == before) state_.grad_accum *= 2;
+  if (!state_.ranks.first()) return;
+  const int64_t largest =
+      std::max(largest_microbatch(state_.grad_accum),
+               divided_up(samples, microbatches_of(samples, state_.grad_accum)));
+  log::warn("grad_accum: auto: out of memory at batch " + std::to_string(state_.time.batch + 1) +
+            " (" + problem + "): it is done again, and from here on batches are split into " +
+            std::to_string(state_.grad_accum) + " microbatches, of at most " +
+            std::to_string(largest) + (largest == 1 ? " sample" : " samples") + " on a rank");
 }
 
 /// The part of an update that may be replayed.
 at::Tensor TrainStep::update() {
   const auto whole = state_.batch;
   const int64_t first_sample = state_.first_sample;
+  updating_ = false;
   {
     RECORD_USER_SCOPE("zero_grad");
     state_.optimizer->zero_grad();
   }
   passes_.clear();  // of a step that failed
+  sums_.clear();
   if (state_.divided_weights) state_.divided_weights->begin_update();
-  const auto parts = (state_.grad_accum + state_.updates - 1) / state_.updates;
-  const auto loss = forward_backward(split(whole, parts, state_.ranks));
+  const auto parts = microbatches_of(whole.samples(), state_.grad_accum);
+  // Ranks that wait for each other after their passes alone may have different numbers of them.
+  const auto loss =
+      passes_of_all(repeats_ ? whole.split(parts) : split(whole, parts, state_.ranks));
   state_.batch = whole;
   state_.first_sample = first_sample;
+  updating_ = true;
   update_weights();
   passes_.clear();
+  {
+    RECORD_USER_SCOPE("metrics");
+    const at::NoGradGuard no_grad;
+    for (const auto& [sum, samples] : sums_) metric_.add(sum, samples);
+    sums_.clear();
+  }
+  return loss;
+}
+
+/// The passes of this rank, and then what follows on those of the others: no rank waits for
+/// another one within its passes, which may run out of memory.
+at::Tensor TrainStep::passes_of_all(const std::vector<Batch>& microbatches) {
+  if (!repeats_ || state_.ranks.alone()) return forward_backward(microbatches);
+  at::Tensor loss;
+  std::string problem;
+  bool failed = false;
+  try {
+    loss = forward_backward(microbatches);
+  } catch (const std::exception& error) {
+    if (!is_out_of_memory(error)) throw;
+    failed = true;
+    problem = error.what();
+    state_.outputs = state_.loss = at::Tensor();
+    passes_.clear();
+  }
+  const auto failures = state_.ranks.gather(static_cast<int64_t>(failed));
+  if (const auto first = std::ranges::find(failures, 1); first != failures.end())
+    throw OutOfMemory(failed ? problem : "of rank " + std::to_string(first - failures.begin()));
+  updating_ = true;  // the others do not look for this rank's failures any more
+  sync_.sum(trained(*state_.optimizer));
   return loss;
 }
 
@@ -103,8 +233,8 @@ at::Tensor TrainStep::forward_backward(const std::vector<Batch>& microbatches) {
     {
       RECORD_USER_SCOPE("metrics");
       const at::NoGradGuard no_grad;
-      metric_.add(state_.model->objective().running_sum(state_.outputs, state_.batch.target),
-                  state_.batch.samples());
+      sums_.emplace_back(state_.model->objective().running_sum(state_.outputs, state_.batch.target),
+                         state_.batch.samples());
     }
     engine_.run(Event::before_backward, state_);
     const auto loss = state_.loss.detach();
@@ -152,6 +282,7 @@ void TrainStep::recompute_gradients() {
     backward(loss_of(state_.network().forward(pass.input), pass.target, pass.share),
              &pass == &passes_.back());
   }
+  sync_.sum(trained(*state_.optimizer));
   state_.batch = batch;
   state_.first_sample = first_sample;
   const at::NoGradGuard no_grad;

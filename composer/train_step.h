@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "composer/distributed/gradient_sync.h"
@@ -17,7 +19,10 @@ namespace composer {
 class TrainStep {
  public:
   /// state: with its device and precision; referred to, as is `engine`. grad_clip_norm: of all
-  /// gradients together; not above 0: no limit.
+  /// gradients together; not above 0: no limit. With sync.when_asked a step whose passes run out of
+  /// memory on some rank leaves no trace, and is done again on all in twice as many microbatches:
+  /// state.grad_accum grows. RunError where there can be no smaller ones. It is then the number of
+  /// a whole batch; smaller ones have as many as its largest microbatch asks for.
   TrainStep(State& state, Engine& engine, double grad_clip_norm,
             const GradientSyncOptions& sync = {});
   TrainStep(const TrainStep&) = delete;
@@ -29,7 +34,7 @@ class TrainStep {
   at::Tensor run();
 
   /// From before_forward to the end of an update, steps are replayed.
-  void replay_by(std::unique_ptr<StepGraphs> graphs) { graphs_ = std::move(graphs); }
+  void replay_by(std::unique_ptr<StepGraphs> graphs);
 
   /// See State::recompute_gradients.
   void recompute_gradients();
@@ -43,7 +48,14 @@ class TrainStep {
  private:
   at::Tensor update_on(const Batch& part);
   at::Tensor update();
+  at::Tensor replayed_update();
+  at::Tensor repeated_update();
+  at::Tensor passes_of_all(const std::vector<Batch>& microbatches);
   at::Tensor forward_backward(const std::vector<Batch>& microbatches);
+  void forget_passes();
+  void split_further(const std::string& problem);
+  int64_t microbatches_of(int64_t samples, int64_t grad_accum) const;
+  int64_t largest_microbatch(int64_t grad_accum) const;
   at::Tensor loss_of(const at::Tensor& outputs, const Target& target, double share) const;
   void backward(const at::Tensor& loss, bool last);
   void finish_gradients();
@@ -64,6 +76,10 @@ class TrainStep {
   GradScaler scaler_;
   RunningMetric metric_;
   std::vector<Pass> passes_;
+  /// What metric_ gets of the passes: sum and samples.
+  std::vector<std::pair<at::Tensor, int64_t>> sums_;
+  bool repeats_;                        ///< what runs out of memory
+  bool updating_ = false;               ///< from the passes on, which can be repeated
   std::unique_ptr<StepGraphs> graphs_;  ///< null: steps are not replayed
 };
 

@@ -25,6 +25,7 @@
 #include "composer/network/divided_pass.h"
 #include "composer/network/metrics.h"
 #include "composer/own_callbacks.h"
+#include "composer/recipe/evaluators.h"
 #include "composer/run_description.h"
 #include "composer/run_header.h"
 #include "composer/run_times.h"
@@ -59,7 +60,17 @@ GradientSyncOptions gradient_sync_of(const TrainerOptions& options, const Engine
     return member.component->leaves_out_parameters();
   };
   return {types.at(options.grad_comm), options.bucket_mb,
-          std::ranges::any_of(engine.algorithms(), leaves_out)};
+          std::ranges::any_of(engine.algorithms(), leaves_out), options.grad_accum.automatic};
+}
+
+/// UserError naming every algorithm with which a step cannot be repeated.
+void refuse_repeated_steps(const Engine& engine, bool alone) {
+  std::vector<std::string> problems;
+  for (const auto& [name, algorithm, events] : engine.algorithms())
+    if (const auto reason = algorithm->against_repeated_steps(alone); !reason.empty())
+      problems.push_back("grad_accum: auto: algorithms." + name + ": " + reason +
+                         "; give a number");
+  if (!problems.empty()) throw UserError(problems);
 }
 
 /// UserError naming every algorithm that needs all weights on each rank.
@@ -133,7 +144,8 @@ Trainer::Trainer(TrainerParts parts)
       recipe_(std::move(parts.recipe)),
       console_(parts.console && parts.ranks.first()),
       summary_sink_(std::make_shared<SummarySink>()),
-      evaluator_(state_, engine_, std::move(parts.eval_loader), options_.eval_interval),
+      evaluator_(state_, engine_, std::string(main_evaluation), std::move(parts.eval_loader),
+                 options_.eval_interval),
       step_recorder_(std::move(parts.step_recorder)) {
   state_.model = std::move(parts.model);
   state_.optimizer = std::move(parts.optimizer);
@@ -150,6 +162,12 @@ Trainer::Trainer(TrainerParts parts)
   state_.recompute_gradients = [this] { step_->recompute_gradients(); };
   for (auto& algorithm : parts.algorithms) engine_.add(std::move(algorithm));
   for (auto& callback : parts.callbacks) engine_.add(std::move(callback));
+  for (auto& set : parts.evaluators)
+    further_evaluators_.push_back(
+        std::make_unique<Evaluator>(state_, engine_, std::move(set.name), std::move(set.loader),
+                                    set.interval.value_or(options_.eval_interval)));
+  if (train_loader_)
+    for (const auto* evaluator : evaluators()) state_.evaluation_sets.push_back(evaluator->set());
   logger_.add(summary_sink_);
   if (state_.ranks.first())
     for (auto& sink : parts.loggers) logger_.add(std::move(sink));
@@ -168,6 +186,9 @@ void Trainer::prepare() {
   set_float32_rounding(state_.precision);
   set_deterministic(options_.deterministic_mode);
   step_.emplace(state_, engine_, options_.grad_clip_norm, gradient_sync_of(options_, engine_));
+  if (train_loader_ && options_.grad_accum.automatic)
+    refuse_repeated_steps(engine_, state_.ranks.alone());
+  check_evaluators();
   check_save_best();
   if (train_loader_)
     for (const auto& warning : check(schedulers_, state_.schedule, options_.scale_schedule_ratio))
@@ -231,9 +252,34 @@ void Trainer::divide_weights() {
 
 void Trainer::check_save_best() const {
   if (options_.save_best.empty() || !train_loader_) return;
-  if (evaluator_.loader() == nullptr)
+  if (state_.evaluation_sets.empty())
     throw UserError("save_best: needs a val_dataset to evaluate on");
-  check_is_evaluated("save_best", options_.save_best, state_.model->metric_names());
+  check_is_evaluated("save_best", options_.save_best, state_.model->metric_names(),
+                     state_.evaluation_sets);
+  for (const auto& evaluator : further_evaluators_)
+    if (evaluator->set() == evaluation_set(options_.save_best) && evaluator->interval().value == 0)
+      throw UserError("save_best: needs evaluations, but the eval_interval of " + evaluator->set() +
+                      " is 0");
+}
+
+std::vector<Evaluator*> Trainer::evaluators() {
+  std::vector<Evaluator*> all;
+  if (evaluator_.loader() != nullptr) all.push_back(&evaluator_);
+  for (const auto& evaluator : further_evaluators_) all.push_back(evaluator.get());
+  return all;
+}
+
+/// Parts made by hand have not been through a recipe.
+void Trainer::check_evaluators() {
+  std::set<std::string> names;
+  for (const auto& evaluator : further_evaluators_) {
+    if (const auto problem = evaluator_name_problem(evaluator->set()); !problem.empty())
+      throw UserError("evaluators: '" + evaluator->set() + "' " + problem);
+    if (!names.insert(evaluator->set()).second)
+      throw UserError("evaluators: '" + evaluator->set() + "' is named twice");
+    if (evaluator->loader() == nullptr)
+      throw UserError("evaluators: '" + evaluator->set() + "' has no loader");
+  }
 }
 
 void Trainer::add_console() {
@@ -272,10 +318,15 @@ void Trainer::open_run() {
   loss_guard_ = std::make_shared<LossGuard>(step_->scaler().enabled() ? scale_searches : 0);
   logger_.add(loss_guard_);
   const auto folder = folder_.kept() ? folder_.path() : std::filesystem::path();
-  const auto header = run_header(state_, options_, *train_loader_, evaluator_.loader(), folder);
+  auto header = run_header(state_, options_, *train_loader_, evaluator_.loader(), folder);
+  for (const auto& evaluator : further_evaluators_)
+    header.insert(header.end() - 1, evaluation_line(*evaluator->loader(), evaluator->set()));
   if (folder_.kept()) describe_run(header);
-  logger_.open({folder, folder_.run_name(), state_.schedule, state_.time,
-                evaluator_.evaluated_batch() == state_.time.batch, header, recipe_});
+  std::vector<std::string> evaluated;
+  for (const auto* evaluator : evaluators())
+    if (evaluator->evaluated_batch() == state_.time.batch) evaluated.push_back(evaluator->set());
+  logger_.open(
+      {folder, folder_.run_name(), state_.schedule, state_.time, evaluated, header, recipe_});
 }
 
 void Trainer::describe_run(const std::vector<std::string>& header) {
@@ -515,6 +566,8 @@ void Trainer::train_batch(RawBatch batch) {
   const auto loss = step_->run();
   profiler_->mark_memory(state_);
   logger_.log("loss/train", loss);
+  if (options_.grad_accum.automatic)
+    logger_.log("grad_accum", static_cast<double>(state_.grad_accum));
   if (!state_.ranks.alone())
     logger_.log("comm/bytes", static_cast<double>(step_->sent_bytes() - sent));
   share_clock();
@@ -571,17 +624,36 @@ void Trainer::schedule_learning_rate() {
 }
 
 void Trainer::evaluate_if_due(bool epoch_end) {
-  if (!evaluator_.due(epoch_end, signal_ == 0 && stopping())) return;
-  run_evaluation();
-  save_if_best();
+  const auto last = [&] { return signal_ == 0 && stopping(); };
+  const bool ended = last();
+  Metrics metrics;
+  if (!run_evaluations(epoch_end, ended, metrics)) return;
+  // One set's evaluation may end the run, and others have not been evaluated on at its end.
+  if (!further_evaluators_.empty() && !ended) {
+    agree();
+    if (last()) run_evaluations(epoch_end, true, metrics);
+  }
+  logger_.commit("eval", state_.time);
+  save_if_best(metrics);
 }
 
-Trainer::Metrics Trainer::run_evaluation(ConfusionMatrix* confusion) {
+bool Trainer::run_evaluations(bool epoch_end, bool last, Metrics& metrics) {
+  bool any = false;
+  for (auto* const evaluator : evaluators()) {
+    if (!evaluator->due(epoch_end, last)) continue;
+    any = true;
+    run_evaluation(*evaluator);
+    for (const auto& [name, value] : state_.eval_metrics) metrics.emplace_back(name, value);
+  }
+  return any;
+}
+
+Trainer::Metrics Trainer::run_evaluation(Evaluator& evaluator, ConfusionMatrix* confusion) {
   wait_for_device();
   state_.ranks.broadcast(state_.model->buffers());
-  auto metrics = evaluator_.run(confusion);
+  auto metrics = evaluator.run(confusion);
   if (clock_.started()) share_clock();
-  logger_.commit("eval", state_.time);
+  if (!metrics.empty()) evaluator.done_at(state_.time.seconds);
   return metrics;
 }
 
@@ -589,8 +661,25 @@ Trainer::Metrics Trainer::evaluate(ConfusionMatrix* confusion) {
   prepare();
   add_console();
   const InterruptGuard guard;
-  auto metrics = run_evaluation(confusion);
+  auto metrics = run_evaluation(evaluator_, confusion);
+  logger_.commit("eval", state_.time);
   agree();
+  return metrics;
+}
+
+Trainer::Metrics Trainer::evaluate_all(ConfusionMatrix* confusion) {
+  prepare();
+  add_console();
+  const InterruptGuard guard;
+  Metrics metrics;
+  for (auto* const evaluator : evaluators()) {
+    auto* const counted = evaluator == &evaluator_ ? confusion : nullptr;
+    for (const auto& [name, value] : run_evaluation(*evaluator, counted))
+      metrics.emplace_back("metrics/" + evaluator->set() + "/" + name, value);
+    agree();
+    if (signal_ != 0) break;
+  }
+  logger_.commit("eval", state_.time);
   return metrics;
 }
 
@@ -610,8 +699,10 @@ Summary Trainer::summarize(const RunEnd& end) {
   Summary summary;
   summary.status = end.status;
   summary.message = end.message;
+  summary.stopped = engine_.control().stop_reason();
   summary.signal = signal_;
   summary.world_size = state_.ranks.size();
+  summary.grad_accum = state_.grad_accum;
   summary.time = state_.time;
   summary.samples_per_second = clock_.samples_per_second();
   summary.wait_fraction = clock_.wait_fraction();

@@ -32,6 +32,14 @@
 
 namespace composer {
 
+/// One of the further sets that are evaluated on.
+struct EvaluationSet {
+  std::string name;  ///< of its metrics: metrics/<name>/Accuracy
+  std::shared_ptr<Loader> loader;
+  std::optional<Time> interval{};          ///< none: the run's eval_interval
+  std::vector<std::string> class_names{};  ///< as TrainerParts'
+};
+
 /// What a run is made of.
 struct TrainerParts {
   TrainerOptions options;
@@ -49,6 +57,7 @@ struct TrainerParts {
   bool console = true;                   ///< tell on standard error what goes on
   Ranks ranks;  ///< that train together, each with such parts of its own (join_ranks)
   std::shared_ptr<StepRecorder> step_recorder{};  ///< of cuda_graph; null: the device's own
+  std::vector<EvaluationSet> evaluators{};        ///< beside eval_loader
 };
 
 class Trainer {
@@ -76,8 +85,10 @@ class Trainer {
   /// Summary::status. UserError for options out of their range, and parts that are missing.
   Summary fit();
 
-  /// The metrics of the whole evaluation set. load_path's weights, if given.
+  /// The metrics of the whole set of eval_loader. load_path's weights, if given.
   Metrics evaluate(ConfusionMatrix* confusion = nullptr);
+  /// Those of all sets, by their whole names: "metrics/eval/Accuracy". confusion: of eval_loader's.
+  Metrics evaluate_all(ConfusionMatrix* confusion = nullptr);
 
   /// Gives the logits of each batch of `loader`, in order. Classes are those of the loader (of
   /// Dataset::open_files: which sample each row is).
@@ -115,7 +126,13 @@ class Trainer {
   void end_epoch();
   void start_loader();
   void schedule_learning_rate();
-  Metrics run_evaluation(ConfusionMatrix* confusion = nullptr);
+  /// Those of the run that have a set, val_dataset's first.
+  std::vector<Evaluator*> evaluators();
+  void check_evaluators();
+  /// The metrics of one set, by their own names.
+  Metrics run_evaluation(Evaluator& evaluator, ConfusionMatrix* confusion = nullptr);
+  /// On the sets that are due: whether there were any. Adds their metrics, by whole names.
+  bool run_evaluations(bool epoch_end, bool last, Metrics& metrics);
   void evaluate_if_due(bool epoch_end);
   bool stopping();
   void log_running_metric();
@@ -149,7 +166,7 @@ class Trainer {
   /// Begins to write one. replace: also where this batch has been saved already.
   void save(bool replace = false, bool best = false);
   /// After an evaluation.
-  void save_if_best();
+  void save_if_best(const Metrics& metrics);
   /// The checkpoint of this batch is the best one.
   void mark_best();
   /// Waits for the checkpoint that is being written.
@@ -178,7 +195,8 @@ class Trainer {
   Logger logger_;
   std::shared_ptr<SummarySink> summary_sink_;
   std::shared_ptr<LossGuard> loss_guard_;  ///< from fit() on
-  Evaluator evaluator_;
+  Evaluator evaluator_;                    ///< of val_dataset
+  std::vector<std::unique_ptr<Evaluator>> further_evaluators_;
   std::optional<TrainStep> step_;  ///< from prepare() on
   std::optional<Feed> feed_;       ///< of train_loader_, in fit()
   at::ScalarType input_type_ = at::kFloat;

@@ -1,6 +1,7 @@
 // The part of the Trainer that takes up a run where a checkpoint left it, and makes checkpoints.
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "composer/distributed/divided_weights.h"
@@ -154,10 +155,13 @@ void Trainer::resume(const std::filesystem::path& path, Checkpoint checkpoint) {
     log::warn("seed: the checkpoint's was " + std::to_string(checkpoint.seed) +
               ", the recipe's is " + std::to_string(state_.seed) +
               ": the run goes on with other random draws");
-  if (checkpoint.grad_accum != state_.grad_accum)
+  if (options_.grad_accum.automatic) {
+    state_.grad_accum = checkpoint.grad_accum;
+  } else if (checkpoint.grad_accum != state_.grad_accum) {
     log::warn("grad_accum: the checkpoint's was " + std::to_string(checkpoint.grad_accum) +
               ", the recipe's is " + std::to_string(state_.grad_accum) +
               ": the run goes on, but not bit by bit as it would have");
+  }
   for (const auto& change : recipe_changes(checkpoint.recipe, recipe_)) log::info(change);
   check_epochs(path, checkpoint);
   const bool own = path.parent_path() == folder_.checkpoints();
@@ -178,6 +182,8 @@ std::vector<std::pair<std::string, Stateful*>> Trainer::checkpoint_parts() {
   parts.emplace_back("scaler", &step_->scaler());
   parts.emplace_back("train_metrics", &step_->metric());
   parts.emplace_back("save_best", &best_);
+  for (auto* const evaluator : evaluators())
+    parts.emplace_back("evaluators." + evaluator->set(), evaluator);
   return parts;
 }
 
@@ -269,10 +275,9 @@ void Trainer::save(bool replace, bool best) {
   logger_.commit("save", state_.time);
 }
 
-void Trainer::save_if_best() {
-  const auto found = state_.eval_metrics.find(options_.save_best);
-  if (found == state_.eval_metrics.end() || evaluator_.evaluated_batch() != state_.time.batch)
-    return;
+void Trainer::save_if_best(const Metrics& metrics) {
+  const auto found = std::ranges::find(metrics, options_.save_best, &Metrics::value_type::first);
+  if (found == metrics.end()) return;
   const auto before = best_;
   if (!best_.take(options_.save_best, found->second)) return;
   best_before_ = before;

@@ -80,12 +80,31 @@ class ImageLoader final : public Loader {
   std::shared_ptr<void> following_;  ///< while it lives forecast() is called
 };
 
+/// Those of `rows` (empty: of all `samples`) that an evaluation of subset_num_batches batches
+/// takes: as many as these hold, evenly from the beginning to the end, for sets often come class by
+/// class.
+std::vector<int64_t> spread_rows(std::vector<int64_t> rows, int64_t samples,
+                                 const LoaderOptions& common) {
+  const int64_t all = rows.empty() ? samples : std::ssize(rows);
+  const int64_t batches = (all + common.batch_size - 1) / common.batch_size;
+  if (!common.subset_num_batches || *common.subset_num_batches >= batches) return rows;
+  const int64_t taken = *common.subset_num_batches * common.batch_size;
+  std::vector<int64_t> spread;
+  for (int64_t i = 0; i < taken; ++i) {
+    const int64_t place = (2 * i + 1) * all / (2 * taken);
+    spread.push_back(rows.empty() ? place : rows[static_cast<size_t>(place)]);
+  }
+  return spread;
+}
+
 OrderOptions order_options(const Source& source, const ImageLoaderOptions& options,
                            const LoaderOptions& common) {
   if (options.order == OrderKind::class_balanced && source.num_values() > 0)
     throw UserError("order: class_balanced needs classes; these samples have values");
+  auto rows = chosen_rows(source, options.rows, options.training, common);
+  if (!options.training) rows = spread_rows(std::move(rows), source.size(), common);
   return {.kind = options.order,
-          .subset = chosen_rows(source, options.rows, options.training, common),
+          .subset = std::move(rows),
           .seed = common.seed,
           .window_pages = options.window_pages};
 }

@@ -14,23 +14,43 @@ namespace {
 
 constexpr int64_t whitened_channels = 24;
 
-std::shared_ptr<Layer> norm(int64_t channels) {
-  auto layer = std::make_shared<BatchNorm2d>(channels, /*eps=*/1e-12, /*momentum=*/0.4);
+std::shared_ptr<Layer> norm(int64_t channels, double momentum) {
+  auto layer = std::make_shared<BatchNorm2d>(channels, /*eps=*/1e-12, momentum);
   layer->weight.requires_grad_(false);
   return layer;
 }
 
 class ConvGroup final : public Block {
  public:
-  ConvGroup(int64_t in_channels, int64_t out_channels) {
-    add("conv1", conv(in_channels, out_channels, 3));
+  ConvGroup(int64_t in_channels, int64_t channels, const Airbench::Params& params)
+      : silu_(params.activation == "silu") {
+    add("conv1", conv(in_channels, channels, 3));
     add<MaxPool2d>("pool", Pool2dOptions{.kernel = {2, 2}, .stride = {2, 2}});
-    add("norm1", norm(out_channels)).then(Activation::gelu);
-    add("conv2", conv(out_channels, out_channels, 3));
-    add("norm2", norm(out_channels)).then(Activation::gelu);
+    add("norm1", norm(channels, params.norm_momentum));
+    for (int64_t i = 2; i <= params.group_convs; ++i) {
+      add("conv" + std::to_string(i), conv(channels, channels, 3));
+      add("norm" + std::to_string(i), norm(channels, params.norm_momentum));
+    }
   }
 
-  at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
+  at::Tensor forward(const at::Tensor& input) override {
+    auto& slot = slots();
+    const auto first = activated(slot[2], slot[1](slot[0](input)));
+    const auto second = activated(slot[4], slot[3](first));
+    return slot.size() == 5 ? second : activated(slot[6], slot[5](second), first);
+  }
+  /// GELU is what the name alone means, in older checkpoints too.
+  std::string describe() const override { return silu_ ? "ConvGroup: SiLU" : name(); }
+
+ private:
+  /// activation(norm(input) + residual)
+  at::Tensor activated(const Slot& norm, const at::Tensor& input,
+                       const at::Tensor& residual = {}) const {
+    const auto sum = norm(input, residual, silu_ ? Activation::none : Activation::gelu);
+    return silu_ ? op::silu(sum) : sum;
+  }
+
+  bool silu_;
 };
 
 /// The largest value of each channel.
@@ -56,7 +76,7 @@ Airbench::Airbench(const Params& params) : params_(params) {
   add<Gelu>("gelu");
   int64_t channels = whitened_channels;
   for (size_t i = 0; i < params.widths.size(); ++i) {
-    add<ConvGroup>("layer" + std::to_string(i + 1), channels, params.widths[i]);
+    add<ConvGroup>("layer" + std::to_string(i + 1), channels, params.widths[i], params);
     channels = params.widths[i];
   }
   add<GlobalMaxPool2d>("pool");

@@ -10,16 +10,20 @@
 
 namespace composer {
 
-/// whiten (2x2, 3 -> 24), GELU, then for each width a group of conv, pool by 2, norm, GELU, conv,
-/// norm, GELU; pooling of what is left, and a linear head. Weights of normalisation layers are
-/// fixed at 1, their biases trained. Input [N, 3, H, W] of at least 2^groups + 1 pixels a side (9
-/// for three groups), made for 32 x 32; UserError for another.
+/// whiten (2x2, 3 -> 24), GELU, then for each width a group of conv, pool by 2, norm, activation,
+/// conv, norm, activation; pooling of what is left, and a linear head. A group of three
+/// convolutions adds what follows the first one to the last norm's output, before the activation.
+/// Weights of normalisation layers are fixed at 1, their biases trained. Input [N, 3, H, W] of at
+/// least 2^groups + 1 pixels a side (9 for three groups), made for 32 x 32; UserError for another.
 /// Parameter names: whiten, layer1.conv1, layer1.norm1, layer1.conv2, ..., head. The layer `whiten`
 /// is an ordinary one until the algorithm `whitening` fills it, which the speedruns do.
 class Airbench final : public Model {
  public:
   struct Params {
     std::vector<int64_t> widths{64, 256, 256};
+    int64_t group_convs = 2;
+    std::string activation = "gelu";
+    double norm_momentum = 0.4;
     bool whitening_bias = true;
     double logit_scale = 1.0 / 9;
     bool unit_head = false;
@@ -27,13 +31,22 @@ class Airbench final : public Model {
 
     void fields(auto&& f) {
       f("widths", widths, "channels of each group", at_least(1));
+      f("group_convs", group_convs,
+        "convolutions of each group; of three, the last two are a residual branch", in(2, 3));
+      f("activation", activation, "of the groups; the first layer's is gelu",
+        one_of("gelu", "silu"));
+      f("norm_momentum", norm_momentum, "share of a batch in the running statistics", above(0.0),
+        in(0.0, 1.0));
       f("whitening_bias", whitening_bias, "the first layer has a bias");
       f("logit_scale", logit_scale, "the logits are multiplied by it", above(0.0));
       f("unit_head", unit_head, "the head's weights start with a standard deviation of 1");
       f("num_classes", num_classes, "outputs", at_least(1));
     }
     std::string check() const {
-      return widths.empty() || widths.size() > 4 ? "widths: must be one to four numbers" : "";
+      if (widths.empty() || widths.size() > 4) return "widths: must be one to four numbers";
+      if (unit_head && widths.back() == 1 && num_classes == 1)
+        return "unit_head: a head of one weight has no standard deviation";
+      return "";
     }
   };
 

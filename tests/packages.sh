@@ -9,6 +9,9 @@ trap 'echo "packages.sh: the command in line $LINENO failed" >&2' ERR
 kind=$1 source_dir=$2 build=$3 scratch=$4 libtorch=$5
 rm -rf "$scratch"
 mkdir -p "$scratch"/{bare,elsewhere}
+scratch=$(realpath -- "$scratch")
+training=
+trap '[ -z "$training" ] || kill -KILL "$training" 2>/dev/null' EXIT
 cd "$scratch/elsewhere"
 for tool in sh readlink dirname; do ln -s "$(type -P $tool)" "$scratch/bare/$tool"; done
 
@@ -19,6 +22,7 @@ fail() {
 }
 skip() {
   echo "skipped: $1"
+  cat "$scratch/printed"
   exit 77
 }
 # bare WORDS...: runs them as on a machine where little more than the package is installed; its output is in printed.
@@ -56,13 +60,15 @@ trains() {
 
   env -i HOME="$scratch" PATH="$path" ${named:+"LIBTORCH=$named"} composer train --run_name ended --max_duration 1000ep \
     --log_interval 1ba --progress_bar false >"$scratch/printed" 2>&1 &
-  local process=$! status=0
+  training=$!
+  local status=0
   until grep -qs '"batch"' runs/ended/metrics.jsonl; do
-    kill -0 $process || fail "the run ended by itself"
+    kill -0 $training || fail "the run ended by itself"
     sleep 0.1
   done
-  kill -TERM $process
-  wait $process || status=$?
+  kill -TERM $training
+  wait $training || status=$?
+  training=
   [ $status = 143 ] || fail "a run that SIGTERM ended has status $status"
 }
 
@@ -79,8 +85,9 @@ is_library() {
 
 wheel() {
   python3 -m venv "$scratch/tools" >"$scratch/printed" 2>&1 || skip "python3 makes no virtual environment"
-  "$scratch/tools/bin/pip" install --quiet scikit-build-core >"$scratch/printed" 2>&1 || skip "scikit-build-core cannot be installed"
+  "$scratch/tools/bin/pip" install --quiet --retries 1 --timeout 15 scikit-build-core >"$scratch/printed" 2>&1 || skip "scikit-build-core cannot be installed"
   PYTHON=$scratch/tools/bin/python "$source_dir/packaging/build_wheel" --built "$build" --no-build-isolation \
+    --config-settings=build-dir="$scratch/build" \
     --wheel-dir "$scratch/dist" >"$scratch/printed" 2>&1 || fail "the wheel is not built"
   local version
   version=$("$build/bin/composer" --version)
@@ -105,6 +112,9 @@ wheel() {
   prefix=$site/composer_native
   brings_its_libraries "$prefix/lib/composer/composer"
   trains
+  ln -s "$scratch/venv/bin/composer" "$scratch/bare/cnn"
+  bare cnn --version || fail "a link of another name failed"
+  rm "$scratch/bare/cnn"
   is_library "$source_dir/examples/custom_algorithm"
   if [ -e "$scratch/library/gradient_noise" ]; then
     brings_its_libraries "$scratch/library/gradient_noise"
@@ -130,21 +140,22 @@ archives() {
   brings_its_libraries "$prefix/lib/composer/composer"
   trains
   mkdir "$scratch/program"
-  cp "$source_dir/cli/composer.cpp" "$scratch/program/gradient_noise.cpp"
+  { echo '#include "composer/trainer.h"' && cat "$source_dir/cli/composer.cpp"; } >"$scratch/program/gradient_noise.cpp"
   cp "$source_dir/examples/custom_algorithm/CMakeLists.txt" "$scratch/program"
   is_library "$scratch/program"
   if [ -e "$scratch/library/gradient_noise" ]; then
     brings_its_libraries "$scratch/library/gradient_noise"
+    ! ninja -C "$scratch/library" -t deps | grep "/usr/include/nlohmann" || fail "the tarball's headers need some of this machine"
     bare "$scratch/library/gradient_noise" --version || fail "the program of the tarball's library failed"
   fi
 
   [ -e "$scratch"/packages/composer-cnn_*.deb ] || { echo "without dpkg-shlibdeps and file: no Debian package"; return 0; }
   dpkg-deb -f "$scratch"/packages/composer-cnn_*.deb Depends >"$scratch/printed"
-  for package in libc6 libjpeg62-turbo libyaml-cpp0.7; do
+  for package in libc6 libjpeg libyaml-cpp; do
     grep -q "$package" "$scratch/printed" || fail "Debian's package does not depend on $package"
   done
   dpkg-deb -x "$scratch"/packages/composer-cnn_*.deb "$scratch/debian"
-  [ ! -e "$scratch"/debian/usr/lib/composer/libjpeg.so.62 ] || fail "Debian's package carries libraries that Debian has"
+  ! compgen -G "$scratch/debian/usr/lib/composer/libjpeg.so.*" >/dev/null || fail "Debian's package carries libraries that Debian has"
   path=$scratch/debian/usr/bin:$scratch/bare
   bare composer list models || fail "the program of Debian's package failed"
   grep -q '^resnet ' "$scratch/printed" || fail "Debian's package lists no models"

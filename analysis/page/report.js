@@ -86,7 +86,9 @@
   addEventListener("afterprint", () => { for (const one of opened) one.open = false; });
 
   for (const chart of document.querySelectorAll(".chart")) {
-    const numbers = JSON.parse(chart.querySelector("script.data").textContent);
+    const data = chart.querySelector("script.data");
+    if (!data) continue;
+    const numbers = JSON.parse(data.textContent);
     for (const drawing of chart.querySelectorAll("svg")) {
       drawing.addEventListener("pointermove", (event) => show(drawing, numbers, event));
       drawing.addEventListener("pointerleave", () => clear(drawing));

@@ -23,7 +23,7 @@ std::string ThresholdStopper::Params::check() const {
 
 void ThresholdStopper::init(const State& state, Logger&, RunControl&) {
   check_is_evaluated("callbacks.threshold_stopper.monitor", params_.monitor,
-                     state.model->metric_names());
+                     state.model->metric_names(), state.evaluation_sets);
 }
 
 void ThresholdStopper::fit_start(const State&, Logger&, RunControl& control) {
@@ -31,8 +31,9 @@ void ThresholdStopper::fit_start(const State&, Logger&, RunControl& control) {
 }
 
 void ThresholdStopper::eval_end(const State& state, Logger&, RunControl& control) {
-  if (state.eval_metrics.empty()) return;  // a signal ended the evaluation
-  last_ = state.eval_metrics.at(params_.monitor);
+  const auto found = state.eval_metrics.find(params_.monitor);
+  if (found == state.eval_metrics.end()) return;  // another set's, or a signal ended it
+  last_ = found->second;
   stop_if_reached(control);
 }
 

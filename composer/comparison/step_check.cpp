@@ -21,6 +21,7 @@ TrainerParts bare(TrainerParts parts) {
   options.save_best.clear();
   options.on_nan = "ignore";
   parts.eval_loader = nullptr;
+  parts.evaluators.clear();
   parts.callbacks.clear();
   parts.loggers.clear();
   parts.console = false;

@@ -215,7 +215,12 @@ DividedWeights::DividedWeights(std::shared_ptr<Model> model,
 }
 
 DividedWeights::~DividedWeights() {
-  for (auto* slot : slots_) slot->weights_from(nullptr);
+  // Another one may have divided the same model since.
+  for (auto* slot : slots_)
+    if (std::ranges::find(units_, slot->weights(), [](const auto& unit) {
+          return static_cast<LayerWeights*>(unit.get());
+        }) != units_.end())
+      slot->weights_from(nullptr);
 }
 
 /// A layer in several slots is one unit.

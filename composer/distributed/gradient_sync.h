@@ -21,6 +21,7 @@ struct GradientSyncOptions {
                                       ///< half, to which each rank's part is rounded
   double bucket_mb = 25;              ///< gradients are sent in buckets of so many MiB
   bool find_unused = false;           ///< some parameters may take no part in some backward passes
+  bool when_asked = false;            ///< in sum(), not in the backward pass
 };
 
 /// What a rank gave to be added up since the beginning.
@@ -46,11 +47,19 @@ class GradientSync {
                        bool last);
   void after_backward();
 
+  /// Adds the gradients of the passes up, with when_asked: to the bits that the backward pass would
+  /// have left. parameters: as before_backward's.
+  void sum(const std::vector<at::Tensor>& parameters);
+
   /// That this rank gave to be added up since the beginning.
   int64_t bytes() const { return sent_->bytes; }
 
  private:
   struct Buckets;
+
+  void make_buckets(const std::vector<at::Tensor>& parameters);
+  /// Whether each parameter took part in the pass on some rank.
+  std::vector<bool> taking_part(const std::vector<at::Tensor>& parameters) const;
 
   Ranks ranks_;
   GradientSyncOptions options_;

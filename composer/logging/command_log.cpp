@@ -4,6 +4,7 @@
 #include <sys/ioctl.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -39,6 +40,9 @@ int64_t unread_bytes(int pipe) {
 
 void CommandLog::open(const RunInfo& info) {
   Command command{"/bin/sh", {"-c", params_.run}, {}, {}};
+  // A package's launcher puts LibTorch in front (packaging/launcher.in).
+  if (const char* const path = std::getenv("COMPOSER_LD_LIBRARY_PATH"))
+    command.environment["LD_LIBRARY_PATH"] = path;
   command.takes_input = true;
   child_.emplace(command,
                  [](Stream, std::string_view line) { log::info("command: " + std::string(line)); });

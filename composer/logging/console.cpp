@@ -11,6 +11,7 @@
 
 #include "composer/clock.h"
 #include "composer/logging/log.h"
+#include "composer/logging/metric_sense.h"
 #include "composer/logging/number_text.h"
 #include "composer/logging/terminal.h"
 
@@ -25,13 +26,22 @@ struct ShownMetric {
 };
 constexpr ShownMetric training_metrics[] = {{"metrics/train/Accuracy", "accuracy "},
                                             {"metrics/train/MAE", "mean error "}};
-constexpr ShownMetric evaluation_metrics[] = {
-    {"metrics/eval/mAP", "eval mAP "},
-    {"metrics/eval/Accuracy", "eval accuracy "},
-    {"metrics/eval/CrossEntropy", "eval cross-entropy "},
-    {"metrics/eval/BinaryCrossEntropy", "eval cross-entropy "},
-    {"metrics/eval/MAE", "eval mean error "},
-    {"metrics/eval/R2", "eval R2 "}};
+constexpr ShownMetric evaluation_metrics[] = {{"mAP", "mAP "},
+                                              {"Accuracy", "accuracy "},
+                                              {"CrossEntropy", "cross-entropy "},
+                                              {"BinaryCrossEntropy", "cross-entropy "},
+                                              {"MAE", "mean error "},
+                                              {"R2", "R2 "}};
+
+/// The sets of an evaluation's values, val_dataset first, others in their order.
+std::vector<std::string> sets_of(const Record& record) {
+  std::vector<std::string> sets;
+  for (const auto& [name, value] : record.values)
+    if (const std::string set(evaluation_set(name));
+        !set.empty() && std::ranges::find(sets, set) == sets.end())
+      sets.insert(set == main_evaluation ? sets.begin() : sets.end(), set);
+  return sets;
+}
 
 constexpr int64_t unlimited = std::numeric_limits<int64_t>::max();
 
@@ -156,7 +166,8 @@ void ConsoleSink::show_evaluation(const Progress& progress) {
                                  std::to_string(progress.total)};
   const double seconds = steady_seconds() - eval_begin_;
   if (share > 0) parts.push_back(clock_text(seconds * (1 - share) / share) + " left");
-  show("eval", share, parts);
+  const bool main = progress.set.empty() || progress.set == main_evaluation;
+  show(main ? "eval" : "eval " + progress.set, share, parts);
 }
 
 std::string ConsoleSink::epoch_name(int64_t epoch) const {
@@ -177,7 +188,8 @@ void ConsoleSink::print_epoch() {
   const auto& time = epoch_ ? epoch_->time : eval_->time;
   std::vector<std::string> parts{epoch_ ? epoch_name(time.epoch)
                                         : "batch " + std::to_string(time.batch)};
-  const auto add = [&](const std::optional<Record>& record, const char* name, const char* label) {
+  const auto add = [&](const std::optional<Record>& record, const std::string& name,
+                       const std::string& label) {
     if (!record) return;
     for (const auto& [key, value] : record->values)
       if (key == name) parts.push_back(label + number_text(value, 4));
@@ -186,7 +198,9 @@ void ConsoleSink::print_epoch() {
     parts.push_back("loss " + number_text(loss->second, 4));
   for (const auto& [name, label] : training_metrics) add(epoch_, name, label);
   const size_t evaluation = eval_ ? parts.size() : 0;
-  for (const auto& [name, label] : evaluation_metrics) add(eval_, name, label);
+  for (const auto& set : eval_ ? sets_of(*eval_) : std::vector<std::string>())
+    for (const auto& [name, label] : evaluation_metrics)
+      add(eval_, "metrics/" + set + "/" + name, set + " " + label);
   if (epoch_) {
     if (const auto images = speed(time)) parts.push_back(*images);
     parts.push_back(clock_text(time.seconds));

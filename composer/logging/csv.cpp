@@ -66,8 +66,11 @@ void Csv::open(const RunInfo& info) {
       return;
     }
     const auto cells = cells_of(line);
-    if (has_header && cells.size() == columns.size() &&
-        info.keeps(cells[0], std::strtoll(cells[2].c_str(), nullptr, 10)))
+    if (!has_header || cells.size() != columns.size()) return;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < cells.size(); ++i)
+      if (!cells[i].empty()) names.push_back(columns[i]);
+    if (info.keeps(cells[0], std::strtoll(cells[2].c_str(), nullptr, 10), names))
       rows += line + "\n";
   };
   if (info.start.batch > 0) for_earlier_lines(path, keep);

@@ -121,6 +121,7 @@ void Logger::commit(std::string_view event, const Timestamp& time) {
   open_.time = time;
   committed_.push_back(std::move(open_));
   open_ = {};
+  ++commits_;
 }
 
 Logger::Copy Logger::start_copy() {

@@ -52,6 +52,8 @@ class Logger {
 
   /// Closes the open record. Nothing happens when nothing was logged.
   void commit(std::string_view event, const Timestamp& time);
+  /// How many records were closed.
+  int64_t commits() const { return commits_; }
 
   /// Starts copying what was committed, and gives the sinks what the write() before this one
   /// copied.
@@ -105,6 +107,7 @@ class Logger {
   std::vector<std::unique_ptr<SinkThread>> threads_;  ///< from open() on: of the others
   bool opened_ = false;
   Pending open_;
+  int64_t commits_ = 0;
   std::vector<Pending> committed_;
   std::deque<Copy> in_flight_;
 };

@@ -6,6 +6,20 @@
 
 namespace composer {
 
+/// The name of val_dataset among the sets that are evaluated on.
+inline constexpr std::string_view main_evaluation = "eval";
+
+/// The set of a metric of an evaluation: "eval" of "metrics/eval/Accuracy". Empty for all others.
+inline std::string_view evaluation_set(std::string_view metric) {
+  constexpr std::string_view beginning = "metrics/";
+  if (!metric.starts_with(beginning)) return {};
+  metric.remove_prefix(beginning.size());
+  const auto end = metric.find('/');
+  if (end == std::string_view::npos || end + 1 == metric.size()) return {};
+  const auto set = metric.substr(0, end);
+  return set == "train" ? std::string_view() : set;
+}
+
 /// Whether of two values of the metric ("metrics/eval/CrossEntropy", "loss/train") the smaller one
 /// is the better.
 inline bool smaller_is_better(std::string_view metric) {

@@ -1,14 +1,17 @@
 // What a run tells those who keep its values: records, and where it begins, stands and ends.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "composer/logging/images.h"
+#include "composer/logging/metric_sense.h"
 #include "composer/run_end.h"
 #include "composer/time.h"
 
@@ -36,15 +39,22 @@ struct RunInfo {
   std::string run_name;
   Schedule schedule;
   Timestamp start;  ///< all zero for a fresh run; a sink drops what it holds of later batches ...
-  bool start_evaluated =
-      true;  ///< ... and, where false, an evaluation after the last of these: it is repeated
+  /// ... and evaluations after the last of these on other sets than these: they are repeated.
+  std::vector<std::string> start_evaluated{std::string(main_evaluation)};
   std::vector<std::string> header;  ///< lines for people: what the run is
   std::string recipe;               ///< resolved; may be empty
 
   /// Whether a record of an earlier process belongs to the part of the run that a resumption keeps.
-  bool keeps(std::string_view event, int64_t batch) const {
-    const bool repeated = !start_evaluated && batch == start.batch && event == "eval";
-    return batch <= start.batch && !repeated;
+  /// names: of its values.
+  bool keeps(std::string_view event, int64_t batch, std::span<const std::string> names = {}) const {
+    if (event != "eval" || batch != start.batch) return batch <= start.batch;
+    bool of_any = false;
+    for (const auto& name : names) {
+      const auto set = evaluation_set(name);
+      if (std::ranges::find(start_evaluated, set) != start_evaluated.end()) return true;
+      of_any = of_any || !set.empty();
+    }
+    return !of_any && !start_evaluated.empty();
   }
 };
 
@@ -55,6 +65,7 @@ struct Progress {
   Phase phase;
   Timestamp time;               ///< what has been trained
   int64_t done = 0, total = 0;  ///< batches of the evaluation
+  std::string set{};            ///< that is evaluated on: "eval" for val_dataset
 };
 
 }  // namespace composer

@@ -16,8 +16,10 @@ nlohmann::ordered_json entry_of(const std::string& line) {
 
 /// Whether a line of metrics.jsonl belongs to the part of the run that a resumption keeps.
 bool is_kept(const nlohmann::ordered_json& entry, const RunInfo& info) {
-  return entry.is_object() &&
-         info.keeps(entry.value("event", ""), entry.value("batch", int64_t{0}));
+  if (!entry.is_object()) return false;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : entry.items()) names.push_back(name);
+  return info.keeps(entry.value("event", ""), entry.value("batch", int64_t{0}), names);
 }
 
 }  // namespace

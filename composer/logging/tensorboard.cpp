@@ -13,6 +13,7 @@
 #include "composer/error.h"
 #include "composer/logging/events.h"
 #include "composer/logging/hparams.h"
+#include "composer/logging/metric_sense.h"
 #include "composer/storage/atomic_file.h"
 #include "composer/storage/host_name.h"
 
@@ -44,7 +45,10 @@ bool is_kept(const EventPlace& place, const RunInfo& info) {
   if (begins("_hparams_/session_end")) return false;
   const bool of_recipe = begins(recipe_tag) || begins("_hparams_/");
   if (of_recipe && place.step > 0 && place.step >= info.start.batch) return false;
-  return info.keeps(begins("metrics/eval/") ? "eval" : "", place.step);
+  const bool of_evaluation =
+      std::ranges::any_of(place.tags, [](auto tag) { return !evaluation_set(tag).empty(); });
+  const std::vector<std::string> names(place.tags.begin(), place.tags.end());
+  return info.keeps(of_evaluation ? "eval" : "", place.step, names);
 }
 
 /// Leaves of an earlier process's file what the run goes on from.

@@ -61,6 +61,7 @@ class Slot {
 
   /// Who has the layer's weights wherever it runs, and outlives that; null: they are there always.
   void weights_from(LayerWeights* weights) { weights_ = weights; }
+  LayerWeights* weights() const { return weights_; }
 
  private:
   at::Tensor run(const at::Tensor& input) const;

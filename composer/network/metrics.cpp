@@ -52,16 +52,21 @@ std::vector<std::string> ClassificationMetrics::names(int64_t num_classes) {
 }
 
 std::string check_monitor(const std::string& monitor) {
-  if (monitor.starts_with("metrics/eval/")) return "";
+  if (!evaluation_set(monitor).empty()) return "";
   return "monitor: must be a metric of the evaluation, for instance metrics/eval/Accuracy, not '" +
          monitor + "'\n";
 }
 
 void check_is_evaluated(const std::string& key, const std::string& metric,
-                        std::vector<std::string> names) {
-  for (auto& name : names) name = "metrics/eval/" + name;
-  if (std::ranges::find(names, metric) == names.end())
-    throw UserError(key + ": there is no " + metric + "; the evaluation gives " + joined(names));
+                        const std::vector<std::string>& names,
+                        const std::vector<std::string>& sets) {
+  const std::string own(evaluation_set(metric));
+  const std::vector any{own.empty() ? std::string(main_evaluation) : own};
+  std::vector<std::string> metrics;
+  for (const auto& set : sets.empty() ? any : sets)
+    for (const auto& name : names) metrics.push_back("metrics/" + set + "/" + name);
+  if (std::ranges::find(metrics, metric) == metrics.end())
+    throw UserError(key + ": there is no " + metric + "; the evaluation gives " + joined(metrics));
 }
 
 std::vector<std::pair<std::string, double>> ClassificationMetrics::compute() const {

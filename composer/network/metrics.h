@@ -52,13 +52,15 @@ class ClassificationMetrics final : public EvaluationMetrics {
 };
 
 /// A problem's line about the field `monitor` where that is no metric of an evaluation at all
-/// ("metrics/eval/Accuracy" is one); else empty.
+/// ("metrics/eval/Accuracy" is one, or another set's); else empty.
 std::string check_monitor(const std::string& monitor);
 
-/// UserError naming `key` where `metric` ("metrics/eval/Accuracy") is none of the names that an
-/// evaluation gives ("Accuracy").
+/// UserError naming `key` where `metric` ("metrics/eval/Accuracy") is none of the names
+/// ("Accuracy") that evaluations on `sets` ("eval") give. No sets: as if there were the one that
+/// `metric` is of.
 void check_is_evaluated(const std::string& key, const std::string& metric,
-                        std::vector<std::string> names);
+                        const std::vector<std::string>& names,
+                        const std::vector<std::string>& sets = {});
 
 /// How often samples of each class were taken for which, without waiting for the device. Takes 8
 /// bytes a sample, however many classes there are.

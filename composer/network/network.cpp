@@ -2,6 +2,7 @@
 
 #include <ATen/record_function.h>
 
+#include "composer/device.h"
 #include "composer/distributed/divided_weights.h"
 #include "composer/error.h"
 #include "composer/network/divided_pass.h"
@@ -18,9 +19,8 @@ at::Tensor Network::forward(const at::Tensor& images) const {
     const auto outputs = model_.forward(images);
     weights_->end_pass();
     return outputs;
-  } catch (const c10::OutOfMemoryError&) {
-    throw;
   } catch (const c10::Error& error) {
+    if (is_out_of_memory(error)) throw;
     throw RunError("the model fails on a batch of shape " + c10::str(images.sizes()) + ": " +
                    error.what_without_backtrace());
   }

@@ -17,7 +17,6 @@ namespace {
 
 enum Rule : int64_t { sgd, muon };
 
-constexpr double a = 3.4445, b = -4.7750, c = 2.0315;
 constexpr double tiny = 1e-7;
 
 /// [out, the rest], a view where the strides allow. The order of columns, which is that of the
@@ -56,8 +55,9 @@ void exchange(const std::vector<at::Tensor>& tensors, const Owners& owners, cons
 }
 
 /// lr * orthogonalize() of each, float32, those of one shape together.
-std::vector<at::Tensor> moves_along(const std::vector<at::Tensor>& directions, int64_t steps,
-                                    const at::Tensor& lr, const Ranks& ranks) {
+std::vector<at::Tensor> moves_along(const std::vector<at::Tensor>& directions,
+                                    const MuonParams& params, const at::Tensor& lr,
+                                    const Ranks& ranks) {
   std::vector<at::Tensor> rows, results(directions.size());
   for (const auto& direction : directions) rows.push_back(rows_of(direction));
   const auto owners = owners_of(rows, ranks.size());
@@ -71,7 +71,9 @@ std::vector<at::Tensor> moves_along(const std::vector<at::Tensor>& directions, i
   for (const auto& [shape, members] : by_shape) {
     std::vector<at::Tensor> matrices;
     for (const size_t i : members) matrices.push_back(rows[i]);
-    const auto done = orthogonalize(at::stack(matrices).to(type), steps).to(at::kFloat) * lr;
+    const auto orthogonal =
+        orthogonalize(at::stack(matrices).to(type), params.steps, params.coefficients);
+    const auto done = orthogonal.to(at::kFloat) * lr;
     for (size_t k = 0; k < members.size(); ++k)
       results[members[k]] = shaped(done[static_cast<int64_t>(k)], directions[members[k]]);
   }
@@ -98,7 +100,9 @@ std::vector<at::Tensor> rescaling(const std::vector<at::Tensor>& weights,
 
 }  // namespace
 
-at::Tensor orthogonalize(const at::Tensor& matrices, int64_t steps) {
+at::Tensor orthogonalize(const at::Tensor& matrices, int64_t steps,
+                         const std::vector<double>& coefficients) {
+  const double a = coefficients[0], b = coefficients[1], c = coefficients[2];
   const bool tall = matrices.size(-2) > matrices.size(-1);
   at::Tensor x = tall ? matrices.mT() : matrices;
   x = x / (at::linalg_vector_norm(x, 2, at::IntArrayRef{-2, -1}, /*keepdim=*/true) + tiny);
@@ -130,6 +134,7 @@ std::vector<std::optional<int64_t>> share_out(
 }
 
 std::string MuonParams::check() const {
+  if (coefficients.size() != 3) return "coefficients: must be three numbers";
   const auto decays = [](const GroupRule& rule) { return rule.weight_decay.has_value(); };
   return std::ranges::any_of(grouping.groups, decays)
              ? "groups: muon has no weight decay for convolution weights; set sgd_weight_decay"
@@ -187,7 +192,7 @@ void Muon::update_by_muon(Update& update) const {
   if (update.group.initial_lr == 0) return;
   const at::Tensor& found_inf = update.found_inf;
   const at::Tensor lr = zero_if(found_inf, update.group.lr);
-  const auto moves = moves_along(directions(update), params_.steps, lr, ranks());
+  const auto moves = moves_along(directions(update), params_, lr, ranks());
   if (params_.rescale_weights)
     at::_foreach_mul_(update.parameters, rescaling(update.parameters, found_inf));
   at::_foreach_sub_(update.parameters, moves);

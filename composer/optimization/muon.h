@@ -16,9 +16,11 @@
 namespace composer {
 
 /// Nearly orthogonal matrices with the singular vectors of `matrices` [..., rows, columns], their
-/// singular values near 1 (most in [0.7, 1.2] after 5 steps): a quintic Newton-Schulz iteration,
-/// in the matrices' own type.
-at::Tensor orthogonalize(const at::Tensor& matrices, int64_t steps);
+/// singular values near 1 (most in [0.7, 1.2] after 5 steps of Jordan's coefficients): a quintic
+/// Newton-Schulz iteration X <- aX + (bA + cAA)X, A = XX^T, in the matrices' own type.
+/// coefficients: a, b, c.
+at::Tensor orthogonalize(const at::Tensor& matrices, int64_t steps,
+                         const std::vector<double>& coefficients);
 
 /// The rank that makes each matrix [rows, columns] orthogonal and sends it to the others, in place
 /// of all of them doing it; nothing where that is quicker. No rank has much more to do than others.
@@ -30,6 +32,7 @@ struct MuonParams {
   double momentum = 0.6;
   bool nesterov = true;
   int64_t steps = 3;
+  std::vector<double> coefficients{3.4445, -4.7750, 2.0315};
   bool rescale_weights = true;
   double sgd_lr = 0.1;
   std::optional<double> head_lr = std::nullopt;
@@ -43,6 +46,7 @@ struct MuonParams {
       in(0.0, 1.0));
     f("nesterov", nesterov, "convolution weights look ahead along the momentum");
     f("steps", steps, "of the iteration that makes a step orthogonal", in(1, 20));
+    f("coefficients", coefficients, "a, b, c of that iteration: X <- aX + (bA + cAA)X, A = XX^T");
     f("rescale_weights", rescale_weights,
       "before each step a convolution weight gets the norm sqrt(output channels); for networks "
       "that normalise after each convolution");

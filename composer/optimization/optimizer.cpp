@@ -67,6 +67,26 @@ std::vector<std::pair<std::string, at::Tensor>> trained(torch::nn::Module& model
   return parameters;
 }
 
+/// The pattern that stands for the network's last layer, unless a parameter is called so.
+constexpr const char* head_pattern = "head";
+
+/// Puts rules for the parameters of the last layer in the place of one for "head".
+void name_head(torch::nn::Module& model, std::vector<GroupRule>& groups) {
+  const auto head = std::ranges::find(groups, head_pattern, &GroupRule::pattern);
+  const auto parameters = model.named_parameters();
+  if (head == groups.end() || parameters.contains(head_pattern)) return;
+  auto* const network = dynamic_cast<Block*>(&model);
+  const auto layers =
+      network == nullptr ? std::vector<std::vector<std::string>>() : parameters_by_depth(*network);
+  if (layers.empty()) return;
+  std::vector<GroupRule> rules;
+  for (const auto& name : layers.back())
+    if (parameters[name].requires_grad())
+      rules.push_back({name, head->lr_scale, head->weight_decay});
+  if (rules.empty()) return;
+  groups.insert(groups.erase(head), rules.begin(), rules.end());
+}
+
 }  // namespace
 
 void Optimizer::attach(torch::nn::Module& model, const Ranks& ranks, Divided divided) {
@@ -95,6 +115,7 @@ void Optimizer::check_patterns() const {
 }
 
 void Optimizer::measure_depth(torch::nn::Module& model) {
+  name_head(model, options_.grouping.groups);
   if (!options_.grouping.layer_decay) return;
   auto* const network = dynamic_cast<Block*>(&model);
   if (network == nullptr)

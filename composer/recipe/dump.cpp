@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "composer/logging/url_secrets.h"
+#include "composer/recipe/automatic.h"
 #include "composer/recipe/dataset_keys.h"
+#include "composer/recipe/evaluators.h"
 
 namespace composer {
 namespace {
@@ -24,6 +26,20 @@ void dump(Value& root, ChoiceKey key,
   for (const auto& component : components)
     map.set(component->name(), write_fields(component->fields()));
   root.set(std::string(name(key)), std::move(map));
+}
+
+/// By name: the set, and how it is evaluated on.
+Value tree(const std::vector<NamedEvaluation>& evaluators) {
+  Value sets = Value::map();
+  for (const auto& [name, dataset, given] : evaluators) {
+    Value chosen = Value::map();
+    chosen.set(dataset->name(), write_fields(dataset->fields()));
+    auto options = given;
+    Value set = write_fields(collect(options));
+    set.set("dataset", std::move(chosen));
+    sets.set(name, std::move(set));
+  }
+  return sets;
 }
 
 /// The value's texts without user, password and query of addresses.
@@ -46,10 +62,12 @@ Value tree(const Recipe& recipe) {
   for_each_choice(recipe, [&](ChoiceKey key, const auto& chosen) {
     if (!split || key != ChoiceKey::val_dataset) dump(root, key, chosen);
   });
+  if (!recipe.evaluators.empty()) root.set(evaluators_key, tree(recipe.evaluators));
   TrainerOptions options = recipe.options;
   Value written = write_fields(collect(options));
   for (auto& [key, origin, value] : written.entries)
     if (key != "run_name" || !options.run_name.empty()) root.set(key, std::move(value));
+  for (const auto& key : recipe.automatic) set_path(root, key, Value::scalar("auto"));
   return root;
 }
 
@@ -64,6 +82,10 @@ std::string dump_with_absolute_paths(const Recipe& recipe) {
   for (const auto key : {ChoiceKey::train_dataset, ChoiceKey::val_dataset})
     if (Value* chosen = root.find(name(key)))
       for (auto& entry : chosen->entries) make_data_folders_absolute(entry.value);
+  if (Value* sets = root.find(evaluators_key))
+    for (auto& set : sets->entries)
+      for (auto& entry : set.value.find("dataset")->entries)
+        make_data_folders_absolute(entry.value);
   if (std::error_code none; std::filesystem::exists(recipe.options.load_path, none))
     root.set("load_path",
              Value::string(std::filesystem::absolute(recipe.options.load_path).string()));

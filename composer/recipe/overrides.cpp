@@ -1,9 +1,11 @@
 #include "composer/recipe/overrides.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
+#include "composer/recipe/automatic.h"
 #include "composer/recipe/kinds.h"
 #include "composer/recipe/utf8.h"
 
@@ -19,6 +21,43 @@ bool is_option(const std::string& word) {
 std::string shown(std::string word) {
   for (size_t bad; (bad = find_invalid_utf8(word)) != std::string::npos;) word[bad] = '?';
   return word;
+}
+
+void place(Value& value, const Origin& origin) {
+  value.origin = origin;
+  for (Value& item : value.items) place(item, origin);
+  for (auto& entry : value.entries) {
+    entry.origin = origin;
+    place(entry.value, origin);
+  }
+}
+
+bool is_map(const Value& value) { return value.kind == Value::Kind::map; }
+
+/// The words as maps; nothing, and a problem, where one is none.
+std::optional<Value> maps_of(const Override& given, const RecipeKey& key, Problems& problems) {
+  if (const Value whole = given.value(); whole.none() || is_automatic(whole)) return whole;
+  Value all = Value::list();
+  for (const std::string& word : given.words) {
+    Problems wrong;
+    const auto read = parse_yaml("word: " + word, "", wrong);
+    const Value* const value = read && read->entries.size() == 1 ? read->find("word") : nullptr;
+    const bool list = value != nullptr && value->kind == Value::Kind::list;
+    if (wrong.empty() && list && std::ranges::all_of(value->items, is_map)) {
+      all.items.insert(all.items.end(), value->items.begin(), value->items.end());
+    } else if (wrong.empty() && value != nullptr && is_map(*value)) {
+      all.items.push_back(*value);
+    } else {
+      problems.push_back(
+          {given.origin, key.path,
+           "each word must be a map with the keys " + key.item_keys +
+               " as YAML has it, patterns in quotes: \"{pattern: 'fc.*', ...}\", not '" + word +
+               "'" + (wrong.empty() ? "" : " (" + wrong[0].message + ")")});
+      return std::nullopt;
+    }
+  }
+  place(all, given.origin);
+  return all;
 }
 
 }  // namespace
@@ -88,6 +127,12 @@ void apply(const Override& given, const RecipeKey& key, Problems& problems) {
         {given.origin, key.path, "takes one value, not " + std::to_string(count) + ":" + all});
     return;
   }
+  Value value = count == 0 ? Value::scalar("true", given.origin) : given.value();
+  if (!key.item_keys.empty()) {
+    auto maps = maps_of(given, key, problems);
+    if (!maps) return;
+    value = std::move(*maps);
+  }
   Value* map = key.map;
   for (size_t i = 0;; ++i) {
     if (map->kind == Value::Kind::null) map->kind = Value::Kind::map;
@@ -96,8 +141,7 @@ void apply(const Override& given, const RecipeKey& key, Problems& problems) {
     if (!map->find(key.below[i])) map->set(key.below[i], Value::map(given.origin), given.origin);
     map = map->find(key.below[i]);
   }
-  map->set(key.below.back(), count == 0 ? Value::scalar("true", given.origin) : given.value(),
-           given.origin);
+  map->set(key.below.back(), std::move(value), given.origin);
 }
 
 bool has_suffix(const std::string& path, const std::string& suffix) {

@@ -27,12 +27,14 @@ struct RecipeKey {
   Value* map;                      ///< "min_channels" is a key of this map ...
   std::vector<std::string> below;  ///< ... or, for nested structs, these keys one below the other
   bool list, flag;
+  std::string item_keys;  ///< of a list of maps: "{pattern, lr_scale}"; else empty
 };
 
 /// Leaves those of train_dataset out where some are val_dataset's.
 void prefer_evaluation(std::vector<const RecipeKey*>& meant);
 
-/// Puts the override's value in place, or adds to `problems`.
+/// Puts the override's value in place, or adds to `problems`. Of a list of maps, each word is a map
+/// as YAML has it, or a list of such.
 void apply(const Override& given, const RecipeKey& key, Problems& problems);
 
 /// Whether `path` ends with the dotted `suffix`.

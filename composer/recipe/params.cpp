@@ -48,11 +48,6 @@ bool words_allowed(const Value& value, const Rules& rules, const std::string& pa
   if (value.kind != Value::Kind::scalar) return true;
   for (const Rule& rule : rules) {
     const bool listed = std::ranges::find(rule.words, value.text) != rule.words.end();
-    if (rule.kind == Rule::Kind::later && listed) {
-      report(value, path, "'" + value.text + "' is not supported yet; give " + rule.words[1],
-             problems);
-      return false;
-    }
     if (rule.kind == Rule::Kind::one_of && !listed) {
       const std::string near = nearest(value.text, rule.words);
       report(value, path,
@@ -142,10 +137,6 @@ Rule above(double low) {
 Rule one_of(std::vector<std::string> words) {
   return {.kind = Rule::Kind::one_of, .words = std::move(words), .exception = {}};
 }
-Rule later(std::string word, std::string instead) {
-  return {
-      .kind = Rule::Kind::later, .words = {std::move(word), std::move(instead)}, .exception = {}};
-}
 
 Rule Rule::or_exactly(double number) const {
   Rule rule = *this;
@@ -169,7 +160,6 @@ std::string Rule::text() const {
       text = join(words);
       break;
     case Kind::required:
-    case Kind::later:
       break;
   }
   if (exception) text += ", or " + brief(*exception);

@@ -32,7 +32,7 @@ namespace composer {
 /// What a value must satisfy beyond its type. Of a list, each item must; of an optional, the value
 /// if there is one. Of a Time, the number must.
 struct Rule {
-  enum class Kind { in, at_least, above, one_of, required, later };
+  enum class Kind { in, at_least, above, one_of, required };
 
   Kind kind;
   double low = 0, high = 0;
@@ -50,8 +50,6 @@ using Rules = std::vector<Rule>;
 Rule in(double low, double high);
 Rule at_least(double low);
 Rule above(double low);
-/// A word that the recipe's grammar has and this version refuses, saying what to give instead.
-Rule later(std::string word, std::string instead);
 inline const Rule required{.kind = Rule::Kind::required, .words = {}, .exception = {}};
 
 Rule one_of(std::vector<std::string> words);

@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "composer/error.h"
+#include "composer/recipe/automatic.h"
 #include "composer/recipe/dataset_keys.h"
 #include "composer/recipe/dump.h"
+#include "composer/recipe/evaluators.h"
 #include "composer/recipe/foreign_words.h"
 #include "composer/recipe/overrides.h"
 #include "composer/text.h"
@@ -57,6 +59,8 @@ class Resolver {
     overrides_ = parse_overrides(words, problems_);
     option_fields_ = collect(recipe_.options);
     for (const Choice& choice : choices_) choice_keys_.push_back(choice.key);
+    choice_keys_.emplace_back(evaluators_key);
+    read_evaluators();
   }
 
   Recipe resolve() {
@@ -71,12 +75,17 @@ class Resolver {
       for (Pick& pick : choice.picks)
         list_keys(pick.fields, choice.key + "." + pick.name, pick.params, {});
     list_keys(option_fields_, "", root_, {});
+    for (size_t i = 0; i < evaluators_.size(); ++i)
+      list_keys(evaluator_fields_[i], path_of_set(evaluators_[i].name), root_,
+                {evaluators_key, evaluators_[i].name});
     for (const Override& given : overrides_)
-      if (!find_choice(given.key)) override_value(given);
+      if (!find_choice(given.key) && given.key != evaluators_key) override_value(given);
+    for (const RecipeKey& key : keys_) stand_in(key);
     read_options();
     read_components();
     check_presence();
     check_split();
+    check_best_set();
     if (!problems_.empty()) throw UserError(lines(std::move(problems_)));
     take_components();
     if (recipe_.options.split.val > 0) split_train_dataset();
@@ -96,10 +105,103 @@ class Resolver {
     return found == choices_.end() ? nullptr : &*found;
   }
 
+  // --- further sets that are evaluated on ---
+
+  static std::string path_of_set(const std::string& name) {
+    return std::string(evaluators_key) + "." + name;
+  }
+
+  static bool is_of_set(const Choice& choice) {
+    return choice.key.starts_with(evaluators_key) && choice.key.ends_with(".dataset");
+  }
+
+  /// Those of the file, those whose dataset is given on the command line, and of these the ones
+  /// that --evaluators names.
+  void read_evaluators() {
+    if (const Value* written = root_.find(evaluators_key); written && !written->none()) {
+      if (written->kind != Value::Kind::map)
+        return problem(written->origin, evaluators_key,
+                       "must be a map of names to {dataset: ..., eval_interval: ...}, not " +
+                           written->quote());
+      for (const auto& [name, origin, set] : written->entries) {
+        if (set.kind == Value::Kind::map)
+          add_evaluator(name, origin);
+        else
+          problem(origin, path_of_set(name),
+                  "must be a map with a dataset, for instance {dataset: {imagenet: {datadir: ...}}}"
+                  ", not " +
+                      set.quote());
+      }
+    }
+    for (const Override& given : overrides_) {
+      const auto beginning = path_of_set("");
+      if (!given.key.starts_with(beginning) || !given.key.ends_with(".dataset")) continue;
+      const auto name = given.key.substr(beginning.size(), given.key.size() - beginning.size() - 8);
+      if (name.find('.') == std::string::npos && !is_evaluator(name))
+        add_evaluator(name, given.origin);
+    }
+    if (Value* written = root_.find(evaluators_key);
+        written && written->none() && !evaluators_.empty())
+      *written = Value::map(written->origin);  // overrides of their keys have a place in it
+    for (const Override& given : overrides_)
+      if (given.key == evaluators_key && first_time(given, evaluators_key)) keep_evaluators(given);
+    for (auto& evaluator : evaluators_) {
+      evaluator_fields_.push_back(collect(evaluator.options));
+      choices_.push_back({path_of_set(evaluator.name) + ".dataset",
+                          choice_of(ChoiceKey::val_dataset).catalog,
+                          false,
+                          {}});
+    }
+  }
+
+  bool is_evaluator(const std::string& name) const {
+    return std::ranges::find(evaluators_, name, &NamedEvaluation::name) != evaluators_.end();
+  }
+
+  void add_evaluator(const std::string& name, const Origin& origin) {
+    if (const auto wrong = evaluator_name_problem(name); !wrong.empty())
+      problem(origin, evaluators_key, "'" + name + "' " + wrong);
+    else
+      evaluators_.push_back({name, nullptr});
+  }
+
+  void keep_evaluators(const Override& given) {
+    const bool none = given.words.empty() || given.value().none();
+    std::vector<std::string> known;
+    for (const auto& evaluator : evaluators_) known.push_back(evaluator.name);
+    for (const auto& word : none ? std::vector<std::string>() : given.words)
+      if (!is_evaluator(word))
+        problem(given.origin, evaluators_key,
+                "there is no set '" + word + "'" + suggestion(word, known) +
+                    "; a new one is given as --evaluators." + word + ".dataset NAME");
+    for (size_t i = 0; i < given.words.size(); ++i)
+      if (std::find(given.words.begin(), given.words.begin() + static_cast<std::ptrdiff_t>(i),
+                    given.words[i]) != given.words.begin() + static_cast<std::ptrdiff_t>(i))
+        problem(given.origin, evaluators_key, "'" + given.words[i] + "' is there twice");
+    std::erase_if(evaluators_, [&](const auto& evaluator) {
+      return none || std::ranges::find(given.words, evaluator.name) == given.words.end();
+    });
+    if (Value* written = root_.find(evaluators_key); written && written->kind == Value::Kind::map)
+      std::erase_if(written->entries, [&](const auto& entry) { return !is_evaluator(entry.key); });
+  }
+
+  /// What is written under a dotted key, or null.
+  const Value* find_written(const std::string& key) const {
+    const Value* value = &root_;
+    for (size_t begin = 0; value != nullptr && begin != std::string::npos;) {
+      const auto end = key.find('.', begin);
+      value = value->kind == Value::Kind::map
+                  ? value->find(std::string_view(key).substr(begin, end - begin))
+                  : nullptr;
+      begin = end == std::string::npos ? end : end + 1;
+    }
+    return value;
+  }
+
   // --- which components ---
 
   void read_choice(Choice& choice) {
-    const Value* value = root_.find(choice.key);
+    const Value* value = find_written(choice.key);
     if (!value || value->none()) return;
     if (value->kind == Value::Kind::scalar) {
       add_pick(choice, value->text, Value::map(value->origin));
@@ -179,8 +281,23 @@ class Resolver {
       const bool first = std::ranges::find(choice.picks, name, &Pick::name) == choice.picks.end();
       if (old != before.end() && first) params = std::move(old->params);
       if (!first) params.origin = given.origin;
+      if (!choice.several && old == before.end() && !before.empty())
+        leave_open(choice, name, before.front(), params);
       add_pick(choice, name, std::move(params));
     }
+  }
+
+  /// What the recipe leaves to the data and weights (`auto`) it leaves to them for another
+  /// component too.
+  static void leave_open(const Choice& choice, const std::string& name, const Pick& before,
+                         Value& params) {
+    if (!choice.catalog->contains(name) || before.params.kind != Value::Kind::map) return;
+    const auto component = choice.catalog->find(name);
+    const auto fields = component->fields().fields;
+    for (const auto& [key, origin, value] : before.params.entries)
+      if (is_automatic(value) && find_automatic(choice.key + "." + name + "." + key) != nullptr &&
+          std::ranges::find(fields, key, &Field::name) != fields.end())
+        params.set(key, value, origin);
   }
 
   /// What Composer trains with when a recipe names none.
@@ -205,7 +322,8 @@ class Resolver {
     for (Pick& pick : choice.picks) {
       pick.component = choice.catalog->find(pick.name);
       pick.fields = pick.component->fields();
-      if (choice.key == name(ChoiceKey::val_dataset)) set_for_evaluation(pick.fields);
+      if (choice.key == name(ChoiceKey::val_dataset) || is_of_set(choice))
+        set_for_evaluation(pick.fields);
     }
   }
 
@@ -219,10 +337,16 @@ class Resolver {
       here.push_back(field.name);
       const std::string key = join_path(path, field.name);
       if (field.read)
-        keys_.push_back({key, &map, std::move(here), field.list, field.flag});
+        keys_.push_back({key, &map, std::move(here), field.list, field.flag, item_keys(field)});
       else
         list_keys(field.nested, key, map, here);
     }
+  }
+
+  /// Of a list of maps.
+  static std::string item_keys(const Field& field) {
+    constexpr std::string_view list = "list of ";
+    return field.type.starts_with(std::string(list) + "{") ? field.type.substr(list.size()) : "";
   }
 
   bool first_time(const Override& given, const std::string& path) {
@@ -326,6 +450,26 @@ class Resolver {
     return {};
   }
 
+  /// Notes a key that is `auto`, and gives it a value for now.
+  void stand_in(const RecipeKey& key) {
+    const auto* const automatic = find_automatic(key.path);
+    Value* map = key.map;
+    for (size_t i = 0; map != nullptr && i + 1 < key.below.size(); ++i)
+      map = map->find(key.below[i]);
+    const auto& name = key.below.back();
+    Value* const value = automatic == nullptr || map == nullptr ? nullptr : map->find(name);
+    if (value == nullptr || !is_automatic(*value)) return;
+    if (key.path == "split.val" && !choice_of(ChoiceKey::val_dataset).picks.empty()) {
+      value->text = "0";  // another set is evaluated on
+      return;
+    }
+    recipe_.automatic.push_back(key.path);
+    if (automatic->stand_in.empty())
+      std::erase_if(map->entries, [&](const auto& entry) { return entry.key == name; });
+    else
+      value->text = automatic->stand_in;
+  }
+
   // --- reading ---
 
   void read_options() {
@@ -337,6 +481,16 @@ class Resolver {
       all.fields.push_back(std::move(choice));
     }
     read_fields(root_, all, "", problems_);
+    for (size_t i = 0; i < evaluators_.size(); ++i) {
+      FieldSet set = evaluator_fields_[i];
+      Field dataset;
+      dataset.name = "dataset";
+      dataset.read = [](const Value&, const std::string&, Problems&) {};
+      set.fields.push_back(std::move(dataset));
+      const auto path = path_of_set(evaluators_[i].name);
+      const Value* written = find_written(path);
+      read_fields(written ? *written : Value::map(whole_), set, path, problems_);
+    }
   }
 
   void read_components() {
@@ -355,11 +509,30 @@ class Resolver {
     for (const auto key : {ChoiceKey::model, ChoiceKey::train_dataset, ChoiceKey::optimizer})
       if (const Choice& choice = choice_of(key); choice.picks.empty() && !choice.faulty)
         problem(whole_, choice.key, "missing required key");
+    for (const Choice& choice : choices_)
+      if (is_of_set(choice) && choice.picks.empty() && !choice.faulty)
+        problem(whole_, choice.key, "missing required key");
     const Value* eval_batch_size = root_.find("eval_batch_size");
-    if (!choice_of(ChoiceKey::val_dataset).picks.empty() &&
-        (!eval_batch_size || eval_batch_size->none()))
+    const bool main = !choice_of(ChoiceKey::val_dataset).picks.empty();
+    if ((main || !evaluators_.empty()) && (!eval_batch_size || eval_batch_size->none()))
       problem(eval_batch_size ? eval_batch_size->origin : whole_, "eval_batch_size",
-              "missing required key: val_dataset needs it");
+              std::string("missing required key: ") + (main ? "val_dataset" : "evaluators") +
+                  (main ? " needs it" : " need it"));
+  }
+
+  /// Where another set than val_dataset is to have the best checkpoint, it is there. Where nothing
+  /// is trained there is no best checkpoint, and sets may be left out.
+  void check_best_set() {
+    if (use_.evaluation) return;
+    const std::string& metric = recipe_.options.save_best;
+    const std::string set(evaluation_set(metric));
+    if (set.empty() || set == main_evaluation || is_evaluator(set)) return;
+    std::vector<std::string> known{std::string(main_evaluation)};
+    for (const auto& evaluator : evaluators_) known.push_back(evaluator.name);
+    const Value* written = root_.find("save_best");
+    problem(
+        written ? written->origin : whole_, "save_best",
+        "there is no set '" + set + "' that " + metric + " could be of; sets are " + joined(known));
   }
 
   void check_split() {
@@ -383,6 +556,13 @@ class Resolver {
 
   void take_components() {
     for_each_choice(recipe_, [this](ChoiceKey key, auto& chosen) { take(key, chosen); });
+    for (auto& evaluator : evaluators_) {
+      const Choice& choice = *find_choice(path_of_set(evaluator.name) + ".dataset");
+      recipe_.evaluators.push_back(
+          {evaluator.name,
+           std::static_pointer_cast<ComponentOf<Dataset>>(choice.picks[0].component),
+           evaluator.options});
+    }
   }
 
   void check_compatibility() {
@@ -414,6 +594,8 @@ class Resolver {
   std::vector<Override> overrides_;
   std::vector<Choice> choices_;
   std::vector<std::string> choice_keys_;
+  std::deque<NamedEvaluation> evaluators_;  // deques: fields and groups point into them
+  std::deque<FieldSet> evaluator_fields_;
   std::vector<RecipeKey> keys_;
   std::map<std::string, const FieldSet*> groups_;  // dotted path -> the keys below it
   std::set<std::string> given_;                    // paths that an override has set

@@ -11,6 +11,13 @@
 
 namespace composer {
 
+/// A further set that is evaluated on.
+struct NamedEvaluation {
+  std::string name;
+  std::shared_ptr<ComponentOf<Dataset>> dataset;
+  EvaluatorOptions options{};
+};
+
 /// A resolved recipe. Components are chosen and their parameters set; nothing is built yet.
 struct Recipe {
   TrainerOptions options;
@@ -23,6 +30,10 @@ struct Recipe {
   std::vector<std::shared_ptr<ComponentOf<Algorithm>>> algorithms;
   std::vector<std::shared_ptr<ComponentOf<Callback>>> callbacks;
   std::vector<std::shared_ptr<ComponentOf<LogSink>>> loggers;
+  /// The keys that are `auto` (composer/recipe/automatic.h). Until settle() their values are
+  /// stand-ins.
+  std::vector<std::string> automatic;
+  std::vector<NamedEvaluation> evaluators{};  ///< beside val_dataset
 };
 
 /// The text of a recipe and the name that messages give it.
@@ -50,7 +61,8 @@ Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides
                const Registry& known = registry(), RecipeUse use = {});
 
 /// The recipe as YAML that resolves to the same, but that *** stands for secrets of addresses
-/// (composer/logging/url_secrets.h). Every key is there but an empty run_name.
+/// (composer/logging/url_secrets.h). Every key is there but an empty run_name and empty
+/// evaluators.
 std::string dump(const Recipe& recipe);
 
 /// A recipe that was made in C++, checked as a file's is; addresses keep their secrets. Throws

@@ -28,7 +28,8 @@ constexpr std::array<std::string_view, 15> other_keys{
     "dataloader.timeout",
     "dataloader.coefficient_cache",
 };
-constexpr std::array<std::string_view, 4> other_prefixes{"eval_", "run_", "save_", "load_"};
+constexpr std::array<std::string_view, 5> other_prefixes{"eval_", "evaluators", "run_", "save_",
+                                                         "load_"};
 
 /// Whether `path` is a key that chooses components, which alter the weights or do not.
 bool chooses(const std::string& path, bool alters) {

@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "composer/options.h"
+#include "composer/recipe/automatic.h"
+#include "composer/recipe/evaluators.h"
 #include "composer/recipe/json.h"
 #include "composer/recipe/rule_text.h"
 
@@ -78,6 +80,8 @@ Json map_schema(std::string_view keys) {
 /// type: as in Field.
 Json type_schema(std::string_view type, const Rules& rules) {
   constexpr std::string_view optional = " or none", list = "list of ";
+  if (type == FieldType<Microbatches>::name())
+    return {{"anyOf", {with_bounds({{"type", "integer"}}, rules), {{"enum", {"auto"}}}}}};
   if (type.ends_with(optional)) {
     type.remove_suffix(optional.size());
     return {{"anyOf", {type_schema(type, rules), {{"enum", {nullptr, "none"}}}}}};
@@ -95,25 +99,30 @@ Json type_schema(std::string_view type, const Rules& rules) {
   return text_schema(rules);
 }
 
-Json fields_schema(const FieldSet& set, std::string doc);
+/// path: of the map, with * for a component.
+Json fields_schema(const FieldSet& set, std::string doc, const std::string& path);
 
-Json field_schema(const Field& field) {
-  if (!field.read) return fields_schema(field.nested, field.doc);
+Json field_schema(const Field& field, const std::string& path) {
+  if (!field.read) return fields_schema(field.nested, field.doc, path);
   Json schema{{"description", field.doc + " (" + field.type + (field.rules.empty() ? "" : ", ") +
                                   field.rules + ")"}};
   if (!field.required) schema["default"] = json_of(field.write());
-  schema.update(type_schema(field.type, rules_of(field)));
+  const Json type = type_schema(field.type, rules_of(field));
+  if (find_automatic(path) == nullptr)
+    schema.update(type);
+  else
+    schema["anyOf"] = {type, {{"enum", {"auto"}}}};
   return schema;
 }
 
 /// A map of the fields; nothing stands for an empty one.
-Json fields_schema(const FieldSet& set, std::string doc) {
+Json fields_schema(const FieldSet& set, std::string doc, const std::string& path) {
   Json schema{{"description", std::move(doc)},
               {"type", {"object", "null"}},
               {"properties", Json::object()},
               {"additionalProperties", false}};
   for (const Field& field : set.fields) {
-    schema["properties"][field.name] = field_schema(field);
+    schema["properties"][field.name] = field_schema(field, join_path(path, field.name));
     if (field.required) schema["required"].push_back(field.name);
   }
   return schema;
@@ -127,11 +136,12 @@ bool needed(ChoiceKey key) {
 
 Json reference_to(const CatalogBase& catalog) { return {{"$ref", "#/$defs/" + catalog.plural()}}; }
 
-/// Components by name with their parameters.
-Json catalog_schema(const CatalogBase& catalog) {
+/// Components by name with their parameters. key: that chooses one.
+Json catalog_schema(const CatalogBase& catalog, const std::string& key) {
   Json schema{{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
   for (const auto& name : catalog.names())
-    schema["properties"][name] = fields_schema(catalog.find(name)->fields(), catalog.doc(name));
+    schema["properties"][name] =
+        fields_schema(catalog.find(name)->fields(), catalog.doc(name), key + ".*");
   return schema;
 }
 
@@ -150,24 +160,42 @@ Json choice_schema(const ChoiceFacts& choice, bool required, const CatalogBase& 
           {"anyOf", {Json{{"enum", words}}, map, items}}};
 }
 
+/// Sets by name.
+Json evaluators_schema(const CatalogBase& datasets) {
+  EvaluatorOptions options;
+  Json set = fields_schema(collect(options), "a set that is evaluated on",
+                           std::string(evaluators_key) + ".*");
+  set["type"] = "object";
+  set["properties"]["dataset"] = choice_schema({"dataset", false, false}, true, datasets);
+  set["required"].push_back("dataset");
+  const Json sets{{"type", "object"},
+                  {"propertyNames", {{"pattern", evaluator_name_pattern}}},
+                  {"additionalProperties", set}};
+  return {{"description", evaluators_doc}, {"anyOf", {sets, {{"enum", {nullptr, "none"}}}}}};
+}
+
 }  // namespace
 
 Json recipe_schema(const Registry& known) {
   TrainerOptions options;
   Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
               {"title", "recipe of composer"}};
-  schema.update(fields_schema(collect(options), "what is trained, on what, and how"));
+  schema.update(fields_schema(collect(options), "what is trained, on what, and how", ""));
   schema["type"] = "object";
   Json keys = Json::object(), definitions = Json::object();
 #define X(key, kind, several, alters) \
   keys[#key] = choice_schema({#key, several, alters}, needed(ChoiceKey::key), known.kind);
   COMPOSER_CHOICES(X)
 #undef X
+  keys[evaluators_key] = evaluators_schema(known.datasets);
   keys.update(schema["properties"]);
   schema["properties"] = keys;
   for (const auto key : required_choices) schema["required"].push_back(name(key));
-  for (const CatalogBase* catalog : known.catalogs())
-    definitions[catalog->plural()] = catalog_schema(*catalog);
+#define X(key, kind, several, alters)             \
+  if (!definitions.contains(known.kind.plural())) \
+    definitions[known.kind.plural()] = catalog_schema(known.kind, #key);
+  COMPOSER_CHOICES(X)
+#undef X
   schema["$defs"] = definitions;
   return schema;
 }

@@ -175,6 +175,12 @@ void keep_newest_checkpoints(const fs::path& folder, int64_t count) {
   }
 }
 
+bool has_checkpoint(const fs::path& folder) try {
+  return !checkpoint_folders(folder).empty();
+} catch (const fs::filesystem_error& failure) {
+  throw UserError("autoresume: " + folder.string() + ": " + failure.code().message());
+}
+
 std::optional<fs::path> newest_checkpoint(const fs::path& folder) try {
   bring_back(folder);
   constexpr const char* advice = "give another --run_name to start afresh";

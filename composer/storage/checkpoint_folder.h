@@ -47,6 +47,9 @@ void tidy_checkpoints(const std::filesystem::path& newest);
 /// best; a negative count keeps all.
 void keep_newest_checkpoints(const std::filesystem::path& folder, int64_t count);
 
+/// Whether there is a checkpoint in `folder`, whole or not.
+bool has_checkpoint(const std::filesystem::path& folder);
+
 /// The newest whole checkpoint in `folder`; nothing when there is none of any kind. Damaged ones
 /// that are newer (a file is missing or fails its checksum) are renamed to damaged-<name>, with a
 /// warning. UserError, and nothing changed, when a newer one is of another format version or cannot

@@ -88,6 +88,7 @@ void RunFolder::write_summary(const Summary& summary) const {
   if (!kept_) return;
   const nlohmann::ordered_json json{{"status", summary.status},
                                     {"message", summary.message},
+                                    {"stopped", summary.stopped},
                                     {"ended", local_time_text()},
                                     {"epochs", summary.time.epoch},
                                     {"batches", summary.time.batch},
@@ -101,6 +102,7 @@ void RunFolder::write_summary(const Summary& summary) const {
                                     {"device", summary.device},
                                     {"precision", summary.precision},
                                     {"world_size", summary.world_size},
+                                    {"grad_accum", summary.grad_accum},
                                     {"peak_memory_bytes", summary.peak_memory_bytes},
                                     {"version", version}};
   constexpr auto replace = nlohmann::json::error_handler_t::replace;

@@ -16,6 +16,7 @@ namespace composer {
 struct Summary {
   std::string status = "failed";  ///< completed, interrupted or failed
   std::string message;            ///< RunEnd's
+  std::string stopped;            ///< why it ended before its length, completed as it is
   int signal = 0;                 ///< what interrupted it
   Timestamp time;
   double samples_per_second =
@@ -29,6 +30,7 @@ struct Summary {
   std::map<std::string, Best> best_metrics;
   std::string device, precision;
   int64_t world_size = 1;
+  int64_t grad_accum = 1;  ///< at the end
   int64_t peak_memory_bytes = 0;
 
   /// What limited it: "step" where it waited for less than 5 % of the time, "data" from 25 % on,

@@ -1,11 +1,12 @@
 // ImageNet-1k (ILSVRC 2012) from its class folders.
 #pragma once
 
+#include "composer/data_facts.h"
 #include "data/datasets/image_folder.h"
 
 namespace composer {
 
-class ImagenetDataset final : public PreparedDataset {
+class ImagenetDataset final : public PreparedDataset, public TellsFacts {
  public:
   struct Params : FolderParams, StandInParams {
     Params() { ffcv.ffcv_dest = "imagenet_train.ffcv"; }
@@ -33,6 +34,8 @@ class ImagenetDataset final : public PreparedDataset {
   std::vector<std::string> number_names() const override { return params_.ffcv.number_names(); }
   std::optional<int64_t> num_classes() const override;
   std::vector<std::string> class_names() const override;
+  /// Of class folders on this machine.
+  std::optional<DataFacts> facts(const LoaderOptions& options) const override;
 
  private:
   Params params_;

@@ -30,11 +30,11 @@ class WorstClass final : public Callback {
     seen_.index_add_(0, classes, at::ones_like(classes, at::kFloat));
   }
 
-  void eval_end(const State&, Logger& logger, RunControl& control) override {
+  void eval_end(const State& state, Logger& logger, RunControl& control) override {
     const auto shares = (right_ / seen_).masked_select(seen_ > 0);
     if (shares.numel() == 0) return;
     const double worst = shares.min().item<double>();
-    logger.log("metrics/eval/WorstClassAccuracy", worst);
+    logger.log("metrics/" + state.evaluation_set + "/WorstClassAccuracy", worst);
     if (worst >= params_.enough)
       control.request_stop("every class is right in " + std::to_string(worst) + " of its images");
   }

@@ -1,3 +1,4 @@
+#include <array>
 #include <cstdio>
 #include <fstream>
 #include <limits>
@@ -53,10 +54,12 @@ class LongTable final : public LogSink {
     std::ifstream file(path);
     std::string lines;
     for (std::string line; std::getline(file, line);) {
-      char event[8] = {};
+      char event[8] = {}, name[256] = {};
       long epoch = 0, batch = 0;
-      if (std::sscanf(line.c_str(), "%7[a-z],%ld,%ld,", event, &epoch, &batch) != 3) continue;
-      if (info.keeps(event, batch)) lines += line + '\n';
+      if (std::sscanf(line.c_str(), "%7[a-z],%ld,%ld,%255[^,]", event, &epoch, &batch, name) != 4)
+        continue;
+      const std::array<std::string, 1> names{name};
+      if (info.keeps(event, batch, names)) lines += line + '\n';
     }
     return lines;
   }

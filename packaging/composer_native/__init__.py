@@ -16,6 +16,8 @@ def main():
         os.environ["LIBTORCH"] = os.path.dirname(torch.origin)
     for name in (signal.SIGPIPE, signal.SIGXFSZ):  # ignored by Python, and then by what it becomes
         signal.signal(name, signal.SIG_DFL)
-    name = os.path.basename(sys.argv[0])
-    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", name)
+    programs = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
+    program = os.path.join(programs, os.path.basename(sys.argv[0]))
+    if not os.path.exists(program):  # a link of another name
+        program = os.path.join(programs, "composer")
     os.execv(program, [program, *sys.argv[1:]])

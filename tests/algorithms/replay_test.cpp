@@ -78,6 +78,7 @@ TEST_CASE("ResNet-20 trains to the same bits by replayed steps", "[algorithms][s
       GENERATE(std::vector<std::string>{"label_smoothing", "gradient_clipping", "mixup", "ema"},
                std::vector<std::string>{"channels_last", "blurpool", "cutmix", "lookahead"},
                std::vector<std::string>{"progressive_batch_size", "layer_freezing", "swa"},
+               std::vector<std::string>{"gradual_unfreezing", "cutmix", "ema"},
                std::vector<std::string>{"ghost_batchnorm", "cutout", "selective_backprop"});
   const int64_t grad_accum = GENERATE(1, 2);
   CAPTURE(algorithms, grad_accum);

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "algorithms/dirac_init.h"
 #include "algorithms/progressive_resizing.h"
 #include "algorithms/squeeze_excite.h"
 #include "composer/engine.h"
@@ -127,6 +128,23 @@ TEST_CASE("whitening fills a first convolution that has gates", "[whitening]") {
   const auto weight = f.state.model->named_parameters()["conv1.weight"];
   CHECK_FALSE(weight.requires_grad());
   CHECK(at::equal(weight, plain.state.model->named_parameters()["conv1.weight"]));
+}
+
+TEST_CASE("whitening fills the first convolution where others start as the identity",
+          "[whitening][dirac_init]") {
+  Fixture f, plain;
+  Whitening whitening({}), alone({});
+  whitening.init(f.state);
+  DiracInit dirac_init({});
+  dirac_init.init(f.state);
+  CHECK_FALSE(dirac_init.report().empty());
+  alone.init(plain.state);
+  for (auto [algorithm, state] : {std::pair{&whitening, &f.state}, {&alone, &plain.state}}) {
+    algorithm->fit_start(*state);
+    algorithm->after_dataloader(*state);
+  }
+  CHECK(at::equal(f.state.model->named_parameters()["conv1.weight"],
+                  plain.state.model->named_parameters()["conv1.weight"]));
 }
 
 TEST_CASE("a first convolution that was loaded stays as it is", "[whitening]") {

@@ -109,6 +109,33 @@ TEST_CASE("training metrics of a chart are all of whole epochs, or all of parts"
   CHECK(parts.note == "training: the mean since the epoch's beginning");
 }
 
+TEST_CASE("metrics of further evaluation sets stand beside those of the main one", "[report]") {
+  const TemporaryFolder folder;
+  const RunFiles one(folder, "one", 0), two(folder, "two", 0);
+  const auto evaluated = [](int batch) {
+    return RunFiles::line("eval", batch,
+                          {{"metrics/eval/Accuracy", 0.5},
+                           {"metrics/eval/R2", 0.5},
+                           {"metrics/v2/Accuracy", 0.25 + 0.001 * batch},
+                           {"metrics/v2/R2", 0.125}});
+  };
+  for (const auto* run : {&one, &two}) run->write("metrics.jsonl", evaluated(2) + evaluated(4));
+  const auto alone = charts_of(std::vector<Run>{read_run(one.path)});
+  const auto accuracy = std::ranges::find(alone.main, "Accuracy", &LineChart::title);
+  REQUIRE(accuracy != alone.main.end());
+  REQUIRE(accuracy->lines.size() == 2);
+  CHECK(accuracy->lines[1].name == "evaluation on v2");
+  CHECK(accuracy->lines[1].color != accuracy->lines[0].color);
+  CHECK(alone.others.empty());
+  const auto both = charts_of(std::vector<Run>{read_run(one.path), read_run(two.path)});
+  for (const char* title : {"Evaluation accuracy", "Evaluation accuracy on v2", "Evaluation R2",
+                            "Evaluation R2 on v2"}) {
+    CAPTURE(title);
+    CHECK(std::ranges::count(both.main, title, &LineChart::title) == 1);
+  }
+  CHECK_THAT(report_page({read_run(one.path)}), Contains("evaluation accuracy on v2"));
+}
+
 TEST_CASE("where one line of a metric is noisy, all of the chart are drawn alike", "[report]") {
   LineChart chart;
   for (const int64_t size : {800, 40}) {

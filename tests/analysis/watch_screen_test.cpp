@@ -125,6 +125,8 @@ TEST_CASE("lines tell of epochs and evaluations", "[watch_screen]") {
         "epoch  epoch 1, step 10  Accuracy 0.5  after 65 s");
   CHECK_THAT(watch_line({"eval", 1, 10, 160, 65, {{"metrics/eval/Accuracy", 0.25}}}),
              Contains("eval ") && Contains("Accuracy 0.25"));
+  CHECK_THAT(watch_line({"eval", 1, 10, 160, 65, {{"metrics/v2/Accuracy", 0.25}}}),
+             Contains("  v2/Accuracy 0.25"));
 }
 
 TEST_CASE("a log is followed line by line, and from the beginning once it is another file",

@@ -219,6 +219,39 @@ TEST_CASE("two steps of the article's command on synthetic data, by the program 
   }
 }
 
+TEST_CASE("further sets are evaluated on in training and by eval", "[cli][train][evaluators]") {
+  const TemporaryFolder folder;
+  folder.write("tiny.yaml", tiny_recipe +
+                                "eval_interval: 0.5dur\nsave_best: metrics/other/Accuracy\n"
+                                "evaluators: {other: {dataset: {shapes: {samples: 24}}, "
+                                "eval_interval: 3ba}}\n");
+  const auto trained = run(folder.path(), split("train -f tiny.yaml"));
+  INFO(trained.errors);
+  REQUIRE(trained.status == 0);
+  CHECK(trained.errors.find("evaluation other: 24 samples of 32x32") != std::string::npos);
+  CHECK(trained.errors.find("other accuracy ") != std::string::npos);
+  std::ifstream file(folder / "runs/run/summary.json");
+  const auto summary = nlohmann::json::parse(file);
+  CHECK(summary.at("best_metrics").contains("metrics/other/Accuracy"));
+  const auto evaluated =
+      run(folder.path(), split("eval --json --load_path runs/run/checkpoints/latest"));
+  INFO(evaluated.errors);
+  REQUIRE(evaluated.status == 0);
+  const auto metrics = nlohmann::json::parse(evaluated.output);
+  for (const char* name : {"metrics/eval/Accuracy", "metrics/other/Accuracy"})
+    CHECK(metrics.at(name) == summary.at("metrics").at(name));
+  CHECK(metrics.contains("confusion"));
+
+  const auto planned = run(folder.path(), split("train -f tiny.yaml --plan"));
+  CHECK(planned.output.find("evaluators.other: shapes, every 3ba") != std::string::npos);
+  const auto refused = run(folder.path(), split("train -f tiny.yaml --run_name b "
+                                                "--evaluators.other.dataset.shapes.sample 3"));
+  CHECK(refused.status == 2);
+  const auto wrong = run(folder.path(), split("train -f tiny.yaml --run_name b --num_classes 2"));
+  CHECK(wrong.status == 2);
+  CHECK(wrong.errors.find("evaluators.other.dataset.shapes: ") != std::string::npos);
+}
+
 TEST_CASE("train, evaluate, predict, look at the checkpoint", "[cli][train][slow]") {
   const TemporaryFolder folder;
   folder.write("tiny.yaml", tiny_recipe);

@@ -97,6 +97,14 @@ TEST_CASE("recipes, their keys and components are completed", "[cli][completion]
   CHECK(words_after({"train", "-f", "resnet50", "--algorithms", "progressive_resizing",
                      "--size_"}) == Words{"--size_increment"});
   CHECK(words_after({"train", "-f", "resnet50", "--crop_siz"}).empty());  // of two sets
+  // Components whose required parameters are still to come, or that contradict each other.
+  CHECK(words_after({"train", "-f", "resnet50", "--optimizer", "sgd", "--optimizer.sgd.mom"}) ==
+        Words{"--optimizer.sgd.momentum"});
+  CHECK(words_after({"train", "-f", "resnet50", "--optimizer", "sgd", "--optimizer.dec"}).empty());
+  CHECK(words_after({"train", "--file=resnet50", "--schedulers=triangular", "--t_pe"}) ==
+        Words{"--t_peak"});
+  CHECK(words_after({"train", "-f", "resnet50", "--algorithms", "mixup", "cutmix",
+                     "--algorithms.mixup.al"}) == Words{"--algorithms.mixup.alpha"});
   CHECK(words_after({"train", "-f", "no_recipe", "--max_dur"}) == Words{"--max_duration"});
   CHECK(words_after({"run_composer_trainer", "-f", "resnet5"}) ==
         words_after({"train", "-f", "resnet5"}));
@@ -110,6 +118,7 @@ TEST_CASE("bash completes what is typed", "[cli][completion]") {
   CHECK(bash_answer(folder, script, "-n 2 bench he") == Words{"headspace"});
   CHECK(bash_answer(folder, script, "train -f resnet50") ==
         Words{"resnet50", "resnet50d", "resnet50_mine.yaml"});
+  CHECK(has(bash_answer(folder, script, "train --load_path ="), "resnet50_mine.yaml"));
 }
 
 TEST_CASE("the scripts for other shells are whole", "[cli][completion]") {

@@ -12,6 +12,7 @@
 #include "cli/declarations.h"
 #include "composer/event.h"
 #include "composer/options.h"
+#include "composer/recipe/evaluators.h"
 #include "data/formats/decode.h"
 #include "everything.h"
 
@@ -91,6 +92,7 @@ std::set<std::string> words_of_the_program() {
   TrainerOptions options;
   add_names(collect(options), "", names);
   for (const auto& choice : choice_facts) names.emplace(choice.key);
+  names.emplace(evaluators_key);
   for (const CatalogBase* catalog : everything().catalogs())
     for (const auto& name : catalog->names()) {
       names.insert(name);

@@ -225,6 +225,13 @@ TEST_CASE("ranks that divide images start again and end in the same bytes", "[cl
   check_survives(2, training_without_end + split("--max_duration 16ep --spatial_ranks 3"));
 }
 
+TEST_CASE("ranks that divide weights start again and end in the same bytes",
+          "[cli][resume][slow]") {
+  const std::string parallelism = GENERATE("zero1", "fsdp");
+  check_survives(2,
+                 training_without_end + split("--max_duration 16ep --parallelism " + parallelism));
+}
+
 TEST_CASE("twenty kills at any instant leave the same bytes", "[cli][resume][.long]") {
   check_survives(20, training_without_end + split("--max_duration 200ep"));
 }

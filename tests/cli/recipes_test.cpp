@@ -162,16 +162,16 @@ TEST_CASE("recipes of published results have their sources' values") {
                                   {"optimizer.sgd.weight_decay", "5e-5"}}));
   }
 
-  const Values speedrun = {{"model.airbench.widths", "[64, 256, 256]"},
-                           {"train_dataset.cifar10.transforms.padding", "2"},
-                           {"train_dataset.cifar10.transforms.border", "reflect"},
+  const Values speedrun = {{"train_dataset.cifar10.transforms.border", "reflect"},
                            {"train_dataset.cifar10.transforms.flip", "0"},
                            {"algorithms.label_smoothing.smoothing", "0.2"},
                            {"algorithms.test_time_augmentation.level", "2"},
                            {"algorithms.whitening.eps", "5e-4"},
                            {"algorithms.whitening.train_bias", "3ep"},
                            {"save_interval", "0ep"}};
-  has("airbench94", also(speedrun, {{"model.airbench.logit_scale", "0.111111111"},
+  has("airbench94", also(speedrun, {{"model.airbench.widths", "[64, 256, 256]"},
+                                    {"train_dataset.cifar10.transforms.padding", "2"},
+                                    {"model.airbench.logit_scale", "0.111111111"},
                                     {"train_batch_size", "1024"},
                                     {"max_duration", "476ba"},
                                     {"optimizer.sgd.lr", "1.5"},
@@ -186,7 +186,9 @@ TEST_CASE("recipes of published results have their sources' values") {
                                     {"algorithms.lookahead.interval", "5ba"},
                                     {"algorithms.lookahead.decay", "0.95"}}));
   has("speedruns/airbench94_muon.yaml",
-      also(speedrun, {{"model.airbench.logit_scale", "0.00390625"},
+      also(speedrun, {{"model.airbench.widths", "[64, 256, 256]"},
+                      {"train_dataset.cifar10.transforms.padding", "2"},
+                      {"model.airbench.logit_scale", "0.00390625"},
                       {"model.airbench.unit_head", "true"},
                       {"train_batch_size", "2000"},
                       {"max_duration", "200ba"},
@@ -199,6 +201,41 @@ TEST_CASE("recipes of published results have their sources' values") {
                       {"optimizer.muon.head_lr", "1340"},
                       {"schedulers.linear_decay.alpha_i", "1"},
                       {"schedulers.linear_decay.alpha_f", "0"}}));
+  has("airbench95", also(speedrun, {{"model.airbench.widths", "[128, 384, 384]"},
+                                    {"max_duration", "720ba"},
+                                    {"optimizer.sgd.lr", "1.304348"},
+                                    {"optimizer.sgd.weight_decay", "1.53e-3"},
+                                    {"schedulers.triangular.t_peak", "0.23dur"}}));
+  has("airbench96", also(speedrun, {{"model.airbench.widths", "[128, 384, 512]"},
+                                    {"model.airbench.group_convs", "3"},
+                                    {"model.airbench.norm_momentum", "0.1"},
+                                    {"train_dataset.cifar10.transforms.padding", "4"},
+                                    {"max_duration", "1776ba"},
+                                    {"optimizer.sgd.lr", "1.173913"},
+                                    {"optimizer.sgd.weight_decay", "1.333333e-3"},
+                                    {"schedulers.triangular.t_peak", "0.1dur"},
+                                    {"schedulers.triangular.alpha_f", "0"},
+                                    {"algorithms.random_erasing.min_area", "0.140625"},
+                                    {"algorithms.random_erasing.max_area", "0.140625"}}));
+  has("hiverge_cifar10", {{"model.airbench.widths", "[64, 256, 256]"},
+                          {"model.airbench.activation", "silu"},
+                          {"model.airbench.norm_momentum", "0.4434"},
+                          {"model.airbench.logit_scale", "0.00390625"},
+                          {"train_dataset.cifar10.transforms.brightness", "0.1399"},
+                          {"train_dataset.cifar10.transforms.contrast", "0.1308"},
+                          {"train_batch_size", "1536"},
+                          {"max_duration", "243ba"},
+                          {"optimizer.muon.lr", "0.205"},
+                          {"optimizer.muon.momentum", "0.655"},
+                          {"optimizer.muon.coefficients", "[3.4576, -4.7391, 2.0843]"},
+                          {"optimizer.muon.sgd_lr", "88.0128"},
+                          {"optimizer.muon.sgd_momentum", "0.825"},
+                          {"optimizer.muon.sgd_weight_decay", "1.818148e-5"},
+                          {"optimizer.muon.head_lr", "831.744"},
+                          {"algorithms.label_smoothing.smoothing", "0.09"},
+                          {"algorithms.whitening.samples", "960"},
+                          {"algorithms.whitening.train_bias", "7ba"},
+                          {"algorithms.test_time_augmentation.share", "0.25"}});
   has("hlb_cifar10", {{"model.airbench.widths", "[64, 256, 512]"},
                       {"model.airbench.whitening_bias", "false"},
                       {"train_batch_size", "1024"},
@@ -311,5 +348,34 @@ TEST_CASE("keys of old recipes that have no effect are taken") {
     const std::string option = std::string("--algorithms.") + name + "." + key;
     const auto recipe = resolved("resnet50", {"--algorithms", name, option, value});
     CHECK(recipe.algorithms.at(0)->build() != nullptr);
+  }
+}
+
+TEST_CASE("groups are given on the command line, each as one word") {
+  const auto groups = [](const Words& words) {
+    Words all{"--optimizer", "adamw", "--adamw.lr", "0.1", "--optimizer.adamw.groups"};
+    all.insert(all.end(), words.begin(), words.end());
+    const auto text = dump(resolved("resnet50", all));
+    const auto begin = text.find("groups: ", text.find("adamw:"));
+    return text.substr(begin, text.find('\n', begin) - begin);
+  };
+  const std::string both =
+      "groups: [{pattern: \"fc.*\", lr_scale: 10.0, weight_decay: null}, "
+      "{pattern: \"*.bias\", lr_scale: 1.0, weight_decay: 0.0}]";
+  CHECK(groups({"{pattern: 'fc.*', lr_scale: 10}", "{pattern: '*.bias', weight_decay: 0}"}) ==
+        both);
+  CHECK(groups({"[{pattern: 'fc.*', lr_scale: 10}, {pattern: '*.bias', weight_decay: 0}]"}) ==
+        both);
+  CHECK(groups({"none"}) == "groups: []");
+  for (const auto& [word, problem] : std::vector<std::pair<std::string, std::string>>{
+           {"fc.*", "each word must be a map with the keys {pattern, lr_scale, weight_decay}"},
+           {"'fc.*': 10", "not ''fc.*': 10'"},
+           {"{pattern: *.bias}", "patterns in quotes"},
+           {"[fc.weight]", "not '[fc.weight]'"},
+           {"{lr_scale: 10}", "missing required key"},
+           {"{pattern: fc.weight, lr: 10}", "--optimizer.adamw.groups: "},
+           {"{pattern: fc.weight, lr_scale: -1}", "must be at least 0"}}) {
+    INFO(word);
+    CHECK_THROWS_WITH(groups({word}), Catch::Contains(problem));
   }
 }

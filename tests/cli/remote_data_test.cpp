@@ -120,6 +120,16 @@ TEST_CASE("commands print of a remote set what they print of the local one", "[c
              Contains("s3://bucket/set/train.beton: 48 samples"));
   prints("data write --source s3://bucket/photos --format image_folder --output again.beton");
   CHECK(bytes_of(f.folder / "again.beton") == bytes_of(f.folder / "train.beton"));
+  f.folder.write("local.yaml", recipe(f.folder.path()));
+  prints("train -f local.yaml --max_duration 1ba --run_name run");
+  const auto quantized = [&](const std::string& name, const std::string& place) {
+    prints("quantize runs/run/checkpoints/latest --output " + name + " --calibration " + place +
+           "train.beton --evaluate " + place + "val.beton");
+    auto report = json::parse(bytes_of(f.folder / name / "quantization.json"));
+    for (const char* part : {"calibration", "evaluation"}) report.at(part).erase("data");
+    return report;
+  };
+  CHECK(quantized("near", "") == quantized("far", "s3://bucket/set/"));
   CHECK_THAT(prints("bench loader --source s3://bucket/photos --batch_size 16 --resolution 24 "
                     "--num_workers 2 --epochs 2"),
              Contains("images/s"));

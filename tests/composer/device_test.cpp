@@ -1,6 +1,7 @@
 #include "composer/device.h"
 
 #include <ATen/Context.h>
+#include <c10/core/CPUAllocator.h>
 
 #include <catch2/catch.hpp>
 
@@ -39,6 +40,25 @@ TEST_CASE("copies reach the device with the same type, shape and values", "[devi
         CHECK(at::equal(copy.cpu(), tensor));
       }
     }
+}
+
+TEST_CASE("errors that say that memory ran out are told from others", "[device]") {
+  const auto out_of_memory = [](const auto& action) {
+    try {
+      action();
+    } catch (const std::exception& error) {
+      return is_out_of_memory(error);
+    }
+    return false;
+  };
+  CHECK(out_of_memory([] { TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory"); }));
+  CHECK(out_of_memory([] { TORCH_CHECK(false, "CUDA error: out of memory"); }));
+  CHECK(out_of_memory([] { throw OutOfMemory("out of memory"); }));
+#ifndef __SANITIZE_ADDRESS__
+  CHECK(out_of_memory([] { c10::GetDefaultCPUAllocator()->allocate(size_t{1} << 50); }));
+#endif
+  CHECK_FALSE(out_of_memory([] { TORCH_CHECK(false, "sizes do not match"); }));
+  CHECK_FALSE(out_of_memory([] { throw RunError("out of memory"); }));
 }
 
 TEST_CASE("deterministic mode leaves new tensors unfilled and lets go where no order counts",

@@ -92,6 +92,8 @@ TEST_CASE("a batch of one sample is refused where batch norm would get one value
                     Catch::StartsWith("a batch has one sample only"));
   CHECK_THROWS_WITH(check({2, 2}, 8, 2, options(4, "2ba", 4)),
                     Catch::StartsWith("a microbatch of a batch has one sample only"));
+  CHECK_THROWS_WITH(check({2, 2}, 12, 2, options(6, "2ba", 4)),  // 2, 2, 1, 1
+                    Catch::StartsWith("a microbatch of a batch has one sample only"));
   CHECK_THROWS_WITH(check({2, 2}, 13, 2, options(10, "3ep", 2)),
                     Catch::StartsWith("a microbatch of the last batch of an epoch"));
 }

@@ -90,7 +90,7 @@ TEST_CASE("the iteration keeps singular vectors and evens out singular values", 
   at::manual_seed(1);
   for (const auto& shape : std::vector<std::vector<int64_t>>{{12, 40}, {40, 12}, {3, 16, 16}}) {
     const auto matrices = at::randn(shape);
-    const auto result = orthogonalize(matrices, 5);
+    const auto result = orthogonalize(matrices, 5, MuonParams{}.coefficients);
     REQUIRE(result.sizes() == matrices.sizes());
     const auto [u, s, v] = at::linalg_svd(matrices, /*full_matrices=*/false);
     const auto inside = u.mT().matmul(result).matmul(v.mT());
@@ -104,13 +104,20 @@ TEST_CASE("the iteration keeps singular vectors and evens out singular values", 
 
 TEST_CASE("one step of the iteration on a diagonal matrix is its polynomial", "[muon]") {
   const auto x = at::diag(at::tensor({3.f, 4.f}));  // of norm 5
-  const auto expected = [](double v) {
-    return 3.4445 * v - 4.7750 * std::pow(v, 3) + 2.0315 * std::pow(v, 5);
+  const auto coefficients = GENERATE(MuonParams{}.coefficients, std::vector<double>{2, -1.5, 0.5});
+  const auto expected = [&](double v) {
+    return coefficients[0] * v + coefficients[1] * std::pow(v, 3) +
+           coefficients[2] * std::pow(v, 5);
   };
-  const auto result = orthogonalize(x, 1);
+  const auto result = orthogonalize(x, 1, coefficients);
   CHECK(result[0][0].item<double>() == Approx(expected(0.6)).epsilon(1e-5));
   CHECK(result[1][1].item<double>() == Approx(expected(0.8)).epsilon(1e-5));
   CHECK(result[0][1].item<double>() == 0);
+}
+
+TEST_CASE("muon's iteration has three coefficients", "[muon]") {
+  CHECK(MuonParams{.coefficients = {1, 2}}.check() == "coefficients: must be three numbers");
+  CHECK(MuonParams{}.check().empty());
 }
 
 TEST_CASE("muon takes the reference's steps", "[muon][gpu][parity]") {

@@ -145,6 +145,28 @@ TEST_CASE("learning rates fall with depth", "[parameter_groups]") {
   CHECK_THROWS_WITH(optimizer.attach(plain), Contains("layer_decay"));
 }
 
+TEST_CASE("the pattern head stands for the last layer", "[parameter_groups]") {
+  Tree tree;
+  Sgd optimizer({.lr = 0.1, .grouping = {.groups = {{"*.bias", 2}, {"head", 10, 0.5}}}});
+  optimizer.attach(tree);
+  CHECK(group_of(optimizer, "head.1.weight").initial_lr == Approx(1));
+  CHECK(group_of(optimizer, "head.1.weight").weight_decay == 0.5);
+  CHECK(group_of(optimizer, "head.1.bias").initial_lr == Approx(0.2));
+  CHECK(group_of(optimizer, "plain.2.weight").initial_lr == Approx(0.1));
+
+  for (const auto& item : tree.named_parameters())
+    if (item.key().starts_with("head")) item.value().set_requires_grad(false);
+  Sgd frozen({.lr = 0.1, .grouping = {.groups = {{"head", 10}}}});
+  CHECK_THROWS_WITH(frozen.attach(tree), Contains("pattern 'head' fits no parameter"));
+
+  Sequential called({sequential({plain_conv(), std::make_shared<Linear>(4, 2)})});
+  called.register_parameter("head", at::ones({4}));
+  Sgd named({.lr = 0.1, .grouping = {.groups = {{"head", 10}}}});
+  named.attach(called);
+  CHECK(group_of(named, "head").initial_lr == Approx(1));
+  CHECK(group_of(named, "0.1.weight").initial_lr == Approx(0.1));
+}
+
 TEST_CASE("patterns give parameters settings of their own", "[parameter_groups]") {
   Tree tree;
   Sgd optimizer({.lr = 0.1,

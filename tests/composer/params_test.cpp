@@ -36,7 +36,7 @@ struct All {
 
   void fields(auto&& f) {
     f("flag", flag, "a switch");
-    f("count", count, "a number of things", at_least(1), later("auto", "a number"));
+    f("count", count, "a number of things", at_least(1));
     f("ratio", ratio, "a share", in(0, 1));
     f("mode", mode, "how", one_of("resize", "crop"));
     f("path", path, "where");
@@ -148,8 +148,6 @@ TEST_CASE("values that do not fit are named with their place and what would be r
   CHECK(problem_of("count: 99999999999999999999") ==
         "a.yaml:1:8: all.count: the number 99999999999999999999 is too large");
   CHECK(problem_of("count: 0") == "a.yaml:1:8: all.count: must be at least 1, not 0");
-  CHECK(problem_of("count: auto") ==
-        "a.yaml:1:8: all.count: 'auto' is not supported yet; give a number");
   CHECK(problem_of("ratio: fast") == "a.yaml:1:8: all.ratio: must be a number, not 'fast'");
   CHECK(problem_of("ratio: nan") == "a.yaml:1:8: all.ratio: must be a number, not 'nan'");
   CHECK(problem_of("ratio: inf") == "a.yaml:1:8: all.ratio: must be a number, not 'inf'");

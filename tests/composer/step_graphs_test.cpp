@@ -55,6 +55,7 @@ struct Watcher : Callback {
 
 struct Outcome {
   at::Tensor weights;
+  double accuracy = 0;  ///< in the last epoch's training
   Counts counts;
 };
 
@@ -76,7 +77,7 @@ Outcome trained(const std::string& word, Prepare prepare, int64_t batches = 12) 
   }
   Trainer trainer(std::move(parts));
   prepare(trainer);
-  trainer.fit();
+  outcome.accuracy = trainer.fit().metrics.at("metrics/train/Accuracy");
   outcome.weights = weights_of(trainer);
   return outcome;
 }
@@ -202,15 +203,26 @@ TEST_CASE("nothing is left of a step that could not be recorded", "[step_graphs]
 
 namespace {
 
-/// Out of memory in the first step beside a recording, after its forward pass.
+/// Wrong labels, other numbers of them in each batch of an epoch.
+struct Mislabel : Replayable {
+  void batch_start(State& state) override {
+    const auto wrong = state.batch.target.classes.slice(0, 0, state.time.batch % 4);
+    wrong.copy_(1 - wrong);
+  }
+};
+
+/// Out of memory in the first step beside a recording, after its forward or its backward pass.
 struct NoRoom : Replayable {
-  explicit NoRoom(const Counts& counts) : counts(counts) {}
-  void before_backward(State& state) override {
-    if (state.updates == 1 || std::exchange(failed, true)) return;
+  NoRoom(const Counts& counts, Event where) : counts(counts), where(where) {}
+  void before_backward(State& state) override { fail(state, Event::before_backward); }
+  void after_train_batch(State& state) override { fail(state, Event::after_train_batch); }
+  void fail(const State& state, Event event) {
+    if (event != where || state.updates == 1 || std::exchange(failed, true)) return;
     CHECK(counts.recordings == 1);
-    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory");
+    TORCH_CHECK(false, "CUDA error: out of memory");
   }
   const Counts& counts;
+  Event where;
   bool failed = false;
 };
 
@@ -218,19 +230,23 @@ struct NoRoom : Replayable {
 
 TEST_CASE("where a step has no room beside recordings, these go and it is done again",
           "[step_graphs]") {
+  const auto where = GENERATE(Event::before_backward, Event::after_train_batch);
   const auto divide = [](Trainer& trainer) {
-    trainer.add<Divide>("divide", [](int64_t batch) { return batch < 6 ? 1 : 2; });
+    trainer.add<Divide>("divide", [](int64_t batch) { return batch < 9 ? 1 : 2; });
+    trainer.add<Mislabel>("mislabel");
   };
   Counts counts;
   auto parts = parts_of(12);
   parts.step_recorder = std::make_shared<Rerun>(counts);
   Trainer trainer(std::move(parts));
   divide(trainer);
-  trainer.add<NoRoom>("no_room", counts);
-  trainer.fit();
-  CHECK(at::equal(trained("", divide).weights, weights_of(trainer)));
-  // 6 batches in one part, 6 in two, the first of which fails once.
-  CHECK(counts == Counts{2 * warm_ups + 1, 2, 18 - 2 * warm_ups, 1});
+  trainer.add<NoRoom>("no_room", counts, where);
+  const auto summary = trainer.fit();
+  const auto plain = trained("", divide);
+  CHECK(at::equal(plain.weights, weights_of(trainer)));
+  CHECK(plain.accuracy == summary.metrics.at("metrics/train/Accuracy"));
+  // 9 batches in one part, 3 in two, the first of which fails once.
+  CHECK(counts == Counts{2 * warm_ups + 1, 2, 15 - 2 * warm_ups, 1});
 }
 
 namespace {

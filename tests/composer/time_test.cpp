@@ -138,7 +138,7 @@ TEST_CASE("a run's elapsed share moves every batch and ends with the run", "[tim
 
 TEST_CASE("intervals are due at the right batches and epochs", "[time]") {
   const Schedule schedule{16, 1000, 64, time("4ep")};
-  std::vector<int64_t> batches, samples, epochs;
+  std::vector<int64_t> batches, samples, epochs, shares;
   Timestamp now;
   for (int epoch = 0; epoch < 4; ++epoch) {
     for (int batch = 0; batch < 16; ++batch) {
@@ -147,15 +147,53 @@ TEST_CASE("intervals are due at the right batches and epochs", "[time]") {
       if (schedule.due(time("500sp"), now, false)) samples.push_back(now.sample);
       CHECK_FALSE(schedule.due(time("1ep"), now, false));
       CHECK_FALSE(schedule.due(time("0ba"), now, false));
-      CHECK_FALSE(schedule.due(time("0.1dur"), now, false));
+      if (schedule.due(time("0.1dur"), now, false)) shares.push_back(now.batch);
+      CHECK_FALSE(schedule.due(time("0dur"), now, false));
       CHECK_FALSE(schedule.due(time("1sec"), now, false));
     }
     now.next_epoch();
     CHECK_FALSE(schedule.due(time("1ba"), now, true));
     CHECK_FALSE(schedule.due(time("1sp"), now, true));
+    CHECK_FALSE(schedule.due(time("0.25dur"), now, true));
     if (schedule.due(time("2ep"), now, true)) epochs.push_back(now.epoch);
   }
   CHECK(batches == std::vector<int64_t>{10, 20, 30, 40, 50, 60});
   CHECK(samples == std::vector<int64_t>{512, 1000, 1512, 2000, 2512, 3000, 3512, 4000});
   CHECK(epochs == std::vector<int64_t>{2, 4});
+  CHECK(shares == std::vector<int64_t>{7, 13, 20, 26, 32, 39, 45, 52, 58, 64});  // of 6.4
+}
+
+TEST_CASE("shares of a run that ends early are those of the planned one", "[time]") {
+  Schedule schedule{16, 1000, 64, time("4ep")};
+  schedule.planned = schedule.max_duration;
+  schedule.max_duration = time("20ba");
+  CHECK(schedule.due(time("0.5dur"), {.batch = 32}, false));
+  CHECK_FALSE(schedule.due(time("0.5dur"), {.batch = 10}, false));
+}
+
+TEST_CASE("seconds count from where it was last over", "[time]") {
+  const Schedule schedule{16, 1000, 64, time("4ep")};
+  Repetition repetition(time("30sec"));
+  Timestamp now{.batch = 1, .seconds = 29.9};
+  CHECK_FALSE(repetition.due(schedule, now, false));
+  now.seconds = 30;
+  CHECK(repetition.due(schedule, now, false));
+  CHECK_FALSE(repetition.due(schedule, now, true));  // it was after the epoch's last batch
+  repetition.done_at(41);
+  now.seconds = 70.5;
+  CHECK_FALSE(repetition.due(schedule, now, false));
+  now.seconds = 71;
+  CHECK(repetition.due(schedule, now, false));
+  CHECK_FALSE(Repetition(time("0sec")).due(schedule, now, false));
+
+  const Schedule timed{16, 1000, 64, time("100sec")};
+  now = {.batch = 5, .seconds = 24};
+  CHECK_FALSE(Repetition(time("0.25dur")).due(timed, now, false));
+  now.seconds = 25;
+  CHECK(Repetition(time("0.25dur")).due(timed, now, false));
+  now.batch = 10;
+  CHECK(Repetition(time("5ba")).due(timed, now, false));
+  CHECK(check_repetition("eval_interval", time("1dur")).empty());
+  CHECK(check_repetition("eval_interval", time("1.5dur")) ==
+        "eval_interval: must be at most 1dur, the whole run, not 1.5dur");
 }

@@ -467,7 +467,7 @@ TEST_CASE("the run folder holds what the contract says", "[trainer]") {
   CHECK(bytes_of(path / "hparams.yaml") == "model: x\n");
   const auto summary = json_of(path / "summary.json");
   for (const char* key :
-       {"status", "message", "ended", "epochs", "batches", "samples", "seconds",
+       {"status", "message", "stopped", "ended", "epochs", "batches", "samples", "seconds",
         "samples_per_second", "wait_fraction", "limited_by", "metrics", "best_metrics", "device",
         "precision", "world_size", "peak_memory_bytes", "version"})
     CHECK(summary.contains(key));

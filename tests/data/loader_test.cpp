@@ -397,6 +397,33 @@ TEST_CASE("only training reads ahead over the end of an epoch", "[data]") {
   CHECK(becomes([&] { return source->reads == 24 + 5 * 8; }));
 }
 
+TEST_CASE("a subset for evaluation is spread evenly over the samples", "[data]") {
+  const auto taken = [](Setup setup) {
+    setup.training = setup.shuffle = setup.drop_last = false;
+    const auto loader = make(setup);
+    auto all = classes(rest_of_epoch(*loader));
+    if (setup.world_size == 1) CHECK(loader->samples_per_epoch() == std::ssize(all));
+    CHECK(classes(rest_of_epoch(*loader)) == all);
+    return all;
+  };
+  using Samples = std::vector<int64_t>;
+  CHECK(taken({.size = 20, .batch = 2, .subset = 2}) == Samples{2, 7, 12, 17});
+  CHECK(taken({.size = 10, .batch = 4, .subset = 1}) == Samples{1, 3, 6, 8});
+  CHECK(taken({.size = 20, .batch = 2, .subset = 1, .rows = "0-9,15"}) == Samples{2, 8});
+  CHECK(taken({.size = 10, .batch = 4, .subset = 3}).size() == 10);
+
+  Samples shares;
+  for (const int64_t rank : {0, 1})
+    for (const int64_t sample :
+         taken({.size = 20, .batch = 2, .subset = 2, .rank = rank, .world_size = 2}))
+      shares.push_back(sample);
+  std::ranges::sort(shares);
+  CHECK(shares == Samples{2, 7, 12, 17});
+
+  const auto training = make({.size = 20, .batch = 2, .shuffle = false, .subset = 2});
+  CHECK(classes(rest_of_epoch(*training)) == Samples{0, 1, 2, 3});
+}
+
 TEST_CASE("a subset of more than an epoch is warned of once", "[data]") {
   const TemporaryFolder folder;
   const int kept = dup(STDERR_FILENO);

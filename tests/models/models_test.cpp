@@ -6,6 +6,7 @@
 
 #include "composer/error.h"
 #include "composer/network/layers.h"
+#include "composer/network/outline.h"
 #include "composer/network/surgery.h"
 #include "composer/storage/weights.h"
 #include "models/airbench.h"
@@ -129,6 +130,41 @@ TEST_CASE("airbench's network has its source's parameters and trains all but two
   CHECK(small.forward(at::randn({2, 3, 17, 20})).sizes() == at::IntArrayRef{2, 3});
   CHECK(small.named_parameters()["head.weight"].std().item<double>() == Approx(1));
   CHECK(small.named_parameters().find("whiten.bias") == nullptr);
+}
+
+TEST_CASE("a group of three convolutions adds the first one's output before its last activation",
+          "[models]") {
+  const auto activation = GENERATE(std::string("gelu"), std::string("silu"));
+  Airbench model({.widths = {8}, .group_convs = 3, .activation = activation, .norm_momentum = 0.1});
+  model.eval();
+  const at::NoGradGuard no_grad;
+  const auto act = [&](const at::Tensor& x) {
+    return activation == "gelu" ? at::gelu(x) : x * x.sigmoid();
+  };
+  const auto parameters = model.named_parameters();
+  const auto convolved = [&](const at::Tensor& x, const std::string& name) {
+    return at::conv2d(x, parameters["layer1." + name + ".weight"], {}, 1, 1);
+  };
+  // In evaluation fresh norms, of mean 0 and variance 1, change nothing.
+  const auto input = at::randn({2, 3, 17, 17});
+  const auto white = at::gelu(at::conv2d(input, parameters["whiten.weight"]));
+  const auto first = act(at::max_pool2d(convolved(white, "conv1"), 2));
+  const auto second = act(convolved(first, "conv2"));
+  const auto last = act(convolved(second, "conv3") + first);
+  const auto expected = at::linear(last.amax({2, 3}), parameters["head.weight"]) / 9;
+  CHECK(at::allclose(model.forward(input), expected, 1e-4, 1e-5));
+
+  model.train();
+  model.forward(input);
+  const auto batch_mean = at::max_pool2d(convolved(white, "conv1"), 2).mean({0, 2, 3});
+  CHECK(at::allclose(model.named_buffers()["layer1.norm1.running_mean"], 0.1 * batch_mean, 1e-4,
+                     1e-6));
+}
+
+TEST_CASE("airbench's network says which activation it has", "[models]") {
+  Airbench gelu({.widths = {8}}), silu({.widths = {8}, .activation = "silu"});
+  CHECK(differences(outline(gelu), outline(silu)) ==
+        std::vector<std::string>{"layer1: nothing there, ConvGroup: SiLU here"});
 }
 
 TEST_CASE("airbench's network takes colour images that its pools leave something of", "[models]") {

@@ -8,6 +8,7 @@
 #include "algorithms/activation_checkpointing.h"
 #include "algorithms/all.h"
 #include "algorithms/ema.h"
+#include "algorithms/gradual_unfreezing.h"
 #include "algorithms/layer_freezing.h"
 #include "algorithms/sam.h"
 #include "algorithms/stochastic_depth.h"
@@ -57,6 +58,17 @@ class Probe : public Layer {
 
  private:
   std::shared_ptr<Eyes> eyes_;
+};
+
+/// Destroys another trainer after the first batch.
+class Undertaker : public Algorithm {
+ public:
+  explicit Undertaker(std::unique_ptr<Trainer>& other) : other_(other) {}
+  std::string against_divided_weights() const override { return {}; }
+  void batch_end(State&) override { other_.reset(); }
+
+ private:
+  std::unique_ptr<Trainer>& other_;
 };
 
 constexpr int64_t width = 256;
@@ -194,10 +206,10 @@ void add_named(Trainer& trainer, const std::string& name) {
 }  // namespace
 
 TEST_CASE("ranks that divide weights train as ranks that do not", "[ranks][slow]") {
-  const std::string name =
-      GENERATE(as<std::string>(), "plain", "ema", "lookahead", "swa", "sam", "layer_freezing",
-               "activation_checkpointing", "checkpointed stages", "stochastic_depth",
-               "sync_batchnorm", "grad_clip_norm", "gradient_monitor", "grad_accum");
+  const std::string name = GENERATE(
+      as<std::string>(), "plain", "ema", "lookahead", "swa", "sam", "layer_freezing",
+      "gradual_unfreezing", "activation_checkpointing", "checkpointed stages", "stochastic_depth",
+      "sync_batchnorm", "grad_clip_norm", "gradient_monitor", "grad_accum");
   CAPTURE(name);
   Setup setup;
   setup.batches = 18, setup.model = resnet20;
@@ -216,6 +228,8 @@ TEST_CASE("ranks that divide weights train as ranks that do not", "[ranks][slow]
     add_named(trainer, name);
     if (name == "layer_freezing")
       trainer.add<LayerFreezing>("layer_freezing", LayerFreezing::Params{.freeze_start = 0.1});
+    if (name == "gradual_unfreezing")
+      trainer.add<GradualUnfreezing>("gradual_unfreezing", GradualUnfreezing::Params{});
     if (name == "activation_checkpointing")
       trainer.add<ActivationCheckpointing>("activation_checkpointing",
                                            ActivationCheckpointing::Params{});
@@ -340,6 +354,32 @@ TEST_CASE("after training each rank predicts by itself", "[ranks]") {
     ranks.any(false);
   });
   CHECK(at::equal(logits[0], logits[1]));
+}
+
+TEST_CASE("a trainer may be destroyed while a later one trains its model", "[ranks]") {
+  std::vector<std::shared_ptr<Model>> models;
+  std::vector<int64_t> batches(2);
+  for (size_t rank = 0; rank < batches.size(); ++rank) {
+    at::manual_seed(3);
+    models.push_back(std::make_shared<GroupNormModel>());
+  }
+  in_ranks(2, [&](const Ranks& ranks) {
+    const auto rank = static_cast<size_t>(ranks.rank());
+    const auto parts = [&] {
+      auto made = small_parts(models[rank], 4, 12);
+      made.options.parallelism = "fsdp";
+      made.train_loader = noise_loader(100, 12, true, ranks);
+      made.ranks = ranks;
+      return made;
+    };
+    auto first = std::make_unique<Trainer>(parts());
+    first->fit();
+    Trainer second(parts());
+    second.add<Undertaker>("undertaker", first);
+    second.fit();
+    batches[rank] = second.state().time.batch;
+  });
+  CHECK(batches == std::vector<int64_t>{4, 4});
 }
 
 TEST_CASE("what needs all weights is refused by name before training", "[ranks]") {

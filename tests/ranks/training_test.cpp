@@ -154,6 +154,29 @@ TEST_CASE("ranks with shares of unequal size train as one", "[ranks]") {
   check_metrics(three, one);
 }
 
+TEST_CASE("ranks evaluate on further sets as one does, also by the clock", "[ranks][evaluators]") {
+  auto setup = setup_of("plain");
+  setup.batches = 5;
+  setup.change = [](TrainerParts& parts) {
+    parts.options.eval_interval = {1e-9, TimeUnit::second};
+    const auto ranks = parts.ranks.of_samples();
+    parts.evaluators.push_back(
+        {"other", noise_loader(22, 6, false, ranks), {{2, TimeUnit::batch}}});
+    parts.evaluators.push_back({"last", noise_loader(3, 6, false, ranks), {{9, TimeUnit::epoch}}});
+  };
+  const auto one = train_on(1, setup);
+  for (const int64_t size : {2, 3}) {
+    CAPTURE(size);
+    const auto several = train_on(size, setup);
+    check_metrics(several, one);
+    for (const std::string name : {"metrics/other/Accuracy", "metrics/other/CrossEntropy",
+                                   "metrics/last/Accuracy", "metrics/last/CrossEntropy"}) {
+      CAPTURE(name);
+      CHECK(several.metrics.at(name) == Approx(one.metrics.at(name)).epsilon(1e-9));
+    }
+  }
+}
+
 TEST_CASE("bytes that ranks send and who is slowest are logged", "[ranks]") {
   auto setup = setup_of("grad_accum");
   setup.batches = 3;

@@ -1,4 +1,4 @@
-#include "algorithms/parts/kept_values.h"
+#include "composer/kept_values.h"
 
 #include <ATen/core/grad_mode.h>
 

@@ -1,5 +1,5 @@
-// Tensors as they were before something that shall leave no trace in them: what methods that send a
-// batch through the network once more (sam, selective_backprop) share.
+// Tensors as they were before something that shall leave no trace in them: a batch that goes
+// through the network once more, a step that fails.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,0 +1,138 @@
+// The subcommand ablate: what each algorithm of a recipe pays.
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "cli/study_command.h"
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/logging/metric_sense.h"
+#include "composer/text.h"
+
+namespace composer {
+namespace {
+
+enum class Mode { leave_one_out, add_one_in, pairs };
+
+Words algorithms_of(const Recipe& recipe) {
+  Words names;
+  for (const auto& algorithm : recipe.algorithms) names.push_back(algorithm->name());
+  return names;
+}
+
+/// With those of the recipe's algorithms alone; without a recipe where they cannot be.
+StudyVariant variant_with(const Recipe& whole, const Words& names, std::string name,
+                          std::string file) {
+  StudyVariant variant{std::move(name), std::move(file), {}};
+  auto recipe = whole;
+  std::erase_if(recipe.algorithms, [&](const auto& algorithm) {
+    return std::ranges::find(names, algorithm->name()) == names.end();
+  });
+  try {
+    checked(recipe);
+    variant.recipe = std::move(recipe);
+  } catch (const UserError& error) {
+    variant.problem = joined(error.problems(), "; ");
+  }
+  return variant;
+}
+
+StudyVariant variant_without(const Recipe& whole, const Words& left_out) {
+  auto names = algorithms_of(whole);
+  std::erase_if(
+      names, [&](const auto& name) { return std::ranges::find(left_out, name) != left_out.end(); });
+  return variant_with(whole, names, "without " + joined(left_out, " and "),
+                      "without-" + joined(left_out, "-and-"));
+}
+
+std::vector<StudyVariant> variants_of(const Recipe& whole, Mode mode) {
+  const auto names = algorithms_of(whole);
+  if (mode == Mode::add_one_in) {
+    std::vector<StudyVariant> variants{variant_with(whole, {}, "none", "none")};
+    for (const auto& name : names)
+      variants.push_back(variant_with(whole, {name}, name + " alone", "only-" + name));
+    return variants;
+  }
+  std::vector<StudyVariant> variants{{"all", "all", whole}};
+  for (const auto& name : names) variants.push_back(variant_without(whole, {name}));
+  if (mode == Mode::pairs)
+    for (size_t i = 0; i < names.size(); ++i)
+      for (size_t j = i + 1; j < names.size(); ++j)
+        variants.push_back(variant_without(whole, {names[i], names[j]}));
+  return variants;
+}
+
+/// Of the variants of Mode::pairs.
+std::vector<Interaction> interactions_of(const Words& names,
+                                         const std::vector<StudyVariant>& variants) {
+  std::vector<Interaction> interactions;
+  size_t both = names.size();
+  for (size_t i = 0; i < names.size(); ++i)
+    for (size_t j = i + 1; j < names.size(); ++j) {
+      const std::array<size_t, 3> places{i + 1, j + 1, ++both};
+      if (std::ranges::all_of(places,
+                              [&](size_t place) { return variants[place].recipe.has_value(); }))
+        interactions.push_back({names[i] + " and " + names[j], places});
+    }
+  return interactions;
+}
+
+Mode mode_of(bool leave_one_out, bool add_one_in, bool pairs) {
+  if (leave_one_out + add_one_in + pairs > 1)
+    throw UserError("composer ablate: give one of --leave_one_out, --add_one_in and --pairs");
+  return pairs ? Mode::pairs : add_one_in ? Mode::add_one_in : Mode::leave_one_out;
+}
+
+constexpr const char* name_of(Mode mode) {
+  return mode == Mode::pairs ? "pairs" : mode == Mode::add_one_in ? "add_one_in" : "leave_one_out";
+}
+
+}  // namespace
+
+int ablate_command(const Words& words) {
+  CLI::App app(
+      "Finds out what each algorithm of a recipe pays: trains the recipe with and without it, each "
+      "with several\nseeds, and compares. Started again after a kill it goes on.",
+      "ablate");
+  StudyOptions options;
+  bool leave_one_out = false, add_one_in = false, pairs = false;
+  app.add_flag("--leave_one_out", leave_one_out,
+               "the recipe, and the recipe without each of its algorithms (the default)");
+  app.add_flag("--add_one_in", add_one_in, "no algorithm, and each alone");
+  app.add_flag("--pairs", pairs,
+               "the recipe without each, and without every two: whether two do the same work");
+  add_study_options(app, options, 3);
+  if (!parse(app, words)) return 0;
+  const auto mode = mode_of(leave_one_out, add_one_in, pairs);
+  const auto overrides = overrides_of(app);
+  check_study_options("ablate", options, overrides);
+  const auto recipe =
+      resolve(find_recipe(options.file), overrides, registry(), {.options = option_names(app)});
+  const auto names = algorithms_of(recipe);
+  if (names.empty())
+    throw UserError("composer ablate: " + options.file +
+                    " has no algorithms; give some with --algorithms, for instance --algorithms "
+                    "blurpool label_smoothing");
+  if (mode == Mode::pairs && names.size() < 2)
+    throw UserError("--pairs: needs two algorithms at least; " + options.file + " has " + names[0]);
+
+  const auto variants = variants_of(recipe, mode);
+  StudyProgress progress("ablate", options, recipe, {{"mode", name_of(mode)}});
+  progress.study().title = "ablation of " + name_of_recipe(options.file);
+  if (mode == Mode::pairs) {
+    progress.study().interactions = interactions_of(names, variants);
+    progress.study().notes.emplace_back(
+        "interaction: what the two do together beyond what each does: all - without one - without "
+        "the other + without both; " +
+        std::string(smaller_is_better(progress.study().metric) ? "above" : "below") +
+        " 0 they do the same work in part");
+  }
+  for (const auto& variant : variants)
+    if (!variant.recipe) log::warn(variant.name + ": not possible: " + variant.problem);
+  progress.train(variants);
+  return progress.finish();
+}
+
+}  // namespace composer

@@ -1,0 +1,179 @@
+#include "cli/study_folder.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "composer/error.h"
+#include "composer/logging/url_secrets.h"
+#include "composer/recipe/dump.h"
+#include "composer/storage/atomic_file.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+/// What a study sets itself, or changes nothing of a run.
+const std::set<std::string> own_keys{"run_name", "run_dir", "autoresume", "progress_bar"};
+
+void flatten(const Value& value, const std::string& path, ordered_json& keys) {
+  if (value.kind != Value::Kind::map || value.entries.empty()) {
+    if (!own_keys.contains(path)) keys[path] = one_line(value);
+    return;
+  }
+  for (const auto& entry : value.entries)
+    flatten(entry.value, path.empty() ? entry.key : path + "." + entry.key, keys);
+}
+
+/// The recipe's dotted keys, without secrets.
+ordered_json keys_of(const Recipe& recipe) {
+  Problems problems;
+  ordered_json keys = ordered_json::object();
+  if (const auto root = parse_yaml(dump(recipe), "", problems)) flatten(*root, "", keys);
+  return keys;
+}
+
+using Texts = std::map<std::string, std::string>;
+
+/// "options.seeds" and "3".
+Texts texts_of(const ordered_json& plan) {
+  Texts texts;
+  const auto add = [&](const std::string& name, const ordered_json& value) {
+    texts[name] = value.is_string() ? value.get<std::string>() : value.dump();
+  };
+  for (const auto& [part, value] : plan.items()) {
+    if (!value.is_object())
+      add(part, value);
+    else
+      for (const auto& [key, one] : value.items()) add(part + "." + key, one);
+  }
+  return texts;
+}
+
+void check_same(const fs::path& file, const ordered_json& there, const ordered_json& now) {
+  const auto before = texts_of(there), given = texts_of(now);
+  std::vector<std::string> problems;
+  const auto text = [](const Texts& texts, const std::string& key) {
+    const auto found = texts.find(key);
+    return found == texts.end() ? std::string("not there") : found->second;
+  };
+  std::set<std::string> keys;
+  for (const auto* texts : {&before, &given})
+    for (const auto& [key, value] : *texts) keys.insert(key);
+  for (const auto& key : keys)
+    if (text(before, key) != text(given, key))
+      problems.push_back(file.string() + ": " + key + ": the study was begun with " +
+                         text(before, key) + ", now it is " + text(given, key));
+  if (problems.empty()) return;
+  problems.push_back(file.parent_path().string() +
+                     ": go on with what it was begun with, or give another --output");
+  throw UserError(problems);
+}
+
+bool has_other_files(const fs::path& folder) {
+  std::error_code problem;
+  for (fs::directory_iterator entry(folder, problem), end; !problem && entry != end;
+       entry.increment(problem)) {
+    const auto name = entry->path().filename().string();
+    if (name != ".lock" && name != ".requests") return true;
+  }
+  return false;
+}
+
+std::unique_ptr<Mailbox> claim(const fs::path& folder) {
+  const auto in_use = [&](const std::string& owner) {
+    return UserError("--output: " + folder.string() + " is in use by " + owner +
+                     "; wait for it, or give another --output");
+  };
+  if (fs::is_directory(folder))
+    if (const auto owner = owner_of(folder)) throw in_use(owner->text());
+  try {
+    return std::make_unique<Mailbox>(folder);
+  } catch (const UserError&) {
+    if (fs::is_directory(folder))
+      if (const auto owner = owner_of(folder)) throw in_use(owner->text());
+    throw;
+  }
+}
+
+void find_secrets(const Value& value, const std::string& path, Words& words) {
+  const auto secret = [](const Value& one) {
+    return one.kind == Value::Kind::scalar && address_without_secrets(one.text) != one.text;
+  };
+  if (secret(value)) words.push_back("--" + path + "=" + value.text);
+  if (std::ranges::any_of(value.items, secret)) {
+    words.push_back("--" + path);
+    for (const auto& item : value.items) words.push_back(item.text);
+  }
+  for (const auto& entry : value.entries)
+    find_secrets(entry.value, path.empty() ? entry.key : path + "." + entry.key, words);
+}
+
+}  // namespace
+
+StudyFolder::StudyFolder(fs::path folder, const std::string& command, const ordered_json& options,
+                         const Recipe& recipe)
+    : folder_(std::move(folder)) {
+  std::error_code problem;
+  if (const auto parent = fs::absolute(folder_).parent_path(); !parent.empty())
+    fs::create_directories(parent, problem);
+  if (problem)
+    throw UserError("--output: " + folder_.string() + " cannot be made: " + problem.message());
+  if (fs::exists(folder_) && !fs::is_directory(folder_))
+    throw UserError("--output: " + folder_.string() + " is no folder");
+  lock_ = claim(folder_);
+  for (const auto& folder : {folder_, folder_ / "recipes"})  // of one that was killed
+    if (fs::is_directory(folder)) remove_partial_files(folder);
+  const ordered_json plan{{"command", command}, {"options", options}, {"recipe", keys_of(recipe)}};
+  const auto file = folder_ / "plan.json";
+  if (std::ifstream in(file); in) {
+    std::ostringstream text;
+    text << in.rdbuf();
+    const auto there = ordered_json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
+    if (!there.is_object()) throw UserError(file.string() + ": is no plan of a study");
+    check_same(file, there, plan);
+  } else if (has_other_files(folder_)) {
+    throw UserError("--output: " + folder_.string() +
+                    " has files and no plan.json: it is no study's; give another folder");
+  } else {
+    try {
+      write_whole(file, plan.dump(2) + "\n");
+    } catch (const RunError& error) {
+      throw UserError("--output: " + std::string(error.what()));
+    }
+  }
+  for (const char* name : {"recipes", "runs", "logs"}) {
+    fs::create_directories(folder_ / name, problem);
+    if (problem)
+      throw UserError("--output: " + (folder_ / name).string() +
+                      " cannot be made: " + problem.message());
+  }
+}
+
+void StudyFolder::write_recipe(const std::string& variant, const Recipe& given) const {
+  write_whole(recipe(variant), dump_with_absolute_paths(given));
+}
+
+void StudyFolder::note_jobs(const std::string& run, int64_t jobs) const {
+  if (jobs > jobs_of(run))
+    write_whole(folder_ / "logs" / (run + ".jobs"), std::to_string(jobs) + "\n");
+}
+
+int64_t StudyFolder::jobs_of(const std::string& run) const {
+  std::ifstream in(folder_ / "logs" / (run + ".jobs"));
+  int64_t jobs = 1;
+  return in >> jobs ? jobs : 1;
+}
+
+Words words_with_secrets(const Recipe& recipe) {
+  Words words;
+  find_secrets(tree(recipe), "", words);
+  return words;
+}
+
+}  // namespace composer

@@ -1,0 +1,205 @@
+#include "cli/study_runs.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "cli/machine_limits.h"
+#include "composer/cuda.h"
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/process/supervisor.h"
+#include "composer/rank_threads.h"
+#include "composer/text.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// That this process may compute on.
+int64_t processors() {
+  const auto limits = read_machine_limits();
+  const int64_t allowed = std::max<int64_t>(limits.allowed_processors, 1);
+  if (!limits.processor_quota) return allowed;
+  return std::clamp<int64_t>(static_cast<int64_t>(*limits.processor_quota), 1, allowed);
+}
+
+/// What a process of its own may see: as this one sees them, one by one.
+Words visible_gpus(int gpus) {
+  Words names;
+  const char* given = std::getenv("CUDA_VISIBLE_DEVICES");
+  std::istringstream list(given == nullptr ? "" : given);
+  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
+  for (int i = static_cast<int>(names.size()); i < gpus; ++i) names.push_back(std::to_string(i));
+  names.resize(static_cast<size_t>(gpus));
+  return names;
+}
+
+/// The trainings that run and those that wait.
+class Trainings {
+ public:
+  Trainings(const StudyFolder& folder, const std::vector<StudyTraining>& trainings,
+            const MachineShares& shares, const TrainingEnded& ended)
+      : folder_(folder),
+        waiting_(trainings.begin(), trainings.end()),
+        shares_(shares),
+        ended_(ended),
+        places_(shares.jobs()),
+        supervisor_(options()) {}
+  /// The supervisor ends those that run; no other takes their places.
+  ~Trainings() { waiting_.clear(); }
+  Trainings(const Trainings&) = delete;
+  Trainings& operator=(const Trainings&) = delete;
+
+  int run() {
+    while (start_some()) {
+      supervisor_.wait();
+      take_ended();
+    }
+    return supervisor_.asked_by();
+  }
+
+ private:
+  struct Running {
+    StudyTraining training;
+    size_t number;  ///< of the supervisor's child
+    std::ofstream log;
+    bool log_failed = false;
+    std::deque<std::string> last_lines;  ///< of standard error
+  };
+
+  SupervisorOptions options() {
+    SupervisorOptions options;
+    options.fail_together = false;
+    options.take_line = [this](size_t number, Stream stream, std::string_view line) {
+      take(number, stream, line);
+    };
+    options.look = [this] {
+      take_ended();
+      start_some();
+    };
+    return options;
+  }
+
+  /// Returns whether any runs.
+  bool start_some() {
+    for (size_t place = 0; place < places_.size(); ++place)
+      while (!places_[place] && !waiting_.empty() && supervisor_.asked_by() == 0) start(place);
+    return std::ranges::any_of(places_, [](const auto& running) { return running.has_value(); });
+  }
+
+  void start(size_t place) {
+    Running running;
+    running.training = std::move(waiting_.front());
+    waiting_.pop_front();
+    const auto& training = running.training;
+    running.log.open(folder_.log(training.name), std::ios::binary | std::ios::app);
+    Command command;
+    command.program = "/proc/self/exe";  // this one, whatever takes its file's place meanwhile
+    const auto share = shares_.of(place, training.options);
+    command.environment = share.environment;
+    command.arguments = {"train",
+                         "-f",
+                         folder_.recipe(training.variant).string(),
+                         "--run_dir",
+                         folder_.runs().string(),
+                         "--run_name",
+                         training.name,
+                         "--seed",
+                         std::to_string(training.seed),
+                         "--autoresume",
+                         "true",
+                         "--progress_bar",
+                         "false"};
+    folder_.note_jobs(training.name, std::ssize(places_));
+    for (const auto* words : {&share.words, &training.words})
+      command.arguments.insert(command.arguments.end(), words->begin(), words->end());
+    try {
+      running.number = supervisor_.start(command);
+    } catch (const std::exception& error) {
+      ended_(training, error.what());
+      return;
+    }
+    places_[place] = std::move(running);
+  }
+
+  void take(size_t number, Stream stream, std::string_view line) {
+    constexpr size_t most_lines = 3;
+    for (auto& running : places_) {
+      if (!running || running->number != number) continue;
+      running->log << line << '\n' << std::flush;
+      if (!running->log && !std::exchange(running->log_failed, true))
+        log::warn(folder_.log(running->training.name).string() +
+                  ": cannot be written: the output of this training is lost");
+      if (stream != Stream::errors || line.empty()) return;
+      running->last_lines.emplace_back(line);
+      if (running->last_lines.size() > most_lines) running->last_lines.pop_front();
+      return;
+    }
+  }
+
+  void take_ended() {
+    for (auto& place : places_) {
+      if (!place || supervisor_.status(place->number) < 0) continue;
+      const auto running = std::move(*place);
+      place.reset();
+      ended_(running.training, problem_of(running));
+    }
+  }
+
+  std::string problem_of(const Running& running) const {
+    const int status = supervisor_.status(running.number);
+    if (status == 0 || (supervisor_.asked_by() != 0 && status > 128)) return "";
+    const auto& lines = running.last_lines;
+    const auto last = joined({lines.begin(), lines.end()}, " | ");
+    if (status <= 128) return last.empty() ? "ended with status " + std::to_string(status) : last;
+    return std::string("was killed by signal ") + std::to_string(status - 128) + " (" +
+           ::strsignal(status - 128) + ")";
+  }
+
+  const StudyFolder& folder_;
+  std::deque<StudyTraining> waiting_;
+  const MachineShares& shares_;
+  const TrainingEnded& ended_;
+  std::vector<std::optional<Running>> places_;
+  Supervisor supervisor_;
+};
+
+}  // namespace
+
+MachineShares::MachineShares(int64_t jobs, bool gpus) : jobs_(static_cast<size_t>(jobs)) {
+  if (jobs == 1) return;
+  const int64_t cores = processors();
+  if (jobs > cores)
+    log::warn("--jobs: " + std::to_string(jobs) + " trainings at a time share " +
+              std::to_string(cores) + (cores == 1 ? " processor" : " processors"));
+  cores_ = std::max<int64_t>(cores / jobs, 1);
+  if (gpus) gpus_ = visible_gpus(open_cuda().gpus);
+}
+
+MachineShare MachineShares::of(size_t place, const TrainerOptions& options) const {
+  MachineShare share;
+  if (jobs_ == 1) return share;
+  const bool gpu = options.device != "cpu" && !gpus_.empty();
+  const auto threads = share_cores(cores_, options.dataloader.num_workers, gpu);
+  if (std::getenv("OMP_NUM_THREADS") == nullptr)
+    share.environment["OMP_NUM_THREADS"] = std::to_string(threads.compute);
+  if (gpu && gpus_.size() > 1)
+    share.environment["CUDA_VISIBLE_DEVICES"] = gpus_[place % gpus_.size()];
+  share.words = {"--dataloader.num_workers", std::to_string(threads.loader)};
+  return share;
+}
+
+int train_all(const StudyFolder& folder, const std::vector<StudyTraining>& trainings,
+              const MachineShares& shares, const TrainingEnded& ended) {
+  return Trainings(folder, trainings, shares, ended).run();
+}
+
+}  // namespace composer

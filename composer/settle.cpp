@@ -1,0 +1,409 @@
+#include "composer/settle.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <numeric>
+#include <optional>
+
+#include "composer/assemble.h"
+#include "composer/data_facts.h"
+#include "composer/distributed/place.h"
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/name_pattern.h"
+#include "composer/optimization/parameter_groups.h"
+#include "composer/recipe/automatic.h"
+#include "composer/recipe/dump.h"
+#include "composer/remote/fetched.h"
+#include "composer/remote_keys.h"
+#include "composer/storage/dcp.h"
+#include "composer/storage/weights.h"
+#include "composer/text.h"
+
+namespace composer {
+namespace {
+
+constexpr double evaluated_share = 0.2;
+constexpr std::array<int64_t, 6> crop_sizes{64, 96, 128, 160, 192, 224};
+constexpr int64_t largest_batch = 32, smallest_batch = 8, fewest_batches = 8;
+constexpr int64_t batches_in_all = 300, fewest_epochs = 10, most_epochs = 50;
+constexpr int64_t longer = 4;  ///< training without weights is so many times as long
+
+struct Rates {
+  double with_weights, without;
+};
+
+std::optional<Rates> learning_rates(const std::string& optimizer) {
+  for (const char* name : {"adam", "adamw", "decoupled_adamw", "radam"})
+    if (optimizer == name) return Rates{3e-4, 1e-3};
+  for (const char* name : {"sgd", "decoupled_sgdw"})
+    if (optimizer == name) return Rates{0.01, 0.1};
+  return std::nullopt;
+}
+
+/// Whether an evaluation depends on the key.
+bool is_evaluated_by(const std::string& key) {
+  return key == "split.val" || key.ends_with(".num_classes") || key.ends_with(".crop_size");
+}
+
+class Settling {
+ public:
+  Settling(const Recipe& recipe, Purpose purpose, const Registry& known)
+      : recipe_(recipe),
+        purpose_(purpose),
+        known_(known),
+        weights_(!recipe.options.load_path.empty()),
+        automatic_(recipe.automatic) {
+    if (purpose == Purpose::evaluation)
+      std::erase_if(automatic_, [](const auto& key) { return !is_evaluated_by(key); });
+    Recipe closed = recipe;
+    closed.automatic.clear();
+    root_ = tree(closed);
+  }
+
+  Settled settle_as(Value begun) {
+    for (const auto& key : automatic_) {
+      const auto* const value = find_path(begun, key);
+      if (value == nullptr || (key.starts_with("load_") && !weights_))
+        undecided_.push_back(key);
+      else
+        set(key, *value, "with which the run began");
+    }
+    if (const auto* const set = begun.find("val_dataset");
+        set != nullptr && !set->none() && recipe_.options.split.val > 0) {
+      root_.set("val_dataset", *set);
+      if (const auto* const size = begun.find("eval_batch_size"); size && lacks_eval_batch_size())
+        root_.set("eval_batch_size", *size);
+    }
+    return {resolved(), std::move(choices_)};
+  }
+
+  Settled settle() {
+    if (recipe_.automatic.empty()) return {recipe_, {}};
+    use_remote_keys(recipe_.options.remote);
+    try_to("train_dataset." + recipe_.train_dataset->name() + ": ", [this] { look_at_data(); });
+    decide("model.*.num_classes", [this](auto& key) { set_classes(key); });
+    decide("split.val", [this](auto& key) { set_split(key); });
+    decide("train_dataset.*.crop_size", [this](auto& key) { set_crop(key); });
+    decide("train_batch_size", [this](auto& key) { set_batch(key); });
+    if (!own_part_.empty()) set_eval_batch();
+    decide("max_duration", [this](auto& key) { set_duration(key); });
+    decide("optimizer.*.lr", [this](auto& key) { set_learning_rate(key); });
+    decide("optimizer.*.layer_decay",
+           [this](auto& key) { set_with_weights(key, "0.8", Value::scalar("none")); });
+    decide("optimizer.*.groups", [this](auto& key) { set_groups(key); });
+    decide("load_weights_only",
+           [this](auto& key) { set_with_weights(key, "true", Value::scalar("false")); });
+    decide("load_ignore", [this](auto& key) {
+      if (!try_to("", [&] { set_ignored(key); })) undecided_.push_back(key);
+    });
+    return {resolved(), std::move(choices_)};
+  }
+
+ private:
+  Recipe resolved() const {
+    auto root = root_;
+    for (const auto& key : undecided_) set_path(root, key, Value::scalar("auto"));
+    return resolve({"the recipe", to_yaml(root)}, {}, known_,
+                   {.evaluation = purpose_ == Purpose::evaluation, .options = {}});
+  }
+
+  /// Runs step(). For a plan: whether nothing was missing; otherwise a choice says what.
+  bool try_to(const std::string& place, const std::function<void()>& step) try {
+    step();
+    return true;
+  } catch (const UserError& error) {
+    if (purpose_ == Purpose::plan) {
+      choices_.push_back("not read: " + place + error.what());
+      return false;
+    }
+    std::vector<std::string> problems;
+    for (const auto& problem : error.problems()) problems.push_back(place + problem);
+    throw UserError(problems);
+  }
+
+  void decide(const std::string& pattern, const std::function<void(const std::string&)>& how) {
+    for (const auto& key : automatic_)
+      if (const auto* const found = find_automatic(key); found->key == pattern) how(key);
+  }
+
+  void set(const std::string& key, Value value, const std::string& reason) {
+    choices_.push_back(key + ": " + one_line(value) + ", " + reason);
+    set_path(root_, key, std::move(value));
+  }
+
+  /// The data do not tell, in a plan.
+  void leave(const std::string& key) {
+    choices_.push_back(key + ": auto, to be chosen by the data; taken as " +
+                       one_line(*find_path(root_, key)) + " here");
+    undecided_.push_back(key);
+  }
+
+  int64_t number(const std::string& key) { return std::stoll(find_path(root_, key)->text); }
+
+  /// Of train_dataset; empty: the set does not have it.
+  std::string param(const std::string& name) {
+    const auto* const value =
+        find_path(root_, "train_dataset." + recipe_.train_dataset->name() + "." + name);
+    return value == nullptr ? "" : value->text;
+  }
+
+  std::string start() const {
+    return weights_ ? "for weights are given" : "for no weights are given";
+  }
+
+  // --- the data ---
+
+  void look_at_data() {
+    const auto asks = [&](const std::string& key) {
+      return !key.starts_with("optimizer.") && !key.starts_with("load_");
+    };
+    if (std::ranges::none_of(automatic_, asks)) return;
+    const auto dataset = recipe_.train_dataset->build();
+    const auto options = loader_options(recipe_.options, true);
+    const auto* const telling = dynamic_cast<const TellsFacts*>(dataset.get());
+    if (telling != nullptr) facts_ = telling->facts(options);
+    // Noise stands for the published data; a .beton file and what is remote are the user's own.
+    wants_folders_ = telling != nullptr && !facts_ && param("use_synthetic") != "true";
+    values_ = dataset->num_values();
+    names_ = dataset->class_names();
+    classes_ = values_ > 0 ? std::optional(values_) : dataset->num_classes();
+    if (facts_)
+      samples_ = std::accumulate(facts_->samples.begin(), facts_->samples.end(), int64_t{0});
+    else if (!wants_folders_ && param("rows").empty())
+      samples_ = dataset->published_samples();
+    if (const auto views = param("views"); !views.empty()) views_ = std::stoll(views);
+    const auto& split = recipe_.options.split.val;
+    looked_ = true;
+    if (!samples_ || split == 0 || std::ranges::find(automatic_, "split.val") != automatic_.end())
+      return;
+    if (facts_)
+      take_evaluated(split);
+    else
+      *samples_ -= std::llround(split * static_cast<double>(*samples_));
+  }
+
+  /// Leaves what a split of this share leaves to train on.
+  void take_evaluated(double share) {
+    for (const auto samples : facts_->samples)
+      if (samples > 1)
+        *samples_ -=
+            std::clamp<int64_t>(std::llround(share * static_cast<double>(samples)), 1, samples - 1);
+  }
+
+  /// The data cannot tell what `key` asks; UserError unless this is a plan without data.
+  void not_told(const std::string& key, const std::string& instead) {
+    if (!looked_) return leave(key);
+    throw UserError(key + ": auto: the data do not tell" +
+                    (wants_folders_ ? ", as these are no class folders on this machine" : "") +
+                    "; give " + instead);
+  }
+
+  std::string class_text(size_t label) const {
+    return label < names_.size() ? names_[label] : std::to_string(label);
+  }
+
+  void set_classes(const std::string& key) {
+    if (!classes_) return not_told(key, "a number");
+    if (values_ == 0 && *classes_ < 2)
+      throw UserError("train_dataset." + recipe_.train_dataset->name() + ": has one class" +
+                      (names_.empty() ? "" : ", '" + names_[0] + "'") +
+                      "; to tell classes apart takes two or more, a folder each");
+    set(key, Value::scalar(std::to_string(*classes_)),
+        values_ > 0 ? "as many as the data have values" : "as many as the data have classes");
+  }
+
+  void set_split(const std::string& key) {
+    if (!looked_) return leave(key);
+    if (!facts_)
+      throw UserError(
+          key +
+          ": auto: this train_dataset does not tell whether it has a part for evaluation; give "
+          "a share, or 0 with a val_dataset");
+    if (facts_->has_evaluation) {
+      set(key, Value::scalar("0"), "for the data have val/, which is evaluated on");
+      return evaluate_own_part();
+    }
+    std::vector<std::string> few;
+    for (size_t label = 0; label < facts_->samples.size(); ++label)
+      if (facts_->samples[label] == 1) few.push_back(class_text(label));
+    if (!few.empty())
+      throw UserError("train_dataset." + recipe_.train_dataset->name() +
+                      ": fewer than two images, one to train and one to evaluate on, in " +
+                      (few.size() == 1 ? "class " : "classes ") + first_few(few) +
+                      "; add some, or take the folder away");
+    set(key, write_value(evaluated_share), "a fifth of each class, for the data have no val/");
+    take_evaluated(evaluated_share);
+  }
+
+  /// val_dataset: the set of train_dataset, as the evaluation side of a split would have it.
+  void evaluate_own_part() {
+    const auto name = recipe_.train_dataset->name();
+    Value params = *find_path(root_, "train_dataset." + name);
+    for (const char* key : {"order", "views", "rows", "transforms"})
+      std::erase_if(params.entries, [&](const auto& entry) { return entry.key == key; });
+    for (const char* key : {"is_train", "shuffle", "drop_last"})
+      params.set(key, Value::scalar("false"));
+    Value set = Value::map();
+    set.set(name, std::move(params));
+    root_.set("val_dataset", std::move(set));
+    own_part_ = "val_dataset." + name;
+    fit_own_part(number("train_dataset." + name + ".crop_size"));
+  }
+
+  /// Its images are those of training in size.
+  void fit_own_part(int64_t crop) {
+    if (own_part_.empty()) return;
+    set_path(root_, own_part_ + ".crop_size", Value::scalar(std::to_string(crop)));
+    const auto resize = recipe_resize();
+    set_path(root_, own_part_ + ".resize_size",
+             Value::scalar(std::to_string(resize > 0 ? resize : crop * 256 / 224)));
+  }
+
+  int64_t recipe_resize() {
+    const auto value = param("resize_size");
+    return value.empty() ? -1 : std::stoll(value);
+  }
+
+  bool lacks_eval_batch_size() {
+    const auto* const size = root_.find("eval_batch_size");
+    return size == nullptr || size->none();
+  }
+
+  /// A recipe without a set to evaluate on need not have one.
+  void set_eval_batch() {
+    if (lacks_eval_batch_size())
+      set("eval_batch_size", *root_.find("train_batch_size"), "as train_batch_size");
+  }
+
+  void set_crop(const std::string& key) {
+    if (!facts_ || facts_->side == 0) return not_told(key, "a number of pixels");
+    int64_t crop = crop_sizes[0];
+    for (const auto size : crop_sizes)
+      if (size <= facts_->side) crop = size;
+    set(key, Value::scalar(std::to_string(crop)),
+        "as the shorter sides of " + std::to_string(facts_->looked_at) + " images are about " +
+            std::to_string(facts_->side) + " pixels");
+    fit_own_part(crop);
+  }
+
+  void set_batch(const std::string& key) {
+    if (!samples_) return not_told(key, "a number");
+    const int64_t images = *samples_ * views_;
+    int64_t batch = largest_batch;
+    while (batch > smallest_batch && images / batch < fewest_batches) batch /= 2;
+    batch = std::max(std::min(batch, images), place_of_process().size * views_);
+    batch -= batch % views_;
+    set(key, Value::scalar(std::to_string(batch)),
+        "for " + std::to_string(images) + " images to train on");
+  }
+
+  void set_duration(const std::string& key) {
+    if (!samples_) return not_told(key, "a time");
+    int64_t batches = std::max<int64_t>(*samples_ * views_ / number("train_batch_size"), 1);
+    if (const auto most = recipe_.options.train_subset_num_batches; most > 0)
+      batches = std::min(batches, most);
+    const int64_t epochs =
+        std::clamp((batches_in_all + batches - 1) / batches, fewest_epochs, most_epochs);
+    set(key, Value::scalar(std::to_string(weights_ ? epochs : longer * epochs) + "ep"),
+        start() + ", and an epoch has " + std::to_string(batches) +
+            (batches == 1 ? " batch" : " batches"));
+  }
+
+  // --- the weights ---
+
+  void set_learning_rate(const std::string& key) {
+    const auto rates = learning_rates(recipe_.optimizer->name());
+    if (!rates)
+      throw UserError(key +
+                      ": auto: is known of adam, adamw, decoupled_adamw, radam, sgd and "
+                      "decoupled_sgdw; give a number");
+    set(key, write_value(weights_ ? rates->with_weights : rates->without), start());
+  }
+
+  /// without: that nothing is to be said of.
+  void set_with_weights(const std::string& key, const std::string& with, Value without) {
+    if (!weights_) return set_path(root_, key, std::move(without));
+    set(key, Value::scalar(with), start());
+  }
+
+  bool head_is_frozen() const {
+    const auto& frozen = recipe_.options.freeze;
+    if (frozen.empty()) return false;
+    const auto layers = parameters_by_depth(*build_model(resolved()));
+    return !layers.empty() && std::ranges::all_of(layers.back(), [&](const auto& name) {
+      return fits_any(name, frozen);
+    });
+  }
+
+  void set_groups(const std::string& key) {
+    Value groups = Value::list();
+    if (!weights_ || head_is_frozen()) return set_path(root_, key, std::move(groups));
+    groups.items.push_back(write_value(GroupRule{"head", 10}));
+    set(key, std::move(groups), start());
+  }
+
+  void set_ignored(const std::string& key) {
+    Value ignored = Value::list();
+    if (!weights_) return set_path(root_, key, std::move(ignored));
+    const auto& path = recipe_.options.load_path;
+    check_load_path(path);
+    const auto file = weights_file(fetched(path));
+    const bool weights_only = find_path(root_, "load_weights_only")->text == "true";
+    if (!weights_only && std::filesystem::is_directory(file) && !is_dcp_folder(file))
+      return set_path(root_, key, std::move(ignored));  // a run goes on, with all of its weights
+    if (std::ranges::any_of(undecided_,
+                            [](const auto& one) { return one.ends_with(".num_classes"); }))
+      return leave(key);
+    const auto tensors = read_weights(file);
+    const auto model = build_model(resolved());
+    const auto layers = parameters_by_depth(*model);
+    const auto parameters = model->named_parameters();
+    for (const auto& name : layers.empty() ? std::vector<std::string>() : layers.back())
+      if (const auto found = tensors.find(name);
+          found == tensors.end() || found->second.sizes() != parameters[name].sizes())
+        ignored.items.push_back(Value::string(name));
+    if (ignored.items.empty())
+      return set(key, std::move(ignored), "for " + path + " fits all layers");
+    set(key, std::move(ignored),
+        "the last layer, which starts afresh: in " + path + " it has another shape or is missing");
+  }
+
+  const Recipe& recipe_;
+  const Purpose purpose_;
+  const Registry& known_;
+  const bool weights_;
+  std::vector<std::string> automatic_;  ///< the keys to decide
+  Value root_;
+  std::vector<std::string> choices_, undecided_;
+
+  bool looked_ = false;  ///< at the data
+  std::optional<DataFacts> facts_;
+  bool wants_folders_ = false;                ///< the set could tell more of class folders
+  std::optional<int64_t> classes_, samples_;  ///< samples: to train on
+  int64_t views_ = 1;                         ///< images that are made of each of them
+  int64_t values_ = 0;
+  std::vector<std::string> names_;
+  std::string own_part_;  ///< the key of the set that is evaluated on, where it was chosen
+};
+
+}  // namespace
+
+Settled settle(const Recipe& recipe, Purpose purpose, const Registry& known) {
+  return Settling(recipe, purpose, known).settle();
+}
+
+Settled settle_as(const Recipe& recipe, Value begun, const Registry& known) {
+  return Settling(recipe, Purpose::training, known).settle_as(std::move(begun));
+}
+
+Recipe settled_with_log(const Recipe& recipe) {
+  auto settled = settle(recipe);
+  for (const auto& choice : settled.choices) log::info_wrapped("auto: " + choice);
+  return std::move(settled.recipe);
+}
+
+}  // namespace composer

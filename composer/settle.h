@@ -1,0 +1,39 @@
+// Values that a recipe leaves to the data and weights of the run: from `auto` to numbers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "composer/recipe/recipe.h"
+#include "composer/recipe/value.h"
+
+namespace composer {
+
+/// What a recipe is settled for.
+enum class Purpose {
+  training,
+  evaluation,  ///< only what the network and the set that is evaluated on follow from
+  plan         ///< where data or weights are missing, stand-ins stay, and Settled::choices say so
+};
+
+struct Settled {
+  Recipe recipe;                     ///< none of its keys is `auto`, but in a plan
+  std::vector<std::string> choices;  ///< "train_batch_size: 8, as an epoch has ...": a line each
+};
+
+/// Decides the keys that are `auto` (automatic_keys()). Reads the folder of train_dataset, some of
+/// its images, and the weights of load_path. A pure function of these and the recipe; one without
+/// `auto` stays as it is. Throws UserError where data or weights are missing or do not tell, and
+/// for classes of too few images.
+Settled settle(const Recipe& recipe, Purpose purpose = Purpose::training,
+               const Registry& known = registry());
+
+/// The values with which a run began, for one that goes on: what was added to its data since does
+/// not change them. begun: the recipe that it kept. Keys that this lacks stay `auto`.
+Settled settle_as(const Recipe& recipe, Value begun, const Registry& known = registry());
+
+/// The recipe settled for training, with a line in the log for each choice. What changes a recipe
+/// that may have `auto` settles it first, as later choices would take the place of its changes.
+Recipe settled_with_log(const Recipe& recipe);
+
+}  // namespace composer

@@ -1,0 +1,422 @@
+// What the recipe finetune, and every key that is `auto`, comes to.
+#include "composer/settle.h"
+
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "composer/assemble.h"
+#include "composer/error.h"
+#include "composer/recipe/automatic.h"
+#include "composer/recipe/dump.h"
+#include "composer/storage/weights.h"
+#include "everything.h"
+#include "program.h"
+#include "tests/composer/stopped_run.h"
+#include "tests/composer/temporary_folder.h"
+
+using namespace composer;
+using Catch::Matchers::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+void write_images(const fs::path& folder, int count, int side = 64) {
+  fs::create_directories(folder);
+  for (int i = 0; i < count; ++i) {
+    std::ofstream file(folder / (std::to_string(i) + ".ppm"), std::ios::binary);
+    file << "P6 " << side + i % 3 << ' ' << side << " 255\n";
+    for (int p = 0; p < (side + i % 3) * side; ++p)
+      file << static_cast<char>(folder.filename().string()[0]) << static_cast<char>(p % 100 + i)
+           << static_cast<char>(p / side);
+  }
+}
+
+void write_pets(const fs::path& folder, int count = 20, int side = 64) {
+  for (const char* name : {"cat", "dog"}) write_images(folder / name, count, side);
+}
+
+Recipe finetune(const fs::path& folder, Words words = {}) {
+  words.insert(words.end(),
+               {"--train_dataset.imagenet.datadir", folder.string(), "--dataloader.index_dir",
+                (folder.parent_path() / "index").string(), "--device", "cpu"});
+  return resolve(find_recipe("finetune"), words, everything());
+}
+
+Settled settled(const fs::path& folder, Words words = {}, Purpose purpose = Purpose::training) {
+  return settle(finetune(folder, std::move(words)), purpose, everything());
+}
+
+std::string value_of(const Recipe& recipe, const std::string& key) {
+  auto root = tree(recipe);
+  const auto* const value = find_path(root, key);
+  return value == nullptr ? "nothing" : one_line(*value);
+}
+
+/// Those that differ from the expected ones.
+void check_values(const Recipe& recipe,
+                  const std::vector<std::pair<std::string, std::string>>& expected) {
+  for (const auto& [key, value] : expected) {
+    INFO(key);
+    CHECK(value_of(recipe, key) == value);
+  }
+}
+
+/// Weights of a network that the words name, as files have them.
+void write_weights(const fs::path& file, const std::string& model) {
+  Problems problems;
+  auto root = *parse_yaml(model, "model", problems);
+  const auto& [name, origin, params] = root.entries.at(0);
+  const auto component = everything().models.make(name);
+  read_fields(params, component->fields(), "model", problems);
+  REQUIRE(problems.empty());
+  write_safetensors(file, model_tensors(*component->build()));
+}
+
+}  // namespace
+
+TEST_CASE("finetune needs a folder alone", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets");
+  const auto [recipe, choices] = settled(folder / "pets");
+  CHECK(recipe.automatic.empty());
+  check_values(recipe, {{"model.resnet.num_classes", "2"},
+                        {"split.val", "0.2"},
+                        {"train_dataset.imagenet.crop_size", "64"},
+                        {"train_batch_size", "8"},
+                        {"max_duration", "200ep"},
+                        {"optimizer.adamw.lr", "0.001"},
+                        {"optimizer.adamw.layer_decay", "null"},
+                        {"optimizer.adamw.groups", "[]"},
+                        {"load_weights_only", "false"},
+                        {"load_ignore", "[]"}});
+  CHECK(choices.size() == 6);
+  CHECK(std::ranges::count(choices, "train_batch_size: 8, for 32 images to train on") == 1);
+  CHECK(std::ranges::count(choices,
+                           "train_dataset.imagenet.crop_size: 64, as the shorter sides of 40 "
+                           "images are about 64 pixels") == 1);
+  const auto again = resolve({"hparams.yaml", dump(recipe)}, {}, everything());
+  CHECK(dump(settle(again, Purpose::training, everything()).recipe) == dump(recipe));
+}
+
+TEST_CASE("what is given is not chosen", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets");
+  const auto recipe =
+      settled(folder / "pets",
+              split("--num_classes 5 --crop_size 96 --split.val 0.5 --train_batch_size 4 "
+                    "--max_duration 3ep --adamw.lr 0.5 --layer_decay none --adamw.groups none"))
+          .recipe;
+  check_values(recipe, {{"model.resnet.num_classes", "5"},
+                        {"train_dataset.imagenet.crop_size", "96"},
+                        {"split.val", "0.5"},
+                        {"train_batch_size", "4"},
+                        {"max_duration", "3ep"},
+                        {"optimizer.adamw.lr", "0.5"}});
+  const auto half = settled(folder / "pets", split("--split.val 0.5")).choices;
+  CHECK(std::ranges::count(half, "train_batch_size: 8, for 20 images to train on") == 1);
+}
+
+TEST_CASE("crop_size, batch and length follow the images", "[cli][settle]") {
+  const TemporaryFolder folder;
+  const auto [side, expected] = GENERATE(
+      table<int, std::string>({{20, "64"}, {95, "64"}, {96, "96"}, {191, "160"}, {300, "224"}}));
+  write_pets(folder / "pets", 3, side);
+  CHECK(value_of(settled(folder / "pets").recipe, "train_dataset.imagenet.crop_size") == expected);
+  CHECK(value_of(settled(folder / "pets").recipe, "train_batch_size") == "4");
+}
+
+TEST_CASE("a val/ of one's own is evaluated on", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets/train");
+  write_pets(folder / "pets/val", 2);
+  const auto recipe = settled(folder / "pets").recipe;
+  check_values(recipe, {{"split.val", "0.0"},
+                        {"train_batch_size", "8"},
+                        {"val_dataset.imagenet.is_train", "false"},
+                        {"val_dataset.imagenet.crop_size", "64"},
+                        {"val_dataset.imagenet.resize_size", "73"}});
+  CHECK(value_of(recipe, "val_dataset.imagenet.datadir") ==
+        value_of(recipe, "train_dataset.imagenet.datadir"));
+}
+
+TEST_CASE("folders that cannot be trained on are refused with the reason", "[cli][settle]") {
+  const TemporaryFolder folder;
+  const auto pets = folder / "pets";
+  const auto refusal = [&] {
+    try {
+      settled(pets);
+      return std::string("none");
+    } catch (const UserError& error) {
+      return std::string(error.what());
+    }
+  };
+  CHECK_THAT(refusal(), Contains("train_dataset.imagenet: datadir"));
+  fs::create_directories(pets);
+  CHECK_THAT(refusal(), Contains("has no class folders"));
+  write_images(pets / "cat", 3);
+  CHECK_THAT(refusal(), Contains("has one class, 'cat'; to tell classes apart takes two or more"));
+  write_images(pets / "dog", 1);
+  CHECK_THAT(refusal(), Contains("fewer than two images") && Contains("in class dog"));
+  fs::remove(pets / "dog/0.ppm");
+  CHECK_THAT(refusal(), Contains("dog: a class folder without images"));
+}
+
+TEST_CASE("sizes and lengths want class folders on this machine", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets");
+  const auto given = split("--num_classes 2 --crop_size 64 --split.val 0");
+  CHECK_THROWS_WITH(settled(folder / "pets", given + split("--use_ffcv true")),
+                    Contains("train_batch_size: auto: the data do not tell, as these are no class "
+                             "folders on this machine; give a number"));
+  const auto noise = settled(folder / "pets", given + split("--use_synthetic true")).choices;
+  CHECK(std::ranges::count(noise, "train_batch_size: 32, for 1281167 images to train on") == 1);
+}
+
+TEST_CASE("sizes and lengths are those of the rows, views and batches that take part",
+          "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets");
+  const auto with = [&](const std::string& words) {
+    return settled(folder / "pets", split(words));
+  };
+  const auto chosen = [&](const std::string& words, const std::string& choice) {
+    INFO(words);
+    CHECK(std::ranges::count(with(words).choices, choice) == 1);
+  };
+  const std::string rows = "--train_dataset.imagenet.rows 0-9,20-24 ";
+  chosen(rows, "train_batch_size: 8, for 12 images to train on");
+  chosen("--train_dataset.imagenet.rows 0-9", "train_batch_size: 8, for 8 images to train on");
+  chosen(rows + "--train_dataset.imagenet.views 3",
+         "train_batch_size: 6, for 36 images to train on");
+  CHECK_THROWS_WITH(with("--train_dataset.imagenet.rows 0-9,20"),
+                    Contains("fewer than two images") && Contains("in class dog"));
+  CHECK_THROWS_WITH(with("--train_dataset.imagenet.rows 99"),
+                    Contains("train_dataset.imagenet: rows: '99' is beyond the last row, 39"));
+  CHECK(value_of(with("--train_batch_size 2").recipe, "max_duration") == "76ep");
+  CHECK(value_of(with("--train_batch_size 2 --train_subset_num_batches 10").recipe,
+                 "max_duration") == "120ep");
+}
+
+TEST_CASE("a recipe without an evaluation's batch size has that of training for a val/",
+          "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets/train");
+  write_pets(folder / "pets/val", 2);
+  const auto none = split("--eval_batch_size none");
+  const auto recipe = settled(folder / "pets", none).recipe;
+  check_values(recipe, {{"train_batch_size", "8"}, {"eval_batch_size", "8"}});
+  const auto resumed = settle_as(finetune(folder / "pets", none), tree(recipe), everything());
+  check_values(resumed.recipe, {{"split.val", "0.0"}, {"eval_batch_size", "8"}});
+}
+
+TEST_CASE("an evaluation decides what it depends on alone", "[cli][settle]") {
+  const TemporaryFolder folder;
+  const auto given = split("--num_classes 2 --crop_size 64 --split.val 0");
+  CHECK(settled(folder / "none", given, Purpose::evaluation).recipe.automatic.empty());
+  CHECK_THROWS_WITH(settled(folder / "none", split("--num_classes 2"), Purpose::evaluation),
+                    Contains("train_dataset.imagenet: datadir"));
+}
+
+TEST_CASE("a run that began with weights goes on without them", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets");
+  const auto weights = (folder / "w.safetensors").string();
+  write_weights(weights, "resnet: {model_name: resnet18}");
+  const auto small = split("--model_name resnet18");
+  const auto begun = settled(folder / "pets", small + Words{"--load_path", weights}).recipe;
+  const auto resumed = settle_as(finetune(folder / "pets", small), tree(begun), everything());
+  check_values(settle(resumed.recipe, Purpose::training, everything()).recipe,
+               {{"load_weights_only", "false"},
+                {"load_ignore", "[]"},
+                {"max_duration", "50ep"},
+                {"optimizer.adamw.lr", "3.0e-04"}});
+}
+
+TEST_CASE("weights make learning rates small, and lose a last layer of another shape",
+          "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets");
+  const auto weights = (folder / "w.safetensors").string();
+  const Words given{"--load_path", weights};
+  const auto with = [&](const std::string& model) {
+    return settled(folder / "pets", split(model) + given).recipe;
+  };
+  write_weights(weights, "resnet: {model_name: resnet18}");
+  auto recipe = with("--model_name resnet18");
+  check_values(recipe, {{"load_ignore", "[fc.weight, fc.bias]"},
+                        {"load_weights_only", "true"},
+                        {"max_duration", "50ep"},
+                        {"optimizer.adamw.lr", "3.0e-04"},
+                        {"optimizer.adamw.layer_decay", "0.8"}});
+  CHECK_THAT(value_of(recipe, "optimizer.adamw.groups"), Contains("pattern: head"));
+
+  write_weights(weights, "resnet: {model_name: resnet18, num_classes: 2}");
+  CHECK(value_of(with("--model_name resnet18"), "load_ignore") == "[]");
+
+  write_weights(weights, "resnet: {model_name: resnet18, num_classes: 3}");
+  recipe = with("--model_name resnet18 --load_weights_only false");
+  CHECK(value_of(recipe, "load_ignore") == "[fc.weight, fc.bias]");
+  fs::create_directories(folder / "run");
+  folder.write("run/manifest.json", "");  // gone on with, whatever it holds
+  recipe = settled(folder / "pets", split("--load_weights_only false --load_path") +
+                                        Words{(folder / "run").string()})
+               .recipe;
+  CHECK(value_of(recipe, "load_ignore") == "[]");
+
+  write_weights(weights, "mobilenet_v3: {model_name: mobilenet_v3_small}");
+  recipe = with("--model mobilenet_v3 --mobilenet_v3.model_name mobilenet_v3_small");
+  check_values(recipe, {{"load_ignore", "[classifier.3.weight, classifier.3.bias]"},
+                        {"model.mobilenet_v3.num_classes", "2"}});
+
+  recipe =
+      with("--model mobilenet_v3 --mobilenet_v3.model_name mobilenet_v3_small --optimizer sgd");
+  CHECK(value_of(recipe, "optimizer.sgd.lr") == "0.01");
+  CHECK_THROWS_WITH(with("--optimizer lamb --lamb.lr auto"),
+                    Contains("optimizer.lamb.lr: auto: is known of adam"));
+}
+
+TEST_CASE("without data a plan and a dump say what is not chosen yet", "[cli][settle]") {
+  const TemporaryFolder folder;
+  const auto [recipe, choices] = settled(folder / "none", {}, Purpose::plan);
+  CHECK_THAT(choices.at(0), Contains("not read: train_dataset.imagenet: "));
+  CHECK_THAT(dump(recipe), Contains("num_classes: auto") && Contains("train_batch_size: auto") &&
+                               Contains("lr: 0.001"));
+  CHECK(recipe.options.train_batch_size == 32);
+  CHECK(dump(resolve({"dump", dump(recipe)}, {}, everything())) == dump(recipe));
+}
+
+TEST_CASE("another set to evaluate on leaves all images to train on", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets");
+  write_pets(folder / "others", 2);
+  const auto recipe =
+      settled(folder / "pets", {"--val_dataset", "imagenet", "--val_dataset.imagenet.datadir",
+                                (folder / "others").string()})
+          .recipe;
+  check_values(recipe, {{"split.val", "0.0"}});
+  CHECK(value_of(recipe, "val_dataset.imagenet.datadir") == (folder / "others").string());
+}
+
+TEST_CASE("a last layer that is frozen has no learning rate of its own", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets");
+  const auto weights = folder / "w.safetensors";
+  write_weights(weights, "resnet: {model_name: resnet50, num_classes: 2}");
+  const auto words = [&](const std::string& frozen) {
+    return Words{"--load_path", weights.string(), "--freeze", frozen};
+  };
+  CHECK(value_of(settled(folder / "pets", words("fc.*")).recipe, "optimizer.adamw.groups") == "[]");
+  CHECK(value_of(settled(folder / "pets", words("conv1.*")).recipe, "optimizer.adamw.groups") !=
+        "[]");
+}
+
+TEST_CASE("images are predicted by a recipe that leaves nothing open", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets", 2);
+  const auto weights = folder / "w.safetensors";
+  write_weights(weights, "resnet: {model_name: resnet50, num_classes: 2}");
+  const auto outcome =
+      run(folder.path(), split("predict -f finetune --load_path w.safetensors --source pets/cat"));
+  CHECK(outcome.status == 2);
+  CHECK_THAT(outcome.errors, Contains("model.resnet.num_classes: is auto"));
+}
+
+TEST_CASE("a plan and a dump show what a run that goes on has", "[cli][settle]") {
+  const TemporaryFolder folder;
+  const auto small = split("-f finetune --datadir pets --model_name resnet18 --device cpu");
+  const auto shown = [&](const std::string& words) {
+    auto outcome = run(folder.path(), split("train " + words) + small);
+    INFO(outcome.errors);
+    REQUIRE(outcome.status == 0);
+    return outcome;
+  };
+  write_pets(folder / "pets");
+  const auto dumped = shown("--dump --run_name run");
+  CHECK_THAT(dumped.output, Contains("train_batch_size: 8") && !Contains(": auto\ntrain"));
+  CHECK_THAT(dumped.errors, Contains("auto: train_batch_size: 8, for 32 images"));
+  fs::create_directories(folder / "runs/run/checkpoints/ep1-ba4");  // `latest` is lost
+  folder.write("runs/run/hparams.yaml", dumped.output);
+  write_pets(folder / "pets", 140);
+  CHECK_THAT(shown("--dump").output, Contains("train_batch_size: 16"));
+  const std::string again = "--run_name run --autoresume true ";
+  CHECK_THAT(shown(again + "--dump").output, Contains("train_batch_size: 8"));
+  CHECK_THAT(shown(again + "--plan").output,
+             Contains("auto: train_batch_size: 8, with which the run began"));
+}
+
+TEST_CASE("a plan and predictions know the further set that a stopper watches",
+          "[cli][settle][evaluators]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets", 2);
+  write_weights(folder / "w.safetensors", "resnet: {model_name: resnet18, num_classes: 2}");
+  const auto words = split(
+      "-f finetune --train_dataset.imagenet.datadir pets --train_dataset.imagenet.crop_size 64 "
+      "--model_name resnet18 --num_classes 2 --device cpu --evaluators.v2.dataset imagenet "
+      "--evaluators.v2.dataset.imagenet.datadir pets --callbacks early_stopper threshold_stopper "
+      "--early_stopper.monitor metrics/v2/Accuracy --threshold_stopper.threshold 0.9");
+  const auto outcome_of = [&](const std::string& command, const std::string& watched) {
+    return run(folder.path(),
+               split(command) + words + Words{"--threshold_stopper.monitor", watched});
+  };
+  const auto planned = outcome_of("train --plan", "metrics/v2/Accuracy");
+  INFO(planned.errors);
+  CHECK(planned.status == 0);
+  const auto wrong = outcome_of("train --plan", "metrics/v3/Accuracy");
+  CHECK(wrong.status == 2);
+  CHECK_THAT(wrong.errors, Contains("threshold_stopper.monitor: there is no metrics/v3/Accuracy; "
+                                    "the evaluation gives metrics/eval/Accuracy"));
+  const auto predicted =
+      outcome_of("predict --source pets/cat --load_path w.safetensors", "metrics/v2/Accuracy");
+  INFO(predicted.errors);
+  CHECK(predicted.status == 0);
+}
+
+TEST_CASE("auto is a word of some keys alone", "[cli][settle]") {
+  for (const auto& key : automatic_keys()) {
+    INFO(key.key);
+    CHECK(find_automatic(key.key) == &key);
+  }
+  CHECK(find_automatic("model.resnet.num_classes") != nullptr);
+  CHECK(find_automatic("num_classes") == nullptr);
+  CHECK(find_automatic("val_dataset.imagenet.crop_size") == nullptr);
+  CHECK_THROWS_WITH(resolve(find_recipe("resnet50"), {"--seed", "auto"}, everything()),
+                    Contains("--seed: must be a whole number, not 'auto'"));
+}
+
+TEST_CASE("training writes what it chose, from which the run can be repeated",
+          "[cli][settle][slow]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets");
+  const auto small = split(
+      "--model_name resnet18 --precision fp32 --dataloader.num_workers 1 --progress_bar false");
+  const auto train = [&](const std::string& words) {
+    auto outcome = run(folder.path(), split("train " + words) + small);
+    INFO(outcome.errors);
+    REQUIRE(outcome.status == 0);
+    return outcome;
+  };
+  const auto first =
+      train("-f finetune --datadir pets --max_duration 2ba --run_name a --device cpu");
+  CHECK_THAT(first.errors, Contains("auto: model.resnet.num_classes: 2, as many as the data"));
+  std::ifstream in(folder / "runs/a/hparams.yaml");
+  const std::string kept(std::istreambuf_iterator<char>(in), {});
+  CHECK_THAT(kept, Contains("num_classes: 2") && Contains("crop_size: 64") &&
+                       !Contains("num_classes: auto") && !Contains("val: auto"));
+  const auto second = train("-f runs/a/hparams.yaml --run_name b");
+  CHECK_THAT(second.errors, !Contains("auto: "));
+  check_equal(read_weights(folder / "runs/a/checkpoints/latest"),
+              read_weights(folder / "runs/b/checkpoints/latest"));
+  train(
+      "-f finetune --datadir pets --max_duration 3ba --run_name a --device cpu "
+      "--autoresume true");
+  train("-f finetune --datadir pets --max_duration 1ep --run_name c --device cpu");
+  write_pets(folder / "pets", 140);
+  const auto grown =
+      train("-f finetune --datadir pets --max_duration 2ep --run_name c --autoresume true");
+  CHECK_THAT(grown.errors, Contains("auto: train_batch_size: 8, with which the run began") &&
+                               Contains("resumed from"));
+  const auto planned = run(folder.path(), split("train -f finetune --datadir pets --plan"));
+  CHECK_THAT(planned.output, Contains("auto: train_batch_size: 16, for 224 images to train on"));
+}
