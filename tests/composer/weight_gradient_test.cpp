@@ -231,8 +231,7 @@ TEST_CASE("a convolution keeps no input that a fused norm makes again, to the bi
       Net net(options, activation);
       return test::saved_bytes(net, pixels);
     };
-    CHECK(kept(Activation::none) - kept(Activation::relu) ==
-          static_cast<int64_t>(pixels.nbytes()));
+    CHECK(kept(Activation::none) - kept(Activation::relu) == static_cast<int64_t>(pixels.nbytes()));
   }
 }
 
