@@ -20,9 +20,11 @@
 namespace composer {
 namespace {
 
+/// Of what is below 1e-9, to that: gradients of biases that a later batch norm takes out again are
+/// 0 but for rounding, which differs by processor.
 double relative_error(const at::Tensor& actual, const at::Tensor& expected) {
   const auto a = actual.detach().to(at::kDouble), e = expected.detach().to(at::kDouble);
-  return ((a - e).norm() / e.norm().clamp_min(1e-12)).item<double>();
+  return ((a - e).norm() / e.norm().clamp_min(1e-9)).item<double>();
 }
 
 /// What reference.py's summary() gives, as many elements of it as the expected one has.
