@@ -87,7 +87,12 @@ at::Tensor batch_norm(const at::Tensor& input, const at::Tensor& weight, const a
 at::Tensor group_norm(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
                       const GroupNormOptions& options) {
   return reported(OperationKind::group_norm, options, {&input, &weight, &bias}, [&] {
-    return at::group_norm(input, options.groups, if_defined(weight), if_defined(bias), options.eps);
+    // LibTorch's channels-last backward writes an input gradient that nobody asked for, and
+    // crashes.
+    const bool crashes = !input.requires_grad() && weight.defined() && weight.requires_grad() &&
+                         input.is_cpu() && at::GradMode::is_enabled();
+    return at::group_norm(crashes ? input.contiguous() : input, options.groups, if_defined(weight),
+                          if_defined(bias), options.eps);
   });
 }
 

@@ -162,3 +162,15 @@ TEST_CASE("channels that do not make groups are refused", "[norm_layers]") {
   CHECK_THROWS_AS(GroupNorm(4, 6), UserError);
   CHECK_THROWS_AS(GroupNorm(0, 6), UserError);
 }
+
+TEST_CASE("the first trained layer may be a group norm of channels-last images", "[norm_layers]") {
+  at::manual_seed(5);
+  const auto images = at::randn({3, 8, 5, 4});
+  const auto gradients = [&](const at::Tensor& input) {
+    GroupNorm norm(4, 8);
+    norm.forward(input).square().sum().backward();
+    return at::cat({norm.weight.grad(), norm.bias.grad()});
+  };
+  CHECK(at::allclose(gradients(images.contiguous(at::MemoryFormat::ChannelsLast)),
+                     gradients(images)));
+}
