@@ -185,23 +185,10 @@ class Resolver {
       std::erase_if(written->entries, [&](const auto& entry) { return !is_evaluator(entry.key); });
   }
 
-  /// What is written under a dotted key, or null.
-  const Value* find_written(const std::string& key) const {
-    const Value* value = &root_;
-    for (size_t begin = 0; value != nullptr && begin != std::string::npos;) {
-      const auto end = key.find('.', begin);
-      value = value->kind == Value::Kind::map
-                  ? value->find(std::string_view(key).substr(begin, end - begin))
-                  : nullptr;
-      begin = end == std::string::npos ? end : end + 1;
-    }
-    return value;
-  }
-
   // --- which components ---
 
   void read_choice(Choice& choice) {
-    const Value* value = find_written(choice.key);
+    const Value* value = find_path(root_, choice.key);
     if (!value || value->none()) return;
     if (value->kind == Value::Kind::scalar) {
       add_pick(choice, value->text, Value::map(value->origin));
@@ -488,7 +475,7 @@ class Resolver {
       dataset.read = [](const Value&, const std::string&, Problems&) {};
       set.fields.push_back(std::move(dataset));
       const auto path = path_of_set(evaluators_[i].name);
-      const Value* written = find_written(path);
+      const Value* written = find_path(root_, path);
       read_fields(written ? *written : Value::map(whole_), set, path, problems_);
     }
   }

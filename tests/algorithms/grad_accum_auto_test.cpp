@@ -5,9 +5,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "algorithms/all.h"
 #include "composer/random.h"
 #include "composer/step_graphs.h"
+#include "known.h"
 #include "tests/composer/rerun.h"
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"
@@ -19,15 +19,6 @@ using Catch::Contains;
 namespace fs = std::filesystem;
 
 namespace {
-
-const Registry& known() {
-  static const Registry registry = [] {
-    Registry all;
-    add_builtin_algorithms(all);
-    return all;
-  }();
-  return registry;
-}
 
 /// Convolution, batch norm and a linear layer, for images of 8 x 8.
 class NormModel : public Model {

@@ -1,24 +1,16 @@
 // Which algorithms let steps be replayed, and that they then train as without.
 #include <catch2/catch.hpp>
 
-#include "algorithms/all.h"
+#include "known.h"
 #include "resnet20.h"
 #include "tests/composer/rerun.h"
 #include "tests/composer/tiny_run.h"
 
 using namespace composer;
+using test::known;
 using test::Rerun;
 
 namespace {
-
-const Registry& known() {
-  static const Registry registry = [] {
-    Registry all;
-    add_builtin_algorithms(all);
-    return all;
-  }();
-  return registry;
-}
 
 /// What the weights and batch-norm statistics of ResNet-20 are after 8 batches of 8 x 8 pixels.
 at::Tensor trained(const std::vector<std::string>& algorithms,

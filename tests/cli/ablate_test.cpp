@@ -10,7 +10,7 @@
 #include "composer/rank_threads.h"
 #include "composer/storage/mailbox.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
+#include "study.h"
 
 using namespace composer;
 using Catch::Contains;
@@ -20,43 +20,21 @@ using nlohmann::json;
 namespace {
 
 /// Eight batches in two epochs, saved after every second.
-const std::string recipe = R"(model: mnist_classifier
-train_dataset: {synthetic: {height: 28, width: 28, channels: 1, num_classes: 10, samples: 64}}
-val_dataset: {synthetic: {height: 28, width: 28, channels: 1, num_classes: 10, samples: 64, is_train: false, shuffle: false}}
-optimizer: {sgd: {lr: 0.05, momentum: 0.9}}
-algorithms: {label_smoothing: {smoothing: 0.1}, ema: {half_life: 2ba}}
+const std::string recipe =
+    study_recipe(R"(algorithms: {label_smoothing: {smoothing: 0.1}, ema: {half_life: 2ba}}
 train_batch_size: 16
-eval_batch_size: 32
 max_duration: 2ep
 save_interval: 2ba
 log_interval: 1ba
 loggers: none
-device: cpu
-dataloader: {num_workers: 0}
-)";
+)");
 
-/// Threads would only wait for each other on images this small.
-struct OneComputeThread {
-  OneComputeThread() { setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0); }
-  ~OneComputeThread() {
-    if (!was_set) unsetenv("OMP_NUM_THREADS");
-  }
-  const bool was_set = std::getenv("OMP_NUM_THREADS") != nullptr;
-};
-
-struct Folder : TemporaryFolder {
-  Folder() { write("recipe.yaml", recipe); }
-  const OneComputeThread one_thread;
+struct Folder : StudyFolderWith {
+  Folder() : StudyFolderWith(recipe) {}
 };
 
 Outcome ablate(const TemporaryFolder& folder, const std::string& words) {
   return run(folder.path(), split("ablate -f recipe.yaml " + words));
-}
-
-json json_in(const Outcome& outcome) {
-  INFO(outcome.errors);
-  INFO(outcome.output);
-  return json::parse(outcome.output);
 }
 
 std::vector<std::string> names_in(const json& study) {

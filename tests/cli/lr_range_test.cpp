@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "program.h"
+#include "study.h"
 #include "tests/composer/temporary_folder.h"
 
 using namespace composer;
@@ -13,17 +14,10 @@ using nlohmann::json;
 
 namespace {
 
-const std::string recipe = R"(model: mnist_classifier
-train_dataset: {synthetic: {height: 28, width: 28, channels: 1, num_classes: 10, samples: 64}}
-val_dataset: {synthetic: {height: 28, width: 28, channels: 1, num_classes: 10, samples: 64, is_train: false, shuffle: false}}
-optimizer: {sgd: {lr: 0.05, momentum: 0.9}}
-schedulers: {cosine_decay_with_warmup: {t_warmup: 2ep}}
+const std::string recipe = study_recipe(R"(schedulers: {cosine_decay_with_warmup: {t_warmup: 2ep}}
 train_batch_size: 32
-eval_batch_size: 32
 max_duration: 100ep
-device: cpu
-dataloader: {num_workers: 0}
-)";
+)");
 
 const std::string words = "lr-range -f recipe.yaml --steps 40 --lr_min 1e-4 --lr_max 1e4 ";
 

@@ -7,7 +7,7 @@
 #include "cli/sweep_axes.h"
 #include "composer/error.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
+#include "study.h"
 
 using namespace composer;
 using Catch::Contains;
@@ -16,41 +16,18 @@ using nlohmann::json;
 
 namespace {
 
-const std::string recipe = R"(model: mnist_classifier
-train_dataset: {synthetic: {height: 28, width: 28, channels: 1, num_classes: 10, samples: 64}}
-val_dataset: {synthetic: {height: 28, width: 28, channels: 1, num_classes: 10, samples: 64, is_train: false, shuffle: false}}
-optimizer: {sgd: {lr: 0.05, momentum: 0.9}}
-train_batch_size: 16
-eval_batch_size: 32
+const std::string recipe = study_recipe(R"(train_batch_size: 16
 max_duration: 9ba
 eval_interval: 1ep
 loggers: none
-device: cpu
-dataloader: {num_workers: 0}
-)";
+)");
 
-/// Threads would only wait for each other on images this small.
-struct OneComputeThread {
-  OneComputeThread() { setenv("OMP_NUM_THREADS", "1", /*overwrite=*/0); }
-  ~OneComputeThread() {
-    if (!was_set) unsetenv("OMP_NUM_THREADS");
-  }
-  const bool was_set = std::getenv("OMP_NUM_THREADS") != nullptr;
-};
-
-struct Folder : TemporaryFolder {
-  Folder() { write("recipe.yaml", recipe); }
-  const OneComputeThread one_thread;
+struct Folder : StudyFolderWith {
+  Folder() : StudyFolderWith(recipe) {}
 };
 
 Outcome sweep(const TemporaryFolder& folder, const std::vector<std::string>& words) {
   return run(folder.path(), split("sweep -f recipe.yaml") + words);
-}
-
-json json_in(const Outcome& outcome) {
-  INFO(outcome.errors);
-  INFO(outcome.output);
-  return json::parse(outcome.output);
 }
 
 std::string problem_of(const Words& words) {
