@@ -84,7 +84,7 @@ class NodeWriter {
       case OperationKind::sigmoid:
         return last("Sigmoid", inputs_);
       case OperationKind::silu:
-        return last("Mul", {inputs_[0], step("Sigmoid", "gate", inputs_)});
+        return silu();
       case OperationKind::to_nchw:
         return last("Transpose", inputs_, {{"perm", std::vector<int64_t>{0, 3, 1, 2}}});
       case OperationKind::to_nhwc:
@@ -195,13 +195,35 @@ class NodeWriter {
          {{"axis", int64_t{-1}}, {"epsilon", static_cast<float>(o.eps)}});
   }
 
+  /// Behind a max pool OpenVINO takes an activation that it knows as one operation to be monotonic,
+  /// and computes it before the pool. There, GELU and SiLU are x * (s / 2 + 1 / 2), which it does
+  /// not know.
+  bool behind_max_pool() const {
+    return std::ranges::any_of(graph_.operations, [&](const Graph::Operation& other) {
+      return other.kind == OperationKind::max_pool2d && other.output == *operation_.inputs[0];
+    });
+  }
+
+  void gated_by(const std::string& s) {
+    const auto half = number("half", 0.5);
+    const auto gate = step("Add", "gate", {step("Mul", "halved", {s, half}), half});
+    last("Mul", {inputs_[0], gate});
+  }
+
   /// x / 2 * (1 + erf(x / sqrt(2))), in the order that runtimes know as one operation.
   void gelu() {
     auto x = step("Div", "scaled", {inputs_[0], number("root", std::sqrt(2.0))});
     x = step("Erf", "erf", {x});
+    if (behind_max_pool()) return gated_by(x);
     x = step("Add", "risen", {x, number("one", 1)});
     x = step("Mul", "gated", {inputs_[0], x});
     last("Mul", {x, number("half", 0.5)});
+  }
+
+  /// x * sigmoid(x), and 1 + tanh(x / 2) is twice the sigmoid.
+  void silu() {
+    if (!behind_max_pool()) return last("Mul", {inputs_[0], step("Sigmoid", "gate", inputs_)});
+    gated_by(step("Tanh", "tanh", {step("Mul", "small", {inputs_[0], number("factor", 0.5)})}));
   }
 
   PoolSpan span(const Pool2dOptions& o, size_t dimension, int64_t dilation) const {

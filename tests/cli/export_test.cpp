@@ -19,6 +19,7 @@
 #include "program.h"
 #include "tests/composer/terminal.h"
 #include "tests/inference/networks.h"
+#include "tests/inference/onnx_peer.h"
 
 using namespace composer;
 using Catch::Matchers::Contains;
@@ -153,6 +154,7 @@ const std::vector<Surgery> surgeries{
 }  // namespace
 
 TEST_CASE("what is exported of each surgery computes what predict does", "[cli][export][slow]") {
+  test::OnnxPeers peers;
   for (const auto& surgery : surgeries) {
     CAPTURE(surgery.name);
     const Trained trained(recipe_of(surgery.model, "{ema: {half_life: 2ba}, " + surgery.name +
@@ -177,6 +179,16 @@ TEST_CASE("what is exported of each surgery computes what predict does", "[cli][
     const at::NoGradGuard no_grad;
     const auto images = trained.images(read_network(trained.folder / "net"));
     CHECK(test::relative(module.forward({images}).toTensor(), averaged) < 1e-4);
+    trained.exported(
+        trained.checkpoint,
+        "--format onnx --output " + peers.file_for(surgery.name, images, averaged).string());
+  }
+  const auto results = peers.results();
+  if (!results) return;
+  CHECK(results->size() == surgeries.size());
+  for (const auto& [name, result] : results->items()) {
+    CAPTURE(name);
+    test::check_distances(result, 1e-4);
   }
 }
 

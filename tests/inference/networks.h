@@ -22,6 +22,8 @@
 #include "models/mobilenet_v3.h"
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
+#include "models/vgg.h"
+#include "models/wide_resnet.h"
 
 namespace composer::test {
 
@@ -116,7 +118,38 @@ inline std::vector<NetworkCase> network_cases() {
                     [](Model& model) { apply_weight_standardization(model); });
        },
        photo},
+      {"resnext50_32x4d",
+       [] {
+         return std::make_shared<ResNet>(ResNet::Params{.model_name = "resnet50",
+                                                        .num_classes = 7,
+                                                        .initializers = {},
+                                                        .groups = 32,
+                                                        .width_per_group = 4});
+       },
+       small},
+      {"wide_resnet_16_4",
+       [] {
+         return std::make_shared<WideResNet>(
+             WideResNet::Params{.depth = 16, .width = 4, .initializers = {"kaiming_normal"}});
+       },
+       small},
+      {"airbench of three convolutions a group",
+       [] {
+         return std::make_shared<Airbench>(
+             Airbench::Params{.widths = {16, 32}, .group_convs = 3, .activation = "silu"});
+       },
+       small},
   };
+}
+
+/// Of 130 million weights, and a pooling that its own image size alone makes a simple one.
+inline NetworkCase vgg_case() {
+  return {"vgg11_bn",
+          [] {
+            return std::make_shared<Vgg>(
+                Vgg::Params{.model_name = "vgg11_bn", .num_classes = 7, .initializers = {}});
+          },
+          {3, 224, 224}};
 }
 
 /// Weights of a network that has seen data: norms have statistics of their own.

@@ -92,6 +92,7 @@ inline at::Tensor onnx_output(const OnnxNode& node, const std::vector<at::Tensor
   if (kind == "Relu") return at::relu(x[0]);
   if (kind == "Reshape") return reshaped(x[0], x[1]);
   if (kind == "Sigmoid") return at::sigmoid(x[0]);
+  if (kind == "Tanh") return at::tanh(x[0]);
   if (kind == "Sub") return x[0] - x[1];
   if (kind == "Transpose") return x[0].permute(get("perm"));
   if (kind == "Unsqueeze" && at::equal(x[1], at::tensor({2, 3}, at::kLong)))

@@ -118,6 +118,22 @@ TEST_CASE("with preprocessing, an ONNX file takes bytes of images", "[inference]
   }
 }
 
+TEST_CASE("behind a max pool GELU and SiLU are no operation that runtimes know",
+          "[inference][onnx]") {
+  const auto numbers = at::randn({2, 3, 8, 8}) - 2;
+  for (const auto activation : {op::gelu, op::silu}) {
+    const auto behind = [&](const at::Tensor& x) {
+      return op::flatten(activation(op::max_pool2d(x, {.kernel = {2, 2}, .stride = {2, 2}})));
+    };
+    const auto file = written(network_of(behind, numbers));
+    CHECK(test::relative(test::interpreted(file, numbers), behind(numbers)) < 1e-6);
+    const auto found = kinds(file);
+    const std::vector<std::string> gate{"Mul", "Add", "Mul", "Flatten"};
+    CHECK(std::equal(gate.rbegin(), gate.rend(), found.rbegin()));
+    CHECK(std::ranges::count(found, "Sigmoid") == 0);
+  }
+}
+
 TEST_CASE("a residual network is the operators that runtimes know", "[inference][onnx]") {
   const auto given = test::network_cases()[3];
   const auto file = written(test::trained(given, *test::settled(given)));

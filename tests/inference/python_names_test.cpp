@@ -57,11 +57,10 @@ bool agrees(const std::string& interpreter, const std::string& library,
             const std::vector<std::string>& names) {
   const TemporaryFolder folder;
   for (const auto& name : names) {
-    const auto& component = std::ranges::find(named_models(), name, &NamedModel::name)->component;
-    std::string parameters = "model_name: " + name;
-    if (name.ends_with("d"))
-      parameters = "model_name: " + name.substr(0, name.size() - 1) + ", variant: d";
-    const auto network = taken("{" + component + ": {" + parameters + ", num_classes: 7}}");
+    const auto model = *std::ranges::find(named_models(), name, &NamedModel::name);
+    std::string parameters;
+    for (const auto& [key, value] : model.parameters) parameters += key + ": " + value + ", ";
+    const auto network = taken("{" + model.component + ": {" + parameters + "num_classes: 7}}");
     check_names(network, library);
     write_network(folder / name, network.network, network.state);
     const auto images = at::randn({3, 3, 64, 64});
@@ -116,7 +115,8 @@ TEST_CASE("torchvision loads exported weights strictly and agrees", "[inference]
   }
   know_everything();
   CHECK(agrees(test::python(), "torchvision",
-               {"resnet18", "resnet50", "mobilenet_v3_large", "efficientnet_b0", "convnext_tiny"}));
+               {"resnet18", "resnet50", "resnext50_32x4d", "wide_resnet50_2", "vgg11_bn",
+                "mobilenet_v3_large", "efficientnet_b0", "convnext_tiny"}));
 }
 
 TEST_CASE("timm loads exported weights strictly and agrees", "[inference][peer][slow]") {
@@ -126,7 +126,8 @@ TEST_CASE("timm loads exported weights strictly and agrees", "[inference][peer][
     return;
   }
   know_everything();
-  CHECK(agrees(interpreter, "timm", {"resnet18", "resnet50", "resnet50d"}));
+  CHECK(agrees(interpreter, "timm",
+               {"resnet18", "resnet50", "resnet50d", "resnext50_32x4d", "wide_resnet50_2"}));
 }
 
 }  // namespace

@@ -131,7 +131,9 @@ TEST_CASE("Python's torch loads a TorchScript file and agrees", "[inference][pee
   }
   const TemporaryFolder folder;
   int count = 0;
-  for (const auto& given : all_cases()) {
+  auto cases = all_cases();
+  cases.push_back(test::vgg_case());
+  for (const auto& given : cases) {
     const auto model = test::settled(given);
     const auto name = "net" + std::to_string(count++);
     write_torchscript((folder / (name + ".pt")).string(), test::trained(given, *model));
