@@ -15,9 +15,8 @@ struct Bf16Instructions {
 /// Of this processor.
 Bf16Instructions bf16_instructions();
 
-/// How many times as fast as in float32 the passes of a few usual convolutions are in bf16, on all
-/// compute threads: the best of alternating rounds, in at most about 0.3 s. Measured once a
-/// process.
+/// How many times as fast as in float32 the passes of a few usual convolutions are in bf16, on one
+/// thread: the best of alternating rounds, in at most about 0.3 s. Measured once a process.
 double bf16_speedup();
 
 struct Bf16Choice {
