@@ -113,22 +113,7 @@ std::vector<ListedFile> files_of_manifest(ObjectStore& store, const RemotePath& 
   store.read(*info, 0, {reinterpret_cast<uint8_t*>(text.data()), text.size()});
   const RemotePath folder = folder_of(path);
   std::vector<ListedFile> files;
-  std::vector<std::string> problems;
-  for (size_t at = 0, line = 1; at < text.size(); ++line) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string name = text.substr(at, end - at);
-    at = end + 1;
-    while (!name.empty() && (name.back() == '\r' || name.back() == ' ')) name.pop_back();
-    if (name.empty() || name.front() == '#') continue;
-    if (name.front() == '/' || is_remote(name) || ("/" + name + "/").find("/../") != name.npos) {
-      problems.push_back(path.text() + ", line " + std::to_string(line) + ": '" + name +
-                         "' is no path below the manifest's folder");
-      if (problems.size() == 10) break;
-      continue;
-    }
-    files.push_back({std::move(name), {}});
-  }
-  if (!problems.empty()) throw UserError(std::move(problems));
+  for (auto& name : names_in_manifest(text, path)) files.push_back({std::move(name), {}});
   std::atomic<size_t> done = 0;
   std::mutex told_lock;
   double told = steady_seconds();
@@ -202,6 +187,26 @@ std::optional<std::vector<ListedFile>> load(const fs::path& path) {
 }  // namespace
 
 bool is_manifest(const RemotePath& path) { return path.name().ends_with(".txt"); }
+
+std::vector<std::string> names_in_manifest(const std::string& text, const RemotePath& path) {
+  std::vector<std::string> names, problems;
+  for (size_t at = 0, line = 1; at < text.size(); ++line) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    std::string name = text.substr(at, end - at);
+    at = end + 1;
+    while (!name.empty() && (name.back() == '\r' || name.back() == ' ')) name.pop_back();
+    if (name.empty() || name.front() == '#') continue;
+    if (name.front() == '/' || is_remote(name) || ("/" + name + "/").find("/../") != name.npos) {
+      problems.push_back(path.text() + ", line " + std::to_string(line) + ": '" + name +
+                         "' is no path below the manifest's folder");
+      if (problems.size() == 10) break;
+      continue;
+    }
+    names.push_back(std::move(name));
+  }
+  if (!problems.empty()) throw UserError(std::move(problems));
+  return names;
+}
 
 Listing list_files(const std::shared_ptr<ObjectStore>& store, const RemotePath& path,
                    const CacheFolder& cache) {

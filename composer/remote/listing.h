@@ -24,6 +24,9 @@ struct Listing {
 /// own folder. Empty lines, and those that begin with '#', do not count. Its files are asked for
 /// with the query that it has, but for what is about it alone: signatures of one object, versions.
 bool is_manifest(const RemotePath& path);
+/// The paths in its text, in their order. Throws UserError that names the lines of those that do
+/// not lie below its folder.
+std::vector<std::string> names_in_manifest(const std::string& text, const RemotePath& path);
 
 /// The files below the path, or those of the manifest; folders and their parts are listed, and
 /// files of a manifest asked for, by many threads at once. What a process of this machine found out

@@ -4,6 +4,7 @@
 
 #include "composer/error.h"
 #include "composer/remote/aws_profile.h"
+#include "composer/remote/listing.h"
 #include "composer/remote/remote_path.h"
 #include "composer/remote/store_reply.h"
 #include "tests/fuzz/fuzz_targets.h"
@@ -29,6 +30,13 @@ bool read_as(const std::string& what, const std::string& text) {
   if (what == "date") return read_date(text).has_value();
   if (what == "retry") return read_retry_after(text, 0) > 0;
   if (what == "profile") return !parse_aws_file(text).empty();
+  if (what == "manifest") {
+    const auto names = names_in_manifest(text, RemotePath("s3://bucket/folder/files.txt"));
+    for (const auto& name : names)
+      if (name.empty() || name.front() == '/' || ("/" + name + "/").find("/../") != name.npos)
+        throw std::logic_error("a name outside of the folder");
+    return !names.empty();
+  }
   if (what != "path") return false;
   const RemotePath path(text);
   if (path.text().find('\n') != std::string::npos) throw std::logic_error("a path of two lines");

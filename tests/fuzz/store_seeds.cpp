@@ -32,6 +32,8 @@ std::vector<std::string> store_reply_seeds() {
       "profile\n# c\n[default]\naws_access_key_id = A\nregion=eu-west-1 # c\n[profile w]\ns3 =\n  "
       "a "
       "= b\n",
+      "manifest\n# photographs\ncat/1.jpg\r\ncat/a b.jpg \n\ndog/..2.jpg\n./x.png",
+      "manifest\na\n../b\n/c\ns3://d/e\nf/../../g",
       "path\ns3://bucket/a folder/key.beton",
       "path\nhttps://user:pass@host.example:8443/a%20b/c?X-Amz-Signature=12&x=y",
       "path\nhttp://[::1]:80/x",
