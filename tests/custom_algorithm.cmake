@@ -1,6 +1,6 @@
 # The example of a custom algorithm, as a user has it: composer is installed, the example is built outside the tree against
-# the package; it trains by its recipe, takes overrides, describes itself, and resumes to the same bytes. So is the example of
-# a data set, by the same CMakeLists.txt with its name.
+# the package; it trains by its recipe, takes overrides, describes itself, and resumes to the same bytes. So are the examples of a
+# data set and of inference, by the same CMakeLists.txt with their names.
 # Run with: cmake -DBUILD=<build folder> -DEXAMPLE=<examples/custom_algorithm> -DFOLDER=<scratch> -P custom_algorithm.cmake
 cmake_minimum_required(VERSION 3.25)
 file(REMOVE_RECURSE ${FOLDER})
@@ -66,13 +66,28 @@ if(whole STREQUAL quiet)
   message(FATAL_ERROR "the noise has no effect on the weights")
 endif()
 
-file(READ ${EXAMPLE}/CMakeLists.txt project)
-string(REPLACE gradient_noise zip_photos project "${project}")
-file(WRITE ${FOLDER}/zip_photos/CMakeLists.txt "${project}")
-file(COPY ${EXAMPLE}/../custom_dataset/zip_photos.cpp DESTINATION ${FOLDER}/zip_photos)
-run(${CMAKE_COMMAND} -S ${FOLDER}/zip_photos -B ${FOLDER}/zip_build -G Ninja -DCMAKE_PREFIX_PATH=${FOLDER}/prefix)
-run(${CMAKE_COMMAND} --build ${FOLDER}/zip_build)
-run(${FOLDER}/zip_build/zip_photos describe dataset zip)
+# Another example, as a project of its own with the same CMakeLists.txt and its name.
+function(build_alone source)
+  get_filename_component(name ${source} NAME_WE)
+  file(READ ${EXAMPLE}/CMakeLists.txt project)
+  string(REPLACE gradient_noise ${name} project "${project}")
+  file(WRITE ${FOLDER}/${name}/CMakeLists.txt "${project}")
+  file(COPY ${EXAMPLE}/../${source} DESTINATION ${FOLDER}/${name})
+  run(${CMAKE_COMMAND} -S ${FOLDER}/${name} -B ${FOLDER}/${name}/build -G Ninja -DCMAKE_PREFIX_PATH=${FOLDER}/prefix)
+  run(${CMAKE_COMMAND} --build ${FOLDER}/${name}/build)
+endfunction()
+
+build_alone(custom_dataset/zip_photos.cpp)
+run(${FOLDER}/zip_photos/build/zip_photos describe dataset zip)
 if(NOT output MATCHES "archive.*the ZIP archive" OR NOT output MATCHES "crop_size")
   message(FATAL_ERROR "describe does not show the keys of the data set:\n${output}")
+endif()
+
+build_alone(library/infer.cpp)
+string(REPEAT "0" 3072 pixels)
+file(WRITE ${FOLDER}/image.ppm "P6 32 32 255\n${pixels}")
+run(${PROGRAM} export ${FOLDER}/quiet/checkpoints/latest --format safetensors --output ${FOLDER}/net)
+run(${FOLDER}/infer/build/infer ${FOLDER}/net ${FOLDER}/image.ppm)
+if(NOT output MATCHES "image.ppm [a-z0-9_]+\n")
+  message(FATAL_ERROR "the example of inference does not classify the image:\n${output}")
 endif()

@@ -8,6 +8,7 @@
 #include "composer/storage/torch_file.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/python.h"
 
 using namespace composer;
 using Catch::Matchers::Contains;
@@ -123,6 +124,59 @@ device: cpu
   const auto without = run(folder.path(), split("eval --load_path shards"));
   CHECK(without.status == 2);
   CHECK_THAT(without.errors, Contains("shards holds weights alone"));
+}
+
+TEST_CASE("what four ranks of divided weights saved is checked, put together and read by PyTorch",
+          "[cli][checkpoint][slow]") {
+  const TemporaryFolder folder;
+  folder.write("r.yaml", R"(
+model: {resnet_cifar: {model_name: resnet_20}}
+train_dataset: {synthetic: {height: 16, width: 16, num_classes: 10, samples: 32}}
+optimizer: {sgd: {lr: 0.01, momentum: 0.9}}
+train_batch_size: 16
+max_duration: 2ba
+dataloader: {num_workers: 1}
+device: cpu
+precision: fp32
+)");
+  const auto good = [&](const std::string& words) {
+    const auto outcome = run(folder.path(), split(words));
+    INFO(words << "\n" << outcome.errors);
+    REQUIRE(outcome.status == 0);
+    return outcome.output;
+  };
+  good("-n 4 train -f r.yaml --run_name a --parallelism fsdp");
+  good("-n 4 train -f r.yaml --run_name b");
+  const std::string saved = "runs/a/checkpoints/latest";
+  CHECK_THAT(good("checkpoint verify " + saved), Contains("whole"));
+  good("checkpoint consolidate " + saved + " --output a.safetensors");
+  good("checkpoint consolidate runs/b/checkpoints/latest --output b.safetensors");
+  const auto weights = read_safetensors(folder / "a.safetensors");
+  CHECK(weights.size() > 100);
+  for (const auto& [name, together] : read_safetensors(folder / "b.safetensors")) {
+    CAPTURE(name);
+    CHECK(at::allclose(weights.at(name), together, 1e-3, 1e-5));
+  }
+  for (const std::string kind : {"pth", "safetensors", "dcp"})
+    good("checkpoint convert " + saved + " --to " + kind + " --output converted." + kind);
+  CHECK(same(read_torch_file(folder / "converted.pth"), weights));
+  CHECK(same(read_safetensors(folder / "converted.safetensors"), weights));
+  CHECK(same(read_dcp(folder / "converted.dcp"), weights));
+  if (!test::has_python()) {
+    WARN("skipped: no Python's PyTorch (cmake/bootstrap test installs it)");
+    return;
+  }
+  CHECK(test::run_python(R"(
+import torch, torch.distributed.checkpoint as dcp
+from safetensors.torch import load_file
+expected = load_file("a.safetensors")
+found = {name: torch.zeros_like(tensor) for name, tensor in expected.items()}
+found["momentum_buffer.conv1.weight"] = torch.zeros_like(expected["conv1.weight"])
+dcp.load(found, storage_reader=dcp.HuggingFaceStorageReader("runs/a/checkpoints/latest"), no_dist=True)
+assert found.pop("momentum_buffer.conv1.weight").abs().max() > 0
+assert all(torch.equal(found[name], expected[name]) for name in expected)
+)",
+                         folder));
 }
 
 TEST_CASE("what checkpoint cannot do is refused with what would be right", "[cli][checkpoint]") {

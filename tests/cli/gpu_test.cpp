@@ -374,3 +374,28 @@ TEST_CASE("images are normalised by one kernel, in the type that the network com
   CHECK(found == expected);
   CHECK((by_kernel == by_operators));
 }
+
+TEST_CASE("check holds the GPU against the CPU", "[cli][stand_in][slow]") {
+  const auto [words, precision] =
+      GENERATE(std::pair<std::string, std::string>(
+                   "--precision amp_bf16 --algorithms channels_last mixup", "amp_bf16"),
+               std::pair<std::string, std::string>(
+                   "--precision amp_fp16 --algorithms channels_last", "fp32"));
+  CAPTURE(words);
+  WithStandIn machine;
+  const std::string recipe = small.substr(small.find(' '));
+  const auto outcome = machine.run(
+      "check -f quickstart --against cpu --device gpu --steps 4 "
+      "--free_steps 1 --json " +
+          recipe + words,
+      machine.with_library());
+  INFO(outcome.errors << outcome.output);
+  REQUIRE(outcome.status == 0);
+  CHECK(machine.notes()["opened"] == 1);
+  const auto result = nlohmann::json::parse(outcome.output);
+  CHECK(result["within"] == true);
+  CHECK(result["checked"]["device"] == "cuda:0");
+  CHECK(result["reference"]["device"].get<std::string>().starts_with("cpu"));
+  CHECK(result["reference"]["precision"] == precision);
+  for (const auto& deviation : result["deviations"]) CHECK(deviation["by_step"].size() == 4);
+}

@@ -2,13 +2,18 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "composer/error.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/value.h"
 #include "everything.h"
+#include "program.h"
+#include "tests/composer/temporary_folder.h"
 
 using namespace composer;
 using Words = std::vector<std::string>;
@@ -377,5 +382,26 @@ TEST_CASE("groups are given on the command line, each as one word") {
            {"{pattern: fc.weight, lr_scale: -1}", "must be at least 0"}}) {
     INFO(word);
     CHECK_THROWS_WITH(groups({word}), Catch::Contains(problem));
+  }
+}
+
+TEST_CASE("each speedrun trains and evaluates", "[cli][slow]") {
+  for (const std::string recipe : {"airbench94", "airbench94_muon", "airbench95", "airbench96",
+                                   "hiverge_cifar10", "hlb_cifar10"}) {
+    const TemporaryFolder folder;
+    const auto outcome = run(
+        folder.path(),
+        split("train -f " + recipe +
+              " --train_dataset.cifar10.use_synthetic true --val_dataset.cifar10.use_synthetic "
+              "true --train_batch_size 64 --eval_batch_size 32 --train_subset_num_batches 3 "
+              "--eval_subset_num_batches 1 --max_duration 3ba --device cpu --progress_bar false "
+              "--dataloader.num_workers 1 --run_name run"));
+    INFO(recipe << outcome.errors);
+    REQUIRE(outcome.status == 0);
+    std::ifstream file(folder / "runs/run/summary.json");
+    const auto summary = nlohmann::json::parse(file);
+    CHECK(summary.at("batches") == 3);
+    for (const char* metric : {"loss/train", "metrics/eval/Accuracy"})
+      CHECK(std::isfinite(summary.at("metrics").at(metric).get<double>()));
   }
 }

@@ -1,5 +1,6 @@
 // docs/tutorial.md: what a newcomer types, typed.
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "example.h"
 
@@ -59,7 +60,44 @@ int status_of(const TemporaryFolder& folder, const std::string& command) {
   return outcome.status;
 }
 
+/// The commands of a page that train by a recipe that comes with the program, a line each, without
+/// what is said behind them.
+std::vector<std::string> trainings_of(const fs::path& page) {
+  std::vector<std::string> commands;
+  std::string command;
+  for (const auto& block : blocks_of(page))
+    for (auto line : block.lines) {
+      if (command.empty() && !line.starts_with("composer train -f ")) continue;
+      line.erase(0, line.find_first_not_of(' '));
+      const bool goes_on = line.ends_with('\\');
+      command += goes_on ? line.substr(0, line.size() - 1) : line.substr(0, line.find("  "));
+      if (goes_on) continue;
+      command = command.substr(0, std::min(command.find(" #"), command.find(" >")));
+      const auto has = [&](const char* part) { return command.find(part) != std::string::npos; };
+      // Recipes and weights of the reader's own, the latter in a test of that page.
+      if (!has(".yaml") && !has("finetune") && !has("...")) commands.push_back(command);
+      command.clear();
+    }
+  return commands;
+}
+
 }  // namespace
+
+TEST_CASE("trainings that README and pages show are what recipes understand",
+          "[examples][docs][slow]") {
+  const TemporaryFolder folder;
+  std::set<fs::path> pages{fs::path(SOURCE_DIR) / "README.md"};
+  for (const auto& entry : fs::recursive_directory_iterator(fs::path(SOURCE_DIR) / "docs"))
+    if (entry.path().extension() == ".md") pages.insert(entry.path());
+  int commands = 0;
+  for (const auto& page : pages)
+    for (const auto& command : trainings_of(page)) {
+      INFO(page.string());
+      CHECK(status_of(folder, command + " --dump") == 0);
+      ++commands;
+    }
+  CHECK(commands >= 14);
+}
 
 TEST_CASE("the tutorial's commands do what it says, and its code compiles",
           "[examples][docs][slow]") {

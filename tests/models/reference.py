@@ -11,7 +11,7 @@ import sys
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torchvision.models import convnext_tiny, efficientnet_b0, mobilenet_v3_large, resnet18, resnet50, vgg16_bn
+from torchvision.models import convnext_tiny, efficientnet_b0, mobilenet_v3_large, resnet18, resnet50, resnext50_32x4d, vgg16_bn, wide_resnet50_2
 
 OUT = sys.argv[1]
 
@@ -184,6 +184,8 @@ def filled(model):
 def more_networks():
     """Name, network of 10 classes, image size, whether a training step is compared."""
     yield "resnet50d", resnet50d(10), 70, False
+    yield "resnext50_32x4d", resnext50_32x4d(num_classes=10), 64, False
+    yield "wide_resnet50_2", wide_resnet50_2(num_classes=10), 64, False
     yield "wide_resnet_16_2", WideResNet(16, 2, 10), 32, True
     yield "mobilenet_v3_large", mobilenet_v3_large(num_classes=10, dropout=0.0), 64, True
     yield "efficientnet_b0", efficientnet_b0(num_classes=10, dropout=0.0, stochastic_depth_prob=0.0), 64, True

@@ -190,6 +190,8 @@ TEST_CASE("networks of the same numbers compute what Python's do", "[models][ref
   const auto expected = read_safetensors(test::vector_path("networks.safetensors"));
   check_filled(ResNet({.num_classes = 10, .initializers = {}, .variant = "d"}), 70, expected,
                "resnet50d");
+  check_filled(ResNet({.num_classes = 10, .initializers = {}, .groups = 32, .width_per_group = 4}),
+               64, expected, "resnext50_32x4d");
   check_filled(WideResNet({.depth = 16, .width = 2, .initializers = {}}), 32, expected,
                "wide_resnet_16_2");
   check_filled(MobileNetV3({.num_classes = 10, .initializers = {}}), 64, expected,
@@ -199,9 +201,12 @@ TEST_CASE("networks of the same numbers compute what Python's do", "[models][ref
   check_filled(ConvNeXt({.num_classes = 10, .initializers = {}}), 64, expected, "convnext_tiny");
 }
 
-TEST_CASE("VGG of the same numbers computes what Python's does", "[models][reference][slow]") {
-  check_filled(Vgg({.num_classes = 10, .initializers = {}}), 64,
-               read_safetensors(test::vector_path("networks.safetensors")), "vgg16_bn");
+TEST_CASE("large networks of the same numbers compute what Python's do",
+          "[models][reference][slow]") {
+  const auto expected = read_safetensors(test::vector_path("networks.safetensors"));
+  check_filled(Vgg({.num_classes = 10, .initializers = {}}), 64, expected, "vgg16_bn");
+  check_filled(ResNet({.num_classes = 10, .initializers = {}, .width_per_group = 128}), 64,
+               expected, "wide_resnet50_2");
 }
 
 TEST_CASE("seeded networks and their first step are Python's", "[models][reference]") {
