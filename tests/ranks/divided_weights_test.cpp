@@ -250,6 +250,8 @@ TEST_CASE("ranks that divide weights train as ranks that do not", "[ranks][slow]
     trainer.add<InDouble>("in_double");
   };
   for (const int64_t size : {2, 4}) {
+    // Two ranks with each algorithm: algorithm_ranks_test.cpp.
+    if (size == 2 && name != "plain" && name != "grad_accum") continue;
     CAPTURE(size);
     const auto together = train_on(size, setup), apart = train_on(size, divided(setup));
     CHECK(difference(apart, together) < 1e-9);
