@@ -1,7 +1,6 @@
 #include "composer/optimization/bf16_choice.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 
 #include "composer/clock.h"
 #include "composer/cpu_instructions.h"
+#include "composer/one_thread.h"
 
 namespace composer {
 namespace {
@@ -21,18 +21,6 @@ constexpr double least_speedup = 1.1;
 
 constexpr double probe_seconds = 0.2;  ///< after which no further round begins
 constexpr int probe_rounds = 4;
-
-/// Threads that wait for each other on a busy machine would measure that.
-class OneThread {
- public:
-  OneThread() : before_(at::get_num_threads()) { at::set_num_threads(1); }
-  ~OneThread() { at::set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
-};
 
 /// One of a residual network's convolutions on two images.
 class ProbedConvolution {
@@ -70,7 +58,7 @@ double sum(const std::vector<ProbedConvolution>& convolutions) {
 
 double measure_speedup() {
   const at::NoGradGuard no_grad;
-  const OneThread one_thread;
+  const OneThread one_thread;  // several would measure how they wait for each other
   std::vector<ProbedConvolution> exact, rounded;
   for (const auto& [channels, size] : {std::pair<int64_t, int64_t>{64, 56}, {256, 14}}) {
     exact.emplace_back(channels, size, at::kFloat);

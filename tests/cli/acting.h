@@ -1,7 +1,6 @@
 // A short run in which every algorithm has something to do.
 #pragma once
 
-#include <ATen/Parallel.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "composer/assemble.h"
 #include "composer/network/model.h"
 #include "composer/network/norm_layers.h"
+#include "composer/one_thread.h"
 #include "everything.h"
 #include "models/residual_blocks.h"
 #include "settings.h"
@@ -144,18 +144,6 @@ class Muted {
 
  private:
   int kept_;
-};
-
-/// Threads would only wait for each other on images this small.
-class OneThread {
- public:
-  OneThread() : before_(at::get_num_threads()) { at::set_num_threads(1); }
-  ~OneThread() { at::set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
 };
 
 }  // namespace composer::acting
