@@ -198,14 +198,16 @@ void StudyProgress::train(const std::vector<StudyVariant>& variants) {
   for (const auto& variant : variants) {
     if (!variant.recipe) continue;
     folder_.write_recipe(variant.file, *variant.recipe);
+    const auto secret_recipe = recipe_with_secrets(*variant.recipe);
+    Words words;
+    if (!variant.recipe->options.save_remote.empty()) words.emplace_back("--save_remote=none");
     for (int64_t i = 0; i < options_.seeds; ++i, ++all) {
       const auto seed = first_seed_ + i;
       const auto name = run_name(variant, seed);
       shown[name] = variant.name;
       if (read_study_run(folder_.run(name), seed, study_.metric, {}).done()) continue;
-      auto words = words_with_secrets(*variant.recipe);
-      if (!variant.recipe->options.save_remote.empty()) words.push_back("--save_remote=none");
-      trainings.push_back({variant.file, name, seed, std::move(words), variant.recipe->options});
+      trainings.push_back(
+          {variant.file, name, seed, secret_recipe, words, variant.recipe->options});
     }
   }
   to_tell_ = trainings.size(), told_ = 0;

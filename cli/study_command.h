@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analysis/study.h"
+#include "cli/commands.h"
 #include "cli/study_folder.h"
 #include "composer/recipe/recipe.h"
 

@@ -1,6 +1,5 @@
 #include "cli/study_folder.h"
 
-#include <algorithm>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -8,8 +7,7 @@
 #include <sstream>
 
 #include "composer/error.h"
-#include "composer/logging/url_secrets.h"
-#include "composer/recipe/dump.h"
+#include "composer/recipe/value.h"
 #include "composer/storage/atomic_file.h"
 
 namespace composer {
@@ -101,19 +99,6 @@ std::unique_ptr<Mailbox> claim(const fs::path& folder) {
   }
 }
 
-void find_secrets(const Value& value, const std::string& path, Words& words) {
-  const auto secret = [](const Value& one) {
-    return one.kind == Value::Kind::scalar && address_without_secrets(one.text) != one.text;
-  };
-  if (secret(value)) words.push_back("--" + path + "=" + value.text);
-  if (std::ranges::any_of(value.items, secret)) {
-    words.push_back("--" + path);
-    for (const auto& item : value.items) words.push_back(item.text);
-  }
-  for (const auto& entry : value.entries)
-    find_secrets(entry.value, path.empty() ? entry.key : path + "." + entry.key, words);
-}
-
 }  // namespace
 
 StudyFolder::StudyFolder(fs::path folder, const std::string& command, const ordered_json& options,
@@ -170,10 +155,9 @@ int64_t StudyFolder::jobs_of(const std::string& run) const {
   return in >> jobs ? jobs : 1;
 }
 
-Words words_with_secrets(const Recipe& recipe) {
-  Words words;
-  find_secrets(tree(recipe), "", words);
-  return words;
+std::string recipe_with_secrets(const Recipe& recipe) {
+  auto whole = dump_with_absolute_paths(recipe, Secrets::kept);
+  return whole == dump_with_absolute_paths(recipe) ? std::string() : whole;
 }
 
 }  // namespace composer

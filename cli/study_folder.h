@@ -6,7 +6,6 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "cli/commands.h"
 #include "composer/recipe/recipe.h"
 #include "composer/storage/mailbox.h"
 
@@ -52,8 +51,8 @@ class StudyFolder {
   std::unique_ptr<Mailbox> lock_;
 };
 
-/// Secrets of addresses, which no file has, as words of a command line that give them to a recipe
-/// that was dumped.
-Words words_with_secrets(const Recipe& recipe);
+/// The text of the recipe's file with the secrets of its addresses, which the file does not have;
+/// empty where there are none.
+std::string recipe_with_secrets(const Recipe& recipe);
 
 }  // namespace composer

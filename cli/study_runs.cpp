@@ -1,13 +1,19 @@
 #include "cli/study_runs.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <memory>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "cli/machine_limits.h"
@@ -42,6 +48,31 @@ Words visible_gpus(int gpus) {
   return names;
 }
 
+/// A recipe that this user's processes can read while this lives. It lies in memory alone, so that
+/// its secrets are in no folder, and on no command line, which all users of the machine see.
+class SecretRecipe {
+ public:
+  /// RunError when there is no memory for it.
+  explicit SecretRecipe(std::string_view text)
+      : file_(::memfd_create("composer-recipe", MFD_CLOEXEC)) {
+    const auto size = static_cast<ssize_t>(text.size());
+    if (file_ >= 0 && ::write(file_, text.data(), text.size()) == size) return;
+    const int error = errno;
+    if (file_ >= 0) ::close(file_);
+    throw RunError(std::string("a recipe cannot be held in memory: ") + std::strerror(error));
+  }
+  ~SecretRecipe() { ::close(file_); }
+  SecretRecipe(const SecretRecipe&) = delete;
+  SecretRecipe& operator=(const SecretRecipe&) = delete;
+
+  std::string path() const {
+    return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file_);
+  }
+
+ private:
+  int file_;
+};
+
 /// The trainings that run and those that wait.
 class Trainings {
  public:
@@ -70,6 +101,7 @@ class Trainings {
   struct Running {
     StudyTraining training;
     size_t number;  ///< of the supervisor's child
+    std::unique_ptr<SecretRecipe> recipe;
     std::ofstream log;
     bool log_failed = false;
     std::deque<std::string> last_lines;  ///< of standard error
@@ -105,23 +137,28 @@ class Trainings {
     command.program = "/proc/self/exe";  // this one, whatever takes its file's place meanwhile
     const auto share = shares_.of(place, training.options);
     command.environment = share.environment;
-    command.arguments = {"train",
-                         "-f",
-                         folder_.recipe(training.variant).string(),
-                         "--run_dir",
-                         folder_.runs().string(),
-                         "--run_name",
-                         training.name,
-                         "--seed",
-                         std::to_string(training.seed),
-                         "--autoresume",
-                         "true",
-                         "--progress_bar",
-                         "false"};
     folder_.note_jobs(training.name, std::ssize(places_));
-    for (const auto* words : {&share.words, &training.words})
-      command.arguments.insert(command.arguments.end(), words->begin(), words->end());
     try {
+      auto file = folder_.recipe(training.variant).string();
+      if (!training.secret_recipe.empty()) {
+        running.recipe = std::make_unique<SecretRecipe>(training.secret_recipe);
+        file = running.recipe->path();
+      }
+      command.arguments = {"train",
+                           "-f",
+                           file,
+                           "--run_dir",
+                           folder_.runs().string(),
+                           "--run_name",
+                           training.name,
+                           "--seed",
+                           std::to_string(training.seed),
+                           "--autoresume",
+                           "true",
+                           "--progress_bar",
+                           "false"};
+      for (const auto* words : {&share.words, &training.words})
+        command.arguments.insert(command.arguments.end(), words->begin(), words->end());
       running.number = supervisor_.start(command);
     } catch (const std::exception& error) {
       ended_(training, error.what());

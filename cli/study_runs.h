@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/commands.h"
 #include "cli/study_folder.h"
 
 namespace composer {
@@ -15,7 +16,8 @@ namespace composer {
 struct StudyTraining {
   std::string variant, name;  ///< of the recipe's file, and of the run
   int64_t seed = 0;
-  Words words;  ///< that its recipe lacks
+  std::string secret_recipe;  ///< what to read in place of the recipe's file; empty: that file
+  Words words;                ///< beside it
   TrainerOptions options;
 };
 

@@ -77,7 +77,7 @@ Recipe checked(const Recipe& recipe, const Registry& known) {
   return resolve({"the recipe", to_yaml(tree(recipe))}, {}, known);
 }
 
-std::string dump_with_absolute_paths(const Recipe& recipe) {
+std::string dump_with_absolute_paths(const Recipe& recipe, Secrets secrets) {
   Value root = tree(recipe);
   for (const auto key : {ChoiceKey::train_dataset, ChoiceKey::val_dataset})
     if (Value* chosen = root.find(name(key)))
@@ -89,7 +89,7 @@ std::string dump_with_absolute_paths(const Recipe& recipe) {
   if (std::error_code none; std::filesystem::exists(recipe.options.load_path, none))
     root.set("load_path",
              Value::string(std::filesystem::absolute(recipe.options.load_path).string()));
-  return yaml_without_secrets(std::move(root));
+  return secrets == Secrets::kept ? to_yaml(root) : yaml_without_secrets(std::move(root));
 }
 
 SplitOptions split_of(const std::string& dumped) {

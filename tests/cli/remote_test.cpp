@@ -1,8 +1,12 @@
 // Weights, checkpoints and data in stores, as a user has them.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <set>
 #include <sstream>
+#include <thread>
 
 #include "../data/make_jpeg.h"
 #include "data/beton/beton.h"
@@ -67,6 +71,21 @@ struct World {
 std::string text_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// Of all processes, as ps shows them.
+std::set<std::string> command_lines() {
+  std::set<std::string> lines;
+  std::error_code gone;
+  for (fs::directory_iterator entry("/proc", gone), end; !gone && entry != end;
+       entry.increment(gone))
+    try {
+      auto line = text_of(entry->path() / "cmdline");
+      std::replace(line.begin(), line.end(), '\0', ' ');
+      lines.insert(std::move(line));
+    } catch (const std::exception&) {  // the process has just ended
+    }
+  return lines;
 }
 
 /// Without the lines of a run that say what it does.
@@ -287,4 +306,38 @@ TEST_CASE("secrets of addresses stand nowhere in a run", "[cli][remote]") {
       "train -f runs/second/hparams.yaml --run_name third --load_weights_only true");
   CHECK(again.status == 2);
   CHECK_THAT(again.errors, Contains("load_path: ") && Contains("give the whole address anew"));
+}
+
+TEST_CASE("secrets of a recipe's addresses are in no command line and no file of a study",
+          "[cli][remote][study]") {
+  World world;
+  REQUIRE(run(world.folder.path(), world.train("--max_duration 1ep")).status == 0);
+  const std::string host = world.store.url().substr(std::string("http://").size());
+  const auto given = world.folder.write(
+      "secret.yaml", recipe + "load_weights_only: true\nload_path: 'http://me:unseen-word@" + host +
+                         "/bucket/runs/first/checkpoints/ep1-ba2?token=unseen-word'\n");
+  const Process process(world.folder.path(),
+                        split("ablate -f secret.yaml --algorithms label_smoothing --seeds 1 "
+                              "--max_duration 1ep"));
+  std::set<std::string> lines;
+  std::optional<Outcome> ended;
+  while (!(ended = process.poll())) {
+    lines.merge(command_lines());
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  INFO(ended->errors);
+  REQUIRE(ended->status == 0);
+  bool seen = false;
+  for (const auto& line : lines) {
+    seen |= line.find(" --run_name all-seed17 ") != std::string::npos;
+    CHECK_THAT(line, !Contains("unseen-word"));
+  }
+  CHECK(seen);
+  for (const auto& entry : fs::recursive_directory_iterator(world.folder.path())) {
+    CAPTURE(entry.path());
+    if (entry.is_regular_file() && entry.path() != given)
+      CHECK_THAT(text_of(entry.path()), !Contains("unseen-word"));
+  }
+  CHECK_THAT(text_of(world.folder / "ablations/secret/recipes/all.yaml"),
+             Contains("http://***@" + host));
 }

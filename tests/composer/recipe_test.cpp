@@ -174,7 +174,7 @@ TEST_CASE("a dump resolves to the same recipe") {
   CHECK(bare.find("val_dataset") == std::string::npos);
 }
 
-TEST_CASE("a recipe made in C++ is checked with the secrets of its addresses") {
+TEST_CASE("a recipe made in C++ is checked with the secrets of its addresses, and dumped without") {
   const std::string address = "https://me:secret@host/x?sig=1";
   Recipe recipe = resolved(with("datadir: /data/train", "datadir: '" + address + "'"));
   const auto train = [](const Recipe& of) {
@@ -182,6 +182,8 @@ TEST_CASE("a recipe made in C++ is checked with the secrets of its addresses") {
   };
   CHECK(train(checked(recipe, known())).find(address) != std::string::npos);
   CHECK(dump(recipe).find("secret") == std::string::npos);
+  CHECK(dump_with_absolute_paths(recipe).find("secret") == std::string::npos);
+  CHECK(dump_with_absolute_paths(recipe, Secrets::kept).find(address) != std::string::npos);
   recipe.options.train_batch_size = 0;
   CHECK_THROWS_WITH(checked(recipe, known()),
                     Catch::Contains("the recipe") && Catch::Contains("train_batch_size: must be"));
