@@ -7,6 +7,7 @@
 
 #include "composer/error.h"
 #include "composer/network/layers.h"
+#include "models/network_declaration.h"
 #include "models/residual_blocks.h"
 
 namespace composer {
@@ -93,6 +94,10 @@ at::Tensor Airbench::forward(const at::Tensor& input) {
                     std::to_string(input.size(1)) + " and " + std::to_string(input.size(2)) +
                     " x " + std::to_string(input.size(3)));
   return op::scale(through_slots(input), params_.logit_scale);
+}
+
+NetworkDeclaration airbench_network() {
+  return declare_network<Airbench>("airbench", "the network of the CIFAR-10 speedruns", {32, 32});
 }
 
 }  // namespace composer

@@ -10,6 +10,7 @@
 #include "composer/error.h"
 #include "composer/network/layers.h"
 #include "composer/network/norm_layers.h"
+#include "models/network_declaration.h"
 
 namespace composer {
 namespace {
@@ -136,6 +137,12 @@ ConvNeXt::ConvNeXt(const Params& params) : params_(params) {
     apply(initialize_convnext);
   }
   apply_initializers(*this, params.initializers);
+}
+
+NetworkDeclaration convnext_network() {
+  return declare_network<ConvNeXt>(
+      "convnext", "ConvNeXt, tiny to large", {224, 224},
+      by_model_name({"convnext_tiny", "convnext_small", "convnext_base", "convnext_large"}));
 }
 
 }  // namespace composer

@@ -10,6 +10,7 @@
 #include "composer/error.h"
 #include "models/initializers.h"
 #include "models/inverted_residual.h"
+#include "models/network_declaration.h"
 
 namespace composer {
 namespace {
@@ -98,6 +99,13 @@ EfficientNet::EfficientNet(const Params& params) : params_(params) {
     apply(initialize_efficientnet);
   }
   apply_initializers(*this, params.initializers);
+}
+
+NetworkDeclaration efficientnet_network() {
+  return declare_network<EfficientNet>(
+      "efficientnet", "EfficientNet, b0 to b4", {224, 224},
+      by_model_name({"efficientnet_b0", "efficientnet_b1", "efficientnet_b2", "efficientnet_b3",
+                     "efficientnet_b4"}));
 }
 
 }  // namespace composer

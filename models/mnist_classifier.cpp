@@ -1,6 +1,7 @@
 #include "models/mnist_classifier.h"
 
 #include "composer/network/layers.h"
+#include "models/network_declaration.h"
 
 namespace composer {
 
@@ -14,6 +15,11 @@ MnistClassifier::MnistClassifier(const Params& params) : num_classes_(params.num
   add<ReLU>("relu3", /*in_place=*/true);
   add<Linear>("fc2", 32, params.num_classes);
   apply_initializers(*this, params.initializers);
+}
+
+NetworkDeclaration mnist_classifier_network() {
+  return declare_network<MnistClassifier>("mnist_classifier",
+                                          "a small convolutional network for MNIST", {28, 28});
 }
 
 }  // namespace composer

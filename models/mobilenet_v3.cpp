@@ -7,6 +7,7 @@
 #include "composer/error.h"
 #include "models/initializers.h"
 #include "models/inverted_residual.h"
+#include "models/network_declaration.h"
 
 namespace composer {
 namespace {
@@ -116,6 +117,11 @@ MobileNetV3::MobileNetV3(const Params& params) : params_(params) {
     apply(initialize_mobilenet);
   }
   apply_initializers(*this, params.initializers);
+}
+
+NetworkDeclaration mobilenet_v3_network() {
+  return declare_network<MobileNetV3>("mobilenet_v3", "MobileNetV3, large and small", {224, 224},
+                                      by_model_name({"mobilenet_v3_large", "mobilenet_v3_small"}));
 }
 
 }  // namespace composer

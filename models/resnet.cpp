@@ -5,6 +5,7 @@
 #include "composer/error.h"
 #include "composer/network/loss.h"
 #include "models/initializers.h"
+#include "models/network_declaration.h"
 #include "models/residual_blocks.h"
 
 namespace composer {
@@ -99,6 +100,26 @@ at::Tensor ResNet::loss(const at::Tensor& logits, const Target& target, Over ove
   return params_.loss_name == "soft_cross_entropy"
              ? soft_cross_entropy(logits, target, over)
              : binary_cross_entropy_with_logits(logits, target, over);
+}
+
+NetworkDeclaration resnet_network() {
+  const std::vector<std::string> names{"resnet18", "resnet34", "resnet50", "resnet101",
+                                       "resnet152"};
+  auto known = by_model_name(names);
+  const auto grouped = [&](const char* name, const char* depth, const char* groups,
+                           const char* width) {
+    known.push_back(
+        {name, {{"model_name", depth}, {"groups", groups}, {"width_per_group", width}}});
+  };
+  grouped("resnext50_32x4d", "resnet50", "32", "4");
+  grouped("resnext101_32x8d", "resnet101", "32", "8");
+  grouped("resnext101_64x4d", "resnet101", "64", "4");
+  grouped("wide_resnet50_2", "resnet50", "1", "128");
+  grouped("wide_resnet101_2", "resnet101", "1", "128");
+  for (const auto& name : names)
+    known.push_back({name + "d", {{"model_name", name}, {"variant", "d"}}});
+  return declare_network<ResNet>("resnet", "residual networks for ImageNet, depth 18 to 152",
+                                 {224, 224}, std::move(known));
 }
 
 }  // namespace composer

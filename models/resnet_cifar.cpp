@@ -1,6 +1,7 @@
 #include "models/resnet_cifar.h"
 
 #include "composer/error.h"
+#include "models/network_declaration.h"
 #include "models/residual_blocks.h"
 
 namespace composer {
@@ -60,6 +61,12 @@ void ResNetCifar::add_conv_block(const std::string& index, int64_t in_channels,
                                                                          /*momentum=*/0.9);
   add("bn" + index, norm).then(Activation::relu);
   if (pooled) add<MaxPool2d>("pool" + index, Pool2dOptions{.kernel = {2, 2}, .stride = {2, 2}});
+}
+
+NetworkDeclaration resnet_cifar_network() {
+  return declare_network<ResNetCifar>(
+      "resnet_cifar", "residual networks for small images, depth 9, 20 or 56", {32, 32},
+      by_model_name({"resnet_9", "resnet_20", "resnet_56", "resnet9", "resnet20", "resnet56"}));
 }
 
 }  // namespace composer

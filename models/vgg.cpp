@@ -8,6 +8,7 @@
 #include "composer/error.h"
 #include "composer/network/layers.h"
 #include "models/initializers.h"
+#include "models/network_declaration.h"
 
 namespace composer {
 namespace {
@@ -80,6 +81,11 @@ Vgg::Vgg(const Params& params) : params_(params) {
     apply(initialize_vgg);
   }
   apply_initializers(*this, params.initializers);
+}
+
+NetworkDeclaration vgg_network() {
+  return declare_network<Vgg>("vgg", "VGG with batch norm, depth 11 to 19", {224, 224},
+                              by_model_name({"vgg11_bn", "vgg13_bn", "vgg16_bn", "vgg19_bn"}));
 }
 
 }  // namespace composer

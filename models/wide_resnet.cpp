@@ -4,6 +4,7 @@
 
 #include "composer/error.h"
 #include "models/initializers.h"
+#include "models/network_declaration.h"
 #include "models/residual_blocks.h"
 
 namespace composer {
@@ -103,6 +104,12 @@ WideResNet::WideResNet(const Params& params) : params_(params) {
     apply(initialize_wide_resnet);
   }
   apply_initializers(*this, params.initializers);
+}
+
+NetworkDeclaration wide_resnet_network() {
+  return declare_network<WideResNet>("wide_resnet", "wide residual networks for small images",
+                                     {32, 32},
+                                     {{"wide_resnet_28_10", {{"depth", "28"}, {"width", "10"}}}});
 }
 
 }  // namespace composer

@@ -125,7 +125,8 @@ std::string section(const std::string& name) {
 }  // namespace
 
 TEST_CASE("every source and every test is compiled", "[house]") {
-  for (const std::string folder : {"composer", "algorithms", "models", "data", "cli"}) {
+  // models/CMakeLists.txt finds its sources by itself.
+  for (const std::string folder : {"composer", "algorithms", "data", "cli"}) {
     const auto list = text_of(root / folder / "CMakeLists.txt");
     for (const auto& file : files_below(folder, ".cpp")) {
       INFO(folder << "/CMakeLists.txt does not name " << file);
