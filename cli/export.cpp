@@ -26,8 +26,8 @@ struct ExportOptions {
 };
 
 void export_safetensors(const TakenNetwork& taken, const ExportOptions& options) {
-  if (!options.names.empty()) check_names(taken, options.names);
-  write_network(options.output, taken.network, taken.state);
+  const auto names = options.names.empty() ? PeerNames{} : names_in(taken, options.names);
+  write_network(options.output, taken.network, taken.state, names);
 }
 
 void export_torchscript(const TakenNetwork& taken, const ExportOptions& options) {

@@ -144,7 +144,8 @@ void check_network_folder(const fs::path& folder) {
                     " holds other things than a network; name a new folder");
 }
 
-void write_network(const fs::path& folder, const TrainedNetwork& network, TensorMap state) try {
+void write_network(const fs::path& folder, const TrainedNetwork& network, TensorMap state,
+                   const PeerNames& names) try {
   check_network_folder(folder);
   fs::create_directories(folder);
   if (state.empty()) state = named_constants(network.graph);
@@ -154,9 +155,10 @@ void write_network(const fs::path& folder, const TrainedNetwork& network, Tensor
     json["quantization"] = to_json(network.quantization, network.graph);
   json["graph"] = to_json(network.graph);
   const Unfinished files(folder);
-  json["files"][kWeights] = facts_of(
-      write_safetensors(files / kWeights, state,
-                        to_metadata({network.recipe, network.outline, network.class_names})));
+  auto metadata = to_metadata({network.recipe, network.outline, network.class_names});
+  metadata.merge(names_metadata(names, state));
+  json["files"][kWeights] =
+      facts_of(write_safetensors(files / kWeights, in_names_of(names, state), metadata));
   if (!beside.empty())
     json["files"][kConstants] = facts_of(write_safetensors(files / kConstants, beside));
   write_whole(files / kDescription, description_text(json) + "\n");
@@ -172,7 +174,7 @@ TrainedNetwork read_network(const fs::path& folder) try {
     for (const auto& [name, facts] : json.at("files").items()) facts.at("bytes"), facts.at("crc32");
   });
   verify_files(folder, json);
-  auto tensors = read_safetensors(folder / kWeights);
+  auto tensors = read_named_safetensors(folder / kWeights);
   if (json.at("files").contains(kConstants)) tensors.merge(read_safetensors(folder / kConstants));
   auto network = described(json);
   at_place("graph", [&] {

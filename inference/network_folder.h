@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "composer/network/peer_names.h"
 #include "composer/storage/safetensors.h"
 #include "inference/trained_network.h"
 
@@ -17,10 +18,11 @@ void check_network_folder(const std::filesystem::path& folder);
 /// Writes the folder, which is made. An earlier network in it is replaced once all is written and
 /// flushed; whatever the instant of a kill, a reader finds the old one, the new one, or that it is
 /// none. `state`: what model.safetensors holds, all tensors of the graph that have a
-/// name among them; empty: those. Throws UserError for a folder that holds other things, RunError
-/// when it cannot be written.
+/// name among them; empty: those. names: what they are called there; a reader finds their own names
+/// again. Throws UserError for a folder that holds other things, RunError when it cannot be
+/// written.
 void write_network(const std::filesystem::path& folder, const TrainedNetwork& network,
-                   TensorMap state = {});
+                   TensorMap state = {}, const PeerNames& names = {});
 
 /// Throws UserError naming what is missing or damaged.
 TrainedNetwork read_network(const std::filesystem::path& folder);

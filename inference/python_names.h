@@ -1,16 +1,17 @@
-// Whether other libraries take a network's weights under the names they have.
+// Whether other libraries take a network's weights, and under which names.
 #pragma once
 
 #include <string>
 
+#include "composer/network/peer_names.h"
 #include "inference/from_checkpoint.h"
 
 namespace composer {
 
-/// library: "torchvision" or "timm", whose residual networks name their tensors as ours do. Warns
-/// where surgery changed what the network computes: the library would refuse the weights, or load
-/// them and compute something else. UserError for another library, and for a network that it does
-/// not have.
-void check_names(const TakenNetwork& taken, const std::string& library);
+/// The names that the library, "torchvision" or "timm", has for the network's tensors. Warns where
+/// the library's network computes something else, and where surgery changed what this one computes:
+/// the library would refuse the weights, or load them and compute something else. UserError for
+/// another library, and for a network that it does not have.
+PeerNames names_in(const TakenNetwork& taken, const std::string& library);
 
 }  // namespace composer

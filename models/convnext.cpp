@@ -139,6 +139,29 @@ ConvNeXt::ConvNeXt(const Params& params) : params_(params) {
   apply_initializers(*this, params.initializers);
 }
 
+std::optional<PeerNames> ConvNeXt::names_in(const std::string& library) const {
+  PeerNames names;
+  if (library != "timm") return names;
+  const auto& [channels, blocks] = convnext_sizes().at(params_.model_name);
+  names.paths = {
+      {"features.0", "stem"}, {"classifier.0", "head.norm"}, {"classifier.2", "head.fc"}};
+  for (size_t stage = 0; stage < channels.size(); ++stage) {
+    const auto theirs = "stages." + std::to_string(stage);
+    if (stage > 0) names.paths["features." + std::to_string(2 * stage)] = theirs + ".downsample";
+    for (int64_t i = 0; i < blocks[stage]; ++i) {
+      const auto ours = "features." + std::to_string(2 * stage + 1) + "." + std::to_string(i);
+      const auto block = theirs + ".blocks." + std::to_string(i);
+      names.paths[ours + ".layer_scale"] = block + ".gamma";
+      names.shapes[ours + ".layer_scale"] = {channels[stage]};
+      names.paths[ours + ".block.0"] = block + ".conv_dw";
+      names.paths[ours + ".block.2"] = block + ".norm";
+      names.paths[ours + ".block.3"] = block + ".mlp.fc1";
+      names.paths[ours + ".block.5"] = block + ".mlp.fc2";
+    }
+  }
+  return names;
+}
+
 NetworkDeclaration convnext_network() {
   return declare_network<ConvNeXt>(
       "convnext", "ConvNeXt, tiny to large", {224, 224},

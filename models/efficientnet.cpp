@@ -41,6 +41,10 @@ constexpr std::array<Stage, 7> stages{{{1, 3, 1, 16, 1},
                                        {6, 5, 2, 192, 4},
                                        {6, 3, 1, 320, 1}}};
 
+int64_t blocks_of(const Stage& stage, double depth) {
+  return static_cast<int64_t>(std::ceil(static_cast<double>(stage.blocks) * depth));
+}
+
 // torchvision's: convolutions ~ N(0, 2 / fan_out), linear layers ~ U(-1 / sqrt(out), 1 /
 // sqrt(out)).
 void initialize_efficientnet(torch::nn::Module& module) {
@@ -71,7 +75,7 @@ EfficientNet::EfficientNet(const Params& params) : params_(params) {
                                                           .stride = 2,
                                                           .nonlinearity = Nonlinearity::silu})};
   for (const auto& stage : stages) {
-    const auto blocks = static_cast<int64_t>(std::ceil(static_cast<double>(stage.blocks) * depth));
+    const int64_t blocks = blocks_of(stage, depth);
     std::vector<std::shared_ptr<Layer>> layers;
     for (int64_t i = 0; i < blocks; ++i) {
       const int64_t expanded = multiple_of_8(static_cast<double>(channels * stage.expansion));
@@ -99,6 +103,23 @@ EfficientNet::EfficientNet(const Params& params) : params_(params) {
     apply(initialize_efficientnet);
   }
   apply_initializers(*this, params.initializers);
+}
+
+std::optional<PeerNames> EfficientNet::names_in(const std::string& library) const {
+  PeerNames names;
+  if (library != "timm") return names;
+  names.paths = {{"features.0.0", "conv_stem"},
+                 {"features.0.1", "bn1"},
+                 {"features.8.0", "conv_head"},
+                 {"features.8.1", "bn2"},
+                 {"classifier.1", "classifier"}};
+  const double depth = scales().at(params_.model_name).depth;
+  for (size_t stage = 0; stage < stages.size(); ++stage)
+    for (int64_t i = 0; i < blocks_of(stages[stage], depth); ++i)
+      add_timm_block(names, "features." + std::to_string(stage + 1) + "." + std::to_string(i),
+                     "blocks." + std::to_string(stage) + "." + std::to_string(i),
+                     /*expands=*/stages[stage].expansion > 1, /*gated=*/true);
+  return names;
 }
 
 NetworkDeclaration efficientnet_network() {

@@ -126,6 +126,28 @@ std::shared_ptr<Layer> inverted_residual(const InvertedResidualOptions& options)
   return std::make_shared<InvertedBlock>(options);
 }
 
+void add_timm_block(PeerNames& names, const std::string& ours, const std::string& theirs,
+                    bool expands, bool gated) {
+  int64_t place = 0;
+  const auto next = [&] { return ours + ".block." + std::to_string(place++); };
+  const auto add = [&](const char* convolution, const char* norm) {
+    const auto layers = next();
+    names.paths[layers + ".0"] = theirs + "." + convolution;
+    names.paths[layers + ".1"] = theirs + "." + norm;
+  };
+  if (expands) add("conv_pw", "bn1");
+  add("conv_dw", expands ? "bn2" : "bn1");
+  if (gated) {
+    const auto gates = next();
+    names.paths[gates + ".fc1"] = theirs + ".se.conv_reduce";
+    names.paths[gates + ".fc2"] = theirs + ".se.conv_expand";
+  }
+  if (expands)
+    add("conv_pwl", "bn3");
+  else
+    add("conv_pw", "bn2");
+}
+
 int64_t multiple_of_8(double channels) {
   const auto nearest = std::max<int64_t>(8, static_cast<int64_t>(channels + 4) / 8 * 8);
   return static_cast<double>(nearest) < 0.9 * channels ? nearest + 8 : nearest;

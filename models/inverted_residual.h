@@ -3,8 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "composer/network/layers.h"
+#include "composer/network/peer_names.h"
 
 namespace composer {
 
@@ -39,6 +41,11 @@ struct InvertedResidualOptions {
 /// "block": 1x1 to `expanded` channels (absent where there are as many), depthwise, gates, 1x1 to
 /// out_channels. A ResidualBlock without activation behind it where stride and channels stay.
 std::shared_ptr<Layer> inverted_residual(const InvertedResidualOptions& options);
+
+/// Adds the paths of the layers of an inverted_residual at `ours` in timm's block at `theirs`.
+/// expands, gated: whether it has more channels inside than it is given, and gates.
+void add_timm_block(PeerNames& names, const std::string& ours, const std::string& theirs,
+                    bool expands, bool gated);
 
 /// The multiple of 8 next to `channels`, up where that would take more than a tenth away.
 int64_t multiple_of_8(double channels);

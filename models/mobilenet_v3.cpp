@@ -119,6 +119,34 @@ MobileNetV3::MobileNetV3(const Params& params) : params_(params) {
   apply_initializers(*this, params.initializers);
 }
 
+/// timm's stages end where the number of channels changes.
+std::optional<PeerNames> MobileNetV3::names_in(const std::string& library) const {
+  PeerNames names;
+  if (library != "timm") return names;
+  const auto& [blocks, head] = mobile_sizes().at(params_.model_name);
+  names.paths = {{"features.0.0", "conv_stem"},
+                 {"features.0.1", "bn1"},
+                 {"classifier.0", "conv_head"},
+                 {"classifier.3", "classifier"}};
+  int64_t channels = 16, number = 1, stage = 0, place = 0;
+  for (const auto& block : blocks) {
+    if (block.out_channels != channels) ++stage, place = 0;
+    add_timm_block(names, "features." + std::to_string(number++),
+                   "blocks." + std::to_string(stage) + "." + std::to_string(place++),
+                   /*expands=*/block.expanded != channels, block.gated);
+    channels = block.out_channels;
+  }
+  const auto last = "features." + std::to_string(number) + ".";
+  const auto theirs = "blocks." + std::to_string(stage + 1) + ".0.";
+  names.paths[last + "0"] = theirs + "conv", names.paths[last + "1"] = theirs + "bn1";
+  names.shapes["classifier.0.weight"] = {head, 6 * channels, 1, 1};
+  names.difference =
+      (params_.model_name == "mobilenet_v3_large" ? "mobilenetv3_large_100"
+                                                  : "mobilenetv3_small_100") +
+      std::string(" has norms with eps 1e-5; made with bn_eps=1e-3 it computes the same");
+  return names;
+}
+
 NetworkDeclaration mobilenet_v3_network() {
   return declare_network<MobileNetV3>("mobilenet_v3", "MobileNetV3, large and small", {224, 224},
                                       by_model_name({"mobilenet_v3_large", "mobilenet_v3_small"}));

@@ -1,6 +1,7 @@
 // MobileNetV3 (Howard et al. 2019, arXiv:1905.02244).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ class MobileNetV3 final : public Model {
   at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
   int64_t num_classes() const override { return params_.num_classes; }
   int64_t stride() const override { return 32; }
+  std::optional<PeerNames> names_in(const std::string& library) const override;
   std::string describe() const override { return params_.model_name; }
 
  private:

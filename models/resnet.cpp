@@ -102,6 +102,11 @@ at::Tensor ResNet::loss(const at::Tensor& logits, const Target& target, Over ove
              : binary_cross_entropy_with_logits(logits, target, over);
 }
 
+std::optional<PeerNames> ResNet::names_in(const std::string& library) const {
+  if (library == "torchvision" && params_.variant == "d") return std::nullopt;
+  return PeerNames{};
+}
+
 NetworkDeclaration resnet_network() {
   const std::vector<std::string> names{"resnet18", "resnet34", "resnet50", "resnet101",
                                        "resnet152"};

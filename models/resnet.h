@@ -2,6 +2,7 @@
 // and as timm has their variant d.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,7 @@ class ResNet final : public Model {
   at::Tensor loss(const at::Tensor& logits, const Target& target, Over over = Over::batch) override;
   int64_t num_classes() const override { return params_.num_classes; }
   int64_t stride() const override { return 32; }
+  std::optional<PeerNames> names_in(const std::string& library) const override;
   bool by_rows() const override { return true; }
   std::string describe() const override {
     return params_.model_name + (params_.variant == "d" ? "d" : "");

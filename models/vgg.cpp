@@ -13,6 +13,8 @@
 namespace composer {
 namespace {
 
+constexpr int64_t vgg_pooled = 7, vgg_hidden = 4096;
+
 /// Convolutions of each stage.
 using VggDepth = std::array<int64_t, 5>;
 
@@ -65,13 +67,12 @@ Vgg::Vgg(const Params& params) : params_(params) {
   const auto depth = vgg_depths().find(params.model_name);
   if (depth == vgg_depths().end())
     throw UserError("model_name: no network '" + params.model_name + "'");
-  constexpr int64_t pooled = 7, hidden = 4096;
   add("features", vgg_features(depth->second));
-  add<AdaptiveAvgPool2d>("avgpool", pooled);
-  auto head = std::make_shared<Sequential>(
-      std::vector<Sequential::Named>{{"0", std::make_shared<Linear>(512 * pooled * pooled, hidden)},
-                                     {"3", std::make_shared<Linear>(hidden, hidden)},
-                                     {"6", std::make_shared<Linear>(hidden, params.num_classes)}});
+  add<AdaptiveAvgPool2d>("avgpool", vgg_pooled);
+  auto head = std::make_shared<Sequential>(std::vector<Sequential::Named>{
+      {"0", std::make_shared<Linear>(512 * vgg_pooled * vgg_pooled, vgg_hidden)},
+      {"3", std::make_shared<Linear>(vgg_hidden, vgg_hidden)},
+      {"6", std::make_shared<Linear>(vgg_hidden, params.num_classes)}});
   head->slots()[0].then(Activation::relu);
   head->slots()[1].then(Activation::relu);
   add("classifier", std::static_pointer_cast<Layer>(std::move(head)));
@@ -81,6 +82,18 @@ Vgg::Vgg(const Params& params) : params_(params) {
     apply(initialize_vgg);
   }
   apply_initializers(*this, params.initializers);
+}
+
+/// timm's hidden layers are convolutions, which larger images than these pass before they are
+/// pooled.
+std::optional<PeerNames> Vgg::names_in(const std::string& library) const {
+  if (library != "timm") return PeerNames{};
+  return PeerNames{.paths = {{"classifier.0", "pre_logits.fc1"},
+                             {"classifier.3", "pre_logits.fc2"},
+                             {"classifier.6", "head.fc"}},
+                   .shapes = {{"classifier.0.weight", {vgg_hidden, 512, vgg_pooled, vgg_pooled}},
+                              {"classifier.3.weight", {vgg_hidden, vgg_hidden, 1, 1}}},
+                   .differs_from = (vgg_pooled + 1) * stride()};
 }
 
 NetworkDeclaration vgg_network() {

@@ -1,6 +1,7 @@
 // VGG with batch norm (Simonyan and Zisserman 2015, arXiv:1409.1556).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ class Vgg final : public Model {
   at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
   int64_t num_classes() const override { return params_.num_classes; }
   int64_t stride() const override { return 32; }
+  std::optional<PeerNames> names_in(const std::string& library) const override;
   std::string describe() const override { return params_.model_name; }
 
  private:

@@ -32,9 +32,10 @@ inline bool run_python(const std::string& script, const TemporaryFolder& folder)
 }
 
 /// What the script of this path in the repository prints. Throws when it fails.
-inline std::string output_of(const std::string& path, const std::string& arguments = "") {
-  const auto command = python() + " " + from_environment("COMPOSER_TEST_SOURCE", SOURCE_DIR) + "/" +
-                       path + " " + arguments;
+inline std::string output_of(const std::string& path, const std::string& arguments = "",
+                             const std::string& interpreter = python()) {
+  const auto command = interpreter + " " + from_environment("COMPOSER_TEST_SOURCE", SOURCE_DIR) +
+                       "/" + path + " " + arguments;
   std::FILE* const pipe = popen(command.c_str(), "r");
   std::string output;
   for (int c = 0; pipe != nullptr && (c = std::fgetc(pipe)) != EOF;)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "composer/network/layer.h"
 #include "composer/network/loss.h"
 #include "composer/network/objective.h"
+#include "composer/network/peer_names.h"
 
 namespace composer {
 
@@ -42,6 +44,12 @@ class Model : public Block {
   /// How many pixels of the image lie, along an axis, between two places of the last feature map; 1
   /// where that is not known. Smaller images are warned of.
   virtual int64_t stride() const { return 1; }
+
+  /// What "torchvision" or "timm" calls its tensors; nothing where that library has no such
+  /// network.
+  virtual std::optional<PeerNames> names_in(const std::string& /*library*/) const {
+    return std::nullopt;
+  }
 
   /// Parameters whose names fit a pattern (composer/name_pattern.h) get no gradient. Layers that
   /// are frozen whole keep their running statistics too: they stay in evaluation mode. Returns how

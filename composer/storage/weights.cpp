@@ -1,7 +1,10 @@
 #include "composer/storage/weights.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
+
+#include <nlohmann/json.hpp>
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
@@ -13,6 +16,9 @@
 
 namespace composer {
 namespace {
+
+/// Metadata of a .safetensors file: {"a library's name": {"name": "ours", "shape": [ours]}}
+constexpr const char* own_names = "own_names";
 
 bool starts_like_zip(const std::filesystem::path& path) {
   char magic[2] = {};
@@ -117,10 +123,55 @@ TensorMap read_weights(const std::filesystem::path& path) {
                     ": is one shard of PyTorch's distributed checkpoint; name its folder");
   auto tensors = shards                             ? read_dcp(path)
                  : pytorch || starts_like_zip(path) ? read_torch_file(path)
-                                                    : read_safetensors(path);
+                                                    : read_named_safetensors(path);
   for (const char* prefix : {"_orig_mod.", "module.", "_orig_mod."})
     tensors = without_prefix(std::move(tensors), prefix);
   return tensors;
+}
+
+TensorMap in_names_of(const PeerNames& names, const TensorMap& tensors) {
+  TensorMap named;
+  for (const auto& [name, tensor] : tensors) {
+    const auto shape = names.shapes.find(name);
+    named.emplace(names.name_of(name),
+                  shape == names.shapes.end() ? tensor : tensor.reshape(shape->second));
+  }
+  return named;
+}
+
+std::map<std::string, std::string> names_metadata(const PeerNames& names,
+                                                  const TensorMap& tensors) {
+  auto own = nlohmann::ordered_json::object();
+  for (const auto& [name, tensor] : tensors)
+    if (const auto theirs = names.name_of(name); theirs != name || names.shapes.contains(name))
+      own[theirs] = {{"name", name}, {"shape", tensor.sizes().vec()}};
+  if (own.empty()) return {};
+  return {{own_names, own.dump()}};
+}
+
+TensorMap read_named_safetensors(const std::filesystem::path& path) {
+  auto tensors = read_safetensors(path);
+  const auto metadata = read_safetensors_metadata(path);
+  const auto told = metadata.find(own_names);
+  if (told == metadata.end()) return tensors;
+  const auto damaged = [&] {
+    return UserError(path.string() + ": its metadata '" + own_names + "' is damaged");
+  };
+  TensorMap named;
+  try {
+    const auto own = nlohmann::json::parse(told->second);
+    for (const auto& [theirs, tensor] : tensors)
+      if (const auto found = own.find(theirs); found == own.end())
+        named.emplace(theirs, tensor);
+      else
+        named.emplace(found->at("name").get<std::string>(),
+                      tensor.reshape(found->at("shape").get<std::vector<int64_t>>()));
+  } catch (const nlohmann::json::exception&) {
+    throw damaged();
+  } catch (const c10::Error&) {  // as many numbers have no such shape
+    throw damaged();
+  }
+  return named;
 }
 
 Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::string& source,

@@ -2,8 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "composer/network/model.h"
+#include "composer/network/peer_names.h"
 #include "composer/storage/safetensors.h"
 
 namespace composer {
@@ -23,8 +27,18 @@ std::filesystem::path weights_file(const std::filesystem::path& path);
 
 /// Tensors from a .safetensors file, a PyTorch file (.pth, .pt), a checkpoint folder or one of
 /// PyTorch's distributed checkpoint (dcp.h). Prefixes that wrappers put before every name
-/// ("module.", "_orig_mod.") are taken off. UserError as by the readers.
+/// ("module.", "_orig_mod.") are taken off, and a library's names that `composer export` gave them
+/// are the model's again. UserError as by the readers.
 TensorMap read_weights(const std::filesystem::path& path);
+
+/// The tensors under a library's names and in its shapes.
+TensorMap in_names_of(const PeerNames& names, const TensorMap& tensors);
+
+/// What a .safetensors file of in_names_of(names, tensors) tells of the names and shapes here.
+std::map<std::string, std::string> names_metadata(const PeerNames& names, const TensorMap& tensors);
+
+/// read_safetensors, under the names and in the shapes that the file tells of.
+TensorMap read_named_safetensors(const std::filesystem::path& path);
 
 /// Which tensors a model takes from a file.
 struct LoadRules {

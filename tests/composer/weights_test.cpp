@@ -70,6 +70,35 @@ TEST_CASE("wrappers' prefixes are taken off, types converted, counters optional"
   CHECK(model_tensors(target).at("fc.weight").scalar_type() == at::kFloat);
 }
 
+TEST_CASE("a file under a library's names and shapes is read under the model's", "[weights]") {
+  const TemporaryFolder folder;
+  const auto file = folder / "w.safetensors";
+  const PeerNames names{.paths = {{"fc", "head.fc"}, {"bn", "norm"}, {"bn.weight", "scale"}},
+                        .shapes = {{"fc.weight", {4, 3, 1, 1}}}};
+  const Net source(4);
+  const auto tensors = copies(source);
+  const auto theirs = in_names_of(names, tensors);
+  CHECK(theirs.size() == tensors.size());
+  CHECK(theirs.at("head.fc.weight").sizes() == at::IntArrayRef{4, 3, 1, 1});
+  CHECK(theirs.contains("scale"));
+  CHECK(theirs.contains("norm.bias"));
+  write_safetensors(file, theirs, names_metadata(names, tensors));
+  const auto read = read_weights(file);
+  CHECK(read.size() == tensors.size());
+  for (const auto& [name, tensor] : tensors) {
+    INFO(name);
+    REQUIRE(read.contains(name));
+    CHECK(at::equal(read.at(name), tensor));
+  }
+  CHECK(names_metadata({}, tensors).empty());
+  for (const std::string damage :
+       {"[", R"({"scale": 1})", R"({"scale": {"name": "bn.weight", "shape": [2]}})"}) {
+    INFO(damage);
+    write_safetensors(file, theirs, {{"own_names", damage}});
+    CHECK_THROWS_WITH(read_weights(file), Contains("'own_names' is damaged"));
+  }
+}
+
 TEST_CASE("everything that does not fit is listed at once, and nothing is changed", "[weights]") {
   Net model(4);
   const auto before = copies(model);

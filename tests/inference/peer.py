@@ -3,6 +3,7 @@
 peer.py torchscript FOLDER          every NAME.pt by torch.jit.load, against NAME.safetensors
 peer.py torchvision|timm FOLDER     every folder NAME (model.safetensors, loaded strictly into the library's network of that
                                     name), against NAME.safetensors
+peer.py names NAME...               prints what timm calls the tensors of these networks: NAME TENSOR SHAPE, a line each
 Fails where one is more than 1e-4 of the largest logit away."""
 import json
 import pathlib
@@ -34,7 +35,7 @@ def torchscript(path):
     return module
 
 
-HEAD_BIASES = ("fc.bias", "classifier.1.bias", "classifier.2.bias", "classifier.3.bias", "classifier.6.bias")
+HEAD_BIASES = ("fc.bias", "classifier.bias", "classifier.1.bias", "classifier.2.bias", "classifier.3.bias", "classifier.6.bias")
 
 
 def library_network(create, path):
@@ -50,12 +51,34 @@ def torchvision(path):
     return library_network(torchvision.models.get_model, path)
 
 
-def timm(path):
+# What timm calls networks that it has under other names, and what makes them compute the same.
+TIMM = {
+    "mobilenet_v3_large": ("mobilenetv3_large_100", {"bn_eps": 1e-3}),
+    "mobilenet_v3_small": ("mobilenetv3_small_100", {"bn_eps": 1e-3}),
+}
+
+
+def timm_network(name, **options):
     import timm
-    return library_network(timm.create_model, path)
+    theirs, more = TIMM.get(name, (name, {}))
+    return timm.create_model(theirs, **options, **more)
+
+
+def timm(path):
+    return library_network(timm_network, path)
+
+
+def print_names(networks):
+    for network in networks:
+        with torch.device("meta"):
+            tensors = timm_network(network).state_dict()
+        for name, tensor in tensors.items():
+            print(network, name, "x".join(map(str, tensor.shape)) or "scalar")
 
 
 def main():
+    if sys.argv[1] == "names":
+        return print_names(sys.argv[2:])
     load = {"torchscript": torchscript, "torchvision": torchvision, "timm": timm}[sys.argv[1]]
     questions = sorted(pathlib.Path(sys.argv[2]).glob("*.safetensors"))
     assert questions, "there is nothing to compare"
