@@ -358,8 +358,8 @@ class Settling {
     if (std::ranges::any_of(undecided_,
                             [](const auto& one) { return one.ends_with(".num_classes"); }))
       return leave(key);
-    const auto tensors = read_weights(file);
     const auto model = build_model(resolved());
+    const auto tensors = in_own_names(*model, read_weights(file));
     const auto layers = parameters_by_depth(*model);
     const auto parameters = model->named_parameters();
     for (const auto& name : layers.empty() ? std::vector<std::string>() : layers.back())

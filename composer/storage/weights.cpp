@@ -174,8 +174,24 @@ TensorMap read_named_safetensors(const std::filesystem::path& path) {
   return named;
 }
 
-Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::string& source,
+TensorMap in_own_names(const Model& model, TensorMap tensors) {
+  const auto names = model.names_in("timm");
+  if (!names) return tensors;
+  for (const auto& [name, target] : model_tensors(model)) {
+    if (tensors.contains(name)) continue;
+    auto given = tensors.extract(names->name_of(name));
+    if (given.empty()) continue;
+    given.key() = name;
+    if (given.mapped().numel() == target.numel())
+      given.mapped() = given.mapped().reshape(target.sizes());
+    tensors.insert(std::move(given));
+  }
+  return tensors;
+}
+
+Unloaded assign_weights(Model& model, const TensorMap& given, const std::string& source,
                         const LoadRules& rules) {
+  const auto tensors = in_own_names(model, given);
   NameList missing, unexpected, misshaped, integers;
   std::string hint;
   std::vector<std::string> problems;
@@ -227,6 +243,9 @@ Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::strin
     throw UserError(problems);
   }
 
+  if (std::ranges::any_of(tensors, [&](const auto& item) { return !given.contains(item.first); }))
+    if (const auto names = model.names_in("timm"); !names->difference.empty())
+      log::warn(source + ": has timm's names; timm's " + names->difference);
   const at::NoGradGuard no_grad;
   for (auto& [name, target] : targets) {
     if (std::ranges::binary_search(unloaded.fresh, name)) continue;

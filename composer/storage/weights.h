@@ -40,6 +40,10 @@ std::map<std::string, std::string> names_metadata(const PeerNames& names, const 
 /// read_safetensors, under the names and in the shapes that the file tells of.
 TensorMap read_named_safetensors(const std::filesystem::path& path);
 
+/// Tensors of a file under the model's names and in its shapes where they have timm's
+/// (Model::names_in); the others as they are.
+TensorMap in_own_names(const Model& model, TensorMap tensors);
+
 /// Which tensors a model takes from a file.
 struct LoadRules {
   std::vector<std::string> ignore{};  ///< patterns (composer/name_pattern.h) of names left out
@@ -52,7 +56,8 @@ struct Unloaded {
   std::vector<std::string> left_over;  ///< of the file, without those of the model
 };
 
-/// Copies `tensors` into the parameters and buffers of the same names, converting type and device.
+/// Copies `tensors` into the parameters and buffers of the same names, or of those that timm calls
+/// so, converting type and device. Warns where timm's network computes something else.
 /// Throws UserError listing missing, unexpected and mis-shaped names, integers in the place of
 /// weights and patterns that fit nothing, before anything is changed; a missing num_batches_tracked
 /// is taken as 0. The log lists what was not copied. source: for messages.

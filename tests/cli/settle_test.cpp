@@ -63,15 +63,17 @@ void check_values(const Recipe& recipe,
   }
 }
 
-/// Weights of a network that the words name, as files have them.
-void write_weights(const fs::path& file, const std::string& model) {
+/// Weights of a network that the words name, as files have them, under the library's names.
+void write_weights(const fs::path& file, const std::string& model,
+                   const std::string& library = "torchvision") {
   Problems problems;
   auto root = *parse_yaml(model, "model", problems);
   const auto& [name, origin, params] = root.entries.at(0);
   const auto component = everything().models.make(name);
   read_fields(params, component->fields(), "model", problems);
   REQUIRE(problems.empty());
-  write_safetensors(file, model_tensors(*component->build()));
+  const auto built = component->build();
+  write_safetensors(file, in_names_of(*built->names_in(library), model_tensors(*built)));
 }
 
 }  // namespace
@@ -269,6 +271,10 @@ TEST_CASE("weights make learning rates small, and lose a last layer of another s
   recipe = with("--model mobilenet_v3 --mobilenet_v3.model_name mobilenet_v3_small");
   check_values(recipe, {{"load_ignore", "[classifier.3.weight, classifier.3.bias]"},
                         {"model.mobilenet_v3.num_classes", "2"}});
+
+  write_weights(weights, "mobilenet_v3: {model_name: mobilenet_v3_small}", "timm");
+  recipe = with("--model mobilenet_v3 --mobilenet_v3.model_name mobilenet_v3_small");
+  CHECK(value_of(recipe, "load_ignore") == "[classifier.3.weight, classifier.3.bias]");
 
   recipe =
       with("--model mobilenet_v3 --mobilenet_v3.model_name mobilenet_v3_small --optimizer sgd");

@@ -214,6 +214,28 @@ TEST_CASE("a folder with timm's names is read here as one with ours", "[inferenc
   }
 }
 
+TEST_CASE("weights with timm's names load as those with ours", "[inference]") {
+  know_everything();
+  const TemporaryFolder folder;
+  const auto file = folder / "timm.safetensors";
+  for (const std::string name : {"convnext_tiny", "efficientnet_b0", "mobilenet_v3_small"}) {
+    INFO(name);
+    const auto source = built(recipe_of(model_named(name, 7)));
+    const auto tensors = model_tensors(*source);
+    write_safetensors(file, in_names_of(*source->names_in("timm"), tensors));
+    const auto target = built(recipe_of(model_named(name, 7)));
+    const auto said = standard_error_of([&] { load_weights(*target, file); });
+    CHECK((said.find("bn_eps") != std::string::npos) == (name == "mobilenet_v3_small"));
+    for (const auto& [tensor, values] : model_tensors(*target)) {
+      INFO(tensor);
+      CHECK(at::equal(values, tensors.at(tensor)));
+    }
+  }
+  const auto fewer = built(recipe_of(model_named("mobilenet_v3_small", 2)));
+  CHECK_THROWS_WITH(load_weights(*fewer, file),
+                    Contains("classifier.3.weight: [7, 1024] in the file, [2, 1024] in the model"));
+}
+
 TEST_CASE("torchvision loads exported weights strictly and agrees", "[inference][peer][slow]") {
   if (!test::has_python()) {
     WARN("skipped: no Python with torchvision in .deps");
