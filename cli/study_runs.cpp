@@ -53,8 +53,7 @@ Words visible_gpus(int gpus) {
 class SecretRecipe {
  public:
   /// RunError when there is no memory for it.
-  explicit SecretRecipe(std::string_view text)
-      : file_(::memfd_create("composer-recipe", MFD_CLOEXEC)) {
+  explicit SecretRecipe(std::string_view text) : file_(memory_file()) {
     const auto size = static_cast<ssize_t>(text.size());
     if (file_ >= 0 && ::write(file_, text.data(), text.size()) == size) return;
     const int error = errno;
@@ -70,6 +69,13 @@ class SecretRecipe {
   }
 
  private:
+  /// Kernels before 6.3 do not know that it is no program, which hardened ones insist on.
+  static int memory_file() {
+    constexpr unsigned no_program = 8;  // MFD_NOEXEC_SEAL
+    const int file = ::memfd_create("composer-recipe", MFD_CLOEXEC | no_program);
+    return file >= 0 || errno != EINVAL ? file : ::memfd_create("composer-recipe", MFD_CLOEXEC);
+  }
+
   int file_;
 };
 
@@ -171,15 +177,25 @@ class Trainings {
     constexpr size_t most_lines = 3;
     for (auto& running : places_) {
       if (!running || running->number != number) continue;
-      running->log << line << '\n' << std::flush;
+      const auto told = with_recipe_named(*running, std::string(line));
+      running->log << told << '\n' << std::flush;
       if (!running->log && !std::exchange(running->log_failed, true))
         log::warn(folder_.log(running->training.name).string() +
                   ": cannot be written: the output of this training is lost");
       if (stream != Stream::errors || line.empty()) return;
-      running->last_lines.emplace_back(line);
+      running->last_lines.push_back(told);
       if (running->last_lines.size() > most_lines) running->last_lines.pop_front();
       return;
     }
+  }
+
+  /// A secret recipe is in memory; the file without its secrets has the same lines.
+  std::string with_recipe_named(const Running& running, std::string line) const {
+    if (!running.recipe) return line;
+    const auto in_memory = running.recipe->path();
+    if (const auto at = line.find(in_memory); at != std::string::npos)
+      line.replace(at, in_memory.size(), folder_.recipe(running.training.variant).string());
+    return line;
   }
 
   void take_ended() {

@@ -133,8 +133,10 @@ TensorMap in_names_of(const PeerNames& names, const TensorMap& tensors) {
   TensorMap named;
   for (const auto& [name, tensor] : tensors) {
     const auto shape = names.shapes.find(name);
-    named.emplace(names.name_of(name),
-                  shape == names.shapes.end() ? tensor : tensor.reshape(shape->second));
+    const auto theirs = names.name_of(name);
+    if (!named.emplace(theirs, shape == names.shapes.end() ? tensor : tensor.reshape(shape->second))
+             .second)
+      throw std::logic_error("two tensors would be named " + theirs);
   }
   return named;
 }
@@ -161,14 +163,18 @@ TensorMap read_named_safetensors(const std::filesystem::path& path) {
   try {
     const auto own = nlohmann::json::parse(told->second);
     for (const auto& [theirs, tensor] : tensors)
-      if (const auto found = own.find(theirs); found == own.end())
+      if (const auto found = own.find(theirs); found == own.end()) {
         named.emplace(theirs, tensor);
-      else
-        named.emplace(found->at("name").get<std::string>(),
-                      tensor.reshape(found->at("shape").get<std::vector<int64_t>>()));
+      } else {
+        const auto shape = found->at("shape").get<std::vector<int64_t>>();
+        const bool fits = c10::multiply_integers(shape) == tensor.numel();
+        if (!named
+                 .emplace(found->at("name").get<std::string>(),
+                          fits ? tensor.reshape(shape) : tensor)
+                 .second)
+          throw damaged();
+      }
   } catch (const nlohmann::json::exception&) {
-    throw damaged();
-  } catch (const c10::Error&) {  // as many numbers have no such shape
     throw damaged();
   }
   return named;
@@ -177,9 +183,11 @@ TensorMap read_named_safetensors(const std::filesystem::path& path) {
 TensorMap in_own_names(const Model& model, TensorMap tensors) {
   const auto names = model.names_in("timm");
   if (!names) return tensors;
-  for (const auto& [name, target] : model_tensors(model)) {
-    if (tensors.contains(name)) continue;
-    auto given = tensors.extract(names->name_of(name));
+  const auto targets = model_tensors(model);
+  for (const auto& [name, target] : targets) {
+    const auto theirs = names->name_of(name);
+    if (targets.contains(theirs) || tensors.contains(name)) continue;
+    auto given = tensors.extract(theirs);
     if (given.empty()) continue;
     given.key() = name;
     if (given.mapped().numel() == target.numel())
@@ -197,15 +205,18 @@ Unloaded assign_weights(Model& model, const TensorMap& given, const std::string&
   std::vector<std::string> problems;
   Unloaded unloaded;
   auto targets = model_tensors(model);
+  const auto names = model.names_in("timm");
   for (const auto& pattern : rules.ignore) {
     const auto meant = [&](const auto& item) { return fits(item.first, pattern); };
-    if (std::ranges::none_of(targets, meant) && std::ranges::none_of(tensors, meant))
+    if (std::ranges::none_of(targets, meant) && std::ranges::none_of(given, meant) &&
+        std::ranges::none_of(tensors, meant))
       problems.push_back("load_ignore: '" + pattern + "' fits no tensor of the model or of " +
                          source + "; the model's are named like " + targets.begin()->first);
   }
   for (const auto& [name, target] : targets) {
     const auto found = tensors.find(name);
-    if (fits_any(name, rules.ignore)) {
+    if (fits_any(name, rules.ignore) ||
+        (names && !given.contains(name) && fits_any(names->name_of(name), rules.ignore))) {
       unloaded.fresh.push_back(name);
     } else if (found == tensors.end()) {
       if (name.ends_with("num_batches_tracked")) continue;
@@ -229,8 +240,8 @@ Unloaded assign_weights(Model& model, const TensorMap& given, const std::string&
       unloaded.left_over.push_back(name);
   }
 
-  const auto report = [&](const std::string& what, const NameList& names) {
-    if (!names.empty()) problems.push_back(source + ": " + what + ": " + names.str());
+  const auto report = [&](const std::string& what, const NameList& which) {
+    if (!which.empty()) problems.push_back(source + ": " + what + ": " + which.str());
   };
   report("tensors that the model has and the file lacks", missing);
   report("tensors that the file has and the model lacks", unexpected);
@@ -244,7 +255,7 @@ Unloaded assign_weights(Model& model, const TensorMap& given, const std::string&
   }
 
   if (std::ranges::any_of(tensors, [&](const auto& item) { return !given.contains(item.first); }))
-    if (const auto names = model.names_in("timm"); !names->difference.empty())
+    if (!names->difference.empty())
       log::warn(source + ": has timm's names; timm's " + names->difference);
   const at::NoGradGuard no_grad;
   for (auto& [name, target] : targets) {

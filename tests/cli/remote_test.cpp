@@ -323,7 +323,7 @@ TEST_CASE("secrets of a recipe's addresses are in no command line and no file of
   std::optional<Outcome> ended;
   while (!(ended = process.poll())) {
     lines.merge(command_lines());
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
   }
   INFO(ended->errors);
   REQUIRE(ended->status == 0);

@@ -92,7 +92,8 @@ TEST_CASE("a file under a library's names and shapes is read under the model's",
   }
   CHECK(names_metadata({}, tensors).empty());
   for (const std::string damage :
-       {"[", R"({"scale": 1})", R"({"scale": {"name": "bn.weight", "shape": [2]}})"}) {
+       {"[", R"({"scale": 1})", R"({"scale": {"name": "bn.bias", "shape": [4]},
+              "norm.bias": {"name": "bn.bias", "shape": [4]}})"}) {
     INFO(damage);
     write_safetensors(file, theirs, {{"own_names", damage}});
     CHECK_THROWS_WITH(read_weights(file), Contains("'own_names' is damaged"));

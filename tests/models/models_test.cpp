@@ -19,6 +19,7 @@
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
 #include "models/wide_resnet.h"
+#include "tests/python.h"
 
 namespace composer {
 namespace {
@@ -260,7 +261,8 @@ TEST_CASE("the networks for small images have group norm under the same names", 
 TEST_CASE("every network's source is registered without a line elsewhere", "[models]") {
   namespace fs = std::filesystem;
   std::vector<std::string> declared;
-  for (const auto& entry : fs::directory_iterator(fs::path(SOURCE_DIR) / "models")) {
+  for (const auto& entry : fs::directory_iterator(
+           fs::path(test::from_environment("COMPOSER_TEST_SOURCE", SOURCE_DIR)) / "models")) {
     if (entry.path().extension() != ".cpp") continue;
     const auto name = entry.path().stem().string();
     std::ifstream file(entry.path());
