@@ -5,21 +5,23 @@
 #include <fstream>
 
 #include "composer/error.h"
+#include "tests/composer/temporary_folder.h"
 
 namespace composer {
 namespace {
 
-std::filesystem::path written(const std::string& text) {
-  const auto file = std::filesystem::temp_directory_path() / "composer_run_log_test.jsonl";
+RunLog log_of(const std::string& text) {
+  const TemporaryFolder folder;
+  const auto file = folder / "metrics.jsonl";
   std::ofstream(file) << text;
-  return file;
+  return read_run_log(file);
 }
 
 const std::string batch =
     R"({"event":"batch","epoch":0,"batch":7,"sample":70,"seconds":1.5,"lr":0.1,"loss/train":"NaN"})";
 
 TEST_CASE("a run's log is read, but for a line that is being written", "[run_log]") {
-  const auto entries = read_run_log(written(batch + "\n" + batch.substr(0, 30))).entries;
+  const auto entries = log_of(batch + "\n" + batch.substr(0, 30)).entries;
   REQUIRE(entries.size() == 1);
   CHECK(entries[0].event == "batch");
   CHECK(entries[0].batch == 7);
@@ -29,11 +31,11 @@ TEST_CASE("a run's log is read, but for a line that is being written", "[run_log
 }
 
 TEST_CASE("damaged lines of a run's log are left out and counted", "[run_log]") {
-  const auto log = read_run_log(written(batch + "\n{\"event\":\n" + batch + "\n[]\n"));
+  const auto log = log_of(batch + "\n{\"event\":\n" + batch + "\n[]\n");
   CHECK(log.entries.size() == 2);
   CHECK(log.damaged == 2);
   CHECK(log.first_damaged == 2);
-  CHECK_THROWS_WITH(read_run_log(written("garbage\n\n")), Catch::Contains(".jsonl:1:"));
+  CHECK_THROWS_WITH(log_of("garbage\n\n"), Catch::Contains(".jsonl:1:"));
   CHECK_THROWS_AS(read_run_log("/nowhere/metrics.jsonl"), UserError);
 }
 

@@ -113,6 +113,7 @@ max_duration: 1ep
 )";
 
 bool resolves(const std::string& recipe) {
+  add_builtin_components();
   try {
     resolve({"recipe", recipe});
     return true;
