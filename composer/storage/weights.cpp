@@ -1,10 +1,10 @@
 #include "composer/storage/weights.h"
 
 #include <ATen/core/grad_mode.h>
-#include <c10/util/Exception.h>
 #include <c10/util/StringUtil.h>
 
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
@@ -254,9 +254,9 @@ Unloaded assign_weights(Model& model, const TensorMap& given, const std::string&
     throw UserError(problems);
   }
 
-  if (std::ranges::any_of(tensors, [&](const auto& item) { return !given.contains(item.first); }))
-    if (!names->difference.empty())
-      log::warn(source + ": has timm's names; timm's " + names->difference);
+  if (names && !names->difference.empty() &&
+      std::ranges::any_of(tensors, [&](const auto& item) { return !given.contains(item.first); }))
+    log::warn(source + ": has timm's names; timm's " + names->difference);
   const at::NoGradGuard no_grad;
   for (auto& [name, target] : targets) {
     if (std::ranges::binary_search(unloaded.fresh, name)) continue;

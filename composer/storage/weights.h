@@ -57,8 +57,7 @@ struct Unloaded {
 };
 
 /// Copies `tensors` into the parameters and buffers of the same names, or of those that timm calls
-/// so, converting type and device. Warns of what timm's network computes otherwise
-/// at any size.
+/// so, converting type and device. Warns of what timm's network computes otherwise at any size.
 /// Throws UserError listing missing, unexpected and mis-shaped names, integers in the place of
 /// weights and patterns that fit nothing, before anything is changed; a missing num_batches_tracked
 /// is taken as 0. The log lists what was not copied. source: for messages.
