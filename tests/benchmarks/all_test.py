@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -124,15 +125,15 @@ class Tables(unittest.TestCase):
         self.assertIn('| ResNet-50, 16 at 224 | fp32 | - | - |', self.measured.read_text())
 
     def test_another_machine_takes_the_place(self):
-        record, = (self.folder / 'results').glob('avx512_2_cores.json')
-        rows = json.loads(record.read_text())
+        shown, = re.findall('<!-- measured: (\\w+) loading -->', self.measured.read_text())
+        rows = json.loads((self.folder / f'results/{shown}.json').read_text())
         del rows['rows']['jpeg']
         (self.folder / 'results/other_4_cores.json').write_text(json.dumps(rows))
         done = self.tables('--processor', 'other_4_cores')
         self.assertEqual(done.returncode, 0)
         self.assertIn('measured.md: loading: stays as it is: other_4_cores has no jpeg\n', done.stdout)
         self.assertIn('<!-- measured: other_4_cores steps -->', self.measured.read_text())
-        self.assertIn('<!-- measured: avx512_2_cores loading -->', self.measured.read_text())
+        self.assertIn(f'<!-- measured: {shown} loading -->', self.measured.read_text())
         self.assertIn('<!-- measured: other_4_cores folder -->', self.readme.read_text())
         self.assertIn('there is no', self.tables('--processor', 'third').stdout)
 
