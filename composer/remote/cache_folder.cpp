@@ -102,10 +102,7 @@ std::map<std::string, std::string> versions_in_use() {
 }
 
 std::shared_ptr<RangeCache> open_remote(const RemotePath& path) {
-  auto store = open_store(path);
-  const auto object = store->stat(path.key());
-  if (!object) throw UserError(path.text() + ": there is no such object");
-  return CacheFolder::get()->open(bytes_of(std::move(store), path, *object));
+  return CacheFolder::get()->open(bytes_at(path));
 }
 
 CacheFolder::CacheFolder(CacheOptions options) : options_(std::move(options)) {

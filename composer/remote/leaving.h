@@ -16,10 +16,13 @@ class LeaveWhen {
   LeaveWhen& operator=(const LeaveWhen&) = delete;
 
   /// Whether this thread's flag is set.
-  static bool asked() { return flag_ != nullptr && flag_->load(std::memory_order_relaxed); }
+  static bool asked() { return flag_->load(std::memory_order_relaxed); }
+  /// This thread's, for others that work for it.
+  static const std::atomic<bool>& flag() { return *flag_; }
 
  private:
-  static inline thread_local const std::atomic<bool>* flag_ = nullptr;
+  static inline const std::atomic<bool> never_{false};
+  static inline thread_local const std::atomic<bool>* flag_ = &never_;
 
   const std::atomic<bool>* const before_;
 };

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "composer/error.h"
+
 namespace composer {
 namespace {
 
@@ -50,6 +52,13 @@ RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, const RemotePath& path,
       .failure = std::move(failure),
       .identity = path.identity(),
       .may_expire = has_query(path, path.key())};
+}
+
+RemoteBytes bytes_at(const RemotePath& path) {
+  auto store = open_store(path);
+  const auto object = store->stat(path.key());
+  if (!object) throw UserError(path.text() + ": there is no such object");
+  return bytes_of(std::move(store), path, *object);
 }
 
 RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, std::string name,

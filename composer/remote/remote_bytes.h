@@ -32,6 +32,9 @@ struct RemoteBytes {
 RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, const RemotePath& path,
                      const ObjectInfo& object);
 
+/// The object that is there now. Throws UserError where there is none.
+RemoteBytes bytes_at(const RemotePath& path);
+
 /// Objects one behind another, each a block that begins at a multiple of 4 KiB. name: of their
 /// folder or list.
 RemoteBytes bytes_of(std::shared_ptr<ObjectStore> store, std::string name,

@@ -1,5 +1,11 @@
 #include "data/datasets/mds.h"
 
+#include <cstdint>
+#include <mutex>
+#include <set>
+
+#include "composer/logging/log.h"
+#include "composer/remote/remote_options.h"
 #include "data/index_place.h"
 #include "data/kept_table.h"
 #include "data/shards/part_source.h"
@@ -8,6 +14,27 @@
 namespace composer {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+/// Once for each set: a compressed shard comes back whole, whichever of its images is wanted.
+void warn_of_little_room(const ShardFiles& files) {
+  const uint64_t limit = remote_options().cache_limit;
+  uint64_t unpacked = 0;
+  for (const auto& packed : files.packed) unpacked += packed ? packed->bytes : 0;
+  if (limit == 0 || unpacked <= limit) return;
+  static std::mutex lock;
+  static std::set<std::string> told;
+  const std::lock_guard guard(lock);
+  if (!told.insert(files.root).second) return;
+  log::warn("remote.cache_limit: the compressed shards of " + files.root + " hold " +
+            std::to_string(unpacked / 1'000'000) + " MB, of which " +
+            std::to_string(limit / 1'000'000) +
+            " MB have room: shards are fetched and unpacked again for single images; allow more, "
+            "or have the shards uncompressed in the store");
+}
+
+}  // namespace
 
 std::string MdsParams::folder() const {
   const std::string expected =
@@ -46,6 +73,7 @@ std::shared_ptr<Source> MdsParams::open_readable(WrongFiles& unreadable) const {
 OpenedSet MdsParams::open(const std::string& index_dir) const {
   const std::string files = folder();
   const ShardFiles index = mds_files(files);
+  warn_of_little_room(index);
   const auto table = kept_table(
       shard_table_file(index,
                        "mds " + image + ' ' + label + ' ' + local_dir + targets_text(ffcv.targets),

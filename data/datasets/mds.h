@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "composer/remote/remote_path.h"
 #include "data/datasets/photo_dataset.h"
 #include "data/shards/mds.h"
 
@@ -25,11 +26,13 @@ struct MdsParams : FolderParams {
     f("image", image, "column of the images; auto: the one of jpeg, png or pil");
     f("label", label, "column of the classes; auto: label, else the one of integers");
     f("local_dir", local_dir,
-      "folder that compressed shards are unpacked to, once; none = the user's cache");
+      "folder that compressed shards on a disk are unpacked to, once; none = the user's cache");
   }
 
   std::string check() const {
-    return DatasetParams::check() + ffcv.check(/*has_numbers=*/true) + check_targets(*this, label);
+    const bool unused = !local_dir.empty() && is_remote(datadir);
+    return DatasetParams::check() + ffcv.check(/*has_numbers=*/true) + check_targets(*this, label) +
+           (unused ? "local_dir: a store's shards are unpacked below remote.cache_dir\n" : "");
   }
   /// Throws UserError naming what is missing or damaged.
   OpenedSet open(const std::string& index_dir) const;

@@ -25,15 +25,17 @@ std::string HashCheck::problem() {
   return wrong;
 }
 
-std::string hash_problem(const std::string& file, const FileHashes& hashes) {
+std::string hash_problem(const std::string& file, const FileHashes& hashes,
+                         const std::optional<PackedFile>& packed) {
   constexpr uint64_t kPiece = 8 << 20;
   HashCheck check(hashes);
   if (check.empty()) return {};
-  read_parts(file, [&](PartReader& reader) {
+  const auto update = [&](PartReader& reader) {
     for (uint64_t at = 0; at < reader.bytes(); at += kPiece)
       check.update(reader.at(at, std::min(kPiece, reader.bytes() - at)));
     return true;
-  });
+  };
+  read_parts(file, update, packed);
   return check.problem();
 }
 

@@ -3,16 +3,31 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "composer/error.h"
 #include "data/digest.h"
 
 namespace composer {
 
+/// A file is missing, or its bytes are not those that its index says.
+class DamagedFile : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 /// Of a file's bytes, in hexadecimal, by the names that Python's hashlib has for algorithms.
 using FileHashes = std::map<std::string, std::string>;
+
+/// What an index says of a file that is compressed by zstd.
+struct PackedFile {
+  FileHashes packed_hashes{};  ///< of the file itself
+  uint64_t bytes = 0;          ///< of what it holds
+  FileHashes hashes{};         ///< likewise
+};
 
 /// Hashes by algorithms that Digest does not know (xxh3_64) are passed over.
 class HashCheck {
@@ -34,7 +49,9 @@ class HashCheck {
 };
 
 /// What HashCheck finds of a whole file, local or remote, which is not read where there is nothing
-/// to check. Throws UserError naming a file that cannot be read, RemoteError as PartFile::read.
-std::string hash_problem(const std::string& file, const FileHashes& hashes);
+/// to check; packed: of a remote one that is compressed, whose hashes are of what it holds. Throws
+/// UserError naming a file that cannot be read, RemoteError and DamagedFile as PartFile::read.
+std::string hash_problem(const std::string& file, const FileHashes& hashes,
+                         const std::optional<PackedFile>& packed = std::nullopt);
 
 }  // namespace composer

@@ -335,39 +335,32 @@ bool is_unpacked(const fs::path& to, const fs::path& packed, const Shard& shard,
   return problem.empty();
 }
 
-/// A file of a shard is missing, or its bytes are not those that the index says.
-class DamagedShard : public UserError {
- public:
-  using UserError::UserError;
-};
+bool is_zstd(const Shard& shard) { return shard.compression.starts_with("zstd"); }
 
-/// The raw file's name, below the folder or absolute. Unpacks it where it is not there. Throws
-/// DamagedShard; UserError for a shard that is not read for other reasons.
+/// packed: its path.
+UserError other_compression(const std::string& packed, const Shard& shard) {
+  return UserError(shown_path(packed) + ": compressed by " + shard.compression +
+                   ", which is not read: only zstd");
+}
+
+/// The raw file's name, below the folder, on a disk, or absolute. Unpacks it where it is not there.
+/// Throws DamagedFile; UserError for a shard that is not read for other reasons.
 std::string raw_file(const fs::path& folder, const Shard& shard, const MdsOptions& options) {
   const fs::path& unpack_to = options.unpack_to;
   std::error_code error;
   const fs::path raw = path_below(folder.string(), shard.raw.name);
   if (has_bytes(raw, shard.raw.bytes)) return shard.raw.name;
-  if (is_remote(folder.string())) {
-    if (shard.packed && !is_there(raw.string()))
-      throw UserError(shown_path(raw.string()) +
-                      ": there is no such object; compressed shards are read on a disk only");
-    throw DamagedShard(shown_path(raw.string()) + ": there is no such object of " +
-                       std::to_string(shard.raw.bytes) + " bytes, as the index says");
-  }
   if (fs::exists(raw, error))
-    throw DamagedShard(raw.string() + ": has not the " + std::to_string(shard.raw.bytes) +
-                       " bytes that the index says");
+    throw DamagedFile(raw.string() + ": has not the " + std::to_string(shard.raw.bytes) +
+                      " bytes that the index says");
   if (!shard.packed || !fs::exists(folder / shard.packed->name, error))
-    throw DamagedShard(raw.string() + ": no such file" +
-                       (shard.packed ? ", nor " + shard.packed->name : std::string()));
+    throw DamagedFile(raw.string() + ": no such file" +
+                      (shard.packed ? ", nor " + shard.packed->name : std::string()));
   const fs::path packed = folder / shard.packed->name;
-  if (!shard.compression.starts_with("zstd"))
-    throw UserError(packed.string() + ": compressed by " + shard.compression +
-                    ", which is not read: only zstd");
+  if (!is_zstd(shard)) throw other_compression(packed.string(), shard);
   if (!has_bytes(packed, shard.packed->bytes))
-    throw DamagedShard(packed.string() + ": has not the " + std::to_string(shard.packed->bytes) +
-                       " bytes that the index says");
+    throw DamagedFile(packed.string() + ": has not the " + std::to_string(shard.packed->bytes) +
+                      " bytes that the index says");
   if (unpack_to.empty())
     throw UserError(packed.string() +
                     ": is compressed, and no folder is known to unpack it to: local_dir names one");
@@ -375,15 +368,63 @@ std::string raw_file(const fs::path& folder, const Shard& shard, const MdsOption
   fs::create_directories(to.parent_path(), error);
   if (!is_unpacked(to, packed, shard, /*by_hash=*/options.unreadable == nullptr)) {
     if (const auto problem = hash_problem(packed, shard.packed->hashes); !problem.empty())
-      throw DamagedShard(packed.string() + ": damaged: " + problem);
+      throw DamagedFile(packed.string() + ": damaged: " + problem);
     const PartFile readable(packed.string());  // what cannot be opened is not damaged
     try {
       unpack_zstd(packed, to, shard.raw.bytes, shard.raw.hashes);
     } catch (const UserError& error) {
-      throw DamagedShard(error.problems());
+      throw DamagedFile(error.problems());
     }
   }
   return fs::absolute(to).string();
+}
+
+/// What a shard is read from.
+struct ReadFile {
+  std::string name;                    ///< below the folder, or absolute
+  std::optional<PackedFile> packed{};  ///< where it is unpacked into the machine's cache
+  bool is_there = true;                ///< with the bytes that the index says
+};
+
+/// What a store has of the shard: the compressed object where that is there, else the raw one.
+/// Throws UserError for one that is compressed in a way that is not read, or larger than can be.
+ReadFile stored_file(const std::string& folder, const Shard& shard) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 32;  // its offsets have 32 bits
+  const auto has = [&](const ShardFile& file) {
+    return has_bytes(path_below(folder, file.name), file.bytes);
+  };
+  const bool packed = shard.packed && is_zstd(shard) && has(*shard.packed);
+  if (!packed && has(shard.raw)) return {shard.raw.name};
+  if (!shard.packed) return {shard.raw.name, std::nullopt, false};
+  const std::string path = path_below(folder, shard.packed->name);
+  if (!is_zstd(shard)) throw other_compression(path, shard);
+  if (shard.raw.bytes > kMostBytes)
+    throw UserError(shown_path(path) + ": the index says that it holds " +
+                    std::to_string(shard.raw.bytes) + " bytes, more than a shard can");
+  return {shard.packed->name, PackedFile{shard.packed->hashes, shard.raw.bytes, shard.raw.hashes},
+          packed};
+}
+
+/// Of each shard. look_at_all: else shards that are not compressed are taken to be there.
+std::vector<ReadFile> stored_files(const std::string& folder, const std::vector<Shard>& shards,
+                                   bool look_at_all) {
+  std::vector<ReadFile> files(shards.size());
+  in_several_threads(files.size(), [&](uint64_t i) {
+    files[i] = look_at_all || shards[i].packed ? stored_file(folder, shards[i])
+                                               : ReadFile{shards[i].raw.name};
+  });
+  return files;
+}
+
+/// Throws DamagedFile; UserError for a shard that is not read for other reasons.
+ReadFile file_to_read(const fs::path& folder, const Shard& shard, const MdsOptions& options) {
+  if (!is_remote(folder.string())) return {raw_file(folder, shard, options)};
+  auto stored = stored_file(folder.string(), shard);
+  if (stored.is_there) return stored;
+  const ShardFile& file = stored.packed ? *shard.packed : shard.raw;
+  throw DamagedFile(shown_path(path_below(folder.string(), file.name)) +
+                    ": there is no such object of " + std::to_string(file.bytes) +
+                    " bytes, as the index says");
 }
 
 /// What is wrong with the shard, without the name of its file.
@@ -467,24 +508,15 @@ std::vector<std::string> mds_number_columns(const std::string& folder) {
 ShardFiles mds_files(const std::string& folder, bool without_missing) {
   if (!is_remote(folder)) return {path_below(folder, ""), {"index.json"}};
   ShardFiles files{(RemotePath(folder) / "").text(), {"index.json"}};
+  files.packed.emplace_back();
   const auto shards = read_index(path_below(folder, "index.json"));
-  const bool packed = std::ranges::any_of(shards, [](const Shard& one) { return !!one.packed; });
-  std::vector<char> is_missing(shards.size(), false);
-  if (without_missing)
-    in_several_threads(shards.size(), [&](uint64_t i) {
-      const auto& raw = shards[i].raw;
-      is_missing[i] = !has_bytes(path_below(folder, raw.name), raw.bytes);
-    });
-  for (size_t i = 0; i < shards.size(); ++i)
-    if (!is_missing[i]) files.names.push_back(shards[i].raw.name);
-  for (const auto& name : files.names) files.addresses.push_back(path_below(folder, name));
-  try {
-    find_remote(files, "datadir");
-  } catch (const UserError& error) {
-    if (packed)
-      throw UserError(std::string(error.what()) + "; compressed shards are read on a disk only");
-    throw;
+  for (auto& shard : stored_files(folder, shards, without_missing)) {
+    if (without_missing && !shard.is_there) continue;
+    files.names.push_back(std::move(shard.name));
+    files.packed.push_back(std::move(shard.packed));
   }
+  for (const auto& name : files.names) files.addresses.push_back(path_below(folder, name));
+  find_remote(files, "datadir");
   return files;
 }
 
@@ -511,16 +543,19 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
     std::string path = path_below(folder.string(), shards[i].raw.name);
     try {
       const Wanted wanted = wanted_columns(shards[i].columns, columns, coding);
-      read[i].name = raw_file(folder, shards[i], options);
-      path = path_below(folder.string(), read[i].name);
+      const ReadFile from = file_to_read(folder, shards[i], options);
+      read[i].name = from.name;
+      path = path_below(folder.string(), from.name);
       if (!remote)
         read[i].stamp = settled(place_stamp_of(path), place_stamp_of(path), wall_clock_ns());
-      read[i].rows = read_parts(
-          path, [&](auto& file) { return rows_of(file, shards[i], wanted, read[i].targets); });
+      const auto read_rows = [&](PartReader& file) {
+        return rows_of(file, shards[i], wanted, read[i].targets);
+      };
+      read[i].rows = read_parts(path, read_rows, from.packed);
     } catch (const FormatError& error) {
       read[i].problem.emplace(shown_path(path) + ": " + error.what());
       read[i].is_damaged = !read[i].name.empty();  // else it is about the index
-    } catch (const DamagedShard& error) {
+    } catch (const DamagedFile& error) {
       read[i].problem.emplace(error);
       read[i].is_damaged = true;
     } catch (const UserError& error) {
@@ -564,37 +599,57 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
 }
 
 WrongFiles wrong_mds_hashes(const std::string& folder, const fs::path& unpack_to) {
-  std::vector<std::pair<std::string, FileHashes>> files;
+  struct Hashed {
+    std::string path;
+    FileHashes hashes;
+    std::optional<PackedFile> packed;
+  };
+  std::vector<Hashed> files;
   std::set<std::string> unknown;
-  const auto add = [&](const std::string& path, const ShardFile& file) {
-    if (file.hashes.empty()) return;
-    files.emplace_back(path, file.hashes);
-    for (const auto& [algorithm, hash] : file.hashes)
+  const auto note_unknown = [&](const FileHashes& hashes) {
+    for (const auto& [algorithm, hash] : hashes)
       if (!Digest::knows(algorithm)) unknown.insert(algorithm);
   };
-  for (const auto& shard : read_index(path_below(folder, "index.json"))) {
-    add(path_below(folder, shard.raw.name), shard.raw);
-    if (is_remote(folder)) continue;  // only raw shards are read there
-    if (!unpack_to.empty()) add(unpack_to / shard.raw.name, shard.raw);
-    if (shard.packed) add(path_below(folder, shard.packed->name), *shard.packed);
+  const auto add = [&](const std::string& path, const ShardFile& file,
+                       const std::optional<PackedFile>& packed = std::nullopt) {
+    note_unknown(file.hashes);
+    if (packed) note_unknown(packed->packed_hashes);
+    if (!file.hashes.empty()) files.push_back({path, file.hashes, packed});
+  };
+  const auto shards = read_index(path_below(folder, "index.json"));
+  if (is_remote(folder)) {
+    const auto stored = stored_files(folder, shards, /*look_at_all=*/false);
+    for (size_t i = 0; i < shards.size(); ++i)
+      add(path_below(folder, stored[i].name), shards[i].raw, stored[i].packed);
+  } else {
+    for (const auto& shard : shards) {
+      add(path_below(folder, shard.raw.name), shard.raw);
+      if (!unpack_to.empty()) add(unpack_to / shard.raw.name, shard.raw);
+      if (shard.packed) add(path_below(folder, shard.packed->name), *shard.packed);
+    }
   }
   if (!unknown.empty())
     log::warn("hashes of " + joined({unknown.begin(), unknown.end()}) +
               " are not checked: they are not known here");
   std::vector<std::string> problems(files.size());
   in_several_threads(files.size(), [&](uint64_t i) {
-    const auto& [path, hashes] = files[i];
-    try {
-      if (is_there(path)) problems[i] = hash_problem(path, hashes);
-    } catch (const std::runtime_error& error) {
-      if (is_remote(path)) throw;
+    const auto& [path, hashes, packed] = files[i];
+    const auto note = [&, path = shown_path(path)](const std::exception& error) {
       problems[i] = error.what();
       if (problems[i].starts_with(path + ": ")) problems[i].erase(0, path.size() + 2);
+    };
+    try {
+      if (is_there(path)) problems[i] = hash_problem(path, hashes, packed);
+    } catch (const DamagedFile& error) {
+      note(error);
+    } catch (const std::runtime_error& error) {
+      if (is_remote(path)) throw;
+      note(error);
     }
   });
   WrongFiles wrong;
   for (size_t i = 0; i < files.size(); ++i)
-    if (!problems[i].empty()) wrong.emplace_back(shown_path(files[i].first), problems[i]);
+    if (!problems[i].empty()) wrong.emplace_back(shown_path(files[i].path), problems[i]);
   return wrong;
 }
 

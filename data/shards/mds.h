@@ -31,8 +31,9 @@ struct MdsOptions {
 bool is_mds_index(const std::string& file);
 
 /// The files that a table depends on: the index, and of a remote folder its shards, as
-/// find_remote() found them. Throws UserError naming what is missing or damaged. without_missing:
-/// shards that the store does not have are left out, which mds_table() tells of.
+/// find_remote() found them, compressed where the store has them so. Throws UserError naming what
+/// is missing or damaged. without_missing: shards that the store does not have are left out, which
+/// mds_table() tells of.
 ShardFiles mds_files(const std::string& folder, bool without_missing = false);
 
 /// The samples of the shards that folder/index.json lists, in order, as parts of the raw files.
@@ -40,8 +41,8 @@ ShardFiles mds_files(const std::string& folder, bool without_missing = false);
 /// unpacked before: those that differ are unpacked again.
 /// Throws UserError naming what is missing, damaged, or of a kind that is not read: compressed by
 /// anything but zstd, images, classes or targets in other columns than jpeg, png, pil, bytes;
-/// integers; numbers and ndarray. Those of a store, where folder is remote, are read whole, and not
-/// unpacked. No pickle is ever read.
+/// integers; numbers and ndarray. Those of a store, where folder is remote, are read whole, and
+/// compressed ones unpacked into the machine's cache. No pickle is ever read.
 std::vector<uint8_t> mds_table(const std::filesystem::path& folder, const MdsOptions& options);
 
 /// Names of the first shard's columns that targets may name. Throws UserError as mds_files().
@@ -49,7 +50,8 @@ std::vector<std::string> mds_number_columns(const std::string& folder);
 
 /// The files of the shards, packed, raw and unpacked (below unpack_to) as far as they are there,
 /// that cannot be read, or whose bytes are not those that the index has hashes of. Reads all that
-/// have a hash to check. folder: may be remote. The log names algorithms that cannot
+/// have a hash to check. folder: may be remote; of compressed objects it is checked what they hold,
+/// for they themselves were when they were unpacked. The log names algorithms that cannot
 /// be checked. Throws UserError for an index that cannot be read, RemoteError or UserError where a
 /// store does not give a file.
 WrongFiles wrong_mds_hashes(const std::string& folder, const std::filesystem::path& unpack_to);

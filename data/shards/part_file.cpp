@@ -1,15 +1,19 @@
 #include "data/shards/part_file.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "composer/remote/cache_folder.h"
 #include "data/index_file.h"
+#include "data/shards/zstd_file.h"
 
 namespace composer {
 
-PartFile::PartFile(const std::string& path) {
+PartFile::PartFile(const std::string& path, const std::optional<PackedFile>& packed) {
   if (is_remote(path)) {
-    remote_ = open_remote(RemotePath(path));
+    RemoteBytes bytes = bytes_at(RemotePath(path));
+    if (packed) bytes = unpacked_bytes(std::move(bytes), *packed);
+    remote_ = CacheFolder::get()->open(std::move(bytes));
     mapping_ = std::make_unique<const MappedFile>(remote_->file());
     version_ = static_cast<int64_t>(key_of(remote_->version()));
   } else {

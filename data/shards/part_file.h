@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "composer/remote/remote_path.h"
 #include "composer/storage/byte_reader.h"
 #include "composer/storage/mapped_file.h"
+#include "data/shards/file_hashes.h"
 
 namespace composer {
 
@@ -19,8 +21,10 @@ namespace composer {
 /// may be called by several threads at once.
 class PartFile {
  public:
-  /// path: local or remote. Throws UserError naming it where it cannot be opened.
-  explicit PartFile(const std::string& path);
+  /// path: local or remote. packed: a remote one is compressed so, and its bytes are what it holds,
+  /// which is unpacked once a machine. Throws UserError naming it where it cannot be opened.
+  explicit PartFile(const std::string& path,
+                    const std::optional<PackedFile>& packed = std::nullopt);
 
   uint64_t bytes() const { return mapping_->bytes().size(); }
   /// Another one where the file has changed: of a local one the time, ns since 1970.
@@ -31,7 +35,8 @@ class PartFile {
   RangeCache* remote() const { return remote_.get(); }
 
   /// The bytes, which must lie within the file: where they are mapped, or copied into `memory`.
-  /// Throws RemoteError or UserError where a store does not give them.
+  /// Throws RemoteError or UserError where a store does not give them, DamagedFile where an object
+  /// that is unpacked for them holds others than it should.
   std::span<const uint8_t> read(uint64_t begin, uint64_t bytes, std::vector<uint8_t>& memory) const;
   /// Returns use(), which reads what read() gave. Throws RunError where it was lost meanwhile.
   template <class Use>
@@ -60,13 +65,16 @@ class PartReader {
   std::vector<uint8_t> window_;
 };
 
-/// Returns read(PartReader&) of the file. Throws UserError with its path for a FormatError, and as
-/// MappedFile::use_all where bytes were lost.
+/// Returns read(PartReader&) of the file; packed: as of PartFile. Throws UserError with its path
+/// for a FormatError, and as MappedFile::use_all where bytes were lost.
 template <class Read>
-auto read_parts(const std::string& path, const Read& read) {
-  const PartFile file(path);
+auto read_parts(const std::string& path, const Read& read,
+                const std::optional<PackedFile>& packed = std::nullopt) {
+  const PartFile file(path, packed);
   PartReader reader(file);
   try {
+    // What many threads unpack at once keeps to the memory for what comes ahead of its need.
+    if (packed && file.remote() != nullptr) file.remote()->bring(0, file.bytes());
     if (file.remote() != nullptr) return read(reader);
     return file.mapping().use_all([&](auto) { return read(reader); });
   } catch (const FormatError& error) {

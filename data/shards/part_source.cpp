@@ -69,10 +69,11 @@ PartSource::PartSource(std::shared_ptr<const SampleTable> table, const ShardFile
     const auto known = numbers.find(name);
     const bool listed = known != numbers.end();
     files_[i].part = std::make_unique<const PartFile>(
-        listed && !files.addresses.empty() ? files.addresses[known->second] : whole(name));
+        listed && !files.addresses.empty() ? files.addresses[known->second] : whole(name),
+        listed && !files.packed.empty() ? files.packed[known->second] : std::nullopt);
     const RangeCache* const remote = files_[i].part->remote();
-    if (remote != nullptr && listed && !files.versions.empty() &&
-        remote->version() != files.versions[known->second])
+    if (remote != nullptr && !files.versions.empty() &&
+        (!listed || remote->version() != files.versions[known->second]))
       throw UserError(shown_path(whole(name)) +
                       ": has changed while the table of its samples was made; start again");
   });

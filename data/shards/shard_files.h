@@ -2,8 +2,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "data/shards/file_hashes.h"
 
 namespace composer {
 
@@ -14,6 +17,8 @@ struct ShardFiles {
   std::vector<std::string> names;        ///< below the root, or absolute
   std::vector<std::string> versions{};   ///< of remote files, as RemoteBytes::version
   std::vector<std::string> addresses{};  ///< of remote files, with what it needs to open them
+  /// Of remote files: those that are compressed, and read as what they hold. Empty: none are.
+  std::vector<std::optional<PackedFile>> packed{};
 
   /// To open it by.
   std::string path(size_t i) const;

@@ -1,9 +1,15 @@
 // Sets whose images lie in shards, or that a list names, as loaders and recipes use them.
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <functional>
+#include <latch>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "composer/error.h"
+#include "composer/remote/cache_folder.h"
+#include "composer/remote/leaving.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/datasets/image_folder.h"
@@ -12,16 +18,21 @@
 #include "data/datasets/webdataset.h"
 #include "data/digest.h"
 #include "data/shards/mds.h"
+#include "data/shards/zstd_file.h"
 #include "tests/data/errors.h"
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
 #include "tests/data/make_tar.h"
+#include "tests/data/pack_zstd.h"
 #include "tests/remote/aws_environment.h"
+#include "tests/remote/fake_store.h"
 #include "tests/remote/memory_store.h"
 
 using namespace composer;
 using namespace composer::test;
 using Catch::Matchers::Contains;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::StartsWith;
 using nlohmann::json;
 
 namespace {
@@ -288,8 +299,14 @@ TEST_CASE("a file that lies class by class is told of where it is read quasi-ran
 
 namespace {
 
+std::string sha256_of(const std::string& bytes) {
+  return sha256_hex({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+}
+
 /// Sets in a store, and what programs know of it.
 struct StoredSets : Sets {
+  using Change = std::function<void(json& shard, std::string& packed)>;
+
   StoredSets() {
     environment.set("AWS_ENDPOINT_URL", server.url());
     environment.set("AWS_REGION", "us-east-1");
@@ -298,6 +315,26 @@ struct StoredSets : Sets {
     for (const auto& entry : fs::recursive_directory_iterator(path()))
       if (entry.is_regular_file())
         server.put(fs::relative(entry.path(), path()).string(), read_bytes(entry.path()));
+  }
+
+  /// The MDS shards once more, compressed, in this folder of the store. change: the last one, and
+  /// what the index says of it; without bytes it is not there.
+  void pack(const std::string& folder, const Change& change = {}) {
+    auto index = json::parse(*server.get("mds/index.json"));
+    auto& shards = index["shards"];
+    for (auto& shard : shards) {
+      const std::string name = shard["raw_data"]["basename"];
+      const std::string raw = *server.get("mds/" + name);
+      std::string packed = pack_zstd(raw);
+      shard["raw_data"]["hashes"] = {{"sha256", sha256_of(raw)}};
+      shard["zip_data"] = {{"basename", name + ".zstd"},
+                           {"bytes", packed.size()},
+                           {"hashes", {{"sha256", sha256_of(packed)}}}};
+      shard["compression"] = "zstd:7";
+      if (change && &shard == &shards.back()) change(shard, packed);
+      if (!packed.empty()) server.put(folder + "/" + name + ".zstd", packed);
+    }
+    server.put(folder + "/index.json", index.dump());
   }
 
   AwsEnvironment environment;
@@ -398,6 +435,163 @@ TEST_CASE("a store's shards are compared with their hashes", "[data][remote]") {
   REQUIRE(wrong.size() == 1);
   CHECK(wrong[0] == std::pair<std::string, std::string>("s3://bucket/mds/shard.00001.mds",
                                                         "its sha256 is not the one in the index"));
+}
+
+TEST_CASE("compressed shards of a store give the batches of raw ones on a disk", "[data][remote]") {
+  StoredSets f;
+  f.pack("packed");
+  const uint64_t limit = GENERATE(0, 1, 30'000);
+  set_remote_options({.cache_dir = f.cache / "remote", .cache_limit = limit});
+  const std::string web = f.server.url() + "/bucket";
+  for (const int64_t rank : {0, 1}) {
+    const auto columns = batches_of<MdsDataset>(mds(f / "mds"), rank);
+    CHECK((batches_of<MdsDataset>(mds("s3://bucket/packed"), rank) == columns));
+    CHECK((batches_of<MdsDataset>(mds(web + "/packed"), rank) == columns));
+  }
+  // Where somebody has unpacked one, that is read.
+  f.server.put("packed/shard.00001.mds", *f.server.get("mds/shard.00001.mds"));
+  f.server.remove("packed/shard.00001.mds.zstd");
+  CHECK((batches_of<MdsDataset>(mds("s3://bucket/packed")) ==
+         batches_of<MdsDataset>(mds(f / "mds"))));
+}
+
+TEST_CASE("a compressed object is fetched and unpacked once, and counts in the cache",
+          "[data][remote]") {
+  constexpr uint64_t kBytes = 20 << 20, kApart = 5'000'000;
+  const auto raw = noise(kBytes);
+  const auto store = std::make_shared<FakeStore>();
+  const auto packed = pack_zstd({reinterpret_cast<const char*>(raw.data()), raw.size()});
+  store->set("a.zstd", {packed.begin(), packed.end()});
+  const TemporaryFolder disk;
+  const auto folder = std::make_shared<CacheFolder>(CacheOptions{.folder = disk.path()});
+  const RemotePath path("s3://bucket/a.zstd");
+  const auto cache = folder->open(
+      unpacked_bytes(bytes_of(store, path, *store->stat(path.key())), {.bytes = kBytes}));
+  const auto reads_well = [&](uint64_t begin) {
+    std::vector<uint8_t> part(1000);
+    cache->read(begin, part);
+    return std::ranges::equal(part, std::span(raw).subspan(begin, part.size()));
+  };
+  std::atomic<int> good = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (uint64_t i = 0; i < 4; ++i)
+      threads.emplace_back([&, i] { good += reads_well(i * kApart) ? 1 : 0; });
+  }
+  CHECK(good == 4);
+  CHECK(store->reads == 3);  // of 8 MiB at most
+  CHECK(store->read_bytes == packed.size());
+  CHECK(cache->is_whole());
+  CHECK(folder->used() >= kBytes);
+  CHECK(cache->evict(1, std::nullopt) == kBytes);
+  CHECK(reads_well(kApart));
+  CHECK(store->reads == 6);
+}
+
+TEST_CASE("threads that fetch a compressed object leave with the one that wants it",
+          "[data][remote]") {
+  const auto raw = noise(12 << 20);
+  const auto store = std::make_shared<FakeStore>();
+  const auto packed = pack_zstd({reinterpret_cast<const char*>(raw.data()), raw.size()});
+  store->set("a.zstd", {packed.begin(), packed.end()});
+  std::latch both(2);
+  std::atomic<int> asked = 0;
+  store->before_read = [&](const std::string&, uint64_t, uint64_t) {
+    both.arrive_and_wait();
+    asked += LeaveWhen::asked() ? 1 : 0;
+  };
+  const RemotePath path("s3://bucket/a.zstd");
+  const auto remote =
+      unpacked_bytes(bytes_of(store, path, *store->stat(path.key())), {.bytes = raw.size()});
+  const std::atomic<bool> leaving = true;
+  const LeaveWhen here(leaving);
+  std::vector<uint8_t> all(raw.size());
+  remote.fetch(0, all);
+  CHECK((all == raw));
+  CHECK(asked == 2);
+}
+
+TEST_CASE("what is wrong with compressed shards of a store is named", "[data][remote]") {
+  const auto problem = [](const StoredSets::Change& change) -> std::string {
+    StoredSets f;
+    set_remote_options({.cache_dir = f.cache / "remote"});
+    f.pack("packed", change);
+    try {
+      batches_of<MdsDataset>(mds("s3://bucket/packed"));
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string object = "s3://bucket/packed/shard.00001.mds.zstd";
+  CHECK(problem({}).empty());
+  CHECK(problem([](json&, std::string& packed) { packed.back() ^= 1; }) ==
+        object + ": damaged: its sha256 is not the one in the index");
+  CHECK(problem([](json& shard, std::string& packed) {
+          packed.resize(packed.size() - 3);
+          shard["zip_data"]["bytes"] = packed.size();
+          shard["zip_data"]["hashes"].clear();
+        }) == object + ": cut off");
+  CHECK(problem([](json& shard, std::string&) {
+          shard["raw_data"]["hashes"]["sha256"] = std::string(64, '0');
+        }) ==
+        object + ": does not hold what the index says: its sha256 is not the one in the index");
+  CHECK(problem([](json& shard, std::string&) { shard["raw_data"]["bytes"] = 100; }) ==
+        object + ": holds more than the 100 bytes that the index says");
+  CHECK_THAT(problem([](json& shard, std::string&) {
+               shard["raw_data"]["bytes"] = shard["raw_data"]["bytes"].get<uint64_t>() + 1;
+             }),
+             StartsWith(object + ": holds ") && EndsWith(" bytes that the index says"));
+  CHECK(problem([](json& shard, std::string&) {
+          shard["raw_data"]["bytes"] = uint64_t{1} << 40;
+        }) == object + ": the index says that it holds 1099511627776 bytes, more than a shard can");
+  CHECK(problem([](json& shard, std::string&) { shard["zip_data"]["bytes"] = 5; }) ==
+        object + ": there is no such object of 5 bytes, as the index says");
+  CHECK(problem([](json&, std::string& packed) { packed.clear(); }) ==
+        "datadir: there is no file " + object);
+  CHECK(problem([](json& shard, std::string&) { shard["compression"] = "br"; }) ==
+        object + ": compressed by br, which is not read: only zstd");
+}
+
+TEST_CASE("a store's compressed shards are compared with their hashes", "[data][remote]") {
+  StoredSets f;
+  set_remote_options({.cache_dir = f.cache / "remote"});
+  f.pack("packed");
+  CHECK(wrong_mds_hashes("s3://bucket/packed", {}).empty());
+  auto index = json::parse(*f.server.get("packed/index.json"));
+  index["shards"][1]["raw_data"]["hashes"]["sha256"] = std::string(64, '0');
+  f.server.put("packed/index.json", index.dump());
+  const auto wrong = wrong_mds_hashes("s3://bucket/packed", {});
+  REQUIRE(wrong.size() == 1);
+  CHECK(wrong[0] == std::pair<std::string, std::string>("s3://bucket/packed/shard.00001.mds.zstd",
+                                                        "its sha256 is not the one in the index"));
+
+  f.pack("damaged", [](json&, std::string& packed) { packed.back() ^= 1; });
+  const auto damaged = wrong_mds_hashes("s3://bucket/damaged", {});
+  REQUIRE(damaged.size() == 1);
+  CHECK(damaged[0] ==
+        std::pair<std::string, std::string>("s3://bucket/damaged/shard.00001.mds.zstd",
+                                            "damaged: its sha256 is not the one in the index"));
+  WrongFiles unreadable;
+  const auto source = mds("s3://bucket/damaged").open_readable(unreadable);
+  CHECK(unreadable == damaged);
+  REQUIRE(source);
+  CHECK(source->size() == kImages / 2);
+}
+
+TEST_CASE("compressed shards of a store that the cache has no room for are told of",
+          "[data][remote]") {
+  StoredSets f;
+  f.pack("little");
+  set_remote_options({.cache_dir = f.cache / "remote", .cache_limit = 1});
+  Errors errors(f / "errors");
+  mds("s3://bucket/little").open("");
+  CHECK_THAT(errors.text(),
+             Contains("remote.cache_limit: the compressed shards of s3://bucket/little/ hold"));
+  auto params = mds("s3://bucket/little");
+  CHECK(params.check().empty());
+  params.local_dir = f / "unpacked";
+  CHECK_THAT(params.check(), Contains("local_dir: a store's shards are unpacked below"));
 }
 
 TEST_CASE("shards behind a signed address are read, and no signature is kept", "[data][remote]") {

@@ -1,5 +1,3 @@
-#include <zstd.h>
-
 #include <catch2/catch.hpp>
 #include <cctype>
 #include <cmath>
@@ -20,6 +18,7 @@
 #include "tests/data/errors.h"
 #include "tests/data/helpers.h"
 #include "tests/data/make_tar.h"
+#include "tests/data/pack_zstd.h"
 #include "tests/remote/aws_environment.h"
 
 using namespace composer;
@@ -99,8 +98,7 @@ struct Mds : TemporaryFolder {
     if (compression.empty()) {
       if (written > 0) write_file(folder() + "/" + name(number), bytes);
     } else {
-      std::string packed(ZSTD_compressBound(bytes.size()), '\0');
-      packed.resize(ZSTD_compress(packed.data(), packed.size(), bytes.data(), bytes.size(), 3));
+      const std::string packed = pack_zstd(bytes);
       shard["compression"] = compression;
       shard["zip_data"] = about(name(number, true), packed);
       write_file(folder() + "/" + name(number, true), packed);
