@@ -9,7 +9,6 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "cli/machine_limits.h"
 #include "cli/read_speed.h"
 #include "composer/cpu_instructions.h"
 #include "composer/cuda.h"
@@ -17,6 +16,7 @@
 #include "composer/distributed/local_ranks.h"
 #include "composer/exception_text.h"
 #include "composer/gpu_name.h"
+#include "composer/machine_limits.h"
 #include "composer/profiling/kineto.h"
 #include "composer/text.h"
 #include "composer/version.h"
@@ -114,12 +114,6 @@ void look_at_processors(const MachineLimits& limits, Findings& found) {
   if (x86 && !has_instructions("avx2"))
     found.problem("no AVX2: arithmetic takes several times as long",
                   "in a virtual machine, let it see the host's processor (-cpu host)");
-}
-
-/// What programs may still take, by the machine and by its container.
-int64_t room_for_memory(const MachineLimits& limits) {
-  return std::min(limits.available_bytes,
-                  limits.memory_room_bytes.value_or(limits.available_bytes));
 }
 
 void look_at_memory(const MachineLimits& limits, Findings& found) {

@@ -16,10 +16,10 @@
 #include <string_view>
 #include <utility>
 
-#include "cli/machine_limits.h"
 #include "composer/cuda.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/machine_limits.h"
 #include "composer/process/supervisor.h"
 #include "composer/rank_threads.h"
 #include "composer/text.h"

@@ -12,6 +12,7 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/machine_limits.h"
 #include "composer/profiling/thread_range.h"
 #include "composer/remote/leaving.h"
 #include "data/coefficient_store.h"
@@ -196,13 +197,31 @@ DraftQueue::Limits queue_limits(int64_t batches, const ImageLoaderOptions& optio
           .ahead = options.training};
 }
 
+/// Bytes of a window of the quasi-random order; 0 for a source without pages.
+uint64_t window_bytes(const Source& source, const Sampler& sampler, int64_t window_pages) {
+  if (sampler.size() == 0 || source.paged_bytes() == 0) return 0;
+  const auto page = source.extent(sampler.epoch(0)(0), true);
+  return page ? page->bytes() * static_cast<uint64_t>(window_pages) : 0;
+}
+
+/// One window is used while the next one is read.
+void warn_of_little_memory(const Source& source, uint64_t window) {
+  const uint64_t wanted = std::min(2 * window, source.paged_bytes());
+  const MachineLimits limits = read_machine_limits();
+  const auto room = static_cast<uint64_t>(std::max<int64_t>(room_for_memory(limits), 0));
+  if (limits.available_bytes == 0 || wanted <= room) return;
+  log::warn("order: quasi_random has two windows of pages in memory, " +
+            std::to_string(wanted / 1'000'000) + " MB, and the machine or its container leaves " +
+            std::to_string(room / 1'000'000) +
+            " MB: pages are read more than once; smaller ones take less (composer data write "
+            "--page_size)");
+}
+
 /// Of a file that was written class by class, a window of the quasi-random order has few of them.
-void warn_of_few_classes(const Source& source, const Sampler& sampler, int64_t window_pages) {
-  const auto page = sampler.size() > 0 ? source.extent(sampler.epoch(0)(0), true) : std::nullopt;
-  if (!page || source.paged_bytes() == 0) return;
-  const double share = static_cast<double>(page->bytes()) * static_cast<double>(window_pages) /
-                       static_cast<double>(source.paged_bytes());
-  if (share >= 1) return;
+void warn_of_few_classes(const Source& source, const Sampler& sampler, uint64_t window_of_file) {
+  if (window_of_file == 0 || window_of_file >= source.paged_bytes()) return;
+  const double share =
+      static_cast<double>(window_of_file) / static_cast<double>(source.paged_bytes());
   std::set<int64_t> all, mixed;
   const EpochOrder order = sampler.epoch(0);
   const auto window = static_cast<int64_t>(share * static_cast<double>(sampler.size()));
@@ -244,8 +263,10 @@ ImageLoader::ImageLoader(std::shared_ptr<Source> source, ImageLoaderOptions opti
       pool_(prefetched(common_) + 3, common_.pin_memory),
       queue_(queue_limits(batches_, options_, common_, source_->channels())),
       following_(source_->follow([this](const auto& visit) { forecast(visit); })) {
-  if (options_.order == OrderKind::quasi_random)
-    warn_of_few_classes(*source_, sampler_, options_.window_pages);
+  if (options_.order != OrderKind::quasi_random) return;
+  const uint64_t window = window_bytes(*source_, sampler_, options_.window_pages);
+  warn_of_little_memory(*source_, window);
+  warn_of_few_classes(*source_, sampler_, window);
 }
 
 ImageLoader::~ImageLoader() {

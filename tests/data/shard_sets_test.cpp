@@ -297,6 +297,35 @@ TEST_CASE("a file that lies class by class is told of where it is read quasi-ran
   CHECK_THAT(told(false, 64), !Contains("at a time"));
 }
 
+TEST_CASE("windows of pages that do not fit into the memory are told of", "[data]") {
+  const TemporaryFolder folder;
+  struct Paged final : FakePixels {
+    explicit Paged(uint64_t bytes) : FakePixels(pictures(40)), page_bytes(bytes) {}
+    uint64_t paged_bytes() const override { return 40 * page_bytes; }
+    int64_t page(int64_t i) const override { return i; }
+    std::optional<Extent> extent(int64_t i, bool) const override {
+      const uint64_t begin = static_cast<uint64_t>(i) * page_bytes;
+      return Extent{0, begin, begin + page_bytes};
+    }
+    const uint64_t page_bytes;
+  };
+  const auto told = [&](uint64_t page_bytes, OrderKind order) {
+    Errors errors(folder / "errors");
+    make_image_loader(std::make_shared<Paged>(page_bytes),
+                      {.transform = {.size = {8, 8}},
+                       .normalization = imagenet_normalization(),
+                       .order = order,
+                       .training = true,
+                       .window_pages = 2},
+                      {.batch_size = 4});
+    return errors.text();
+  };
+  CHECK_THAT(told(uint64_t{1} << 40, OrderKind::quasi_random),
+             Contains("order: quasi_random has two windows of pages in memory, 4398046 MB"));
+  CHECK_THAT(told(4096, OrderKind::quasi_random), !Contains("two windows"));
+  CHECK_THAT(told(uint64_t{1} << 40, OrderKind::random), !Contains("two windows"));
+}
+
 namespace {
 
 std::string sha256_of(const std::string& bytes) {

@@ -21,6 +21,9 @@ struct MachineLimits {
 /// What cannot be read is 0 or absent. root: of the files of /proc and /sys.
 MachineLimits read_machine_limits(const std::filesystem::path& root = "/");
 
+/// Bytes that programs may still take, by the machine and by this process's container.
+int64_t room_for_memory(const MachineLimits& limits);
+
 /// Of a container or another control group (version 1 or 2), each the narrowest on the way up.
 struct GroupLimits {
   std::optional<double> processors;

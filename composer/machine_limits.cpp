@@ -1,4 +1,4 @@
-#include "cli/machine_limits.h"
+#include "composer/machine_limits.h"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -172,6 +172,11 @@ MachineLimits read_machine_limits(const fs::path& root) {
     limits.shared_memory_bytes = static_cast<int64_t>(shared.f_blocks * shared.f_frsize);
   if (::getloadavg(&limits.load, 1) != 1) limits.load = 0;
   return limits;
+}
+
+int64_t room_for_memory(const MachineLimits& limits) {
+  return std::min(limits.available_bytes,
+                  limits.memory_room_bytes.value_or(limits.available_bytes));
 }
 
 }  // namespace composer
