@@ -63,11 +63,11 @@ FileStamp RemoteFileSource::fetch(int64_t index, std::vector<uint8_t>& bytes,
 }
 
 std::shared_ptr<void> RemoteFileSource::follow(Forecast forecast) const {
-  return cache_->follow([this, forecast = std::move(forecast)](auto& wanted_after) {
+  return cache_->follow([this, forecast = std::move(forecast)](const Want& want) {
     uint32_t number = 0;
     forecast([&](int64_t sample) {
       const auto block = static_cast<uint64_t>(sample);
-      cache_->want(bounds_.begin(block), bounds_.end(block), number++, wanted_after);
+      want(*cache_, bounds_.begin(block), bounds_.end(block), number++);
     });
   });
 }

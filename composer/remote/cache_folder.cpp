@@ -349,21 +349,75 @@ void CacheFolder::evict(uint64_t bytes, uint64_t allowed, RangeCache& asker,
     gone.insert(one->stem);
     done += one->bytes;
   }
+  if (done >= bytes) return;
   std::erase_if(all, [&](const Known& one) { return gone.contains(one.stem); });
-  const uint64_t share = all.empty() ? 0 : allowed / all.size();
-  const auto rank = [&](const Known& one) {  // the asker before or behind all others
-    if (one.own.get() != &asker) return one.bytes;
-    return one.bytes >= share ? ~uint64_t{0} : uint64_t{0};
+
+  /// One object, or all that orders tell of.
+  struct Party {
+    std::vector<const Known*> objects{};
+    uint64_t bytes = 0, largest = 0;
+    bool asks = false;
   };
-  std::ranges::sort(all, [&](const Known& a, const Known& b) { return rank(a) > rank(b); });
+  auto needs = needs_of_orders();
+  std::vector<Party> parties(1);
   for (const Known& one : all) {
+    const bool in_order = one.own && needs.contains(one.own.get());
+    Party& party = in_order ? parties.front() : parties.emplace_back();
+    party.objects.push_back(&one);
+    party.bytes += one.bytes, party.largest = std::max(party.largest, one.bytes);
+    party.asks |= one.own.get() == &asker;
+  }
+  const uint64_t share = all.empty() ? 0 : allowed / all.size();
+  const auto has_share = [&](const Party& party) {
+    return party.bytes >= share * party.objects.size();
+  };
+  const auto rank = [&](const Party& party) {  // the asker's before or behind all others
+    if (!party.asks) return party.largest;
+    return has_share(party) ? ~uint64_t{0} : uint64_t{0};
+  };
+  std::ranges::sort(parties, [&](const Party& a, const Party& b) { return rank(a) > rank(b); });
+  for (const Party& party : parties) {
     if (done >= bytes) return;
-    const bool own = one.own.get() == &asker;
-    done += one.own ? one.own->evict(bytes - done, own ? ahead : std::nullopt)
-                    : evict_any(one.stem, bytes - done);
-    if (own && ahead && one.bytes >= share)
+    if (party.objects.empty()) continue;
+    if (!party.objects.front()->own) {
+      done += evict_any(party.objects.front()->stem, bytes - done);
+      continue;
+    }
+    uint32_t least = 0;
+    std::vector<RangeCache::WithNeeds> objects;
+    for (const Known* one : party.objects) {
+      const auto known = needs.find(one->own.get());
+      objects.push_back(
+          {one->own.get(), known == needs.end() ? one->own->no_needs() : std::move(known->second)});
+      if (one->own.get() == &asker && ahead &&
+          objects.back().needs[*ahead] != RangeCache::kUnneeded)
+        least = objects.back().needs[*ahead];
+    }
+    done += RangeCache::evict(objects, bytes - done, least);
+    if (party.asks && ahead && has_share(party))
       return;  // others keep theirs for what is not needed yet
   }
+}
+
+std::shared_ptr<void> CacheFolder::follow(ReadOrder order) {
+  const std::lock_guard guard(orders_lock_);
+  const auto place = orders_.insert(orders_.end(), std::move(order));
+  return std::shared_ptr<void>(nullptr, [self = shared_from_this(), place](std::nullptr_t) {
+    const std::lock_guard lock(self->orders_lock_);
+    self->orders_.erase(place);
+  });
+}
+
+CacheFolder::Needs CacheFolder::needs_of_orders() const {
+  Needs needs;
+  const std::lock_guard guard(orders_lock_);
+  for (const ReadOrder& order : orders_)
+    order([&](const RangeCache& object, uint64_t begin, uint64_t end, uint32_t after_samples) {
+      const auto [place, is_new] = needs.try_emplace(&object);
+      if (is_new) place->second = object.no_needs();
+      object.note_need(begin, end, after_samples, place->second);
+    });
+  return needs;
 }
 
 }  // namespace composer

@@ -4,12 +4,14 @@
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "composer/remote/pending_room.h"
@@ -39,10 +41,15 @@ class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
   /// UserError where the folder cannot be used.
   std::shared_ptr<RangeCache> open(RemoteBytes remote);
 
+  /// As RangeCache::follow, of which it is a part. Objects that the order tells of stay open until
+  /// what is returned ends.
+  std::shared_ptr<void> follow(ReadOrder order);
+
   /// Whether so many bytes may be added, after others have left where that is needed: objects that
   /// nobody uses, the longest unused first; then blocks, of `asker` where it has its share of the
-  /// room, else of the largest. ahead: the first block that is to be added, where it is not needed
-  /// yet. To be followed by filled().
+  /// room, else of the largest. Those that orders tell of count together, and share their blocks'
+  /// order. ahead: the first block that is to be added, where it is not needed yet. To be followed
+  /// by filled().
   bool make_room(uint64_t bytes, RangeCache& asker, std::optional<uint64_t> ahead);
   /// Those of make_room() were added, or were not.
   void filled(uint64_t bytes);
@@ -66,6 +73,8 @@ class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
   void look_around();
   void tidy(const std::string& name, const std::string& stem);
   std::vector<Known> objects() const;
+  using Needs = std::unordered_map<const RangeCache*, RangeCache::Needs>;
+  Needs needs_of_orders() const;
   uint64_t allowed(uint64_t used) const;
   bool fits(uint64_t bytes) const;
   void promise(uint64_t bytes);
@@ -79,6 +88,9 @@ class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
   std::map<std::filesystem::path, std::weak_ptr<RangeCache>> open_;  ///< by stem
   std::set<std::string> stems_;      ///< of objects in the folder, when last looked at or opened
   std::optional<double> looked_at_;  ///< steady_seconds()
+
+  mutable std::mutex orders_lock_;
+  std::list<ReadOrder> orders_;
 
   std::mutex room_lock_;
   uint64_t used_ = 0;       ///< when last looked at, and what this process has added since

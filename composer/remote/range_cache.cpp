@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <limits>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "composer/clock.h"
@@ -22,7 +22,6 @@ using Blocks = CachedObject::Blocks;
 constexpr uint64_t kRequestBytes = 8 << 20;
 constexpr uint64_t kAheadBytes = 128 << 20;  // on their way to those who do not need them yet
 constexpr double kPatience = 30;             // seconds, with another process that has claimed them
-constexpr uint32_t kUnwanted = std::numeric_limits<uint32_t>::max();
 
 /// The memory of requests ahead of their need, of all objects together.
 class AheadMemory {
@@ -52,24 +51,39 @@ class AheadMemory {
 
 void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
-/// The blocks that are there and needed after `least`, until they have so many bytes together:
-/// those needed last.
-std::vector<uint64_t> needed_last(const CachedObject& object,
-                                  const std::vector<uint32_t>& wanted_after, uint32_t least,
-                                  uint64_t bytes) {
-  std::vector<uint64_t> blocks;
-  for (uint64_t block = 0; block < wanted_after.size(); ++block)
-    if (BlockTable::is_there(object.table().entry(block)) && wanted_after[block] > least)
-      blocks.push_back(block);
-  std::stable_sort(blocks.begin(), blocks.end(),
-                   [&](uint64_t a, uint64_t b) { return wanted_after[a] > wanted_after[b]; });
+struct Candidate {
+  const CachedObject* object;
+  const RangeCache::Needs* needs;
+};
+
+/// Of each object the blocks, in their order, that are there and needed after `least`, until all
+/// have so many bytes together: those needed last.
+std::vector<std::vector<uint64_t>> needed_last(const std::vector<Candidate>& objects,
+                                               uint32_t least, uint64_t bytes) {
+  struct Block {
+    uint32_t need, object;
+    uint64_t number;
+  };
+  std::vector<Block> blocks;
+  for (uint32_t i = 0; i < objects.size(); ++i) {
+    const auto& [object, needs] = objects[i];
+    if (!object->can_drop()) continue;
+    for (uint64_t block = 0; block < needs->size(); ++block)
+      if (BlockTable::is_there(object->table().entry(block)) && (*needs)[block] > least)
+        blocks.push_back({(*needs)[block], i, block});
+  }
+  std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) {
+    return std::tie(b.need, a.object, a.number) < std::tie(a.need, b.object, b.number);
+  });
+  std::vector<std::vector<uint64_t>> last(objects.size());
   uint64_t sum = 0;
-  size_t count = 0;
-  for (; count < blocks.size() && sum < bytes; ++count)
-    sum += object.bounds().end(blocks[count]) - object.bounds().begin(blocks[count]);
-  blocks.resize(count);
-  std::sort(blocks.begin(), blocks.end());
-  return blocks;
+  for (size_t i = 0; i < blocks.size() && sum < bytes; ++i) {
+    const BlockBounds& bounds = objects[blocks[i].object].object->bounds();
+    sum += bounds.end(blocks[i].number) - bounds.begin(blocks[i].number);
+    last[blocks[i].object].push_back(blocks[i].number);
+  }
+  for (auto& numbers : last) std::sort(numbers.begin(), numbers.end());
+  return last;
 }
 
 /// claim(wanted) and release() as of CachedObject. Returns the bytes of what was dropped.
@@ -369,50 +383,41 @@ bool RangeCache::fill(Claim& claim, Need need) {
   return error == 0;
 }
 
-std::shared_ptr<void> RangeCache::follow(BlockOrder order) {
-  const std::lock_guard guard(orders_lock_);
-  const auto place = orders_.insert(orders_.end(), std::move(order));
-  return std::shared_ptr<void>(nullptr, [this, place](std::nullptr_t) {
-    const std::lock_guard lock(orders_lock_);
-    orders_.erase(place);
-  });
+std::shared_ptr<void> RangeCache::follow(ReadOrder order) {
+  return folder_->follow(std::move(order));
 }
 
-void RangeCache::want(uint64_t begin, uint64_t end, uint32_t after,
-                      std::vector<uint32_t>& wanted_after) const {
+void RangeCache::note_need(uint64_t begin, uint64_t end, uint32_t after_samples,
+                           Needs& needs) const {
   if (begin >= end) return;
   for (uint64_t block = object_.bounds().at(begin); block <= object_.bounds().at(end - 1); ++block)
-    wanted_after[block] = std::min(wanted_after[block], after);
+    needs[block] = std::min(needs[block], after_samples);
 }
 
-std::vector<uint32_t> RangeCache::order() const {
-  std::vector<uint32_t> wanted_after(object_.bounds().count(), kUnwanted);
-  const std::lock_guard guard(orders_lock_);
-  for (const BlockOrder& order : orders_) order(wanted_after);
-  return wanted_after;
-}
-
-uint64_t RangeCache::evict(uint64_t bytes, std::optional<uint64_t> ahead) {
-  if (!object_.can_drop()) return 0;
-  const auto wanted_after = order();
-  uint32_t least = 0;
-  if (ahead && wanted_after[*ahead] != kUnwanted) least = wanted_after[*ahead];
-  const auto blocks = needed_last(object_, wanted_after, least, bytes);
-  return drop(object_, blocks, [&](const Blocks& wanted, const auto& use) {
-    const Claim claim(*this, wanted);
-    if (claim.blocks().count() > 0) use(claim.blocks());
-    return claim.blocks().count();
-  });
+uint64_t RangeCache::evict(std::span<const WithNeeds> objects, uint64_t bytes, uint32_t least) {
+  std::vector<Candidate> candidates;
+  for (const auto& [object, needs] : objects) candidates.push_back({&object->object_, &needs});
+  const auto blocks = needed_last(candidates, least, bytes);
+  uint64_t done = 0;
+  for (size_t i = 0; i < objects.size(); ++i) {
+    RangeCache& object = *objects[i].object;
+    done += drop(object.object_, blocks[i], [&](const Blocks& wanted, const auto& use) {
+      const Claim claim(object, wanted);
+      if (claim.blocks().count() > 0) use(claim.blocks());
+      return claim.blocks().count();
+    });
+  }
+  return done;
 }
 
 uint64_t evict_any(const std::filesystem::path& stem, uint64_t bytes) {
   CachedObject object(stem);
-  if (!object.can_drop()) return 0;
-  std::vector<uint32_t> order(object.bounds().count());
-  for (uint64_t block = 0; block < order.size(); ++block)
-    order[block] = 1 + (static_cast<uint32_t>(block * 0x9E3779B97F4A7C15u >> 32) >> 1);
-  const auto blocks = needed_last(object, order, 0, bytes);
-  return drop(object, blocks, [&](const Blocks& wanted, const auto& use) {
+  RangeCache::Needs needs(object.bounds().count());
+  for (uint64_t block = 0; block < needs.size(); ++block)
+    needs[block] = 1 + (static_cast<uint32_t>(block * 0x9E3779B97F4A7C15u >> 32) >> 1);
+  const std::vector<Candidate> candidate{{&object, &needs}};
+  const auto blocks = needed_last(candidate, 0, bytes);
+  return drop(object, blocks[0], [&](const Blocks& wanted, const auto& use) {
     const Blocks claimed = object.claim(wanted);
     if (claimed.count() > 0) {
       use(claimed);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -19,10 +20,13 @@
 namespace composer {
 
 class CacheFolder;
+class RangeCache;
 
-/// For each block: how many samples are read before it is needed; as it stands there where it is
-/// not. All have the largest number before.
-using BlockOrder = std::function<void(std::vector<uint32_t>& wanted_after)>;
+/// Says that bytes of an object are needed once so many samples are read.
+using Want = std::function<void(const RangeCache& object, uint64_t begin, uint64_t end,
+                                uint32_t after_samples)>;
+/// Says it of all bytes that will be needed, of one object or of many in the same folder.
+using ReadOrder = std::function<void(const Want& want)>;
 
 /// Shared by all threads and, through its files, by all processes of the machine: what one of them
 /// reads from the store the others find, or wait for. Opened by CacheFolder::open. A store's errors
@@ -60,20 +64,31 @@ class RangeCache {
   /// until this time (steady_seconds) while nothing is missing.
   bool is_whole(double look_until = 0) const;
 
-  /// Where there is no room for all, what is needed last leaves first. Several orders may stand
-  /// beside each other, each until what is returned ends.
-  std::shared_ptr<void> follow(BlockOrder order);
-  /// For a BlockOrder: the blocks with these bytes are wanted after so many samples.
-  void want(uint64_t begin, uint64_t end, uint32_t after,
-            std::vector<uint32_t>& wanted_after) const;
+  /// Where there is no room for all that orders tell of, what is needed last leaves first,
+  /// whichever object it lies in. Several orders may stand beside each other, each until what is
+  /// returned ends.
+  std::shared_ptr<void> follow(ReadOrder order);
 
   /// Whether evict() can do anything.
   bool can_evict() const { return object_.can_drop(); }
   /// On the disk.
   uint64_t disk_bytes() const { return object_.disk_bytes(); }
+
+  /// Of each block: how many samples are read before it is needed. kUnneeded: it is not.
+  using Needs = std::vector<uint32_t>;
+  static constexpr uint32_t kUnneeded = std::numeric_limits<uint32_t>::max();
+  /// Of an object that no order tells of.
+  Needs no_needs() const { return Needs(object_.bounds().count(), kUnneeded); }
+  /// The blocks with these bytes are needed after so many samples, unless they are before.
+  void note_need(uint64_t begin, uint64_t end, uint32_t after_samples, Needs& needs) const;
+
+  struct WithNeeds {
+    RangeCache* object;
+    Needs needs;
+  };
   /// Takes away blocks of so many bytes together, those needed last first, none of them needed
-  /// before `ahead` is. Returns how many bytes they had.
-  uint64_t evict(uint64_t bytes, std::optional<uint64_t> ahead);
+  /// after `least` samples or before. Returns how many bytes they had.
+  static uint64_t evict(std::span<const WithNeeds> objects, uint64_t bytes, uint32_t least);
 
  private:
   using Blocks = CachedObject::Blocks;
@@ -87,7 +102,6 @@ class RangeCache {
   void fetch(uint64_t begin, std::span<uint8_t> into);
   void ask(uint64_t begin, std::span<uint8_t> into);
   void wait_for_thread(uint64_t block);
-  std::vector<uint32_t> order() const;
 
   using SharedFetch = std::shared_ptr<const RemoteBytes::Fetch>;
   std::mutex fetch_lock_;
@@ -106,9 +120,6 @@ class RangeCache {
   };
   std::list<ThreadClaim> claims_;
 
-  mutable std::mutex orders_lock_;
-  std::list<BlockOrder> orders_;
-
   mutable std::atomic<uint64_t> found_{
       0};  ///< bytes that were here when they were wanted, one after another
 
@@ -117,7 +128,7 @@ class RangeCache {
   mutable std::atomic<bool> is_whole_{false};             ///< when last looked at
 };
 
-/// For objects that nobody of this process uses: as RangeCache::evict, without an order.
+/// For objects that nobody of this process uses: as RangeCache::evict, by no order.
 uint64_t evict_any(const std::filesystem::path& stem, uint64_t bytes);
 
 }  // namespace composer

@@ -265,15 +265,14 @@ bool BetonSource::is_remote() const {
 std::shared_ptr<void> BetonSource::follow(Forecast forecast) const {
   RangeCache* const remote = file_->remote();
   if (remote == nullptr) return nullptr;
-  return remote->follow(
-      [this, remote, forecast = std::move(forecast)](std::vector<uint32_t>& wanted_after) {
-        uint32_t number = 0;
-        forecast([&](int64_t sample) {
-          const auto wanted = extent(sample, false);
-          if (wanted) remote->want(wanted->begin, wanted->end, number, wanted_after);
-          ++number;
-        });
-      });
+  return remote->follow([this, remote, forecast = std::move(forecast)](const Want& want) {
+    uint32_t number = 0;
+    forecast([&](int64_t sample) {
+      const auto wanted = extent(sample, false);
+      if (wanted) want(*remote, wanted->begin, wanted->end, number);
+      ++number;
+    });
+  });
 }
 
 std::optional<FileStamp> BetonSource::remote_stamp() const {

@@ -172,21 +172,19 @@ bool PartSource::is_remote() const {
 }
 
 std::shared_ptr<void> PartSource::follow(Forecast forecast) const {
-  auto all = std::make_shared<std::vector<std::shared_ptr<void>>>();
-  for (size_t i = 0; i < files_.size(); ++i) {
-    RangeCache* const remote = files_[i].part->remote();
-    if (remote == nullptr) continue;
-    all->push_back(remote->follow([this, i, remote, forecast](auto& wanted_after) {
-      uint32_t number = 0;
-      forecast([&](int64_t sample) {
-        const auto own = extent(sample, false);
-        if (own && own->file == static_cast<int64_t>(i))
-          remote->want(own->begin, own->end, number, wanted_after);
-        ++number;
-      });
-    }));
-  }
-  return all->empty() ? nullptr : std::static_pointer_cast<void>(all);
+  const auto first =
+      std::ranges::find_if(files_, [](const File& file) { return file.part->remote() != nullptr; });
+  if (first == files_.end()) return nullptr;
+  return first->part->remote()->follow([this, forecast = std::move(forecast)](const Want& want) {
+    uint32_t number = 0;
+    forecast([&](int64_t sample) {
+      const auto own = extent(sample, false);
+      const RangeCache* const remote =
+          own ? files_[static_cast<size_t>(own->file)].part->remote() : nullptr;
+      if (remote != nullptr) want(*remote, own->begin, own->end, number);
+      ++number;
+    });
+  });
 }
 
 std::optional<FileStamp> PartSource::remote_stamp() const {

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
+#include <initializer_list>
 #include <latch>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -419,6 +420,30 @@ TEST_CASE("shards of a store count as remote until all of them are here", "[data
   CHECK_FALSE(mds(f / "mds").open("").source->is_remote());
 }
 
+TEST_CASE("the shards whose samples are wanted last leave the cache first", "[data][remote]") {
+  StoredSets f;
+  const size_t bytes[] = {300'000, 500'000, 300'000};
+  for (size_t i = 0; i < 3; ++i)
+    f.server.put("large/s-" + std::to_string(i) + ".tar",
+                 tar_member("0.jpg", photo(0) + std::string(bytes[i], '.')) +
+                     tar_member("0.cls", "0") + tar_end());
+  set_remote_options({.cache_dir = f.cache / "remote", .cache_limit = 1'000'000});
+  const auto source = tars("s3://bucket/large").open("").source;
+  ReadScratch scratch;
+  const auto read = [&](std::initializer_list<int64_t> samples,
+                        std::initializer_list<int64_t> wanted) {
+    const auto following = source->follow([&](const auto& visit) {
+      for (const int64_t sample : wanted) visit(sample);
+    });
+    for (const int64_t sample : samples) CHECK(source->open(sample, scratch).jpeg);
+  };
+  read({0, 1}, {0, 1, 0, 1, 2});
+  read({2}, {2, 1, 2, 0});
+  const size_t before = f.server.server().requests().size();
+  read({1, 2}, {});
+  CHECK(f.server.server().requests().size() == before);
+}
+
 TEST_CASE("another version of a store's shard is read anew", "[data][remote]") {
   StoredSets f;
   set_remote_options({.cache_dir = f.cache / "remote"});
@@ -512,7 +537,8 @@ TEST_CASE("a compressed object is fetched and unpacked once, and counts in the c
   CHECK(store->read_bytes == packed.size());
   CHECK(cache->is_whole());
   CHECK(folder->used() >= kBytes);
-  CHECK(cache->evict(1, std::nullopt) == kBytes);
+  const std::vector<RangeCache::WithNeeds> whole{{cache.get(), cache->no_needs()}};
+  CHECK(RangeCache::evict(whole, 1, 0) == kBytes);
   CHECK(reads_well(kApart));
   CHECK(store->reads == 6);
 }

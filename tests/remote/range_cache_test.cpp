@@ -251,9 +251,11 @@ TEST_CASE("what is needed last leaves first", "[cache]") {
   Fixture f(kBlocks * kBlock, 22 * kBlock);
   const auto cache = f.open();
   uint64_t position = 0;  // in rounds through the file
-  const auto following = cache->follow([&](std::vector<uint32_t>& wanted_after) {
-    for (uint64_t i = 0; i < kBlocks; ++i)
-      wanted_after[(position + i) % kBlocks] = static_cast<uint32_t>(i);
+  const auto following = cache->follow([&](const Want& want) {
+    for (uint64_t i = 0; i < kBlocks; ++i) {
+      const uint64_t begin = (position + i) % kBlocks * kBlock;
+      want(*cache, begin, begin + kBlock, static_cast<uint32_t>(i));
+    }
   });
   for (; position < 4 * kBlocks; ++position) {
     const uint64_t begin = position % kBlocks * kBlock;
@@ -271,8 +273,8 @@ TEST_CASE("what is needed last leaves first", "[cache]") {
 TEST_CASE("what is not needed yet takes the place only of what is needed later", "[cache]") {
   Fixture f(40 * kBlock, 13 * kBlock);
   const auto cache = f.open();
-  const auto following = cache->follow([&](std::vector<uint32_t>& wanted_after) {
-    for (uint32_t i = 0; i < 40; ++i) wanted_after[i] = i;
+  const auto following = cache->follow([&](const Want& want) {
+    for (uint32_t i = 0; i < 40; ++i) want(*cache, i * kBlock, (i + 1) * kBlock, i);
   });
   cache->bring(30 * kBlock, 34 * kBlock);
   for (uint64_t i = 0; i < 30; ++i) cache->bring(i * kBlock, (i + 1) * kBlock);
@@ -280,6 +282,48 @@ TEST_CASE("what is not needed yet takes the place only of what is needed later",
   CHECK(before < 20 * kBlock);
   CHECK(read(*cache, 0, 6 * kBlock).size() == 6 * kBlock);  // the first ones have stayed
   CHECK(f.store->read_bytes == before);
+}
+
+TEST_CASE("what is needed last leaves first, whichever object it lies in", "[cache]") {
+  Fixture f(8 * kBlock, 24 * kBlock);
+  f.store->set("b", noise(12 * kBlock, 2));
+  f.store->set("c", noise(8 * kBlock, 3));
+  const auto a = f.open(), b = f.open("b"), c = f.open("c");
+  const auto following = a->follow([&](const Want& want) {
+    want(*b, 0, 12 * kBlock, 1);
+    want(*c, 0, 8 * kBlock, 2);
+    want(*a, 0, 8 * kBlock, 3);
+  });
+  read(*a, 0, 8 * kBlock);
+  read(*b, 0, 12 * kBlock);
+  read(*c, 0, 8 * kBlock);
+  const uint64_t before = f.store->read_bytes;
+  CHECK(before == 28 * kBlock);
+  read(*b, 0, 12 * kBlock);
+  read(*c, 0, 8 * kBlock);
+  CHECK(f.store->read_bytes == before);
+  CHECK(a->disk_bytes() < 8 * kBlock);
+  CHECK(f.folder->used() <= f.limit);
+}
+
+TEST_CASE("what is not needed yet leaves other objects what they need earlier", "[cache]") {
+  Fixture f(10 * kBlock, 13 * kBlock);
+  f.store->set("b", noise(10 * kBlock, 2));
+  const auto a = f.open(), b = f.open("b");
+  auto following = a->follow([&](const Want& want) {
+    for (uint32_t i = 0; i < 10; ++i) {
+      want(*a, i * kBlock, (i + 1) * kBlock, i);
+      want(*b, i * kBlock, (i + 1) * kBlock, 100 + i);
+    }
+  });
+  read(*a, 0, 10 * kBlock);
+  for (uint64_t i = 0; i < 10; ++i) b->bring(i * kBlock, (i + 1) * kBlock);
+  const uint64_t before = f.store->read_bytes;
+  read(*a, 0, 10 * kBlock);
+  CHECK(f.store->read_bytes == before);
+  following.reset();  // then both share the room
+  for (uint64_t i = 0; i < 10; ++i) read(*b, i * kBlock, (i + 1) * kBlock);
+  CHECK(a->disk_bytes() < 10 * kBlock);
 }
 
 TEST_CASE("where two objects share the room, unused ones leave first", "[cache]") {
@@ -420,7 +464,8 @@ TEST_CASE("many small objects lie in one file, each a block", "[cache]") {
       CHECK(read(*cache, bounds.begin(i), bounds.end(i)) == contents[i]);
     CHECK(store->reads == 49);  // one has no bytes
     const uint64_t before = cache->disk_bytes();
-    CHECK(cache->evict(60'000, std::nullopt) >= 60'000);
+    const std::vector<RangeCache::WithNeeds> whole{{cache.get(), cache->no_needs()}};
+    CHECK(RangeCache::evict(whole, 60'000, 0) >= 60'000);
     CHECK(cache->disk_bytes() <= before - 60'000);
     for (uint64_t i = 0; i < 50; ++i)
       CHECK(read(*cache, bounds.begin(i), bounds.end(i)) == contents[i]);
