@@ -234,6 +234,12 @@ uint64_t CacheFolder::allowed(uint64_t used) const {
   return std::min(limit, used + free - std::min(free, kept));
 }
 
+uint64_t CacheFolder::most_bytes() {
+  const uint64_t now = used();
+  const std::lock_guard guard(room_lock_);
+  return allowed(now);
+}
+
 std::vector<CacheFolder::Known> CacheFolder::objects() const {
   std::vector<Known> all;
   std::error_code error;
@@ -276,7 +282,7 @@ void CacheFolder::promise(uint64_t bytes) {
 /// Lets go of the lock while others leave; threads that find room meanwhile go on.
 bool CacheFolder::look_for_room(std::unique_lock<std::mutex>& lock, uint64_t bytes,
                                 RangeCache& asker, std::optional<uint64_t> ahead) {
-  constexpr double kPause = 0.1;  // seconds until it is worth while to look again
+  constexpr double kPause = 0.1;  // seconds, at least, until it is worth while to look again
   evicting_ = true;
   const uint64_t added = added_;
   struct Done {
@@ -295,12 +301,13 @@ bool CacheFolder::look_for_room(std::unique_lock<std::mutex>& lock, uint64_t byt
   try {
     lock.unlock();
     const FolderLock folder_lock(options_.folder);
+    const double start = steady_seconds();
     const auto others = room_->others();
     const uint64_t now = used();
     lock.lock();
     processes_ = others.processes + 1, promised_ = 0;
     used_ = now + (added_ - added), allowed_ = allowed(now), added_ = 0;
-    if (const uint64_t lack = lacking(others.bytes); lack > 0) {
+    if (const uint64_t lack = lacking(others.bytes); lack > 0 && bytes <= allowed_) {
       const uint64_t most = allowed_;
       lock.unlock();
       evict(lack + most / 16, most, asker, ahead);
@@ -312,7 +319,8 @@ bool CacheFolder::look_for_room(std::unique_lock<std::mutex>& lock, uint64_t byt
       promise(bytes);  // before another process has the folder
       return true;
     }
-    full_until_ = steady_seconds() + kPause;
+    const double end = steady_seconds();
+    full_until_ = end + std::max(kPause, 10 * (end - start));
   } catch (const RunError&) {  // another process does not let go of it
     if (!lock.owns_lock()) lock.lock();
     locked_until_ = steady_seconds() + kPatience;

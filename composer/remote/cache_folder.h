@@ -54,6 +54,9 @@ class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
   /// Those of make_room() were added, or were not.
   void filled(uint64_t bytes);
 
+  /// Bytes that all files may have together, now.
+  uint64_t most_bytes();
+
   /// The disk, or a quota, has no room for more than there is now.
   void disk_is_full();
 

@@ -8,6 +8,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/remote/credentials.h"
+#include "composer/remote/leaving.h"
 #include "composer/remote/s3_store.h"
 #include "composer/remote/web_store.h"
 
@@ -34,6 +35,19 @@ void warn_of_plain_http(const std::string& url) {
 }
 
 }  // namespace
+
+void LongFailure::watch(const std::function<void()>& request) {
+  constexpr double kLong = 2;  // seconds
+  check();
+  const double start = steady_seconds();
+  try {
+    request();
+  } catch (const RunError& error) {
+    if (!LeaveWhen::asked() && steady_seconds() - start > kLong) note(error.what());
+    throw;
+  }
+  there_ = false;
+}
 
 void LongFailure::check() const {
   if (!there_) return;

@@ -26,12 +26,14 @@ struct ObjectInfo {
 /// What the last request that was tried for long came to: others of the store do not try as long.
 class LongFailure {
  public:
-  /// Throws RunError with its words for half a minute after it.
-  void check() const;
-  void note(const std::string& text);
-  void clear() { there_ = false; }
+  /// Returns when request() does. For half a minute after one that came to RunError after long
+  /// trying it throws RunError with the same words, and calls nothing.
+  void watch(const std::function<void()>& request);
 
  private:
+  void check() const;
+  void note(const std::string& text);
+
   mutable std::mutex lock_;
   std::string text_;
   double until_ = 0;

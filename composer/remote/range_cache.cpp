@@ -21,7 +21,9 @@ using Blocks = CachedObject::Blocks;
 
 constexpr uint64_t kRequestBytes = 8 << 20;
 constexpr uint64_t kAheadBytes = 128 << 20;  // on their way to those who do not need them yet
-constexpr double kPatience = 30;             // seconds, with another process that has claimed them
+constexpr double kPatience = 30;  // seconds, with another process that has claimed a block,
+constexpr double kSlowest = 1e6;  // and as many more as it takes at so many bytes a second
+constexpr auto kLookAgain = std::chrono::milliseconds(100);  // whether anybody still waits
 
 /// The memory of requests ahead of their need, of all objects together.
 class AheadMemory {
@@ -52,19 +54,18 @@ class AheadMemory {
 void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 
 struct Candidate {
-  const CachedObject* object;
+  CachedObject* object;
   const RangeCache::Needs* needs;
 };
 
-/// Of each object the blocks, in their order, that are there and needed after `least`, until all
-/// have so many bytes together: those needed last.
-std::vector<std::vector<uint64_t>> needed_last(const std::vector<Candidate>& objects,
-                                               uint32_t least, uint64_t bytes) {
-  struct Block {
-    uint32_t need, object;
-    uint64_t number;
-  };
-  std::vector<Block> blocks;
+struct NeededBlock {
+  uint32_t need, object;
+  uint64_t number;
+};
+
+/// Those that are there and needed after `least`, what is needed last first.
+std::vector<NeededBlock> needed_last(const std::vector<Candidate>& objects, uint32_t least) {
+  std::vector<NeededBlock> blocks;
   for (uint32_t i = 0; i < objects.size(); ++i) {
     const auto& [object, needs] = objects[i];
     if (!object->can_drop()) continue;
@@ -72,18 +73,10 @@ std::vector<std::vector<uint64_t>> needed_last(const std::vector<Candidate>& obj
       if (BlockTable::is_there(object->table().entry(block)) && (*needs)[block] > least)
         blocks.push_back({(*needs)[block], i, block});
   }
-  std::sort(blocks.begin(), blocks.end(), [](const Block& a, const Block& b) {
+  std::sort(blocks.begin(), blocks.end(), [](const NeededBlock& a, const NeededBlock& b) {
     return std::tie(b.need, a.object, a.number) < std::tie(a.need, b.object, b.number);
   });
-  std::vector<std::vector<uint64_t>> last(objects.size());
-  uint64_t sum = 0;
-  for (size_t i = 0; i < blocks.size() && sum < bytes; ++i) {
-    const BlockBounds& bounds = objects[blocks[i].object].object->bounds();
-    sum += bounds.end(blocks[i].number) - bounds.begin(blocks[i].number);
-    last[blocks[i].object].push_back(blocks[i].number);
-  }
-  for (auto& numbers : last) std::sort(numbers.begin(), numbers.end());
-  return last;
+  return blocks;
 }
 
 /// claim(wanted) and release() as of CachedObject. Returns the bytes of what was dropped.
@@ -102,6 +95,30 @@ uint64_t drop(CachedObject& object, const std::vector<uint64_t>& blocks, const C
     }
   }
   return bytes;
+}
+
+/// As RangeCache::evict. claimed: as of drop(), with the object's number before. Blocks that others
+/// keep from being dropped are passed over.
+template <class Claim>
+uint64_t drop_last(const std::vector<Candidate>& objects, uint32_t least, uint64_t bytes,
+                   const Claim& claimed) {
+  const auto blocks = needed_last(objects, least);
+  uint64_t done = 0;
+  for (size_t next = 0; done < bytes && next < blocks.size();) {
+    std::vector<std::vector<uint64_t>> numbers(objects.size());
+    for (uint64_t sum = done; sum < bytes && next < blocks.size(); ++next) {
+      const NeededBlock& block = blocks[next];
+      const BlockBounds& bounds = objects[block.object].object->bounds();
+      sum += bounds.end(block.number) - bounds.begin(block.number);
+      numbers[block.object].push_back(block.number);
+    }
+    for (size_t i = 0; i < objects.size(); ++i) {
+      std::sort(numbers[i].begin(), numbers[i].end());
+      done += drop(*objects[i].object, numbers[i],
+                   [&](const Blocks& wanted, const auto& use) { return claimed(i, wanted, use); });
+    }
+  }
+  return done;
 }
 
 }  // namespace
@@ -200,6 +217,8 @@ void RangeCache::ask(uint64_t begin, std::span<uint8_t> into) {
   }
   try {
     return (*first)(begin, into);
+  } catch (const WrongBytes&) {
+    throw;
   } catch (const UserError&) {
     if (!other) throw;
     try {
@@ -213,34 +232,35 @@ void RangeCache::ask(uint64_t begin, std::span<uint8_t> into) {
   if (fetch_ == first && other_fetch_ == other) fetch_.swap(other_fetch_);
 }
 
-/// Where one request was given up after long trying, those that follow it do not try as long.
 void RangeCache::fetch(uint64_t begin, std::span<uint8_t> into) {
-  constexpr double kLong = 2;  // seconds
-  const double start = steady_seconds();
   try {
-    if (remote_.failure) remote_.failure->check();
-    ask(begin, into);
-    if (remote_.failure) remote_.failure->clear();
+    if (remote_.failure) {
+      remote_.failure->watch([&] { ask(begin, into); });
+    } else {
+      ask(begin, into);
+    }
   } catch (const RunError& error) {
-    if (remote_.failure && !LeaveWhen::asked() && steady_seconds() - start > kLong)
-      remote_.failure->note(error.what());
     throw RemoteError(error.what());
   }
 }
 
-/// Until no thread of this process has claimed the block. Throws what came of that claim.
-void RangeCache::wait_for_thread(uint64_t block) {
+/// Until no thread of this process has claimed the block; false where this one is to leave before.
+/// Throws what came of that claim.
+bool RangeCache::wait_for_thread(uint64_t block) {
   std::shared_ptr<std::exception_ptr> failure;
   std::unique_lock guard(claims_lock_);
-  claims_changed_.wait(guard, [&] {
+  const auto has_ended = [&] {
     const auto has = [&](const ThreadClaim& claim) {
       return claim.blocks.begin <= block && block < claim.blocks.end;
     };
     const auto found = std::ranges::find_if(claims_, has);
     if (found != claims_.end()) failure = found->failure;
     return found == claims_.end();
-  });
+  };
+  while (!claims_changed_.wait_for(guard, kLookAgain, has_ended))
+    if (LeaveWhen::asked()) return false;
   if (failure && *failure) std::rethrow_exception(*failure);
+  return true;
 }
 
 void RangeCache::read(uint64_t begin, std::span<uint8_t> into, const uint8_t* mapped) {
@@ -316,7 +336,7 @@ uint64_t RangeCache::run_end(uint64_t block, uint64_t end) const {
 }
 
 /// Whether the bytes were here when it looked; elsewhere: another process does not come to an end
-/// with them, or, of those needed later, others bring some.
+/// with them, or this thread is to leave, or, of those needed later, others bring some.
 RangeCache::Found RangeCache::have(uint64_t begin, uint64_t end, Need need) {
   const uint64_t last = object_.bounds().at(end - 1) + 1;
   double late = 0;
@@ -330,7 +350,8 @@ RangeCache::Found RangeCache::have(uint64_t begin, uint64_t end, Need need) {
     const uint64_t run = run_end(block, last);
     std::optional<AheadMemory> memory;
     if (need == Need::later)
-      memory.emplace(object_.bounds().end(run - 1) - object_.bounds().begin(block));
+      memory.emplace(object_.bounds().end(run - 1) - object_.bounds().begin(block) +
+                     remote_.fetch_memory);
     Claim claim(*this, {block, run});
     if (claim.blocks().count() > 0) {
       if (!fill(claim, need)) return Found::no_room;
@@ -341,9 +362,10 @@ RangeCache::Found RangeCache::have(uint64_t begin, uint64_t end, Need need) {
       block = claim.threads_end().value_or(block + 1);
       found = Found::elsewhere;
     } else if (claim.threads_end()) {
-      wait_for_thread(block);
+      if (!wait_for_thread(block)) return Found::elsewhere;
     } else {
-      if (late == 0) late = steady_seconds() + kPatience;
+      const uint64_t bytes = object_.bounds().end(block) - object_.bounds().begin(block);
+      if (late == 0) late = steady_seconds() + kPatience + static_cast<double>(bytes) / kSlowest;
       if (steady_seconds() > late || LeaveWhen::asked()) return Found::elsewhere;
       pause();
     }
@@ -380,6 +402,7 @@ bool RangeCache::fill(Claim& claim, Need need) {
   found_ = 0;
   const int error = object_.put(blocks, data);
   if (error == ENOSPC || error == EDQUOT) folder_->disk_is_full();
+  if (error != 0) object_.drop(blocks);  // what was written of them
   return error == 0;
 }
 
@@ -397,17 +420,11 @@ void RangeCache::note_need(uint64_t begin, uint64_t end, uint32_t after_samples,
 uint64_t RangeCache::evict(std::span<const WithNeeds> objects, uint64_t bytes, uint32_t least) {
   std::vector<Candidate> candidates;
   for (const auto& [object, needs] : objects) candidates.push_back({&object->object_, &needs});
-  const auto blocks = needed_last(candidates, least, bytes);
-  uint64_t done = 0;
-  for (size_t i = 0; i < objects.size(); ++i) {
-    RangeCache& object = *objects[i].object;
-    done += drop(object.object_, blocks[i], [&](const Blocks& wanted, const auto& use) {
-      const Claim claim(object, wanted);
-      if (claim.blocks().count() > 0) use(claim.blocks());
-      return claim.blocks().count();
-    });
-  }
-  return done;
+  return drop_last(candidates, least, bytes, [&](size_t i, const Blocks& wanted, const auto& use) {
+    const Claim claim(*objects[i].object, wanted);
+    if (claim.blocks().count() > 0) use(claim.blocks());
+    return claim.blocks().count();
+  });
 }
 
 uint64_t evict_any(const std::filesystem::path& stem, uint64_t bytes) {
@@ -416,8 +433,7 @@ uint64_t evict_any(const std::filesystem::path& stem, uint64_t bytes) {
   for (uint64_t block = 0; block < needs.size(); ++block)
     needs[block] = 1 + (static_cast<uint32_t>(block * 0x9E3779B97F4A7C15u >> 32) >> 1);
   const std::vector<Candidate> candidate{{&object, &needs}};
-  const auto blocks = needed_last(candidate, 0, bytes);
-  return drop(object, blocks[0], [&](const Blocks& wanted, const auto& use) {
+  return drop_last(candidate, 0, bytes, [&](size_t, const Blocks& wanted, const auto& use) {
     const Blocks claimed = object.claim(wanted);
     if (claimed.count() > 0) {
       use(claimed);

@@ -101,7 +101,7 @@ class RangeCache {
   bool fill(Claim& claim, Need need);
   void fetch(uint64_t begin, std::span<uint8_t> into);
   void ask(uint64_t begin, std::span<uint8_t> into);
-  void wait_for_thread(uint64_t block);
+  bool wait_for_thread(uint64_t block);
 
   using SharedFetch = std::shared_ptr<const RemoteBytes::Fetch>;
   std::mutex fetch_lock_;

@@ -22,9 +22,10 @@ struct RemoteBytes {
   std::string version;  ///< another one where the bytes are others
   BlockBounds bounds;   ///< in what pieces they are kept
   Fetch fetch;
-  std::shared_ptr<LongFailure> failure;  ///< of the store
+  std::shared_ptr<LongFailure> failure;  ///< of the store; null where `fetch` sees to it
   std::string identity{};   ///< what tells it from others of that name; empty: the name does
   bool may_expire = false;  ///< whether a query, which may be a signature, says how it is asked for
+  uint64_t fetch_memory = 0;  ///< that a fetch takes beside what it gives
 };
 
 /// An object, in blocks of 64 KiB: two to three of them have a photograph, so that reading them in

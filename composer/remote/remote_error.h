@@ -12,4 +12,10 @@ class RemoteError : public RunError {
   using RunError::RunError;
 };
 
+/// The bytes came, and are not what they should be: asking once more does not help.
+class WrongBytes : public UserError {
+ public:
+  using UserError::UserError;
+};
+
 }  // namespace composer

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "composer/logging/log.h"
+#include "composer/remote/cache_folder.h"
 #include "composer/remote/remote_options.h"
 #include "data/index_place.h"
 #include "data/kept_table.h"
@@ -19,19 +20,23 @@ namespace {
 
 /// Once for each set: a compressed shard comes back whole, whichever of its images is wanted.
 void warn_of_little_room(const ShardFiles& files) {
-  const uint64_t limit = remote_options().cache_limit;
   uint64_t unpacked = 0;
   for (const auto& packed : files.packed) unpacked += packed ? packed->bytes : 0;
-  if (limit == 0 || unpacked <= limit) return;
+  if (unpacked == 0) return;
+  const uint64_t limit = remote_options().cache_limit, room = CacheFolder::get()->most_bytes();
+  if (unpacked <= room) return;
   static std::mutex lock;
   static std::set<std::string> told;
   const std::lock_guard guard(lock);
   if (!told.insert(files.root).second) return;
-  log::warn("remote.cache_limit: the compressed shards of " + files.root + " hold " +
-            std::to_string(unpacked / 1'000'000) + " MB, of which " +
-            std::to_string(limit / 1'000'000) +
-            " MB have room: shards are fetched and unpacked again for single images; allow more, "
-            "or have the shards uncompressed in the store");
+  const bool by_limit = limit > 0 && room >= limit;
+  log::warn(
+      std::string(by_limit ? "remote.cache_limit" : "remote.cache_dir") +
+      ": the compressed shards of " + files.root + " hold " + std::to_string(unpacked / 1'000'000) +
+      " MB, of which " + std::to_string(room / 1'000'000) +
+      " MB have room: shards are fetched and unpacked again for single images; " +
+      (by_limit ? "allow more" : "free the disk, or name a folder on a larger one") +
+      ", or put the shards uncompressed beside them in the store, where those are read first");
 }
 
 }  // namespace

@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "composer/error.h"
+#include "composer/remote/remote_error.h"
 #include "data/digest.h"
 
 namespace composer {
 
 /// A file is missing, or its bytes are not those that its index says.
-class DamagedFile : public UserError {
+class DamagedFile : public WrongBytes {
  public:
-  using UserError::UserError;
+  using WrongBytes::WrongBytes;
 };
 
 /// Of a file's bytes, in hexadecimal, by the names that Python's hashlib has for algorithms.

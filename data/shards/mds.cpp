@@ -386,23 +386,36 @@ struct ReadFile {
   bool is_there = true;                ///< with the bytes that the index says
 };
 
-/// What a store has of the shard: the compressed object where that is there, else the raw one.
+/// What a store has of the shard: the raw object where that is there, else the compressed one.
 /// Throws UserError for one that is compressed in a way that is not read, or larger than can be.
 ReadFile stored_file(const std::string& folder, const Shard& shard) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 32;  // its offsets have 32 bits
   const auto has = [&](const ShardFile& file) {
     return has_bytes(path_below(folder, file.name), file.bytes);
   };
-  const bool packed = shard.packed && is_zstd(shard) && has(*shard.packed);
-  if (!packed && has(shard.raw)) return {shard.raw.name};
-  if (!shard.packed) return {shard.raw.name, std::nullopt, false};
-  const std::string path = path_below(folder, shard.packed->name);
-  if (!is_zstd(shard)) throw other_compression(path, shard);
-  if (shard.raw.bytes > kMostBytes)
-    throw UserError(shown_path(path) + ": the index says that it holds " +
-                    std::to_string(shard.raw.bytes) + " bytes, more than a shard can");
-  return {shard.packed->name, PackedFile{shard.packed->hashes, shard.raw.bytes, shard.raw.hashes},
-          packed};
+  const auto has_packed = [&] { return is_zstd(shard) && has(*shard.packed); };
+  const auto packed_file = [&](bool is_there) {
+    const std::string path = path_below(folder, shard.packed->name);
+    if (!is_zstd(shard)) throw other_compression(path, shard);
+    if (shard.raw.bytes > kMostBytes)
+      throw UserError(shown_path(path) + ": the index says that it holds " +
+                      std::to_string(shard.raw.bytes) + " bytes, more than a shard can");
+    return ReadFile{shard.packed->name,
+                    PackedFile{shard.packed->hashes, shard.raw.bytes, shard.raw.hashes}, is_there};
+  };
+  if (!shard.packed) return {shard.raw.name, std::nullopt, has(shard.raw)};
+  try {
+    if (has(shard.raw)) return {shard.raw.name};
+  } catch (const UserError&) {  // some stores refuse (403) what they do not have
+    bool is_there = false;
+    try {
+      is_there = has_packed();
+    } catch (const UserError&) {
+    }
+    if (!is_there) throw;
+    return packed_file(true);
+  }
+  return packed_file(has_packed());
 }
 
 /// Of each shard. look_at_all: else shards that are not compressed are taken to be there.

@@ -31,9 +31,9 @@ struct MdsOptions {
 bool is_mds_index(const std::string& file);
 
 /// The files that a table depends on: the index, and of a remote folder its shards, as
-/// find_remote() found them, compressed where the store has them so. Throws UserError naming what
-/// is missing or damaged. without_missing: shards that the store does not have are left out, which
-/// mds_table() tells of.
+/// find_remote() found them, compressed where the store has them only so. Throws UserError naming
+/// what is missing or damaged. without_missing: shards that the store does not have are left out,
+/// which mds_table() tells of.
 ShardFiles mds_files(const std::string& folder, bool without_missing = false);
 
 /// The samples of the shards that folder/index.json lists, in order, as parts of the raw files.

@@ -12,6 +12,7 @@ namespace composer {
 PartFile::PartFile(const std::string& path, const std::optional<PackedFile>& packed) {
   if (is_remote(path)) {
     RemoteBytes bytes = bytes_at(RemotePath(path));
+    is_packed_ = packed.has_value();
     if (packed) bytes = unpacked_bytes(std::move(bytes), *packed);
     remote_ = CacheFolder::get()->open(std::move(bytes));
     mapping_ = std::make_unique<const MappedFile>(remote_->file());
@@ -35,8 +36,9 @@ std::span<const uint8_t> PartReader::at(uint64_t begin, uint64_t bytes) {
   constexpr uint64_t kWindow = 8 << 20, kBehind = 64 << 10;
   if (file_.remote() == nullptr) return file_.read(begin, bytes, window_);
   if (begin < begin_ || begin + bytes > begin_ + window_.size()) {
-    begin_ = begin - std::min(begin, kBehind);
-    const uint64_t wanted = std::max(begin + bytes - begin_, kWindow);
+    const bool whole = file_.comes_whole();
+    begin_ = whole ? 0 : begin - std::min(begin, kBehind);
+    const uint64_t wanted = whole ? file_.bytes() : std::max(begin + bytes - begin_, kWindow);
     file_.read(begin_, std::min(wanted, file_.bytes() - begin_), window_);
   }
   return std::span<const uint8_t>(window_).subspan(begin - begin_, bytes);

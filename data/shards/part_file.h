@@ -33,6 +33,8 @@ class PartFile {
   const MappedFile& mapping() const { return *mapping_; }
   /// Null for a local file.
   RangeCache* remote() const { return remote_.get(); }
+  /// Whether all bytes are fetched and unpacked now for any of them.
+  bool comes_whole() const { return is_packed_ && !remote_->is_whole(); }
 
   /// The bytes, which must lie within the file: where they are mapped, or copied into `memory`.
   /// Throws RemoteError or UserError where a store does not give them, DamagedFile where an object
@@ -48,9 +50,11 @@ class PartFile {
   std::shared_ptr<RangeCache> remote_;
   std::unique_ptr<const MappedFile> mapping_;
   int64_t version_ = 0;
+  bool is_packed_ = false;
 };
 
-/// A file from its start to its end: of a remote one it reads 8 MiB at a time.
+/// A file from its start to its end: of a remote one it reads 8 MiB at a time, or all that comes at
+/// once.
 class PartReader {
  public:
   explicit PartReader(const PartFile& file) : file_(file) {}

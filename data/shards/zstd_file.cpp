@@ -21,7 +21,8 @@ namespace composer {
 namespace {
 
 /// Hands over what the frames hold, piece after piece, `bytes` at most. Throws DamagedFile naming
-/// the file where they are damaged, or hold another number of bytes or those of other hashes.
+/// the file where they are damaged, or hold another number of bytes or those of other hashes;
+/// RunError where this thread is to leave (LeaveWhen).
 void unpack(std::span<const uint8_t> packed, const std::string& name, uint64_t bytes,
             const FileHashes& hashes,
             const std::function<void(std::span<const uint8_t> piece)>& take) {
@@ -36,6 +37,7 @@ void unpack(std::span<const uint8_t> packed, const std::string& name, uint64_t b
   size_t wanted = 1;  // 0: a frame has ended
   bool full = false;
   while (in.pos < in.size || full) {
+    if (LeaveWhen::asked()) throw RunError(name + ": nobody waits for it any more");
     ZSTD_outBuffer here{block.data(), block.size(), 0};
     wanted = ZSTD_decompressStream(context.get(), &here, &in);
     if (ZSTD_isError(wanted)) throw fail(std::string("damaged: ") + ZSTD_getErrorName(wanted));
@@ -56,13 +58,18 @@ void unpack(std::span<const uint8_t> packed, const std::string& name, uint64_t b
 }
 
 /// All of the object. Threads that help leave when this one does.
-void fetch_whole(const RemoteBytes::Fetch& fetch, std::span<uint8_t> into) {
+void fetch_whole(const RemoteBytes::Fetch& fetch, LongFailure* failure, std::span<uint8_t> into) {
   constexpr uint64_t kRequestBytes = 8 << 20, kRequests = 16;
   const auto& leaving = LeaveWhen::flag();
   const auto fetch_part = [&](uint64_t part) {
     const LeaveWhen same(leaving);
     const uint64_t begin = part * kRequestBytes;
-    fetch(begin, into.subspan(begin, std::min(kRequestBytes, into.size() - begin)));
+    const auto bytes = into.subspan(begin, std::min(kRequestBytes, into.size() - begin));
+    if (failure != nullptr) {
+      failure->watch([&] { fetch(begin, bytes); });
+    } else {
+      fetch(begin, bytes);
+    }
   };
   in_several_threads((into.size() + kRequestBytes - 1) / kRequestBytes, fetch_part, kRequests);
 }
@@ -85,11 +92,11 @@ RemoteBytes unpacked_bytes(RemoteBytes object, PackedFile file) {
   BlockBounds bounds;
   bounds.add(file.bytes);
   auto unpacked = [name = object.name, packed_bytes = object.bounds.bytes,
-                   fetch = std::move(object.fetch),
+                   fetch = std::move(object.fetch), failure = std::move(object.failure),
                    file = std::move(file)](uint64_t begin, std::span<uint8_t> into) {
     const auto memory = std::make_unique_for_overwrite<uint8_t[]>(packed_bytes);
     const std::span<uint8_t> packed(memory.get(), packed_bytes);
-    fetch_whole(fetch, packed);
+    fetch_whole(fetch, failure.get(), packed);
     HashCheck check(file.packed_hashes);
     check.update(packed);
     if (const auto problem = check.problem(); !problem.empty())
@@ -107,9 +114,10 @@ RemoteBytes unpacked_bytes(RemoteBytes object, PackedFile file) {
           .version = std::move(object.version),
           .bounds = std::move(bounds),
           .fetch = std::move(unpacked),
-          .failure = std::move(object.failure),
+          .failure = nullptr,
           .identity = identity + " unpacked",
-          .may_expire = object.may_expire};
+          .may_expire = object.may_expire,
+          .fetch_memory = object.bounds.bytes};
 }
 
 }  // namespace composer

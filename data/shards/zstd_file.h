@@ -17,7 +17,8 @@ void unpack_zstd(const std::filesystem::path& from, const std::filesystem::path&
 
 /// What a compressed object holds, as one block. For any byte of it the object is read whole, in
 /// ranges side by side, and unpacked, which takes memory for both. That throws DamagedFile naming
-/// the object where it is damaged, or it or what it holds is not what `file` says.
+/// the object where it is damaged, or it or what it holds is not what `file` says; RunError where
+/// the thread is to leave (LeaveWhen).
 RemoteBytes unpacked_bytes(RemoteBytes object, PackedFile file);
 
 }  // namespace composer

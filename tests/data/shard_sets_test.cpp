@@ -19,6 +19,7 @@
 #include "data/datasets/webdataset.h"
 #include "data/digest.h"
 #include "data/shards/mds.h"
+#include "data/shards/part_file.h"
 #include "data/shards/zstd_file.h"
 #include "tests/data/errors.h"
 #include "tests/data/fake_sources.h"
@@ -337,7 +338,7 @@ std::string sha256_of(const std::string& bytes) {
 struct StoredSets : Sets {
   using Change = std::function<void(json& shard, std::string& packed)>;
 
-  StoredSets() {
+  explicit StoredSets(int images = kImages) : Sets(images) {
     environment.set("AWS_ENDPOINT_URL", server.url());
     environment.set("AWS_REGION", "us-east-1");
     environment.set("XDG_CACHE_HOME", cache.path());
@@ -365,6 +366,15 @@ struct StoredSets : Sets {
       if (!packed.empty()) server.put(folder + "/" + name + ".zstd", packed);
     }
     server.put(folder + "/index.json", index.dump());
+  }
+
+  /// Requests for bytes of keys with this ending, since there were `before`.
+  int64_t requests_of(const std::string& ending, size_t before = 0) {
+    const auto all = server.server().requests();
+    return std::count_if(all.begin() + static_cast<ptrdiff_t>(before), all.end(),
+                         [&](const ServerRequest& request) {
+                           return request.method == "GET" && request.path.ends_with(ending);
+                         });
   }
 
   AwsEnvironment environment;
@@ -494,7 +504,7 @@ TEST_CASE("a store's shards are compared with their hashes", "[data][remote]") {
 TEST_CASE("compressed shards of a store give the batches of raw ones on a disk", "[data][remote]") {
   StoredSets f;
   f.pack("packed");
-  const uint64_t limit = GENERATE(0, 1, 30'000);
+  const uint64_t limit = GENERATE(0, 1, 60'000);
   set_remote_options({.cache_dir = f.cache / "remote", .cache_limit = limit});
   const std::string web = f.server.url() + "/bucket";
   for (const int64_t rank : {0, 1}) {
@@ -503,10 +513,51 @@ TEST_CASE("compressed shards of a store give the batches of raw ones on a disk",
     CHECK((batches_of<MdsDataset>(mds(web + "/packed"), rank) == columns));
   }
   // Where somebody has unpacked one, that is read.
+  const auto expected = batches_of<MdsDataset>(mds(f / "mds"));
   f.server.put("packed/shard.00001.mds", *f.server.get("mds/shard.00001.mds"));
+  const size_t before = f.server.server().requests().size();
+  CHECK((batches_of<MdsDataset>(mds("s3://bucket/packed")) == expected));
+  CHECK(f.requests_of("/shard.00001.mds", before) > 0);
+  CHECK(f.requests_of("/shard.00001.mds.zstd", before) == 0);
   f.server.remove("packed/shard.00001.mds.zstd");
-  CHECK((batches_of<MdsDataset>(mds("s3://bucket/packed")) ==
-         batches_of<MdsDataset>(mds(f / "mds"))));
+  CHECK((batches_of<MdsDataset>(mds("s3://bucket/packed")) == expected));
+}
+
+TEST_CASE("compressed shards that have room are fetched once, the others again", "[data][remote]") {
+  StoredSets f(96);
+  f.pack("packed");
+  const auto fetched = [&](uint64_t limit) {
+    set_remote_options(
+        {.cache_dir = f.cache / ("remote" + std::to_string(limit)), .cache_limit = limit});
+    const size_t before = f.server.server().requests().size();
+    const auto source = mds("s3://bucket/packed").open("").source;
+    ReadScratch scratch;
+    for (int pass = 0; pass < 2; ++pass)
+      for (int64_t i = 0; i < source->size(); ++i) CHECK(source->open(i, scratch).jpeg);
+    return f.requests_of(".mds.zstd", before);
+  };
+  const int64_t once = fetched(0);
+  CHECK(once == 2);
+  const uint64_t all = CacheFolder::get()->used();
+  const int64_t some = fetched(all - f.server.get("mds/shard.00000.mds")->size() / 2);
+  CHECK(some > once);
+  CHECK(some < fetched(1) / 4);
+}
+
+TEST_CASE("a compressed object without room is fetched once by who reads all of it",
+          "[data][remote]") {
+  constexpr uint64_t kPiece = 1 << 20;
+  StoredSets f;
+  const auto raw = noise(20 * kPiece);
+  f.server.put("a.zstd", pack_zstd({reinterpret_cast<const char*>(raw.data()), raw.size()}));
+  set_remote_options({.cache_dir = f.cache / "remote", .cache_limit = 1});
+  const PartFile file("s3://bucket/a.zstd", PackedFile{.bytes = raw.size()});
+  PartReader reader(file);
+  bool good = true;
+  for (uint64_t at = 0; at < raw.size(); at += kPiece)
+    good = good && std::ranges::equal(reader.at(at, kPiece), std::span(raw).subspan(at, kPiece));
+  CHECK(good);
+  CHECK(f.requests_of("/a.zstd") < 6);  // 3 ranges of 8 MiB at most
 }
 
 TEST_CASE("a compressed object is fetched and unpacked once, and counts in the cache",
@@ -551,18 +602,18 @@ TEST_CASE("threads that fetch a compressed object leave with the one that wants 
   store->set("a.zstd", {packed.begin(), packed.end()});
   std::latch both(2);
   std::atomic<int> asked = 0;
+  std::atomic<bool> leaving = false;
   store->before_read = [&](const std::string&, uint64_t, uint64_t) {
     both.arrive_and_wait();
+    leaving = true;
     asked += LeaveWhen::asked() ? 1 : 0;
   };
   const RemotePath path("s3://bucket/a.zstd");
   const auto remote =
       unpacked_bytes(bytes_of(store, path, *store->stat(path.key())), {.bytes = raw.size()});
-  const std::atomic<bool> leaving = true;
   const LeaveWhen here(leaving);
   std::vector<uint8_t> all(raw.size());
-  remote.fetch(0, all);
-  CHECK((all == raw));
+  CHECK_THROWS_WITH(remote.fetch(0, all), Contains("nobody waits for it any more"));
   CHECK(asked == 2);
 }
 
@@ -743,6 +794,27 @@ TEST_CASE("a store that refuses what it has not has shards all the same", "[data
                                 Contains("s3://bucket/mds/index.json is read in its place"));
   CHECK_THROWS_WITH(batches_of<MdsDataset>(mds("s3://bucket/none")),
                     Contains("s3://bucket/none/train/index.json: ") && Contains("403"));
+}
+
+TEST_CASE("a store that refuses what it has not may have shards in either form", "[data][remote]") {
+  StoredSets f;
+  set_remote_options({.cache_dir = f.cache / "remote"});
+  f.pack("packed");
+  f.server.put("raw/index.json", *f.server.get("packed/index.json"));
+  for (const std::string name : {"shard.00000.mds", "shard.00001.mds"})
+    f.server.put("raw/" + name, *f.server.get("mds/" + name));
+  f.server.set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
+    const std::string folder = "/bucket/";
+    if (request.path.starts_with(folder) && f.server.get(request.path.substr(folder.size())))
+      return std::nullopt;
+    return error_reply(403, "AccessDenied", "Access Denied");
+  });
+  const auto expected = batches_of<MdsDataset>(mds(f / "mds"));
+  CHECK((batches_of<MdsDataset>(mds("s3://bucket/raw")) == expected));
+  CHECK((batches_of<MdsDataset>(mds("s3://bucket/packed")) == expected));
+  f.server.remove("packed/shard.00001.mds.zstd");
+  CHECK_THROWS_WITH(batches_of<MdsDataset>(mds("s3://bucket/packed")),
+                    Contains("s3://bucket/packed/shard.00001.mds: ") && Contains("403"));
 }
 
 TEST_CASE("hidden tar files of a store are no shards", "[data][remote]") {

@@ -14,8 +14,10 @@
 #include <random>
 
 #include "composer/remote/cache_folder.h"
+#include "composer/remote/leaving.h"
 #include "composer/remote/pending_room.h"
 #include "composer/remote/remote_error.h"
+#include "tests/composer/largest_file.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/remote/fake_store.h"
 
@@ -39,6 +41,11 @@ struct Fixture {
     if (!folder)
       folder = std::make_shared<CacheFolder>(CacheOptions{.folder = disk.path(), .limit = limit});
     return folder->open(bytes_of(store, RemotePath("s3://bucket/" + key), *store->stat(key)));
+  }
+  /// An object of this content that is one block.
+  std::shared_ptr<RangeCache> open_block(const Bytes& bytes) {
+    store->set("p/block", bytes);
+    return folder->open(bytes_of(store, "s3://bucket/p/", store->list("p/")));
   }
   /// As a later process finds it.
   void leave() { folder.reset(); }
@@ -368,6 +375,51 @@ TEST_CASE("pinned bytes stay, and are refused where there is no room", "[cache]"
   }
 }
 
+TEST_CASE("pinned bytes keep no others from leaving in their place", "[cache]") {
+  Fixture f(40 * kBlock, 16 * kBlock);
+  const auto cache = f.open();
+  cache->pin(0, 6 * kBlock);
+  for (uint64_t i = 6; i < 30; ++i) read(*cache, i * kBlock, (i + 1) * kBlock);
+  const uint64_t before = f.store->read_bytes;
+  read(*cache, 0, 6 * kBlock);
+  read(*cache, 29 * kBlock, 30 * kBlock);
+  CHECK(f.store->read_bytes == before);
+  CHECK(f.folder->used() <= f.limit);
+}
+
+TEST_CASE("a block that is larger than the limit takes nothing else's place", "[cache]") {
+  Fixture f(10 * kBlock, 16 * kBlock);
+  const auto cache = f.open();
+  const auto bytes = noise(20 * kBlock, 2);
+  const auto block = f.open_block(bytes);
+  read(*cache, 0, 10 * kBlock);
+  for (int i = 0; i < 2; ++i) {
+    block->bring(0, kBlock);
+    CHECK(read(*block, 5, 10) == Bytes(bytes.begin() + 5, bytes.begin() + 10));
+  }
+  CHECK(block->disk_bytes() == 0);
+  const uint64_t before = f.store->read_bytes;
+  read(*cache, 0, 10 * kBlock);
+  CHECK(f.store->read_bytes == before);
+}
+
+TEST_CASE("a block that the disk takes only in part leaves nothing there", "[cache]") {
+  Fixture f;
+  const auto cache = f.open();
+  if (!cache->can_evict()) {
+    WARN("skipped: the file system gives back no parts of files");
+    return;
+  }
+  const auto bytes = noise(20 * kBlock, 2);
+  const auto block = f.open_block(bytes);
+  {
+    const LargestFile largest(10 * kBlock);
+    CHECK(read(*block, 5, 10) == Bytes(bytes.begin() + 5, bytes.begin() + 10));
+  }
+  CHECK(block->disk_bytes() < kBlock);
+  CHECK(reads_well(*block, bytes, 1));
+}
+
 TEST_CASE("without room at all every read goes to the store", "[cache]") {
   Fixture f(4 * kBlock, 1);
   const auto cache = f.open();
@@ -508,6 +560,25 @@ TEST_CASE("who waits for another's request gets what came of it", "[cache]") {
   CHECK(requests == 1);
 }
 
+TEST_CASE("who waits for another's request leaves when it is to", "[cache]") {
+  Fixture f;
+  const auto cache = f.open();
+  std::latch asked(1), left(1);
+  f.store->before_read = [&](const std::string&, uint64_t, uint64_t) {
+    if (LeaveWhen::asked()) throw RunError("nobody waits");
+    asked.count_down();
+    left.wait();
+  };
+  const std::jthread claimer([&] { read(*cache, 0, 10); });
+  asked.wait();
+  {
+    const std::atomic<bool> leaving = true;
+    const LeaveWhen here(leaving);
+    CHECK_THROWS_AS(read(*cache, 0, 10), RemoteError);
+  }
+  left.count_down();
+}
+
 TEST_CASE("objects that only their addresses' queries tell apart are kept apart", "[cache]") {
   Fixture f;
   const auto other = noise(f.content.size(), 7);
@@ -565,6 +636,28 @@ TEST_CASE("an object in use is asked for by the address before where a store ref
   const auto fresh = f.folder->open(
       bytes_of(f.store, RemotePath("https://host/b?sig=expired"), *f.store->stat("a?sig=expired")));
   CHECK_THROWS_WITH(read(*fresh, 0, 10), "403 for a?sig=expired");
+}
+
+TEST_CASE("bytes that came and are wrong are not asked for by another address", "[cache]") {
+  Fixture f;
+  f.open();
+  int asked = 0;
+  const auto open = [&] {
+    return f.folder->open(RemoteBytes{.name = "https://host/wrong",
+                                      .version = "1",
+                                      .bounds = {.bytes = 10, .block_bytes = 10},
+                                      .fetch =
+                                          [&](uint64_t, std::span<uint8_t>) {
+                                            ++asked;
+                                            throw WrongBytes("damaged");
+                                          },
+                                      .failure = nullptr,
+                                      .may_expire = true});
+  };
+  const auto cache = open();
+  CHECK(open() == cache);
+  CHECK_THROWS_WITH(read(*cache, 0, 10), "damaged");
+  CHECK(asked == 1);
 }
 
 TEST_CASE("descriptions of objects are not kept longer than they are asked by", "[cache]") {
