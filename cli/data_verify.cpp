@@ -431,6 +431,10 @@ int data_verify_command(const Words& words) {
   add_threads(app, threads);
   if (!parse(app, words)) return 0;
 
+  if (!local_dir.empty() && is_remote(path))
+    throw UserError("--local_dir: '" + shown_path(path) +
+                    "' lies in a store, whose shards are unpacked into the machine's cache: leave "
+                    "the option out");
   Findings findings(json);
   auto mds = mds_at(path, /*is_train=*/true);
   if (!mds && !local_dir.empty())

@@ -13,6 +13,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace composer {
@@ -66,7 +67,8 @@ std::vector<fs::path> folders_up(const fs::path& mount, const std::string& group
   fs::path folder = mount;
   for (const auto& part : fs::path(group)) {
     folder /= part;
-    if (fs::is_directory(folder) && !part.empty()) folders.push_back(folder);
+    std::error_code refused;
+    if (fs::is_directory(folder, refused) && !part.empty()) folders.push_back(folder);
   }
   return folders;
 }
@@ -86,14 +88,16 @@ int64_t number_in(const fs::path& path, const std::string& key) {
 }
 
 struct MemoryFiles {
-  const char *limit, *used, *cache;  ///< cache: the key of memory.stat
+  const char *limit, *used;
+  const char *inactive, *active;  ///< keys of memory.stat: of files that the system can forget
 };
 
 void narrow_memory(const fs::path& folder, const MemoryFiles& files, GroupLimits& limits) {
   const auto limit = number_of(line_of(folder / files.limit));
   if (!limit) return;
   const auto used = number_of(line_of(folder / files.used));
-  const int64_t cache = number_in(folder / "memory.stat", files.cache);
+  const int64_t cache = number_in(folder / "memory.stat", files.inactive) +
+                        number_in(folder / "memory.stat", files.active);
   narrow(limits.memory_bytes, limit);
   narrow(limits.memory_room_bytes,
          std::optional(*limit - std::max<int64_t>(0, used.value_or(0) - cache)));
@@ -104,7 +108,7 @@ void read_version_2(const fs::path& mount, const std::string& group, GroupLimits
     std::string budget, period;
     std::istringstream(line_of(folder / "cpu.max")) >> budget >> period;
     narrow(limits.processors, quota(budget, period));
-    narrow_memory(folder, {"memory.max", "memory.current", "inactive_file"}, limits);
+    narrow_memory(folder, {"memory.max", "memory.current", "inactive_file", "active_file"}, limits);
   }
 }
 
@@ -117,7 +121,8 @@ void read_version_1(const fs::path& mount, const std::map<std::string, std::stri
   if (const auto group = groups.find("memory"); group != groups.end())
     for (const auto& folder : folders_up(mount / "memory", group->second))
       narrow_memory(folder,
-                    {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"},
+                    {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
+                     "total_active_file"},
                     limits);
 }
 

@@ -204,12 +204,13 @@ uint64_t window_bytes(const Source& source, const Sampler& sampler, int64_t wind
   return page ? page->bytes() * static_cast<uint64_t>(window_pages) : 0;
 }
 
-/// One window is used while the next one is read.
+/// One window is used while the next one is read. Once a process.
 void warn_of_little_memory(const Source& source, uint64_t window) {
   const uint64_t wanted = std::min(2 * window, source.paged_bytes());
   const MachineLimits limits = read_machine_limits();
   const auto room = static_cast<uint64_t>(std::max<int64_t>(room_for_memory(limits), 0));
   if (limits.available_bytes == 0 || wanted <= room) return;
+  if (static std::atomic<bool> told; told.exchange(true)) return;
   log::warn("order: quasi_random has two windows of pages in memory, " +
             std::to_string(wanted / 1'000'000) + " MB, and the machine or its container leaves " +
             std::to_string(room / 1'000'000) +
@@ -279,15 +280,15 @@ ImageLoader::~ImageLoader() {
 
 /// Those of all ranks.
 void ImageLoader::forecast(const std::function<void(int64_t sample)>& visit) const {
-  const int64_t first = next_batch_;
+  const int64_t first = next_batch_, samples = samples_per_epoch() / options_.views;
   for (int64_t epoch = first / batches_; epoch <= first / batches_ + 1; ++epoch) {
     const EpochOrder order = sampler_.epoch(epoch);
     const int64_t of_epoch = first - epoch * batches_;  // negative in the next one
     const auto position = [&](int64_t batch) {
-      return std::clamp<int64_t>(batch * common_.batch_size, 0, samples_per_epoch());
+      return std::clamp<int64_t>(batch * common_.batch_size, 0, samples);
     };
     const int64_t begin = position(std::max<int64_t>(of_epoch, 0));
-    const int64_t end = of_epoch < 0 ? position(of_epoch + batches_) : samples_per_epoch();
+    const int64_t end = of_epoch < 0 ? position(of_epoch + batches_) : samples;
     for (int64_t at = begin; at < end; ++at) visit(order(at));
   }
 }

@@ -339,6 +339,10 @@ TEST_CASE("data verify unpacks MDS shards where the recipe has them", "[cli]") {
   const auto photos = run(folder.path(), {"data", "verify", "photos", "--local_dir", "fast"});
   CHECK(photos.status == 2);
   CHECK_THAT(photos.errors, Contains("--local_dir: 'photos' is no folder of MDS shards"));
+  const auto stored =
+      run(folder.path(), {"data", "verify", "s3://bucket/set", "--local_dir", "fast"});
+  CHECK(stored.status == 2);
+  CHECK_THAT(stored.errors, Contains("--local_dir: 's3://bucket/set' lies in a store"));
 }
 
 TEST_CASE("data verify goes on where MDS shards are missing or damaged", "[cli]") {

@@ -28,7 +28,8 @@ TEST_CASE("limits of containers are those of the narrowest group above", "[machi
   write(two / "sys/fs/cgroup/jobs/mine/memory.max", "max");
   write(two / "sys/fs/cgroup/jobs/mine/memory.current", "1000");
   write(two / "sys/fs/cgroup/jobs/memory.current", "2000000000");
-  write(two / "sys/fs/cgroup/jobs/memory.stat", "anon 300000000\ninactive_file 1600000000");
+  write(two / "sys/fs/cgroup/jobs/memory.stat",
+        "anon 300000000\ninactive_file 1500000000\nactive_file 100000000");
   const auto limits = read_group_limits(two.path());
   CHECK(limits.processors == 1.5);
   CHECK(limits.memory_bytes == int64_t{2} << 30);
@@ -41,6 +42,10 @@ TEST_CASE("limits of containers are those of the narrowest group above", "[machi
   CHECK(fuller.memory_room_bytes == 100000000);
   write(two / "proc/meminfo", "MemTotal:       4194304 kB\nMemAvailable:   2097152 kB");
   CHECK(room_for_memory(read_machine_limits(two.path())) == 100000000);
+
+  const TemporaryFolder unreadable;  // for root too: the name is too long
+  write(unreadable / "proc/self/cgroup", "0::/" + std::string(300, 'x'));
+  CHECK_FALSE(read_group_limits(unreadable.path()).memory_bytes);
 
   const TemporaryFolder one;
   write(one / "proc/self/cgroup", "5:cpu,cpuacct:/docker/x\n3:memory:/docker/x");

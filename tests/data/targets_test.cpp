@@ -1,4 +1,5 @@
 // Batches of several views of each sample, and of samples that have values for a target.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -58,7 +59,13 @@ class Pictures final : public Source {
     return {.bytes = pictures_[place].pixels, .size = size};
   }
 
+  std::shared_ptr<void> follow(Forecast told) const override {
+    forecast = std::move(told);
+    return nullptr;
+  }
+
   mutable std::atomic<int> opened = 0;
+  mutable Forecast forecast;
 
  private:
   bool jpeg_, with_values_;
@@ -142,6 +149,20 @@ TEST_CASE("views are several crops of each sample, which is read once", "[data]"
     for (size_t i = 0; i < 3; ++i)
       for (const auto& batches_of_rank : of_ranks) parts.push_back(batches_of_rank[i].images);
     CHECK(at::equal(at::cat(parts), images_of(batches)));
+  }
+}
+
+TEST_CASE("a loader of several views foretells each sample once", "[data]") {
+  const auto source = std::make_shared<Pictures>(12, true);
+  const auto loader = make(source, {.views = 2, .workers = 0});
+  REQUIRE(static_cast<bool>(source->forecast));
+  for (int batch = 0; batch < 2; ++batch) {
+    std::vector<int64_t> samples;
+    source->forecast([&](int64_t sample) { samples.push_back(sample); });
+    CHECK(samples.size() == 12);
+    CHECK(std::all_of(samples.begin(), samples.end(),
+                      [](int64_t sample) { return sample >= 0 && sample < 12; }));
+    CHECK(loader->next().has_value());
   }
 }
 
