@@ -47,7 +47,7 @@ void unpack(std::span<const uint8_t> packed, const std::string& name, uint64_t b
       throw fail("holds more than the " + std::to_string(bytes) + " bytes that the index says");
     take(piece);
     check.update(piece);
-    full = here.pos == here.size;
+    full = wanted != 0 && here.pos == here.size;
   }
   if (wanted != 0) throw fail("cut off");
   if (done != bytes)
