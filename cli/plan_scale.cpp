@@ -16,6 +16,7 @@
 #include "composer/error.h"
 #include "composer/image_fit.h"
 #include "composer/logging/log.h"
+#include "composer/network/divided_pass.h"
 #include "composer/network/layer_error.h"
 #include "composer/recipe/json.h"
 #include "composer/settle.h"
@@ -54,16 +55,17 @@ SampleFacts facts_of(const Recipe& recipe) {
   return {115400, 1710, here + ", row folder", "ImageNet's training archive, 147.9 GB"};
 }
 
-/// Elements of an optimizer's state for each weight.
-double moments(const std::string& optimizer) {
-  return optimizer.find("adam") != std::string::npos ? 2 : 1;
-}
-
-ImageWork image_work(Model& model, ImageSize size) {
+/// A part of the training without its batches: of images of this size.
+Training::Part part_of(Model& model, ImageSize size, const Training& training) {
   try {
     const auto graph =
         record(model, at::zeros({1, image_channels(model).value_or(3), size.height, size.width}));
-    return work_of(graph, cost_of(graph, model), size);
+    const auto cost = cost_of(graph, model);
+    const auto& units = training.weights.units;
+    Training::Part part{work_of(graph, cost, size, units), 0};
+    if (training.spatial_ranks > 1)
+      part.rows = work_of(graph, cost, size, units, training.spatial_ranks);
+    return part;
   } catch (const LayerError& error) {
     throw UserError(std::string("composer plan-scale: ") + error.what());
   }
@@ -115,7 +117,14 @@ double views_of(const Recipe& recipe) {
   return 1 + (*level == 2 ? 5 : 1) * figure_of(keys, augmentation + "share")->get<double>();
 }
 
-int64_t gradient_bytes(const std::string& grad_comm) { return grad_comm == "fp32" ? 4 : 2; }
+/// Of an element that is sent: grad_comm, weight_comm.
+int64_t element_bytes(const std::string& type) { return type == "fp32" ? 4 : 2; }
+
+/// What several ranks divide (Trainer::find_division).
+Divided divided_by(const std::string& parallelism, const Optimizer& optimizer) {
+  if (parallelism == "fsdp") return Divided::weights;
+  return parallelism == "zero1" && optimizer.keeps_state() ? Divided::state : Divided::nothing;
+}
 
 struct Subject {
   Training training;
@@ -135,7 +144,8 @@ void add_evaluations(const Recipe& recipe, State& state, Subject& subject) {
     try {
       const EpochLength length = length_of();
       training.evaluated_images += times * static_cast<double>(length.samples);
-      if (!training.evaluated) training.evaluated = image_work(*state.model, length.image);
+      if (!training.evaluated)
+        training.evaluated = part_of(*state.model, length.image, training).of_rank();
       training.views = views_of(recipe);
     } catch (const UserError& missing) {
       subject.not_evaluated = missing.what();
@@ -179,7 +189,13 @@ Subject subject_of(Recipe recipe, at::Device device) {
   for (auto& algorithm : parts.algorithms) engine.add(std::move(algorithm));
   engine.run(Event::init, state);
   if (!options.freeze.empty()) state.model->freeze(options.freeze);
+  if (options.spatial_ranks > 1) check_by_rows(*state.model);
   subject.schedule = state.schedule;
+  const auto optimizer = recipe.optimizer->build();
+  training.divided = divided_by(options.parallelism, *optimizer);
+  training.weights = trained_weights(*state.model);
+  training.weight_bytes = element_bytes(options.weight_comm);
+  training.spatial_ranks = options.spatial_ranks;
 
   const int64_t total = *state.schedule.total_batches(), stride = total / most_size_looks + 1;
   for (int64_t batch = 0; batch < total; batch += stride) {
@@ -188,23 +204,21 @@ Subject subject_of(Recipe recipe, at::Device device) {
     auto found = std::ranges::find_if(training.parts,
                                       [&](const auto& part) { return part.work.size == size; });
     if (found == training.parts.end()) {
-      training.parts.push_back({image_work(*state.model, size), 0});
+      training.parts.push_back(part_of(*state.model, size, training));
       found = training.parts.end() - 1;
     }
     found->batches += static_cast<double>(std::min(stride, total - batch));
   }
-  double trained = 0;
-  for (const auto& parameter : state.model->parameters()) {
-    subject.parameters += parameter.numel();
-    if (parameter.requires_grad()) trained += static_cast<double>(parameter.numel());
-  }
+  for (const auto& parameter : state.model->parameters()) subject.parameters += parameter.numel();
   training.batch_size = options.train_batch_size;
   add_evaluations(recipe, state, subject);
-  training.gradient_bytes = gradient_bytes(options.grad_comm);
+  training.gradient_bytes = element_bytes(options.grad_comm);
   training.bucket_bytes = options.bucket_mb * (1 << 20);
   training.microbatches = options.grad_accum;  // auto: as many as it begins with
-  training.checkpoint_bytes =
-      tensor_bytes(*state.model) + trained * sizeof(float) * moments(recipe.optimizer->name());
+  const double trained_bytes = training.weights.elements() * sizeof(float);
+  training.state_numbers = static_cast<double>(optimizer->state_numbers());
+  training.fixed_bytes = tensor_bytes(*state.model) - trained_bytes;
+  training.checkpoint_bytes = tensor_bytes(*state.model) + trained_bytes * training.state_numbers;
   training.checkpoints =
       options.run_dir.empty()
           ? 0
@@ -302,6 +316,7 @@ struct Line {
 };
 
 std::string milliseconds(double seconds) { return figure(seconds * 1e3, 3) + " ms"; }
+std::string bytes_text(double bytes) { return short_number(bytes) + "B"; }
 
 std::vector<Line> lines_of(const Training& training, const Assumptions& assumptions) {
   std::vector<Line> lines{
@@ -311,15 +326,24 @@ std::vector<Line> lines_of(const Training& training, const Assumptions& assumpti
       {"images/s", [](const auto& plan) { return count_figure(std::llround(plan.images_per_s)); }},
       {"step", [](const auto& plan) { return milliseconds(plan.step.seconds); }},
       {"  compute", [](const auto& plan) { return milliseconds(plan.step.compute); }},
-      {"  sums of gradients",
-       [](const auto& plan) { return milliseconds(plan.step.communication); }},
-      {"    of them hidden",
-       [](const auto& plan) { return percent_figure(plan.step.hidden_fraction()); }},
-      {"  waits for data", [](const auto& plan) { return milliseconds(plan.step.loading); }},
-      {"time to train", [](const auto& plan) { return duration_figure(plan.seconds()); }},
-      {"  evaluation", [](const auto& plan) { return duration_figure(plan.evaluation_seconds); }},
-      {"  checkpoints", [](const auto& plan) { return duration_figure(plan.checkpoint_seconds); }},
-      {"  failures", [](const auto& plan) { return duration_figure(plan.failure_seconds); }}};
+      {"  sums of gradients", [](const auto& plan) {
+         return milliseconds(plan.step.communication - plan.step.weights - plan.step.rows);
+       }}};
+  if (training.divided != Divided::nothing)
+    lines.push_back({"  weights from their owners",
+                     [](const auto& plan) { return milliseconds(plan.step.weights); }});
+  if (training.spatial_ranks > 1)
+    lines.push_back(
+        {"  rows of images", [](const auto& plan) { return milliseconds(plan.step.rows); }});
+  lines.insert(
+      lines.end(),
+      {{"    of them hidden",
+        [](const auto& plan) { return percent_figure(plan.step.hidden_fraction()); }},
+       {"  waits for data", [](const auto& plan) { return milliseconds(plan.step.loading); }},
+       {"time to train", [](const auto& plan) { return duration_figure(plan.seconds()); }},
+       {"  evaluation", [](const auto& plan) { return duration_figure(plan.evaluation_seconds); }},
+       {"  checkpoints", [](const auto& plan) { return duration_figure(plan.checkpoint_seconds); }},
+       {"  failures", [](const auto& plan) { return duration_figure(plan.failure_seconds); }}});
   if (assumptions.price_per_hour > 0)
     lines.push_back({"cost", [](const auto& plan) { return decimal_figure(plan.cost, 2); }});
   if (training.images_per_s_per_core > 0)
@@ -333,12 +357,20 @@ std::vector<Line> lines_of(const Training& training, const Assumptions& assumpti
           return rate_text(plan.storage_bytes_per_s / static_cast<double>(plan.cluster.machines()),
                            "B");
         }},
-       {"gradients of a machine",
-        [](const auto& plan) { return rate_text(plan.gradient_bytes_per_s, "B"); }},
-       {"gradients of a GPU's link",
-        [](const auto& plan) { return rate_text(plan.inside_bytes_per_s, "B"); }},
-       {"kept activations",
-        [](const auto& plan) { return short_number(plan.activation_bytes) + "B"; }},
+       {"network of a machine",
+        [](const auto& plan) { return rate_text(plan.machine_bytes_per_s, "B"); }},
+       {"link of a GPU", [](const auto& plan) { return rate_text(plan.inside_bytes_per_s, "B"); }},
+       {"memory of a GPU", [](const auto& plan) { return bytes_text(plan.memory.total()); }},
+       {"  parameters", [](const auto& plan) { return bytes_text(plan.memory.parameters); }},
+       {"  gradients", [](const auto& plan) { return bytes_text(plan.memory.gradients); }},
+       {"  optimizer's state",
+        [](const auto& plan) { return bytes_text(plan.memory.optimizer_state); }}});
+  if (training.divided != Divided::nothing)
+    lines.push_back({"  of other GPUs, for a while",
+                     [](const auto& plan) { return bytes_text(plan.memory.gathered); }});
+  lines.insert(
+      lines.end(),
+      {{"  kept activations", [](const auto& plan) { return bytes_text(plan.memory.activations); }},
        {"checkpoint, written",
         [](const auto& plan) { return duration_figure(plan.write_seconds); }},
        {"checkpoint, stall", [](const auto& plan) { return duration_figure(plan.stall_seconds); }},
@@ -398,14 +430,25 @@ ordered_json json_of(const ScalePlan& plan, const Training& training) {
         {"seconds", plan.step.communication},
         {"hidden_fraction", plan.step.hidden_fraction()},
         {"exposed_seconds", plan.step.exposed},
-        {"machine_bytes_per_s", plan.gradient_bytes_per_s},
+        {"weight_bytes_per_gpu", plan.weight_bytes},
+        {"weight_seconds", plan.step.weights},
+        {"row_bytes_per_gpu", plan.row_bytes},
+        {"row_seconds", plan.step.rows},
+        {"machine_bytes_per_s", plan.machine_bytes_per_s},
         {"gpu_link_bytes_per_s", plan.inside_bytes_per_s}}},
       {"loader",
        {{"cores_per_gpu", plan.loader_cores_per_gpu},
         {"images_per_s_per_core", training.images_per_s_per_core},
         {"wait_seconds", plan.step.loading}}},
       {"storage_bytes_per_s", plan.storage_bytes_per_s},
-      {"activation_bytes", plan.activation_bytes},
+      {"activation_bytes", plan.memory.activations},
+      {"memory",
+       {{"bytes", plan.memory.total()},
+        {"parameters", plan.memory.parameters},
+        {"gradients", plan.memory.gradients},
+        {"optimizer_state", plan.memory.optimizer_state},
+        {"gathered", plan.memory.gathered},
+        {"activations", plan.memory.activations}}},
       {"checkpoint",
        {{"bytes", training.checkpoint_bytes},
         {"number", training.checkpoints},
@@ -449,15 +492,13 @@ std::string names_of(const std::vector<T>& known) {
   return joined(names);
 }
 
-/// Where what a GPU keeps for the backward pass and its weights, gradients and optimizer's state
-/// are more than it has.
-void warn_of_memory(const ScalePlan& plan, const Subject& subject, const Gpu& gpu) {
-  const double bytes = plan.activation_bytes + subject.training.checkpoint_bytes +
-                       static_cast<double>(subject.parameters) * sizeof(float);
+/// Where a GPU needs more memory than it has.
+void warn_of_memory(const ScalePlan& plan, const Gpu& gpu) {
+  const double bytes = plan.memory.total();
   if (gpu.memory_bytes <= 0 || bytes <= gpu.memory_bytes) return;
   log::warn("--gpus " + std::to_string(plan.cluster.gpus) + ": a step needs some " +
-            short_number(bytes) + "B of the " + short_number(gpu.memory_bytes) + "B that " +
-            gpu.name + " has; give a larger --grad_accum, or more GPUs");
+            bytes_text(bytes) + " of the " + bytes_text(gpu.memory_bytes) + " that " + gpu.name +
+            " has; give a larger --grad_accum, or more GPUs");
 }
 
 /// The words of the command line.
@@ -469,6 +510,17 @@ struct Given {
   double write_gb_s = 1;
   bool json = false;
 };
+
+/// Where ranks divide nothing although the recipe says so, as a run does.
+void warn_of_division(const Given& given, const TrainerOptions& options, const Training& training) {
+  const bool alone = std::ranges::all_of(given.gpus, [](int64_t n) { return n == 1; });
+  const std::string idle = options.parallelism == "ddp"           ? ""
+                           : alone                                ? "there is one GPU"
+                           : training.divided == Divided::nothing ? "the optimizer keeps no state "
+                                                                    "to divide"
+                                                                  : "";
+  if (!idle.empty()) log::warn("parallelism: " + options.parallelism + " has no effect: " + idle);
+}
 
 /// subject_of() the recipe with so many images a step for each of the GPUs.
 Subject subject_of(Recipe recipe, at::Device device, int64_t batch_per_gpu, int64_t gpus) {
@@ -641,18 +693,13 @@ int plan_scale_command(const Words& words) {
   warn_of_effects(app, given, assumptions, training, several);
   if (!subject.not_evaluated.empty())
     log::warn("evaluations are not counted: " + subject.not_evaluated);
-  if (const auto& divided = recipe.options.parallelism; divided != "ddp")
-    log::warn("parallelism: " + divided +
-              " is planned as ddp: what it sends more and keeps less is not counted");
-  if (const int64_t ranks = recipe.options.spatial_ranks; ranks > 1)
-    log::warn("spatial_ranks: " + std::to_string(ranks) +
-              " is planned as 1: every GPU has whole images of its own, and sends no rows");
+  warn_of_division(given, recipe.options, training);
 
   std::vector<ScalePlan> plans;
   for (size_t i = 0; i < subjects.size(); ++i) {
     plans.push_back(
         plan_scale(subjects[i].training, gpu, network, given.gpus[i], assumptions, "--gpus"));
-    warn_of_memory(plans.back(), subjects[i], gpu);
+    warn_of_memory(plans.back(), gpu);
     if (assumptions.simulated_steps > 0 && !plans.back().simulated)
       log::warn("--gpus " + std::to_string(given.gpus[i]) +
                 ": is not simulated: " + std::to_string(assumptions.simulated_steps) +
@@ -666,6 +713,8 @@ int plan_scale_command(const Words& words) {
                       {"parameters", subject.parameters},
                       {"flops_step", work.flops_step},
                       {"precision", name(training.precision)},
+                      {"parallelism", recipe.options.parallelism},
+                      {"spatial_ranks", training.spatial_ranks},
                       {"gpu", gpu.name},
                       {"sustained_flops_per_s", plans[0].rate.flops_per_s},
                       {"sources",
@@ -686,7 +735,11 @@ int plan_scale_command(const Words& words) {
             << " parameters, " << subject.schedule.max_duration.str() << " of "
             << count_figure(subject.schedule.samples_per_epoch) << " images of "
             << sizes_text(training) << subject.note << "\nsteps of " << work.size.height << " x "
-            << work.size.width << ": " << short_number(work.flops_step) << "FLOPs an image\n\n";
+            << work.size.width << ": " << short_number(work.flops_step) << "FLOPs an image\n";
+  if (recipe.options.parallelism != "ddp" || training.spatial_ranks > 1)
+    std::cout << "parallelism " << recipe.options.parallelism << ", spatial_ranks "
+              << training.spatial_ranks << '\n';
+  std::cout << '\n';
   print_table(plans, lines_of(training, assumptions));
   std::cout << '\n';
   if (plans[0].rate.flops_per_s > 0)

@@ -42,6 +42,31 @@ double all_reduce_seconds(double bytes, const Cluster& cluster) {
                            tree_seconds(part, machines, cluster.between));
 }
 
+double chain_seconds(double bytes, double messages, const Cluster& cluster) {
+  const int64_t inside = cluster.in_machine(), machines = cluster.machines();
+  const double latency = static_cast<double>(machines - 1) * cluster.between.latency +
+                         static_cast<double>(cluster.gpus - machines) * cluster.inside.latency;
+  const double cards = static_cast<double>(inside) * cluster.between.bytes_per_s;
+  const double slowest = machines < 2 ? cluster.inside.bytes_per_s
+                         : inside < 2 ? cards
+                                      : std::min(cluster.inside.bytes_per_s, cards);
+  return cluster.gpus < 2 ? 0 : messages * latency + bytes / slowest;
+}
+
+double transfer_seconds(const Transfer& transfer, const Cluster& cluster) {
+  switch (transfer.kind) {
+    case Transfer::Kind::sums:
+      return all_reduce_seconds(transfer.bytes, cluster);
+    case Transfer::Kind::gradients:
+    case Transfer::Kind::weights:
+      return chain_seconds(transfer.bytes, transfer.messages, cluster);
+    case Transfer::Kind::rows:
+      return transfer.messages * cluster.to_rows().latency +
+             transfer.bytes / cluster.to_rows().bytes_per_s;
+  }
+  return 0;
+}
+
 double bytes_between(double bytes, const Cluster& cluster) {
   const auto inside = static_cast<double>(cluster.in_machine()),
              machines = static_cast<double>(cluster.machines());
@@ -51,6 +76,20 @@ double bytes_between(double bytes, const Cluster& cluster) {
 double bytes_inside(double bytes, const Cluster& cluster) {
   const auto inside = static_cast<double>(cluster.in_machine());
   return 2 * (inside - 1) / inside * bytes;
+}
+
+double bytes_between(const Transfer& transfer, const Cluster& cluster) {
+  if (transfer.kind == Transfer::Kind::rows)
+    return cluster.rows_leave_machines() ? transfer.bytes : 0;
+  const double all_reduced = bytes_between(transfer.bytes, cluster);
+  return transfer.kind == Transfer::Kind::sums ? all_reduced : all_reduced / 2;
+}
+
+double bytes_inside(const Transfer& transfer, const Cluster& cluster) {
+  if (transfer.kind == Transfer::Kind::rows)
+    return cluster.rows_leave_machines() ? 0 : transfer.bytes;
+  const double all_reduced = bytes_inside(transfer.bytes, cluster);
+  return transfer.kind == Transfer::Kind::sums ? all_reduced : all_reduced / 2;
 }
 
 }  // namespace composer

@@ -7,6 +7,8 @@
 
 #include "composer/error.h"
 #include "composer/peak_flops.h"
+#include "scale/divided_step.h"
+#include "scale/stages.h"
 
 namespace composer {
 namespace {
@@ -38,26 +40,48 @@ SustainedRate rate_of(const Training& training, const Gpu& gpu, const Assumption
 
 /// mfu: the rate is of whole steps.
 StepParts parts_of(const Training& training, const ImageWork& work, double images,
-                   const StepOptions& options, bool whole_steps) {
-  if (!training.measured && !whole_steps) return step_parts(work, images, options);
+                   const StepOptions& options, bool whole_steps, const WeightShares& shares) {
   StepParts parts;
-  if (const auto& measured = training.measured) {
-    const double mean_flops =
-        sum_over(training.parts,
-                 [](const auto& part) { return part.batches * part.work.flops_step; }) /
-        sum_over(training.parts, [](const auto& part) { return part.batches; });
-    const double share = images / measured->images * work.flops_step / mean_flops;
-    parts.forward = measured->forward * share, parts.backward = measured->backward * share;
-    parts.rest = measured->rest + measured->loading * images / measured->images;
+  auto shape = options;  // by which passes are divided among operations
+  if (!training.measured && !whole_steps) {
+    parts = step_parts(work, images, options);
   } else {
-    parts.forward = work.flops_forward * images / options.flops_per_s;
-    parts.backward = (work.flops_step - work.flops_forward) * images / options.flops_per_s;
+    if (const auto& measured = training.measured) {
+      const double mean_flops =
+          sum_over(training.parts,
+                   [](const auto& part) { return part.batches * part.work.flops_step; }) /
+          sum_over(training.parts, [](const auto& part) { return part.batches; });
+      const double share = images / measured->images * work.flops_step / mean_flops;
+      parts.forward = measured->forward * share, parts.backward = measured->backward * share;
+      parts.rest = measured->rest + measured->loading * images / measured->images;
+    } else {
+      parts.forward = work.flops_forward * images / options.flops_per_s;
+      parts.backward = (work.flops_step - work.flops_forward) * images / options.flops_per_s;
+    }
+    if (shape.flops_per_s <= 0) shape.flops_per_s = 1, shape.memory_bytes_per_s = 0;
+    if (shape.memory_bytes_per_s <= 0) shape.memory_bytes_per_s = 1e300;
+    parts.buckets = buckets_of(work, images, shape);
   }
-  auto by_flops = options;
-  if (by_flops.flops_per_s <= 0) by_flops.flops_per_s = 1, by_flops.memory_bytes_per_s = 0;
-  if (by_flops.memory_bytes_per_s <= 0) by_flops.memory_bytes_per_s = 1e300;
-  parts.buckets = buckets_of(work, images, by_flops);
+  if (training.divided == Divided::weights)
+    divide_weights(parts, work, images, shape, shares, training.weight_bytes);
+  if (training.divided == Divided::state) divide_state(parts, shares);
+  if (training.spatial_ranks > 1) divide_images(parts, work, images, shape);
   return parts;
+}
+
+/// Without activations; docs/ranks.md has the formulas.
+RankMemory memory_of(const Training& training, const WeightShares& shares, int64_t gpus) {
+  const auto divided = gpus > 1 ? training.divided : Divided::nothing;
+  const bool weights = divided == Divided::weights;
+  const double all = sizeof(float) * shares.all.elements, own = sizeof(float) * shares.largest;
+  RankMemory memory;
+  memory.parameters =
+      training.fixed_bytes + (weights ? own + sizeof(float) * shares.rest.elements : all);
+  memory.gradients = weights ? own : all;
+  memory.optimizer_state = training.state_numbers * (divided == Divided::nothing ? all : own);
+  if (weights) memory.gathered = 4 * sizeof(float) * shares.largest_unit();
+  if (divided == Divided::state) memory.gathered = own;
+  return memory;
 }
 
 /// Mean seconds that failures cost runs of `work` seconds with so many checkpoints; of many pieces
@@ -109,17 +133,27 @@ double Training::images() const {
 
 ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnect& network,
                      int64_t gpus, const Assumptions& assumptions, const std::string& option) {
-  if (gpus > training.batch_size)
-    throw UserError(option + ": " + std::to_string(gpus) + " GPUs share a batch of " +
-                    std::to_string(training.batch_size) +
+  const int64_t of_image = training.spatial_ranks;
+  if (gpus % of_image != 0)
+    throw UserError(option + ": " + std::to_string(gpus) + " is no multiple of the " +
+                    std::to_string(of_image) +
+                    " GPUs that share an image (spatial_ranks); give one, for instance " +
+                    std::to_string((gpus / of_image + 1) * of_image));
+  const int64_t shares_of_batch = gpus / of_image;
+  if (shares_of_batch > training.batch_size)
+    throw UserError(option + ": " + std::to_string(gpus) + " GPUs" +
+                    (of_image > 1 ? ", " + std::to_string(of_image) + " to an image," : "") +
+                    " share a batch of " + std::to_string(training.batch_size) +
                     " images (train_batch_size); give a larger --train_batch_size, or "
                     "--batch_per_gpu");
   ScalePlan plan;
   const int64_t cards = assumptions.cards > 0 ? assumptions.cards : gpu.cards;
   plan.cluster = cluster_of(option, gpus, gpu, network, cards);
+  plan.cluster.of_image = of_image;
   plan.rate = rate_of(training, gpu, assumptions);
   // The GPU with the largest share sets the pace.
-  plan.images_per_gpu = static_cast<double>((training.batch_size + gpus - 1) / gpus);
+  plan.images_per_gpu =
+      static_cast<double>((training.batch_size + shares_of_batch - 1) / shares_of_batch);
   const StepOptions options{
       plan.rate.flops_per_s,
       gpu.memory_bytes_per_s,
@@ -127,6 +161,11 @@ ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnec
       training.gradient_bytes,
       training.bucket_bytes,
       std::min(training.microbatches, static_cast<int64_t>(plan.images_per_gpu))};
+  const auto weight_shares = shares_of(training.weights, gpus);
+  const auto parts_on = [&](const ImageWork& work) {
+    return parts_of(training, work, plan.images_per_gpu, options, assumptions.mfu.has_value(),
+                    weight_shares);
+  };
 
   const double load_seconds =
       assumptions.cores_per_gpu && training.images_per_s_per_core > 0
@@ -134,44 +173,55 @@ ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnec
           : 0;
   const Training::Part* most = nullptr;
   StepParts most_parts;
-  double forward_seconds = 0;  ///< of an image
+  double forward = 0;  ///< seconds of a step's images
   double most_activations = 0;
   for (const auto& part : training.parts) {
-    const auto parts =
-        parts_of(training, part.work, plan.images_per_gpu, options, assumptions.mfu.has_value());
+    const auto parts = parts_on(part.of_rank());
     const auto time =
         step_time(parts, plan.cluster, assumptions.overlap, load_seconds, assumptions.spread);
     plan.training_seconds += part.batches * time.seconds;
     plan.steps += static_cast<int64_t>(part.batches);
-    forward_seconds = std::max(forward_seconds, parts.forward / plan.images_per_gpu);
-    most_activations = std::max(most_activations, part.work.activation_values);
+    forward = std::max(forward, forward_seconds(parts, plan.cluster, assumptions.overlap));
+    most_activations = std::max(most_activations, part.of_rank().activation_values);
     if (most != nullptr && part.batches <= most->batches) continue;
     most = &part, most_parts = parts, plan.step = time;
   }
   plan.images_per_s = plan.training_seconds > 0 ? training.images() / plan.training_seconds : 0;
   if (training.evaluated)
-    forward_seconds = parts_of(training, *training.evaluated, plan.images_per_gpu, options,
-                               assumptions.mfu.has_value())
-                          .forward /
-                      plan.images_per_gpu;
-  plan.evaluation_seconds =
-      training.evaluated_images * training.views * forward_seconds / static_cast<double>(gpus);
+    forward = forward_seconds(parts_on(*training.evaluated), plan.cluster, assumptions.overlap);
+  plan.evaluation_seconds = training.evaluated_images * training.views * forward /
+                            plan.images_per_gpu / static_cast<double>(shares_of_batch);
 
-  const double bytes = gpus > 1 ? most_parts.bytes() : 0;
-  plan.bytes_per_step = bytes;
-  plan.gradient_bytes_per_s = bytes_between(bytes, plan.cluster) *
-                              static_cast<double>(plan.cluster.in_machine()) / plan.step.seconds;
-  plan.inside_bytes_per_s = bytes_inside(bytes, plan.cluster) / plan.step.seconds;
+  double transfers = 0, between = 0, inside = 0;
+  for (const auto& stage : stages_of(most_parts, plan.cluster, assumptions.overlap))
+    for (const auto& transfer : stage.begins) {
+      using Kind = Transfer::Kind;
+      (transfer.kind == Kind::weights ? plan.weight_bytes
+       : transfer.kind == Kind::rows  ? plan.row_bytes
+                                      : plan.bytes_per_step) += transfer.bytes;
+      between += bytes_between(transfer, plan.cluster);
+      inside += bytes_inside(transfer, plan.cluster);
+      ++transfers;
+    }
+  plan.machine_bytes_per_s =
+      between * static_cast<double>(plan.cluster.in_machine()) / plan.step.seconds;
+  plan.inside_bytes_per_s = inside / plan.step.seconds;
   if (training.images_per_s_per_core > 0)
     plan.loader_cores_per_gpu = plan.images_per_gpu / (plan.step.seconds - plan.step.loading) /
                                 training.images_per_s_per_core;
-  plan.storage_bytes_per_s = plan.images_per_s * training.image_bytes;
-  plan.activation_bytes = most_activations * plan.images_per_gpu /
-                          static_cast<double>(options.microbatches) *
-                          static_cast<double>(options.value_bytes);
+  // Each of the ranks of an image reads it.
+  plan.storage_bytes_per_s =
+      plan.images_per_s * training.image_bytes * static_cast<double>(of_image);
+  plan.memory = memory_of(training, weight_shares, gpus);
+  plan.memory.activations = most_activations * plan.images_per_gpu /
+                            static_cast<double>(options.microbatches) *
+                            static_cast<double>(options.value_bytes);
 
   plan.write_seconds = training.checkpoint_bytes / assumptions.write_bytes_per_s;
-  const double copy_seconds = training.checkpoint_bytes / gpu.host_bytes_per_s;
+  const double copied = training.divided == Divided::nothing
+                            ? training.checkpoint_bytes
+                            : plan.memory.parameters + plan.memory.optimizer_state;
+  const double copy_seconds = copied / gpu.host_bytes_per_s;
   const double work = plan.training_seconds + plan.evaluation_seconds;
   if (training.checkpoints > 0) plan.checkpoint_interval = work / training.checkpoints;
   plan.stall_seconds = copy_seconds;
@@ -199,7 +249,8 @@ ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnec
 
   const double events =
       static_cast<double>(gpus) * static_cast<double>(assumptions.simulated_steps);
-  if (assumptions.simulated_steps > 0 && events <= most_simulated)
+  if (assumptions.simulated_steps > 0 && events <= most_simulated &&
+      events * transfers <= most_transfers)
     plan.simulated = simulate({.step = most_parts,
                                .cluster = plan.cluster,
                                .overlap = assumptions.overlap,

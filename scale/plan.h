@@ -6,10 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "composer/optimization/optimizer.h"
 #include "scale/collective.h"
 #include "scale/failures.h"
 #include "scale/simulation.h"
 #include "scale/step_time.h"
+#include "scale/weight_shares.h"
 
 namespace composer {
 
@@ -25,18 +27,27 @@ struct MeasuredStep {
 struct Training {
   struct Part {
     ImageWork work;
-    double batches = 0;  ///< of images of that size
+    double batches = 0;               ///< of images of that size
+    std::optional<ImageWork> rows{};  ///< with spatial_ranks: of the rank that has most rows
+
+    const ImageWork& of_rank() const { return rows ? *rows : work; }
   };
 
   std::vector<Part> parts;             ///< at least one
   int64_t batch_size = 0;              ///< of all GPUs
   double evaluated_images = 0;         ///< of all evaluations
-  std::optional<ImageWork> evaluated;  ///< of one of them; none: of the largest trained on
+  std::optional<ImageWork> evaluated;  ///< of one of them, of a rank; none: of the largest trained
   double views = 1;                    ///< of each that the network sees
   Precision precision = Precision::fp32;
   int64_t gradient_bytes = 4;  ///< of an element, as it is sent
   double bucket_bytes = 25 << 20;
   int64_t microbatches = 1;
+  Divided divided = Divided::nothing;  ///< among several GPUs
+  TrainedWeights weights{};            ///< that are divided
+  int64_t weight_bytes = 4;            ///< of an element, as fsdp gathers it
+  int64_t spatial_ranks = 1;
+  double state_numbers = 1;  ///< that the optimizer keeps for a trained number
+  double fixed_bytes = 0;    ///< of parameters that are not trained, and of buffers
   double checkpoint_bytes = 0;
   double checkpoints = 0;                ///< with that at the end
   double image_bytes = 0;                ///< of a sample, in the storage
@@ -65,10 +76,21 @@ struct Assumptions {
   bool overlap = true;
 };
 
+/// Bytes of a GPU, of the one that has most; float32 but for activations.
+struct RankMemory {
+  double parameters = 0;  ///< and buffers
+  double gradients = 0;
+  double optimizer_state = 0;
+  double gathered = 0;     ///< other GPUs' weights and gradients, for a while in each step
+  double activations = 0;  ///< kept for the backward pass at the largest size
+
+  double total() const { return parameters + gradients + optimizer_state + gathered + activations; }
+};
+
 struct ScalePlan {
   Cluster cluster;
   SustainedRate rate;
-  double images_per_gpu = 0;  ///< of a step
+  double images_per_gpu = 0;  ///< of a step; with spatial_ranks those that it has rows of
   StepTime step;              ///< of the images of the size that most batches have
   double images_per_s = 0;    ///< over the training steps
   double training_seconds = 0, evaluation_seconds = 0, checkpoint_seconds = 0;
@@ -76,11 +98,13 @@ struct ScalePlan {
   double cost = 0;
 
   double bytes_per_step = 0;        ///< of gradients, of one GPU
-  double gradient_bytes_per_s = 0;  ///< of a machine's network, each way
+  double weight_bytes = 0;          ///< of a step: gathered or sent after the update
+  double row_bytes = 0;             ///< of a step, that the GPU which has most to do gives or takes
+  double machine_bytes_per_s = 0;   ///< of a machine's network, each way
   double inside_bytes_per_s = 0;    ///< of a GPU's link in its machine, each way
   double loader_cores_per_gpu = 0;  ///< that keep up
   double storage_bytes_per_s = 0;   ///< of all machines
-  double activation_bytes = 0;      ///< of a GPU, kept for the backward pass at the largest size
+  RankMemory memory;
 
   double write_seconds = 0;  ///< of a checkpoint
   double stall_seconds = 0;  ///< that one holds training up
@@ -96,11 +120,13 @@ struct ScalePlan {
   }
 };
 
-/// GPUs times steps; above it there is no simulation: it would take minutes.
-constexpr double most_simulated = 1e6;
+/// GPUs times steps, and the same times what each of them sends in a step; above either there is no
+/// simulation: it would take minutes.
+constexpr double most_simulated = 1e6, most_transfers = 1e7;
 
 /// option: what names the number of GPUs, for messages. UserError where they do not fill machines,
-/// outnumber the images of a batch, or fail more often than they save.
+/// are no multiple of spatial_ranks, outnumber the images of a batch, or fail more often than they
+/// save.
 ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnect& network,
                      int64_t gpus, const Assumptions& assumptions, const std::string& option);
 

@@ -1,6 +1,7 @@
 #include "scale/simulation.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -9,6 +10,7 @@
 #include <queue>
 
 #include "composer/random.h"
+#include "scale/stages.h"
 
 namespace composer {
 namespace {
@@ -143,6 +145,11 @@ double factor(const std::vector<double>& factors, int64_t i) {
   return i < std::ssize(factors) ? factors[static_cast<size_t>(i)] : 1;
 }
 
+double largest(const std::vector<double>& factors) {
+  return std::accumulate(factors.begin(), factors.end(), 1.0,
+                         [](double a, double b) { return std::max(a, b); });
+}
+
 /// The sum of one bucket over all GPUs.
 class Sum {
  public:
@@ -173,10 +180,8 @@ class Sum {
                           factor(job.slower_network, i));
       ring_ = std::make_unique<Ring>(agenda, 2 * (machines - 1), seconds, then);
     } else {
-      double slowest = 1;
-      for (const double one : job.slower_network) slowest = std::max(slowest, one);
       tree_ = std::make_unique<Tree>(agenda, machines, link.latency,
-                                     part / link.bytes_per_s * slowest, then);
+                                     part / link.bytes_per_s * largest(job.slower_network), then);
     }
   }
 
@@ -204,14 +209,56 @@ class Sum {
   std::unique_ptr<Tree> tree_;
 };
 
+/// What goes on once all its members are there, and ends for all of them.
+class Together {
+ public:
+  Together(Agenda& agenda, int64_t members, double seconds, Finished finished)
+      : agenda_(agenda),
+        members_(members),
+        waits_for_(members),
+        seconds_(seconds),
+        finished_(std::move(finished)) {}
+
+  void join() {
+    if (--waits_for_ > 0) return;
+    agenda_.after(seconds_, [this] {
+      for (int64_t i = 0; i < members_; ++i) finished_(i);
+    });
+  }
+
+ private:
+  Agenda& agenda_;
+  int64_t members_, waits_for_;
+  double seconds_;
+  Finished finished_;
+};
+
+/// What a GPU sends goes one after another in each.
+enum LaneName : size_t { of_all, of_rows };
+struct Lane {
+  int64_t begun = 0, ended = 0;  ///< of this step
+  bool busy = false;
+};
+
+LaneName lane_of(const Transfer& transfer) {
+  return transfer.kind == Transfer::Kind::rows ? of_rows : of_all;
+}
+
 class Simulation {
  public:
   Simulation(const SimulatedJob& job, int64_t steps, uint64_t seed)
       : job_(job),
         steps_(steps),
         seed_(seed),
-        buckets_(job.cluster.gpus > 1 ? std::ssize(job.step.buckets) : 0),
-        gpus_(static_cast<size_t>(job.cluster.gpus)) {}
+        stages_(stages_of(job.step, job.cluster, job.overlap)),
+        slowed_(job.cluster),
+        gpus_(static_cast<size_t>(job.cluster.gpus)) {
+    const double slowest = largest(job.slower_network);
+    slowed_.between.latency *= slowest;
+    slowed_.between.bytes_per_s /= slowest;
+    for (const auto& stage : stages_)
+      for (const auto& transfer : stage.begins) transfers_[lane_of(transfer)].push_back(transfer);
+  }
 
   SimulatedRun run() {
     fail_some_time();
@@ -232,13 +279,24 @@ class Simulation {
     double factor = 1;   ///< of its own time in this step
     int64_t loaded = 0;  ///< batches that are ready
     bool loading = false;
-    double waits_since = -1;        ///< for data; negative: it does not
-    int64_t ready = 0, summed = 0;  ///< buckets
-    bool summing = false;
-    double backward_end = -1;  ///< negative: it goes on
+    double waits_since = -1;  ///< for data; negative: it does not
+    size_t stage = 0;
+    std::array<Lane, 2> lanes{};
+    double stops_since = -1;  ///< for transfers; negative: it does not
+  };
+  /// Step, lane, number of the transfer in it, and which of the groups of GPUs that take part.
+  using Key = std::array<int64_t, 4>;
+  /// One that is under way; one of both.
+  struct Moving {
+    std::unique_ptr<Sum> sum;
+    std::unique_ptr<Together> together;
+    int64_t ended = 0;  ///< GPUs for which it has
   };
 
   Gpu& gpu(int64_t i) { return gpus_[static_cast<size_t>(i)]; }
+  int64_t members(LaneName lane) const {
+    return lane == of_rows ? job_.cluster.of_image : job_.cluster.gpus;
+  }
 
   void load(int64_t i) {
     auto& one = gpu(i);
@@ -267,51 +325,68 @@ class Simulation {
     }
     Random random(seed_, "scale.step", static_cast<uint64_t>(one.step), static_cast<uint64_t>(i));
     one.factor = factor(job_.slower, i) * std::max(0.0, 1 + job_.spread * random.normal());
-    one.ready = one.summed = 0;
-    one.backward_end = -1;
-    const double forward = job_.step.forward * one.factor,
-                 backward = job_.step.backward * one.factor;
-    for (int64_t b = 0; b < buckets_; ++b) {
-      const double ready = job_.overlap ? job_.step.buckets[static_cast<size_t>(b)].ready : 1;
-      agenda_.after(forward + ready * backward, [this, i, b] {
-        gpu(i).ready = b + 1;
-        sum(i);
-      });
+    one.stage = 0;
+    one.lanes = {};
+    enter(i);
+  }
+
+  void enter(int64_t i) {
+    auto& one = gpu(i);
+    one.stops_since = agenda_.now();
+    for (const auto& transfer : stages_[one.stage].begins) ++one.lanes[lane_of(transfer)].begun;
+    for (const auto lane : {of_all, of_rows}) send(i, lane);
+    go_on(i);
+  }
+
+  /// Joins the others in the lane's next transfer.
+  void send(int64_t i, LaneName lane) {
+    auto& one = gpu(i);
+    auto& own = one.lanes[lane];
+    if (own.busy || own.ended == own.begun) return;
+    own.busy = true;
+    const int64_t count = members(lane), group = i / count;
+    const Key key{one.step, static_cast<int64_t>(lane), own.ended, group};
+    auto& moving = moving_[key];
+    if (!moving.sum && !moving.together) {
+      const auto& transfer = transfers_[lane][static_cast<size_t>(own.ended)];
+      const auto finished = [this, key, first = group * count](int64_t member) {
+        end_transfer(first + member, key);
+      };
+      if (transfer.kind == Transfer::Kind::sums)
+        moving.sum = std::make_unique<Sum>(agenda_, job_, transfer.bytes, finished);
+      else
+        moving.together = std::make_unique<Together>(agenda_, count,
+                                                     transfer_seconds(transfer, slowed_), finished);
     }
-    agenda_.after(forward + backward, [this, i] {
-      gpu(i).backward_end = agenda_.now();
-      update(i);
+    moving.sum ? moving.sum->join(i) : moving.together->join();
+  }
+
+  void end_transfer(int64_t i, const Key& key) {
+    const auto lane = static_cast<LaneName>(key[1]);
+    if (++moving_.at(key).ended == members(lane))
+      agenda_.after(0, [this, key] { moving_.erase(key); });
+    auto& own = gpu(i).lanes[lane];
+    own.busy = false;
+    ++own.ended;
+    send(i, lane);
+    go_on(i);
+  }
+
+  /// Computes once all that the stage waits for is there.
+  void go_on(int64_t i) {
+    auto& one = gpu(i);
+    if (one.stops_since < 0) return;
+    const auto& stage = stages_[one.stage];
+    const auto& rows = one.lanes[of_rows];
+    if (one.lanes[of_all].ended < stage.waits_for || rows.ended < rows.begun) return;
+    run_.exposed += agenda_.now() - one.stops_since;
+    one.stops_since = -1;
+    agenda_.after(stage.compute * one.factor, [this, i] {
+      if (++gpu(i).stage < stages_.size())
+        enter(i);
+      else
+        end(i);
     });
-  }
-
-  void sum(int64_t i) {
-    auto& one = gpu(i);
-    if (one.summing || one.summed >= one.ready) return;
-    one.summing = true;
-    const int64_t number = one.step * buckets_ + one.summed;
-    auto& bucket = sums_[number];
-    if (!bucket.sum)
-      bucket.sum = std::make_unique<Sum>(agenda_, job_,
-                                         job_.step.buckets[static_cast<size_t>(one.summed)].bytes,
-                                         [this, number](int64_t gpu) { summed(gpu, number); });
-    bucket.sum->join(i);
-  }
-
-  void summed(int64_t i, int64_t number) {
-    if (++sums_[number].finished == std::ssize(gpus_))
-      agenda_.after(0, [this, number] { sums_.erase(number); });
-    auto& one = gpu(i);
-    one.summing = false;
-    ++one.summed;
-    sum(i);
-    update(i);
-  }
-
-  void update(int64_t i) {
-    auto& one = gpu(i);
-    if (one.backward_end < 0 || one.summed < buckets_) return;
-    run_.exposed += agenda_.now() - one.backward_end;
-    agenda_.after(job_.step.rest * one.factor, [this, i] { end(i); });
   }
 
   void end(int64_t i) {
@@ -338,7 +413,7 @@ class Simulation {
       ++run_.failures;
       run_.steps_done_again += finished_steps_ - saved_;
       agenda_.clear();
-      sums_.clear();
+      moving_.clear();
       ended_.clear();
       finished_steps_ = saved_;
       for (auto& one : gpus_) one = Gpu{.step = saved_};
@@ -349,18 +424,15 @@ class Simulation {
     });
   }
 
-  struct Bucket {
-    std::unique_ptr<Sum> sum;
-    int64_t finished = 0;
-  };
-
   const SimulatedJob& job_;
   int64_t steps_;
   uint64_t seed_;
-  int64_t buckets_;
+  std::vector<Stage> stages_;
+  Cluster slowed_;                                  ///< with the slowest machine's network
+  std::array<std::vector<Transfer>, 2> transfers_;  ///< of a step, in each lane
   Agenda agenda_;
   std::vector<Gpu> gpus_;
-  std::map<int64_t, Bucket> sums_;    ///< by step and bucket
+  std::map<Key, Moving> moving_;
   std::map<int64_t, int64_t> ended_;  ///< GPUs that have ended a step which others have not
   int64_t finished_steps_ = 0, saved_ = 0;
   double first_step_ = 0;

@@ -27,16 +27,18 @@ struct SimulatedJob {
 struct SimulatedRun {
   double seconds = 0;           ///< from the first step to the end of the last
   double seconds_per_step = 0;  ///< after the first
-  double exposed = 0;  ///< seconds a step that the mean GPU waited for sums after its backward pass
-  double waited_for_data = 0;  ///< seconds a step, of the mean GPU
+  double exposed = 0;           ///< seconds a step that the mean GPU waited for transfers
+  double waited_for_data = 0;   ///< seconds a step, of the mean GPU
   int64_t failures = 0;
   int64_t steps_done_again = 0;
 };
 
-/// Each GPU takes batches from its loader, computes, and sends parts of each bucket to the next GPU
-/// of its machine's ring as soon as it has them and the one before is through; machines pass parts
-/// on around a ring or along a tree, whichever all_reduce_seconds() chooses. A failure of any GPU
-/// puts all back to the last checkpoint. Draws depend on the seed, the step and the GPU alone.
+/// Each GPU takes batches from its loader and goes through the stages of stages_of(). It sends
+/// parts of each bucket to the next GPU of its machine's ring as soon as it has them and the one
+/// before is through; machines pass parts on around a ring or along a tree, whichever
+/// all_reduce_seconds() chooses. What else GPUs send each other begins once all that take part are
+/// there, and ends for all at once. A failure of any GPU puts all back to the last checkpoint.
+/// Draws depend on the seed, the step and the GPU alone.
 SimulatedRun simulate(const SimulatedJob& job, int64_t steps, uint64_t seed);
 
 }  // namespace composer

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <vector>
+
+#include "scale/stages.h"
 
 namespace composer {
 namespace {
@@ -19,6 +22,34 @@ double normal_quantile(double p) {
   return x;
 }
 
+/// Seconds of the stages, the GPU's own times being `slower` times as long; adds to `time` what
+/// they consist of.
+double walk(const std::vector<Stage>& stages, const Cluster& cluster, double slower,
+            StepTime& time) {
+  double now = 0;
+  std::vector<double> ended;  // of the transfers of all GPUs
+  for (const auto& stage : stages) {
+    double ready = now;
+    for (const auto& transfer : stage.begins) {
+      const double takes = transfer_seconds(transfer, cluster);
+      time.communication += takes;
+      if (transfer.kind == Transfer::Kind::weights) time.weights += takes;
+      if (transfer.kind == Transfer::Kind::rows) {
+        time.rows += takes;
+        ready += takes;
+      } else {
+        ended.push_back(std::max(ended.empty() ? 0 : ended.back(), now) + takes);
+      }
+    }
+    if (stage.waits_for > 0)
+      ready = std::max(ready, ended[static_cast<size_t>(stage.waits_for) - 1]);
+    time.exposed += ready - now;
+    time.compute += stage.compute * slower;
+    now = ready + stage.compute * slower;
+  }
+  return now;
+}
+
 }  // namespace
 
 double expected_largest(int64_t n) {
@@ -28,25 +59,17 @@ double expected_largest(int64_t n) {
 
 StepTime step_time(const StepParts& parts, const Cluster& cluster, bool overlap,
                    double load_seconds, double spread) {
-  const double slowest = 1 + spread * expected_largest(cluster.gpus);
   StepTime time;
-  time.compute = parts.seconds() * slowest;
-  const double forward = parts.forward * slowest, backward = parts.backward * slowest;
-  double end = forward + backward;
-  if (cluster.gpus > 1) {
-    double free = 0;
-    for (const auto& bucket : parts.buckets) {
-      const double ready = overlap ? forward + bucket.ready * backward : forward + backward;
-      const double takes = all_reduce_seconds(bucket.bytes, cluster);
-      time.communication += takes;
-      free = std::max(free, ready) + takes;
-    }
-    time.exposed = std::max(0.0, free - end);
-  }
-  const double work = time.compute + time.exposed;
+  const double work = walk(stages_of(parts, cluster, overlap), cluster,
+                           1 + spread * expected_largest(cluster.gpus), time);
   time.seconds = std::max(work, load_seconds);
   time.loading = time.seconds - work;
   return time;
+}
+
+double forward_seconds(const StepParts& parts, const Cluster& cluster, bool overlap) {
+  StepTime time;
+  return walk(forward_stages(parts, cluster, overlap), cluster, 1, time);
 }
 
 }  // namespace composer

@@ -16,6 +16,16 @@ double slowed_by_memory(const ImageWork& work, const StepOptions& options) {
   return arithmetic > 0 ? std::max(1.0, memory / arithmetic) : 1;
 }
 
+/// Of the slot at `path`, or of one that it is in.
+std::optional<size_t> unit_of(std::string path, const std::map<std::string, size_t>& units) {
+  for (;;) {
+    if (const auto found = units.find(path); found != units.end()) return found->second;
+    const auto dot = path.rfind('.');
+    if (dot == std::string::npos) return {};
+    path.resize(dot);
+  }
+}
+
 double kernels_seconds(double operations, double kernels, const StepOptions& options) {
   return operations * kernels * kernel_seconds * static_cast<double>(options.microbatches);
 }
@@ -29,16 +39,23 @@ double ImageWork::gradient_elements() const {
                          });
 }
 
-ImageWork work_of(const Graph& graph, const NetworkCost& cost, ImageSize size) {
-  ImageWork work{size,
-                 static_cast<double>(cost.flops_forward),
-                 static_cast<double>(cost.flops_step),
-                 static_cast<double>(cost.activation_bytes) / sizeof(float),
-                 {}};
+ImageWork work_of(const Graph& graph, const NetworkCost& cost, ImageSize size,
+                  const std::map<std::string, size_t>& units, int64_t spatial_ranks) {
+  ImageWork work{size, 0, 0, 0, {}};
+  RowDivision division(graph, spatial_ranks);
   for (size_t i = 0; i < graph.operations.size(); ++i) {
     const auto& one = cost.operations[i];
-    work.operations.push_back(
-        {static_cast<double>(one.flops_step - one.flops_forward), one.trainable_parameters});
+    const auto part = division.next(graph.operations[i], one);
+    const auto& added = work.operations.emplace_back(ImageWork::Operation{
+        .flops_backward = static_cast<double>(one.flops_step - one.flops_forward) * part.computed,
+        .gradient_elements = one.trainable_parameters,
+        .flops_forward = static_cast<double>(one.flops_forward) * part.computed,
+        .unit = unit_of(graph.operations[i].layer, units),
+        .forward = part.forward,
+        .backward = part.backward});
+    work.flops_forward += added.flops_forward;
+    work.flops_step += added.flops_forward + added.flops_backward;
+    work.activation_values += static_cast<double>(one.activation_bytes) / sizeof(float) * part.kept;
   }
   return work;
 }
@@ -48,14 +65,25 @@ double StepParts::bytes() const {
                          [](double sum, const Bucket& bucket) { return sum + bucket.bytes; });
 }
 
-std::vector<Bucket> buckets_of(const ImageWork& work, double images, const StepOptions& options) {
+std::vector<OperationSeconds> operation_seconds(const ImageWork& work, double images,
+                                                const StepOptions& options) {
   const double slower = slowed_by_memory(work, options) * images / options.flops_per_s;
-  const double start = kernels_seconds(1, kernels_of_operation - 1, options);
+  const double forward = kernels_seconds(1, 1, options),
+               backward = kernels_seconds(1, kernels_of_operation - 1, options);
+  std::vector<OperationSeconds> seconds;
+  for (const auto& operation : work.operations)
+    seconds.push_back(
+        {operation.flops_forward * slower + forward, operation.flops_backward * slower + backward});
+  return seconds;
+}
+
+std::vector<Bucket> buckets_of(const ImageWork& work, double images, const StepOptions& options) {
+  const auto seconds = operation_seconds(work, images, options);
   std::vector<Bucket> buckets;
   const auto microbatches = static_cast<double>(options.microbatches);
   double passed = 0, elements = 0;
   for (size_t i = work.operations.size(); i-- > 0;) {
-    passed += work.operations[i].flops_backward * slower + start;
+    passed += seconds[i].backward;
     elements += static_cast<double>(work.operations[i].gradient_elements);
     const double full =
         buckets.empty() ? std::min(first_bucket_bytes, options.bucket_bytes) : options.bucket_bytes;

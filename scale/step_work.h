@@ -3,20 +3,28 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "composer/image_size.h"
 #include "composer/network/cost.h"
 #include "composer/network/graph.h"
+#include "scale/collective.h"
 #include "scale/hardware.h"
+#include "scale/row_division.h"
 
 namespace composer {
 
-/// Of one image.
+/// Of one image; of the rank that has most rows of it, where ranks divide them.
 struct ImageWork {
   struct Operation {
     double flops_backward = 0;
     int64_t gradient_elements = 0;
+    double flops_forward = 0;
+    std::optional<size_t> unit{};    ///< that gathers its weights (TrainedWeights)
+    RowsSent forward{}, backward{};  ///< before the operation's own part of a pass
   };
 
   ImageSize size;
@@ -26,8 +34,10 @@ struct ImageWork {
   double gradient_elements() const;
 };
 
-/// graph, cost: of one image.
-ImageWork work_of(const Graph& graph, const NetworkCost& cost, ImageSize size);
+/// graph, cost: of one image. units: numbers of layers that gather their weights together, by the
+/// paths of their slots. spatial_ranks: that divide the image's rows, as DividedPass does.
+ImageWork work_of(const Graph& graph, const NetworkCost& cost, ImageSize size,
+                  const std::map<std::string, size_t>& units = {}, int64_t spatial_ranks = 1);
 
 /// Gradients that are summed over the GPUs at once.
 struct Bucket {
@@ -35,11 +45,30 @@ struct Bucket {
   double ready = 0;  ///< share of the backward pass after which they are there
 };
 
+/// Where a pass stops until what GPUs with rows of the same images send each other is there.
+struct RowStop {
+  Transfer transfer{};
+  double at = 0;  ///< share of the pass that goes before it
+};
+
+/// Layers that gather their weights together, as one microbatch goes through them.
+struct UnitPass {
+  double forward = 0, backward = 0;  ///< seconds, until the next unit begins
+  Transfer gather{};                 ///< of its weights, before either
+  Transfer sum{};                    ///< of its gradients, after the backward pass
+};
+
 /// A step of one GPU, in seconds.
 struct StepParts {
   double forward = 0, backward = 0;
   double rest = 0;  ///< after the gradients are summed: the optimizer, the loop
   std::vector<Bucket> buckets;
+  std::vector<RowStop> forward_rows{}, backward_rows{};  ///< ascending
+  /// fsdp: what the passes consist of, in the order of the forward pass; else empty.
+  std::vector<UnitPass> units{};
+  int64_t passes = 1;                 ///< through the units: microbatches
+  std::vector<Transfer> late_sums{};  ///< after each backward pass through the units
+  std::vector<Transfer> updated{};    ///< after the rest: weights, from those that updated them
 
   double seconds() const { return forward + backward + rest; }
   double bytes() const;
@@ -57,6 +86,14 @@ struct StepOptions {
 /// The forward and backward pass of `images`: the network's FLOPs at the sustained rate, or what it
 /// keeps through the memory where that takes longer, and the start of each kernel.
 StepParts step_parts(const ImageWork& work, double images, const StepOptions& options);
+
+/// Seconds of an operation in a step, of all microbatches.
+struct OperationSeconds {
+  double forward = 0, backward = 0;
+};
+/// What step_parts() has, operation by operation.
+std::vector<OperationSeconds> operation_seconds(const ImageWork& work, double images,
+                                                const StepOptions& options);
 
 /// Buckets as c10d makes them: gradients in the order in which they come, a first bucket of 1 MiB.
 /// Those of the last microbatch alone are sent.

@@ -11,7 +11,6 @@
 #include "composer/distributed/gradient_sync.h"
 #include "composer/distributed/process_group.h"
 #include "composer/logging/log.h"
-#include "composer/network/surgery.h"
 #include "composer/network/weight_shadow.h"
 
 namespace composer {
@@ -70,7 +69,23 @@ bool is_entered(Block& block) {
          (dynamic_cast<Sequential*>(&block) != nullptr || holds_residual_blocks(block));
 }
 
+void add_units(Block& block, const std::string& prefix, std::vector<PlacedLayer>& units) {
+  for (Slot& slot : block.slots()) {
+    auto* const inner = dynamic_cast<Block*>(slot.layer().get());
+    if (inner != nullptr && is_entered(*inner))
+      add_units(*inner, prefix + slot.name() + ".", units);
+    else if (!slot.layer()->parameters().empty())
+      units.push_back({prefix + slot.name(), slot.layer().get(), slot.next(), &slot});
+  }
+}
+
 }  // namespace
+
+std::vector<PlacedLayer> weight_units(Block& network) {
+  std::vector<PlacedLayer> units;
+  add_units(network, "", units);
+  return units;
+}
 
 /// Asynchronous ones, in the order in which they are begun.
 class DividedWeights::Collectives {
@@ -210,7 +225,7 @@ DividedWeights::DividedWeights(std::shared_ptr<Model> model,
       collectives_(std::make_unique<Collectives>(ranks_)),
       residents_(std::make_unique<Unit>(*this)) {
   const at::NoGradGuard no_grad;
-  make_units(*model_);
+  make_units();
   take_over(parameters);
 }
 
@@ -224,23 +239,17 @@ DividedWeights::~DividedWeights() {
 }
 
 /// A layer in several slots is one unit.
-void DividedWeights::make_units(Block& block) {
-  for (Slot& slot : block.slots()) {
-    if (std::ranges::find(slots_, &slot) != slots_.end()) continue;
-    if (auto* inner = dynamic_cast<Block*>(slot.layer().get());
-        inner != nullptr && is_entered(*inner)) {
-      make_units(*inner);
-      continue;
-    }
-    if (slot.layer()->parameters().empty()) continue;
+void DividedWeights::make_units() {
+  for (const auto& placed : weight_units(*model_)) {
+    if (std::ranges::find(slots_, placed.slot) != slots_.end()) continue;
     auto unit = std::ranges::find_if(
-        units_, [&](const auto& known) { return known->layers[0] == slot.layer(); });
+        units_, [&](const auto& known) { return known->layers[0].get() == placed.layer; });
     if (unit == units_.end()) {
       unit = units_.insert(units_.end(), std::make_unique<Unit>(*this));
-      (*unit)->layers.push_back(slot.layer());
+      (*unit)->layers.push_back(placed.slot->layer());
     }
-    slot.weights_from(unit->get());
-    slots_.push_back(&slot);
+    placed.slot->weights_from(unit->get());
+    slots_.push_back(placed.slot);
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "composer/network/layer_weights.h"
 #include "composer/network/model.h"
+#include "composer/network/surgery.h"
 #include "composer/ranks.h"
 
 namespace composer {
@@ -26,15 +27,19 @@ struct DividedWeightsOptions {
   bool find_unused = false;          ///< some parameters may take no part in some backward passes
 };
 
+/// What gathers its weights together, in the order of the network: residual blocks, and what is in
+/// other slots, Sequentials and blocks of residual blocks being entered; without layers that have
+/// no parameters. A layer in several slots stands there as often.
+std::vector<PlacedLayer> weight_units(Block& network);
+
 /// Each parameter belongs to one rank, which alone keeps its memory. A unit of layers gathers its
 /// weights before it runs, while the unit before it computes; they are freed afterwards, and
 /// gathered again for its backward pass. Then each gradient is summed into its owner's.
 ///
-/// Units: residual blocks, and what is in other slots, Sequentials and blocks of residual blocks
-/// being entered. Parameters of no unit or of several are there always, as they are on their
-/// owners: those values are sent, unrounded, at the beginning of the next pass after an update.
-/// Parameters without an owner are left alone. All ranks run the same units in the same order. What
-/// reads a weight that is not there gets a c10::Error; sizes and types stay.
+/// Units: weight_units(). Parameters of no unit or of several are there always, as they are on
+/// their owners: those values are sent, unrounded, at the beginning of the next pass after an
+/// update. Parameters without an owner are left alone. All ranks run the same units in the same
+/// order. What reads a weight that is not there gets a c10::Error; sizes and types stay.
 ///
 /// Units of a larger layer that is computed again in the backward pass (Slot) are gathered once
 /// more for that; their gradients come when all of the layer's are made, and are summed then.
@@ -85,7 +90,7 @@ class DividedWeights {
   struct Unit;
   class Collectives;
 
-  void make_units(Block& block);
+  void make_units();
   void take_over(const std::vector<std::pair<at::Tensor, int64_t>>& parameters);
   void begin_gather(Unit& unit);
   void end_gather(Unit& unit);

@@ -37,6 +37,20 @@ RowRange RowWindow::input_of(RowRange output, int64_t height) const {
   return {output.begin * stride - padding, cut_off ? std::min(end, height + padding) : end};
 }
 
+int64_t most_rows_exchanged(int64_t height, const RowWindow& window, int64_t ranks) {
+  const int64_t output_height = window.output_height(height);
+  std::vector<int64_t> given(static_cast<size_t>(ranks)), taken(given.size());
+  for (int64_t to = 0; to < ranks; ++to) {
+    const auto needed = window.input_of(own_rows(output_height, to, ranks), height);
+    for (int64_t from = 0; from < ranks; ++from) {
+      if (from == to) continue;
+      const int64_t rows = common(own_rows(height, from, ranks), needed).size();
+      given[static_cast<size_t>(from)] += rows, taken[static_cast<size_t>(to)] += rows;
+    }
+  }
+  return std::max(std::ranges::max(given), std::ranges::max(taken));
+}
+
 RowExchange::RowExchange(Ranks ranks, int64_t height, const RowWindow& window)
     : ranks_(std::move(ranks)), place_(static_cast<size_t>(ranks_.rank())) {
   const int64_t output_height = window.output_height(height);

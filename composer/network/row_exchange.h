@@ -43,6 +43,10 @@ struct RowWindow {
   RowRange input_of(RowRange output, int64_t height) const;
 };
 
+/// Rows of an operation's input that one rank gives to the others, or gets from them, of the rank
+/// that has most to do: RowExchange's, of an image. height: of the input.
+int64_t most_rows_exchanged(int64_t height, const RowWindow& window, int64_t ranks);
+
 /// How the ranks of an image come from the rows of an operation's input that each has to those that
 /// it needs: all rows that its own part of the output is made of.
 class RowExchange {

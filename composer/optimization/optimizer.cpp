@@ -529,6 +529,10 @@ std::vector<std::pair<at::Tensor, int64_t>> Optimizer::owners() const {
   return owners;
 }
 
+int64_t Optimizer::state_numbers() const {
+  return std::ranges::count(kinds_, false, &StateKind::scalar);
+}
+
 StateDict Optimizer::state_dict() const {
   StateDict dict;
   for (size_t g = 0; g < groups_.size(); ++g)

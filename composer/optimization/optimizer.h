@@ -96,6 +96,8 @@ class Optimizer {
   StateDict state_dict() const;
   /// Whether there are such tensors once it has made steps.
   bool keeps_state() const { return !kinds_.empty(); }
+  /// How many numbers of state it keeps then for each element of a parameter.
+  int64_t state_numbers() const;
   /// Copies this rank's. UserError naming every tensor that does not fit the attached parameters.
   void load_state_dict(const StateDict& state);
 

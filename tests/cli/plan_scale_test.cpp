@@ -348,3 +348,69 @@ TEST_CASE("plan-scale's table has a column for each number of GPUs", "[cli]") {
     CHECK(shown.output.find(text) != std::string::npos);
   }
 }
+
+TEST_CASE("plan-scale counts what ranks divide", "[cli]") {
+  const TemporaryFolder folder;
+  const auto plan = [&](const std::string& words) {
+    const auto all = planned(folder, "-f resnet50 --precision amp --gpu h200 --gpus 8 " + words);
+    const auto& one = all.at("plans")[0];
+    CHECK(one.at("simulated").at("step_seconds").get<double>() ==
+          Approx(one.at("step_seconds").get<double>()).epsilon(1e-6));
+    return one;
+  };
+  const double parameters = 4 * 25557032.0;
+  const int64_t head = 2048 * 1000 + 1000;
+  const auto ddp = plan(""), zero1 = plan("--parallelism zero1"), fsdp = plan("--parallelism fsdp");
+  const auto memory = [](const json& one, const std::string& what) {
+    return one.at("memory").at(what).get<double>();
+  };
+  CHECK(memory(ddp, "gradients") == parameters);
+  CHECK(memory(ddp, "optimizer_state") == parameters);
+  CHECK(memory(ddp, "gathered") == 0);
+  CHECK(ddp.at("communication").at("weight_bytes_per_gpu") == 0);
+  CHECK(memory(zero1, "parameters") == memory(ddp, "parameters"));
+  CHECK(memory(zero1, "optimizer_state") == Approx(parameters / 8).epsilon(0.001));
+  CHECK(zero1.at("communication").at("weight_bytes_per_gpu") == 4 * 25557032);
+  for (const char* what : {"gradients", "optimizer_state"})
+    CHECK(memory(fsdp, what) == Approx(parameters / 8).epsilon(0.001));
+  CHECK(memory(fsdp, "parameters") < parameters / 8 * 1.02);  // with statistics of batch norms
+  CHECK(memory(fsdp, "activations") == memory(ddp, "activations"));
+  CHECK(fsdp.at("communication").at("bytes_per_gpu") == 4 * 25557032);
+  // Forward and back, where the last layer has its weights.
+  CHECK(fsdp.at("communication").at("weight_bytes_per_gpu") == 4 * (2 * 25557032 - head));
+  CHECK(fsdp.at("step_seconds") > ddp.at("step_seconds"));
+  CHECK(plan("--parallelism fsdp --weight_comm bf16")
+            .at("communication")
+            .at("weight_bytes_per_gpu") == 2 * (2 * 25557032 - head));
+  CHECK(plan("--optimizer lamb").at("checkpoint").at("bytes").get<double>() ==
+        Approx(3 * parameters).epsilon(0.01));
+
+  const auto rows = plan("--spatial_ranks 2 --parallelism zero1");
+  CHECK(rows.at("images_per_gpu") == 512);
+  CHECK(memory(rows, "activations") == Approx(memory(ddp, "activations")).epsilon(0.1));
+  CHECK(memory(rows, "optimizer_state") == memory(zero1, "optimizer_state"));
+  CHECK(rows.at("communication").at("row_bytes_per_gpu") > 0);
+  CHECK(rows.at("step_seconds") > zero1.at("step_seconds"));
+
+  CHECK_THAT(refused(folder, "-f resnet50 --gpu h200 --gpus 6 --spatial_ranks 4"),
+             Catch::Contains("--gpus: 6 is no multiple of the 4 GPUs") && Catch::Contains("8"));
+  CHECK_THAT(refused(folder, "-f efficientnet_b0 --gpu h200 --gpus 8 --spatial_ranks 2"),
+             Catch::Contains("spatial_ranks: not made for rows of images"));
+  const std::string effect = "has no effect: ";
+  CHECK_THAT(warned(folder, "-f resnet20_cifar10 --gpu h200 --gpus 1 --parallelism fsdp"),
+             Catch::Contains("parallelism: fsdp " + effect + "there is one GPU"));
+  CHECK_THAT(warned(folder,
+                    "-f resnet20_cifar10 --gpu h200 --gpus 8 --parallelism zero1 --optimizer sgd "
+                    "--optimizer.sgd.lr 0.1"),
+             Catch::Contains("parallelism: zero1 " + effect + "the optimizer keeps no state"));
+
+  const auto shown =
+      run(folder.path(), split("plan-scale -f resnet50 --gpus 8 --gpu h200 --parallelism fsdp"));
+  REQUIRE(shown.status == 0);
+  CHECK(shown.errors.find("parallelism") == std::string::npos);
+  for (const char* text : {"parallelism fsdp", "weights from their owners", "memory of a GPU",
+                           "of other GPUs, for a while"}) {
+    INFO(shown.output << "\nlacks: " << text);
+    CHECK(shown.output.find(text) != std::string::npos);
+  }
+}

@@ -226,6 +226,36 @@ TEST_CASE("shares of rows are in order and as even as can be", "[rows]") {
   CHECK(common({0, 3}, {5, 7}).empty());
 }
 
+TEST_CASE("the most rows that a rank exchanges are those that its exchanges move",
+          "[rows][ranks]") {
+  const RowWindow three{.kernel = 3, .padding = 1}, one{.kernel = 1};
+  CHECK(most_rows_exchanged(8, three, 2) == 1);
+  CHECK(most_rows_exchanged(9, three, 3) == 2);  // of the one in the middle
+  CHECK(most_rows_exchanged(8, one, 2) == 0);
+  constexpr size_t size = 3;
+  for (const auto& window : {three, RowWindow{.kernel = 7, .stride = 2, .padding = 3},
+                             RowWindow{.kernel = 1, .stride = 2}})
+    for (const int64_t height : {7, 12}) {
+      CAPTURE(window.kernel, height);
+      std::vector<std::vector<int64_t>> taken(size);
+      in_ranks(size, [&](const Ranks& world) {
+        const auto ranks = world.divided_by_rows(size).of_rows();
+        const RowExchange exchange(ranks, height, window);
+        auto& own = taken[static_cast<size_t>(ranks.rank())];
+        for (const auto& rows : exchange.fetched(at::zeros({1, 1, exchange.own().size(), 1})))
+          own.push_back(rows.size(2));
+      });
+      int64_t most = 0;
+      for (size_t rank = 0; rank < size; ++rank) {
+        int64_t gives = 0, takes = 0;
+        for (size_t other = 0; other < size; ++other)
+          gives += taken[other][rank], takes += taken[rank][other];
+        most = std::max({most, gives, takes});
+      }
+      CHECK(most_rows_exchanged(height, window, size) == most);
+    }
+}
+
 TEST_CASE("operations on divided images are those on whole ones, forward and back", "[rows]") {
   const int64_t size = GENERATE(2, 3, 4);
   const auto format = GENERATE(at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast);

@@ -583,6 +583,21 @@ TEST_CASE("a resumed optimizer goes on with the same bits", "[optimizers]") {
   }
 }
 
+TEST_CASE("an optimizer says how many numbers of state it keeps", "[optimizers]") {
+  for (const auto& [name, make] : all_cases) {
+    CAPTURE(name);
+    Net net;
+    const auto optimizer = make();
+    optimizer->attach(net);
+    train(*optimizer, net, 0, 1);
+    const auto dict = optimizer->state_dict();
+    const auto of_weight = [](const auto& item) {
+      return item.first.ends_with(".fc_weight") && item.second.dim() > 0;
+    };
+    CHECK(std::ranges::count_if(dict.tensors, of_weight) == optimizer->state_numbers());
+  }
+}
+
 TEST_CASE("state that does not fit is refused by name", "[optimizers]") {
   Net net;
   AdamW optimizer(adam(0.9, 0.999, false));

@@ -221,7 +221,7 @@ TEST_CASE("a plan adds up", "[scale]") {
   CHECK(plan.stall_seconds == Approx(0.1));
   CHECK(plan.checkpoint_seconds == Approx(0.2));
   CHECK(plan.failures_per_day == Approx(8 * 24 / 50000.0));
-  CHECK(plan.gradient_bytes_per_s == 0);
+  CHECK(plan.machine_bytes_per_s == 0);
 
   assumptions.save_async = false;
   CHECK(plan_scale(training, gpu, network, 8, assumptions, "").stall_seconds == Approx(5.1));
@@ -247,7 +247,7 @@ TEST_CASE("a plan counts the largest images, and evaluations at their own size",
   const auto& gpu = find_gpu("", "h200");
   const auto& network = find_network("", "400g");
   const auto plan = [&] { return plan_scale(training, gpu, network, 8, {}, "--gpus"); };
-  CHECK(plan().activation_bytes == 4e6 * 8 * 4);
+  CHECK(plan().memory.activations == 4e6 * 8 * 4);
   const double at_largest = plan().evaluation_seconds;
   training.evaluated = two_operations();
   const double at_its_own = plan().evaluation_seconds;
@@ -258,7 +258,7 @@ TEST_CASE("a plan counts the largest images, and evaluations at their own size",
   const auto single = plan();
   training.microbatches = 8;
   CHECK(single.step.seconds == plan().step.seconds);
-  CHECK(single.activation_bytes == 4e6 * 4);
+  CHECK(single.memory.activations == 4e6 * 4);
 }
 
 TEST_CASE("checkpoints are written one after another", "[scale]") {
