@@ -16,6 +16,8 @@
 #include "algorithms/sync_batchnorm.h"
 #include "composer/callbacks/gradient_monitor.h"
 #include "composer/error.h"
+#include "composer/optimization/muon.h"
+#include "composer/optimization/trust_ratio.h"
 #include "models/resnet_cifar.h"
 #include "tests/ranks/double_run.h"
 
@@ -203,6 +205,23 @@ void add_named(Trainer& trainer, const std::string& name) {
   if (name == "sam") trainer.add<Sam>("sam", Sam::Params{.rho = 0.1});
 }
 
+/// Whose step of a weight depends on all of it.
+std::shared_ptr<Optimizer> optimizer_of_whole_weights(const std::string& name) {
+  if (name == "lars") {
+    LarsParams params;
+    params.lr = 0.1, params.trust_coeff = 0.02, params.weight_decay = 0.001;
+    return std::make_shared<Lars>(params);
+  }
+  if (name == "lamb") {
+    LambParams params;
+    params.lr = 0.005, params.eps = 1e-3;  // so that last bits of small gradients do not count
+    return std::make_shared<Lamb>(params);
+  }
+  MuonParams params;
+  params.lr = params.sgd_lr = 0.05;
+  return std::make_shared<Muon>(params);
+}
+
 }  // namespace
 
 TEST_CASE("ranks that divide weights train as ranks that do not", "[ranks][slow]") {
@@ -263,6 +282,30 @@ TEST_CASE("ranks that divide weights train as ranks that do not", "[ranks][slow]
         CAPTURE(metric);
         CHECK(apart.metrics.at(metric) == Approx(value).epsilon(1e-9));
       }
+  }
+}
+
+TEST_CASE("optimizers that look at a whole weight have it where ranks divide what they keep",
+          "[ranks][slow]") {
+  const std::string name = GENERATE("lars", "lamb", "muon");
+  const std::string parallelism = GENERATE("zero1", "fsdp");
+  CAPTURE(name, parallelism);
+  Setup setup;
+  setup.batches = 9, setup.model = resnet20;
+  setup.change = [name](TrainerParts& parts) {
+    parts.optimizer = optimizer_of_whole_weights(name);
+  };
+  setup.add = [](Trainer& trainer) { trainer.add<InDouble>("in_double"); };
+  auto dividing = setup;
+  dividing.change = [setup, parallelism](TrainerParts& parts) {
+    setup.change(parts);
+    parts.options.parallelism = parallelism;
+  };
+  // Muon iterates in float32, the matrices of one rank together.
+  const double bound = name == "muon" ? 1e-4 : 1e-9;
+  for (const int64_t size : {2, 4}) {
+    CAPTURE(size);
+    CHECK(difference(train_on(size, dividing), train_on(size, setup)) < bound);
   }
 }
 
