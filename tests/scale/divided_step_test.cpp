@@ -367,12 +367,12 @@ TEST_CASE("a plan has the memory and the traffic of what ranks divide", "[scale]
 
 TEST_CASE("GPUs that share images have fewer shares of the batch", "[scale]") {
   auto training = two_units();
+  training.image_bytes = 100;
+  const auto ddp = plan_of(training, 8);
   training.parts[0].rows = training.parts[0].work;
   auto& rows = *training.parts[0].rows;
   rows.flops_forward /= 2, rows.flops_step /= 2, rows.activation_values /= 2;
   rows.operations[1].forward = {.values = 1000, .messages = 1};
-  training.image_bytes = 100;
-  const auto ddp = plan_of(training, 8);
   training.spatial_ranks = 2;
   const auto plan = plan_of(training, 8);
   CHECK(plan.images_per_gpu == 2 * ddp.images_per_gpu);
