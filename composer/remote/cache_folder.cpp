@@ -307,7 +307,9 @@ bool CacheFolder::look_for_room(std::unique_lock<std::mutex>& lock, uint64_t byt
     lock.lock();
     processes_ = others.processes + 1, promised_ = 0;
     used_ = now + (added_ - added), allowed_ = allowed(now), added_ = 0;
-    if (const uint64_t lack = lacking(others.bytes); lack > 0 && bytes <= allowed_) {
+    const uint64_t lack = lacking(others.bytes);
+    if (lack > used_) return false;  // nothing that leaves makes so much room; others want less
+    if (lack > 0) {
       const uint64_t most = allowed_;
       lock.unlock();
       evict(lack + most / 16, most, asker, ahead);

@@ -21,16 +21,18 @@ using Blocks = CachedObject::Blocks;
 
 constexpr uint64_t kRequestBytes = 8 << 20;
 constexpr uint64_t kAheadBytes = 128 << 20;  // on their way to those who do not need them yet
+constexpr uint64_t kAheadWhole = 512 << 20;  // likewise, while it is of objects fetched whole
 constexpr double kPatience = 30;  // seconds, with another process that has claimed a block,
 constexpr double kSlowest = 1e6;  // and as many more as it takes at so many bytes a second
 constexpr auto kLookAgain = std::chrono::milliseconds(100);  // whether anybody still waits
 
-/// The memory of requests ahead of their need, of all objects together.
+/// The memory of requests ahead of their need, of all objects together: these bytes, once no more
+/// than `most` are taken with them.
 class AheadMemory {
  public:
-  explicit AheadMemory(uint64_t bytes) : bytes_(std::min(bytes, kAheadBytes)) {
+  AheadMemory(uint64_t bytes, uint64_t most) : bytes_(std::min(bytes, most)) {
     std::unique_lock guard(lock);
-    changed.wait(guard, [&] { return taken + bytes_ <= kAheadBytes; });
+    changed.wait(guard, [&] { return taken + bytes_ <= most; });
     taken += bytes_;
   }
   ~AheadMemory() {
@@ -349,9 +351,12 @@ RangeCache::Found RangeCache::have(uint64_t begin, uint64_t end, Need need) {
     }
     const uint64_t run = run_end(block, last);
     std::optional<AheadMemory> memory;
-    if (need == Need::later)
-      memory.emplace(object_.bounds().end(run - 1) - object_.bounds().begin(block) +
-                     remote_.fetch_memory);
+    if (need == Need::later) {
+      memory.emplace(
+          object_.bounds().end(run - 1) - object_.bounds().begin(block) + remote_.fetch_memory,
+          remote_.fetch_memory > 0 ? kAheadWhole : kAheadBytes);
+      if (LeaveWhen::asked()) return Found::elsewhere;
+    }
     Claim claim(*this, {block, run});
     if (claim.blocks().count() > 0) {
       if (!fill(claim, need)) return Found::no_room;

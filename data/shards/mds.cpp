@@ -386,6 +386,9 @@ struct ReadFile {
   bool is_there = true;                ///< with the bytes that the index says
 };
 
+/// Threads that read shards; those of compressed ones have two shards in memory each.
+constexpr uint64_t kReaders = 32, kPackedReaders = 8;
+
 /// What a store has of the shard: the raw object where that is there, else the compressed one.
 /// Throws UserError for one that is compressed in a way that is not read, or larger than can be.
 ReadFile stored_file(const std::string& folder, const Shard& shard) {
@@ -406,14 +409,15 @@ ReadFile stored_file(const std::string& folder, const Shard& shard) {
   if (!shard.packed) return {shard.raw.name, std::nullopt, has(shard.raw)};
   try {
     if (has(shard.raw)) return {shard.raw.name};
-  } catch (const UserError&) {  // some stores refuse (403) what they do not have
-    bool is_there = false;
+  } catch (const UserError&) {     // some stores refuse (403) what they do not have
+    std::optional<bool> is_right;  // none: that one is refused too, or not there
     try {
-      is_there = has_packed();
+      is_right = has_packed();
+      if (!*is_right && !is_there(path_below(folder, shard.packed->name))) is_right.reset();
     } catch (const UserError&) {
     }
-    if (!is_there) throw;
-    return packed_file(true);
+    if (!is_right) throw;
+    return packed_file(*is_right);
   }
   return packed_file(has_packed());
 }
@@ -552,7 +556,7 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
               options.unpack_to.string());
 
   std::vector<ReadShard> read(shards.size(), ReadShard(columns.targets));
-  in_several_threads(read.size(), [&](uint64_t i) {
+  const auto read_shard = [&](uint64_t i) {
     std::string path = path_below(folder.string(), shards[i].raw.name);
     try {
       const Wanted wanted = wanted_columns(shards[i].columns, columns, coding);
@@ -574,7 +578,10 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
     } catch (const UserError& error) {
       read[i].problem.emplace(error);
     }
-  });
+  };
+  const bool is_any_packed =
+      std::ranges::any_of(shards, [](auto& s) { return s.packed.has_value(); });
+  in_several_threads(read.size(), read_shard, remote && is_any_packed ? kPackedReaders : kReaders);
   SampleTableWriter writer(/*parts=*/true, coding);
   if (!remote) writer.watch("index.json", index_stamp);
   std::vector<std::string> problems;
@@ -645,7 +652,7 @@ WrongFiles wrong_mds_hashes(const std::string& folder, const fs::path& unpack_to
     log::warn("hashes of " + joined({unknown.begin(), unknown.end()}) +
               " are not checked: they are not known here");
   std::vector<std::string> problems(files.size());
-  in_several_threads(files.size(), [&](uint64_t i) {
+  const auto check = [&](uint64_t i) {
     const auto& [path, hashes, packed] = files[i];
     const auto note = [&, path = shown_path(path)](const std::exception& error) {
       problems[i] = error.what();
@@ -659,7 +666,10 @@ WrongFiles wrong_mds_hashes(const std::string& folder, const fs::path& unpack_to
       if (is_remote(path)) throw;
       note(error);
     }
-  });
+  };
+  const bool is_any_packed =
+      std::ranges::any_of(files, [](auto& f) { return f.packed.has_value(); });
+  in_several_threads(files.size(), check, is_any_packed ? kPackedReaders : kReaders);
   WrongFiles wrong;
   for (size_t i = 0; i < files.size(); ++i)
     if (!problems[i].empty()) wrong.emplace_back(shown_path(files[i].path), problems[i]);

@@ -77,8 +77,6 @@ auto read_parts(const std::string& path, const Read& read,
   const PartFile file(path, packed);
   PartReader reader(file);
   try {
-    // What many threads unpack at once keeps to the memory for what comes ahead of its need.
-    if (packed && file.remote() != nullptr) file.remote()->bring(0, file.bytes());
     if (file.remote() != nullptr) return read(reader);
     return file.mapping().use_all([&](auto) { return read(reader); });
   } catch (const FormatError& error) {

@@ -322,10 +322,11 @@ TEST_CASE("windows of pages that do not fit into the memory are told of", "[data
                       {.batch_size = 4});
     return errors.text();
   };
-  CHECK_THAT(told(uint64_t{1} << 40, OrderKind::quasi_random),
-             Contains("order: quasi_random has two windows of pages in memory, 4398046 MB"));
+  // It is told once a process.
   CHECK_THAT(told(4096, OrderKind::quasi_random), !Contains("two windows"));
   CHECK_THAT(told(uint64_t{1} << 40, OrderKind::random), !Contains("two windows"));
+  CHECK_THAT(told(uint64_t{1} << 40, OrderKind::quasi_random),
+             Contains("order: quasi_random has two windows of pages in memory, 4398046 MB"));
 }
 
 namespace {
@@ -542,6 +543,14 @@ TEST_CASE("compressed shards that have room are fetched once, the others again",
   const int64_t some = fetched(all - f.server.get("mds/shard.00000.mds")->size() / 2);
   CHECK(some > once);
   CHECK(some < fetched(1) / 4);
+}
+
+TEST_CASE("a compressed shard of a store that is damaged is fetched once", "[data][remote]") {
+  StoredSets f;
+  set_remote_options({.cache_dir = f.cache / "remote"});
+  f.pack("damaged", [](json&, std::string& packed) { packed.back() ^= 1; });
+  CHECK_THROWS_WITH(mds("s3://bucket/damaged").open(""), Contains("its sha256 is not"));
+  CHECK(f.requests_of("damaged/shard.00001.mds.zstd") == 1);
 }
 
 TEST_CASE("a compressed object without room is fetched once by who reads all of it",
@@ -815,6 +824,9 @@ TEST_CASE("a store that refuses what it has not may have shards in either form",
   f.server.remove("packed/shard.00001.mds.zstd");
   CHECK_THROWS_WITH(batches_of<MdsDataset>(mds("s3://bucket/packed")),
                     Contains("s3://bucket/packed/shard.00001.mds: ") && Contains("403"));
+  f.pack("short", [](json&, std::string& packed) { packed.pop_back(); });
+  CHECK_THROWS_WITH(batches_of<MdsDataset>(mds("s3://bucket/short")),
+                    Contains("s3://bucket/short/shard.00001.mds.zstd: there is no such object of"));
 }
 
 TEST_CASE("hidden tar files of a store are no shards", "[data][remote]") {
