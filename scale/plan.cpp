@@ -162,9 +162,14 @@ ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnec
       training.bucket_bytes,
       std::min(training.microbatches, static_cast<int64_t>(plan.images_per_gpu))};
   const auto weight_shares = shares_of(training.weights, gpus);
-  const auto parts_on = [&](const ImageWork& work) {
-    return parts_of(training, work, plan.images_per_gpu, options, assumptions.mfu.has_value(),
+  const auto parts_on = [&](const ImageWork& work, const StepOptions& shape) {
+    return parts_of(training, work, plan.images_per_gpu, shape, assumptions.mfu.has_value(),
                     weight_shares);
+  };
+  auto at_once = options;  // as evaluations go through a batch
+  at_once.microbatches = 1;
+  const auto evaluation_pass = [&](const ImageWork& work) {
+    return forward_seconds(parts_on(work, at_once), plan.cluster, assumptions.overlap);
   };
 
   const double load_seconds =
@@ -173,22 +178,20 @@ ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnec
           : 0;
   const Training::Part* most = nullptr;
   StepParts most_parts;
-  double forward = 0;  ///< seconds of a step's images
+  double forward = training.evaluated ? evaluation_pass(*training.evaluated) : 0;  ///< seconds
   double most_activations = 0;
   for (const auto& part : training.parts) {
-    const auto parts = parts_on(part.of_rank());
+    const auto parts = parts_on(part.of_rank(), options);
     const auto time =
         step_time(parts, plan.cluster, assumptions.overlap, load_seconds, assumptions.spread);
     plan.training_seconds += part.batches * time.seconds;
     plan.steps += static_cast<int64_t>(part.batches);
-    forward = std::max(forward, forward_seconds(parts, plan.cluster, assumptions.overlap));
+    if (!training.evaluated) forward = std::max(forward, evaluation_pass(part.of_rank()));
     most_activations = std::max(most_activations, part.of_rank().activation_values);
     if (most != nullptr && part.batches <= most->batches) continue;
     most = &part, most_parts = parts, plan.step = time;
   }
   plan.images_per_s = plan.training_seconds > 0 ? training.images() / plan.training_seconds : 0;
-  if (training.evaluated)
-    forward = forward_seconds(parts_on(*training.evaluated), plan.cluster, assumptions.overlap);
   plan.evaluation_seconds = training.evaluated_images * training.views * forward /
                             plan.images_per_gpu / static_cast<double>(shares_of_batch);
 

@@ -353,6 +353,9 @@ TEST_CASE("a plan has the memory and the traffic of what ranks divide", "[scale]
   training.microbatches = 4;
   CHECK(plan_of(training, 2).weight_bytes == 4 * weights.weight_bytes);
   CHECK(plan_of(training, 2).bytes_per_step == 4 * 16e6);
+  CHECK(plan_of(training, 2).evaluation_seconds == weights.evaluation_seconds);
+  training.evaluated = training.parts[0].work;
+  CHECK(plan_of(training, 2).evaluation_seconds == weights.evaluation_seconds);
   CHECK(plan_of(training, 16).machine_bytes_per_s > 0);
 
   Assumptions assumptions;
