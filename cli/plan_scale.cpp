@@ -368,6 +368,10 @@ std::vector<Line> lines_of(const Training& training, const Assumptions& assumpti
   if (training.divided != Divided::nothing)
     lines.push_back({"  of other GPUs, for a while",
                      [](const auto& plan) { return bytes_text(plan.memory.gathered); }});
+  if (training.precision == Precision::amp_fp16 || training.precision == Precision::amp_bf16)
+    lines.push_back({"  half-precision copies", [](const auto& plan) {
+                       return bytes_text(plan.memory.half_precision_copies);
+                     }});
   lines.insert(
       lines.end(),
       {{"  kept activations", [](const auto& plan) { return bytes_text(plan.memory.activations); }},
@@ -448,6 +452,7 @@ ordered_json json_of(const ScalePlan& plan, const Training& training) {
         {"gradients", plan.memory.gradients},
         {"optimizer_state", plan.memory.optimizer_state},
         {"gathered", plan.memory.gathered},
+        {"half_precision_copies", plan.memory.half_precision_copies},
         {"activations", plan.memory.activations}}},
       {"checkpoint",
        {{"bytes", training.checkpoint_bytes},

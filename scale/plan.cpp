@@ -70,7 +70,8 @@ StepParts parts_of(const Training& training, const ImageWork& work, double image
 }
 
 /// Without activations; docs/ranks.md has the formulas.
-RankMemory memory_of(const Training& training, const WeightShares& shares, int64_t gpus) {
+RankMemory memory_of(const Training& training, const WeightShares& shares, const Gpu& gpu,
+                     int64_t gpus) {
   const auto divided = gpus > 1 ? training.divided : Divided::nothing;
   const bool weights = divided == Divided::weights;
   const double all = sizeof(float) * shares.all.elements, own = sizeof(float) * shares.largest;
@@ -81,6 +82,9 @@ RankMemory memory_of(const Training& training, const WeightShares& shares, int64
   memory.optimizer_state = training.state_numbers * (divided == Divided::nothing ? all : own);
   if (weights) memory.gathered = 4 * sizeof(float) * shares.largest_unit();
   if (divided == Divided::state) memory.gathered = own;
+  const bool released = weights && gpu.driver.empty();  // on processors, with the units' weights
+  if (value_bytes(training.precision) == 2 && !released)
+    memory.half_precision_copies = 2 * shares.all.elements;
   return memory;
 }
 
@@ -215,7 +219,7 @@ ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnec
   // Each of the ranks of an image reads it.
   plan.storage_bytes_per_s =
       plan.images_per_s * training.image_bytes * static_cast<double>(of_image);
-  plan.memory = memory_of(training, weight_shares, gpus);
+  plan.memory = memory_of(training, weight_shares, gpu, gpus);
   plan.memory.activations = most_activations * plan.images_per_gpu /
                             static_cast<double>(options.microbatches) *
                             static_cast<double>(options.value_bytes);

@@ -76,15 +76,19 @@ struct Assumptions {
   bool overlap = true;
 };
 
-/// Bytes of a GPU, of the one that has most; float32 but for activations.
+/// Bytes of a GPU, of the one that has most; float32 but for copies and activations.
 struct RankMemory {
   double parameters = 0;  ///< and buffers
   double gradients = 0;
   double optimizer_state = 0;
-  double gathered = 0;     ///< other GPUs' weights and gradients, for a while in each step
-  double activations = 0;  ///< kept for the backward pass at the largest size
+  double gathered = 0;  ///< other GPUs' weights and gradients, for a while in each step
+  double half_precision_copies = 0;  ///< of weights, kept for the backward pass
+  double activations = 0;            ///< kept for the backward pass at the largest size
 
-  double total() const { return parameters + gradients + optimizer_state + gathered + activations; }
+  double total() const {
+    return parameters + gradients + optimizer_state + gathered + half_precision_copies +
+           activations;
+  }
 };
 
 struct ScalePlan {

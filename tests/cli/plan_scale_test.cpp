@@ -367,6 +367,7 @@ TEST_CASE("plan-scale counts what ranks divide", "[cli]") {
   CHECK(memory(ddp, "gradients") == parameters);
   CHECK(memory(ddp, "optimizer_state") == parameters);
   CHECK(memory(ddp, "gathered") == 0);
+  CHECK(memory(ddp, "half_precision_copies") == parameters / 2);
   CHECK(ddp.at("communication").at("weight_bytes_per_gpu") == 0);
   CHECK(memory(zero1, "parameters") == memory(ddp, "parameters"));
   CHECK(memory(zero1, "optimizer_state") == Approx(parameters / 8).epsilon(0.001));
@@ -374,7 +375,8 @@ TEST_CASE("plan-scale counts what ranks divide", "[cli]") {
   for (const char* what : {"gradients", "optimizer_state"})
     CHECK(memory(fsdp, what) == Approx(parameters / 8).epsilon(0.001));
   CHECK(memory(fsdp, "parameters") < parameters / 8 * 1.02);  // with statistics of batch norms
-  CHECK(memory(fsdp, "activations") == memory(ddp, "activations"));
+  for (const char* what : {"activations", "half_precision_copies"})
+    CHECK(memory(fsdp, what) == memory(ddp, what));
   CHECK(fsdp.at("communication").at("bytes_per_gpu") == 4 * 25557032);
   // Forward and back, where the last layer has its weights.
   CHECK(fsdp.at("communication").at("weight_bytes_per_gpu") == 4 * (2 * 25557032 - head));
@@ -409,7 +411,7 @@ TEST_CASE("plan-scale counts what ranks divide", "[cli]") {
   REQUIRE(shown.status == 0);
   CHECK(shown.errors.find("parallelism") == std::string::npos);
   for (const char* text : {"parallelism fsdp", "weights from their owners", "memory of a GPU",
-                           "of other GPUs, for a while"}) {
+                           "of other GPUs, for a while", "half-precision copies"}) {
     INFO(shown.output << "\nlacks: " << text);
     CHECK(shown.output.find(text) != std::string::npos);
   }

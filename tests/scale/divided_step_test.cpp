@@ -321,6 +321,7 @@ TEST_CASE("a plan has the memory and the traffic of what ranks divide", "[scale]
   CHECK(ddp.memory.gradients == 16e6);
   CHECK(ddp.memory.optimizer_state == 32e6);
   CHECK(ddp.memory.gathered == 0);
+  CHECK(ddp.memory.half_precision_copies == 0);
   CHECK(ddp.memory.activations == 1e6 * 32 * 4);
   CHECK(ddp.bytes_per_step == 16e6);
   CHECK(ddp.weight_bytes == 0);
@@ -350,6 +351,12 @@ TEST_CASE("a plan has the memory and the traffic of what ranks divide", "[scale]
   training.weight_bytes = 2;
   CHECK(plan_of(training, 2).weight_bytes == weights.weight_bytes / 2);
   training.weight_bytes = 4;
+  training.precision = Precision::amp_fp16;
+  const auto rounded = plan_of(training, 2);
+  CHECK(rounded.memory.half_precision_copies == 2 * 4e6);
+  CHECK(rounded.memory.total() ==
+        weights.memory.total() + 2 * 4e6 - weights.memory.activations / 2);
+  training.precision = Precision::fp32;
   training.microbatches = 4;
   CHECK(plan_of(training, 2).weight_bytes == 4 * weights.weight_bytes);
   CHECK(plan_of(training, 2).bytes_per_step == 4 * 16e6);
