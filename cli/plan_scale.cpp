@@ -527,9 +527,11 @@ void warn_of_division(const Given& given, const TrainerOptions& options, const T
   if (!idle.empty()) log::warn("parallelism: " + options.parallelism + " has no effect: " + idle);
 }
 
-/// subject_of() the recipe with so many images a step for each of the GPUs.
+/// subject_of() the recipe with so many images a step for each of the GPUs, or of those that share
+/// them.
 Subject subject_of(Recipe recipe, at::Device device, int64_t batch_per_gpu, int64_t gpus) {
-  recipe.options.train_batch_size = batch_per_gpu * gpus;
+  recipe.options.train_batch_size =
+      batch_per_gpu * std::max<int64_t>(1, gpus / recipe.options.spatial_ranks);
   try {
     return subject_of(std::move(recipe), device);
   } catch (const UserError& error) {

@@ -393,6 +393,9 @@ TEST_CASE("plan-scale counts what ranks divide", "[cli]") {
   CHECK(memory(rows, "optimizer_state") == memory(zero1, "optimizer_state"));
   CHECK(rows.at("communication").at("row_bytes_per_gpu") > 0);
   CHECK(rows.at("step_seconds") > zero1.at("step_seconds"));
+  const auto given = plan("--spatial_ranks 2 --batch_per_gpu 64");
+  CHECK(given.at("images_per_gpu") == 64);
+  CHECK(given.at("batch_size") == 4 * 64);
 
   CHECK_THAT(refused(folder, "-f resnet50 --gpu h200 --gpus 6 --spatial_ranks 4"),
              Catch::Contains("--gpus: 6 is no multiple of the 4 GPUs") && Catch::Contains("8"));
