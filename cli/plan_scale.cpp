@@ -55,8 +55,9 @@ SampleFacts facts_of(const Recipe& recipe) {
   return {115400, 1710, here + ", row folder", "ImageNet's training archive, 147.9 GB"};
 }
 
-/// A part of the training without its batches: of images of this size.
-Training::Part part_of(Model& model, ImageSize size, const Training& training) {
+/// A part of the training without its batches: of images of this size. trains: else the same of an
+/// evaluation.
+Training::Part part_of(Model& model, ImageSize size, const Training& training, bool trains = true) {
   try {
     const auto graph =
         record(model, at::zeros({1, image_channels(model).value_or(3), size.height, size.width}));
@@ -64,7 +65,7 @@ Training::Part part_of(Model& model, ImageSize size, const Training& training) {
     const auto& units = training.weights.units;
     Training::Part part{work_of(graph, cost, size, units), 0};
     if (training.spatial_ranks > 1)
-      part.rows = work_of(graph, cost, size, units, training.spatial_ranks);
+      part.rows = work_of(graph, cost, size, units, training.spatial_ranks, trains);
     return part;
   } catch (const LayerError& error) {
     throw UserError(std::string("composer plan-scale: ") + error.what());
@@ -145,7 +146,8 @@ void add_evaluations(const Recipe& recipe, State& state, Subject& subject) {
       const EpochLength length = length_of();
       training.evaluated_images += times * static_cast<double>(length.samples);
       if (!training.evaluated)
-        training.evaluated = part_of(*state.model, length.image, training).of_rank();
+        training.evaluated =
+            part_of(*state.model, length.image, training, /*trains=*/false).of_rank();
       training.views = views_of(recipe);
     } catch (const UserError& missing) {
       subject.not_evaluated = missing.what();

@@ -35,9 +35,10 @@ RowWindow window_down(const Graph::Operation& operation) {
 
 }  // namespace
 
-RowDivision::RowDivision(const Graph& graph, int64_t ranks)
+RowDivision::RowDivision(const Graph& graph, int64_t ranks, bool trains)
     : graph_(graph),
       ranks_(ranks),
+      trains_(trains),
       known_(graph.values.size()),
       needs_gradient_(graph.values.size(), false) {
   known_[graph.input] = {graph.values[graph.input].shape.at(2), Held::image};
@@ -108,7 +109,7 @@ RowDivision::Part RowDivision::next(const Graph::Operation& operation, const Cos
       break;
     case OperationKind::batch_norm: {
       const bool frozen = cost.parameters > 0 && cost.trainable_parameters == 0;
-      if (frozen) break;  // by its running statistics
+      if (frozen || !trains_) break;  // by its running statistics
       const auto channels = static_cast<double>(shape[1]);
       part.forward = gathered(ranks_, 2 * channels + 1);
       if (trained) part.backward = all_reduced(ranks_, 1, 0, 2 * channels);

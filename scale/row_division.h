@@ -26,8 +26,9 @@ struct RowsSent {
 /// those of the last rank (own_rows).
 class RowDivision {
  public:
-  /// ranks: that have rows of the same images.
-  RowDivision(const Graph& graph, int64_t ranks);
+  /// ranks: that have rows of the same images. trains: else the pass is an evaluation's, whose
+  /// batch norms send nothing.
+  RowDivision(const Graph& graph, int64_t ranks, bool trains);
 
   /// Of the rank that has most rows.
   struct Part {
@@ -48,6 +49,7 @@ class RowDivision {
 
   const Graph& graph_;
   int64_t ranks_;
+  bool trains_;
   std::vector<Known> known_;          ///< of the graph's values
   std::vector<bool> needs_gradient_;  ///< likewise
 };

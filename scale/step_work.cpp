@@ -40,9 +40,9 @@ double ImageWork::gradient_elements() const {
 }
 
 ImageWork work_of(const Graph& graph, const NetworkCost& cost, ImageSize size,
-                  const std::map<std::string, size_t>& units, int64_t spatial_ranks) {
+                  const std::map<std::string, size_t>& units, int64_t spatial_ranks, bool trains) {
   ImageWork work{size, 0, 0, 0, {}};
-  RowDivision division(graph, spatial_ranks);
+  RowDivision division(graph, spatial_ranks, trains);
   for (size_t i = 0; i < graph.operations.size(); ++i) {
     const auto& one = cost.operations[i];
     const auto part = division.next(graph.operations[i], one);

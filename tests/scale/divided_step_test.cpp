@@ -59,9 +59,9 @@ class Small : public Model {
   int64_t num_classes() const override { return 2; }
 };
 
-ImageWork small_work(Small& model, int64_t size, int64_t spatial_ranks) {
+ImageWork small_work(Small& model, int64_t size, int64_t spatial_ranks, bool trains = true) {
   const auto graph = record(model, at::zeros({1, 3, size, size}));
-  return work_of(graph, cost_of(graph, model), {size, size}, {}, spatial_ranks);
+  return work_of(graph, cost_of(graph, model), {size, size}, {}, spatial_ranks, trains);
 }
 
 void check_agree(const StepParts& parts, const Cluster& cluster, bool overlap) {
@@ -220,6 +220,11 @@ TEST_CASE("ranks that divide images compute and send what DividedPass does", "[s
   CHECK(second.backward.values == 8 * 8);
   CHECK(pool.forward.image_sums == 4);
   CHECK(pool.backward.messages == 2);
+
+  const auto evaluated = small_work(model, 8, 2, /*trains=*/false);
+  CHECK(evaluated.operations[1].forward.messages == 0);  // by running statistics
+  CHECK(evaluated.operations[2].forward.values == 8 * 8);
+  CHECK(evaluated.operations[3].forward.image_sums == 4);
 
   model.freeze({"conv1.*", "bn.*"});
   const auto frozen = small_work(model, 8, 2);
