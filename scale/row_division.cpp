@@ -105,6 +105,7 @@ RowDivision::Part RowDivision::next(const Graph::Operation& operation, const Cos
     case OperationKind::max_pool2d:
     case OperationKind::avg_pool2d:
       part.forward = exchange_before(operation, input.height);
+      if (trained) part.taken = part.forward.values;
       if (needs_gradient_[*operation.inputs[0]]) part.backward = part.forward;
       break;
     case OperationKind::batch_norm: {

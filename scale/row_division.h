@@ -34,6 +34,7 @@ class RowDivision {
   struct Part {
     double computed = 1;  ///< share of the operation's arithmetic
     double kept = 1;      ///< share of the values that it keeps for the backward pass
+    double taken = 0;     ///< values of others, of each image, that it keeps beside them
     RowsSent forward{}, backward{};
   };
   /// Of the operation after the last one that was asked for. cost: its own.

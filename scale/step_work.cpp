@@ -55,7 +55,8 @@ ImageWork work_of(const Graph& graph, const NetworkCost& cost, ImageSize size,
         .backward = part.backward});
     work.flops_forward += added.flops_forward;
     work.flops_step += added.flops_forward + added.flops_backward;
-    work.activation_values += static_cast<double>(one.activation_bytes) / sizeof(float) * part.kept;
+    work.activation_values +=
+        static_cast<double>(one.activation_bytes) / sizeof(float) * part.kept + part.taken;
   }
   return work;
 }

@@ -201,9 +201,10 @@ TEST_CASE("ranks that divide images compute and send what DividedPass does", "[s
   CHECK(whole.flops_forward == conv1 + conv2 + fc);
   CHECK(half.flops_forward == (conv1 + conv2) / 2 + fc);
   CHECK(half.flops_step == (2 * conv1 + 3 * conv2) / 2 + 3 * fc);
-  // The images, what norm and second convolution get, statistics, and what the last layer gets.
+  // The images, what norm and second convolution get, statistics, and what the last layer gets; of
+  // two ranks' also the row that the second convolution takes.
   CHECK(whole.activation_values == 3 * 64 + 8 * 64 + 16 + 8 * 64 + 4);
-  CHECK(half.activation_values == 3 * 64 + (8 * 64 + 16 + 8 * 64) / 2 + 4);
+  CHECK(half.activation_values == 3 * 64 + (8 * 64 + 16 + 8 * 64) / 2 + 4 + 8 * 8);
   CHECK(small_work(model, 7, 2).flops_forward ==
         Approx((2 * 8 * 49 * 27 + 2 * 4 * 49 * 72) * 4 / 7 + fc));
 
