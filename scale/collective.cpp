@@ -80,14 +80,15 @@ double bytes_inside(double bytes, const Cluster& cluster) {
 
 double bytes_between(const Transfer& transfer, const Cluster& cluster) {
   if (transfer.kind == Transfer::Kind::rows)
-    return cluster.rows_leave_machines() ? transfer.bytes : 0;
+    return cluster.rows_leave_machines()
+               ? transfer.bytes / static_cast<double>(cluster.in_machine())
+               : 0;
   const double all_reduced = bytes_between(transfer.bytes, cluster);
   return transfer.kind == Transfer::Kind::sums ? all_reduced : all_reduced / 2;
 }
 
 double bytes_inside(const Transfer& transfer, const Cluster& cluster) {
-  if (transfer.kind == Transfer::Kind::rows)
-    return cluster.rows_leave_machines() ? 0 : transfer.bytes;
+  if (transfer.kind == Transfer::Kind::rows) return cluster.in_machine() > 1 ? transfer.bytes : 0;
   const double all_reduced = bytes_inside(transfer.bytes, cluster);
   return transfer.kind == Transfer::Kind::sums ? all_reduced : all_reduced / 2;
 }

@@ -66,7 +66,7 @@ double transfer_seconds(const Transfer& transfer, const Cluster& cluster);
 /// Of one GPU's card, and of one GPU's link in its machine, each way, in an all-reduce.
 double bytes_between(double bytes, const Cluster& cluster);
 double bytes_inside(double bytes, const Cluster& cluster);
-/// The same of any transfer.
+/// The same of any transfer; the rows that leave a machine, of one of its GPUs, are shared out.
 double bytes_between(const Transfer& transfer, const Cluster& cluster);
 double bytes_inside(const Transfer& transfer, const Cluster& cluster);
 

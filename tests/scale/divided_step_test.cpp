@@ -94,7 +94,11 @@ TEST_CASE("rows of images go between the GPUs that share them", "[scale]") {
   CHECK(bytes_between(rows, cluster) == 0);
   cluster.of_image = 16;  // two machines share an image
   CHECK(transfer_seconds(rows, cluster) == Approx(3 * 20e-6 + 0.1));
+  CHECK(bytes_between(rows, cluster) == 1e9 / 8);  // of one GPU of eight
+  CHECK(bytes_inside(rows, cluster) == 1e9);
+  cluster = {4, 1, fast, slow, 2};
   CHECK(bytes_between(rows, cluster) == 1e9);
+  CHECK(bytes_inside(rows, cluster) == 0);
 }
 
 TEST_CASE("fsdp gathers a unit while the one before computes, and sums one while the next does",
