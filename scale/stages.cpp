@@ -69,8 +69,12 @@ void add_backward(const StepParts& parts, bool overlap, StageList& list) {
   for (size_t i = units.size(); i-- > 0;) {
     if (i + 1 < units.size()) {
       list.begin(units[i + 1].sum);
-      if (!overlap) gathers[i] = list.begin(units[i].gather);
-      list.wait_for(gathers[i]);
+      if (overlap) {
+        list.wait_for(gathers[i]);
+      } else {
+        list.begin(units[i].gather);
+        list.wait_for_all();
+      }
     }
     if (overlap && i > 0) {
       list.order();

@@ -130,6 +130,8 @@ TEST_CASE("fsdp gathers a unit while the one before computes, and sums one while
         Approx(forward + backward + 0.05 + 0.05 - 0.4 + 0.31));
   parts.units[1].gather.messages = parts.units[1].sum.messages = 0;  // frozen: nothing is sent
   CHECK(step_time(parts, two_gpus).communication == Approx(0.78 + 0.05 - 3 * 0.05));
+  time = step_time(parts, two_gpus, false);  // which stops for the last unit's sum all the same
+  CHECK(time.seconds == Approx(time.compute + time.communication));
 }
 
 TEST_CASE("zero1 sends weights after the update, one rank after another", "[scale]") {
