@@ -165,6 +165,7 @@ Subject subject_of(Recipe recipe, at::Device device) {
   auto& options = recipe.options;
   if (options.max_duration.unit == TimeUnit::second)
     throw UserError("max_duration: " + std::string(needs_length) + options.max_duration.str());
+  check_bad_samples(options);
   const auto length = epoch_length(recipe);
   Subject subject;
   subject.note = length.note;

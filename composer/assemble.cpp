@@ -288,14 +288,18 @@ void check_division_of_images(const TrainerOptions& options, bool training) {
   if (ranks == 1 && !training) return;
   if (const auto problem = spatial_ranks_problem(options.spatial_ranks, ranks); !problem.empty())
     throw UserError(problem);
+  check_bad_samples(options);
+}
+
+}  // namespace
+
+void check_bad_samples(const TrainerOptions& options) {
   if (options.spatial_ranks > 1 && options.dataloader.on_bad_sample != "error")
     throw UserError("dataloader.on_bad_sample: " + options.dataloader.on_bad_sample +
                     " cannot be with spatial_ranks: each rank reads images by itself, and those "
                     "that have rows of the same ones could leave out different ones; give error "
                     "(composer data verify finds the samples), or spatial_ranks: 1");
 }
-
-}  // namespace
 
 void join(TrainerParts& parts) {
   if (!parts.device) parts.device = resolve_device(parts.options.device);

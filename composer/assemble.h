@@ -25,6 +25,9 @@ LoaderOptions loader_options(const TrainerOptions& options, const EvaluatorOptio
 /// remote is fetched (composer/remote/fetched.h).
 void check_load_path(const std::string& path);
 
+/// UserError where ranks that have rows of the same images could leave out different samples.
+void check_bad_samples(const TrainerOptions& options);
+
 std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe);
 
 /// Model, algorithms and callbacks; no data, no optimizer.

@@ -401,6 +401,10 @@ TEST_CASE("plan-scale counts what ranks divide", "[cli]") {
              Catch::Contains("--gpus: 6 is no multiple of the 4 GPUs") && Catch::Contains("8"));
   CHECK_THAT(refused(folder, "-f efficientnet_b0 --gpu h200 --gpus 8 --spatial_ranks 2"),
              Catch::Contains("spatial_ranks: not made for rows of images"));
+  CHECK_THAT(refused(folder,
+                     "-f resnet50 --gpu h200 --gpus 8 --spatial_ranks 2 "
+                     "--dataloader.on_bad_sample skip"),
+             Catch::Contains("dataloader.on_bad_sample: skip cannot be with spatial_ranks"));
   const std::string effect = "has no effect: ";
   CHECK_THAT(warned(folder, "-f resnet20_cifar10 --gpu h200 --gpus 1 --parallelism fsdp"),
              Catch::Contains("parallelism: fsdp " + effect + "there is one GPU"));
