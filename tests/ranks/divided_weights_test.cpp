@@ -1,6 +1,7 @@
 // Weights divided among ranks: what they train, what they keep, what is refused.
 #include "composer/distributed/divided_weights.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <mutex>
 #include <set>
@@ -141,6 +142,16 @@ struct Reader : Algorithm {
   void batch_end(State& state) override {
     for (const auto& parameter : state.model->parameters()) parameter.sum().item<double>();
   }
+};
+
+/// Counts batches of all ranks after which parameters belong to single ranks.
+struct OwnersSeen : Algorithm {
+  explicit OwnersSeen(std::atomic<int64_t>& count) : count(count) {}
+  std::string against_divided_weights() const override { return {}; }
+  void batch_end(State& state) override {
+    if (!state.optimizer->owners().empty()) ++count;
+  }
+  std::atomic<int64_t>& count;
 };
 
 struct Measured {
@@ -301,11 +312,17 @@ TEST_CASE("optimizers that look at a whole weight have it where ranks divide wha
     setup.change(parts);
     parts.options.parallelism = parallelism;
   };
+  std::atomic<int64_t> divided_batches = 0;
+  dividing.add = [&setup, &divided_batches](Trainer& trainer) {
+    setup.add(trainer);
+    trainer.add<OwnersSeen>("owners_seen", divided_batches);
+  };
   // Muon iterates in float32, the matrices of one rank together.
   const double bound = name == "muon" ? 1e-4 : 1e-9;
   for (const int64_t size : {2, 4}) {
     CAPTURE(size);
     CHECK(difference(train_on(size, dividing), train_on(size, setup)) < bound);
+    CHECK(divided_batches.exchange(0) == size * setup.batches);
   }
 }
 
