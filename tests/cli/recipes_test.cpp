@@ -385,17 +385,21 @@ TEST_CASE("groups are given on the command line, each as one word") {
   }
 }
 
-TEST_CASE("each speedrun trains and evaluates", "[cli][slow]") {
-  for (const std::string recipe : {"airbench94", "airbench94_muon", "airbench95", "airbench96",
-                                   "hiverge_cifar10", "hlb_cifar10"}) {
+TEST_CASE("each speedrun and tuned recipe trains and evaluates", "[cli][slow]") {
+  for (const std::string recipe :
+       {"airbench94", "airbench94_muon", "airbench95", "airbench96", "hiverge_cifar10",
+        "hlb_cifar10", "resnet20_14_epochs", "resnet18_64px"}) {
+    const bool photographs = recipe == "resnet18_64px";
+    const std::string set = photographs ? "imagenet" : "cifar10";
     const TemporaryFolder folder;
-    const auto outcome = run(
-        folder.path(),
-        split("train -f " + recipe +
-              " --train_dataset.cifar10.use_synthetic true --val_dataset.cifar10.use_synthetic "
-              "true --train_batch_size 64 --eval_batch_size 32 --train_subset_num_batches 3 "
-              "--eval_subset_num_batches 1 --max_duration 3ba --device cpu --progress_bar false "
-              "--dataloader.num_workers 1 --run_name run"));
+    const auto outcome =
+        run(folder.path(),
+            split("train -f " + recipe + " --train_dataset." + set +
+                  ".use_synthetic true --val_dataset." + set +
+                  ".use_synthetic true --train_batch_size 64 --eval_batch_size 32 "
+                  "--train_subset_num_batches 3 --eval_subset_num_batches 1 --max_duration 3ba "
+                  "--device cpu --progress_bar false --dataloader.num_workers 1 --run_name run" +
+                  (photographs ? " --model.resnet.num_classes 1000" : "")));
     INFO(recipe << outcome.errors);
     REQUIRE(outcome.status == 0);
     std::ifstream file(folder / "runs/run/summary.json");
