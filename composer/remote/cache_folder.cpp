@@ -263,6 +263,7 @@ bool CacheFolder::fits(uint64_t bytes) const {
 }
 
 bool CacheFolder::make_room(uint64_t bytes, RangeCache& asker, std::optional<uint64_t> ahead) {
+  if (options_.limit > 0 && bytes > options_.limit) return false;
   std::unique_lock lock(room_lock_);
   for (;; evicted_.wait(lock)) {
     if (steady_seconds() < (ahead ? std::max(full_until_, locked_until_) : locked_until_))
@@ -307,9 +308,8 @@ bool CacheFolder::look_for_room(std::unique_lock<std::mutex>& lock, uint64_t byt
     lock.lock();
     processes_ = others.processes + 1, promised_ = 0;
     used_ = now + (added_ - added), allowed_ = allowed(now), added_ = 0;
-    const uint64_t lack = lacking(others.bytes);
-    if (lack > used_) return false;  // nothing that leaves makes so much room; others want less
-    if (lack > 0) {
+    // Where all that is there would not make the room, it stays.
+    if (const uint64_t lack = lacking(others.bytes); lack > 0 && lack <= used_) {
       const uint64_t most = allowed_;
       lock.unlock();
       evict(lack + most / 16, most, asker, ahead);

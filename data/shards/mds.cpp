@@ -386,8 +386,12 @@ struct ReadFile {
   bool is_there = true;                ///< with the bytes that the index says
 };
 
-/// Threads that read shards; those of compressed ones have two shards in memory each.
-constexpr uint64_t kReaders = 32, kPackedReaders = 8;
+/// Threads that read shards side by side. largest: bytes that the largest compressed one holds,
+/// which is in memory up to three times, packed, unpacked and read; 0 where none is.
+uint64_t num_readers(uint64_t largest) {
+  constexpr uint64_t kMemory = 1 << 30, kMost = 32, kMostOfPacked = 8;
+  return largest == 0 ? kMost : std::clamp<uint64_t>(kMemory / 3 / largest, 1, kMostOfPacked);
+}
 
 /// What a store has of the shard: the raw object where that is there, else the compressed one.
 /// Throws UserError for one that is compressed in a way that is not read, or larger than can be.
@@ -579,9 +583,10 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
       read[i].problem.emplace(error);
     }
   };
-  const bool is_any_packed =
-      std::ranges::any_of(shards, [](auto& s) { return s.packed.has_value(); });
-  in_several_threads(read.size(), read_shard, remote && is_any_packed ? kPackedReaders : kReaders);
+  uint64_t largest = 0;
+  for (const auto& shard : shards)
+    if (remote && shard.packed) largest = std::max(largest, shard.raw.bytes);
+  in_several_threads(read.size(), read_shard, num_readers(largest));
   SampleTableWriter writer(/*parts=*/true, coding);
   if (!remote) writer.watch("index.json", index_stamp);
   std::vector<std::string> problems;
@@ -667,9 +672,10 @@ WrongFiles wrong_mds_hashes(const std::string& folder, const fs::path& unpack_to
       note(error);
     }
   };
-  const bool is_any_packed =
-      std::ranges::any_of(files, [](auto& f) { return f.packed.has_value(); });
-  in_several_threads(files.size(), check, is_any_packed ? kPackedReaders : kReaders);
+  uint64_t largest = 0;
+  for (const auto& file : files)
+    if (file.packed) largest = std::max(largest, file.packed->bytes);
+  in_several_threads(files.size(), check, num_readers(largest));
   WrongFiles wrong;
   for (size_t i = 0; i < files.size(); ++i)
     if (!problems[i].empty()) wrong.emplace_back(shown_path(files[i].path), problems[i]);
