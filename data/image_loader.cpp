@@ -215,8 +215,7 @@ void warn_of_little_memory(const Source& source, uint64_t window) {
             std::to_string(wanted / 1'000'000) + " MB, and the machine or its container leaves " +
             std::to_string(room / 1'000'000) +
             " MB: pages are read more than once; a .beton file with smaller ones takes less "
-            "(composer data "
-            "write --page_size)");
+            "(composer data write --page_size)");
 }
 
 /// Of a file that was written class by class, a window of the quasi-random order has few of them.

@@ -9,7 +9,7 @@
 #include "data/jpeg/jpeg.h"
 #include "mds_set.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/data/helpers.h"
 
 using namespace composer;
 using namespace composer::test;
@@ -22,11 +22,6 @@ namespace {
 using Words = std::vector<std::string>;
 
 fs::path shared() { return fs::path(SOURCE_DIR) / ".." / "shared"; }
-
-void write(const fs::path& path, const std::string& bytes) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path, std::ios::binary) << bytes;
-}
 
 std::string jpeg_bytes(uint16_t width, uint16_t height) {
   std::vector<uint8_t> pixels(size_t{width} * height * 3);
@@ -59,7 +54,7 @@ std::vector<std::string> lines(const std::string& text) {
 
 TEST_CASE("data info shows fields, sizes and labels", "[cli]") {
   const TemporaryFolder folder;
-  write(folder.path() / "f.beton", beton_bytes(mixed()).file);
+  write_file(folder.path() / "f.beton", beton_bytes(mixed()).file);
   const auto text = run(folder.path(), {"data", "info", "f.beton"});
   CHECK(text.status == 0);
   CHECK_THAT(text.output, Contains("40 samples") && Contains("20 JPEG, 20 raw") &&
@@ -81,7 +76,7 @@ TEST_CASE("data info shows fields, sizes and labels", "[cli]") {
 
 TEST_CASE("data commands say what is wrong with their input", "[cli][slow]") {
   const TemporaryFolder folder;
-  write(folder.path() / "a.jpg", jpeg_bytes(8, 8));
+  write_file(folder.path() / "a.jpg", jpeg_bytes(8, 8));
   fs::create_directory(folder.path() / "empty");
   struct Case {
     Words words;
@@ -110,7 +105,7 @@ TEST_CASE("the loader is measured on a .beton file without classes", "[cli]") {
   auto spec = mixed();
   spec.fields[2].name = "age", spec.fields[2].type = 0;
   for (auto& row : spec.rows) row[2] = 0.25;
-  write(folder.path() / "x.beton", beton_bytes(spec).file);
+  write_file(folder.path() / "x.beton", beton_bytes(spec).file);
   for (const char* order : {"random", "quasi_random"}) {
     const auto outcome =
         run(folder.path(),
@@ -125,7 +120,7 @@ TEST_CASE("the loader is measured on a .beton file without classes", "[cli]") {
 TEST_CASE("data hash names each sample's decoded pixels", "[cli]") {
   const TemporaryFolder folder;
   const auto spec = mixed();
-  write(folder.path() / "f.beton", beton_bytes(spec).file);
+  write_file(folder.path() / "f.beton", beton_bytes(spec).file);
   const auto one = run(folder.path(), {"data", "hash", "f.beton", "--num_workers", "1"});
   const auto five = run(folder.path(), {"data", "hash", "f.beton", "--num_workers", "5"});
   REQUIRE(one.status == 0);
@@ -146,7 +141,7 @@ TEST_CASE("data hash goes on after a bad sample", "[cli]") {
   const TemporaryFolder folder;
   auto made = beton_bytes(mixed());
   made.file[made.rows + 2 * made.row_bytes + 8] = 5;  // the third image's mode
-  write(folder.path() / "f.beton", made.file);
+  write_file(folder.path() / "f.beton", made.file);
   const auto outcome = run(folder.path(), {"data", "hash", "f.beton"});
   CHECK(outcome.status == 1);
   CHECK(lines(outcome.output).size() == 39);
@@ -187,7 +182,7 @@ TEST_CASE("data verify lists the bad samples of a .beton file", "[cli][slow]") {
   spec.fields.push_back({"info", 5, {}, ""});
   for (auto& row : spec.rows) row.push_back("{}");
   spec.rows[8].back() = "{\"a\": NaN}";
-  write(folder.path() / "f.beton", beton_bytes(spec).file);
+  write_file(folder.path() / "f.beton", beton_bytes(spec).file);
   const auto one = run(folder.path(), {"data", "verify", "f.beton", "--num_workers", "1"});
   const auto five = run(folder.path(), {"data", "verify", "f.beton", "--num_workers", "5"});
   CHECK(one.status == 1);
@@ -200,19 +195,19 @@ TEST_CASE("data verify lists the bad samples of a .beton file", "[cli][slow]") {
   CHECK(all[3] == "8: warning: field 'info': is no JSON");
   CHECK(all[4] == "40 samples: 3 bad, 1 with warnings");
 
-  write(folder.path() / "good.ffcv", beton_bytes(mixed()).file);
+  write_file(folder.path() / "good.ffcv", beton_bytes(mixed()).file);
   const auto good = run(folder.path(), {"data", "verify", "good.ffcv", "--json"});
   CHECK(good.status == 0);
   CHECK(json::parse(good.output)["samples"] == 40);
   CHECK(json::parse(good.output)["bad"] == 0);
 
   const auto whole = beton_bytes(mixed());
-  write(folder.path() / "cut.beton", whole.file.substr(0, whole.table - 1));
+  write_file(folder.path() / "cut.beton", whole.file.substr(0, whole.table - 1));
   const auto cut_off = run(folder.path(), {"data", "verify", "cut.beton"});
   CHECK(cut_off.status == 1);
   CHECK_THAT(cut_off.output, Catch::StartsWith("cut.beton: cut off: ") &&
                                  Contains("0 samples: 0 bad, 0 with warnings; 1 damaged files"));
-  write(folder.path() / "other.beton", std::string(100, 'x'));
+  write_file(folder.path() / "other.beton", std::string(100, 'x'));
   const auto other = run(folder.path(), {"data", "verify", "other.beton"});
   CHECK(other.status == 2);
   CHECK_THAT(other.errors, Contains("other.beton: no .beton file of version 2"));
@@ -223,11 +218,11 @@ TEST_CASE("data verify decodes the files of a folder", "[cli][slow]") {
   const auto whole = jpeg_bytes(64, 48);
   for (int i = 0; i < 30; ++i) {
     const char* const classes[] = {"c0", "c1", "c2"};
-    write(folder.path() / "set" / classes[i % 3] / std::to_string(i).append(".jpg"), whole);
+    write_file(folder.path() / "set" / classes[i % 3] / std::to_string(i).append(".jpg"), whole);
   }
-  write(folder.path() / "set/c1/half.jpg", whole.substr(0, whole.size() / 2));
-  write(folder.path() / "set/c2/text.jpg", "no image");
-  write(folder.path() / "set/.composer-index", "hidden");
+  write_file(folder.path() / "set/c1/half.jpg", whole.substr(0, whole.size() / 2));
+  write_file(folder.path() / "set/c2/text.jpg", "no image");
+  write_file(folder.path() / "set/.composer-index", "hidden");
   fs::create_directory_symlink("..", folder.path() / "set/c2/up");
   const auto one = run(folder.path(), {"data", "verify", "set", "--num_workers", "1"});
   const auto five = run(folder.path(), {"data", "verify", "set", "--num_workers", "5"});
@@ -251,25 +246,27 @@ TEST_CASE("data verify decodes the files of a folder", "[cli][slow]") {
 
 TEST_CASE("data verify leaves out the files that training leaves out", "[cli]") {
   const TemporaryFolder folder;
-  write(folder.path() / "set/cat/1.JPG", jpeg_bytes(64, 48));
-  write(folder.path() / "set/README", "about"), write(folder.path() / "set/cat/labels.csv", "1,2");
+  write_file(folder.path() / "set/cat/1.JPG", jpeg_bytes(64, 48));
+  write_file(folder.path() / "set/README", "about");
+  write_file(folder.path() / "set/cat/labels.csv", "1,2");
   const auto good = run(folder.path(), {"data", "verify", "set"});
   CHECK(good.status == 0);
   CHECK(good.output == "1 samples: 0 bad, 0 with warnings; 2 other files left out: no images\n");
   CHECK(json::parse(run(folder.path(), {"data", "verify", "set", "--json"}).output)["left_out"] ==
         2);
   CHECK(run(folder.path(), {"data", "verify", "set/README"}).status == 1);  // asked for by its name
-  write(folder.path() / "set/cat/2.heic", "unreadable");
+  write_file(folder.path() / "set/cat/2.heic", "unreadable");
   const auto bad = run(folder.path(), {"data", "verify", "set"});
   CHECK(bad.status == 1);
   CHECK_THAT(bad.output, Catch::StartsWith("set/cat/2.heic: "));
   fs::remove(folder.path() / "set/cat/2.heic");
-  write(folder.path() / "set/cat/.keep", ""), write(folder.path() / "set/.old/1.jpg", "no class");
-  write(folder.path() / "set/cat/._1.jpg", "an image to training");
+  write_file(folder.path() / "set/cat/.keep", "");
+  write_file(folder.path() / "set/.old/1.jpg", "no class");
+  write_file(folder.path() / "set/cat/._1.jpg", "an image to training");
   const auto hidden = run(folder.path(), {"data", "verify", "set"});
   CHECK(hidden.status == 1);
   CHECK_THAT(hidden.output, Catch::StartsWith("set/cat/._1.jpg: ") && Contains("2 samples: 1 bad"));
-  write(folder.path() / "texts/a.txt", "about");
+  write_file(folder.path() / "texts/a.txt", "about");
   const auto none = run(folder.path(), {"data", "verify", "texts"});
   CHECK(none.status == 2);
   CHECK_THAT(none.errors, Contains("texts: has no image files"));
@@ -277,13 +274,13 @@ TEST_CASE("data verify leaves out the files that training leaves out", "[cli]") 
 
 TEST_CASE("an index.json of something else makes no set of shards", "[cli]") {
   const TemporaryFolder folder;
-  write(folder.path() / "set/train/cat/a.jpg", jpeg_bytes(40, 30));
-  write(folder.path() / "set/train/index.json", R"({"weight_map": {}})");
+  write_file(folder.path() / "set/train/cat/a.jpg", jpeg_bytes(40, 30));
+  write_file(folder.path() / "set/train/index.json", R"({"weight_map": {}})");
   const auto outcome = run(folder.path(), {"data", "verify", "set"});
   INFO(outcome.errors);
   CHECK(outcome.status == 0);
   CHECK(outcome.output == "1 samples: 0 bad, 0 with warnings; 1 other files left out: no images\n");
-  write(folder.path() / "set/train/index.json", R"({"shards": [)");
+  write_file(folder.path() / "set/train/index.json", R"({"shards": [)");
   const auto damaged = run(folder.path(), {"data", "verify", "set"});
   CHECK(damaged.status == 2);
   CHECK_THAT(damaged.errors, Contains("set/train/index.json: is no index of MDS shards"));
@@ -296,14 +293,14 @@ TEST_CASE("data verify compares MDS shards with the hashes in their index", "[cl
   auto entry = mds_entry("shard.00000.mds", shard.size());
   entry["hashes"] = {"sha256"};
   entry["raw_data"]["hashes"] = {{"sha256", hash}};
-  write(folder.path() / "set/index.json", mds_index(json::array({entry})).dump());
-  write(folder.path() / "set/shard.00000.mds", shard);
+  write_file(folder.path() / "set/index.json", mds_index(json::array({entry})).dump());
+  write_file(folder.path() / "set/shard.00000.mds", shard);
   const auto good = run(folder.path(), {"data", "verify", "set"});
   INFO(good.errors);
   CHECK(good.status == 0);
   CHECK(good.output == "1 samples: 0 bad, 0 with warnings\n");
   shard[shard.find("format")] = 'F';  // of what says how the shard was written
-  write(folder.path() / "set/shard.00000.mds", shard);
+  write_file(folder.path() / "set/shard.00000.mds", shard);
   const auto bad = run(folder.path(), {"data", "verify", "set"});
   CHECK(bad.status == 1);
   CHECK(bad.output ==
@@ -325,8 +322,8 @@ TEST_CASE("data verify unpacks MDS shards where the recipe has them", "[cli]") {
   auto entry = mds_entry("shard.mds", shard.size());
   entry["zip_data"] = {{"basename", "shard.mds.zstd"}, {"bytes", packed.size()}};
   entry["compression"] = "zstd:3";
-  write(folder.path() / "set/index.json", mds_index(json::array({entry})).dump());
-  write(folder.path() / "set/shard.mds.zstd", packed);
+  write_file(folder.path() / "set/index.json", mds_index(json::array({entry})).dump());
+  write_file(folder.path() / "set/shard.mds.zstd", packed);
   const auto outcome = run(
       folder.path(), {"data", "verify", "set", "--local_dir", (folder.path() / "fast").string()});
   INFO(outcome.errors);
@@ -335,7 +332,7 @@ TEST_CASE("data verify unpacks MDS shards where the recipe has them", "[cli]") {
   for (const auto& entry : fs::recursive_directory_iterator(folder.path() / "fast"))
     unpacked += entry.path().filename() == "shard.mds" ? 1 : 0;
   CHECK(unpacked == 1);
-  write(folder.path() / "photos/a.jpg", jpeg_bytes(8, 8));
+  write_file(folder.path() / "photos/a.jpg", jpeg_bytes(8, 8));
   const auto photos = run(folder.path(), {"data", "verify", "photos", "--local_dir", "fast"});
   CHECK(photos.status == 2);
   CHECK_THAT(photos.errors, Contains("--local_dir: 'photos' is no folder of MDS shards"));
@@ -354,9 +351,9 @@ TEST_CASE("data verify goes on where MDS shards are missing or damaged", "[cli]"
     auto entry = mds_entry(name, shard.size());
     entry["raw_data"]["hashes"] = {{"sha1", std::string(40, '0')}};
     entries.push_back(entry);
-    if (i > 0) write(folder.path() / "set" / name, i == 1 ? shard : shard.substr(9));
+    if (i > 0) write_file(folder.path() / "set" / name, i == 1 ? shard : shard.substr(9));
   }
-  write(folder.path() / "set/index.json", mds_index(entries).dump());
+  write_file(folder.path() / "set/index.json", mds_index(entries).dump());
   const auto outcome = run(folder.path(), {"data", "verify", "set"});
   INFO(outcome.errors);
   CHECK(outcome.status == 1);
@@ -379,15 +376,15 @@ TEST_CASE("data verify tells MDS shards that are not read from damaged ones", "[
   entry["compression"] = "br";
   auto index = mds_index(json::array({entry}));
   const auto problem_of = [&] {
-    write(folder.path() / "set/index.json", index.dump());
+    write_file(folder.path() / "set/index.json", index.dump());
     const auto outcome = run(folder.path(), {"data", "verify", "set"});
     CHECK(outcome.status == 2);
     CHECK(outcome.output.empty());
     return outcome.errors;
   };
-  write(folder.path() / "set/shard.mds.br", "four");
+  write_file(folder.path() / "set/shard.mds.br", "four");
   CHECK_THAT(problem_of(), Contains("compressed by br, which is not read: only zstd"));
-  write(folder.path() / "set/shard.mds", shard);
+  write_file(folder.path() / "set/shard.mds", shard);
   index["shards"].push_back(index["shards"][0]);
   index["shards"][1]["column_encodings"][1] = "pkl";
   CHECK_THAT(problem_of(), Contains("the column label holds pkl, which is not read as a class"));

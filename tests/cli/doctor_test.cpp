@@ -8,24 +8,16 @@
 #include "cli/read_speed.h"
 #include "composer/error.h"
 #include "tests/cli/program.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/data/helpers.h"
 
 using namespace composer;
+using namespace composer::test;
 using Catch::Contains;
 namespace fs = std::filesystem;
 
-namespace {
-
-void write(const fs::path& path, const std::string& text) {
-  fs::create_directories(path.parent_path());
-  std::ofstream(path) << text << '\n';
-}
-
-}  // namespace
-
 TEST_CASE("reading is measured of all files that can be read", "[doctor]") {
   const TemporaryFolder folder;
-  write(folder / "elsewhere/train/a.bin", std::string(1000, 'x'));
+  write_file(folder / "elsewhere/train/a.bin", std::string(1000, 'x') + "\n");
   fs::create_directories(folder / "data");
   fs::create_directory_symlink("../elsewhere", folder / "data/linked");
   fs::create_directory_symlink("../data", folder / "elsewhere/back");
@@ -43,9 +35,9 @@ TEST_CASE("reading is measured of all files that can be read", "[doctor]") {
   CHECK_THAT(unreadable.why_unreadable, Contains("unreadable.bin: "));
   CHECK_THROWS_AS(measure_reading(folder / "data/unreadable.bin"), UserError);
 
-  write(folder / "large/a.bin", "");
+  write_file(folder / "large/a.bin", "\n");
   fs::resize_file(folder / "large/a.bin", int64_t{200} << 20);  // without blocks on the disk
-  write(folder / "large/b.bin", "");
+  write_file(folder / "large/b.bin", "\n");
   fs::resize_file(folder / "large/b.bin", int64_t{1} << 40);
   const auto large = measure_reading(folder / "large");
   CHECK(large.size == (int64_t{200} << 20) + (int64_t{1} << 40));
@@ -59,7 +51,7 @@ TEST_CASE("a file system without a disk is said to be one", "[doctor]") {
     return;
   }
   const auto file = fs::path("/dev/shm") / ("composer_test_" + std::to_string(::getpid()));
-  write(file, "some");
+  write_file(file, "some\n");
   const auto speed = measure_reading(file);
   fs::remove(file);
   CHECK(speed.in_memory);
@@ -67,7 +59,7 @@ TEST_CASE("a file system without a disk is said to be one", "[doctor]") {
 
 TEST_CASE("doctor goes on where Gloo fails, and judges no disk by a small file", "[cli][doctor]") {
   const TemporaryFolder folder;
-  write(folder / "data/caf\xe9.bin", "abc");
+  write_file(folder / "data/caf\xe9.bin", "abc\n");
   const auto told = run(
       folder.path(),
       {"-c", "GLOO_SOCKET_IFNAME=none exec " PROGRAM " doctor --json --data data/caf*"}, "/bin/sh");
@@ -82,7 +74,7 @@ TEST_CASE("doctor goes on where Gloo fails, and judges no disk by a small file",
 
 TEST_CASE("doctor says what the machine has, in words and in JSON", "[cli][doctor]") {
   const TemporaryFolder folder;
-  write(folder / "data/some.bin", std::string(1 << 20, 'x'));
+  write_file(folder / "data/some.bin", std::string(1 << 20, 'x') + "\n");
   const auto told =
       run(folder.path(), {"-c", "ulimit -n 512; exec " PROGRAM " doctor --json --data data"},
           "/bin/sh");
