@@ -27,6 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr uint64_t kKeptFree = 1 << 30;
 constexpr double kPatience = 60;   // seconds, with another process that has the folder
 constexpr double kLookAgain = 60;  // seconds: many objects are opened after one look at the folder
 
@@ -91,6 +92,11 @@ std::string cache_name(const std::string& path) {
     if (plain && name.size() < 64) name += c;
   }
   return (name.empty() ? "object" : name) + "-" + hash_of(path) + "-";
+}
+
+uint64_t room_on_disk(uint64_t used, uint64_t free, uint64_t disk) {
+  const uint64_t kept = std::min({kKeptFree, disk / 20, (used + free) / 2});
+  return used + free - std::min(free, kept);
 }
 
 std::map<std::string, std::string> versions_in_use() {
@@ -230,8 +236,8 @@ uint64_t CacheFolder::allowed(uint64_t used) const {
   const uint64_t limit = std::min(options_.limit > 0 ? options_.limit : kNoLimit, found_full_at_);
   struct statvfs disk {};
   if (::statvfs(options_.folder.c_str(), &disk) != 0) return std::min(limit, used);
-  const uint64_t free = disk.f_bavail * disk.f_frsize, kept = disk.f_blocks * disk.f_frsize / 20;
-  return std::min(limit, used + free - std::min(free, kept));
+  return std::min(limit, room_on_disk(used, disk.f_bavail * disk.f_frsize,
+                                      disk.f_blocks * disk.f_frsize));
 }
 
 uint64_t CacheFolder::most_bytes() {

@@ -21,7 +21,7 @@ namespace composer {
 
 struct CacheOptions {
   std::filesystem::path folder;
-  uint64_t limit = 0;  ///< bytes of all files; 0: while a twentieth of the disk stays free
+  uint64_t limit = 0;  ///< bytes of all files, within room_on_disk(); 0: no other limit
 };
 
 /// Shared by the processes of a machine. Functions may be called by several threads at once.
@@ -112,6 +112,10 @@ class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
 
 /// What files about an object or folder begin with in a CacheFolder.
 std::string cache_name(const std::string& path);
+
+/// Bytes that may lie in a folder that has `used` now, on a disk of which `free` are: 1 GiB stays
+/// free, or a twentieth of a small disk; half of the room where that is less.
+uint64_t room_on_disk(uint64_t used, uint64_t free, uint64_t disk);
 
 /// Identities and versions of the objects that this process has open.
 std::map<std::string, std::string> versions_in_use();

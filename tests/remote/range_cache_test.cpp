@@ -253,6 +253,15 @@ TEST_CASE("the limit is kept, and what is read stays right", "[cache]") {
   CHECK_FALSE(cache->is_whole());
 }
 
+TEST_CASE("a cache takes a nearly full disk's room, but for some", "[cache]") {
+  constexpr uint64_t kGiB = 1 << 30, kMiB = 1 << 20;
+  CHECK(room_on_disk(0, 500 * kGiB, 1000 * kGiB) == 499 * kGiB);
+  CHECK(room_on_disk(30 * kGiB, 10 * kGiB, 1000 * kGiB) == 39 * kGiB);
+  CHECK(room_on_disk(30 * kGiB, 0, 1000 * kGiB) == 30 * kGiB);
+  CHECK(room_on_disk(0, 8 * kGiB, 10 * kGiB) == 8 * kGiB - kGiB / 2);
+  CHECK(room_on_disk(0, 300 * kMiB, 1000 * kGiB) == 150 * kMiB);
+}
+
 TEST_CASE("what is needed last leaves first", "[cache]") {
   constexpr uint64_t kBlocks = 40;
   Fixture f(kBlocks * kBlock, 22 * kBlock);
