@@ -24,6 +24,10 @@ if(COMPOSER_WERROR)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
 
+if(NOT COMPOSER_AVX512)
+  add_compile_definitions(COMPOSER_NO_AVX512)
+endif()
+
 # The same bytes of pixels on every processor: nothing is fused that the source does not fuse. Plain x86-64 has no such
 # instructions; files for those that do say so themselves.
 if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
@@ -46,9 +50,13 @@ endfunction()
 # there is NEON alone: the kernels keep vectors in arrays, which SVE's cannot be.
 function(compile_kernels target)
   compile_without_torch(${target} ${ARGN})
+  set(disabled "HWY_SSSE3|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128")
+  if(NOT COMPOSER_AVX512)
+    string(APPEND disabled "|HWY_AVX3|HWY_AVX3_DL")
+  endif()
   set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES
     COMPILE_OPTIONS -ffp-contract=off
-    COMPILE_DEFINITIONS "HWY_SHARED_DEFINE;HWY_WANT_AVX3_DL;HWY_COMPILE_ALL_ATTAINABLE;HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128)")
+    COMPILE_DEFINITIONS "HWY_SHARED_DEFINE;HWY_WANT_AVX3_DL;HWY_COMPILE_ALL_ATTAINABLE;HWY_DISABLED_TARGETS=(${disabled})")
 endfunction()
 
 # LibTorch's headers take 15-20 s to parse: parse them once.
