@@ -114,9 +114,9 @@ void EarlyStopper::stop_if_old(const State& state, RunControl& control) {
                                      : time.sample;
   };
   const auto age = static_cast<double>(amount(state.time) - amount(best_->time));
-  stopped_ = age >= params_.patience.value;
+  stopped_ = age > params_.patience.value;
   if (stopped_)
-    control.request_stop("early_stopper: " + params_.monitor + " has not improved for " +
+    control.request_stop("early_stopper: " + params_.monitor + " has not improved for more than " +
                          params_.patience.str() + "; its best is " + std::to_string(best_->value) +
                          ", at batch " + std::to_string(best_->time.batch));
 }

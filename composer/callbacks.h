@@ -74,7 +74,7 @@ class CheckpointSaver : public Callback {
   Repetition times_;
 };
 
-/// Ends the run once a metric of the evaluation has not improved for `patience`.
+/// Ends the run once a metric of the evaluation has not improved for longer than `patience`.
 class EarlyStopper : public Callback {
  public:
   struct Params {
@@ -84,7 +84,7 @@ class EarlyStopper : public Callback {
     void fields(auto&& f) {
       f("monitor", monitor, "metric of the evaluation; of losses the smaller is the better");
       f("min_delta", min_delta, "what counts as an improvement is more than this", at_least(0));
-      f("patience", patience, "how long without improvement, in ep, ba or sp", above(0));
+      f("patience", patience, "how long it may go without improvement, in ep, ba or sp");
     }
     std::string check() const;
   };
