@@ -36,9 +36,12 @@ std::string rate_text(double flops) {
 void Mfu::fit_start(const State& state, Logger&, RunControl&) {
   const auto peak = params_.peak_flops ? PeakFlops{*params_.peak_flops, "as stated"}
                                        : peak_flops(state.precision, state.device);
-  peak_ = peak.per_second;
-  log::info("mfu: 1 is " + rate_text(peak_) + " in " + std::string(name(state.precision)) + ", " +
-            peak.source);
+  peak_ = peak.per_second * static_cast<double>(state.ranks.size());
+  log::info("mfu: 1 is " + rate_text(peak.per_second) + " in " +
+            std::string(name(state.precision)) +
+            (state.ranks.size() > 1 ? " on each of " + std::to_string(state.ranks.size()) + " ranks"
+                                    : "") +
+            ", " + peak.source);
 }
 
 void Mfu::epoch_start(const State& state, Logger&, RunControl&) {

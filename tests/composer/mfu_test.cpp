@@ -7,6 +7,7 @@
 #include "composer/peak_flops.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/gpu.h"
+#include "tests/ranks.h"
 
 namespace composer {
 namespace {
@@ -26,7 +27,9 @@ class LastValues : public LogSink {
 /// Calls a callback as the loop does, with a clock that the test turns.
 class Loop {
  public:
-  explicit Loop(Mfu::Params params) : mfu_(params, [this] { return now; }) {
+  explicit Loop(Mfu::Params params, const Ranks& ranks = {})
+      : mfu_(params, [this] { return now; }) {
+    state.ranks = ranks;
     logger_.add(std::make_shared<LastValues>(values_));
     state.model = std::make_shared<TinyModel>();
     mfu_.fit_start(state, logger_, control_);
@@ -97,6 +100,16 @@ TEST_CASE("mfu is images a second, times FLOPs of an image's step, over the peak
   loop.batch(3, 16, 1);
   loop.batch(1, 8, 0.5);
   CHECK(loop.value() == Approx((3 * flops + 3 * larger) / 1.75 / 2e6));
+}
+
+TEST_CASE("mfu of several ranks is over the peak of all their devices", "[mfu][ranks]") {
+  std::atomic<double> of_two = 0;
+  test::in_ranks(2, [&](const Ranks& ranks) {
+    Loop loop({.peak_flops = 2e6, .window_size = 1}, ranks);
+    loop.batch(8, 8, 0.5);  // images of both
+    if (ranks.first()) of_two = loop.value() / loop.flops(8);
+  });
+  CHECK(of_two == Approx(8 / 0.5 / 4e6));
 }
 
 TEST_CASE("mfu leaves out the gradients of layers that were frozen", "[mfu]") {
