@@ -61,8 +61,7 @@ void ProgressiveBatchSize::batch_start(State& state) {
   const auto part = static_cast<double>(samples / state.updates);
   state.logger->log("progressive_batch_size/batch_size", part);
   if (!params_.scale_lr) return;
-  for (const auto& group : state.optimizer->groups())
-    at::Tensor(group.lr).div_(static_cast<double>(state.updates));
+  state.optimizer->scale_lr_until_set(1 / static_cast<double>(state.updates));
 }
 
 std::vector<std::pair<std::string, double>> ProgressiveBatchSize::planned(

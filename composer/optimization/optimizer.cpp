@@ -501,11 +501,16 @@ void Optimizer::zero_grad() {
 }
 
 void Optimizer::set_lr_multiplier(double multiplier) {
-  multiplier_ = multiplier;
+  multiplier_ = multiplier, scale_ = 1;
   for (auto& group : groups_) group.lr.fill_(multiplier * group.initial_lr);
 }
 
-double Optimizer::lr() const { return multiplier_ * options_.lr; }
+void Optimizer::scale_lr_until_set(double factor) {
+  scale_ *= factor;
+  for (auto& group : groups_) group.lr.mul_(factor);
+}
+
+double Optimizer::lr() const { return multiplier_ * scale_ * options_.lr; }
 
 std::vector<at::Tensor> Optimizer::parameters() const {
   std::vector<at::Tensor> parameters;

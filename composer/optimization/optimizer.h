@@ -83,7 +83,9 @@ class Optimizer {
 
   /// Sets every group's lr to multiplier * initial_lr, without waiting for the device.
   void set_lr_multiplier(double multiplier);
-  double lr() const;  ///< the recipe's, as last set
+  /// Multiplies every group's lr until it is set again.
+  void scale_lr_until_set(double factor);
+  double lr() const;  ///< the recipe's, as last set and scaled
 
   const std::vector<ParameterGroup>& groups() const { return groups_; }
   std::vector<at::Tensor> parameters() const;  ///< of all groups
@@ -205,6 +207,7 @@ class Optimizer {
   std::vector<ParameterGroup> groups_;
   std::vector<std::vector<Kept>> kept_;  ///< as groups_ and their parameters
   double multiplier_ = 1;
+  double scale_ = 1;  ///< of scale_lr_until_set
 
   UpdatePass pass_;
   struct Passed {

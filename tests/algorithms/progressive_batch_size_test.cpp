@@ -114,6 +114,7 @@ TEST_CASE("scale_lr divides the learning rate of small updates, for their batch 
   struct Rates : Algorithm {
     explicit Rates(std::vector<double>& rates) : rates(rates) {}
     void after_train_batch(State& state) override {
+      CHECK(state.optimizer->lr() == Approx(state.optimizer->groups()[0].lr.item<double>()));
       rates.push_back(state.optimizer->groups()[0].lr.item<double>());
     }
     std::vector<double>& rates;
