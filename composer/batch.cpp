@@ -16,6 +16,10 @@ Target each(Target target, const auto& change) {
 
 }  // namespace
 
+at::Tensor Target::heavier() const {
+  return other_classes.defined() ? at::where(other_weight > 0.5, other_classes, classes) : classes;
+}
+
 at::Tensor Target::dense(int64_t num_classes) const {
   auto rows = at::one_hot(classes, num_classes).to(at::kFloat);
   if (other_classes.defined()) {

@@ -23,6 +23,8 @@ struct Target {
 
   /// float32 [N, num_classes] of probabilities, all of the above applied.
   at::Tensor dense(int64_t num_classes) const;
+  /// int64 [N], the class of each sample that weighs more; `classes` where both weigh the same.
+  at::Tensor heavier() const;
   Target slice(int64_t begin, int64_t end) const;
   /// The samples at these places, int64 [n].
   Target at_places(const at::Tensor& places) const;

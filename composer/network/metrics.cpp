@@ -22,10 +22,7 @@ void ClassificationMetrics::update(const at::Tensor& logits, const Target& targe
   const at::NoGradGuard no_grad;
   const int64_t samples = logits.size(0);
   if (samples == 0) return;
-  auto classes = target.classes;
-  if (target.other_classes.defined())
-    classes = at::where(target.other_weight > 0.5, target.other_classes, classes);
-
+  const auto classes = target.heavier();
   const auto hits = logits.argmax(1).eq(classes).sum();
   const auto hits_in_five = num_classes_ > 5
                                 ? std::get<1>(logits.topk(5, 1, /*largest=*/true, /*sorted=*/false))

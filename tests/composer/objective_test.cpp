@@ -99,6 +99,15 @@ TEST_CASE("losses of values are means over samples and outputs", "[objective]") 
   }
 }
 
+TEST_CASE("what is logged of training counts a mixed image as its heavier class", "[objective]") {
+  Target target;
+  target.classes = at::tensor({0, 1, 2}, at::kLong);
+  target.other_classes = at::tensor({1, 0, 0}, at::kLong);
+  target.other_weight = at::tensor({0.7, 0.2, 0.5});
+  const auto outputs = at::eye(3).index_select(0, at::tensor({1, 1, 2}, at::kLong));
+  CHECK(classification().running_sum(outputs, target).item<int64_t>() == 3);
+}
+
 TEST_CASE("a loss that does not fit is refused with what would", "[objective]") {
   CHECK(make_objective("auto", {}, 3) == nullptr);
   CHECK_THROWS_WITH(make_objective("mae", {}, 3), Contains("loss: must be auto, cross_entropy"));
