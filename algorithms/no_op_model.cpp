@@ -23,7 +23,9 @@ Compatibility NoOpModel::compatibility() {
 }
 
 void NoOpModel::init(State& state) {
-  state.model = std::make_shared<ScalarModel>(state.model->num_classes());
+  auto model = std::make_shared<ScalarModel>(state.model->num_classes());
+  model->set_objective_of(*state.model);
+  state.model = std::move(model);
 }
 
 std::vector<std::string> NoOpModel::report() const { return {"the whole model -> one number"}; }

@@ -398,6 +398,11 @@ std::shared_ptr<Model> build_model(const Recipe& recipe) {
   seed_generator(static_cast<uint64_t>(recipe.options.seed));
   auto model = recipe.model->build();
   const auto& options = recipe.options;
+  if (!options.class_weights.empty() && options.loss == "auto" &&
+      model->loss_name() != "soft_cross_entropy")
+    throw UserError("class_weights: the model's loss is " + std::string(model->loss_name()) +
+                    ", which has no weights of classes; give loss: cross_entropy, or the model's "
+                    "loss_name: soft_cross_entropy");
   model->set_objective(make_objective(options.loss, options.class_weights, model->num_classes()));
   return model;
 }

@@ -53,6 +53,7 @@ class ResNet final : public Model {
 
   at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
   at::Tensor loss(const at::Tensor& logits, const Target& target, Over over = Over::batch) override;
+  std::string_view loss_name() const override { return params_.loss_name; }
   int64_t num_classes() const override { return params_.num_classes; }
   int64_t stride() const override { return 32; }
   std::optional<PeerNames> names_in(const std::string& library) const override;

@@ -25,6 +25,9 @@ class Model : public Block {
   /// Its own loss, between classes. Default: soft_cross_entropy.
   virtual at::Tensor loss(const at::Tensor& logits, const Target& target, Over over = Over::batch);
 
+  /// What a recipe calls that loss.
+  virtual std::string_view loss_name() const { return "soft_cross_entropy"; }
+
   /// How many outputs there are.
   virtual int64_t num_classes() const = 0;
 
@@ -32,6 +35,8 @@ class Model : public Block {
   void set_objective(std::shared_ptr<const Objective> objective) {
     objective_ = std::move(objective);
   }
+  /// As another's.
+  void set_objective_of(const Model& other) { objective_ = other.objective_; }
   /// What it is trained for: classification() where nothing else was set.
   const Objective& objective() const { return objective_ ? *objective_ : classification(); }
   /// The names of the metrics that an evaluation gives.

@@ -14,6 +14,15 @@ TEST_CASE("ScalarModel says its one number of every class", "[no_op_model]") {
   CHECK(at::equal(model.forward(at::randn({3, 3, 8, 8})), at::full({3, 5}, 1.5)));
 }
 
+TEST_CASE("no_op_model keeps what the run is trained for", "[no_op_model]") {
+  State state;
+  state.model = std::make_shared<TinyModel>();
+  const auto objective = make_objective("mse", {}, 2);
+  state.model->set_objective(objective);
+  NoOpModel().init(state);
+  CHECK(&state.model->objective() == objective.get());
+}
+
 TEST_CASE("no_op_model puts one number in the place of the model, and a run goes on",
           "[no_op_model]") {
   Trainer trainer(tiny_parts());

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "composer/assemble.h"
 #include "composer/error.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/value.h"
@@ -383,6 +384,18 @@ TEST_CASE("groups are given on the command line, each as one word") {
     INFO(word);
     CHECK_THROWS_WITH(groups({word}), Catch::Contains(problem));
   }
+}
+
+TEST_CASE("weights of classes do not put another loss in the place of a recipe's own") {
+  const auto built = [](const Words& more) {
+    Words words{"--resnet.model_name", "resnet18", "--num_classes", "2", "--class_weights", "1", "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    return build_model(resolved("mild", words));
+  };
+  CHECK_THROWS_WITH(built({}), Catch::Contains("binary_cross_entropy_with_logits") &&
+                                   Catch::Contains("loss: cross_entropy"));
+  CHECK_NOTHROW(built({"--loss", "cross_entropy"}));
+  CHECK_NOTHROW(built({"--loss_name", "soft_cross_entropy"}));
 }
 
 TEST_CASE("each speedrun and tuned recipe trains and evaluates", "[cli][slow]") {
