@@ -137,9 +137,17 @@ std::optional<int64_t> Schedule::total_batches() const {
   return static_cast<int64_t>(std::ceil(batches(max_duration)));
 }
 
+int64_t Schedule::batches_ahead(const Timestamp& now) const {
+  return now.batch - (now.epoch * batches_per_epoch + now.batch_in_epoch);
+}
+
+int64_t Schedule::place(const Timestamp& now) const {
+  return max_duration.unit == TimeUnit::batch ? now.batch : now.batch - ahead;
+}
+
 double Schedule::elapsed(const Timestamp& now) const {
   const auto total = total_batches();
-  const double done = total ? static_cast<double>(now.batch) : now.seconds;
+  const double done = total ? static_cast<double>(place(now)) : now.seconds;
   const double all = total ? static_cast<double>(*total) : max_duration.value;
   return done >= all ? 1.0 : done / all;
 }
@@ -147,8 +155,8 @@ double Schedule::elapsed(const Timestamp& now) const {
 Timestamp Schedule::at_batch(int64_t batch) const {
   Timestamp time;
   time.batch = batch;
-  time.epoch = batch / batches_per_epoch;
-  time.batch_in_epoch = batch % batches_per_epoch;
+  time.epoch = (batch - ahead) / batches_per_epoch;
+  time.batch_in_epoch = (batch - ahead) % batches_per_epoch;
   time.sample_in_epoch = time.batch_in_epoch * batch_size;
   time.sample = time.epoch * samples_per_epoch + time.sample_in_epoch;
   return time;
@@ -190,7 +198,7 @@ bool Schedule::due(const Time& interval, const Timestamp& now, bool epoch_end) c
     if (epoch_end || now.batch == 0 || interval.value <= 0 ||
         whole.max_duration.unit == TimeUnit::second)
       return false;
-    return reaches_multiple(now.batch, whole.batches(interval));
+    return reaches_multiple(place(now), whole.batches(interval));
   }
   const auto every = static_cast<int64_t>(interval.value);
   if (every <= 0) return false;

@@ -13,7 +13,7 @@ double share_of_run(const Schedule& schedule, const Time& time) {
 
 bool reached(const State& state, const Time& time) {
   if (time.unit == TimeUnit::duration) return state.elapsed() >= time.value;
-  return static_cast<double>(state.time.batch) >= state.schedule.batches(time);
+  return static_cast<double>(state.schedule.place(state.time)) >= state.schedule.batches(time);
 }
 
 void warn_if_never(const State& state, const std::string& key, const Time& time) {

@@ -60,7 +60,7 @@ TimeAxis::TimeAxis(const Timestamp& now, const Schedule& schedule, double scale_
     throw UserError("interval: epoch has no meaning for shares of max_duration " +
                     schedule.max_duration.str() + "; use step");
   now_ = seconds_ ? now.seconds
-                  : static_cast<double>(now.batch - (at_epochs ? now.batch_in_epoch : 0));
+                  : static_cast<double>(schedule.place(now) - (at_epochs ? now.batch_in_epoch : 0));
 }
 
 double TimeAxis::length(const Time& time, bool scaled) const {

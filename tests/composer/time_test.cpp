@@ -163,6 +163,21 @@ TEST_CASE("intervals are due at the right batches and epochs", "[time]") {
   CHECK(shares == std::vector<int64_t>{7, 13, 20, 26, 32, 39, 45, 52, 58, 64});  // of 6.4
 }
 
+TEST_CASE("a run that once had other epochs is where its epochs are", "[time]") {
+  Schedule schedule{10, 1000, 100, time("4ep")};
+  const Timestamp now{.epoch = 2, .batch = 43, .batch_in_epoch = 3};  // 20 batches an epoch before
+  schedule.ahead = schedule.batches_ahead(now);
+  CHECK(schedule.ahead == 20);
+  CHECK(schedule.place(now) == 23);
+  CHECK(schedule.elapsed(now) == Approx(23.0 / 40));
+  const auto again = schedule.at_batch(43);
+  CHECK(again.epoch == 2);
+  CHECK(again.batch_in_epoch == 3);
+  CHECK(schedule.due(time("0.5dur"), {.epoch = 1, .batch = 40, .batch_in_epoch = 10}, false));
+  schedule.max_duration = time("60ba");
+  CHECK(schedule.elapsed(now) == Approx(43.0 / 60));
+}
+
 TEST_CASE("shares of a run that ends early are those of the planned one", "[time]") {
   Schedule schedule{16, 1000, 64, time("4ep")};
   schedule.planned = schedule.max_duration;

@@ -414,6 +414,31 @@ TEST_CASE("a stopped run resumes to the same bytes, in mid-epoch and at an epoch
   CHECK(batches == std::multiset<int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
 }
 
+TEST_CASE("a run that goes on with other batches has the schedule of its epochs",
+          "[trainer][resume]") {
+  const TemporaryFolder folder;
+  struct Places : Algorithm {
+    explicit Places(std::vector<double>& places) : places(places) {}
+    void batch_start(State& state) override { places.push_back(state.elapsed()); }
+    std::vector<double>& places;
+  };
+  const auto run = [&](int64_t samples, double epochs) {
+    auto parts = tiny_parts();
+    parts.train_loader = std::make_shared<TinyLoader>(samples, 8);
+    parts.options.max_duration = {epochs, TimeUnit::epoch};
+    parts.options.run_dir = folder.path().string();
+    parts.options.run_name = "run";
+    parts.options.autoresume = true;
+    Trainer trainer(std::move(parts));
+    std::vector<double> places;
+    trainer.add<Places>("places", places);
+    trainer.fit();
+    return places;
+  };
+  CHECK(run(64, 2).size() == 16);
+  CHECK(run(16, 4) == std::vector<double>{0.5, 0.625, 0.75, 0.875});
+}
+
 TEST_CASE("a signal ends the run after its step, saved", "[trainer]") {
   const TemporaryFolder folder;
   auto parts = tiny_parts();
