@@ -96,7 +96,7 @@ void EvaluationRecorder::eval_batch_end(const State& state, Logger&, RunControl&
 
 void EvaluationRecorder::eval_end(const State& state, Logger&, RunControl&) {
   if (!records_ || state.eval_metrics.empty()) return;  // a signal ended it
-  confusion_.sum(state.ranks, state.device);
+  confusion_.sum(state.ranks.of_samples(), state.device);
   if (state.ranks.first()) try {
       write(state);
     } catch (const std::exception& problem) {
@@ -123,7 +123,7 @@ void EvaluationRecorder::write(const State& state) const {
                     {"batch", state.time.batch},
                     {"samples", cells.select(1, 2).sum().item<int64_t>()},
                     {"num_classes", num_classes},
-                    {"all_ranks", state.ranks.alone()}};
+                    {"all_ranks", state.ranks.of_samples().alone()}};
   add_counts(json, cells, num_classes);
   auto& wrong = json["wrong"] = ordered_json::array();
   const auto place = fs::path("images") / "wrong";

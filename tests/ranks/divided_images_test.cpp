@@ -2,7 +2,9 @@
 #include <ATen/Parallel.h>
 
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <mutex>
+#include <nlohmann/json.hpp>
 
 #include "algorithms/activation_checkpointing.h"
 #include "algorithms/blurpool.h"
@@ -332,6 +334,31 @@ TEST_CASE("a run goes on with other spatial_ranks than before", "[rows]") {
   CHECK(last.losses.size() == 4);
   CHECK(last.time.sample == whole.time.sample);
   CHECK(test::difference(last, whole) < 1e-9);
+}
+
+TEST_CASE("ranks that divide images count each sample of an evaluation once", "[rows]") {
+  const auto evaluation_on = [](int64_t size, int64_t spatial_ranks) {
+    const TemporaryFolder folder;
+    Setup setup;
+    setup.batches = 3, setup.spatial_ranks = spatial_ranks;
+    add_in_double<void>(setup, "");
+    setup.change = [&](TrainerParts& parts) {
+      parts.options.run_dir = folder.path().string(), parts.options.run_name = "run";
+    };
+    train_on(size, setup);
+    std::ifstream file(folder / "run/evaluation.json");
+    return nlohmann::json::parse(file);
+  };
+  const auto whole = evaluation_on(1, 1), in_rows = evaluation_on(2, 2),
+             in_shares = evaluation_on(4, 2);
+  CHECK(whole.at("samples") == 37);
+  for (const auto& divided : {in_rows, in_shares})
+    for (const char* key : {"samples", "confusion", "per_class"}) {
+      CAPTURE(key);
+      CHECK(divided.at(key) == whole.at(key));
+    }
+  CHECK(in_rows.at("all_ranks") == true);
+  CHECK(in_shares.at("all_ranks") == false);
 }
 
 TEST_CASE("with other methods ranks that divide images train as one", "[rows][slow]") {
