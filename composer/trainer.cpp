@@ -3,6 +3,7 @@
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/record_function.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <exception>
@@ -363,6 +364,8 @@ Summary Trainer::fit() {
   if (!lock_ && state_.ranks.first()) lock_ = folder_.claim();
   if (state_.ranks.first() && folder_.kept()) tell_run_folder(folder_.path());
   const auto lock = std::move(lock_);
+  if (state_.ranks.first()) earlier_ = folder_.read_summary();
+  evaluated_ = false;
   requests_ = RunRequests(lock.get());
   const InterruptGuard guard;
   try {
@@ -377,8 +380,7 @@ Summary Trainer::fit() {
     const auto end =
         signal_ == 0 ? RunEnd{"completed", ""} : RunEnd{"interrupted", signal_text(signal_)};
     auto summary = summarize(end);
-    if (state_.ranks.first() && (clock_.batches() > 0 || !folder_.has_summary()))
-      folder_.write_summary(summary);
+    if (state_.ranks.first() && summary_is_due()) folder_.write_summary(summary);
     tell_of_end(end);
     return summary;
   } catch (...) {
@@ -632,6 +634,7 @@ void Trainer::evaluate_if_due(bool epoch_end) {
     agree();
     if (last()) run_evaluations(epoch_end, true, metrics);
   }
+  evaluated_ = evaluated_ || !metrics.empty();
   logger_.commit("eval", state_.time);
   save_if_best(metrics);
 }
@@ -710,7 +713,16 @@ Summary Trainer::summarize(const RunEnd& end) {
   summary.device = describe(state_.device);
   summary.precision = std::string(name(state_.precision));
   summary.peak_memory_bytes = peak_memory_bytes(state_.device);
+  if (clock_.batches() == 0 && earlier_) {  // what training is measured by is of the process before
+    summary.samples_per_second = earlier_->samples_per_second;
+    summary.wait_fraction = earlier_->wait_fraction;
+    summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, earlier_->peak_memory_bytes);
+  }
   return summary;
+}
+
+bool Trainer::summary_is_due() const {
+  return clock_.batches() > 0 || evaluated_ || !earlier_ || earlier_->status != "completed";
 }
 
 }  // namespace composer

@@ -140,6 +140,8 @@ class Trainer {
   /// What is queued belongs to training, not to what comes next.
   void wait_for_device();
   Summary summarize(const RunEnd& end);
+  /// Whether summary.json does not say yet what the run has come to.
+  bool summary_is_due() const;
   /// Tells callbacks and sinks that the run is over.
   void tell_of_end(const RunEnd& end) noexcept;
 
@@ -202,7 +204,9 @@ class Trainer {
   at::ScalarType input_type_ = at::kFloat;
   std::shared_ptr<StepRecorder> step_recorder_;
   RunClock clock_;
-  int signal_ = 0;  ///< that the ranks agreed to have received
+  std::optional<Summary> earlier_;  ///< in fit(): what the run's folder said when it began
+  bool evaluated_ = false;          ///< in fit()
+  int signal_ = 0;                  ///< that the ranks agreed to have received
   bool prepared_ = false;
   std::optional<CheckpointWriter> writer_;  ///< in fit(), of a run that leaves something
   /// In fit(), of the first rank, with save_remote.

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <ctime>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -82,6 +83,23 @@ std::string Summary::limited_by() const {
   constexpr double little = 0.05, much = 0.25;
   if (!wait_fraction) return "";
   return *wait_fraction < little ? "step" : *wait_fraction < much ? "step and data" : "data";
+}
+
+std::optional<Summary> RunFolder::read_summary() const {
+  if (!kept_) return {};
+  std::ifstream in(path_ / "summary.json");
+  const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return {};
+  const auto status = json.find("status"), speed = json.find("samples_per_second"),
+             wait = json.find("wait_fraction"), peak = json.find("peak_memory_bytes");
+  if (status == json.end() || !status->is_string()) return {};
+  Summary summary;
+  summary.status = status->get<std::string>();
+  if (speed != json.end() && speed->is_number()) summary.samples_per_second = speed->get<double>();
+  if (wait != json.end() && wait->is_number()) summary.wait_fraction = wait->get<double>();
+  if (peak != json.end() && peak->is_number_integer())
+    summary.peak_memory_bytes = peak->get<int64_t>();
+  return summary;
 }
 
 void RunFolder::write_summary(const Summary& summary) const {

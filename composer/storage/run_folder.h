@@ -55,7 +55,9 @@ class RunFolder {
   std::unique_ptr<Mailbox> claim() const;
   /// Writes hparams.yaml (the resolved recipe; empty: none) into the folder, which is claimed.
   void write_recipe(const std::string& recipe) const;
-  bool has_summary() const { return std::filesystem::exists(path_ / "summary.json"); }
+  /// What the run came to before: its status, and what was measured while it trained. Nothing
+  /// where there is no summary that can be read.
+  std::optional<Summary> read_summary() const;
   /// With the time of day, "ended".
   void write_summary(const Summary& summary) const;
   /// The run goes on: what it came to is not known any more.

@@ -479,6 +479,69 @@ TEST_CASE("a signal during evaluation is caught up on after resuming", "[trainer
   CHECK(evaluated == std::vector<int64_t>{4, 8});
 }
 
+TEST_CASE("a run of which only the end was cut off is completed by the same command",
+          "[trainer][resume]") {
+  const TemporaryFolder folder;
+  const auto parts_of_run = [&] {
+    auto parts = tiny_parts();
+    parts.options.max_duration = {3, TimeUnit::epoch};
+    parts.options.run_dir = folder.path().string();
+    parts.options.run_name = "run";
+    parts.options.autoresume = true;
+    return parts;
+  };
+  const auto summary = [&] { return json_of(folder.path() / "run/summary.json"); };
+  Trainer cut_off(parts_of_run());
+  cut_off.add<AtBatch>("signal", 12, [](RunControl&) { std::raise(SIGTERM); });
+  CHECK(cut_off.fit().status == "interrupted");
+  const auto before = summary();
+  CHECK(before.at("batches") == 12);
+  CHECK(before.at("samples_per_second") > 0);
+  CHECK(before.at("wait_fraction").is_number());
+
+  const auto ended = Trainer(parts_of_run()).fit();
+  const auto after = summary();
+  CHECK(after.at("status") == "completed");
+  CHECK(after.at("message") == "");
+  nlohmann::json last;
+  for (const auto& line : lines_of(folder.path() / "run/metrics.jsonl"))
+    if (line.at("event") == "eval") last = line;
+  CHECK(last.at("batch") == 12);
+  const std::string loss = "metrics/eval/CrossEntropy";
+  CHECK(after.at("metrics").at(loss) == last.at(loss));
+  CHECK(after.at("metrics").at(loss) != before.at("metrics").at(loss));
+  CHECK(ended.metrics.at(loss) == last.at(loss).get<double>());
+
+  Trainer(parts_of_run()).fit();
+  const auto again = summary();
+  CHECK(again.at("status") == "completed");
+  for (const char* key : {"samples_per_second", "wait_fraction"})
+    for (const auto& one : {after, again}) CHECK(one.at(key) == before.at(key));
+}
+
+TEST_CASE("a failure at the end alone is made good by the same command", "[trainer][resume]") {
+  class FailsAtTheEnd : public Callback {
+   public:
+    void fit_end(const State&, Logger&, RunControl&) override { throw RunError("no room"); }
+  };
+  const TemporaryFolder folder;
+  const auto parts_of_run = [&] {
+    auto parts = tiny_parts();
+    parts.options.run_dir = folder.path().string();
+    parts.options.run_name = "run";
+    parts.options.autoresume = true;
+    parts.options.save_async = false;
+    return parts;
+  };
+  const auto status = [&] { return json_of(folder.path() / "run/summary.json").at("status"); };
+  Trainer failed(parts_of_run());
+  failed.add<FailsAtTheEnd>("fails");
+  CHECK_THROWS_WITH(failed.fit(), "no room");
+  CHECK(status() == "failed");
+  Trainer(parts_of_run()).fit();
+  CHECK(status() == "completed");
+}
+
 TEST_CASE("the run folder holds what the contract says", "[trainer]") {
   const TemporaryFolder folder;
   auto parts = tiny_parts();
