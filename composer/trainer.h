@@ -158,6 +158,9 @@ class Trainer {
   Precision choose_precision(const Origin& origin) const;
   void restore(const Origin& origin);
   void check_network(const Origin& origin) const;
+  /// Whether it is in this run's folder.
+  bool is_own(const std::filesystem::path& checkpoint) const;
+  std::string how_to_go_on(const std::filesystem::path& checkpoint) const;
   void resume(const std::filesystem::path& path, Checkpoint checkpoint);
   void hand_out(const std::filesystem::path& path, std::map<std::string, StateDict>& parts);
   void check_epochs(const std::filesystem::path& path, const Checkpoint& checkpoint) const;

@@ -130,10 +130,24 @@ void Trainer::check_network(const Origin& origin) const {
   if (lines.size() > shown) problem += "; ...";
   const bool fresh_training = state_.optimizer && !everything;
   if (options_.load_strict && !fresh_training)
-    throw UserError(problem +
-                    ". Without -f, eval and predict take the checkpoint's own recipe; "
-                    "--load_strict false uses the weights in this network");
+    throw UserError(problem + ". " +
+                    (everything ? how_to_go_on(path)
+                                : "Without -f, eval and predict take the checkpoint's own recipe; "
+                                  "--load_strict false uses the weights in this network"));
   log::warn(problem);
+}
+
+bool Trainer::is_own(const std::filesystem::path& checkpoint) const {
+  return checkpoint.parent_path() == folder_.checkpoints();
+}
+
+/// For one who gives the checkpoint's run another network.
+std::string Trainer::how_to_go_on(const std::filesystem::path& checkpoint) const {
+  return "To go on with the run, give the model and algorithms that it began with; to start a new "
+         "one from its weights, give " +
+         (is_own(checkpoint) ? "--load_path " + checkpoint.string() +
+                                   " --load_weights_only true and another --run_name"
+                             : std::string("--load_weights_only true"));
 }
 
 /// Takes up the run where the checkpoint left it; the weights are in the model already.
@@ -165,7 +179,7 @@ void Trainer::resume(const std::filesystem::path& path, Checkpoint checkpoint) {
   }
   for (const auto& change : recipe_changes(checkpoint.recipe, recipe_)) log::info(change);
   check_epochs(path, checkpoint);
-  const bool own = path.parent_path() == folder_.checkpoints();
+  const bool own = is_own(path);
   if (!own) checkpoint.parts.erase("save_best");  // its checkpoint is in another folder
   hand_out(path, checkpoint.parts);
   for (const auto& [name, state] : checkpoint.parts)

@@ -41,6 +41,20 @@ class NormModel : public Model {
   int64_t num_classes() const override { return 2; }
 };
 
+/// Another network of TinyModel's tensors.
+class StridedModel : public Model {
+ public:
+  at::Tensor forward(const at::Tensor& input) override {
+    return fc_(pool_(op::relu(conv_(input))));
+  }
+  int64_t num_classes() const override { return 2; }
+
+ private:
+  Slot& conv_ = add<Conv2d>("conv", Conv2dOptions{3, 4, {3, 3}, {2, 2}});
+  Slot& pool_ = add<AdaptiveAvgPool2d>("pool");
+  Slot& fc_ = add<Linear>("fc", 4, 2);
+};
+
 /// Gives evaluations the accuracies of a list.
 class Accuracies : public Callback {
  public:
@@ -242,6 +256,35 @@ TEST_CASE("a fine-tuning run with a new head goes on by the same command", "[loa
   };
   CHECK(run(1) == 1);
   CHECK(run(2) == 2);
+}
+
+TEST_CASE("a run that is to go on with another network is told what it can do", "[load][resume]") {
+  const TemporaryFolder folder;
+  Trainer(parts_in(folder)).fit();
+  const auto checkpoint = (folder / "run/checkpoints/ep2-ba8").string();
+  const auto strided = [&](const std::string& name) {
+    auto parts = parts_in(folder);
+    parts.model = std::make_shared<StridedModel>();
+    parts.options.run_name = name;
+    return parts;
+  };
+  auto parts = strided("run");
+  parts.options.autoresume = true;
+  CHECK_THROWS_WITH(Trainer(std::move(parts)).prepare(),
+                    Contains(checkpoint + ": is of another network") &&
+                        Contains("give the model and algorithms that it began with") &&
+                        Contains("--load_path " + checkpoint +
+                                 " --load_weights_only true and another --run_name") &&
+                        !Contains("load_strict"));
+
+  parts = strided("other");
+  parts.options.load_path = checkpoint;
+  CHECK_THROWS_WITH(Trainer(std::move(parts)).prepare(),
+                    Contains("give --load_weights_only true") && !Contains("load_strict"));
+  parts = strided("other");
+  parts.options.load_path = checkpoint;
+  parts.options.load_weights_only = true;
+  CHECK(Trainer(std::move(parts)).fit().status == "completed");
 }
 
 TEST_CASE("save_best names a metric that there is", "[save_best]") {
