@@ -52,9 +52,7 @@ Trainer::Origin Trainer::find_origin() {
   use_remote_keys(options_.remote);
   Origin origin{weights_file(fetched(options_.load_path))};
   origin.everything = !options_.load_weights_only && state_.optimizer && is_checkpoint(origin.path);
-  if (origin.everything && !options_.load_ignore.empty() && !options_.autoresume)
-    throw UserError("load_ignore: needs load_weights_only true: a resumption takes everything of " +
-                    origin.path.string());
+  bool goes_on = false;
   if (options_.autoresume && state_.optimizer) {
     std::string newest;
     if (state_.ranks.first()) {
@@ -63,8 +61,12 @@ Trainer::Origin Trainer::find_origin() {
       if (!newest.empty()) tidy_checkpoints(newest);
     }
     newest = state_.ranks.broadcast(newest);
-    if (!newest.empty()) origin = {newest, true};
+    goes_on = !newest.empty();
+    if (goes_on) origin = {newest, true};
   }
+  if (origin.everything && !options_.load_ignore.empty() && !goes_on)
+    throw UserError("load_ignore: needs load_weights_only true: a resumption takes everything of " +
+                    origin.path.string());
   if (origin.path.empty()) return origin;
   if (!fs::exists(origin.path))
     throw UserError("load_path: " + origin.path.string() + " does not exist");

@@ -258,6 +258,22 @@ TEST_CASE("a fine-tuning run with a new head goes on by the same command", "[loa
   CHECK(run(2) == 2);
 }
 
+TEST_CASE("load_ignore is refused where all of a checkpoint is taken", "[load]") {
+  const TemporaryFolder folder;
+  Trainer(parts_in(folder)).fit();
+  for (const bool autoresume : {false, true}) {
+    CAPTURE(autoresume);
+    auto parts = parts_in(folder);
+    parts.options.run_name = "other";
+    parts.options.load_path = (folder / "run/checkpoints/latest").string();
+    parts.options.load_ignore = {"fc.*"};
+    parts.options.autoresume = autoresume;
+    CHECK_THROWS_WITH(Trainer(std::move(parts)).fit(),
+                      Contains("load_ignore: needs load_weights_only true"));
+    CHECK_FALSE(fs::exists(folder / "other"));
+  }
+}
+
 TEST_CASE("a run that is to go on with another network is told what it can do", "[load][resume]") {
   const TemporaryFolder folder;
   Trainer(parts_in(folder)).fit();
