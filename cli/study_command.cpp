@@ -19,6 +19,7 @@
 #include "composer/optimization/scheduler.h"
 #include "composer/recipe/overrides.h"
 #include "composer/storage/atomic_file.h"
+#include "composer/storage/local_folder.h"
 #include "composer/text.h"
 
 namespace composer {
@@ -109,6 +110,8 @@ void check_study_options(const std::string& command, const StudyOptions& options
     if (value < 1)
       wrong.push_back(std::string("--") + name + ": must be at least 1, not " +
                       std::to_string(value));
+  if (const auto problem = local_folder_problem(options.output); !problem.empty())
+    wrong.push_back("--output: " + problem);
   if (const auto size = place_of_process().size; size > 1)
     wrong.push_back("composer " + command + ": is started once, not as " + std::to_string(size) +
                     " ranks; it starts the trainings itself");

@@ -24,7 +24,8 @@ struct StudyOptions {
 /// seeds: how many there are without an option.
 void add_study_options(CLI::App& app, StudyOptions& options, int64_t seeds);
 
-/// UserError for --seeds and --jobs below 1, and for keys among `words` that a study sets itself.
+/// UserError for --seeds and --jobs below 1, an --output that is no path of this machine, and keys
+/// among `words` that a study sets itself.
 void check_study_options(const std::string& command, const StudyOptions& options,
                          const Words& words);
 

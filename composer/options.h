@@ -10,6 +10,8 @@
 #include "composer/logging/metric_sense.h"
 #include "composer/profiling/trace_options.h"
 #include "composer/recipe/params.h"
+#include "composer/remote/remote_path.h"
+#include "composer/storage/local_folder.h"
 #include "composer/time.h"
 
 namespace composer {
@@ -318,6 +320,10 @@ struct TrainerOptions {
       problems += "autoresume: needs run_name, the run to go on with\n";
     if (autoresume && run_dir.empty())
       problems += "autoresume: needs run_dir, where the run to go on with is\n";
+    if (const auto problem = local_folder_problem(run_dir); !problem.empty())
+      need("run_dir: " + problem +
+           (is_remote(run_dir) ? "; save_remote: s3://bucket/prefix copies checkpoints to a store"
+                               : ""));
     if (!save_remote.empty() && !save_remote.starts_with("s3://"))
       problems += "save_remote: must be s3://bucket/prefix, not '" + save_remote + "'\n";
     if (!save_remote.empty() && run_dir.empty())

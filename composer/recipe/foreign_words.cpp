@@ -7,10 +7,15 @@
 
 #include "composer/recipe/kinds.h"
 #include "composer/recipe/overrides.h"
+#include "composer/remote/remote_path.h"
 #include "composer/text.h"
 
 namespace composer {
 namespace {
+
+constexpr std::string_view words_for_folders =
+    " output output_dir out outdir out_dir save_dir save_path save_folder log_dir logdir work_dir "
+    "default_root_dir checkpoint_dir ";
 
 /// Words that mean one key. `key` is an ending of its path.
 struct Entry {
@@ -19,6 +24,7 @@ struct Entry {
   std::string_view example;        ///< for a word that came without a value
   std::string_view unit = "";      ///< put behind a number
   std::string_view constant = "";  ///< the value, whatever was given
+  bool remote = false;             ///< for a path of a store alone
 };
 
 // The first entry of a word whose key the recipe has counts.
@@ -55,9 +61,8 @@ constexpr auto entries = std::to_array<Entry>({
      "load_path", "FILE"},
     {" resume auto_resume ", "autoresume", "true", "", "true --run_name NAME"},
     {" resume_from resume_from_checkpoint ", "load_path", "CHECKPOINT"},
-    {" output output_dir out outdir out_dir save_dir save_path save_folder log_dir logdir work_dir "
-     "default_root_dir checkpoint_dir ",
-     "run_dir", "FOLDER"},
+    {words_for_folders, "save_remote", "s3://bucket/prefix", "", "", true},
+    {words_for_folders, "run_dir", "FOLDER"},
     {" experiment exp exp_name experiment_name name ", "run_name", "NAME"},
     {" gpus gpu ngpus num_gpus n_gpus gpu_id gpu_ids cuda use_cuda devices accelerator ", "device",
      "gpu", "", "gpu"},
@@ -106,6 +111,7 @@ Meant meant_by(const std::string& word, const std::vector<std::string>& values,
   Meant meant;
   for (const Entry& entry : entries) {
     if (entry.words.find(known) == std::string_view::npos) continue;
+    if (entry.remote && (values.empty() || !is_remote(values[0]))) continue;
     const std::string key(entry.key);
     if (meant.key.empty()) meant.key = key;
     for (const std::string& path : ending_with(paths, key))

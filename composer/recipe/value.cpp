@@ -310,8 +310,9 @@ void Value::set(std::string key, Value value, Origin key_origin) {
 }
 
 bool Value::none() const {
-  return kind == Kind::null ||
-         (kind == Kind::scalar && !quoted && (text.empty() || text == "none"));
+  if (kind != Kind::scalar || quoted) return kind == Kind::null;
+  const std::string word = lower_case(text);
+  return word.empty() || word == "~" || word == "none" || word == "null";
 }
 
 std::string Value::quote() const {

@@ -55,7 +55,8 @@ struct Value {
   /// Puts `value` under `key`, in place of what is there.
   void set(std::string key, Value value, Origin key_origin = {});
 
-  /// Nothing was given: null, or without quotes `none` or no text.
+  /// Nothing was given: null, or without quotes no text, `none` or, as YAML has it, `null` or `~`,
+  /// in letters of any case.
   bool none() const;
   /// For messages: 'text', a list, a map, nothing.
   std::string quote() const;

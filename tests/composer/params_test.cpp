@@ -125,6 +125,11 @@ TEST_CASE("none and nothing empty lists, options and text; quotes keep them text
   CHECK(all.path.empty());
   CHECK(read("betas:\n").betas.empty());
   CHECK(read("path: \"none\"\n").path == "none");
+  for (const std::string word : {"None", "null", "~"}) {
+    CAPTURE(word);
+    CHECK(read("path: " + word + "\n").path.empty());
+    CHECK(read("path: '" + word + "'\n").path == word);
+  }
 }
 
 TEST_CASE("booleans have the words that Composer takes") {
@@ -222,7 +227,7 @@ until: 0.727dur
 limit: 9
 label: "null"
 betas: []
-names: ["none", a b, "", "- c", "true"]
+names: ["none", a b, "", "- c", "true", "None"]
 inner: {workers: 3}
 )");
   const std::string text = to_yaml(write_fields(collect(all)));
@@ -230,7 +235,7 @@ inner: {workers: 3}
   CHECK(problems_of(text, again) == std::vector<std::string>{});
   CHECK(to_yaml(write_fields(collect(again))) == text);
   CHECK(again.path == "#x: 'y'\n\x01 \"z\" ~");
-  CHECK(again.names == std::vector<std::string>{"none", "a b", "", "- c", "true"});
+  CHECK(again.names == std::vector<std::string>{"none", "a b", "", "- c", "true", "None"});
   CHECK(again.label == "null");
   CHECK(again.betas.empty());
 }

@@ -99,6 +99,12 @@ TEST_CASE("every problem of a recipe is one line that says where, what and what 
        "r.yaml:24:13: autoresume: needs run_name, the run to go on with"},
       {"callbacks: [speed_monitor]", "autoresume: true\nrun_name: a\nrun_dir: none",
        "r.yaml:24:13: autoresume: needs run_dir, where the run to go on with is"},
+      {"callbacks: [speed_monitor]", "run_dir: s3://bucket/runs",
+       "r.yaml:24:10: run_dir: must be a folder of this machine, not 's3://bucket/runs'; "
+       "save_remote: s3://bucket/prefix copies checkpoints to a store"},
+      {"callbacks: [speed_monitor]", "run_dir: https://me:word@host/runs?sig=x",
+       "r.yaml:24:10: run_dir: must be a folder of this machine, not 'https://***@host/runs?***'; "
+       "save_remote: s3://bucket/prefix copies checkpoints to a store"},
       {"callbacks: [speed_monitor]", "grad_accum: 33",
        "r.yaml:24:13: grad_accum: must be at most train_batch_size (32), not 33"},
       {"train_batch_size: 32", "grad_accum: 2", "r.yaml: train_batch_size: missing required key"},
@@ -240,6 +246,8 @@ TEST_CASE("words of other programs are answered with the key that is meant") {
       {{"--pretrained"}, "--load_path FILE"},
       {{"--resume"}, "--autoresume true --run_name NAME"},
       {{"--output", "out"}, "--run_dir out"},
+      {{"--save_folder", "out"}, "--run_dir out"},
+      {{"--save_folder", "s3://bucket/runs"}, "--save_remote s3://bucket/runs"},
       {{"--gpus", "2"}, "--device gpu"},
       {{"--amp"}, "--precision amp"},
       {{"--clip-grad", "1"}, "--grad_clip_norm 1"},

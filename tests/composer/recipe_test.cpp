@@ -150,7 +150,11 @@ TEST_CASE("a component is chosen by name on the command line") {
   CHECK(resolved(base, {"--optimizer", "adamw", "--lr", "2e-3"}).optimizer->name() == "adamw");
   CHECK(params<Net>(resolved(base, {"--model", "net"}).model).depth == 50);
   CHECK(params<Net>(resolved(base, {"--model=other_net"}).model).depth == 18);
-  CHECK(resolved(base, {"--val_dataset", "none"}).val_dataset == nullptr);
+  for (const std::string nothing : {"none", "None", "null", "~"}) {
+    CAPTURE(nothing);
+    CHECK(resolved(base, {"--val_dataset", nothing}).val_dataset == nullptr);
+    CHECK(resolved(base, {"--run_dir", nothing}).options.run_dir.empty());
+  }
 }
 
 TEST_CASE("without an optimizer there is Composer's") {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -13,6 +14,7 @@
 #include "composer/error.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/host_name.h"
+#include "composer/storage/local_folder.h"
 #include "tests/composer/child_process.h"
 #include "tests/composer/largest_file.h"
 #include "tests/composer/terminal.h"
@@ -96,6 +98,17 @@ TEST_CASE("a run folder belongs to one process, until that ends in whatever way"
   CHECK(content(run.path() / "hparams.yaml") == "seed: 1\n");
   CHECK_FALSE(fs::exists(run.path() / ".lock"));
   CHECK_THROWS_WITH(RunFolder(folder.path() / "runs", "run", false), Contains("exists already"));
+}
+
+TEST_CASE("what is no path of this machine is no folder to write in", "[run_folder]") {
+  for (const std::string right : {"", "runs", "/data/runs", "./~/runs", "~other/runs"})
+    CHECK(local_folder_problem(right).empty());
+  for (const std::string remote : {"s3://bucket/runs", "https://host/runs", "gs://bucket/runs"})
+    CHECK(local_folder_problem(remote) == "must be a folder of this machine, not '" + remote + "'");
+  const char* const home = std::getenv("HOME");
+  CHECK(local_folder_problem("~/runs") ==
+        "'~/runs': only a shell puts the home folder in the place of ~; give " +
+            (home == nullptr ? "its path" : "'" + std::string(home) + "/runs'"));
 }
 
 TEST_CASE("a run in a folder that is in use changes nothing there", "[run_folder]") {

@@ -667,6 +667,8 @@ TEST_CASE("parts made by hand are checked before anything is made", "[trainer]")
              Contains("train_batch_size: must be at least 1"));
   CHECK_THAT(complaint([](auto& parts) { parts.options.precision = "fp8"; }),
              Contains("precision: "));
+  CHECK_THAT(complaint([](auto& parts) { parts.options.run_dir = "s3://bucket/runs"; }),
+             Contains("run_dir: must be a folder of this machine, not 's3://bucket/runs'"));
   CHECK_THAT(complaint([](auto& parts) { parts.train_loader = nullptr; }),
              Contains("a train_loader and an optimizer are needed"));
   CHECK_THAT(complaint([](auto& parts) { parts.optimizer = nullptr; }),
