@@ -6,6 +6,7 @@
 
 #include "composer/logging/log.h"
 #include "composer/recipe/kinds.h"
+#include "composer/remote/remote_path.h"
 
 namespace composer {
 namespace {
@@ -13,6 +14,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array folder_keys{"datadir", "ffcv_dir"};
+/// Folders that data are put into, made where they are not there.
+constexpr std::array copy_keys{"ffcv_local_dir", "local_dir"};
+/// Files, below datadir where that is given.
+constexpr std::array file_keys{"file", "classes"};
+constexpr const char* shards_key = "shards";
 
 /// The field of a bool of this name, or null.
 const Field* find_flag(const FieldSet& fields, const std::string& name) {
@@ -24,6 +30,7 @@ const Field* find_flag(const FieldSet& fields, const std::string& name) {
 fs::path relative_path(const Value& params, const char* key) {
   const Value* value = params.find(key);
   if (value == nullptr || value->kind != Value::Kind::scalar || value->none()) return {};
+  if (is_remote(value->text)) return {};
   const fs::path path = value->text;
   return path.is_relative() ? path : fs::path();
 }
@@ -31,6 +38,29 @@ fs::path relative_path(const Value& params, const char* key) {
 bool is_there(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
+}
+
+/// Of names as in "a-{000..146}.tar", with "::" between several, those that are relative and there
+/// become absolute; for one with braces its folder is.
+std::string with_absolute_names(const std::string& shards) {
+  const fs::path here = fs::current_path();
+  const bool is_pattern =
+      here.string().find('{') != std::string::npos || here.string().find("::") != std::string::npos;
+  if (is_pattern || is_remote(shards)) return shards;
+  std::string all;
+  for (size_t begin = 0; begin <= shards.size();) {
+    const size_t end = std::min(shards.find("::", begin), shards.size());
+    const fs::path name = shards.substr(begin, end - begin);
+    const size_t brace = name.string().find('{');
+    const fs::path known =
+        brace == std::string::npos
+            ? name
+            : fs::path(".") / fs::path(name.string().substr(0, brace)).parent_path();
+    const bool moves = !name.empty() && name.is_relative() && is_there(known);
+    all += (begin == 0 ? "" : "::") + (moves ? here / name : name).string();
+    begin = end + 2;
+  }
+  return all;
 }
 
 }  // namespace
@@ -71,10 +101,21 @@ void find_data_folders(Value& params, const std::string& path) {
   }
 }
 
-void make_data_folders_absolute(Value& params) {
-  for (const char* key : folder_keys)
-    if (const fs::path folder = relative_path(params, key); !folder.empty() && is_there(folder))
-      *params.find(key) = Value::string(fs::absolute(folder).string());
+void make_data_paths_absolute(Value& params) {
+  const auto make_absolute = [&](const char* key, bool there) {
+    if (const fs::path path = relative_path(params, key);
+        !path.empty() && (!there || is_there(path)))
+      *params.find(key) = Value::string(fs::absolute(path).string());
+  };
+  for (const char* key : folder_keys) make_absolute(key, /*there=*/true);
+  for (const char* key : copy_keys) make_absolute(key, /*there=*/false);
+  if (const Value* datadir = params.find("datadir");
+      datadir != nullptr && !datadir->none() && !datadir->text.empty())
+    return;
+  for (const char* key : file_keys) make_absolute(key, /*there=*/true);
+  if (Value* shards = params.find(shards_key);
+      shards != nullptr && shards->kind == Value::Kind::scalar && !shards->none())
+    *shards = Value::string(with_absolute_names(shards->text));
 }
 
 }  // namespace composer

@@ -1,5 +1,6 @@
 // Keys that mean the same wherever a set has them: is_train, shuffle and drop_last follow from what
-// the set is for; datadir and ffcv_dir are folders of data.
+// the set is for; datadir and ffcv_dir are folders of data, file, classes and shards name files
+// below datadir or, without it, the working directory.
 #pragma once
 
 #include <string>
@@ -20,7 +21,8 @@ void check_use(const std::string& key, const std::string& path, const Value& par
 /// the file, where there is one; a line in the log says so. path: of the set.
 void find_data_folders(Value& params, const std::string& path);
 
-/// Relative folders that exist become absolute.
-void make_data_folders_absolute(Value& params);
+/// Relative paths of data become absolute: folders, files and shards that are there, and folders
+/// that copies go to. What is below datadir stays as it is.
+void make_data_paths_absolute(Value& params);
 
 }  // namespace composer

@@ -81,11 +81,10 @@ std::string dump_with_absolute_paths(const Recipe& recipe, Secrets secrets) {
   Value root = tree(recipe);
   for (const auto key : {ChoiceKey::train_dataset, ChoiceKey::val_dataset})
     if (Value* chosen = root.find(name(key)))
-      for (auto& entry : chosen->entries) make_data_folders_absolute(entry.value);
+      for (auto& entry : chosen->entries) make_data_paths_absolute(entry.value);
   if (Value* sets = root.find(evaluators_key))
     for (auto& set : sets->entries)
-      for (auto& entry : set.value.find("dataset")->entries)
-        make_data_folders_absolute(entry.value);
+      for (auto& entry : set.value.find("dataset")->entries) make_data_paths_absolute(entry.value);
   if (std::error_code none; std::filesystem::exists(recipe.options.load_path, none))
     root.set("load_path",
              Value::string(std::filesystem::absolute(recipe.options.load_path).string()));

@@ -72,8 +72,8 @@ Recipe checked(const Recipe& recipe, const Registry& known = registry());
 /// Of addresses, in a dump: as *** or as they are.
 enum class Secrets { hidden, kept };
 
-/// The same as dump() for use from any folder: folders of data and a load_path that are there have
-/// absolute paths.
+/// The same as dump() for use from any folder: data and a load_path that are there have absolute
+/// paths.
 std::string dump_with_absolute_paths(const Recipe& recipe, Secrets secrets = Secrets::hidden);
 
 /// The split of a recipe that was dumped; none for an older one.

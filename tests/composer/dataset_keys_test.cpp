@@ -36,10 +36,26 @@ struct Photos : Pictures {
   explicit Photos(Params) : Pictures({}) {}
 };
 
+/// A set of files that lie anywhere.
+struct Lists : Pictures {
+  struct Params {
+    std::string datadir, file, classes, shards, ffcv_local_dir;
+    void fields(auto&& f) {
+      f("datadir", datadir, "folder");
+      f("file", file, "list");
+      f("classes", classes, "list");
+      f("shards", shards, "files");
+      f("ffcv_local_dir", ffcv_local_dir, "folder");
+    }
+  };
+  explicit Lists(Params) : Pictures({}) {}
+};
+
 const Registry& with_photos() {
   static const Registry all = [] {
     Registry registry = known();
     registry.datasets.add<Photos>("photos");
+    registry.datasets.add<Lists>("lists");
     return registry;
   }();
   return all;
@@ -163,6 +179,42 @@ TEST_CASE("a run's own recipe names existing folders of data by absolute paths")
   CHECK(value(again.train_dataset, "ffcv_dir") == "nowhere");
   CHECK(value(again.val_dataset, "datadir") == "/elsewhere");
   CHECK(value(read(dump(made)).train_dataset, "datadir") == ".");
+}
+
+TEST_CASE("a run's own recipe names files of data and places of copies by absolute paths too") {
+  const TemporaryFolder folder;
+  for (const char* name : {"list.csv", "names.txt", "b.tar"}) folder.write(name, "");
+  const fs::path there = fs::relative(folder.path());
+  REQUIRE(there.is_relative());
+  const auto kept = [](const std::string& params) {
+    const auto made = read("model: net\ntrain_dataset:\n  lists: {" + params +
+                           "}\ntrain_batch_size: 8\nmax_duration: 1ep\n");
+    return read(dump_with_absolute_paths(made)).train_dataset;
+  };
+  const auto absolute = [](const fs::path& path) { return fs::absolute(path).string(); };
+
+  const auto set = kept("file: " + (there / "list.csv").string() +
+                        ", classes: " + (there / "names.txt").string() + ", shards: \"" +
+                        (there / "a-{0..1}.tar").string() + "::" + (there / "b.tar").string() +
+                        "::/c.tar\", ffcv_local_dir: to/come");
+  CHECK(value(set, "file") == absolute(there / "list.csv"));
+  CHECK(value(set, "classes") == absolute(there / "names.txt"));
+  CHECK(value(set, "shards") ==
+        absolute(there / "a-{0..1}.tar") + "::" + absolute(there / "b.tar") + "::/c.tar");
+  CHECK(value(set, "ffcv_local_dir") == absolute("to/come"));
+
+  const auto below = kept("datadir: " + there.string() + ", file: list.csv, shards: b.tar");
+  CHECK(value(below, "datadir") == absolute(there));
+  CHECK(value(below, "file") == "list.csv");
+  CHECK(value(below, "shards") == "b.tar");
+
+  const std::string remote = "s3://bucket/a-{0..1}.tar::s3://bucket/b.tar";
+  const auto elsewhere = kept("file: nowhere.csv, shards: \"" + remote + "\"");
+  CHECK(value(elsewhere, "file") == "nowhere.csv");
+  CHECK(value(elsewhere, "shards") == remote);
+  CHECK(value(kept("shards: 8"), "shards") == "8");
+  CHECK(value(kept("shards: \"/c.tar::" + (there / "b.tar").string() + "\""), "shards") ==
+        "/c.tar::" + absolute(there / "b.tar"));
 }
 
 TEST_CASE("a run is not resumed with another split of its data") {
