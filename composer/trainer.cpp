@@ -369,6 +369,7 @@ Summary Trainer::fit() {
   requests_ = RunRequests(lock.get());
   const InterruptGuard guard;
   try {
+    check_store();
     open_profiler();
     open_run();
     train();

@@ -114,6 +114,8 @@ class Trainer {
   /// What the run's folder tells beside its log: about.json, where time went, evaluations.
   void describe_run(const std::vector<std::string>& header);
   void open_profiler();
+  /// UserError on every rank where a new run would mix with what save_remote has of its name.
+  void check_store() const;
   void open_uploads();
   void train();
   void train_epoch();

@@ -2,6 +2,7 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <exception>
 #include <filesystem>
 
 #include "composer/distributed/divided_weights.h"
@@ -309,6 +310,25 @@ void Trainer::mark_best() {
   const auto name = checkpoint_name(state_.time);
   mark_best_checkpoint(folder_.checkpoints(), name);
   if (uploads_) uploads_->mark_best(name);
+}
+
+void Trainer::check_store() const {
+  const bool goes_on = saved_batch_ >= 0;
+  if (options_.save_remote.empty() || !folder_.kept() || goes_on) return;
+  std::string problem;
+  if (state_.ranks.first()) try {
+      CheckpointStore store(options_.save_remote, folder_.run_name());
+      if (!store.names().empty())
+        problem = "run_name: " + store.text() + " has checkpoints already" +
+                  (options_.autoresume
+                       ? ", none of which can be used; give another --run_name"
+                       : "; give --autoresume true to go on with the run, or another --run_name");
+    } catch (const std::exception& error) {
+      log::warn("save_remote: whether there are checkpoints of this run_name is not known: " +
+                std::string(error.what()));
+    }
+  problem = state_.ranks.broadcast(problem);
+  if (!problem.empty()) throw UserError(problem);
 }
 
 /// The checkpoint that the run goes on from may have been made just before it was killed.

@@ -9,6 +9,8 @@
 #include "composer/logging/log.h"
 #include "composer/remote/checkpoint_uploads.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/composer/tiny_run.h"
+#include "tests/ranks.h"
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"
 
@@ -66,6 +68,16 @@ class Gate {
 };
 
 using Names = std::vector<std::string>;
+
+/// Of a training whose checkpoints go to the store.
+TrainerParts parts_of(const Run& run) {
+  auto parts = tiny_parts();
+  parts.options.run_dir = run.folder.path().string();
+  parts.options.run_name = "run";
+  parts.options.save_remote = "s3://bucket/prefix";
+  parts.console = false;
+  return parts;
+}
 
 }  // namespace
 
@@ -194,4 +206,59 @@ TEST_CASE("what could not be uploaded is told, and later ones are", "[remote]") 
   uploads.finish();
   for (size_t i = before; i < run.memory.server().requests().size(); ++i)
     CHECK(run.memory.server().requests()[i].method == "GET");
+}
+
+TEST_CASE("a new run leaves alone what a store has of its name", "[remote]") {
+  Run run;
+  Trainer(parts_of(run)).fit();
+  CHECK(run.store().names() == Names{"ep2-ba8", "ep1-ba4"});
+  fs::remove_all(run.folder / "run");
+  const auto keys = run.memory.keys();
+  const std::string there = "run_name: s3://bucket/prefix/run/checkpoints/ has checkpoints already";
+
+  CHECK_THROWS_WITH(
+      Trainer(parts_of(run)).fit(),
+      there + "; give --autoresume true to go on with the run, or another --run_name");
+  std::mutex mutex;
+  Names problems;
+  in_ranks(2, [&](const Ranks& ranks) {
+    auto parts = parts_of(run);
+    parts.ranks = ranks;
+    try {
+      Trainer(std::move(parts)).fit();
+    } catch (const UserError& error) {
+      const std::lock_guard lock(mutex);
+      problems.emplace_back(error.what());
+    }
+  });
+  CHECK(problems.size() == 2);
+  CHECK(run.memory.keys() == keys);
+  CHECK_FALSE(fs::exists(run.folder / "run"));
+
+  auto parts = parts_of(run);
+  parts.options.run_name = "other";
+  CHECK(Trainer(std::move(parts)).fit().status == "completed");
+  const auto go_on = [&] {
+    auto same = parts_of(run);
+    same.options.autoresume = true;
+    same.options.max_duration = {3, TimeUnit::epoch};
+    return Trainer(std::move(same)).fit();
+  };
+  CHECK(go_on().time.epoch == 3);
+  CHECK(run.store().names() == Names{"ep3-ba12", "ep2-ba8", "ep1-ba4"});
+
+  fs::remove_all(run.folder / "run");
+  for (const auto& key : run.memory.keys())
+    if (key.ends_with(".safetensors")) run.memory.put(key, "damaged");
+  CHECK_THROWS_WITH(go_on(), there + ", none of which can be used; give another --run_name");
+}
+
+TEST_CASE("a store that may be written to alone is no reason not to train", "[remote]") {
+  Run run;
+  run.memory.set_interference([](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (request.method != "GET") return std::nullopt;
+    return error_reply(403, "AccessDenied", "Access Denied");
+  });
+  CHECK(Trainer(parts_of(run)).fit().status == "completed");
+  CHECK(run.memory.get("prefix/run/checkpoints/ep2-ba8/manifest.json"));
 }
