@@ -29,12 +29,17 @@ namespace fs = std::filesystem;
 
 constexpr uint16_t usual_port = 29500;
 
+/// Of a process whose input was refused.
+constexpr int user_error_status = 2;
+
 /// Between SIGTERM, Ctrl-C and SIGKILL: as long as schedulers wait.
 constexpr double end_seconds = 30;
 /// The same where a rank has failed, after those that follow it had time to end by themselves.
 constexpr double failure_grace_seconds = 3, settle_seconds = 1;
 /// For launchers of other machines to come, and to see how the job ended.
 constexpr double meeting_seconds = 300, leave_seconds = 10;
+/// A run that is refused is over by then, and its folder gone.
+constexpr double refusal_seconds = 10;
 /// The launcher that hosts the store is gone when it has not answered for so long.
 constexpr double silence_seconds = 30;
 constexpr auto wait_between_looks = std::chrono::milliseconds(50);
@@ -130,7 +135,7 @@ class Job {
     supervisor.wait();
     watch.reset();
     try {
-      learn_run_folder();
+      learn_run_folder(supervisor);
     } catch (const RunError&) {
       lost_store_ = true;
     }
@@ -154,7 +159,7 @@ class Job {
     if (lost_store_) return;
     try {
       const auto news = watch.news();
-      if (news.run_folder) logs_.open(*news.run_folder);
+      if (news.run_folder) logs_.open(*news.run_folder, has_own_disk());
       if (news.status)
         end_for_others(supervisor, interrupted(*news.status) ? end_seconds : failure_grace_seconds);
       else if (news.starts > starts_)
@@ -170,9 +175,21 @@ class Job {
     supervisor.end(grace_seconds);
   }
 
-  void learn_run_folder() {
+  /// To be asked once the run's folder is told of. The first rank has made it then: a machine that
+  /// does not see it has a disk of its own, unless it was taken away as the run is refused.
+  bool has_own_disk() {
+    if (launch_.node_rank == 0) return false;
+    if (!told_at_) told_at_ = steady_seconds();
+    return steady_seconds() - *told_at_ > refusal_seconds;
+  }
+
+  void learn_run_folder(const Supervisor& ended) {
     if (logs_.opened() || lost_store_) return;
-    if (const auto folder = told_run_folder(store_)) logs_.open(*folder);
+    bool refused = false;
+    for (size_t i = 0; i < static_cast<size_t>(launch_.ranks); ++i)
+      refused = refused || ended.status(i) == user_error_status;
+    if (const auto folder = told_run_folder(store_))
+      logs_.open(*folder, launch_.node_rank > 0 && !refused);
   }
 
   /// Launchers but the first that have left.
@@ -239,7 +256,8 @@ class Job {
     const auto file = logs_.file(number);
     const auto& lines = logs_.last_lines(number);
     std::string text = name_of(number) + " " + what;
-    if (!file.empty()) text += "; its output is in " + file.string();
+    if (std::error_code none; !file.empty() && fs::exists(file, none))
+      text += "; its output is in " + file.string();
     if (!lines.empty()) text += "; its last lines:";
     for (const auto& line : lines) text += "\n  " + line;
     log::error(text);
@@ -247,7 +265,7 @@ class Job {
 
   /// After a failure that starting again may mend, here or on another machine.
   bool goes_on_after(int status) {
-    const bool user_error = status == 2, done = status == 0 || interrupted(status);
+    const bool user_error = status == user_error_status, done = status == 0 || interrupted(status);
     if (asked_to_end_ || lost_store_) return false;
     try {
       const bool told = several_machines() && starts_told() > starts_;
@@ -316,6 +334,7 @@ class Job {
   RankLogs logs_;
   std::vector<cpu_set_t> processors_;  ///< of each rank; empty: any
   int64_t starts_ = 0;                 ///< after the first
+  std::optional<double> told_at_;      ///< seconds of the steady clock: of the run's folder
   bool lost_store_ = false;            ///< with the launcher that hosts it
   bool asked_to_end_ = false;          ///< by a signal
   bool ended_for_others_ = false;      ///< what the ranks of this start were

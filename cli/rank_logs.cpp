@@ -31,11 +31,14 @@ void RankLogs::take(size_t number, std::string_view line) {
     rank.waiting.erase(0, rank.waiting.find('\n', rank.waiting.size() - most_waiting) + 1);
 }
 
-void RankLogs::open(const fs::path& run) {
-  if (opened()) return;
+void RankLogs::open(const fs::path& run, bool make) {
+  std::error_code problem;  // of making it: then no file in it can be opened, which is told
+  if (opened() || (!make && !fs::is_directory(run, problem))) return;
   folder_ = (run / "logs").lexically_normal();
-  std::error_code problem;  // then no file in it can be opened, which is told
-  fs::create_directories(folder_, problem);
+  if (make)
+    fs::create_directories(folder_, problem);
+  else
+    fs::create_directory(folder_, problem);
   for (size_t i = 0; i < ranks_.size(); ++i) write(i);
 }
 

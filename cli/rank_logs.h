@@ -20,8 +20,9 @@ class RankLogs {
 
   /// number: of the rank on this machine.
   void take(size_t number, std::string_view line);
-  /// The run's folder. Later ones than the first are not looked at.
-  void open(const std::filesystem::path& run);
+  /// The run's folder. Later ones than the first are not looked at. make: it is made where it is
+  /// not there; else nothing happens then.
+  void open(const std::filesystem::path& run, bool make);
   bool opened() const { return !folder_.empty(); }
 
   /// The newest lines since start_again(), the oldest first.

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "cli/job_watch.h"
+#include "cli/rank_logs.h"
 #include "composer/clock.h"
 #include "composer/error.h"
 #include "tests/cli/program.h"
@@ -282,6 +283,25 @@ TEST_CASE("a store that does not answer keeps nobody waiting", "[cli]") {
   for (int i = 0; i < 300 && watch.news().starts == 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   CHECK(watch.news().status == 7);
+}
+
+TEST_CASE("logs of ranks do not bring back the folder of a run that is refused", "[cli]") {
+  const TemporaryFolder folder;
+  RankLogs logs(0, 2);
+  logs.take(1, "it is refused");
+  logs.open(folder / "run", /*make=*/false);
+  CHECK_FALSE(logs.opened());
+  CHECK_FALSE(std::filesystem::exists(folder / "run"));
+  CHECK(logs.last_lines(1).back() == "it is refused");
+
+  std::filesystem::create_directory(folder / "run");
+  logs.open(folder / "run", /*make=*/false);
+  CHECK(lines_of(folder / "run/logs/rank1.log") == Words{"it is refused"});
+
+  RankLogs elsewhere(2, 1);
+  elsewhere.take(0, "here");
+  elsewhere.open(folder / "other/run", /*make=*/true);
+  CHECK(lines_of(folder / "other/run/logs/rank2.log") == Words{"here"});
 }
 
 TEST_CASE("what ranks without a run folder say is shown at the end", "[cli]") {

@@ -259,6 +259,19 @@ TEST_CASE("what is wrong with a remote path is one line and exit status 2", "[cl
   CHECK_THAT(keys.errors, Contains("save_remote: must be s3://bucket/prefix"));
 }
 
+TEST_CASE("ranks whose run a store refuses leave no folder behind", "[cli][remote]") {
+  World world;
+  world.store.put("runs/first/checkpoints/ep1-ba2/manifest.json", "{}");
+  const auto refused =
+      world.run_words("-n 2 train -f recipe.yaml --save_remote s3://bucket/runs --run_name first");
+  INFO(refused.errors);
+  CHECK(refused.status == 2);
+  const auto place = refused.errors.find("run_name: s3://bucket/runs/first/checkpoints/ has");
+  CHECK(place != std::string::npos);
+  CHECK(place == refused.errors.rfind("run_name: s3://"));
+  CHECK_FALSE(fs::exists(world.folder / "runs/first"));
+}
+
 TEST_CASE("data write makes an object", "[cli][remote]") {
   World world;
   for (int i = 0; i < 3; ++i) {
