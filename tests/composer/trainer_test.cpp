@@ -496,7 +496,7 @@ TEST_CASE("a run of which only the end was cut off is completed by the same comm
   CHECK(cut_off.fit().status == "interrupted");
   const auto before = summary();
   CHECK(before.at("batches") == 12);
-  CHECK(before.at("samples_per_second") > 0);
+  CHECK(before.at("samples_per_second").get<double>() > 0);
   CHECK(before.at("wait_fraction").is_number());
 
   const auto ended = Trainer(parts_of_run()).fit();
