@@ -336,6 +336,11 @@ TEST_CASE("ablate refuses what makes no sense before anything starts", "[cli][st
   refused("--metric metrics/more/MAE --evaluators.more.dataset mnist", "metrics/more/Accuracy");
   refused("--run_name mine", "--run_name: composer ablate sets it");
   refused("recipe.yaml", "'recipe.yaml' belongs to no option");
+  refused("--output s3://bucket/study",
+          "--output: must be a folder of this machine, not 's3://bucket/study'");
+  refused("--output ~/study", "--output: '~/study': only a shell puts the home folder");
+  CHECK_FALSE(fs::exists(folder / "s3:"));
+  CHECK_FALSE(fs::exists(folder / "~"));
 }
 
 TEST_CASE("a folder of another study is refused, with what differs", "[cli][study]") {

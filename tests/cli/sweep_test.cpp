@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "cli/study_command.h"
 #include "cli/sweep_axes.h"
 #include "composer/error.h"
 #include "program.h"
@@ -70,18 +69,6 @@ TEST_CASE("values that make no sense are refused", "[cli][study]") {
   CHECK_THAT(problem_of({"--lr", "1..0.1"}), Contains("LOW..HIGH with 0 < LOW < HIGH"));
   CHECK_THAT(problem_of({"--lr", "0.1..1"}), Contains("--random N"));
   CHECK(problem_of({"--datadir", "../data"}).empty());
-}
-
-TEST_CASE("a study's folder is one of this machine", "[cli][study]") {
-  StudyOptions options;
-  options.output = "s3://bucket/study";
-  CHECK_THROWS_WITH(check_study_options("sweep", options, {}),
-                    "--output: must be a folder of this machine, not 's3://bucket/study'");
-  options.output = "~/study";
-  CHECK_THROWS_WITH(check_study_options("ablate", options, {}),
-                    Contains("--output: '~/study': only a shell puts the home folder"));
-  options.output = "study";
-  CHECK_NOTHROW(check_study_options("sweep", options, {}));
 }
 
 TEST_CASE("points are drawn by the seed, each once", "[cli][study]") {
