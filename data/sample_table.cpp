@@ -17,6 +17,7 @@ namespace {
 constexpr char kMagic[16] = "composer table\n";
 constexpr uint64_t kParts = 1;
 constexpr unsigned kCodingShift = 8;
+constexpr uint64_t kVersion = 1;
 
 struct Header {
   char magic[16];
@@ -25,7 +26,7 @@ struct Header {
   uint32_t kind;  // kParts, and the coding
   uint64_t samples, runs, containers, names, watched, text_bytes;
   uint64_t values;  // of each sample; 0: classes
-  uint64_t unused;
+  uint64_t version;
 };
 static_assert(sizeof(Header) == 96);
 
@@ -122,6 +123,7 @@ void SampleTable::parse() {
   if (header.values > 0 && header.samples > bytes_.size() / header.values)
     throw FormatError("cut off or damaged");
   if (checksum(header, bytes_.subspan(sizeof header)) != header.crc) throw FormatError("damaged");
+  if (header.version != kVersion) throw FormatError("is of another version");
 
   parts_ = (header.kind & kParts) != 0;
   coding_ = static_cast<SampleCoding>(header.kind >> kCodingShift);
@@ -296,6 +298,7 @@ std::vector<uint8_t> SampleTableWriter::bytes() const {
   header.containers = containers_.size(), header.names = target_names_.size();
   header.watched = watched_.size(), header.text_bytes = text_bytes;
   header.values = value_count_;
+  header.version = kVersion;
 
   Sections sections(sizeof header + begins.size() * 8 + labels_.size() * 20 + values_.size() * 4 +
                     runs_.size() * 16 + stamps_.size() * sizeof(PlaceStamp) + text_bytes + 64);

@@ -61,12 +61,13 @@ enum class SampleCoding : uint32_t {
 /// absolute.
 ///
 /// It lies in memory as in its file, all little-endian: a header of 96 bytes (magic, bytes of the
-/// file, CRC-32 of the rest and of the header with 0 in that place, what samples are, counts);
-/// where each text begins, 8 bytes each (names of samples, containers, names of classes or numbers,
-/// what is watched; the end); the class of each sample, 4 bytes, 0 where there are numbers; these,
-/// 4 bytes each, sample by sample; of parts offsets, then lengths, 8 bytes each; runs of samples in
-/// one container (first sample, container), 16 bytes; stamps of what is watched, 40 bytes; the
-/// texts. Each begins at a multiple of 8.
+/// file, CRC-32 of the rest and of the header with 0 in that place, what samples are, counts, the
+/// version); where each text begins, 8 bytes each (names of samples, containers, names of classes
+/// or numbers, what is watched; the end); the class of each sample, 4 bytes, 0 where there are
+/// numbers; these, 4 bytes each, sample by sample; of parts offsets, then lengths, 8 bytes each;
+/// runs of samples in one container (first sample, container), 16 bytes; stamps of what is watched,
+/// 40 bytes; the texts. Each begins at a multiple of 8. The version is of this format and of the
+/// rules by which samples and their classes are found.
 class SampleTable {
  public:
   /// Throw FormatError when the bytes are no whole table, UserError when there is no such file.

@@ -6,6 +6,7 @@
 #include "composer/error.h"
 #include "composer/random.h"
 #include "composer/storage/byte_reader.h"
+#include "composer/storage/checksum.h"
 #include "data/source.h"
 #include "data/target_rows.h"
 #include "tests/data/helpers.h"
@@ -123,6 +124,18 @@ TEST_CASE("a table is refused when it is cut off or damaged anywhere", "[data]")
     damaged[at] ^= 1;
     CHECK_THROWS_AS(SampleTable(bytes_of(damaged)), FormatError);
   }
+}
+
+TEST_CASE("a table of another version is refused", "[data]") {
+  constexpr size_t checksum_at = 24, version_at = 88;
+  auto bytes = some_files().bytes();
+  const auto set = [&](size_t at, auto value) { std::memcpy(&bytes[at], &value, sizeof value); };
+  set(version_at, uint64_t{0});
+  set(checksum_at, uint32_t{0});
+  Checksum sum;
+  sum.add(bytes);
+  set(checksum_at, sum.crc32());
+  CHECK_THROWS_WITH(SampleTable(bytes), "is of another version");
 }
 
 TEST_CASE("a table that is cut off while it is in use says so", "[data]") {
