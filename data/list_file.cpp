@@ -333,21 +333,35 @@ class Labels {
     return found->second;
   }
 
-  /// The class of each, and their names, empty for numbers.
-  std::vector<int32_t> numbered(const fs::path& file, std::vector<std::string>& names) const {
+  bool are_numbers() const {
+    return std::all_of(texts_.begin(), texts_.end(),
+                       [](const auto& text) { return number_of(text).has_value(); });
+  }
+  std::vector<std::string> sorted() const {
+    auto names = texts_;
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  /// The classes, each its own number.
+  std::vector<int32_t> numbers(const fs::path& file) const {
     std::vector<int32_t> classes;
-    const bool numbers = std::all_of(texts_.begin(), texts_.end(),
-                                     [](const auto& text) { return number_of(text).has_value(); });
-    if (names.empty() && numbers) {
-      for (size_t i = 0; i < texts_.size(); ++i) {
-        classes.push_back(*number_of(texts_[i]));
-        if (classes.back() < 0)
-          fail(file, lines_[i], "has the class " + texts_[i] + "; classes are numbered from 0");
-      }
-      return classes;
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      const auto number = number_of(texts_[i]);
+      if (!number)
+        fail(file, lines_[i],
+             "'" + texts_[i] + "' is no number; the labels of the list that classes names are");
+      if (*number < 0)
+        fail(file, lines_[i], "has the class " + texts_[i] + "; classes are numbered from 0");
+      classes.push_back(*number);
     }
-    const bool own = names.empty();
-    if (own) names = texts_, std::sort(names.begin(), names.end());
+    return classes;
+  }
+
+  /// The classes, each the place of its name among `names`.
+  std::vector<int32_t> looked_up(const fs::path& file,
+                                 const std::vector<std::string>& names) const {
+    std::vector<int32_t> classes;
     std::unordered_map<std::string, int32_t> places;
     for (const auto& name : names) places.emplace(name, static_cast<int32_t>(places.size()));
     for (size_t i = 0; i < texts_.size(); ++i) {
@@ -359,8 +373,6 @@ class Labels {
     }
     return classes;
   }
-
-  const std::vector<std::string>& texts() const { return texts_; }
 
  private:
   std::unordered_map<std::string, int32_t> places_;
@@ -395,8 +407,9 @@ std::vector<std::string> listed_classes(const fs::path& file, const ListColumns&
   if (is_list_file(file)) {
     read_list(file, columns,
               [&](int64_t line, const Entry& entry) { labels.place(entry.label, line); });
-    auto names = labels.texts();
-    std::sort(names.begin(), names.end());
+    auto names = labels.sorted();
+    if (names.empty()) throw UserError(file.string() + ": names no classes");
+    if (labels.are_numbers()) names.clear();
     return names;
   }
   const MappedFile mapping(file);
@@ -419,7 +432,7 @@ std::vector<std::string> listed_classes(const fs::path& file, const ListColumns&
 }
 
 SampleTableWriter list_table(const fs::path& file, const ListColumns& columns,
-                             const std::vector<std::string>& classes) {
+                             const std::optional<std::vector<std::string>>& classes) {
   struct Listed {
     std::string path;
     int32_t label;
@@ -449,8 +462,10 @@ SampleTableWriter list_table(const fs::path& file, const ListColumns& columns,
     writer.set_values(targets);
     return writer;
   }
-  std::vector<std::string> names = classes;
-  const auto numbers = labels.numbered(file, names);
+  const bool are_numbers = classes ? classes->empty() : labels.are_numbers();
+  std::vector<std::string> names;
+  if (!are_numbers) names = classes ? *classes : labels.sorted();
+  const auto numbers = are_numbers ? labels.numbers(file) : labels.looked_up(file, names);
   for (const auto& name : names) writer.add_class(name);
   for (const auto& [path, label] : entries)
     writer.add_file(path, numbers[static_cast<size_t>(label)]);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,7 @@ struct ListColumns {
 bool is_list_file(const std::filesystem::path& file);
 
 /// The names of classes that labels are looked up in: the lines of a file, or the labels of a list,
-/// sorted. Throws UserError.
+/// sorted; none where these are all numbers. Throws UserError.
 std::vector<std::string> listed_classes(const std::filesystem::path& file,
                                         const ListColumns& columns);
 
@@ -31,9 +32,10 @@ std::vector<std::string> listed_columns(const std::filesystem::path& file,
                                         const ListColumns& columns);
 
 /// The files that a list names, in its order, as a table; relative paths begin at its folder.
-/// Labels are numbers, if all of them are, or names: numbered by their place in `classes`, or if
-/// that is empty in sorted order. Throws UserError naming the line, and column, that is wrong.
+/// Labels are numbers, if all of them are, or names in sorted order. classes: of listed_classes;
+/// labels are the places of their names there, or where it is empty numbers. Throws UserError
+/// naming the line, and column, that is wrong.
 SampleTableWriter list_table(const std::filesystem::path& file, const ListColumns& columns,
-                             const std::vector<std::string>& classes);
+                             const std::optional<std::vector<std::string>>& classes);
 
 }  // namespace composer

@@ -36,8 +36,9 @@ OpenedSet ImageListParams::open(const std::string& index_dir) const {
       const auto stamp = place_stamp_of(one.string());
       watched.emplace_back(one.string(), settled(stamp, stamp, wall_clock_ns()));
     }
-    auto writer = list_table(
-        list, columns, names.empty() ? std::vector<std::string>() : listed_classes(names, columns));
+    std::optional<std::vector<std::string>> known;
+    if (!names.empty()) known = listed_classes(names, columns);
+    auto writer = list_table(list, columns, known);
     for (const auto& [one, stamp] : watched) writer.watch(one, stamp);
     return writer.bytes();
   };

@@ -17,7 +17,8 @@ struct List : TemporaryFolder {
   Names read(const std::string& name, const std::string& text, const ListColumns& columns = {},
              const Names& classes = {}) const {
     write_file(*this / name, text);
-    const SampleTable table(list_table(*this / name, columns, classes).bytes());
+    const auto known = classes.empty() ? std::nullopt : std::optional(classes);
+    const SampleTable table(list_table(*this / name, columns, known).bytes());
     Names all;
     for (int64_t i = 0; i < table.size(); ++i)
       all.push_back(std::string(table.container(i)) + std::string(table.name(i)) + "=" +
@@ -60,10 +61,32 @@ TEST_CASE("labels of a list may be names", "[data]") {
   CHECK(list.read("a.csv", "1.jpg,12\n", {}, {"10", "12"}) == Names{"1.jpg=1", "10", "12"});
   write_file(list / "classes.txt", "dog\r\nold cat\n\n");
   CHECK(listed_classes(list / "classes.txt", {}) == Names{"dog", "old cat"});
-  CHECK(listed_classes(list / "a.csv", {}) == Names{"12"});
   write_file(list / "classes.txt", "dog\ncat\ndog\n");
   CHECK_THROWS_WITH(listed_classes(list / "classes.txt", {}),
                     Contains("classes.txt:3: names the class 'dog' again"));
+}
+
+TEST_CASE("the classes of a list of numbers are these numbers in another list too", "[data]") {
+  const List list;
+  list.read("train.csv", "1.jpg,2\n2.jpg,10\n3.jpg,7\n");
+  const auto classes = listed_classes(list / "train.csv", {});
+  CHECK(classes.empty());
+  const auto labels = [&](const std::string& text) {
+    write_file(list / "val.csv", text);
+    const SampleTable table(list_table(list / "val.csv", {}, classes).bytes());
+    CHECK(table.class_names().empty());
+    std::vector<int32_t> all;
+    for (int64_t i = 0; i < table.size(); ++i) all.push_back(table.label(i));
+    return all;
+  };
+  CHECK(labels("4.jpg,10\n5.jpg,2\n6.jpg,3\n") == std::vector<int32_t>{10, 2, 3});
+  CHECK_THROWS_WITH(labels("4.jpg,10\n5.jpg,cat\n"),
+                    Contains("val.csv:2: 'cat' is no number; the labels of the list that classes"));
+  list.read("train.csv", "1.jpg,2\n2.jpg,10\n3.jpg,cat\n");
+  CHECK(listed_classes(list / "train.csv", {}) == Names{"10", "2", "cat"});
+  write_file(list / "empty.csv", "path,label\n");
+  CHECK_THROWS_WITH(listed_classes(list / "empty.csv", {}),
+                    Contains("empty.csv: names no classes"));
 }
 
 TEST_CASE("what is wrong with a list is named by its line", "[data]") {

@@ -258,7 +258,7 @@ TEST_CASE("names of classes come from the list that is said to have them", "[dat
     list.datadir = sets / "folders", list.file = name;
     return list;
   };
-  const auto train = params("train.csv", "0/0000.jpg,cat\n1/0008.jpg,dog\n2/0016.jpg,ant\n");
+  auto train = params("train.csv", "0/0000.jpg,cat\n1/0008.jpg,dog\n2/0016.jpg,ant\n");
   auto val = params("val.csv", "1/0009.jpg,dog\n");
   CHECK(ImageListDataset(train).class_names() == std::vector<std::string>{"ant", "cat", "dog"});
   CHECK(train.open("").source->label(0) == 1);
@@ -267,6 +267,13 @@ TEST_CASE("names of classes come from the list that is said to have them", "[dat
   CHECK(val.open("").source->label(0) == 2);
   CHECK(ImageListDataset(val).class_names().size() == 3);
   CHECK(val.open("").source->name(0) == sets / "folders/1/0009.jpg");
+
+  train = params("numbers.csv", "0/0000.jpg,2\n1/0008.jpg,10\n");
+  val = params("val_numbers.csv", "1/0009.jpg,10\n0/0001.jpg,2\n");
+  val.classes = "numbers.csv";
+  for (const int64_t i : {0, 1})
+    CHECK(val.open("").source->label(i) == train.open("").source->label(1 - i));
+  CHECK(ImageListDataset(val).num_classes() == ImageListDataset(train).num_classes());
 }
 
 TEST_CASE("a file that lies class by class is told of where it is read quasi-randomly", "[data]") {
