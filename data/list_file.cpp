@@ -40,12 +40,16 @@ using Take = std::function<void(int64_t line, Entry entry)>;
   throw UserError(file.string() + ":" + std::to_string(line) + ": " + problem);
 }
 
+std::string_view without_byte_order_mark(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  return text;
+}
+
 /// Fields of CSV (RFC 4180) or, without quotes, of TSV.
 class Records {
  public:
-  Records(std::string_view text, char separator) : text_(text), separator_(separator) {
-    if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);
-  }
+  Records(std::string_view text, char separator)
+      : text_(without_byte_order_mark(text)), separator_(separator) {}
 
   /// False at the end. Empty lines are passed over. Throws the reason as a string.
   bool next(std::vector<std::string>& fields) {
@@ -415,7 +419,8 @@ std::vector<std::string> listed_classes(const fs::path& file, const ListColumns&
   const MappedFile mapping(file);
   const auto names = mapping.use_all([&](std::span<const uint8_t> bytes) {
     std::vector<std::string> all;
-    std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    auto text =
+        without_byte_order_mark({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
     for (int64_t line = 1; !text.empty(); ++line) {
       std::string_view one = text.substr(0, text.find('\n'));
       text.remove_prefix(std::min(one.size() + 1, text.size()));

@@ -61,6 +61,8 @@ TEST_CASE("labels of a list may be names", "[data]") {
   CHECK(list.read("a.csv", "1.jpg,12\n", {}, {"10", "12"}) == Names{"1.jpg=1", "10", "12"});
   write_file(list / "classes.txt", "dog\r\nold cat\n\n");
   CHECK(listed_classes(list / "classes.txt", {}) == Names{"dog", "old cat"});
+  write_file(list / "classes.txt", "\xEF\xBB\xBFowl\n");
+  CHECK(listed_classes(list / "classes.txt", {}) == Names{"owl"});
   write_file(list / "classes.txt", "dog\ncat\ndog\n");
   CHECK_THROWS_WITH(listed_classes(list / "classes.txt", {}),
                     Contains("classes.txt:3: names the class 'dog' again"));
