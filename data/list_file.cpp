@@ -14,6 +14,7 @@
 #include "composer/storage/byte_reader.h"
 #include "composer/storage/mapped_file.h"
 #include "composer/text.h"
+#include "data/datasets/class_folders.h"
 #include "data/target_rows.h"
 
 namespace composer {
@@ -28,6 +29,13 @@ constexpr std::array kLabelNames{"label", "class", "target", "class_id", "label_
 template <class Names>
 bool is_one_of(const std::string& name, const Names& names) {
   return std::find(names.begin(), names.end(), lower_case(name)) != names.end();
+}
+
+std::optional<int32_t> number_of(std::string_view text) {
+  int32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
 }
 
 struct Entry {
@@ -104,6 +112,49 @@ class Records {
   int64_t lines_ = 1, line_ = 1;
 };
 
+/// Names of columns without the blanks around them.
+std::vector<std::string> trimmed(std::vector<std::string> names) {
+  for (auto& name : names) {
+    const size_t begin = std::min(name.find_first_not_of(" \t"), name.size());
+    name = name.substr(begin, name.find_last_not_of(" \t") + 1 - begin);
+  }
+  return names;
+}
+
+/// Whether a first line names columns: one has a usual name, and none is an image's.
+bool is_header(const std::vector<std::string>& fields) {
+  const auto is_usual = [](const std::string& field) {
+    return is_one_of(field, kPathNames) || is_one_of(field, kLabelNames);
+  };
+  const auto is_image = [](const std::string& field) {
+    return file_kind_of(field) != FileKind::other;
+  };
+  return std::any_of(fields.begin(), fields.end(), is_usual) &&
+         std::none_of(fields.begin(), fields.end(), is_image);
+}
+
+/// Whether the first of all samples looks like a header of unusual names: only it is no image by
+/// its name, or has a label that is no number.
+class HeaderDoubt {
+ public:
+  void add(const Entry& sample) {
+    const bool image = file_kind_of(sample.path) != FileKind::other;
+    const bool number = number_of(sample.label).has_value();
+    if (samples_++ == 0)
+      first_image_ = image, first_number_ = number;
+    else
+      images_ = images_ && image, numbers_ = numbers_ && number;
+  }
+  bool holds() const {
+    return samples_ > 1 && !first_image_ && (images_ || (!first_number_ && numbers_));
+  }
+
+ private:
+  int64_t samples_ = 0;
+  bool first_image_ = false, first_number_ = false;
+  bool images_ = true, numbers_ = true;  ///< of all others
+};
+
 struct Places {
   size_t path, label;
   std::vector<size_t> targets{};  ///< in place of the label
@@ -129,12 +180,12 @@ std::optional<Places> places_in(const std::vector<std::string>& fields,
 
 constexpr const char* kPaths = "of paths (path, file, ...)";
 
-/// wanted: the column, or what it is.
+/// wanted: the column, or what it is. key: that names it; empty where it does.
 [[noreturn]] void fail_without_column(const fs::path& file, const std::vector<std::string>& fields,
-                                      const std::string& wanted) {
+                                      const std::string& wanted, const std::string& key = {}) {
   fail(file, 1,
        "no column " + wanted + "; the first line names the columns: " + first_few(fields) +
-           nearest_name(wanted, fields));
+           (key.empty() ? nearest_name(wanted, fields) : "; " + key + " says which one it is"));
 }
 
 [[noreturn]] void fail_without_columns(const fs::path& file, const std::vector<std::string>& fields,
@@ -142,9 +193,9 @@ constexpr const char* kPaths = "of paths (path, file, ...)";
   for (const auto& wanted : {columns.path, columns.label})
     if (wanted != "auto" && std::ranges::find(fields, wanted) == fields.end())
       fail_without_column(file, fields, wanted);
-  fail_without_column(
-      file, fields,
-      column_of(columns.path, kPathNames, fields) ? "of labels (label, class, ...)" : kPaths);
+  if (!column_of(columns.path, kPathNames, fields))
+    fail_without_column(file, fields, kPaths, "path");
+  fail_without_column(file, fields, "of labels (label, class, ...)", "label");
 }
 
 /// Of the columns of numbers in a header, which there has to be.
@@ -152,7 +203,8 @@ Places places_of_targets(const fs::path& file, const std::vector<std::string>& f
                          const ListColumns& columns) {
   const auto place = [&](const std::string& name) {
     const auto found = column_of(name, kPathNames, fields);
-    if (!found) fail_without_column(file, fields, name == "auto" ? kPaths : name);
+    if (!found && name == "auto") fail_without_column(file, fields, kPaths, "path");
+    if (!found) fail_without_column(file, fields, name);
     return *found;
   };
   Places places{place(columns.path), 0};
@@ -174,8 +226,9 @@ std::vector<float> target_of(const fs::path& file, int64_t line, const std::stri
 void read_columns(const fs::path& file, std::string_view text, char separator,
                   const ListColumns& columns, const Take& take) {
   Records records(text, separator);
-  std::vector<std::string> fields;
+  std::vector<std::string> fields, header;
   std::optional<Places> places;
+  std::optional<HeaderDoubt> doubt;  // where the first line is taken for a sample
   size_t count = 0;
   const auto next = [&] {
     try {
@@ -185,23 +238,23 @@ void read_columns(const fs::path& file, std::string_view text, char separator,
     }
   };
   for (bool first = true; next(); first = false) {
+    if (first) count = fields.size(), header = trimmed(fields);
     if (first && !columns.targets.empty()) {
-      count = fields.size();
-      places = places_of_targets(file, fields, columns);
+      places = places_of_targets(file, header, columns);
       continue;
     }
     if (first) {
-      count = fields.size();
-      places = places_in(fields, columns);
+      places = places_in(header, columns);
       if (places) continue;
-      if (columns.path != "auto" || columns.label != "auto")
-        fail_without_columns(file, fields, columns);
+      if (columns.path != "auto" || columns.label != "auto" || is_header(header))
+        fail_without_columns(file, header, columns);
       if (count != 2)
         fail(file, 1,
              "expected two columns, path and label, or a first line that names them; "
              "it has " +
                  first_few(fields) + "; targets names columns of numbers");
       places = Places{0, 1};
+      doubt.emplace();
     }
     if (fields.size() != count)
       fail(file, records.line(),
@@ -213,8 +266,14 @@ void read_columns(const fs::path& file, std::string_view text, char separator,
                                         std::string_view(fields[places->targets[i]])));
     if (columns.targets.empty()) entry.label = std::move(fields[places->label]);
     entry.path = std::move(fields[places->path]);
+    if (doubt) doubt->add(entry);
     take(records.line(), std::move(entry));
   }
+  if (doubt && doubt->holds())
+    fail(file, 1,
+         "'" + joined(header) +
+             "' is unlike all lines below it: of a header, path and label say which columns are "
+             "meant; above a sample, write path,label");
 }
 
 /// The value of the wanted key, or of a usual one.
@@ -311,6 +370,7 @@ std::vector<FirstColumn> first_columns(const fs::path& file, std::string_view te
   try {
     Records records(text, ending == ".tsv" ? '\t' : ',');
     records.next(names), records.next(fields);
+    names = trimmed(std::move(names));
   } catch (const std::string&) {  // reading the list will tell
     return {};
   }
@@ -318,13 +378,6 @@ std::vector<FirstColumn> first_columns(const fs::path& file, std::string_view te
   for (size_t i = 0; i < names.size(); ++i)
     columns.push_back({names[i], holds_numbers(std::string_view(fields[i]))});
   return columns;
-}
-
-std::optional<int32_t> number_of(std::string_view text) {
-  int32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
 }
 
 /// Labels in the order of their first lines.

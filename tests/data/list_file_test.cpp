@@ -130,6 +130,40 @@ TEST_CASE("what is wrong with a list is named by its line", "[data]") {
   CHECK_FALSE(is_list_file("a.txt"));
 }
 
+TEST_CASE("a header is not taken for a sample", "[data]") {
+  const List list;
+  CHECK(list.read("a.csv", "path, label\n1.jpg,3\n") == Names{"1.jpg=3"});
+  CHECK(list.read("a.tsv", " File \tclass\n1.jpg\t3\n") == Names{"1.jpg=3"});
+  const auto problem = [&](const std::string& text) -> std::string {
+    try {
+      list.read("a.csv", text);
+    } catch (const UserError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  for (const char* header : {"id,label", "Id, Label"})
+    CHECK_THAT(problem(std::string(header) + "\n1.jpg,cat\n"),
+               Contains("a.csv:1: no column of paths (path, file, ...)") &&
+                   Contains("the columns: ") && Contains("; path says which one it is"));
+  for (const char* header : {"Image,Id", "file_name,species"})
+    CHECK_THAT(problem(std::string(header) + "\n1.jpg,cat\n"),
+               Contains("a.csv:1: no column of labels (label, class, ...)") &&
+                   Contains("; label says which one it is"));
+  CHECK_THAT(problem("img_name,breed\n1.jpg,pug\n2.jpg,beagle\n"),
+             Contains("a.csv:1: 'img_name, breed' is unlike all lines below it"));
+  CHECK_THAT(problem("id,level\n10_left,0\n10_right,2\n"),
+             Contains("a.csv:1: 'id, level' is unlike all lines below it"));
+
+  // What may well be a sample is one.
+  CHECK(list.read("a.csv", "a.jpg,class\nb.jpg,file\n") ==
+        Names{"a.jpg=0", "b.jpg=1", "class", "file"});
+  CHECK(list.read("a.csv", "a.jpg,x\nb.jpg,1\nc.jpg,2\n").size() == 6);
+  CHECK(list.read("a.csv", "a,x\nb,y\nc.jpg,z\n").size() == 6);
+  CHECK(list.read("a.csv", "10_left,0\n10_right,1\n") == Names{"10_left=0", "10_right=1"});
+  CHECK(list.read("a.csv", "x,y\n") == Names{"x=0", "y"});
+}
+
 TEST_CASE("columns of numbers are read in place of labels", "[data]") {
   const List list;
   const auto values = [&](const std::string& name, const std::string& text,
@@ -147,6 +181,7 @@ TEST_CASE("columns of numbers are read in place of labels", "[data]") {
   const Rows expected{{2, 1.5F}, {-1, 0.25F}};
   CHECK(values("a.csv", "path,area,label,b\n1.jpg,1.5,cat,2\n2.jpg, +0.25,dog,-1e0\n",
                {"b", "area"}) == expected);
+  CHECK(values("a.csv", "path, area ,b\n1.jpg,1.5,2\n2.jpg,.25,-1\n", {"b", "area"}) == expected);
   CHECK(values("a.tsv", "area\tfile\tb\n1.5\t1.jpg\t2\n.25\t2.jpg\t-1\n", {"b", "area"}) ==
         expected);
   CHECK(values("a.jsonl",
@@ -168,6 +203,7 @@ TEST_CASE("columns of numbers are read in place of labels", "[data]") {
   CHECK(named("a.jsonl", "{\"path\": \"1.jpg\", \"area\": 1}\n{}\n") == Names{"area"});
   CHECK(named("a.csv", "path,label,area,box\n1.jpg,cat,2,1 2\n") == Names{"area", "box"});
   CHECK(named("a.csv", "path,area\n").empty());
+  CHECK(named("a.csv", "path, area\n1.jpg,2\n") == Names{"area"});
   CHECK(named("a.jsonl", R"({"path": "1.jpg", "label": "cat", "box": [1, 2]})") == Names{"box"});
   CHECK(named("a.csv", "1.jpg,0.5\n").empty());
   CHECK(named("a.csv", "\"1.jpg,0.5\n").empty());
