@@ -13,7 +13,7 @@
 #include "cli/sources.h"
 #include "composer/error.h"
 #include "composer/remote/remote_path.h"
-#include "data/beton/beton.h"
+#include "data/beton/source.h"
 
 namespace composer {
 namespace {
@@ -108,7 +108,7 @@ ordered_json describe(const BetonFile& file) {
     if (field.type == BetonType::image) one["images"] = describe_images(file, i);
     fields.push_back(std::move(one));
   }
-  const auto label = file.find_field(BetonType::integer);
+  const auto label = label_field(file);
   json["labels"] = label ? describe_labels(file, *label) : ordered_json();
   return json;
 }

@@ -93,7 +93,7 @@ int64_t print_hashes(int64_t count, int threads,
 int64_t hash_beton(const BetonFile& file, int threads) {
   const auto image = file.find_field(BetonType::image);
   if (!image) throw UserError(file.path().string() + ": has no image field");
-  const auto label = file.find_field(BetonType::integer);
+  const auto label = label_field(file);
   return print_hashes(file.samples(), threads, [&] {
     const auto scratch = std::make_shared<ReadScratch>();
     return [&, scratch](int64_t row) {

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
+#include <set>
 #include <vector>
 
 #include "composer/clock.h"
@@ -60,9 +62,10 @@ int64_t numbers_in(const BetonField& field) {
   return numbers;
 }
 
-/// The first field of the type.
+/// What is trained on of the type.
 size_t field_of(const BetonFile& file, BetonType type, const char* what) {
-  if (const auto field = file.find_field(type)) return *field;
+  const auto field = type == BetonType::integer ? label_field(file) : file.find_field(type);
+  if (field) return *field;
   const auto numbers = number_fields(file);
   const bool has_numbers = type == BetonType::integer && !numbers.empty();
   throw UserError(file.path().string() + ": has no " + what +
@@ -150,7 +153,30 @@ void copy_index(const fs::path& from, const fs::path& to, const FileStamp& sourc
   }
 }
 
+/// Once for each file.
+void tell_of_label(const BetonFile& file, size_t label) {
+  std::vector<std::string> integers;
+  for (const auto& field : file.fields())
+    if (field.type == BetonType::integer) integers.push_back(field.name);
+  if (integers.size() < 2) return;
+  static std::mutex lock;
+  static std::set<std::string> told;
+  const std::lock_guard guard(lock);
+  if (told.insert(file.path().string()).second)
+    log::info(file.path().string() + ": '" + file.fields()[label].name +
+              "' is taken for the label: the first of its integer fields, " + first_few(integers) +
+              ", none of which is called label, labels, target or class");
+}
+
 }  // namespace
+
+std::optional<size_t> label_field(const BetonFile& file) {
+  for (const char* name : {"label", "labels", "target", "class"})
+    if (const auto field = file.find_field(BetonType::integer, name)) return field;
+  const auto first = file.find_field(BetonType::integer);
+  if (first) tell_of_label(file, *first);
+  return first;
+}
 
 std::vector<std::string> number_fields(const BetonFile& file) {
   std::vector<std::string> names;
@@ -165,7 +191,7 @@ BetonSource::BetonSource(std::unique_ptr<const BetonFile> file, int64_t channels
       channels_(channels),
       image_field_(field_of(*file_, BetonType::image, "image")) {
   if (targets.empty())
-    label_field_ = unlabelled == Unlabelled::take ? file_->find_field(BetonType::integer)
+    label_field_ = unlabelled == Unlabelled::take ? label_field(*file_)
                                                   : field_of(*file_, BetonType::integer, "integer");
   for (const auto& target : targets)
     for (const size_t field : fields_of_target(*file_, target)) add_values(field);

@@ -1,9 +1,10 @@
-// The samples of a .beton file: its first image field, and its first integer field or the fields
-// of numbers that are chosen.
+// The samples of a .beton file: its first image field, and its label or the fields of numbers that
+// are chosen.
 #pragma once
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,8 @@ class BetonSource : public Source {
 
   /// channels: 3, or 1 to turn every image gray. targets: names of fields whose numbers are each
   /// sample's values: real numbers, integers, arrays of plain numbers, or x for fields x[0], x[1],
-  /// ...; none = the class of the first integer field. Throws UserError when the file cannot be
-  /// read, or lacks such fields.
+  /// ...; none = the class of label_field(). Throws UserError when the file cannot be read, or
+  /// lacks such fields.
   BetonSource(const std::string& path, int64_t channels,
               const std::vector<std::string>& targets = {},
               Unlabelled unlabelled = Unlabelled::refuse)
@@ -69,6 +70,10 @@ class BetonSource : public Source {
   std::vector<size_t> value_fields_;
   std::vector<std::string> value_names_;
 };
+
+/// The integer field called label, labels, target or class, else the first one, of which the log
+/// tells once where there are several. Nothing where there is none.
+std::optional<size_t> label_field(const BetonFile& file);
 
 /// Names of the fields that targets may name.
 std::vector<std::string> number_fields(const BetonFile& file);

@@ -74,6 +74,28 @@ TEST_CASE("data info shows fields, sizes and labels", "[cli]") {
   CHECK(info["labels"]["histogram"] == json{{"-1", 14}, {"0", 13}, {"1", 13}});
 }
 
+TEST_CASE("data info and data hash take the integer field called label", "[cli]") {
+  const TemporaryFolder folder;
+  auto spec = mixed();
+  spec.fields.insert(spec.fields.begin(), TestField{"id", 1, {}, ""});
+  for (size_t i = 0; i < spec.rows.size(); ++i)
+    spec.rows[i].insert(spec.rows[i].begin(), TestValue(static_cast<int64_t>(100 + i)));
+  write_file(folder.path() / "f.beton", beton_bytes(spec).file);
+  const auto told = run(folder.path(), {"data", "info", "f.beton", "--json"});
+  REQUIRE(told.status == 0);
+  CHECK(json::parse(told.output)["labels"]["field"] == "label");
+  const auto hashes = run(folder.path(), {"data", "hash", "f.beton"});
+  CHECK_THAT(hashes.output, Catch::StartsWith("0 -1 20 10 "));
+  CHECK_THAT(hashes.errors, !Contains("is taken for the label"));
+
+  spec.fields.back().name = "age";
+  write_file(folder.path() / "f.beton", beton_bytes(spec).file);
+  const auto first = run(folder.path(), {"data", "hash", "f.beton"});
+  CHECK_THAT(first.output, Catch::StartsWith("0 100 20 10 "));
+  CHECK_THAT(first.errors, Contains("f.beton: 'id' is taken for the label: the first of its "
+                                    "integer fields, id, age, none of which is called label"));
+}
+
 TEST_CASE("data commands say what is wrong with their input", "[cli][slow]") {
   const TemporaryFolder folder;
   write_file(folder.path() / "a.jpg", jpeg_bytes(8, 8));

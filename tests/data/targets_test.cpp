@@ -294,6 +294,28 @@ TEST_CASE("arrays and integers of FFCV's files are values too", "[data][beton]")
   CHECK_THROWS_WITH(BetonSource(path, 3, {"blob"}), Contains("no field of numbers 'blob'"));
 }
 
+TEST_CASE("the label of a .beton file is the integer field of that name", "[data][beton]") {
+  const TemporaryFolder folder;
+  const auto path = folder / "set.beton";
+  const auto label = [&](const std::vector<std::string>& names) {
+    TestBeton spec;
+    spec.fields.push_back({"image", 2, {}, {}});
+    std::vector<TestValue> row{TestImage{1, 2, 2, std::string(12, 'x')}};
+    for (const auto& name : names) {
+      spec.fields.push_back({name, 1, {}, {}});
+      row.emplace_back(static_cast<int64_t>(row.size()));
+    }
+    spec.rows.push_back(row);
+    write_file(path, beton_bytes(spec).file);
+    return BetonSource(path, 3).label(0);
+  };
+  CHECK(label({"id", "label"}) == 2);
+  CHECK(label({"class", "id", "target", "labels"}) == 4);
+  CHECK(label({"id", "class", "target"}) == 3);
+  CHECK(label({"id"}) == 1);
+  CHECK(label({"id", "age"}) == 1);
+}
+
 namespace {
 
 /// The same photographs with the same numbers in a list, tar files and MDS shards.
