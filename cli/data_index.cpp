@@ -10,7 +10,6 @@
 #include "cli/sources.h"
 #include "composer/error.h"
 #include "composer/remote/remote_path.h"
-#include "data/beton/source.h"
 #include "data/index_place.h"
 #include "data/thread_count.h"
 
@@ -95,7 +94,7 @@ int data_index_command(const Words& words) {
     if (folder) {
       source = open_folder_files(part);
     } else {
-      source = std::make_shared<BetonSource>(part, 3);
+      source = open_beton(part);
     }
     const fs::path file = index_file_of(part);
     const FileStamp stamp = index_stamp_of(part);

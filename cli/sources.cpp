@@ -194,14 +194,10 @@ std::shared_ptr<Source> open_shards(const std::string& path, bool is_train,
   return source;
 }
 
-namespace {
-
 std::shared_ptr<Source> open_beton(const std::string& path) {
   return std::make_shared<BetonSource>(path, 3, std::vector<std::string>(),
                                        BetonSource::Unlabelled::take);
 }
-
-}  // namespace
 
 std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
                                     OnBadSample on_bad_sample) {

@@ -22,6 +22,9 @@ struct MdsParams;
 std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
                                     OnBadSample on_bad_sample = OnBadSample::error);
 
+/// A .beton file, with or without classes. Throws UserError.
+std::shared_ptr<Source> open_beton(const std::string& path);
+
 /// WebDataset's tar files (one, several by braces, or a folder of them), a folder of MosaicML's
 /// shards, or a list of images (.csv, .tsv, .jsonl); null for another path. targets: as of
 /// FfcvParams, which other paths do not have. Throws UserError.

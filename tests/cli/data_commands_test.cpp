@@ -122,12 +122,16 @@ TEST_CASE("data commands say what is wrong with their input", "[cli][slow]") {
   }
 }
 
-TEST_CASE("the loader is measured on a .beton file without classes", "[cli]") {
+TEST_CASE("a .beton file without classes is indexed, and the loader measured on it", "[cli]") {
   const TemporaryFolder folder;
   auto spec = mixed();
   spec.fields[2].name = "age", spec.fields[2].type = 0;
   for (auto& row : spec.rows) row[2] = 0.25;
   write_file(folder.path() / "x.beton", beton_bytes(spec).file);
+  const auto indexed = run(folder.path(), {"data", "index", "x.beton"});
+  INFO(indexed.errors);
+  CHECK(indexed.status == 0);
+  CHECK_THAT(indexed.output, Contains("x.beton.index: ") && Contains("0 files cannot be read"));
   for (const char* order : {"random", "quasi_random"}) {
     const auto outcome =
         run(folder.path(),
