@@ -67,6 +67,8 @@ class Lister {
         folders.push_back(in + entry->d_name);
       else if (file_kind_of(name) != FileKind::other)
         listing_.images.push_back(in + entry->d_name);
+      else if (!name.starts_with('.') && listing_.others++ == 0)
+        listing_.an_other = in + entry->d_name;
     }
   }
 
@@ -101,8 +103,8 @@ FileKind file_kind_of(std::string_view name) {
   if (dot == std::string_view::npos || dot == 0) return FileKind::other;
   std::string ending(name.substr(dot));
   for (char& c : ending) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  for (const char* known :
-       {".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".ppm", ".pgm"}) {
+  for (const char* known : {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".gif", ".bmp",
+                            ".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm"}) {
     if (ending == known) return FileKind::image;
   }
   for (const char* known : {".heic", ".heif", ".avif", ".jp2", ".jxl", ".psd", ".exr"}) {

@@ -1,6 +1,7 @@
 // The image files of class folders, listed by several threads.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -22,6 +23,8 @@ std::string with_slash(const std::filesystem::path& folder);
 
 struct ClassListing {
   std::vector<std::string> images;  ///< paths below the folder of the classes, sorted
+  int64_t others = 0;               ///< files that are not meant as images, but for hidden ones
+  std::string an_other{};           ///< the path of one of them
   /// The folders, and links that lead neither to folders nor to images, in no order.
   std::vector<std::pair<std::string, PlaceStamp>> watched;
   std::exception_ptr error;  ///< what kept it from being listed: UserError

@@ -79,6 +79,13 @@ void warn_of_loose_images(const std::string& folder, int64_t images) {
               " beside its class folders, which are left out: nothing tells their class");
 }
 
+void warn_of_other_files(const std::string& folder, int64_t files, const std::string& one) {
+  if (files > 0)
+    log::warn("datadir: '" + folder + "' has " + std::to_string(files) +
+              (files == 1 ? " file" : " files") +
+              " in its class folders without an image's ending, left out, such as " + one);
+}
+
 std::vector<std::string> folder_classes(const std::string& datadir) {
   if (datadir.empty()) return {};
   if (is_remote(datadir)) return remote_classes(list_files(RemotePath(datadir)));
@@ -139,6 +146,16 @@ class FolderProblems {
   std::vector<std::string> problems_, unreadable_;
 };
 
+void tell_of_others(const fs::path& folder, const std::vector<ClassListing>& listings) {
+  int64_t files = 0;
+  std::string one;
+  for (const auto& listing : listings) {
+    files += listing.others;
+    if (one.empty()) one = listing.an_other;
+  }
+  warn_of_other_files(folder.string(), files, one);
+}
+
 /// Of listings that make no table.
 [[noreturn]] void throw_problems(FolderProblems problems, const std::vector<std::string>& classes,
                                  const std::vector<ClassListing>& listings,
@@ -176,6 +193,7 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params, OnBadSamp
                                  .classes = present,
                                  .make = [&] {
                                    listings = list_class_folders(folder, present);
+                                   tell_of_others(folder, listings);
                                    return class_table(present, listings);
                                  }});
   FolderProblems problems(folder, names);

@@ -40,6 +40,9 @@ inline const std::string kNoImages =
 std::string unreadable_images(const std::vector<std::string>& files);
 /// A line in the log where there are image files beside class folders, which no class has.
 void warn_of_loose_images(const std::string& folder, int64_t images);
+/// One where there are files in class folders that are no images by their names. one: the path of
+/// such a file.
+void warn_of_other_files(const std::string& folder, int64_t files, const std::string& one);
 
 /// Opens datadir/train or datadir/val if there is one of them, else datadir itself. Classes are
 /// numbered in sorted order of their folders' names (those of train/ where it is there); files come

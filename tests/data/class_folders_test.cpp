@@ -122,6 +122,18 @@ TEST_CASE("images beside class folders are told of", "[data]") {
   CHECK_THAT(errors.text(), Contains("/train' has 2 images beside its class folders"));
 }
 
+TEST_CASE("files in class folders that are no images are told of", "[data]") {
+  const TemporaryFolder folder;
+  for (const char* file : {"train/a/1.jfif", "train/a/notes.txt", "train/b/deep/labels.csv",
+                           "train/b/2.pbm", "train/b/.hidden.txt"})
+    write_file(folder / file, "");
+  Errors errors(folder / "errors");
+  CHECK(opened(folder.path())->size() == 2);
+  CHECK_THAT(errors.text(),
+             Contains("/train' has 2 files in its class folders without an image's ending, left "
+                      "out, such as a/notes.txt"));
+}
+
 TEST_CASE("class folders that cannot be read, or hold no images, are named together", "[data]") {
   const TemporaryFolder folder;
   write_file(folder / "train/a/1.jpg", "");
@@ -196,7 +208,8 @@ TEST_CASE("the list of class folders is kept, until one of them changes", "[data
 }
 
 TEST_CASE("the endings of names say what files are", "[data]") {
-  for (const char* name : {"a.jpg", "A.JPEG", "a.b.png", ".a.webp", " .gif", "a.TiF", "\xff.ppm"})
+  for (const char* name : {"a.jpg", "A.JPEG", "a.b.png", ".a.webp", " .gif", "a.TiF", "\xff.ppm",
+                           "a.jfif", "a.JPE", "a.pbm", "a.pnm"})
     CHECK(file_kind_of(name) == FileKind::image);
   for (const char* name : {"a.heic", "x.AVIF"})
     CHECK(file_kind_of(name) == FileKind::unreadable_image);

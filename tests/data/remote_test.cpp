@@ -470,11 +470,15 @@ TEST_CASE("what a remote folder lacks is told as of a local one", "[remote]") {
   CHECK_THROWS_WITH(open("s3://bucket/c", true), Contains("has no class folders"));
   CHECK_THROWS_WITH(open("s3://bucket/d", true), Contains("x.heic: only "));
   CHECK_THROWS_WITH(open("s3://bucket/none", true), Contains("there are no files"));
-  for (const char* file : {"e/train/0/x.jpg", "e/train/y.jpg", "e/train/.z.jpg", "e/w.jpg"})
+  for (const char* file : {"e/train/0/x.jpg", "e/train/y.jpg", "e/train/.z.jpg", "e/w.jpg",
+                           "e/train/0/notes.txt", "e/train/0/.keep"})
     f.server.put(file, "x");
   Errors errors(f.disk / "errors");
   CHECK(open("s3://bucket/e", true)->size() == 1);
-  CHECK_THAT(errors.text(), Contains("s3://bucket/e/train/' has 1 image beside"));
+  CHECK_THAT(errors.text(), Contains("s3://bucket/e/train/' has 1 image beside") &&
+                                Contains("s3://bucket/e/train/' has 1 file in its class folders "
+                                         "without an image's ending, left out, such as "
+                                         "0/notes.txt"));
 }
 
 TEST_CASE("a remote folder larger than the cache gives the same batches", "[remote]") {
