@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/text.h"
 #include "data/datasets/class_folders.h"
 #include "data/datasets/photo_dataset.h"
 #include "data/datasets/remote_folder.h"
@@ -70,6 +72,18 @@ std::string unreadable_images(const std::vector<std::string>& files) {
   return *std::ranges::min_element(files) + ": only " + kImageFormats + " images can be read" +
          (files.size() == 1 ? "" : "; there are " + std::to_string(files.size()) + " such files") +
          "; convert them, or leave them out with --on_bad_sample skip";
+}
+
+void check_no_parts(const std::string& folder, const std::vector<std::string>& classes,
+                    const std::function<bool(const std::string&)>& has_folders) {
+  static const std::set<std::string> parts{"train", "training",   "test", "testing",   "val",
+                                           "valid", "validation", "dev",  "seg_train", "seg_test"};
+  const auto is_part = [](const std::string& name) { return parts.contains(lower_case(name)); };
+  if (classes.size() > 1 && std::ranges::all_of(classes, is_part) &&
+      std::ranges::any_of(classes, has_folders))
+    throw UserError("datadir: '" + folder + "' has the folders " + joined(classes) +
+                    ", with folders in them: these look like parts of a set, not classes; rename "
+                    "them train/ and val/, or name one of them as datadir");
 }
 
 void warn_of_loose_images(const std::string& folder, int64_t images) {
@@ -184,6 +198,8 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params, OnBadSamp
   const FolderEntries entries = entries_of(folder);
   const auto& present = entries.classes;
   if (present.empty()) no_classes(folder);
+  check_no_parts(folder.string(), present,
+                 [&](const std::string& name) { return !class_folders(folder / name).empty(); });
   warn_of_loose_images(folder.string(), entries.loose_images);
   std::vector<ClassListing> listings;
   const std::string root = with_slash(folder);

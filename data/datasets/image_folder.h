@@ -38,6 +38,10 @@ inline const std::string kClassFolders =
 inline const std::string kNoImages =
     ": a class folder without images (.jpg, .jpeg, .png, .webp, .gif, .bmp, .tif, .ppm)";
 std::string unreadable_images(const std::vector<std::string>& files);
+/// Throws UserError where the class folders are named like the parts of a set and one has folders
+/// in it, as has_folders says of a class.
+void check_no_parts(const std::string& folder, const std::vector<std::string>& classes,
+                    const std::function<bool(const std::string&)>& has_folders);
 /// A line in the log where there are image files beside class folders, which no class has.
 void warn_of_loose_images(const std::string& folder, int64_t images);
 /// One where there are files in class folders that are no images by their names. one: the path of

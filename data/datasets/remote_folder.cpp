@@ -71,6 +71,13 @@ std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, 
   const auto present = by_class(listing, part);
   if (present.empty())
     throw UserError("datadir: '" + folder + "' has no class folders; expected " + kClassFolders);
+  std::vector<std::string> folders;
+  for (const auto& [name, files] : present) folders.push_back(name);
+  check_no_parts(folder, folders, [&](const std::string& name) {
+    return std::ranges::any_of(present.at(name), [&](size_t file) {
+      return listing.files[file].name.find('/', part.size() + name.size() + 1) != std::string::npos;
+    });
+  });
   warn_of_loose_images(folder, std::ranges::count_if(listing.files, [&](const ListedFile& file) {
                          return is_loose_image(file.name, part);
                        }));

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "composer/error.h"
+#include "composer/text.h"
 #include "data/datasets/image_folder.h"
 #include "data/index_place.h"
 #include "tests/data/errors.h"
@@ -120,6 +121,25 @@ TEST_CASE("images beside class folders are told of", "[data]") {
   Errors errors(folder / "errors");
   CHECK(opened(folder.path())->size() == 1);
   CHECK_THAT(errors.text(), Contains("/train' has 2 images beside its class folders"));
+}
+
+TEST_CASE("parts of a set are not taken for classes", "[data]") {
+  using Names = std::vector<std::string>;
+  for (const Names& parts : {Names{"Testing", "Training"}, Names{"Test", "Train"},
+                             Names{"seg_test", "seg_train"}, Names{"dev", "test", "validation"}}) {
+    const TemporaryFolder folder;
+    for (const auto& part : parts) write_file(folder / part / "cat/1.jpg", "");
+    CHECK_THROWS_WITH(opened(folder.path()), Contains("has the folders " + joined(parts)) &&
+                                                 Contains("rename them train/ and val/"));
+    CHECK(opened(folder / parts[0])->size() == 1);
+  }
+  const TemporaryFolder flat, one, other;
+  for (const char* file : {"test/1.jpg", "training/2.jpg"}) write_file(flat / file, "");
+  CHECK(opened(flat.path())->size() == 2);
+  write_file(one / "Train/cat/1.jpg", "");
+  CHECK(opened(one.path())->size() == 1);
+  for (const char* file : {"test/a/1.jpg", "ship/2.jpg"}) write_file(other / file, "");
+  CHECK(opened(other.path())->size() == 2);
 }
 
 TEST_CASE("files in class folders that are no images are told of", "[data]") {

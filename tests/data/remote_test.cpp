@@ -470,6 +470,9 @@ TEST_CASE("what a remote folder lacks is told as of a local one", "[remote]") {
   CHECK_THROWS_WITH(open("s3://bucket/c", true), Contains("has no class folders"));
   CHECK_THROWS_WITH(open("s3://bucket/d", true), Contains("x.heic: only "));
   CHECK_THROWS_WITH(open("s3://bucket/none", true), Contains("there are no files"));
+  f.server.put("parts/Test/0/x.jpg", "x");
+  f.server.put("parts/Train/0/x.jpg", "x");
+  CHECK_THROWS_WITH(open("s3://bucket/parts", true), Contains("has the folders Test, Train, with"));
   for (const char* file : {"e/train/0/x.jpg", "e/train/y.jpg", "e/train/.z.jpg", "e/w.jpg",
                            "e/train/0/notes.txt", "e/train/0/.keep"})
     f.server.put(file, "x");
