@@ -127,6 +127,9 @@ std::shared_ptr<Source> FfcvParams::open(int64_t channels,
     }
     const WritingLock lock(path(), "writes " + path());
     if (!fs::exists(path(), error)) write(*original(), path(), options.on_bad_sample, with_index);
+  } else if (ffcv_write_dataset) {
+    log::info(shown_path(path()) +
+              ": is there and read as it is; ffcv_write_dataset writes what is missing");
   }
   if (ffcv_local_dir.empty()) return std::make_shared<BetonSource>(path(), channels, targets);
   fs::create_directories(ffcv_local_dir, error);  // for the lock; the copy says what is wrong

@@ -122,6 +122,20 @@ std::optional<int64_t> class_count(const FolderParams& params) {
   return count || !params.ffcv.ffcv_write_dataset ? count : folder_class_count(params.datadir);
 }
 
+void check_written_classes(const FolderParams& params, OnBadSample on_bad_sample) {
+  const auto& ffcv = params.ffcv;
+  if (!ffcv.use_ffcv || !ffcv.ffcv_write_dataset || is_remote(params.datadir)) return;
+  const auto written = ffcv.num_classes(), folders = folder_class_count(params.datadir);
+  if (!written || !folders || *written == *folders) return;
+  // val/ need not have the last classes, nor has the file those whose images are all bad.
+  const bool may_lack_some = !params.is_train || on_bad_sample != OnBadSample::error;
+  if (may_lack_some && *written < *folders) return;
+  throw UserError("ffcv_dest: '" + shown_path(ffcv.path()) + "' is there, with " +
+                  std::to_string(*written) + " classes, and datadir: '" + params.datadir +
+                  "' has " + std::to_string(*folders) +
+                  ": it holds other data; remove it, or give another ffcv_dest");
+}
+
 namespace {
 
 /// What keeps class folders from being a set.
@@ -250,6 +264,7 @@ Preparation folder_preparation(const FolderParams& params, const LoaderOptions& 
 
 std::unique_ptr<Loader> ImageFolderDataset::open(const LoaderOptions& options) const {
   const auto part = with_part_to_open(params_, options);
+  check_written_classes(part, options.on_bad_sample);
   const auto original = [&] {
     return open_class_folders(part, options.on_bad_sample, options.index_dir);
   };

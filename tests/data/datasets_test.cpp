@@ -327,6 +327,33 @@ TEST_CASE("use_ffcv: a missing folder, bad images and too many classes are told 
   CHECK(MnistDataset(mnist).num_classes() == 2);
 }
 
+TEST_CASE("a .beton file that is there is not taken for other folders", "[data]") {
+  const TemporaryFolder folder;
+  for (const char* name :
+       {"two/a/1.jpg", "two/b/2.jpg", "three/a/1.jpg", "three/b/2.jpg", "three/c/3.jpg"})
+    write_file(folder / name, gray_jpeg(90));
+  const auto open = [&](const std::string& datadir, bool is_train,
+                        OnBadSample on_bad_sample = OnBadSample::error) {
+    FolderParams params = folder_at(folder / datadir, is_train);
+    params.ffcv = {.use_ffcv = true,
+                   .ffcv_dir = folder.path().string(),
+                   .ffcv_dest = "x.beton",
+                   .ffcv_write_dataset = true};
+    return ImageFolderDataset(params).open({.on_bad_sample = on_bad_sample})->samples_per_epoch();
+  };
+  CHECK(open("two", true) == 2);
+  CHECK(open("two", true) == 2);
+  CHECK(open("gone", true) == 2);
+  CHECK_THROWS_WITH(open("three", true), Contains("ffcv_dest: '") &&
+                                             Contains("x.beton' is there, with 2 classes, and ") &&
+                                             Contains("three' has 3: it holds other data"));
+  CHECK(open("three", false) == 2);
+  CHECK(open("three", true, OnBadSample::skip) == 2);
+  fs::remove(folder / "x.beton");
+  CHECK(open("three", true) == 3);
+  CHECK_THROWS_WITH(open("two", false), Contains("with 3 classes") && Contains("two' has 2"));
+}
+
 TEST_CASE("a .beton file goes through the evaluation transforms, numbered", "[data]") {
   const TemporaryFolder folder;
   FakePixels source(pictures(3));
