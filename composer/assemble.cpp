@@ -46,8 +46,9 @@ std::vector<std::shared_ptr<T>> build_all(
   return built;
 }
 
-/// A set that is open, and the names of its classes.
+/// A set, its open data, and the names of its classes.
 struct OpenSet {
+  std::shared_ptr<Dataset> dataset;
   std::shared_ptr<Loader> loader;
   std::vector<std::string> class_names;
 };
@@ -107,7 +108,7 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, SetToOpen set,
     if (const auto warning = image_size_warning(model, loader->image_size()); !warning.empty())
       log::warn(path + ": " + warning);
     if (training) check_single_samples(model, *loader, recipe.options);
-    return {std::move(loader), std::move(class_names)};
+    return {dataset, std::move(loader), std::move(class_names)};
   } catch (const UserError& error) {
     std::vector<std::string> problems;
     for (const auto& problem : error.problems()) problems.push_back(path + ": " + problem);
@@ -197,6 +198,21 @@ void check_same_targets(const std::string& path, const Recipe& recipe,
                       "the same order");
   }
   log::warn(sides + ": they are taken to mean the same, in this order");
+}
+
+/// Tells of an evaluation on the samples that are trained on. path: of the evaluation's set.
+void warn_of_same_samples(const std::string& path, const DataPlace& trained,
+                          const DataPlace& evaluated) {
+  std::error_code error;
+  const bool same = trained.path == evaluated.path ||
+                    std::filesystem::equivalent(trained.path, evaluated.path, error);
+  const bool other_rows =
+      !trained.rows.empty() && !evaluated.rows.empty() && trained.rows != evaluated.rows;
+  if (trained.path.empty() || !same || other_rows) return;
+  log::warn(path + ": reads " + evaluated.path +
+            ", as train_dataset does: the evaluation is of images that are trained on; others are "
+            "those of split.val in place of val_dataset, of a datadir with train/ and val/, and, "
+            "with use_ffcv, of another ffcv_dest");
 }
 
 /// Gathers what is wrong, so that the user hears of everything at once.
@@ -520,8 +536,10 @@ TrainerParts assemble_training(const Recipe& given) {
     complaints.collect([&] {
       const bool values = parts.model->objective().takes_values();
       const auto check = values ? &check_same_targets : &check_same_classes;
-      check(path_of(ChoiceKey::val_dataset, recipe.val_dataset->name()), recipe,
-            trained.class_names, evaluated.class_names);
+      const auto path = path_of(ChoiceKey::val_dataset, recipe.val_dataset->name());
+      check(path, recipe, trained.class_names, evaluated.class_names);
+      if (!one_set)
+        warn_of_same_samples(path, trained.dataset->place(), evaluated.dataset->place());
     });
   if (parts.model) open_evaluators(recipe, parts, trained.class_names, complaints);
   complaints.raise();

@@ -109,6 +109,12 @@ struct LoaderOptions {
   std::shared_ptr<DecodedSamples> decoded{};  ///< to measure what decoding costs; null: none
 };
 
+/// Where samples lie: sets with the same place read the same ones.
+struct DataPlace {
+  std::string path{};  ///< the file or folder that has them; empty: not known, or no other set's
+  std::string rows{};  ///< those of it that take part; empty: all
+};
+
 /// Where images come from. A recipe's train_dataset and val_dataset each name one.
 class Dataset {
  public:
@@ -137,6 +143,9 @@ class Dataset {
   virtual std::optional<int64_t> published_samples() const { return std::nullopt; }
   virtual bool drop_last() const = 0;
   virtual ImageSize image_size() const = 0;
+
+  /// Where the samples lie. May read the data's folder.
+  virtual DataPlace place() const { return {}; }
 
   /// How many class indices the data can have: a model needs as many outputs. Nothing where that is
   /// not known. May read the data's folder.

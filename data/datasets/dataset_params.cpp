@@ -113,6 +113,10 @@ bool FfcvParams::is_there() const {
   return open_store(remote)->stat(remote.key()).has_value();
 }
 
+DataPlace FfcvParams::place(const std::string& rows) const {
+  return use_ffcv ? DataPlace{path(), rows} : DataPlace{};
+}
+
 std::shared_ptr<Source> FfcvParams::open(int64_t channels,
                                          const std::function<std::shared_ptr<Source>()>& original,
                                          const LoaderOptions& options) const {

@@ -120,6 +120,8 @@ struct FfcvParams {
 
   std::string path() const;
   bool is_there() const;  ///< the file
+  /// Of samples that are read from the file; empty where the original ones are.
+  DataPlace place(const std::string& rows) const;
   /// The .beton file, written first from `original` where that is asked for, with its crop index
   /// unless there shall be none. channels: 1 or 3. Throws UserError.
   std::shared_ptr<Source> open(int64_t channels,

@@ -110,6 +110,13 @@ std::vector<std::string> folder_classes(const std::string& datadir) {
   return class_folders(folder);
 }
 
+DataPlace folder_place(const FolderParams& params) {
+  if (params.ffcv.use_ffcv) return params.ffcv.place(params.rows);
+  if (is_remote(params.datadir))
+    return {remote_part_folder(list_files(RemotePath(params.datadir)), params), params.rows};
+  return {part_folder(params.datadir, params.is_train, kClassFolders).string(), params.rows};
+}
+
 std::optional<int64_t> folder_class_count(const std::string& datadir) {
   const size_t count = folder_classes(datadir).size();
   return count > 0 ? std::optional(static_cast<int64_t>(count)) : std::nullopt;

@@ -29,6 +29,8 @@ struct FolderParams : DatasetParams {
   std::string check() const { return DatasetParams::check() + ffcv.check(); }
   /// What original files that are opened by the parameters could have as targets.
   std::vector<std::string> number_names() const { return {}; }
+  /// The file or folder that has them, as of DataPlace.
+  std::string place() const { return {}; }
 };
 
 /// What a folder of images should have, and what is said of those that do not.
@@ -65,6 +67,9 @@ bool has_image_name(const std::filesystem::path& file);
 /// The same, or like those of images that cannot (.heic, ...): the files that a class has.
 bool is_meant_as_image(const std::filesystem::path& file);
 
+/// Of the .beton file or the class folders.
+DataPlace folder_place(const FolderParams& params);
+
 /// Names of the classes, in order; empty when there is no such folder.
 std::vector<std::string> folder_classes(const std::string& datadir);
 
@@ -96,6 +101,7 @@ class ImageFolderDataset final : public PreparedDataset {
     return folder_preparation(params_, options);
   }
   bool can_split() const override { return true; }
+  DataPlace place() const override { return folder_place(params_); }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
   int64_t num_values() const override { return std::ssize(params_.ffcv.value_names()); }

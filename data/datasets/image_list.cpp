@@ -51,6 +51,8 @@ OpenedSet ImageListParams::open(const std::string& index_dir) const {
   return {source, table->classes(), table->class_names()};
 }
 
+std::string ImageListParams::place() const { return (fs::path(datadir) / file).string(); }
+
 std::vector<std::string> ImageListParams::number_names() const {
   return listed_columns(fs::path(datadir) / file, {path, label});
 }

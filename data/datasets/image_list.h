@@ -36,6 +36,7 @@ struct ImageListParams : FolderParams {
   OpenedSet open(const std::string& index_dir) const;
   /// Of the list's columns.
   std::vector<std::string> number_names() const;
+  std::string place() const;
 };
 
 class ImageListDataset final : public PhotoDataset<ImageListParams> {

@@ -52,7 +52,8 @@ struct SetFacts {
 /// A set that has the parameters, transforms, orders, splits and .beton files of class folders. P:
 /// derived from FolderParams; its OpenedSet open(index_dir) const opens the files that the
 /// parameters name, or throws UserError naming what is missing. index_dir: as of LoaderOptions, for
-/// what shall be kept. P::kNamesClasses: whether these files may name their classes.
+/// what shall be kept. P::kNamesClasses: whether these files may name their classes. P::place(),
+/// where it has one: what has the samples, by which a warning knows that two sets have the same.
 template <class P>
 class PhotoDataset : public PreparedDataset {
  public:
@@ -73,6 +74,10 @@ class PhotoDataset : public PreparedDataset {
     return folder_preparation(params_, options);
   }
   bool can_split() const override { return true; }
+  DataPlace place() const override {
+    if (params_.ffcv.use_ffcv) return params_.ffcv.place(params_.rows);
+    return {params_.place(), params_.rows};
+  }
   bool drop_last() const override { return params_.drop_last; }
   ImageSize image_size() const override { return {params_.crop_size, params_.crop_size}; }
   std::optional<int64_t> num_classes() const override {

@@ -63,6 +63,10 @@ std::vector<std::string> remote_classes(const Listing& listing) {
   return names;
 }
 
+std::string remote_part_folder(const Listing& listing, const FolderParams& params) {
+  return listing.folder + part_of(listing, params);
+}
+
 std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, CacheFolder& cache,
                                             const Listing& listing, const FolderParams& params,
                                             OnBadSample on_bad_sample) {

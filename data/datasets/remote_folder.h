@@ -9,6 +9,9 @@ namespace composer {
 /// Names of the classes, in order; empty where there are none.
 std::vector<std::string> remote_classes(const Listing& listing);
 
+/// The folder of the classes: the part that the parameters mean, or the listing's own.
+std::string remote_part_folder(const Listing& listing, const FolderParams& params);
+
 /// The same rules and errors as open_class_folders'.
 std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, CacheFolder& cache,
                                             const Listing& listing, const FolderParams& params,

@@ -7,19 +7,32 @@
 
 namespace composer {
 
+namespace {
+
+const std::string kExpected = "train/ and val/ with .tar files, or these files themselves";
+
+}  // namespace
+
+std::string WebDatasetParams::folder() const {
+  return is_remote(datadir) ? remote_part(datadir, is_train, "")
+                            : part_folder(datadir, is_train, kExpected).string();
+}
+
+std::string WebDatasetParams::place() const {
+  return shards.empty() ? folder() : path_below(datadir, shards);
+}
+
 OpenedSet WebDatasetParams::open(const std::string& index_dir) const {
-  const std::string expected = "train/ and val/ with .tar files, or these files themselves";
   ShardFiles files;
   if (!shards.empty()) {
     if (!datadir.empty() && !is_remote(datadir)) checked_datadir(datadir, "the shards");
     files = named_shards(shards, datadir, "shards");
   } else {
-    const auto folder = is_remote(datadir) ? remote_part(datadir, is_train, "")
-                                           : part_folder(datadir, is_train, expected).string();
-    files = shards_in(folder, ".tar");
+    const auto part = folder();
+    files = shards_in(part, ".tar");
     if (files.names.empty())
-      throw UserError("datadir: '" + shown_path(folder) + "' has no .tar files; expected " +
-                      expected);
+      throw UserError("datadir: '" + shown_path(part) + "' has no .tar files; expected " +
+                      kExpected);
   }
   const auto table = kept_table(
       shard_table_file(files, "webdataset " + image + ' ' + label + targets_text(ffcv.targets),

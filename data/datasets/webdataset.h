@@ -32,6 +32,11 @@ struct WebDatasetParams : FolderParams {
   }
   /// Throws UserError naming what is missing or damaged.
   OpenedSet open(const std::string& index_dir) const;
+  /// The shards by their names, or the folder of all.
+  std::string place() const;
+
+ private:
+  std::string folder() const;
 };
 
 class WebDataset final : public PhotoDataset<WebDatasetParams> {

@@ -10,6 +10,7 @@
 
 #include "composer/assemble.h"
 #include "composer/error.h"
+#include "composer/loader.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/value.h"
 #include "everything.h"
@@ -46,6 +47,18 @@ TEST_CASE("every recipe resolves, and so does its dump, to the same") {
     INFO(doc.name);
     const std::string text = dump(resolved(doc.name));
     CHECK(dump(resolve({"dump", text}, {}, everything())) == text);
+  }
+}
+
+TEST_CASE("training and evaluation of a recipe read .beton files of their own") {
+  for (const RecipeDoc& doc : list_recipes()) {
+    INFO(doc.name);
+    const Recipe plain = resolved(doc.name);
+    const std::string name = plain.train_dataset->name();
+    if (!plain.val_dataset || name == "shapes") continue;
+    const Recipe recipe = resolved(doc.name, {"--train_dataset." + name + ".use_ffcv", "true",
+                                              "--val_dataset." + name + ".use_ffcv", "true"});
+    CHECK(recipe.train_dataset->build()->place().path != recipe.val_dataset->build()->place().path);
   }
 }
 

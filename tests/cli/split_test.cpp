@@ -10,6 +10,7 @@
 #include "everything.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/data/errors.h"
 #include "tests/data/make_tar.h"
 
 using namespace composer;
@@ -108,6 +109,47 @@ TEST_CASE("sets whose classes differ are refused with the names", "[cli]") {
                                              "--val_dataset.image_folder.datadir photos"));
   INFO(same.errors);
   CHECK(same.status == 0);
+}
+
+TEST_CASE("an evaluation on the images that are trained on is told of", "[cli]") {
+  const TemporaryFolder folder;
+  draw_photos(folder / "flat", {"cat", "dog"});
+  draw_photos(folder / "parts" / "train", {"cat", "dog"});
+  draw_photos(folder / "parts" / "val", {"cat", "dog"});
+  const std::string in = folder.path().string();
+  const auto told = [&](const std::string& trained, const std::string& evaluated) {
+    const auto set = [&](const std::string& keys) {
+      return "{image_folder: {crop_size: 16, " + keys + "}}\n";
+    };
+    test::Errors errors(folder / "errors");
+    assemble_training(
+        resolve({"r.yaml",
+                 "model: {resnet_cifar: {model_name: resnet_20, num_classes: 2}}\n"
+                 "train_dataset: " +
+                     set(trained) + (evaluated.empty() ? "" : "val_dataset: " + set(evaluated)) +
+                     (evaluated.empty() ? "split: {val: 0.2}\n" : "eval_batch_size: 8\n") +
+                     "optimizer: {sgd: {lr: 0.05}}\ntrain_batch_size: 8\nmax_duration: 1ep\n"
+                     "dataloader: {num_workers: 1}\nprogress_bar: false\ndevice: cpu\n"
+                     "run_dir: " +
+                     in + "/runs\n"},
+                {}, everything()));
+    return errors.text();
+  };
+  const std::string same = "as train_dataset does: the evaluation is of images that are trained on";
+  const std::string flat = "datadir: " + in + "/flat", parts = "datadir: " + in + "/parts";
+  CHECK_THAT(told(flat, flat),
+             Contains("val_dataset.image_folder: reads " + in + "/flat, " + same));
+  CHECK_THAT(told(flat, flat + "/"), Contains(same));
+  CHECK_THAT(told(flat + ", rows: 0-9", flat), Contains(same));
+  CHECK_THAT(told(flat + ", rows: 0-9", flat + ", rows: 10-19"), !Contains(same));
+  CHECK_THAT(told(flat, parts), !Contains(same));
+  CHECK_THAT(told(parts, parts), !Contains(same));
+  CHECK_THAT(told(flat, ""), !Contains(same));
+  const std::string beton =
+      ", use_ffcv: true, ffcv_write_dataset: true, ffcv_dir: " + in + ", ffcv_dest: ";
+  CHECK_THAT(told(parts + beton + "x.beton", parts + beton + "x.beton"),
+             Contains("reads " + in + "/x.beton, " + same));
+  CHECK_THAT(told(parts + beton + "x.beton", parts + beton + "y.beton"), !Contains(same));
 }
 
 TEST_CASE("rows that leave out whole classes of the training set are told", "[cli]") {

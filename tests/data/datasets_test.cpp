@@ -327,6 +327,36 @@ TEST_CASE("use_ffcv: a missing folder, bad images and too many classes are told 
   CHECK(MnistDataset(mnist).num_classes() == 2);
 }
 
+TEST_CASE("sets say which file or folder has their samples", "[data]") {
+  const FfcvParams ffcv{.use_ffcv = true, .ffcv_dir = "/d", .ffcv_dest = "x.beton"};
+  Cifar10Dataset::Params cifar;
+  MnistDataset::Params mnist;
+  ImagenetDataset::Params imagenet;
+  CHECK(Cifar10Dataset(cifar).place().path.empty());
+  CHECK(MnistDataset(mnist).place().path.empty());
+  imagenet.use_synthetic = true;
+  CHECK(ImagenetDataset(imagenet).place().path.empty());
+  imagenet.use_synthetic = false;
+  cifar.ffcv = mnist.ffcv = imagenet.ffcv = ffcv;
+  cifar.rows = "0-9";
+  CHECK(Cifar10Dataset(cifar).place().path == "/d/x.beton");
+  CHECK(Cifar10Dataset(cifar).place().rows == "0-9");
+  CHECK(MnistDataset(mnist).place().path == "/d/x.beton");
+  CHECK(ImagenetDataset(imagenet).place().path == "/d/x.beton");
+
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "parts/train/a");
+  fs::create_directories(folder / "parts/val/a");
+  fs::create_directories(folder / "flat/a");
+  for (const bool is_train : {true, false}) {
+    const auto place = [&](const char* name) {
+      return ImageFolderDataset(folder_at(folder / name, is_train)).place().path;
+    };
+    CHECK(place("flat") == folder / "flat");
+    CHECK(place("parts") == folder / (is_train ? "parts/train" : "parts/val"));
+  }
+}
+
 TEST_CASE("a .beton file that is there is not taken for other folders", "[data]") {
   const TemporaryFolder folder;
   for (const char* name :

@@ -250,6 +250,24 @@ TEST_CASE("sets of shards and lists say what is missing", "[data]") {
   CHECK_THROWS_WITH(list.open(""), Contains("file: 's3://bucket/x.csv' is remote; lists are read"));
 }
 
+TEST_CASE("sets of shards and lists say which file or folder has their samples", "[data]") {
+  const Sets sets;
+  const auto places = [&](const auto& change) {
+    std::vector<std::string> all;
+    for (const auto& set : sets.all(change)) all.push_back(set->place().path);
+    return all;
+  };
+  CHECK(places([](auto& params) { params.is_train = false; }) ==
+        std::vector<std::string>{sets / "folders", sets / "tar", sets / "mds",
+                                 sets / "folders/list.csv"});
+  CHECK(places([](auto& params) {
+          params.ffcv.use_ffcv = true, params.ffcv.ffcv_dir = "/d", params.ffcv.ffcv_dest = "x";
+        }) == std::vector<std::string>(4, "/d/x"));
+  WebDatasetParams tar;
+  tar.datadir = sets / "tar", tar.shards = "s-{0..1}.tar";
+  CHECK(WebDataset(tar).place().path == sets / "tar/s-{0..1}.tar");
+}
+
 TEST_CASE("names of classes come from the list that is said to have them", "[data]") {
   const Sets sets;
   const auto params = [&](const std::string& name, const std::string& text) {
