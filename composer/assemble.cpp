@@ -209,7 +209,7 @@ void warn_of_same_samples(const std::string& path, const DataPlace& trained,
   const bool other_rows =
       !trained.rows.empty() && !evaluated.rows.empty() && trained.rows != evaluated.rows;
   if (trained.path.empty() || !same || other_rows) return;
-  log::warn(path + ": reads " + evaluated.path +
+  log::warn(path + ": reads " + shown_path(evaluated.path) +
             ", as train_dataset does: the evaluation is of images that are trained on; others are "
             "those of split.val in place of val_dataset, of a datadir with train/ and val/, and, "
             "with use_ffcv, of another ffcv_dest");
