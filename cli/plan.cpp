@@ -270,6 +270,7 @@ std::string plan(const Recipe& given) {
   auto without_device = recipe;  // a plan need not open CUDA
   without_device.options.device = "cpu";
   auto parts = assemble_model(without_device);
+  check_class_weights(without_device.options, *parts.model);
   state.model = parts.model;
   Engine engine;
   for (auto& algorithm : parts.algorithms) engine.add(std::move(algorithm));

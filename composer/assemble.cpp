@@ -414,13 +414,16 @@ std::shared_ptr<Model> build_model(const Recipe& recipe) {
   seed_generator(static_cast<uint64_t>(recipe.options.seed));
   auto model = recipe.model->build();
   const auto& options = recipe.options;
-  if (!options.class_weights.empty() && options.loss == "auto" &&
-      model->loss_name() != "soft_cross_entropy")
-    throw UserError("class_weights: the model's loss is " + std::string(model->loss_name()) +
-                    ", which has no weights of classes; give loss: cross_entropy, or the model's "
-                    "loss_name: soft_cross_entropy");
   model->set_objective(make_objective(options.loss, options.class_weights, model->num_classes()));
   return model;
+}
+
+void check_class_weights(const TrainerOptions& options, const Model& model) {
+  if (!options.class_weights.empty() && options.loss == "auto" &&
+      model.loss_name() != "soft_cross_entropy")
+    throw UserError("class_weights: the model's loss is " + std::string(model.loss_name()) +
+                    ", which has no weights of classes; give loss: cross_entropy, or the model's "
+                    "loss_name: soft_cross_entropy");
 }
 
 std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training) {
@@ -524,6 +527,7 @@ TrainerParts assemble_training(const Recipe& given) {
   complaints.collect([&] { check_division_of_images(options, /*training=*/true); });
   TrainerParts parts;
   complaints.collect([&] { parts = assemble_model(recipe); });
+  if (parts.model) complaints.collect([&] { check_class_weights(options, *parts.model); });
   OpenSet trained, evaluated;
   if (parts.model) complaints.collect([&] { trained = open(recipe, parts, true); });
   const bool one_set = options.split.val > 0;

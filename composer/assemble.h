@@ -9,6 +9,9 @@ namespace composer {
 
 /// The recipe's model with its initial weights, a function of the seed.
 std::shared_ptr<Model> build_model(const Recipe& recipe);
+/// Throws UserError where class_weights would put a cross-entropy in the place of the model's own,
+/// other loss.
+void check_class_weights(const TrainerOptions& options, const Model& model);
 
 /// The set of train_dataset or val_dataset, not yet opened. UserError when it is to be split and
 /// cannot be.

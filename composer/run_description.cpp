@@ -37,7 +37,8 @@ void write_run_description(const std::filesystem::path& folder,
       {"class_names", class_names},
       {"surgery", surgery},
       {"batches_per_epoch", schedule.batches_per_epoch},
-      {"total_batches", total ? nlohmann::ordered_json(*total) : nlohmann::ordered_json()}};
+      {"total_batches", total ? nlohmann::ordered_json(*total + schedule.ahead_of_length)
+                              : nlohmann::ordered_json()}};
   write_whole(
       folder / "about.json",
       json.dump(2, ' ', /*ensure_ascii=*/false, nlohmann::json::error_handler_t::replace) + "\n");

@@ -137,12 +137,13 @@ std::optional<int64_t> Schedule::total_batches() const {
   return static_cast<int64_t>(std::ceil(batches(max_duration)));
 }
 
-int64_t Schedule::batches_ahead(const Timestamp& now) const {
-  return now.batch - (now.epoch * batches_per_epoch + now.batch_in_epoch);
-}
-
-int64_t Schedule::place(const Timestamp& now) const {
-  return max_duration.unit == TimeUnit::batch ? now.batch : now.batch - ahead;
+void Schedule::take_up(const Timestamp& now) {
+  ahead_of_epochs = now.batch - (now.epoch * batches_per_epoch + now.batch_in_epoch);
+  ahead_of_length = ahead_of_epochs;
+  if (max_duration.unit == TimeUnit::batch) ahead_of_length = 0;
+  if (max_duration.unit == TimeUnit::sample)
+    ahead_of_length =
+        now.batch - std::llround(batches_of_samples(*this, static_cast<double>(now.sample)));
 }
 
 double Schedule::elapsed(const Timestamp& now) const {
@@ -155,8 +156,8 @@ double Schedule::elapsed(const Timestamp& now) const {
 Timestamp Schedule::at_batch(int64_t batch) const {
   Timestamp time;
   time.batch = batch;
-  time.epoch = (batch - ahead) / batches_per_epoch;
-  time.batch_in_epoch = (batch - ahead) % batches_per_epoch;
+  time.epoch = (batch - ahead_of_epochs) / batches_per_epoch;
+  time.batch_in_epoch = (batch - ahead_of_epochs) % batches_per_epoch;
   time.sample_in_epoch = time.batch_in_epoch * batch_size;
   time.sample = time.epoch * samples_per_epoch + time.sample_in_epoch;
   return time;

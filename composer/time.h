@@ -50,17 +50,18 @@ struct Schedule {
   int64_t batch_size = 1;
   Time max_duration;                           ///< where the run ends
   std::optional<Time> planned = std::nullopt;  ///< the recipe's length; none: max_duration
-  int64_t ahead = 0;  ///< see batches_ahead(); of the run that this is the schedule of
+  /// Of a run that went on with another batch size or another number of samples, by take_up():
+  /// batches counted beyond those that its epochs, and what its length is counted in, have by this
+  /// schedule. May be negative.
+  int64_t ahead_of_epochs = 0, ahead_of_length = 0;
 
   /// The same run at its planned length, which learning rates follow even where it ends early.
   Schedule as_planned() const;
 
-  /// Batches that `now` counts beyond those which its epochs have by this schedule: of a run that
-  /// went on with another batch size or another number of samples. May be negative.
-  int64_t batches_ahead(const Timestamp& now) const;
-  /// The place in the run, in batches of this schedule: without those of `ahead`, unless the run's
-  /// length is in batches.
-  int64_t place(const Timestamp& now) const;
+  /// The run goes on from there.
+  void take_up(const Timestamp& now);
+  /// Batches of the run's length that are done, by this schedule.
+  int64_t place(const Timestamp& now) const { return now.batch - ahead_of_length; }
 
   /// Batches in `time`, not rounded; dur counts in max_duration. A time in seconds has no such
   /// number: throws UserError naming it.

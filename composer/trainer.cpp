@@ -474,7 +474,7 @@ void Trainer::start_loader() {
   }
   const auto& time = state_.time;
   // The loader counts batches by its own epochs; a run that once had others is elsewhere.
-  const int64_t ahead = state_.schedule.batches_ahead(time);
+  const int64_t ahead = state_.schedule.ahead_of_epochs;
   if (plan) expect_many_image_sizes();
   if (plan && ahead != 0) plan = [plan, ahead](int64_t batch) { return plan(batch + ahead); };
   train_loader_->start(time.epoch, time.batch_in_epoch, std::move(plan));

@@ -167,7 +167,7 @@ void Trainer::resume(const std::filesystem::path& path, Checkpoint checkpoint) {
               ": the run goes on, but not bit by bit as it would have there");
   state_.optimizer->load_state_dict(checkpoint.optimizer);
   state_.time = checkpoint.time;
-  state_.schedule.ahead = state_.schedule.batches_ahead(state_.time);
+  state_.schedule.take_up(state_.time);
   evaluator_.set_evaluated_batch(checkpoint.evaluated_batch);
   if (checkpoint.seed != state_.seed)
     log::warn("seed: the checkpoint's was " + std::to_string(checkpoint.seed) +

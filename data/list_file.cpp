@@ -112,12 +112,14 @@ class Records {
   int64_t lines_ = 1, line_ = 1;
 };
 
-/// Names of columns without the blanks around them.
+/// Without the blanks around it.
+std::string trimmed(const std::string& field) {
+  const size_t begin = std::min(field.find_first_not_of(" \t"), field.size());
+  return field.substr(begin, field.find_last_not_of(" \t") + 1 - begin);
+}
+
 std::vector<std::string> trimmed(std::vector<std::string> names) {
-  for (auto& name : names) {
-    const size_t begin = std::min(name.find_first_not_of(" \t"), name.size());
-    name = name.substr(begin, name.find_last_not_of(" \t") + 1 - begin);
-  }
+  for (auto& name : names) name = trimmed(name);
   return names;
 }
 
@@ -185,7 +187,8 @@ constexpr const char* kPaths = "of paths (path, file, ...)";
                                       const std::string& wanted, const std::string& key = {}) {
   fail(file, 1,
        "no column " + wanted + "; the first line names the columns: " + first_few(fields) +
-           (key.empty() ? nearest_name(wanted, fields) : "; " + key + " says which one it is"));
+           (key.empty() ? nearest_name(wanted, fields)
+                        : "; " + key + " says which one it is; above a sample, write path,label"));
 }
 
 [[noreturn]] void fail_without_columns(const fs::path& file, const std::vector<std::string>& fields,
@@ -223,8 +226,10 @@ std::vector<float> target_of(const fs::path& file, int64_t line, const std::stri
   }
 }
 
-void read_columns(const fs::path& file, std::string_view text, char separator,
-                  const ListColumns& columns, const Take& take) {
+void read_columns(const fs::path& file, std::string_view text, char separator, ListColumns columns,
+                  const Take& take) {
+  for (auto* const name : {&columns.path, &columns.label}) *name = trimmed(*name);
+  for (auto& name : columns.targets) name = trimmed(name);
   Records records(text, separator);
   std::vector<std::string> fields, header;
   std::optional<Places> places;
@@ -264,8 +269,8 @@ void read_columns(const fs::path& file, std::string_view text, char separator,
     for (size_t i = 0; i < places->targets.size(); ++i)
       entry.targets.push_back(target_of(file, records.line(), columns.targets[i],
                                         std::string_view(fields[places->targets[i]])));
-    if (columns.targets.empty()) entry.label = std::move(fields[places->label]);
-    entry.path = std::move(fields[places->path]);
+    if (columns.targets.empty()) entry.label = trimmed(fields[places->label]);
+    entry.path = trimmed(fields[places->path]);
     if (doubt) doubt->add(entry);
     take(records.line(), std::move(entry));
   }

@@ -140,7 +140,8 @@ void check_written_classes(const FolderParams& params, OnBadSample on_bad_sample
   throw UserError("ffcv_dest: '" + shown_path(ffcv.path()) + "' is there, with " +
                   std::to_string(*written) + " classes, and datadir: '" + params.datadir +
                   "' has " + std::to_string(*folders) +
-                  ": it holds other data; remove it, or give another ffcv_dest");
+                  ": it holds other data; leave ffcv_write_dataset out to read it as it is, or "
+                  "give another ffcv_dest to write one of this datadir");
 }
 
 namespace {

@@ -401,9 +401,11 @@ TEST_CASE("groups are given on the command line, each as one word") {
 
 TEST_CASE("weights of classes do not put another loss in the place of a recipe's own") {
   const auto built = [](const Words& more) {
-    Words words{"--resnet.model_name", "resnet18", "--num_classes", "2", "--class_weights", "1", "2"};
+    Words words{
+        "--resnet.model_name", "resnet18", "--num_classes", "2", "--class_weights", "1", "2"};
     words.insert(words.end(), more.begin(), more.end());
-    return build_model(resolved("mild", words));
+    const auto recipe = resolved("mild", words);
+    check_class_weights(recipe.options, *build_model(recipe));
   };
   CHECK_THROWS_WITH(built({}), Catch::Contains("binary_cross_entropy_with_logits") &&
                                    Catch::Contains("loss: cross_entropy"));

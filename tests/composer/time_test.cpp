@@ -166,16 +166,22 @@ TEST_CASE("intervals are due at the right batches and epochs", "[time]") {
 TEST_CASE("a run that once had other epochs is where its epochs are", "[time]") {
   Schedule schedule{10, 1000, 100, time("4ep")};
   const Timestamp now{.epoch = 2, .batch = 43, .batch_in_epoch = 3};  // 20 batches an epoch before
-  schedule.ahead = schedule.batches_ahead(now);
-  CHECK(schedule.ahead == 20);
+  schedule.take_up(now);
   CHECK(schedule.place(now) == 23);
   CHECK(schedule.elapsed(now) == Approx(23.0 / 40));
   const auto again = schedule.at_batch(43);
   CHECK(again.epoch == 2);
   CHECK(again.batch_in_epoch == 3);
-  CHECK(schedule.due(time("0.5dur"), {.epoch = 1, .batch = 40, .batch_in_epoch = 10}, false));
+  CHECK(schedule.due(time("0.3dur"), {.epoch = 2, .batch = 44, .batch_in_epoch = 4}, false));
+  CHECK_FALSE(schedule.due(time("0.3dur"), {.epoch = 1, .batch = 36, .batch_in_epoch = 6}, false));
+
   schedule.max_duration = time("60ba");
+  schedule.take_up(now);
   CHECK(schedule.elapsed(now) == Approx(43.0 / 60));
+  schedule.max_duration = time("6000sp");  // 4300 were trained on
+  schedule.take_up({.epoch = 2, .batch = 43, .sample = 4300, .batch_in_epoch = 3});
+  CHECK(schedule.elapsed(now) == Approx(43.0 / 60));
+  CHECK(schedule.at_batch(43).epoch == 2);
 }
 
 TEST_CASE("shares of a run that ends early are those of the planned one", "[time]") {

@@ -420,11 +420,16 @@ TEST_CASE("a run that goes on with other batches has the schedule of its epochs"
   struct Places : Algorithm {
     explicit Places(std::vector<double>& places) : places(places) {}
     void batch_start(State& state) override { places.push_back(state.elapsed()); }
+    void batch_end(State& state) override {
+      constexpr double pi = 3.141592653589793;
+      CHECK(state.optimizer->lr() == Approx(0.05 * (1 + std::cos(pi * places.back()))));
+    }
     std::vector<double>& places;
   };
   const auto run = [&](int64_t samples, double epochs) {
     auto parts = tiny_parts();
     parts.train_loader = std::make_shared<TinyLoader>(samples, 8);
+    parts.schedulers = {std::make_shared<ScheduledBy<CosineDecay>>(CosineDecay())};
     parts.options.max_duration = {epochs, TimeUnit::epoch};
     parts.options.run_dir = folder.path().string();
     parts.options.run_name = "run";
