@@ -236,8 +236,8 @@ uint64_t CacheFolder::allowed(uint64_t used) const {
   const uint64_t limit = std::min(options_.limit > 0 ? options_.limit : kNoLimit, found_full_at_);
   struct statvfs disk {};
   if (::statvfs(options_.folder.c_str(), &disk) != 0) return std::min(limit, used);
-  return std::min(limit, room_on_disk(used, disk.f_bavail * disk.f_frsize,
-                                      disk.f_blocks * disk.f_frsize));
+  return std::min(limit,
+                  room_on_disk(used, disk.f_bavail * disk.f_frsize, disk.f_blocks * disk.f_frsize));
 }
 
 uint64_t CacheFolder::most_bytes() {
