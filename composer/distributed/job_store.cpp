@@ -1,6 +1,7 @@
 #include "composer/distributed/job_store.h"
 
 #include <chrono>
+#include <csignal>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "composer/error.h"
@@ -42,13 +43,25 @@ auto asked(const Call& call) {
   return or_error<RunError>("the store where the ranks meet does not answer", call);
 }
 
+/// The store writes to sockets whose other end may be gone: that is an error of the call, and not
+/// the end of this process. A handler, as children are started with what is ignored.
+void take_broken_pipes() {
+  struct sigaction action {};
+  if (::sigaction(SIGPIPE, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
+  action.sa_handler = [](int) {};
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGPIPE, &action, nullptr);
+}
+
 }  // namespace
 
 struct JobStore::Tcp {
   c10::intrusive_ptr<c10d::TCPStore> store;
 
   Tcp(const std::string& address, const c10d::TCPStoreOptions& options)
-      : store(c10::make_intrusive<c10d::TCPStore>(address, options)) {}
+      : store(c10::make_intrusive<c10d::TCPStore>(address, options)) {
+    take_broken_pipes();
+  }
 };
 
 JobStore::JobStore(std::shared_ptr<Tcp> tcp) : tcp_(std::move(tcp)) {}

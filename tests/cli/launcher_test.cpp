@@ -1,6 +1,7 @@
 #include "cli/launcher.h"
 
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <fstream>
 #include <map>
 #include <thread>
@@ -261,6 +262,14 @@ TEST_CASE("the first machine, done, waits for the others and starts again with t
   CHECK(launchers.second.wait().status == 0);
   CHECK(lines_of(folder / "starts0") == Words{"0", "1"});
   CHECK(lines_of(folder / "starts1") == Words{"0", "1"});
+}
+
+TEST_CASE("a socket that the other end has closed does not end a process that has a store",
+          "[cli]") {
+  const auto before = std::signal(SIGPIPE, SIG_DFL);
+  const auto store = JobStore::host(0, 5);
+  CHECK(std::raise(SIGPIPE) == 0);
+  std::signal(SIGPIPE, before);
 }
 
 TEST_CASE("a store that does not answer keeps nobody waiting", "[cli]") {

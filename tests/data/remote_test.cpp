@@ -371,7 +371,8 @@ TEST_CASE("batches of a remote folder are those of the local one", "[remote]") {
       CHECK(epoch_of(folder_params(remote, is_train), common(rank, 2)) == wanted);
       const size_t before = f.server.server().requests().size();
       CHECK(epoch_of(folder_params(remote + "/", is_train), common(rank, 2)) == wanted);
-      CHECK(f.server.server().requests().size() < before + 20);  // another name: listed again
+      // Another name: listed and read again, a request an image at most.
+      CHECK(f.server.server().requests().size() <= before + 1 + 30);
     }
 }
 
