@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <ctime>
 
@@ -12,7 +13,9 @@ namespace {
 /// group.
 constexpr double same_request_seconds = 0.5;
 
-volatile std::sig_atomic_t received = 0;
+/// Any thread may take the signal.
+std::atomic<int> received = 0;
+static_assert(decltype(received)::is_always_lock_free);
 timespec received_at;
 struct sigaction previous_int, previous_term;
 
