@@ -86,7 +86,9 @@ std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, 
                          return is_loose_image(file.name, part);
                        }));
   std::vector<RemoteFileSource::Chosen> chosen;
-  std::vector<std::string> problems, unreadable, others;
+  std::vector<std::string> problems, unreadable;
+  int64_t others = 0;
+  std::string an_other;
   for (const auto& [name, files] : present) {
     const auto place = std::ranges::lower_bound(names, name);
     if (place == names.end() || *place != name) {
@@ -97,7 +99,7 @@ std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, 
     for (const size_t file : files) {
       const std::string& path = listing.files[file].name;
       if (!is_meant_as_image(path)) {
-        if (path[path.rfind('/') + 1] != '.') others.push_back(path.substr(part.size()));
+        if (path[path.rfind('/') + 1] != '.' && others++ == 0) an_other = path.substr(part.size());
         continue;
       }
       chosen.push_back({file, place - names.begin()});
@@ -105,7 +107,7 @@ std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, 
     }
     if (chosen.size() == before) problems.push_back(folder + name + kNoImages);
   }
-  if (!others.empty()) warn_of_other_files(folder, std::ssize(others), others.front());
+  warn_of_other_files(folder, others, an_other);
   if (!unreadable.empty() && on_bad_sample == OnBadSample::error)
     problems.push_back(unreadable_images(unreadable));
   if (!problems.empty()) throw UserError(std::move(problems));

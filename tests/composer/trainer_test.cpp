@@ -42,6 +42,15 @@ class CallbackRecorder : public Callback {
 };
 
 /// Does something once a given batch has ended.
+/// Those of a run in the folder, which the same parts go on with.
+TrainerParts parts_to_resume(const TemporaryFolder& folder, const std::string& name = "run") {
+  auto parts = tiny_parts();
+  parts.options.run_dir = folder.path().string();
+  parts.options.run_name = name;
+  parts.options.autoresume = true;
+  return parts;
+}
+
 class AtBatch : public Callback {
  public:
   AtBatch(int64_t batch, std::function<void(RunControl&)> action)
@@ -386,11 +395,8 @@ TEST_CASE("a stopped run resumes to the same bytes, in mid-epoch and at an epoch
           "[trainer][resume][slow]") {
   const TemporaryFolder folder;
   const auto run = [&](const std::string& name, int64_t stop_at) {
-    auto parts = tiny_parts();
+    auto parts = parts_to_resume(folder, name);
     parts.options.max_duration = {3, TimeUnit::epoch};
-    parts.options.run_dir = folder.path().string();
-    parts.options.run_name = name;
-    parts.options.autoresume = true;
     Trainer trainer(std::move(parts));
     if (stop_at > 0)
       trainer.add<AtBatch>("stop", stop_at,
@@ -427,13 +433,10 @@ TEST_CASE("a run that goes on with other batches has the schedule of its epochs"
     std::vector<double>& places;
   };
   const auto run = [&](int64_t samples, double epochs) {
-    auto parts = tiny_parts();
+    auto parts = parts_to_resume(folder);
     parts.train_loader = std::make_shared<TinyLoader>(samples, 8);
     parts.schedulers = {std::make_shared<ScheduledBy<CosineDecay>>(CosineDecay())};
     parts.options.max_duration = {epochs, TimeUnit::epoch};
-    parts.options.run_dir = folder.path().string();
-    parts.options.run_name = "run";
-    parts.options.autoresume = true;
     Trainer trainer(std::move(parts));
     std::vector<double> places;
     trainer.add<Places>("places", places);
@@ -467,17 +470,10 @@ TEST_CASE("a signal during evaluation is caught up on after resuming", "[trainer
     void eval_batch_end(const State&, Logger&, RunControl&) override { std::raise(SIGINT); }
   };
   const TemporaryFolder folder;
-  const auto parts_of_run = [&] {
-    auto parts = tiny_parts();
-    parts.options.run_dir = folder.path().string();
-    parts.options.run_name = "run";
-    parts.options.autoresume = true;
-    return parts;
-  };
-  Trainer interrupted(parts_of_run());
+  Trainer interrupted(parts_to_resume(folder));
   interrupted.add<DuringEvaluation>("signal");
   CHECK(interrupted.fit().status == "interrupted");
-  CHECK(Trainer(parts_of_run()).fit().status == "completed");
+  CHECK(Trainer(parts_to_resume(folder)).fit().status == "completed");
   std::vector<int64_t> evaluated;
   for (const auto& line : lines_of(folder.path() / "run/metrics.jsonl"))
     if (line.at("event") == "eval") evaluated.push_back(line.at("batch").get<int64_t>());
@@ -488,11 +484,8 @@ TEST_CASE("a run of which only the end was cut off is completed by the same comm
           "[trainer][resume]") {
   const TemporaryFolder folder;
   const auto parts_of_run = [&] {
-    auto parts = tiny_parts();
+    auto parts = parts_to_resume(folder);
     parts.options.max_duration = {3, TimeUnit::epoch};
-    parts.options.run_dir = folder.path().string();
-    parts.options.run_name = "run";
-    parts.options.autoresume = true;
     return parts;
   };
   const auto summary = [&] { return json_of(folder.path() / "run/summary.json"); };
@@ -531,10 +524,7 @@ TEST_CASE("a failure at the end alone is made good by the same command", "[train
   };
   const TemporaryFolder folder;
   const auto parts_of_run = [&] {
-    auto parts = tiny_parts();
-    parts.options.run_dir = folder.path().string();
-    parts.options.run_name = "run";
-    parts.options.autoresume = true;
+    auto parts = parts_to_resume(folder);
     parts.options.save_async = false;
     return parts;
   };
