@@ -28,6 +28,13 @@ void refuse_groups(const Conv2d& conv) {
     throw UserError("algorithms.whitening: the first convolution has groups; it must have one");
 }
 
+/// Of the number of largest magnitude in each column of [N, M]: 1 or -1, as [1, M]. Eigenvectors
+/// have either sign, as the processor computes them; times this they are the same everywhere where
+/// no two eigenvalues, and no two of a column's largest magnitudes, are equal.
+at::Tensor signs_of_largest(const at::Tensor& columns) {
+  return columns.gather(0, columns.abs().argmax(0, /*keepdim=*/true)).sign();
+}
+
 /// The same, its weight no longer trained.
 std::pair<Conv2d*, std::string> frozen_first_conv(Block& model) {
   auto found = first_conv(model);
@@ -54,10 +61,13 @@ at::Tensor whitening_filters(const at::Tensor& images, std::array<int64_t, 2> ke
     count += columns.size(1);
   }
   ranks.sum({moments, count});
-  const auto [eigenvalues, eigenvectors] = at::linalg_eigh(moments / count);
+  const auto [eigenvalues, either] = at::linalg_eigh((moments / count).cpu());
+  const auto eigenvectors = either * signs_of_largest(either);
   const auto scaled = eigenvectors.t() / (eigenvalues.clamp_min(0) + eps).sqrt().unsqueeze(1);
-  auto filters = scaled.flip(0).to(at::kFloat).reshape({values, channels, kernel[0], kernel[1]});
-  ranks.broadcast(filters);  // eigenvectors have either sign, as the processor computes them
+  auto filters = scaled.flip(0)
+                     .to(images.device(), at::kFloat)
+                     .reshape({values, channels, kernel[0], kernel[1]});
+  ranks.broadcast(filters);  // processors round differently
   return filters;
 }
 

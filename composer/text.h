@@ -33,4 +33,12 @@ inline std::string lower_case(std::string text) {
   return text;
 }
 
+/// Without the blanks around it.
+inline std::string trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\n";
+  const size_t begin = text.find_first_not_of(blanks);
+  if (begin == text.npos) return "";
+  return std::string(text.substr(begin, text.find_last_not_of(blanks) + 1 - begin));
+}
+
 }  // namespace composer

@@ -607,14 +607,21 @@ void Trainer::check_loss() {
 }
 
 void Trainer::end_epoch() {
-  state_.time.next_epoch();
-  schedule_learning_rate();
-  log_running_metric();
-  engine_.run(Event::epoch_end, state_);
-  logger_.commit("epoch", state_.time);
+  const auto counted = [&](const auto& work) {
+    const double begin = steady_seconds();
+    work();
+    clock_.add(steady_seconds() - begin);
+  };
+  counted([&] {
+    state_.time.next_epoch();
+    schedule_learning_rate();
+    log_running_metric();
+    engine_.run(Event::epoch_end, state_);
+    logger_.commit("epoch", state_.time);
+  });
   agree();
   evaluate_if_due(true);
-  logger_.write();
+  counted([&] { logger_.write(); });  // which may wait for a GPU
   engine_.run(Event::epoch_checkpoint, state_);
   agree();
   save_if_asked();

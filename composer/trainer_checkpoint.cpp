@@ -281,6 +281,7 @@ void Trainer::save(bool replace, bool best) {
   RECORD_USER_SCOPE("checkpoint");
   wait_for_device();
   const double begin = steady_seconds();
+  logger_.commit("save", state_.time);
   logger_.flush();
   check_loss();
   finish_save();
@@ -289,7 +290,7 @@ void Trainer::save(bool replace, bool best) {
   writer_->start(snapshot(), {replace, best});
   saved_batch_ = state_.time.batch;
   if (!options_.save_async) finish_save();
-  logger_.log("checkpoint/stall_seconds", steady_seconds() - begin);
+  logger_.log(std::string(checkpoint_cost), steady_seconds() - begin);
   logger_.commit("save", state_.time);
 }
 

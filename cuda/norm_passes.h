@@ -12,6 +12,19 @@ inline size_t partial_size(int64_t rows, int channels) {
          static_cast<size_t>(norm_grid(rows, channels).shape.blocks);
 }
 
+/// visit.operator()<follows>().
+template <class Visit>
+void with_follows(NormFollows follows, const Visit& visit) {
+  switch (follows) {
+    case NormFollows::nothing:
+      return visit.template operator()<NormFollows::nothing>();
+    case NormFollows::relu:
+      return visit.template operator()<NormFollows::relu>();
+    case NormFollows::gelu:
+      return visit.template operator()<NormFollows::gelu>();
+  }
+}
+
 template <class T, class Run>
 void forward_passes(const NormForwardArguments& given, Run& run) {
   const auto [shape, grid] = norm_grid(given.rows, given.channels);
@@ -21,31 +34,36 @@ void forward_passes(const NormForwardArguments& given, Run& run) {
       NormStatisticsKernel{shape, given.training ? given.partial : nullptr, given.weight,
                            given.bias, given.running_mean, given.running_var, given.eps,
                            given.momentum, given.statistics});
-  run(grid, NormApplyKernel<T>{shape, input, static_cast<const T*>(given.residual),
-                               given.statistics, static_cast<T*>(given.output), given.follows});
+  with_follows(given.follows, [&]<NormFollows follows>() {
+    run(grid, NormApplyKernel<T, follows>{shape, input, static_cast<const T*>(given.residual),
+                                          given.statistics, static_cast<T*>(given.output)});
+  });
 }
 
 template <class T, class Run>
 void backward_passes(const NormBackwardArguments& given, Run& run) {
   const auto [shape, grid] = norm_grid(given.rows, given.channels);
-  NormSlopes<T> slopes{static_cast<const T*>(given.gradient),
-                       static_cast<const T*>(given.input),
-                       static_cast<const T*>(given.residual),
-                       static_cast<const T*>(given.output),
-                       given.statistics,
-                       given.follows};
+  NormSlopes<T> slopes{static_cast<const T*>(given.gradient), static_cast<const T*>(given.input),
+                       static_cast<const T*>(given.residual), static_cast<const T*>(given.output),
+                       given.statistics};
   auto* const for_residual = static_cast<T*>(given.for_residual);
-  run(grid, NormSumsKernel<T>{shape, slopes, for_residual, given.partial});
+  with_follows(given.follows, [&]<NormFollows follows>() {
+    run(grid, NormSumsKernel<T, follows>{shape, slopes, for_residual, given.partial});
+  });
   run(norm_channel_grid(shape, 2),
       NormLineKernel{shape, given.partial, given.statistics, given.training, given.for_weight,
                      given.for_bias, given.line});
   if (given.for_input == nullptr) return;
+  auto left = given.follows;
   if (for_residual != nullptr) {
     slopes.gradient = for_residual;
     slopes.residual = slopes.output = nullptr;
-    slopes.follows = NormFollows::nothing;
+    left = NormFollows::nothing;
   }
-  run(grid, NormGradientKernel<T>{shape, slopes, given.line, static_cast<T*>(given.for_input)});
+  with_follows(left, [&]<NormFollows follows>() {
+    run(grid, NormGradientKernel<T, follows>{shape, slopes, given.line,
+                                             static_cast<T*>(given.for_input)});
+  });
 }
 
 }  // namespace composer::cuda

@@ -8,14 +8,15 @@
 namespace composer::cuda {
 
 template <class Kernel>
-__global__ void __launch_bounds__(256) run(Kernel kernel) {
+__global__ void __launch_bounds__(256, 2) run(Kernel kernel) {
   extern __shared__ float shared[];
   const Place place{static_cast<int>(blockIdx.x),  static_cast<int>(blockIdx.y),
                     static_cast<int>(threadIdx.x), static_cast<int>(threadIdx.y),
                     static_cast<int>(blockDim.x),  static_cast<int>(blockDim.y)};
-#pragma unroll
-  for (int phase = 0; phase < Kernel::phases; ++phase) {
-    if (phase > 0) __syncthreads();
+  kernel.phase(0, place, shared);
+#pragma unroll 1
+  for (int phase = 1; phase < Kernel::phases; ++phase) {
+    __syncthreads();
     kernel.phase(phase, place, shared);
   }
 }

@@ -112,13 +112,7 @@ class Records {
   int64_t lines_ = 1, line_ = 1;
 };
 
-/// Without the blanks around it.
-std::string trimmed(const std::string& field) {
-  const size_t begin = std::min(field.find_first_not_of(" \t"), field.size());
-  return field.substr(begin, field.find_last_not_of(" \t") + 1 - begin);
-}
-
-std::vector<std::string> trimmed(std::vector<std::string> names) {
+std::vector<std::string> all_trimmed(std::vector<std::string> names) {
   for (auto& name : names) name = trimmed(name);
   return names;
 }
@@ -243,7 +237,7 @@ void read_columns(const fs::path& file, std::string_view text, char separator, L
     }
   };
   for (bool first = true; next(); first = false) {
-    if (first) count = fields.size(), header = trimmed(fields);
+    if (first) count = fields.size(), header = all_trimmed(fields);
     if (first && !columns.targets.empty()) {
       places = places_of_targets(file, header, columns);
       continue;
@@ -375,7 +369,7 @@ std::vector<FirstColumn> first_columns(const fs::path& file, std::string_view te
   try {
     Records records(text, ending == ".tsv" ? '\t' : ',');
     records.next(names), records.next(fields);
-    names = trimmed(std::move(names));
+    names = all_trimmed(std::move(names));
   } catch (const std::string&) {  // reading the list will tell
     return {};
   }

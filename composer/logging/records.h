@@ -17,6 +17,9 @@
 
 namespace composer {
 
+/// Seconds that training stood still for a checkpoint: a record of its own.
+inline constexpr std::string_view checkpoint_cost = "checkpoint/stall_seconds";
+
 /// What was logged at one place of the run.
 struct Record {
   std::string_view event;  ///< "batch", "epoch", "eval" or "save"
@@ -45,8 +48,11 @@ struct RunInfo {
   std::string recipe;               ///< resolved; may be empty
 
   /// Whether a record of an earlier process belongs to the part of the run that a resumption keeps.
-  /// names: of its values.
+  /// names: of its values. The cost of the checkpoint that the run goes on from was logged after
+  /// it, and may have reached one sink and not another before the process ended: no sink keeps it.
   bool keeps(std::string_view event, int64_t batch, std::span<const std::string> names = {}) const {
+    if (batch == start.batch && std::ranges::find(names, checkpoint_cost) != names.end())
+      return false;
     if (event != "eval" || batch != start.batch) return batch <= start.batch;
     bool of_any = false;
     for (const auto& name : names) {

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "composer/device.h"
 #include "composer/error.h"
 #include "composer/exception_text.h"
 #include "composer/logging/log.h"
@@ -181,6 +182,8 @@ void Profiler::record(int64_t number, const State& state) {
   trace_->first = number;
   if (!trace_->kineto) return;
   attempt([&] {
+    // Else kernels of earlier steps are in the trace, and some of its own steps' are not.
+    synchronize(options_.device);
     trace_->kineto->start(distributed_info(ranks_, options_.device));
     if (!options_.what.profile_memory) return;
     trace_->memory = std::make_unique<MemoryTimeline>(options_.device);
@@ -221,6 +224,7 @@ std::string Profiler::write(const fs::path& path) {
   auto memory = std::exchange(trace_->memory, nullptr);
   attempt([&] {
     if (!trace_->kineto) return;
+    synchronize(options_.device);
     const auto points = memory ? memory->points() : std::vector<MemoryPoint>();
     memory.reset();
     fs::create_directories(path.parent_path());

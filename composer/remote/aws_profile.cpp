@@ -6,17 +6,12 @@
 
 #include "composer/error.h"
 #include "composer/remote/remote_options.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
-  if (begin == text.npos) return "";
-  return std::string(text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin));
-}
 
 fs::path file_path(const char* variable, const char* name) {
   if (const std::string path = environment_value(variable); !path.empty()) return path;

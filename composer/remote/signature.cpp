@@ -40,7 +40,7 @@ Digest hmac(std::span<const uint8_t> key, std::string_view message) {
 }
 
 /// Without spaces at its ends, and with one where there are several within.
-std::string trimmed(std::string_view value) {
+std::string with_single_spaces(std::string_view value) {
   std::string result;
   bool space = false;
   for (const char c : value) {
@@ -86,7 +86,7 @@ std::string canonical_query(const TextPairs& query) {
 std::string authorization(const SignedRequest& request, const SigningKey& key, std::time_t time) {
   TextPairs headers;
   for (const auto& [name, value] : request.headers)
-    headers.emplace_back(lower_case(name), trimmed(value));
+    headers.emplace_back(lower_case(name), with_single_spaces(value));
   std::stable_sort(headers.begin(), headers.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string lines, names;

@@ -98,6 +98,9 @@ const std::string small =
     "--train_batch_size 8 --eval_batch_size 8 --train_dataset.shapes.samples 80 --seed 3 "
     "--val_dataset.shapes.samples 16 --dataloader.num_workers 1 --progress_bar false ";
 
+/// For fp16, which a CPU computes slowly.
+const std::string smaller = " --train_dataset.shapes.size 16 --val_dataset.shapes.size 16 ";
+
 nlohmann::json summary_of(const fs::path& run) {
   std::ifstream file(run / "summary.json");
   return nlohmann::json::parse(file);
@@ -213,15 +216,18 @@ TEST_CASE("a driver without a GPU is a warning under auto and one error under gp
 
 TEST_CASE("training steps do not wait for the GPU", "[cli][stand_in][slow]") {
   const std::string algorithms = GENERATE(
-      "channels_last --precision fp32",
-      "channels_last blurpool label_smoothing progressive_resizing mixup --precision amp_fp16",
+      as<std::string>(), "channels_last --precision fp32",
+      "channels_last blurpool label_smoothing progressive_resizing mixup --precision amp_fp16" +
+          smaller,
       "cutmix colout stochastic_depth squeeze_excite ema sam --precision fp32 "
       "--algorithms.squeeze_excite.min_channels 16 "
       "--algorithms.stochastic_depth.stochastic_method sample",
       "randaugment random_erasing cutout --precision amp_fp16 --deterministic_mode true "
-      "--algorithms.randaugment.where device --algorithms.random_erasing.where device",
+      "--algorithms.randaugment.where device --algorithms.random_erasing.where device" +
+          smaller,
       "augmix selective_backprop ghost_batchnorm --precision amp_fp16 "
-      "--algorithms.augmix.where device");
+      "--algorithms.augmix.where device" +
+          smaller);
   CAPTURE(algorithms);
   WithStandIn machine;
   const auto waits = [&](int batches) {
@@ -270,7 +276,8 @@ TEST_CASE("replayed steps give the bytes that steps give which run", "[cli][stan
       Setting{"--algorithms channels_last blurpool mixup ema squeeze_excite gradient_clipping "
               "--algorithms.squeeze_excite.min_channels 16 --precision amp_fp16 "
               "--algorithms.gradient_clipping.clipping_type norm "
-              "--algorithms.gradient_clipping.clipping_threshold 0.5 --grad_accum 2",
+              "--algorithms.gradient_clipping.clipping_threshold 0.5 --grad_accum 2" +
+                  smaller,
               1, 12},
       Setting{"--algorithms progressive_resizing cutmix lookahead whitening --precision fp32 "
               "--algorithms.progressive_resizing.size_increment 16 --optimizer adamw",
@@ -344,8 +351,8 @@ TEST_CASE("images are normalised by one kernel, in the type that the network com
   const auto [words, trained, evaluated] = GENERATE(
       std::tuple<std::string, std::string, std::string>("--precision fp32", "Float", "Float"),
       std::tuple<std::string, std::string, std::string>(
-          "--precision amp_fp16 --algorithms channels_last ema test_time_augmentation", "Half",
-          "Half"),
+          "--precision amp_fp16 --algorithms channels_last ema test_time_augmentation" + smaller,
+          "Half", "Half"),
       std::tuple<std::string, std::string, std::string>(
           "--precision amp_bf16 --algorithms channels_last mixup", "Float", "BFloat16"));
   CAPTURE(words);
@@ -380,7 +387,7 @@ TEST_CASE("check holds the GPU against the CPU", "[cli][stand_in][slow]") {
       GENERATE(std::pair<std::string, std::string>(
                    "--precision amp_bf16 --algorithms channels_last mixup", "amp_bf16"),
                std::pair<std::string, std::string>(
-                   "--precision amp_fp16 --algorithms channels_last", "fp32"));
+                   "--precision amp_fp16 --algorithms channels_last" + smaller, "fp32"));
   CAPTURE(words);
   WithStandIn machine;
   const std::string recipe = small.substr(small.find(' '));

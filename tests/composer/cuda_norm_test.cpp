@@ -135,7 +135,8 @@ void compare(const Case& c, double offset, double images, double sums) {
 TEST_CASE("the GPU's batch norm computes what ATen computes", "[cuda_norm]") {
   const auto shape = GENERATE(std::vector<int64_t>{4, 7, 5, 16}, std::vector<int64_t>{5, 1, 1, 8},
                               std::vector<int64_t>{3, 5, 5, 24}, std::vector<int64_t>{2, 3, 9, 264},
-                              std::vector<int64_t>{8, 32, 32, 8});
+                              std::vector<int64_t>{8, 32, 32, 8},
+                              std::vector<int64_t>{1, 60, 60, 264});  // some lanes have two rows
   const bool residual = GENERATE(false, true), training = GENERATE(true, false);
   const auto follows = GENERATE(NormFollows::nothing, NormFollows::relu, NormFollows::gelu);
   CAPTURE(shape, residual, training, static_cast<int>(follows));
@@ -161,10 +162,19 @@ TEST_CASE("the rows of blocks and lanes add up, for any number of them", "[cuda_
     const auto [shape, grid] = norm_grid(rows, 64, 16);
     int64_t all = 0;
     for (int block = 0; block < shape.blocks; ++block) {
-      int64_t some = 0;
-      for (int lane = 0; lane < shape.lanes; ++lane) some += shape.rows_of_lane(block, lane);
-      CHECK(some == shape.rows_of_block(block));
-      all += some;
+      for (int every = shape.lanes; every > 0; every /= 2)
+        for (int lane = 0; lane < every; ++lane) {
+          int64_t some = 0;
+          for (int64_t row = 0; row < rows; ++row) {
+            const int64_t place = row % shape.step() - int64_t{block} * shape.lanes;
+            some += place >= 0 && place < shape.lanes && place % every == lane;
+          }
+          if (shape.rows_of_lanes(block, lane, every) != some) {
+            CAPTURE(block, lane, every);
+            CHECK(shape.rows_of_lanes(block, lane, every) == some);
+          }
+        }
+      all += shape.rows_of_block(block);
     }
     CHECK(all == rows);
   }

@@ -241,6 +241,17 @@ TEST_CASE("an evaluation that is done again has one record", "[evaluators][resum
   CHECK(run(false) == whole);
 }
 
+TEST_CASE("what the checkpoint of a resumption cost, logged after it, is kept nowhere",
+          "[resume]") {
+  RunInfo info;
+  info.start.batch = 4;
+  const std::vector<std::string> cost{std::string(checkpoint_cost)}, other{"checkpoint/bytes"};
+  CHECK(info.keeps("save", 3, cost));
+  CHECK_FALSE(info.keeps("save", 4, cost));
+  CHECK_FALSE(info.keeps("", 4, cost));
+  CHECK(info.keeps("save", 4, other));
+}
+
 TEST_CASE("of evaluations at a resumption's start those stay that are not done again",
           "[evaluators][resume]") {
   RunInfo info;

@@ -30,7 +30,7 @@ TEST_CASE("the GPU's fused batch norm is that of float64 to rounding", "[fused_n
   for (const bool training : {true, false})
     for (const bool with_residual : {true, false})
       for (const auto& shape : std::vector<std::vector<int64_t>>{
-               {3, 8, 7, 5}, {1, 64, 1, 1}, {2, 24, 56, 57}, {32, 2048, 4, 4}}) {
+               {3, 8, 7, 5}, {2, 64, 2, 1}, {2, 24, 56, 57}, {32, 2048, 4, 4}, {1, 264, 60, 60}}) {
         CAPTURE(type, activation, training, with_residual, shape);
         const auto given = random_case(shape, type, nhwc, with_residual, activation, training);
         REQUIRE(why_step_by_step(on(gpu, given).call) == "");

@@ -1,10 +1,12 @@
 #include "composer/trainer.h"
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 
 #include "composer/error.h"
 #include "composer/optimization/schedulers.h"
@@ -605,6 +607,28 @@ TEST_CASE("what a sink in the loop fails on is written once, and the summary say
   for (const auto& name : sink->names)
     CHECK((name == "loss/train" || name.starts_with("time/")));  // the latter once, at the end
   CHECK(sink->names.size() >= 3);
+}
+
+TEST_CASE("what an epoch's end takes counts as training", "[trainer]") {
+  class SlowSink : public LogSink {
+   public:
+    bool in_loop() const override { return true; }
+    void write(const Record& record) override {
+      if (record.event == "batch" && record.time.batch == 12)  // is handed over with the epoch's
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  };
+  const TemporaryFolder folder;
+  auto parts = parts_to_resume(folder);
+  parts.options.max_duration = {3, TimeUnit::epoch};
+  parts.options.log_interval = {1, TimeUnit::batch};
+  parts.options.eval_interval = {0, TimeUnit::epoch};
+  parts.loggers = {std::make_shared<SlowSink>()};
+  Trainer(std::move(parts)).fit();
+  // Two batches of eight samples count, the 11th and the 12th, which ends an epoch.
+  const auto summary = json_of(folder.path() / "run/summary.json");
+  CHECK(summary.at("batches") == 12);
+  CHECK(summary.at("samples_per_second").get<double>() <= 2 * 8 / 0.1);
 }
 
 TEST_CASE("evaluating before training leaves the run's clock alone", "[trainer]") {

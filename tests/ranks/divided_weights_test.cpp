@@ -242,7 +242,7 @@ TEST_CASE("ranks that divide weights train as ranks that do not", "[ranks][slow]
       "sync_batchnorm", "grad_clip_norm", "gradient_monitor", "grad_accum");
   CAPTURE(name);
   Setup setup;
-  setup.batches = 18, setup.model = resnet20;
+  setup.batches = 9, setup.model = resnet20;
   if (name == "grad_accum")
     setup.change = [](TrainerParts& parts) { parts.options.grad_accum = 2; };
   if (name == "grad_clip_norm")
