@@ -422,7 +422,8 @@ TEST_CASE("data verify refuses nothing that Pillow decodes", "[cli]") {
     WARN("skipped: there is no " << odd.string());
     return;
   }
-  const auto outcome = run(odd, {"data", "verify", ".", "--json"});
+  const TemporaryFolder folder;
+  const auto outcome = run(folder.path(), {"data", "verify", odd.string(), "--json"});
   CHECK(outcome.status == 1);
   std::map<std::string, std::string> bad;
   const auto told = json::parse(outcome.output);
