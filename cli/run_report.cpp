@@ -1,6 +1,7 @@
 #include "cli/run_report.h"
 
 #include <algorithm>
+#include <fstream>
 #include <optional>
 
 #include "analysis/report.h"
@@ -8,10 +9,23 @@
 #include "composer/logging/log.h"
 #include "composer/storage/atomic_file.h"
 #include "composer/storage/mailbox.h"
+#include "composer/text.h"
 
 namespace composer {
 
 namespace {
+
+/// UserError for a file that is there and is something else, say a recipe that was named by
+/// mistake.
+void refuse_other_than_page(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string begin(16, '\0');
+  in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<size_t>(in.gcount()));
+  if (!begin.empty() && !lower_case(begin).starts_with("<!doctype html"))
+    throw UserError("--output: " + file.string() +
+                    " is there already, and is no page; name another file");
+}
 
 /// UserError for a folder that is no run's but has runs in it.
 void check_is_no_folder_of_runs(const std::filesystem::path& folder) {
@@ -66,6 +80,7 @@ std::vector<Run> read_runs(const std::vector<std::string>& folders) {
 }
 
 void write_report(const std::vector<std::string>& folders, const std::filesystem::path& file) {
+  refuse_other_than_page(file);
   const auto page = report_page(read_runs(folders));
   try {
     write_whole(file, page);

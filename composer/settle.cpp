@@ -235,8 +235,28 @@ class Settling {
                       ": fewer than two images, one to train and one to evaluate on, in " +
                       (few.size() == 1 ? "class " : "classes ") + first_few(few) +
                       "; add some, or take the folder away");
+    warn_of_unread_parts();
     set(key, write_value(evaluated_share), "a fifth of each class, for the data have no val/");
     take_evaluated(evaluated_share);
+  }
+
+  /// Folders beside train/: perhaps images to evaluate on, under another name.
+  void warn_of_unread_parts() {
+    namespace fs = std::filesystem;
+    const fs::path folder = param("datadir");
+    std::error_code problem;
+    if (!fs::is_directory(folder / "train", problem)) return;
+    std::vector<std::string> others;
+    for (fs::directory_iterator entry(folder, problem), end; !problem && entry != end;
+         entry.increment(problem)) {
+      std::error_code none;
+      const auto name = entry->path().filename().string();
+      if (name != "train" && entry->is_directory(none)) others.push_back(name + "/");
+    }
+    std::ranges::sort(others);
+    if (!others.empty())
+      log::warn("datadir: '" + folder.string() + "' has " + first_few(others) +
+                " beside train/, not read: images to evaluate on belong in val/");
   }
 
   /// val_dataset: the set of train_dataset, as the evaluation side of a split would have it.

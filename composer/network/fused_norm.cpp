@@ -79,6 +79,11 @@ class LeftGradients : public torch::CustomClassHolder {
   std::map<int, at::Tensor> gradients_;
 };
 
+/// Whether a NormSource may make its output again.
+bool is_source(const NormCall& call) {
+  return call.input.is_cpu() && call.activation == Activation::relu && !call.residual.defined();
+}
+
 /// Places of what FusedBatchNorm keeps.
 enum Kept : size_t {
   kept_input,
@@ -86,7 +91,9 @@ enum Kept : size_t {
   kept_output,
   kept_statistics,
   kept_weight,
-  kept_bias
+  kept_bias,
+  kept_weight_copy,
+  kept_bias_copy
 };
 
 struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
@@ -102,14 +109,19 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
                              (weight.has_value() && weight->requires_grad());
     const bool recomputes = gelu || (relu && !rest);
     const at::Tensor none;
+    // Where ranks divide weights, this layer's are not there while a NormSource asks for them.
+    const auto copy = [&](const at::Tensor& parameter) {
+      return is_source(call) && parameter.defined() ? parameter.detach().clone() : none;
+    };
     context->set_materialize_grads(false);
     context->save_for_backward({reads_input ? input : none, gelu && rest ? *residual : none,
                                 relu && rest ? output : none, statistics, call.weight,
-                                recomputes ? call.bias : none});
+                                recomputes ? call.bias : none, copy(call.weight), copy(call.bias)});
     auto& data = context->saved_data;
     data["residual"] = rest, data["weight"] = weight.has_value(), data["bias"] = bias.has_value();
     data["training"] = call.options.training;
     data["activation"] = static_cast<int64_t>(call.activation);
+    data["source"] = is_source(call);
     data["left"] = c10::IValue::make_capsule(c10::make_intrusive<LeftGradients>());
     return output;
   }
@@ -200,14 +212,10 @@ bool Unfused::keeps_back() {
 int64_t Unfused::kept_back() { return kept_back_here; }
 
 std::optional<NormSource> NormSource::of(const at::Tensor& output) {
-  if (!output.is_cpu()) return {};
   const auto& norm = output.grad_fn();
   auto* const made_by = dynamic_cast<torch::autograd::CppNode<FusedBatchNorm>*>(norm.get());
   if (made_by == nullptr) return {};
-  const auto& data = made_by->ctx_.saved_data;
-  if (data.at("residual").toBool() ||
-      data.at("activation").toInt() != static_cast<int64_t>(Activation::relu))
-    return {};
+  if (!made_by->ctx_.saved_data.at("source").toBool()) return {};
   return NormSource(norm);
 }
 
@@ -215,8 +223,8 @@ at::Tensor NormSource::output() const {
   RECORD_FUNCTION("composer::fused_batch_norm_again", c10::ArrayRef<const c10::IValue>());
   const auto& norm = static_cast<torch::autograd::CppNode<FusedBatchNorm>&>(*norm_);
   const auto saved = norm.ctx_.get_saved_variables();
-  return cpu_norm_output(saved[kept_input], saved[kept_statistics], saved[kept_weight],
-                         saved[kept_bias], Activation::relu);
+  return cpu_norm_output(saved[kept_input], saved[kept_statistics], saved[kept_weight_copy],
+                         saved[kept_bias_copy], Activation::relu);
 }
 
 std::string why_step_by_step(const NormCall& call) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "composer/error.h"
 #include "composer/storage/checksum.h"
@@ -27,8 +28,10 @@ std::optional<std::filesystem::path> latest_below(const std::filesystem::path& f
 /// The manifest of the checkpoint in the folder `checkpoint`.
 nlohmann::ordered_json read_manifest(const std::filesystem::path& checkpoint);
 
-/// Reads all files that the manifest names. Throws when one is not as it says.
-void verify_files(const std::filesystem::path& checkpoint, const nlohmann::ordered_json& manifest);
+/// Reads the files that the manifest names, those whose names begin with `beginning`. Throws when
+/// one is not as it says.
+void verify_files(const std::filesystem::path& checkpoint, const nlohmann::ordered_json& manifest,
+                  std::string_view beginning = "");
 
 /// {"bytes": ..., "crc32": ...} of a file, as the manifest has it.
 nlohmann::ordered_json facts_of(const Checksum& file);

@@ -11,6 +11,7 @@
 #include "composer/name_pattern.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/dcp.h"
+#include "composer/storage/manifest.h"
 #include "composer/storage/torch_file.h"
 #include "composer/text.h"
 
@@ -112,8 +113,11 @@ TensorMap read_weights(const std::filesystem::path& path) {
   std::error_code error;
   const bool shards = is_dcp_folder(path);
   if (std::filesystem::is_directory(path, error) && !shards) {
+    const auto files = weight_files(path);
+    if (std::filesystem::exists(path / "manifest.json", error))
+      verify_files(path, read_manifest(path), model_files);
     TensorMap all;
-    for (const auto& file : weight_files(path)) all.merge(read_safetensors(file));
+    for (const auto& file : files) all.merge(read_safetensors(file));
     return all;
   }
   const auto kind = path.extension();

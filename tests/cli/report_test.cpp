@@ -247,6 +247,18 @@ TEST_CASE("what is damaged in runs is left out, and a folder of runs told of", "
              Contains("--steps: must be a number, not 'abc'"));
 }
 
+TEST_CASE("a report takes the place of a page alone", "[cli][report]") {
+  const Runs runs{{"a", ""}};
+  runs.folder.write("recipe.yaml", "seed: 1\n");
+  const auto outcome = run(runs.folder.path(), split("report runs/a --output recipe.yaml"));
+  CHECK(outcome.status == 2);
+  CHECK_THAT(outcome.errors,
+             Contains("--output: recipe.yaml is there already, and is no page; name another file"));
+  CHECK(text_in(runs.folder.path() / "recipe.yaml") == "seed: 1\n");
+  for (int times = 0; times < 2; ++times)
+    CHECK(run(runs.folder.path(), split("report runs/a --output page.html")).status == 0);
+}
+
 TEST_CASE("a run that is named twice is shown once", "[cli][report]") {
   const Runs runs{{"a", ""}};
   const auto outcome = run(runs.folder.path(), split("compare runs/a runs/../runs/a --json"));

@@ -9,6 +9,7 @@
 #include "composer/error.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/checkpoint_writer.h"
+#include "composer/storage/weights.h"
 #include "tests/composer/temporary_folder.h"
 
 using namespace composer;
@@ -109,8 +110,11 @@ TEST_CASE("damage is found by checksum, and the newest whole checkpoint is taken
   CHECK(newest_checkpoint(folder.path()) == second);
   damage(second / "model-00001-of-00001.safetensors");
   CHECK_THROWS_AS(load_checkpoint(second), UserError);
+  CHECK_THROWS_WITH(read_weights(second), Contains("is damaged: its checksum differs"));
   CHECK(newest_checkpoint(folder.path()) == first);
   CHECK(fs::exists(folder.path() / "damaged-ep1-ba10"));
+  damage(first / "optimizer-00001-of-00001.safetensors");
+  CHECK_NOTHROW(read_weights(first));
   std::ofstream(first / "manifest.json") << "{\"format_version\": 1";
   CHECK_THROWS_AS(load_checkpoint(first), UserError);
   std::ofstream(first / "manifest.json") << "{\"format_version\": 99}";

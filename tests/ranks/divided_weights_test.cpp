@@ -8,6 +8,7 @@
 
 #include "algorithms/activation_checkpointing.h"
 #include "algorithms/all.h"
+#include "algorithms/channels_last.h"
 #include "algorithms/ema.h"
 #include "algorithms/gradual_unfreezing.h"
 #include "algorithms/layer_freezing.h"
@@ -352,9 +353,13 @@ TEST_CASE("weights that are gathered in bfloat16 are the same on all ranks, and 
 }
 
 TEST_CASE("in bfloat16 arithmetic divided weights train to the same bits", "[ranks]") {
+  const bool channels_last = GENERATE(false, true);
+  CAPTURE(channels_last);
   Setup setup;
   setup.batches = 6, setup.model = resnet20;
   setup.change = [](TrainerParts& parts) { parts.options.precision = "amp_bf16"; };
+  if (channels_last)
+    setup.add = [](Trainer& trainer) { trainer.add<ChannelsLast>("channels_last"); };
   CHECK(difference(train_on(2, divided(setup)), train_on(2, setup)) == 0);
 }
 
