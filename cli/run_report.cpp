@@ -18,11 +18,14 @@ namespace {
 /// UserError for a file that is there and is something else, say a recipe that was named by
 /// mistake.
 void refuse_other_than_page(const std::filesystem::path& file) {
+  std::error_code problem;
+  if (!std::filesystem::is_regular_file(file, problem)) return;
   std::ifstream in(file, std::ios::binary);
   std::string begin(16, '\0');
   in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   begin.resize(static_cast<size_t>(in.gcount()));
-  if (!begin.empty() && !lower_case(begin).starts_with("<!doctype html"))
+  const bool unread = !in.is_open() || in.bad();
+  if (unread || (!begin.empty() && !lower_case(begin).starts_with("<!doctype html")))
     throw UserError("--output: " + file.string() +
                     " is there already, and is no page; name another file");
 }

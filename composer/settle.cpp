@@ -251,7 +251,8 @@ class Settling {
          entry.increment(problem)) {
       std::error_code none;
       const auto name = entry->path().filename().string();
-      if (name != "train" && entry->is_directory(none)) others.push_back(name + "/");
+      if (name != "train" && !name.starts_with('.') && entry->is_directory(none))
+        others.push_back(name + "/");
     }
     std::ranges::sort(others);
     if (!others.empty())

@@ -84,6 +84,13 @@ bool is_source(const NormCall& call) {
   return call.input.is_cpu() && call.activation == Activation::relu && !call.residual.defined();
 }
 
+/// Whether its memory is part of another's, as that of weights which ranks divide is: it may be
+/// gone when the layer has run.
+bool is_borrowed(const at::Tensor& parameter) {
+  const auto& memory = parameter.storage().data_ptr();
+  return memory.get_context() != memory.get();
+}
+
 /// Places of what FusedBatchNorm keeps.
 enum Kept : size_t {
   kept_input,
@@ -109,9 +116,9 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
                              (weight.has_value() && weight->requires_grad());
     const bool recomputes = gelu || (relu && !rest);
     const at::Tensor none;
-    // Where ranks divide weights, this layer's are not there while a NormSource asks for them.
     const auto copy = [&](const at::Tensor& parameter) {
-      return is_source(call) && parameter.defined() ? parameter.detach().clone() : none;
+      const bool needed = is_source(call) && parameter.defined() && is_borrowed(parameter);
+      return needed ? parameter.detach().clone() : none;
     };
     context->set_materialize_grads(false);
     context->save_for_backward({reads_input ? input : none, gelu && rest ? *residual : none,
@@ -223,8 +230,12 @@ at::Tensor NormSource::output() const {
   RECORD_FUNCTION("composer::fused_batch_norm_again", c10::ArrayRef<const c10::IValue>());
   const auto& norm = static_cast<torch::autograd::CppNode<FusedBatchNorm>&>(*norm_);
   const auto saved = norm.ctx_.get_saved_variables();
-  return cpu_norm_output(saved[kept_input], saved[kept_statistics], saved[kept_weight_copy],
-                         saved[kept_bias_copy], Activation::relu);
+  const auto there = [&](Kept copy, Kept original) {
+    return saved[copy].defined() ? saved[copy] : saved[original];
+  };
+  return cpu_norm_output(saved[kept_input], saved[kept_statistics],
+                         there(kept_weight_copy, kept_weight), there(kept_bias_copy, kept_bias),
+                         Activation::relu);
 }
 
 std::string why_step_by_step(const NormCall& call) {

@@ -82,6 +82,8 @@ ordered_json read_manifest(const fs::path& checkpoint) {
 
 void verify_files(const fs::path& checkpoint, const ordered_json& manifest,
                   std::string_view beginning) try {
+  if (!manifest.at("files").is_object())
+    throw DamagedCheckpoint((checkpoint / "manifest.json").string() + ": is damaged");
   for (const auto& [name, facts] : manifest.at("files").items()) {
     if (!name.starts_with(beginning)) continue;
     const auto found = facts_of(checksum_of(checkpoint / name));

@@ -143,6 +143,17 @@ TEST_CASE("a val/ of one's own is evaluated on", "[cli][settle]") {
         value_of(recipe, "train_dataset.imagenet.datadir"));
 }
 
+TEST_CASE("a folder beside train/ that is not val/ is told of", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets/train");
+  write_pets(folder / "pets/validation", 2);
+  fs::create_directory(folder / "pets/.git");
+  const auto outcome = run(folder.path(), split("train -f finetune --datadir pets --plan"));
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.errors,
+             Contains("'pets' has validation/ beside train/, not read: images to evaluate on"));
+}
+
 TEST_CASE("folders that cannot be trained on are refused with the reason", "[cli][settle]") {
   const TemporaryFolder folder;
   const auto pets = folder / "pets";
