@@ -79,11 +79,6 @@ class LeftGradients : public torch::CustomClassHolder {
   std::map<int, at::Tensor> gradients_;
 };
 
-/// Whether a NormSource may make its output again.
-bool is_source(const NormCall& call) {
-  return call.input.is_cpu() && call.activation == Activation::relu && !call.residual.defined();
-}
-
 /// Whether its memory is part of another's, as that of weights which ranks divide is: it may be
 /// gone when the layer has run.
 bool is_borrowed(const at::Tensor& parameter) {
@@ -115,9 +110,10 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
     const bool reads_input = call.options.training || gelu || (relu && !rest) ||
                              (weight.has_value() && weight->requires_grad());
     const bool recomputes = gelu || (relu && !rest);
+    const bool is_source = relu && !rest && input.is_cpu();  // of a NormSource
     const at::Tensor none;
     const auto copy = [&](const at::Tensor& parameter) {
-      const bool needed = is_source(call) && parameter.defined() && is_borrowed(parameter);
+      const bool needed = is_source && parameter.defined() && is_borrowed(parameter);
       return needed ? parameter.detach().clone() : none;
     };
     context->set_materialize_grads(false);
@@ -128,7 +124,7 @@ struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
     data["residual"] = rest, data["weight"] = weight.has_value(), data["bias"] = bias.has_value();
     data["training"] = call.options.training;
     data["activation"] = static_cast<int64_t>(call.activation);
-    data["source"] = is_source(call);
+    data["source"] = is_source;
     data["left"] = c10::IValue::make_capsule(c10::make_intrusive<LeftGradients>());
     return output;
   }
