@@ -6,9 +6,11 @@
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/page_file.h"
 #include "cli/study_command.h"
 #include "composer/assemble.h"
 #include "composer/distributed/place.h"
@@ -18,7 +20,6 @@
 #include "composer/optimization/optimizer.h"
 #include "composer/optimization/scheduler.h"
 #include "composer/settle.h"
-#include "composer/storage/atomic_file.h"
 
 namespace composer {
 namespace {
@@ -145,18 +146,13 @@ int lr_range_command(const Words& words) {
   app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
   if (!parse(app, words)) return 0;
   check(options);
+  std::optional<PageFile> page;
+  if (!options.output.empty()) page.emplace("--output", options.output);
   const auto recipe = settled_with_log(resolve(find_recipe(options.file), overrides_of(app),
                                                registry(), {.options = option_names(app)}));
   LrRange range(options.lr_min, options.lr_max, options.steps);
   run_test(for_test(recipe, options.steps), options, range);
-  if (!options.output.empty()) {
-    try {
-      write_whole(options.output, lr_range_page(range, name_of_recipe(options.file)));
-    } catch (const RunError& error) {
-      throw UserError("--output: " + std::string(error.what()));
-    }
-    log::info("the page is " + options.output);
-  }
+  if (page) page->write(lr_range_page(range, name_of_recipe(options.file)));
   if (options.json)
     std::cout << json_of(range).dump() << std::endl;
   else

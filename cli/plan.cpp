@@ -12,6 +12,7 @@
 #include "composer/network/norm_layer.h"
 #include "composer/optimization/bf16_choice.h"
 #include "composer/rank_threads.h"
+#include "composer/remote/remote_path.h"
 #include "composer/step_graphs.h"
 
 namespace composer {
@@ -152,8 +153,13 @@ void print_row(std::ostream& out, const Timestamp& time, const Row& row) {
   out << '\n';
 }
 
-/// The sets beside val_dataset.
-void print_evaluations(std::ostream& out, const Recipe& recipe) {
+void print_evaluations(std::ostream& out, const Recipe& recipe, const Model& model) {
+  if (recipe.val_dataset) {
+    const auto length = epoch_length(recipe, /*training=*/false);
+    if (length.note.empty()) check_targets(recipe, model, /*training=*/false);
+    out << "evaluation: " << length.samples << " samples, " << length.image.height << " x "
+        << length.image.width << length.note << '\n';
+  }
   for (const auto& [name, dataset, options] : recipe.evaluators)
     out << "evaluators." << name << ": " << dataset->name() << ", every "
         << options.eval_interval.value_or(recipe.options.eval_interval).str() << '\n';
@@ -254,10 +260,12 @@ Schedule schedule_of(const EpochLength& length, const TrainerOptions& options) {
 
 std::string plan(const Recipe& given) {
   const auto settled = settle_for_run(given, Purpose::plan);
+  if (!settled.unread.empty()) throw UserError(settled.unread);
   const Recipe& recipe = settled.recipe;
   std::ostringstream out;
-  const auto length = epoch_length(recipe);
   const auto& options = recipe.options;
+  if (!is_remote(options.load_path)) check_load_path(options.load_path);
+  const auto length = epoch_length(recipe);
 
   State state;
   Logger logger;
@@ -271,6 +279,7 @@ std::string plan(const Recipe& given) {
   without_device.options.device = "cpu";
   auto parts = assemble_model(without_device);
   check_class_weights(without_device.options, *parts.model);
+  if (length.note.empty()) check_targets(recipe, *parts.model, /*training=*/true);
   state.model = parts.model;
   Engine engine;
   for (auto& algorithm : parts.algorithms) engine.add(std::move(algorithm));
@@ -287,7 +296,7 @@ std::string plan(const Recipe& given) {
   if (const auto total = state.schedule.total_batches()) out << ", " << *total << " in all";
   out << "\nprecision: " << options.precision << what_amp_is(options)
       << ", device: " << options.device << '\n';
-  print_evaluations(out, recipe);
+  print_evaluations(out, recipe, *parts.model);
   if (options.grad_accum.automatic)
     out << "grad_accum: auto: one microbatch, and twice as many whenever memory does not suffice\n";
   print_ranks(out, options);

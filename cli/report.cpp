@@ -2,7 +2,6 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/run_report.h"
-#include "composer/logging/log.h"
 
 namespace composer {
 
@@ -17,7 +16,6 @@ int report_command(const Words& words) {
   app.add_option("--output", output, "the page's file (default: report.html)");
   if (!parse(app, words)) return 0;
   write_report(folders, output);
-  log::info("the report is in " + output);
   return 0;
 }
 

@@ -1,34 +1,18 @@
 #include "cli/run_report.h"
 
 #include <algorithm>
-#include <fstream>
 #include <optional>
 
 #include "analysis/report.h"
+#include "cli/page_file.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/storage/atomic_file.h"
 #include "composer/storage/mailbox.h"
-#include "composer/text.h"
 
 namespace composer {
 
 namespace {
-
-/// UserError for a file that is there and is something else, say a recipe that was named by
-/// mistake.
-void refuse_other_than_page(const std::filesystem::path& file) {
-  std::error_code problem;
-  if (!std::filesystem::is_regular_file(file, problem)) return;
-  std::ifstream in(file, std::ios::binary);
-  std::string begin(16, '\0');
-  in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  begin.resize(static_cast<size_t>(in.gcount()));
-  const bool unread = !in.is_open() || in.bad();
-  if (unread || (!begin.empty() && !lower_case(begin).starts_with("<!doctype html")))
-    throw UserError("--output: " + file.string() +
-                    " is there already, and is no page; name another file");
-}
 
 /// UserError for a folder that is no run's but has runs in it.
 void check_is_no_folder_of_runs(const std::filesystem::path& folder) {
@@ -83,13 +67,8 @@ std::vector<Run> read_runs(const std::vector<std::string>& folders) {
 }
 
 void write_report(const std::vector<std::string>& folders, const std::filesystem::path& file) {
-  refuse_other_than_page(file);
-  const auto page = report_page(read_runs(folders));
-  try {
-    write_whole(file, page);
-  } catch (const RunError& error) {
-    throw UserError("--output: " + std::string(error.what()));
-  }
+  const PageFile page("--output", file);
+  page.write(report_page(read_runs(folders)));
 }
 
 void ReportLogger::run_end(const RunEnd&) {

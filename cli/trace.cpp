@@ -10,13 +10,13 @@
 #include "analysis/trace/trace_json.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/page_file.h"
 #include "cli/trace_now.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/logging/terminal.h"
 #include "composer/own_callbacks.h"
 #include "composer/recipe/registry.h"
-#include "composer/storage/atomic_file.h"
 
 namespace composer {
 namespace {
@@ -32,11 +32,13 @@ constexpr auto replaced = nlohmann::ordered_json::error_handler_t::replace;
 /// Where the results go.
 struct TraceOutput {
   bool json = false;
-  std::string page;
+  std::optional<PageFile> page;
 
   void add_to(CLI::App& app) {
     app.add_flag("--json", json, "one JSON object on standard output (docs/traces.md)");
-    app.add_option("--html", page, "also writes a page for a browser to this file");
+    app.add_option_function<std::string>(
+        "--html", [this](const std::string& file) { page.emplace("--html", file); },
+        "also writes a page for a browser to this file");
   }
 
   template <class Result>
@@ -46,9 +48,7 @@ struct TraceOutput {
       std::cout << json_of(result).dump(-1, ' ', false, replaced) << '\n';
     else
       std::cout << text_of(report, std::clamp<int64_t>(terminal_columns(), 80, 100));
-    if (page.empty()) return;
-    write_whole(page, page_of(report));
-    log::info(page + ": written");
+    if (page) page->write(page_of(report));
   }
 };
 

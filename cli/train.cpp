@@ -88,9 +88,9 @@ int train_command(const Words& words) {
                         overrides_of(app), registry(), {.options = option_names(app)});
   if (profile) trace_some_steps(recipe.options.profiler.schedule);
   if (dump_only) {
-    const auto [settled, choices] = settle_for_run(recipe, Purpose::plan);
-    for (const auto& choice : choices) log::info_wrapped("auto: " + choice);
-    std::cout << dump(settled);
+    const auto settled = settle_for_run(recipe, Purpose::plan);
+    for (const auto& choice : settled.choices) log::info_wrapped("auto: " + choice);
+    std::cout << dump(settled.recipe);
     return 0;
   }
   if (plan_only) {

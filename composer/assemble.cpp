@@ -80,6 +80,17 @@ void check_targets(const Dataset& dataset, const Recipe& recipe, const Model& mo
                     setting);
 }
 
+/// Of the set that is trained on.
+void warn_of_outputs_without_class(const std::string& path, const Dataset& dataset,
+                                   const Recipe& recipe, const Model& model) {
+  const auto classes = dataset.num_values() > 0 ? std::nullopt : dataset.num_classes();
+  if (classes && *classes < model.num_classes())
+    log::warn(path + ": the data have " + std::to_string(*classes) + " classes, the model " +
+              std::to_string(model.num_classes()) +
+              " outputs, of which the others are never right; set model." + recipe.model->name() +
+              ".num_classes");
+}
+
 /// A set and what it is for, not yet open.
 struct SetToOpen {
   std::string path;  ///< in the recipe, for messages
@@ -89,11 +100,22 @@ struct SetToOpen {
   bool training = false;
 };
 
+/// `step`, whose errors name `path`.
+auto in_place(const std::string& path, const auto& step) {
+  try {
+    return step();
+  } catch (const UserError& error) {
+    std::vector<std::string> problems;
+    for (const auto& problem : error.problems()) problems.push_back(path + ": " + problem);
+    throw UserError(problems);
+  }
+}
+
 OpenSet open(const Recipe& recipe, const TrainerParts& parts, SetToOpen set,
              std::vector<std::string> class_names) {
   Model& model = *parts.model;
   const auto& [path, dataset, described, given, training] = set;
-  try {
+  return in_place(path, [&]() -> OpenSet {
     check_targets(*described, recipe, model);
     auto options = given;
     if (class_names.empty()) class_names = described->class_names();
@@ -107,37 +129,36 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, SetToOpen set,
     check_image_size(model, *loader);
     if (const auto warning = image_size_warning(model, loader->image_size()); !warning.empty())
       log::warn(path + ": " + warning);
-    if (training) check_single_samples(model, *loader, recipe.options);
+    if (training) {
+      check_single_samples(model, *loader, recipe.options);
+      warn_of_outputs_without_class(path, *described, recipe, model);
+    }
     return {dataset, std::move(loader), std::move(class_names)};
-  } catch (const UserError& error) {
-    std::vector<std::string> problems;
-    for (const auto& problem : error.problems()) problems.push_back(path + ": " + problem);
-    throw UserError(problems);
-  }
+  });
 }
 
-/// `build`, whose errors name `path`.
-std::shared_ptr<Dataset> built(const std::string& path, const auto& build) {
-  try {
-    return build();
-  } catch (const UserError& error) {
-    std::vector<std::string> problems;
-    for (const auto& problem : error.problems()) problems.push_back(path + ": " + problem);
-    throw UserError(problems);
-  }
+/// Whether the set that is trained or evaluated on is of train_dataset's files.
+bool is_of_train_dataset(const Recipe& recipe, bool training) {
+  return training || recipe.options.split.val > 0;
+}
+
+/// In the recipe: of the set that is trained or evaluated on.
+std::string path_of_set(const Recipe& recipe, bool training) {
+  const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
+  return path_of(
+      is_of_train_dataset(recipe, training) ? ChoiceKey::train_dataset : ChoiceKey::val_dataset,
+      component->name());
 }
 
 /// class_names: of the set, where they are known already.
 OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
              std::vector<std::string> class_names = {}) {
-  const bool train_key = training || recipe.options.split.val > 0;
-  const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
-  const auto path =
-      path_of(train_key ? ChoiceKey::train_dataset : ChoiceKey::val_dataset, component->name());
-  const auto dataset = built(path, [&] { return build_dataset(recipe, training); });
+  const auto path = path_of_set(recipe, training);
+  const auto dataset = in_place(path, [&] { return build_dataset(recipe, training); });
   // Both sides of a split lie in the training set's files: val/ may not be there.
-  const auto described =
-      train_key == training ? dataset : built(path, [&] { return build_dataset(recipe, true); });
+  const auto described = is_of_train_dataset(recipe, training) == training
+                             ? dataset
+                             : in_place(path, [&] { return build_dataset(recipe, true); });
   return open(recipe, parts,
               {path, dataset, described, loader_options(recipe.options, training), training},
               std::move(class_names));
@@ -150,7 +171,7 @@ std::string path_of(const NamedEvaluation& evaluator) {
 
 OpenSet open(const Recipe& recipe, const TrainerParts& parts, const NamedEvaluation& evaluator) {
   const auto path = path_of(evaluator);
-  const auto dataset = built(path, [&] { return evaluator.dataset->build(); });
+  const auto dataset = in_place(path, [&] { return evaluator.dataset->build(); });
   return open(recipe, parts,
               {path, dataset, dataset, loader_options(recipe.options, evaluator.options), false},
               {});
@@ -426,6 +447,15 @@ void check_class_weights(const TrainerOptions& options, const Model& model) {
                     "loss_name: soft_cross_entropy");
 }
 
+void check_targets(const Recipe& recipe, const Model& model, bool training) {
+  const auto path = path_of_set(recipe, training);
+  in_place(path, [&] {
+    const auto described = build_dataset(recipe, is_of_train_dataset(recipe, training));
+    check_targets(*described, recipe, model);
+    if (training) warn_of_outputs_without_class(path, *described, recipe, model);
+  });
+}
+
 std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training) {
   auto dataset = (training ? recipe.train_dataset : recipe.val_dataset)->build();
   if (recipe.options.split.val > 0 && !dataset->can_split())
@@ -507,9 +537,9 @@ TrainerParts assemble_evaluation(const Recipe& given) {
 Settled settle_for_run(const Recipe& recipe, Purpose purpose) {
   auto begun = recipe.automatic.empty() ? std::nullopt : begun_recipe(taken_up(recipe.options));
   if (!begun) return settle(recipe, purpose);
-  auto [as_begun, choices] = settle_as(recipe, std::move(*begun));
-  auto settled = settle(as_begun, purpose);
-  settled.choices.insert(settled.choices.begin(), choices.begin(), choices.end());
+  const auto as_begun = settle_as(recipe, std::move(*begun));
+  auto settled = settle(as_begun.recipe, purpose);
+  settled.choices.insert(settled.choices.begin(), as_begun.choices.begin(), as_begun.choices.end());
   return settled;
 }
 

@@ -13,6 +13,10 @@ std::shared_ptr<Model> build_model(const Recipe& recipe);
 /// other loss.
 void check_class_weights(const TrainerOptions& options, const Model& model);
 
+/// Throws UserError where the model's outputs are not for the targets of the set that is trained or
+/// evaluated on. Reads what the set's files say of them.
+void check_targets(const Recipe& recipe, const Model& model, bool training);
+
 /// The set of train_dataset or val_dataset, not yet opened. UserError when it is to be split and
 /// cannot be.
 std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training);

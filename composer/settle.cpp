@@ -20,17 +20,22 @@
 #include "composer/remote/fetched.h"
 #include "composer/remote_keys.h"
 #include "composer/storage/dcp.h"
+#include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
 #include "composer/text.h"
 
 namespace composer {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr double evaluated_share = 0.2;
 constexpr std::array<int64_t, 6> crop_sizes{64, 96, 128, 160, 192, 224};
 constexpr int64_t largest_batch = 32, smallest_batch = 8, fewest_batches = 8;
 constexpr int64_t batches_in_all = 300, fewest_epochs = 10, most_epochs = 50;
 constexpr int64_t longer = 4;  ///< training without weights is so many times as long
+/// What layers learn that tell as many classes apart is of use for other images as it is.
+constexpr int64_t many_classes = 100;
 
 struct Rates {
   double with_weights, without;
@@ -44,9 +49,21 @@ std::optional<Rates> learning_rates(const std::string& optimizer) {
   return std::nullopt;
 }
 
+/// Of load_path, beside the parameters of the model that is to take them.
+struct GivenWeights {
+  TensorMap parameters, tensors;         ///< by the model's names
+  std::vector<std::string> last_layer;   ///< names of its parameters
+  std::vector<std::string> class_names;  ///< that the weights were trained for; may be empty
+};
+
 /// Whether an evaluation depends on the key.
 bool is_evaluated_by(const std::string& key) {
   return key == "split.val" || key.ends_with(".num_classes") || key.ends_with(".crop_size");
+}
+
+/// Whether it follows from load_path.
+bool is_of_weights(const std::string& key) {
+  return key.starts_with("optimizer.") || key.starts_with("load_");
 }
 
 class Settling {
@@ -84,23 +101,23 @@ class Settling {
   Settled settle() {
     if (recipe_.automatic.empty()) return {recipe_, {}};
     use_remote_keys(recipe_.options.remote);
-    try_to("train_dataset." + recipe_.train_dataset->name() + ": ", [this] { look_at_data(); });
+    try_to("train_dataset." + recipe_.train_dataset->name() + ": ", !param("datadir").empty(),
+           [this] { look_at_data(); });
     decide("model.*.num_classes", [this](auto& key) { set_classes(key); });
     decide("split.val", [this](auto& key) { set_split(key); });
     decide("train_dataset.*.crop_size", [this](auto& key) { set_crop(key); });
     decide("train_batch_size", [this](auto& key) { set_batch(key); });
     if (!own_part_.empty()) set_eval_batch();
     decide("max_duration", [this](auto& key) { set_duration(key); });
-    decide("optimizer.*.lr", [this](auto& key) { set_learning_rate(key); });
-    decide("optimizer.*.layer_decay",
-           [this](auto& key) { set_with_weights(key, "0.8", Value::scalar("none")); });
-    decide("optimizer.*.groups", [this](auto& key) { set_groups(key); });
     decide("load_weights_only",
            [this](auto& key) { set_with_weights(key, "true", Value::scalar("false")); });
-    decide("load_ignore", [this](auto& key) {
-      if (!try_to("", [&] { set_ignored(key); })) undecided_.push_back(key);
-    });
-    return {resolved(), std::move(choices_)};
+    if (weights_ && std::ranges::any_of(automatic_, is_of_weights))
+      weights_read_ = try_to("", true, [this] { look_at_weights(); });
+    decide("optimizer.*.lr", [this](auto& key) { set_learning_rate(key); });
+    decide("optimizer.*.layer_decay", [this](auto& key) { set_layer_decay(key); });
+    decide("optimizer.*.groups", [this](auto& key) { set_groups(key); });
+    decide("load_ignore", [this](auto& key) { set_ignored(key); });
+    return {resolved(), std::move(choices_), std::move(unread_)};
   }
 
  private:
@@ -111,18 +128,18 @@ class Settling {
                    {.evaluation = purpose_ == Purpose::evaluation, .options = {}});
   }
 
-  /// Runs step(). For a plan: whether nothing was missing; otherwise a choice says what.
-  bool try_to(const std::string& place, const std::function<void()>& step) try {
+  /// Runs step(). For a plan: whether nothing was missing; otherwise a choice says what, and
+  /// Settled::unread where it was named.
+  bool try_to(const std::string& place, bool named, const std::function<void()>& step) try {
     step();
     return true;
   } catch (const UserError& error) {
-    if (purpose_ == Purpose::plan) {
-      choices_.push_back("not read: " + place + error.what());
-      return false;
-    }
     std::vector<std::string> problems;
     for (const auto& problem : error.problems()) problems.push_back(place + problem);
-    throw UserError(problems);
+    if (purpose_ != Purpose::plan) throw UserError(problems);
+    choices_.push_back("not read: " + place + error.what());
+    if (named) unread_.insert(unread_.end(), problems.begin(), problems.end());
+    return false;
   }
 
   void decide(const std::string& pattern, const std::function<void(const std::string&)>& how) {
@@ -159,7 +176,7 @@ class Settling {
 
   void look_at_data() {
     const auto asks = [&](const std::string& key) {
-      return !key.starts_with("optimizer.") && !key.starts_with("load_");
+      return key == "load_ignore" ? weights_ : !is_of_weights(key);
     };
     if (std::ranges::none_of(automatic_, asks)) return;
     const auto dataset = recipe_.train_dataset->build();
@@ -242,7 +259,6 @@ class Settling {
 
   /// Folders beside train/: perhaps images to evaluate on, under another name.
   void warn_of_unread_parts() {
-    namespace fs = std::filesystem;
     const fs::path folder = param("datadir");
     std::error_code problem;
     if (!fs::is_directory(folder / "train", problem)) return;
@@ -342,7 +358,18 @@ class Settling {
       throw UserError(key +
                       ": auto: is known of adam, adamw, decoupled_adamw, radam, sgd and "
                       "decoupled_sgdw; give a number");
+    if (const auto few = few_classes()) return set(key, write_value(rates->without), of_few(*few));
     set(key, write_value(weights_ ? rates->with_weights : rates->without), start());
+  }
+
+  void set_layer_decay(const std::string& key) {
+    if (const auto few = few_classes()) return set(key, Value::scalar("none"), of_few(*few));
+    set_with_weights(key, "0.8", Value::scalar("none"));
+  }
+
+  static std::string of_few(int64_t classes) {
+    return "for the weights are of " + std::to_string(classes) +
+           " classes, few for layers that are of use as they are";
   }
 
   /// without: that nothing is to be said of.
@@ -369,28 +396,50 @@ class Settling {
 
   void set_ignored(const std::string& key) {
     Value ignored = Value::list();
-    if (!weights_) return set_path(root_, key, std::move(ignored));
+    if (!weights_read_) return undecided_.push_back(key);
+    if (!given_) return set_path(root_, key, std::move(ignored));
+    if (std::ranges::any_of(undecided_,
+                            [](const auto& one) { return one.ends_with(".num_classes"); }))
+      return leave(key);
+    const auto& [parameters, tensors, last_layer, classes] = *given_;
+    const bool of_others = !classes.empty() && !names_.empty() && classes != names_;
+    for (const auto& name : last_layer)
+      if (const auto found = tensors.find(name);
+          of_others || found == tensors.end() ||
+          found->second.sizes() != parameters.at(name).sizes())
+        ignored.items.push_back(Value::string(name));
+    const auto& path = recipe_.options.load_path;
+    if (ignored.items.empty())
+      return set(key, std::move(ignored), "for " + path + " fits all layers");
+    set(key, std::move(ignored),
+        "the last layer, which starts afresh: in " + path + " it " +
+            (of_others ? "is for other classes, " + first_few(classes)
+                       : "has another shape or is missing"));
+  }
+
+  void look_at_weights() {
     const auto& path = recipe_.options.load_path;
     check_load_path(path);
     const auto file = weights_file(fetched(path));
     const bool weights_only = find_path(root_, "load_weights_only")->text == "true";
-    if (!weights_only && std::filesystem::is_directory(file) && !is_dcp_folder(file))
-      return set_path(root_, key, std::move(ignored));  // a run goes on, with all of its weights
-    if (std::ranges::any_of(undecided_,
-                            [](const auto& one) { return one.ends_with(".num_classes"); }))
-      return leave(key);
+    if (!weights_only && fs::is_directory(file) && !is_dcp_folder(file)) return;  // a run goes on
     const auto model = build_model(resolved());
-    const auto tensors = in_own_names(*model, read_weights(file));
     const auto layers = parameters_by_depth(*model);
-    const auto parameters = model->named_parameters();
-    for (const auto& name : layers.empty() ? std::vector<std::string>() : layers.back())
-      if (const auto found = tensors.find(name);
-          found == tensors.end() || found->second.sizes() != parameters[name].sizes())
-        ignored.items.push_back(Value::string(name));
-    if (ignored.items.empty())
-      return set(key, std::move(ignored), "for " + path + " fits all layers");
-    set(key, std::move(ignored),
-        "the last layer, which starts afresh: in " + path + " it has another shape or is missing");
+    TensorMap parameters;
+    for (const auto& parameter : model->named_parameters())
+      parameters[parameter.key()] = parameter.value();
+    given_ = GivenWeights{std::move(parameters), in_own_names(*model, read_weights(file)),
+                          layers.empty() ? std::vector<std::string>() : layers.back(),
+                          read_provenance(file).class_names};
+  }
+
+  /// Where the weights tell few classes apart, how many: their layers have more to learn anew.
+  std::optional<int64_t> few_classes() {
+    if (!given_ || given_->last_layer.empty()) return {};
+    const auto found = given_->tensors.find(given_->last_layer[0]);
+    if (found == given_->tensors.end() || found->second.dim() == 0) return {};
+    const int64_t outputs = found->second.size(0);
+    return outputs < many_classes ? std::optional(outputs) : std::nullopt;
   }
 
   const Recipe& recipe_;
@@ -399,7 +448,7 @@ class Settling {
   const bool weights_;
   std::vector<std::string> automatic_;  ///< the keys to decide
   Value root_;
-  std::vector<std::string> choices_, undecided_;
+  std::vector<std::string> choices_, undecided_, unread_;
 
   bool looked_ = false;  ///< at the data
   std::optional<DataFacts> facts_;
@@ -408,6 +457,8 @@ class Settling {
   int64_t views_ = 1;                         ///< images that are made of each of them
   int64_t values_ = 0;
   std::vector<std::string> names_;
+  bool weights_read_ = true;           ///< load_path, where there is one
+  std::optional<GivenWeights> given_;  ///< nothing where a run is gone on with
   std::string own_part_;  ///< the key of the set that is evaluated on, where it was chosen
 };
 

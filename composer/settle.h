@@ -17,8 +17,9 @@ enum class Purpose {
 };
 
 struct Settled {
-  Recipe recipe;                     ///< none of its keys is `auto`, but in a plan
-  std::vector<std::string> choices;  ///< "train_batch_size: 8, as an epoch has ...": a line each
+  Recipe recipe;                      ///< none of its keys is `auto`, but in a plan
+  std::vector<std::string> choices;   ///< "train_batch_size: 8, as an epoch has ...": a line each
+  std::vector<std::string> unread{};  ///< of a plan: why a datadir or load_path could not be read
 };
 
 /// Decides the keys that are `auto` (automatic_keys()). Reads the folder of train_dataset, some of

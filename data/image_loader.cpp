@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "composer/error.h"
@@ -45,6 +46,7 @@ class ImageLoader final : public Loader {
   std::optional<RawBatch> next() override;
 
  private:
+  void add_worker();
   void work();
   void fill_here();
   std::shared_ptr<Draft> open_draft(int64_t epoch, int64_t batch, const SizePlan& plan);
@@ -321,13 +323,19 @@ void ImageLoader::start(int64_t epoch, int64_t batch, SizePlan plan) {
       });
   epoch_ = epoch, batch_ = batch, started_ = true;
   next_batch_ = epoch * batches_ + batch;
-  while (static_cast<int64_t>(workers_.size()) < common_.num_workers) {
-    workers_.emplace_back([this, number = workers_.size()] {
-      const LeaveWhen leaving(leaving_);
-      c10::setThreadName((options_.training ? "loader " : "eval loader ") + std::to_string(number));
-      work();
-    });
-  }
+  while (static_cast<int64_t>(workers_.size()) < common_.num_workers) add_worker();
+}
+
+void ImageLoader::add_worker() try {
+  workers_.emplace_back([this, number = workers_.size()] {
+    const LeaveWhen leaving(leaving_);
+    c10::setThreadName((options_.training ? "loader " : "eval loader ") + std::to_string(number));
+    work();
+  });
+} catch (const std::system_error& problem) {
+  throw RunError("dataloader.num_workers: " + std::to_string(common_.num_workers) +
+                 ": the system gave " + std::to_string(workers_.size()) + " threads and no more (" +
+                 problem.code().message() + "); give fewer");
 }
 
 std::optional<RawBatch> ImageLoader::next() {

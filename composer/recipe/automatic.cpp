@@ -23,15 +23,17 @@ constexpr std::array keys{
                  "with `load_path` as many epochs as have 300 batches, 10 to 50; without it four "
                  "times as many"},
     AutomaticKey{"optimizer.*.lr", "1e-4",
-                 "with `load_path` 3e-4 for kinds of Adam and 0.01 for kinds of SGD; without it "
-                 "1e-3 and 0.1"},
-    AutomaticKey{"optimizer.*.layer_decay", "", "0.8 with `load_path`, none without it"},
+                 "3e-4 for kinds of Adam and 0.01 for kinds of SGD with a `load_path` of 100 "
+                 "classes or more; 1e-3 and 0.1 with another and without it"},
+    AutomaticKey{"optimizer.*.layer_decay", "",
+                 "0.8 with a `load_path` of 100 classes or more, else none"},
     AutomaticKey{"optimizer.*.groups", "",
                  "with `load_path` ten times the learning rate for the last layer; none without "
                  "it"},
     AutomaticKey{"load_weights_only", "", "true with `load_path`"},
     AutomaticKey{"load_ignore", "",
-                 "the last layer, where it has another shape in `load_path` or is not there"},
+                 "the last layer, where in `load_path` it is for other classes, has another shape "
+                 "or is missing"},
 };
 
 /// Whether `path` is `key`, whose `*` stands for one part.

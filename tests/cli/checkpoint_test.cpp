@@ -200,6 +200,9 @@ TEST_CASE("what checkpoint cannot do is refused with what would be right", "[cli
   problem("consolidate latest --output ep1-ba5/model-00001-of-00001.safetensors", "lies in it");
   problem("convert ep1-ba5 --to dcp --output s3://bucket/x", "must be on this machine");
   problem("convert ep1-ba5 --to dcp --output none/x", "there is no folder");
+  fs::create_directory(saved / "photos");
+  saved.write("photos/a.jpg", "an image");
+  problem("convert ep1-ba5 --to dcp --output photos", "photos is there already, and is no such");
   fs::create_directory(saved / "pickled");
   saved.write("pickled/.metadata", "");
   problem("convert pickled --to pth --output x.pth", "HuggingFaceStorageWriter");

@@ -59,4 +59,6 @@ TEST_CASE("lr-range refuses what makes no sense", "[cli][study]") {
   refused("--lr_min 1 --lr_max 0.1", "--lr_min: must be below --lr_max");
   refused("--steps 3", "--steps: must be at least 20, not 3");
   refused("--stepps 30", "did you mean 'steps'?");
+  folder.write("recipe.yaml", "seed: 1\n");
+  refused("--output recipe.yaml", "--output: recipe.yaml is there already, and is no page");
 }

@@ -8,6 +8,7 @@
 #include "composer/error.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/dump.h"
+#include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
 #include "everything.h"
 #include "program.h"
@@ -63,17 +64,27 @@ void check_values(const Recipe& recipe,
   }
 }
 
-/// Weights of a network that the words name, as files have them, under the library's names.
-void write_weights(const fs::path& file, const std::string& model,
-                   const std::string& library = "torchvision") {
+std::shared_ptr<Model> built(const std::string& model) {
   Problems problems;
   auto root = *parse_yaml(model, "model", problems);
   const auto& [name, origin, params] = root.entries.at(0);
   const auto component = everything().models.make(name);
   read_fields(params, component->fields(), "model", problems);
   REQUIRE(problems.empty());
-  const auto built = component->build();
-  write_safetensors(file, in_names_of(*built->names_in(library), model_tensors(*built)));
+  return component->build();
+}
+
+/// Weights of a network that the words name, as files have them, under the library's names.
+void write_weights(const fs::path& file, const std::string& model,
+                   const std::string& library = "torchvision") {
+  const auto network = built(model);
+  write_safetensors(file, in_names_of(*network->names_in(library), model_tensors(*network)));
+}
+
+/// As an export has them, with the names of the classes.
+void write_weights(const fs::path& file, const std::string& model, const Words& classes) {
+  write_safetensors(file, model_tensors(*built(model)),
+                    to_metadata({.recipe = "", .network = {}, .class_names = classes}));
 }
 
 }  // namespace
@@ -81,8 +92,9 @@ void write_weights(const fs::path& file, const std::string& model,
 TEST_CASE("finetune needs a folder alone", "[cli][settle]") {
   const TemporaryFolder folder;
   write_pets(folder / "pets");
-  const auto [recipe, choices] = settled(folder / "pets");
+  const auto [recipe, choices, unread] = settled(folder / "pets");
   CHECK(recipe.automatic.empty());
+  CHECK(unread.empty());
   check_values(recipe, {{"model.resnet.num_classes", "2"},
                         {"split.val", "0.2"},
                         {"train_dataset.imagenet.crop_size", "64"},
@@ -296,12 +308,59 @@ TEST_CASE("weights make learning rates small, and lose a last layer of another s
 
 TEST_CASE("without data a plan and a dump say what is not chosen yet", "[cli][settle]") {
   const TemporaryFolder folder;
-  const auto [recipe, choices] = settled(folder / "none", {}, Purpose::plan);
+  const auto [recipe, choices, unread] = settled(folder / "none", {}, Purpose::plan);
+  CHECK_THAT(unread.at(0), Contains("train_dataset.imagenet: datadir: there is no folder"));
   CHECK_THAT(choices.at(0), Contains("not read: train_dataset.imagenet: "));
   CHECK_THAT(dump(recipe), Contains("num_classes: auto") && Contains("train_batch_size: auto") &&
                                Contains("lr: 0.001"));
   CHECK(recipe.options.train_batch_size == 32);
   CHECK(dump(resolve({"dump", dump(recipe)}, {}, everything())) == dump(recipe));
+}
+
+TEST_CASE("a last layer for other classes starts afresh, of as many classes too", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets");
+  const auto weights = (folder / "w.safetensors").string();
+  const auto ignored = [&](const Words& classes, Words words) {
+    write_weights(weights, "resnet: {model_name: resnet18, num_classes: 2}", classes);
+    words.insert(words.end(), {"--model_name", "resnet18", "--load_path", weights});
+    return settled(folder / "pets", words);
+  };
+  const auto head = [](const Settled& settled) { return value_of(settled.recipe, "load_ignore"); };
+  const auto others = ignored({"car", "ship"}, {});
+  CHECK(head(others) == "[fc.weight, fc.bias]");
+  CHECK_THAT(others.choices.back(), Contains("it is for other classes, car, ship"));
+  check_values(others.recipe, {{"optimizer.adamw.lr", "0.001"},
+                               {"optimizer.adamw.layer_decay", "null"},
+                               {"max_duration", "50ep"}});
+  CHECK_THAT(value_of(others.recipe, "optimizer.adamw.groups"), Contains("pattern: head"));
+  CHECK(head(ignored({"dog", "cat"}, {})) == "[fc.weight, fc.bias]");
+  CHECK(head(ignored({"cat", "dog"}, {})) == "[]");
+  CHECK(head(ignored({"car", "ship"},
+                     split("--num_classes 2 --crop_size 64 --split.val 0.2 --train_batch_size 8 "
+                           "--max_duration 1ep"))) == "[fc.weight, fc.bias]");
+}
+
+TEST_CASE("a plan wants the folder and the weights that it was given", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets");
+  const auto outcome = [&](const std::string& words) {
+    return run(folder.path(), split("train -f finetune --model_name resnet18 " + words));
+  };
+  const auto refused = [&](const std::string& words, const std::string& message) {
+    const auto plan = outcome(words + " --plan");
+    INFO(words << '\n' << plan.errors << plan.output);
+    CHECK(plan.status == 2);
+    CHECK_THAT(plan.errors, Contains(message));
+  };
+  refused("--datadir pet", "train_dataset.imagenet: datadir: there is no folder 'pet'");
+  refused("--datadir pets --load_path none.pth", "load_path: none.pth does not exist");
+  refused("--datadir pets --load_path none.pth --load_ignore 'fc.*'", "none.pth does not exist");
+  refused("--datadir pets --num_classes 1", "the data have 2 classes, the model 1");
+  refused("--datadir pets --loss mse", "the targets are classes, and loss: mse needs");
+  CHECK(outcome("--plan").status == 0);
+  CHECK(outcome("--datadir pet --dump").status == 0);
+  CHECK_THAT(outcome("--datadir pets --plan").output, Contains("evaluation: 8 samples, 64 x 64\n"));
 }
 
 TEST_CASE("another set to evaluate on leaves all images to train on", "[cli][settle]") {

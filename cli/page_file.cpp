@@ -1,0 +1,33 @@
+#include "cli/page_file.h"
+
+#include <fstream>
+
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/storage/atomic_file.h"
+#include "composer/text.h"
+
+namespace composer {
+
+PageFile::PageFile(std::string option, std::filesystem::path file)
+    : option_(std::move(option)), file_(std::move(file)) {
+  std::error_code problem;
+  if (!std::filesystem::is_regular_file(file_, problem)) return;
+  std::ifstream in(file_, std::ios::binary);
+  std::string begin(16, '\0');
+  in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<size_t>(in.gcount()));
+  const bool unread = !in.is_open() || in.bad();
+  if (unread || (!begin.empty() && !lower_case(begin).starts_with("<!doctype html")))
+    throw UserError(option_ + ": " + file_.string() +
+                    " is there already, and is no page; name another file");
+}
+
+void PageFile::write(std::string_view page) const try {
+  write_whole(file_, page);
+  log::info("the page is " + file_.string());
+} catch (const RunError& error) {
+  throw UserError(option_ + ": " + error.what());
+}
+
+}  // namespace composer
