@@ -3,12 +3,14 @@
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -43,10 +45,10 @@ milliseconds to_milliseconds(double seconds) {
   return milliseconds(static_cast<int64_t>(seconds * 1000));
 }
 
+using Gloo = c10d::ProcessGroupGloo;
+
 /// What Gloo listens on: between machines, the way to the one where all meet.
-c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const Place& place,
-                                                                 milliseconds timeout) {
-  using Gloo = c10d::ProcessGroupGloo;
+c10::intrusive_ptr<Gloo::Options> gloo_options(const Place& place, milliseconds timeout) {
   auto options = Gloo::Options::create(timeout);
   const char* const names = std::getenv("GLOO_SOCKET_IFNAME");
   std::istringstream list(names == nullptr ? "" : names);
@@ -57,6 +59,18 @@ c10::intrusive_ptr<c10d::ProcessGroupGloo::Options> gloo_options(const Place& pl
         place.size == place.local_size ? "127.0.0.1"
                                        : own_address_towards(place.address, place.port)));
   return options;
+}
+
+/// gloo_options(), made by a thread of SCHED_BATCH, as Gloo's threads, which it starts, then are.
+/// These poll a socket without pause while another thread holds its lock: as SCHED_BATCH they do
+/// not interrupt that thread when data arrive, which a process with few cores waits long for.
+c10::intrusive_ptr<Gloo::Options> yielding_gloo_options(const Place& place, milliseconds timeout) {
+  const auto make = [&] {
+    const sched_param none{};
+    sched_setscheduler(0, SCHED_BATCH, &none);  // where it is refused they stay as they are
+    return gloo_options(place, timeout);
+  };
+  return std::async(std::launch::async, make).get();
 }
 
 /// Closes process groups in threads of their own: Gloo waits for collectives under way, and so for
@@ -112,7 +126,7 @@ class Group : public ProcessGroupCommunicator {
       nccl_ = open_nccl(c10::make_intrusive<c10d::PrefixStore>("nccl", store),
                         static_cast<int>(place.rank), static_cast<int>(place.size), timeout);
     }
-    const auto options = gloo_options(place, timeout);
+    const auto options = yielding_gloo_options(place, timeout);
     with_peers([&] {
       group_ = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(place.rank),
                                                        static_cast<int>(place.size));
