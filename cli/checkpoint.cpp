@@ -143,10 +143,8 @@ int convert(const CheckpointOptions& options) {
   const auto read = fs::weakly_canonical(fs::absolute(path));
   if (std::ranges::mismatch(read, output).in1 == read.end())
     throw UserError("--output: " + options.output + " is what is read, or lies in it");
-  if (ending.empty() && fs::exists(output) && !is_dcp_folder(output) &&
-      !(fs::is_directory(output) && fs::is_empty(output)))
-    throw UserError("--output: " + options.output +
-                    " is there already, and is no such checkpoint; name another folder");
+  if (ending.empty() && fs::exists(output) && !(fs::is_directory(output) && fs::is_empty(output)))
+    throw UserError("--output: " + options.output + " is there already; name another folder");
   const auto tensors = tensors_of(path, options.everything);
   target->second.write(options, tensors);
   log::info("wrote " + described(tensors) + " of " + shown_path(options.path) + " to " +

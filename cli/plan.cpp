@@ -203,6 +203,7 @@ EpochLength length_of(const Dataset& set, LoaderOptions options, bool training,
                       const std::string& key) {
   const auto* const dataset = &set;
   options.class_names = dataset->class_names();
+  options.makes_files = false;
   EpochLength length;
   length.image = dataset->image_size();
   try {

@@ -53,8 +53,10 @@ struct OpenSet {
   std::vector<std::string> class_names;
 };
 
-/// Whether the network's outputs are for what the data have as targets.
-void check_targets(const Dataset& dataset, const Recipe& recipe, const Model& model) {
+/// Whether the network's outputs are for what the data have as targets. path: of the set in the
+/// recipe. training: whether outputs without a class are told of.
+void check_targets(const std::string& path, const Dataset& dataset, const Recipe& recipe,
+                   const Model& model, bool training) {
   const auto outputs = std::to_string(model.num_classes()),
              setting = "; set model." + recipe.model->name() + ".num_classes";
   const int64_t values = dataset.num_values();
@@ -78,17 +80,9 @@ void check_targets(const Dataset& dataset, const Recipe& recipe, const Model& mo
   if (classes && *classes > model.num_classes())
     throw UserError("the data have " + std::to_string(*classes) + " classes, the model " + outputs +
                     setting);
-}
-
-/// Of the set that is trained on.
-void warn_of_outputs_without_class(const std::string& path, const Dataset& dataset,
-                                   const Recipe& recipe, const Model& model) {
-  const auto classes = dataset.num_values() > 0 ? std::nullopt : dataset.num_classes();
-  if (classes && *classes < model.num_classes())
+  if (training && classes && *classes < model.num_classes())
     log::warn(path + ": the data have " + std::to_string(*classes) + " classes, the model " +
-              std::to_string(model.num_classes()) +
-              " outputs, of which the others are never right; set model." + recipe.model->name() +
-              ".num_classes");
+              outputs + " outputs, of which the others are never right" + setting);
 }
 
 /// A set and what it is for, not yet open.
@@ -114,26 +108,22 @@ auto in_place(const std::string& path, const auto& step) {
 OpenSet open(const Recipe& recipe, const TrainerParts& parts, SetToOpen set,
              std::vector<std::string> class_names) {
   Model& model = *parts.model;
-  const auto& [path, dataset, described, given, training] = set;
-  return in_place(path, [&]() -> OpenSet {
-    check_targets(*described, recipe, model);
-    auto options = given;
-    if (class_names.empty()) class_names = described->class_names();
+  return in_place(set.path, [&]() -> OpenSet {
+    check_targets(set.path, *set.described, recipe, model, set.training);
+    auto options = set.options;
+    if (class_names.empty()) class_names = set.described->class_names();
     options.class_names = class_names;
     options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();
-    std::shared_ptr<Loader> loader = dataset->open(options);
+    std::shared_ptr<Loader> loader = set.dataset->open(options);
     const auto channels = std::ssize(loader->normalization().mean);
     if (const auto taken = image_channels(model); taken && *taken != channels)
       throw UserError("the images have " + std::to_string(channels) + " channels, model." +
                       recipe.model->name() + " takes " + std::to_string(*taken));
     check_image_size(model, *loader);
     if (const auto warning = image_size_warning(model, loader->image_size()); !warning.empty())
-      log::warn(path + ": " + warning);
-    if (training) {
-      check_single_samples(model, *loader, recipe.options);
-      warn_of_outputs_without_class(path, *described, recipe, model);
-    }
-    return {dataset, std::move(loader), std::move(class_names)};
+      log::warn(set.path + ": " + warning);
+    if (set.training) check_single_samples(model, *loader, recipe.options);
+    return {set.dataset, std::move(loader), std::move(class_names)};
   });
 }
 
@@ -451,8 +441,7 @@ void check_targets(const Recipe& recipe, const Model& model, bool training) {
   const auto path = path_of_set(recipe, training);
   in_place(path, [&] {
     const auto described = build_dataset(recipe, is_of_train_dataset(recipe, training));
-    check_targets(*described, recipe, model);
-    if (training) warn_of_outputs_without_class(path, *described, recipe, model);
+    check_targets(path, *described, recipe, model, training);
   });
 }
 

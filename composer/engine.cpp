@@ -35,18 +35,18 @@ void Engine::arrange() {
 
 void Engine::run(Event event, State& state) {
   if (!arranged_) arrange();
-  const auto& [algorithms, callbacks] = listeners_[static_cast<size_t>(event)];
-  if (algorithms.empty() && callbacks.empty()) return;
+  const auto& listeners = listeners_[static_cast<size_t>(event)];
+  if (listeners.algorithms.empty() && listeners.callbacks.empty()) return;
 
   RECORD_USER_SCOPE(name(event));
   const auto run_algorithms = [&] {
-    for (const auto* member : algorithms) {
+    for (const auto* member : listeners.algorithms) {
       RECORD_USER_SCOPE(member->name);
       member->component->run(event, state);
     }
   };
   const auto run_callbacks = [&] {
-    for (const auto* member : callbacks) {
+    for (const auto* member : listeners.callbacks) {
       RECORD_USER_SCOPE(member->name);
       member->component->run(event, state, *state.logger, control_);
     }

@@ -105,7 +105,8 @@ struct LoaderOptions {
       std::nullopt;  ///< end each epoch after this many batches; more than it has: a warning
   std::optional<Split> split = std::nullopt;  ///< of the data's training part; none = all samples
   std::vector<std::string> class_names{};     ///< for messages; may be empty
-  bool cold = false;  ///< to measure: each sample leaves the system's cache before it is read
+  bool makes_files = true;  ///< a set may write or copy what it is told to; false: what lies there
+  bool cold = false;        ///< to measure: each sample leaves the system's cache before it is read
   std::shared_ptr<DecodedSamples> decoded{};  ///< to measure what decoding costs; null: none
 };
 

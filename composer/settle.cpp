@@ -37,24 +37,30 @@ constexpr int64_t longer = 4;  ///< training without weights is so many times as
 /// What layers learn that tell as many classes apart is of use for other images as it is.
 constexpr int64_t many_classes = 100;
 
+/// of_few: with weights that tell few classes apart.
 struct Rates {
-  double with_weights, without;
+  double with_weights, of_few, without;
 };
 
 std::optional<Rates> learning_rates(const std::string& optimizer) {
   for (const char* name : {"adam", "adamw", "decoupled_adamw", "radam"})
-    if (optimizer == name) return Rates{3e-4, 1e-3};
+    if (optimizer == name) return Rates{3e-4, 1e-3, 1e-3};
   for (const char* name : {"sgd", "decoupled_sgdw"})
-    if (optimizer == name) return Rates{0.01, 0.1};
+    if (optimizer == name) return Rates{0.01, 0.01, 0.1};
   return std::nullopt;
 }
 
 /// Of load_path, beside the parameters of the model that is to take them.
 struct GivenWeights {
   TensorMap parameters, tensors;         ///< by the model's names
-  std::vector<std::string> last_layer;   ///< names of its parameters
+  std::vector<std::string> last_layer;   ///< names of its parameters, norms before it among them
+  std::string classifier;                ///< of its matrix: a number of each class
   std::vector<std::string> class_names;  ///< that the weights were trained for; may be empty
 };
+
+std::string module_of(const std::string& parameter) {
+  return parameter.substr(0, parameter.rfind('.'));
+}
 
 /// Whether an evaluation depends on the key.
 bool is_evaluated_by(const std::string& key) {
@@ -111,7 +117,10 @@ class Settling {
     decide("max_duration", [this](auto& key) { set_duration(key); });
     decide("load_weights_only",
            [this](auto& key) { set_with_weights(key, "true", Value::scalar("false")); });
-    if (weights_ && std::ranges::any_of(automatic_, is_of_weights))
+    const auto reads = [](const auto& key) {
+      return is_of_weights(key) && key != "load_weights_only";
+    };
+    if (weights_ && std::ranges::any_of(automatic_, reads))
       weights_read_ = try_to("", true, [this] { look_at_weights(); });
     decide("optimizer.*.lr", [this](auto& key) { set_learning_rate(key); });
     decide("optimizer.*.layer_decay", [this](auto& key) { set_layer_decay(key); });
@@ -358,11 +367,13 @@ class Settling {
       throw UserError(key +
                       ": auto: is known of adam, adamw, decoupled_adamw, radam, sgd and "
                       "decoupled_sgdw; give a number");
-    if (const auto few = few_classes()) return set(key, write_value(rates->without), of_few(*few));
+    if (!weights_read_) return undecided_.push_back(key);
+    if (const auto few = few_classes()) return set(key, write_value(rates->of_few), of_few(*few));
     set(key, write_value(weights_ ? rates->with_weights : rates->without), start());
   }
 
   void set_layer_decay(const std::string& key) {
+    if (!weights_read_) return undecided_.push_back(key);
     if (const auto few = few_classes()) return set(key, Value::scalar("none"), of_few(*few));
     set_with_weights(key, "0.8", Value::scalar("none"));
   }
@@ -401,19 +412,20 @@ class Settling {
     if (std::ranges::any_of(undecided_,
                             [](const auto& one) { return one.ends_with(".num_classes"); }))
       return leave(key);
-    const auto& [parameters, tensors, last_layer, classes] = *given_;
+    const auto& classes = given_->class_names;
     const bool of_others = !classes.empty() && !names_.empty() && classes != names_;
-    for (const auto& name : last_layer)
-      if (const auto found = tensors.find(name);
-          of_others || found == tensors.end() ||
-          found->second.sizes() != parameters.at(name).sizes())
+    for (const auto& name : given_->last_layer)
+      if (const auto found = given_->tensors.find(name);
+          (of_others && module_of(name) == module_of(given_->classifier)) ||
+          found == given_->tensors.end() ||
+          found->second.sizes() != given_->parameters.at(name).sizes())
         ignored.items.push_back(Value::string(name));
     const auto& path = recipe_.options.load_path;
     if (ignored.items.empty())
       return set(key, std::move(ignored), "for " + path + " fits all layers");
     set(key, std::move(ignored),
         "the last layer, which starts afresh: in " + path + " it " +
-            (of_others ? "is for other classes, " + first_few(classes)
+            (of_others ? "is for other classes or another order, " + first_few(classes)
                        : "has another shape or is missing"));
   }
 
@@ -424,19 +436,22 @@ class Settling {
     const bool weights_only = find_path(root_, "load_weights_only")->text == "true";
     if (!weights_only && fs::is_directory(file) && !is_dcp_folder(file)) return;  // a run goes on
     const auto model = build_model(resolved());
-    const auto layers = parameters_by_depth(*model);
-    TensorMap parameters;
+    GivenWeights given;
     for (const auto& parameter : model->named_parameters())
-      parameters[parameter.key()] = parameter.value();
-    given_ = GivenWeights{std::move(parameters), in_own_names(*model, read_weights(file)),
-                          layers.empty() ? std::vector<std::string>() : layers.back(),
-                          read_provenance(file).class_names};
+      given.parameters[parameter.key()] = parameter.value();
+    given.tensors = in_own_names(*model, read_weights(file));
+    if (const auto layers = parameters_by_depth(*model); !layers.empty())
+      given.last_layer = layers.back();
+    for (const auto& name : given.last_layer)
+      if (given.parameters.at(name).dim() > 1) given.classifier = name;
+    given.class_names = read_provenance(file).class_names;
+    given_ = std::move(given);
   }
 
   /// Where the weights tell few classes apart, how many: their layers have more to learn anew.
   std::optional<int64_t> few_classes() {
-    if (!given_ || given_->last_layer.empty()) return {};
-    const auto found = given_->tensors.find(given_->last_layer[0]);
+    if (!given_) return {};
+    const auto found = given_->tensors.find(given_->classifier);
     if (found == given_->tensors.end() || found->second.dim() == 0) return {};
     const int64_t outputs = found->second.size(0);
     return outputs < many_classes ? std::optional(outputs) : std::nullopt;

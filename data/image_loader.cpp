@@ -333,9 +333,9 @@ void ImageLoader::add_worker() try {
     work();
   });
 } catch (const std::system_error& problem) {
-  throw RunError("dataloader.num_workers: " + std::to_string(common_.num_workers) +
-                 ": the system gave " + std::to_string(workers_.size()) + " threads and no more (" +
-                 problem.code().message() + "); give fewer");
+  throw RunError("loader threads: of " + std::to_string(common_.num_workers) + " the system gave " +
+                 std::to_string(workers_.size()) + " (" + problem.code().message() +
+                 "); give a smaller dataloader.num_workers");
 }
 
 std::optional<RawBatch> ImageLoader::next() {

@@ -67,7 +67,7 @@ c10::intrusive_ptr<Gloo::Options> gloo_options(const Place& place, milliseconds 
 c10::intrusive_ptr<Gloo::Options> yielding_gloo_options(const Place& place, milliseconds timeout) {
   const auto make = [&] {
     const sched_param none{};
-    sched_setscheduler(0, SCHED_BATCH, &none);  // where it is refused they stay as they are
+    if (sched_getscheduler(0) == SCHED_OTHER) sched_setscheduler(0, SCHED_BATCH, &none);
     return gloo_options(place, timeout);
   };
   return std::async(std::launch::async, make).get();

@@ -22,15 +22,16 @@ constexpr std::array keys{
     AutomaticKey{"max_duration", "10ep",
                  "with `load_path` as many epochs as have 300 batches, 10 to 50; without it four "
                  "times as many"},
+    AutomaticKey{"load_weights_only", "", "true with `load_path`"},
     AutomaticKey{"optimizer.*.lr", "1e-4",
-                 "3e-4 for kinds of Adam and 0.01 for kinds of SGD with a `load_path` of 100 "
-                 "classes or more; 1e-3 and 0.1 with another and without it"},
+                 "1e-3 for kinds of Adam and 0.1 for kinds of SGD; with `load_path` 3e-4 and 0.01, "
+                 "but 1e-3 for kinds of Adam where its weights tell fewer than 100 classes apart"},
     AutomaticKey{"optimizer.*.layer_decay", "",
-                 "0.8 with a `load_path` of 100 classes or more, else none"},
+                 "0.8 with `load_path`, none where its weights tell fewer than 100 classes apart "
+                 "and without it"},
     AutomaticKey{"optimizer.*.groups", "",
                  "with `load_path` ten times the learning rate for the last layer; none without "
                  "it"},
-    AutomaticKey{"load_weights_only", "", "true with `load_path`"},
     AutomaticKey{"load_ignore", "",
                  "the last layer, where in `load_path` it is for other classes, has another shape "
                  "or is missing"},

@@ -124,6 +124,8 @@ std::shared_ptr<Source> FfcvParams::open(int64_t channels,
   std::error_code error;
   if (ffcv_dest.empty()) throw UserError("ffcv_dest: missing; it must name the .beton file");
   if (!is_there()) {
+    if (ffcv_write_dataset && !options.makes_files)
+      throw UserError("ffcv_dest: " + shown_path(path()) + " is yet to be written by training");
     if (!ffcv_write_dataset || is_remote(path())) {
       throw UserError("ffcv_dest: there is no file '" + shown_path(path()) +
                       "'; make it with `composer data write`" +
@@ -135,7 +137,8 @@ std::shared_ptr<Source> FfcvParams::open(int64_t channels,
     log::info(shown_path(path()) +
               ": is there and read as it is; ffcv_write_dataset writes what is missing");
   }
-  if (ffcv_local_dir.empty()) return std::make_shared<BetonSource>(path(), channels, targets);
+  if (ffcv_local_dir.empty() || !options.makes_files)
+    return std::make_shared<BetonSource>(path(), channels, targets);
   fs::create_directories(ffcv_local_dir, error);  // for the lock; the copy says what is wrong
   const fs::path name =
       is_remote(path()) ? fs::path(RemotePath(path()).name()) : fs::path(ffcv_dest).filename();

@@ -202,7 +202,7 @@ TEST_CASE("what checkpoint cannot do is refused with what would be right", "[cli
   problem("convert ep1-ba5 --to dcp --output none/x", "there is no folder");
   fs::create_directory(saved / "photos");
   saved.write("photos/a.jpg", "an image");
-  problem("convert ep1-ba5 --to dcp --output photos", "photos is there already, and is no such");
+  problem("convert ep1-ba5 --to dcp --output photos", "photos is there already; name another");
   fs::create_directory(saved / "pickled");
   saved.write("pickled/.metadata", "");
   problem("convert pickled --to pth --output x.pth", "HuggingFaceStorageWriter");

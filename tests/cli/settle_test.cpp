@@ -329,16 +329,66 @@ TEST_CASE("a last layer for other classes starts afresh, of as many classes too"
   const auto head = [](const Settled& settled) { return value_of(settled.recipe, "load_ignore"); };
   const auto others = ignored({"car", "ship"}, {});
   CHECK(head(others) == "[fc.weight, fc.bias]");
-  CHECK_THAT(others.choices.back(), Contains("it is for other classes, car, ship"));
+  CHECK_THAT(others.choices.back(),
+             Contains("it is for other classes or another order, car, ship"));
   check_values(others.recipe, {{"optimizer.adamw.lr", "0.001"},
                                {"optimizer.adamw.layer_decay", "null"},
                                {"max_duration", "50ep"}});
   CHECK_THAT(value_of(others.recipe, "optimizer.adamw.groups"), Contains("pattern: head"));
+  CHECK(value_of(ignored({"car", "ship"}, split("--optimizer sgd --sgd.lr auto")).recipe,
+                 "optimizer.sgd.lr") == "0.01");
   CHECK(head(ignored({"dog", "cat"}, {})) == "[fc.weight, fc.bias]");
   CHECK(head(ignored({"cat", "dog"}, {})) == "[]");
   CHECK(head(ignored({"car", "ship"},
                      split("--num_classes 2 --crop_size 64 --split.val 0.2 --train_batch_size 8 "
                            "--max_duration 1ep"))) == "[fc.weight, fc.bias]");
+}
+
+TEST_CASE("a last layer's norm is no part of what is for other classes", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets");
+  const auto weights = (folder / "w.safetensors").string();
+  const auto with = [&](const std::string& model, const std::string& classifier) {
+    const auto words = split("--model " + model + " --load_path") + Words{weights};
+    write_weights(weights, model + ": {num_classes: 2}", Words{"car", "ship"});
+    const auto few = settled(folder / "pets", words).recipe;
+    check_values(few, {{"load_ignore", "[" + classifier + ".weight, " + classifier + ".bias]"},
+                       {"optimizer.adamw.lr", "0.001"}});
+    write_weights(weights, model + ": {num_classes: 100}", Words{});
+    CHECK(value_of(settled(folder / "pets", words).recipe, "optimizer.adamw.lr") == "3.0e-04");
+  };
+  with("wide_resnet", "fc");
+  with("convnext", "classifier.2");
+}
+
+TEST_CASE("a dump leaves open what weights that are not there decide", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets");
+  const auto dumped =
+      run(folder.path(), split("train -f finetune --datadir pets --load_path none.pth --dump"));
+  INFO(dumped.errors);
+  REQUIRE(dumped.status == 0);
+  for (const std::string key : {"lr", "layer_decay", "load_ignore"})
+    CHECK_THAT(dumped.output, Contains(key + ": auto"));
+}
+
+TEST_CASE("a plan writes no data", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets/train");
+  write_pets(folder / "pets/val", 2);
+  const auto planned = run(
+      folder.path(),
+      split(
+          "train -f resnet18 --train_dataset.imagenet.datadir pets --val_dataset.imagenet.datadir "
+          "pets --num_classes 3 --val_dataset.imagenet.use_ffcv true "
+          "--val_dataset.imagenet.ffcv_write_dataset true --val_dataset.imagenet.ffcv_dir . "
+          "--val_dataset.imagenet.ffcv_dest val.beton --train_batch_size 8 --plan"));
+  INFO(planned.errors);
+  CHECK(planned.status == 0);
+  CHECK_THAT(planned.output, Contains("val.beton is yet to be written by training"));
+  CHECK_THAT(planned.errors, Contains("the data have 2 classes, the model 3 outputs, of which the "
+                                      "others are never right"));
+  CHECK(!fs::exists(folder / "val.beton"));
 }
 
 TEST_CASE("a plan wants the folder and the weights that it was given", "[cli][settle]") {
