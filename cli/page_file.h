@@ -11,7 +11,7 @@ namespace composer {
 class PageFile {
  public:
   /// option: as it was given, for messages: "--output". UserError for a file that is there and is
-  /// no page.
+  /// no page, and where no file can be.
   PageFile(std::string option, std::filesystem::path file);
 
   /// Tells where it is. UserError where the file cannot be written.

@@ -7,6 +7,7 @@
 #include "composer/assemble.h"
 #include "composer/distributed/place.h"
 #include "composer/error.h"
+#include "composer/logging/log.h"
 #include "composer/network/divided_pass.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/norm_layer.h"
@@ -214,6 +215,8 @@ EpochLength length_of(const Dataset& set, LoaderOptions options, bool training,
   } catch (const UserError& missing) {
     const auto published = dataset->published_samples();
     if (!published) throw UserError(key + ": " + missing.what());
+    log::warn(key + ": the data were not read, and the set's published size stands for them: " +
+              missing.what());
     length.note = " (of the set's published " + std::to_string(*published) +
                   "; the data were not read: " + std::string(missing.what()) + ")";
     const int64_t size = options.batch_size;

@@ -61,4 +61,6 @@ TEST_CASE("lr-range refuses what makes no sense", "[cli][study]") {
   refused("--stepps 30", "did you mean 'steps'?");
   folder.write("recipe.yaml", "seed: 1\n");
   refused("--output recipe.yaml", "--output: recipe.yaml is there already, and is no page");
+  refused("--output none/lr.html", "--output: there is no folder none");
+  refused("--output .", "--output: . is a folder; name a file");
 }
