@@ -124,13 +124,13 @@ std::shared_ptr<Source> FfcvParams::open(int64_t channels,
   std::error_code error;
   if (ffcv_dest.empty()) throw UserError("ffcv_dest: missing; it must name the .beton file");
   if (!is_there()) {
-    if (ffcv_write_dataset && !options.makes_files)
-      throw UserError("ffcv_dest: " + shown_path(path()) + " is yet to be written by training");
     if (!ffcv_write_dataset || is_remote(path())) {
       throw UserError("ffcv_dest: there is no file '" + shown_path(path()) +
                       "'; make it with `composer data write`" +
                       (is_remote(path()) ? "" : ", or set ffcv_write_dataset: true"));
     }
+    if (!options.makes_files)
+      throw UserError("ffcv_dest: " + shown_path(path()) + " is yet to be written by training");
     const WritingLock lock(path(), "writes " + path());
     if (!fs::exists(path(), error)) write(*original(), path(), options.on_bad_sample, with_index);
   } else if (ffcv_write_dataset) {

@@ -138,7 +138,6 @@ TEST_CASE("ranks that divide what they keep train alike in float64", "[ranks][sl
       parts.options.parallelism = parallelism;
     };
     for (const int64_t size : {2, 4}) {
-      if (size == 2 && parallelism == "fsdp" && name != "plain" && name != "the six") continue;
       CAPTURE(parallelism, name, size);
       const auto several = train_on(size, setup);
       CHECK(difference(several, one) < 1e-9);
