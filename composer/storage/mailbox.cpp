@@ -225,8 +225,10 @@ void Mailbox::answer(const Request& request, const Answer& answer) const {
 Mailbox::~Mailbox() {
   std::error_code ignored;
   for (const auto& file : files_in(requests_, request_ending)) fs::remove(file, ignored);
-  ::rmdir(requests_.c_str());
+  // The lock's file first: who took their answer away and still finds that file did so before the
+  // folder is removed here; who does not find it removes the folder.
   ::unlink(path_.c_str());
+  ::rmdir(requests_.c_str());
   ::rmdir(folder_.c_str());
   ::close(file_);
 }
@@ -276,7 +278,7 @@ std::optional<Answer> send_request(const fs::path& folder, const std::string& na
   for (bool over = false;; std::this_thread::sleep_for(std::chrono::milliseconds(100))) {
     const bool gone = !owner_of(folder);
     if (auto answer = read_answer(named(answer_ending))) {
-      if (gone) ::rmdir(requests.c_str());
+      if (!owner_of(folder)) ::rmdir(requests.c_str());
       return answer;
     }
     if (gone) throw RunError(folder.string() + ": the run ended before it answered");
