@@ -11,6 +11,10 @@ namespace composer {
 
 PageFile::PageFile(std::string option, std::filesystem::path file)
     : option_(std::move(option)), file_(std::move(file)) {
+  const auto ending = lower_case(file_.extension().string());
+  if (!ending.empty() && ending != ".html" && ending != ".htm")
+    throw UserError(option_ + ": " + file_.string() +
+                    ": what is written is a page for a browser; name it .html");
   std::error_code problem;
   if (std::filesystem::is_directory(file_, problem))
     throw UserError(option_ + ": " + file_.string() + " is a folder; name a file");

@@ -15,6 +15,10 @@
 #include "composer/rank_threads.h"
 #include "composer/remote/remote_path.h"
 #include "composer/step_graphs.h"
+#include "composer/storage/checkpoint.h"
+#include "composer/storage/checkpoint_folder.h"
+#include "composer/storage/run_folder.h"
+#include "composer/storage/weights.h"
 
 namespace composer {
 namespace {
@@ -255,6 +259,24 @@ EpochLength epoch_length(const Recipe& recipe, const NamedEvaluation& evaluator)
                    false, "evaluators." + evaluator.name + ".dataset." + evaluator.dataset->name());
 }
 
+namespace {
+
+/// As training does before its first step: weights that do not fit are refused.
+void check_weights(const TrainerOptions& options, Model& model) {
+  if (options.load_path.empty() || is_remote(options.load_path)) return;
+  const bool named = !options.run_dir.empty() && !options.run_name.empty();
+  if (options.autoresume && named &&
+      has_checkpoint(RunFolder(options.run_dir, options.run_name, /*resume=*/true).checkpoints()))
+    return;
+  const auto path = weights_file(options.load_path);
+  if (is_checkpoint(path) && !options.load_weights_only)
+    assign_weights(model, load_checkpoint(path).model, path.string());
+  else
+    load_weights(model, path, {options.load_ignore, options.load_strict});
+}
+
+}  // namespace
+
 Schedule schedule_of(const EpochLength& length, const TrainerOptions& options) {
   Schedule schedule{length.batches, length.samples, options.train_batch_size,
                     scale_duration(options.max_duration, options.scale_schedule_ratio)};
@@ -308,6 +330,7 @@ std::string plan(const Recipe& given) {
 
   engine.run(Event::init, state);
   if (options.spatial_ranks > 1) check_by_rows(*state.model);
+  check_weights(options, *parts.model);
   if (!options.freeze.empty())
     out << "freeze: " << state.model->freeze(options.freeze) << " of "
         << state.model->parameters().size() << " parameters are not trained\n";

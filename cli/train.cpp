@@ -12,6 +12,16 @@
 namespace composer {
 namespace {
 
+/// A word as a shell reads it.
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!text.empty() && text.find_first_not_of(plain) == text.npos) return text;
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
 /// recipe: what the run can be measured by.
 std::string limit_line(const Summary& summary, const std::string& recipe) {
   char waited[64];
@@ -19,7 +29,7 @@ std::string limit_line(const Summary& summary, const std::string& recipe) {
                 summary.wait_fraction.value_or(0) * 100);
   std::string line = "limited by the " + summary.limited_by() + ": " + waited;
   if (summary.limited_by() != "step")
-    line += "; composer bench headspace -f " + recipe + " says more";
+    line += "; composer bench headspace -f " + shell_word(recipe) + " says more";
   return line;
 }
 
@@ -37,7 +47,7 @@ void say_what_came_of_it(const Summary& summary, const RunFolder& folder) {
   log::info("the run is in " + folder.path().string() +
             ": summary.json, metrics.jsonl, hparams.yaml, checkpoints/latest");
   if (summary.signal != 0)
-    log::info("go on with: --run_name " + folder.run_name() +
+    log::info("go on with: --run_name " + shell_word(folder.run_name()) +
               " --autoresume true (and the same recipe and overrides)");
 }
 
@@ -47,6 +57,7 @@ void trace_some_steps(TraceSchedule& schedule) {
 }
 
 void say_what_next(const RunFolder& folder) {
+  const auto latest = shell_word((folder.checkpoints() / "latest").string());
   log::info(
       "next:\n"
       "  composer list                                   what there is: algorithms, models, "
@@ -55,10 +66,10 @@ void say_what_next(const RunFolder& folder) {
       "  composer train --algorithms channels_last       the same with one algorithm\n"
       "  composer train -f resnet18 --train_dataset.imagenet.datadir YOUR_IMAGES --plan\n"
       "  composer eval --load_path " +
-      folder.checkpoints().string() +
-      "/latest\n"
+      latest +
+      "\n"
       "  composer export " +
-      folder.checkpoints().string() + "/latest --format torchscript --output network.pt");
+      latest + " --format torchscript --output network.pt");
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "composer/error.h"
 #include "composer/remote/fetched.h"
 #include "composer/remote_keys.h"
-#include "composer/storage/dcp.h"
+#include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
 #include "inference/from_checkpoint.h"
@@ -21,7 +21,7 @@ RecipeFile recipe_inside(const std::string& path) {
   const auto local = fetched(path);
   auto text = read_provenance(weights_file(local)).recipe;
   if (!text.empty()) return {path, std::move(text)};
-  if (std::filesystem::is_directory(local) && !is_dcp_folder(local))
+  if (is_checkpoint(local))
     throw UserError("-f: missing: " + path +
                     " was made from C++ without a recipe; name one that describes its network");
   throw UserError("-f: missing: " + path +

@@ -19,7 +19,7 @@
 #include "composer/recipe/dump.h"
 #include "composer/remote/fetched.h"
 #include "composer/remote_keys.h"
-#include "composer/storage/dcp.h"
+#include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
 #include "composer/text.h"
@@ -434,7 +434,7 @@ class Settling {
     check_load_path(path);
     const auto file = weights_file(fetched(path));
     const bool weights_only = find_path(root_, "load_weights_only")->text == "true";
-    if (!weights_only && fs::is_directory(file) && !is_dcp_folder(file)) return;  // a run goes on
+    if (!weights_only && is_checkpoint(file)) return;  // a run goes on
     const auto model = build_model(resolved());
     GivenWeights given;
     for (const auto& parameter : model->named_parameters())

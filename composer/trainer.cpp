@@ -134,6 +134,11 @@ void check(TrainerOptions options) {
   if (!problems.empty()) throw UserError(lines(problems));
 }
 
+/// Whether the checkpoint that the run goes on from is its last.
+bool nothing_left(const State& state) {
+  return state.time.batch > 0 && state.schedule.finished(state.time);
+}
+
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts)
@@ -296,7 +301,8 @@ void Trainer::add_console() {
 
 /// Everything that logs, and the recipe in the run's folder.
 void Trainer::open_run() {
-  if (state_.ranks.first()) folder_.write_recipe(recipe_);
+  // Of a run that is over already, what it was trained by stays.
+  if (state_.ranks.first()) folder_.write_recipe(nothing_left(state_) ? "" : recipe_);
   add<CheckpointSaver>(own_callbacks::save_interval,
                        CheckpointSaver::Params{options_.save_interval});
   if (!state_.ranks.alone()) add<Stragglers>(own_callbacks::ranks, options_.log_interval);
@@ -424,7 +430,7 @@ void Trainer::train() {
   state_.step_is_final = !engine_.acts_before_last(Event::batch_end);
   engine_.run(Event::fit_start, state_);
   divide_weights();
-  if (state_.time.batch > 0 && state_.schedule.finished(state_.time))
+  if (nothing_left(state_))
     log::warn("nothing is left to train: the checkpoint is at epoch " +
               std::to_string(state_.time.epoch) + ", batch " + std::to_string(state_.time.batch) +
               ", max_duration is " + state_.schedule.max_duration.str());

@@ -15,17 +15,11 @@
 #include "composer/remote/fetched.h"
 #include "composer/remote_keys.h"
 #include "composer/storage/checkpoint_folder.h"
-#include "composer/storage/dcp.h"
 #include "composer/storage/weights.h"
 #include "composer/trainer.h"
 
 namespace composer {
 namespace {
-
-/// Of a run, whose state is there too.
-bool is_checkpoint(const std::filesystem::path& path) {
-  return std::filesystem::is_directory(path) && !is_dcp_folder(path);
-}
 
 std::string text_of(SplitOptions split) { return one_line(write_fields(collect(split))); }
 
@@ -63,6 +57,8 @@ Trainer::Origin Trainer::find_origin() {
     }
     newest = state_.ranks.broadcast(newest);
     goes_on = !newest.empty();
+    if (goes_on && !options_.load_path.empty())
+      log::info("load_path: not loaded, for the run goes on from " + newest);
     if (goes_on) origin = {newest, true};
   }
   if (origin.everything && !options_.load_ignore.empty() && !goes_on)

@@ -174,6 +174,12 @@ std::optional<Places> places_in(const std::vector<std::string>& fields,
   return Places{*path, *label};
 }
 
+/// Where all of a first line is one field because others separate theirs with something else.
+std::string separator_hint(const std::vector<std::string>& fields) {
+  if (fields.size() != 1 || fields.front().find_first_of(";\t,|") == std::string::npos) return "";
+  return "; fields are separated by commas in a .csv file, by tabs in a .tsv file";
+}
+
 constexpr const char* kPaths = "of paths (path, file, ...)";
 
 /// wanted: the column, or what it is. key: that names it; empty where it does.
@@ -182,7 +188,8 @@ constexpr const char* kPaths = "of paths (path, file, ...)";
   fail(file, 1,
        "no column " + wanted + "; the first line names the columns: " + first_few(fields) +
            (key.empty() ? nearest_name(wanted, fields)
-                        : "; " + key + " says which one it is; above a sample, write path,label"));
+                        : "; " + key + " says which one it is; above a sample, write path,label") +
+           separator_hint(fields));
 }
 
 [[noreturn]] void fail_without_columns(const fs::path& file, const std::vector<std::string>& fields,
@@ -251,7 +258,7 @@ void read_columns(const fs::path& file, std::string_view text, char separator, L
         fail(file, 1,
              "expected two columns, path and label, or a first line that names them; "
              "it has " +
-                 first_few(fields) + "; targets names columns of numbers");
+                 first_few(fields) + separator_hint(fields) + "; targets names columns of numbers");
       places = Places{0, 1};
       doubt.emplace();
     }

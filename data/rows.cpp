@@ -34,6 +34,27 @@ void warn_of_classes_left_out(const Source& source, const std::vector<int64_t>& 
             " (the samples of a folder come class by class)");
 }
 
+/// rows: empty = all.
+void warn_of_classes_not_evaluated(const Source& source, const std::vector<int64_t>& rows,
+                                   const std::vector<std::string>& names) {
+  if (names.empty() || source.num_values() > 0) return;
+  std::vector<bool> present(names.size());
+  const auto note = [&](int64_t row) {
+    const int64_t label = label_of(source, row);
+    if (label >= 0 && label < std::ssize(names)) present[static_cast<size_t>(label)] = true;
+  };
+  if (rows.empty())
+    for (int64_t row = 0; row < source.size(); ++row) note(row);
+  else
+    std::ranges::for_each(rows, note);
+  std::vector<std::string> missing;
+  for (size_t i = 0; i < names.size(); ++i)
+    if (!present[i]) missing.push_back(names[i]);
+  if (missing.empty()) return;
+  log::warn("the evaluation has no samples of " + std::to_string(missing.size()) + " of the " +
+            std::to_string(names.size()) + " classes: " + first_few(missing));
+}
+
 using Classes = std::map<int64_t, std::vector<int64_t>>;
 
 /// The samples of each class, each once.
@@ -83,6 +104,7 @@ std::vector<int64_t> chosen_rows(const Source& source, const std::string& text, 
                                  const LoaderOptions& options) {
   auto rows = parse_rows(text, source.size(), "rows");
   if (training && !rows.empty()) warn_of_classes_left_out(source, rows, options.class_names);
+  if (!training && !options.split) warn_of_classes_not_evaluated(source, rows, options.class_names);
   if (!options.split) return rows;
   if (rows.empty()) {
     rows.resize(static_cast<size_t>(source.size()));

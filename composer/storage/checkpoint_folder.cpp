@@ -13,6 +13,7 @@
 #include "composer/logging/log.h"
 #include "composer/remote/checkpoint_store.h"
 #include "composer/storage/atomic_file.h"
+#include "composer/storage/dcp.h"
 #include "composer/storage/manifest.h"
 
 namespace composer {
@@ -174,6 +175,8 @@ void keep_newest_checkpoints(const fs::path& folder, int64_t count) {
     fs::remove_all(beside);
   }
 }
+
+bool is_checkpoint(const fs::path& path) { return fs::is_directory(path) && !is_dcp_folder(path); }
 
 bool has_checkpoint(const fs::path& folder) try {
   return !checkpoint_folders(folder).empty();

@@ -47,6 +47,9 @@ void tidy_checkpoints(const std::filesystem::path& newest);
 /// best; a negative count keeps all.
 void keep_newest_checkpoints(const std::filesystem::path& folder, int64_t count);
 
+/// Whether it is a checkpoint's folder, which holds the state of a run and not weights alone.
+bool is_checkpoint(const std::filesystem::path& path);
+
 /// Whether there is a checkpoint in `folder`, whole or not.
 bool has_checkpoint(const std::filesystem::path& folder);
 

@@ -205,7 +205,8 @@ Unloaded assign_weights(Model& model, const TensorMap& given, const std::string&
                         const LoadRules& rules) {
   const auto tensors = in_own_names(model, given);
   NameList missing, unexpected, misshaped, integers;
-  std::string hint;
+  std::string last_layer, hint;
+  std::vector<std::string> misshaped_names;
   std::vector<std::string> problems;
   Unloaded unloaded;
   auto targets = model_tensors(model);
@@ -228,10 +229,12 @@ Unloaded assign_weights(Model& model, const TensorMap& given, const std::string&
     } else if (found->second.sizes() != target.sizes()) {
       misshaped.add(name + ": " + c10::str(found->second.sizes()) + " in the file, " +
                     c10::str(target.sizes()) + " in the model");
-      if (target.dim() == 2 && found->second.dim() == 2 && target.size(0) == model.num_classes())
+      misshaped_names.push_back(name);
+      if (target.dim() == 2 && found->second.dim() == 2 && target.size(0) == model.num_classes()) {
+        last_layer = name.substr(0, name.rfind('.')) + ".*";
         hint = "; was it trained with num_classes " + std::to_string(found->second.size(0)) +
-               "? --load_ignore '" + name.substr(0, name.rfind('.')) +
-               ".*' starts with a new last layer";
+               "? --load_ignore '" + last_layer + "' starts with a new last layer";
+      }
     } else if (target.is_floating_point() && !found->second.is_floating_point()) {
       integers.add(name);
     }
@@ -254,7 +257,11 @@ Unloaded assign_weights(Model& model, const TensorMap& given, const std::string&
   if (unloaded.fresh.size() == targets.size())
     problems.push_back(source + ": nothing of it would be loaded");
   if (!problems.empty()) {
-    problems.back() += hint.empty() ? "; do model_name and the algorithms fit the file?" : hint;
+    const bool last_alone = !last_layer.empty() && missing.empty() && unexpected.empty() &&
+                            std::ranges::all_of(misshaped_names, [&](const auto& name) {
+                              return fits(name, last_layer);
+                            });
+    problems.back() += last_alone ? hint : "; do model_name and the algorithms fit the file?";
     throw UserError(problems);
   }
 

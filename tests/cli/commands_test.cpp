@@ -316,6 +316,19 @@ TEST_CASE("train, evaluate, predict, look at the checkpoint", "[cli][train][slow
   CHECK(exists.errors.find("exists already") != std::string::npos);
 }
 
+TEST_CASE("commands to go on with can be pasted into a shell", "[cli]") {
+  const TemporaryFolder folder;
+  const auto outcome =
+      run(folder.path(), split("train --train_dataset.shapes.samples 16 "
+                               "--val_dataset.shapes.samples 16 --train_batch_size 16 "
+                               "--max_duration 1ba --precision fp32 --num_workers 1") +
+                             Words{"--run_dir", "my runs", "--run_name", "it's"});
+  INFO(outcome.errors);
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.errors,
+             Contains("composer eval --load_path 'my runs/it'\\''s/checkpoints/latest'\n"));
+}
+
 TEST_CASE("list and describe", "[cli][slow]") {
   const TemporaryFolder folder;
   const auto algorithms = run(folder.path(), {"list", "algorithms"});

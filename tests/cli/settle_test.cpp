@@ -396,10 +396,11 @@ TEST_CASE("a plan wants the folder and the weights that it was given", "[cli][se
   const TemporaryFolder folder;
   write_pets(folder / "pets");
   const auto outcome = [&](const std::string& words) {
-    return run(folder.path(), split("train -f finetune --model_name resnet18 " + words));
+    return run(folder.path(), split("train -f finetune " + words));
   };
   const auto refused = [&](const std::string& words, const std::string& message) {
-    const auto plan = outcome(words + " --plan");
+    const bool named = words.find("--model_name") != std::string::npos;
+    const auto plan = outcome(words + (named ? " --plan" : " --plan --model_name resnet18"));
     INFO(words << '\n' << plan.errors << plan.output);
     CHECK(plan.status == 2);
     CHECK_THAT(plan.errors, Contains(message));
@@ -408,10 +409,18 @@ TEST_CASE("a plan wants the folder and the weights that it was given", "[cli][se
   refused("--datadir pets --load_path none.pth", "load_path: none.pth does not exist");
   refused("--datadir pets --load_path none.pth --load_ignore 'fc.*'", "none.pth does not exist");
   refused("--datadir pets --num_classes 1", "the data have 2 classes, the model 1");
+  write_weights(folder / "w.safetensors", "resnet: {model_name: resnet50, num_classes: 2}");
+  refused("--datadir pets --load_path w.safetensors --load_ignore none",
+          "do model_name and the algorithms fit the file?");
+  refused("--datadir pets --load_path w.safetensors --model_name resnet50 --load_ignore head.*",
+          "load_ignore: 'head.*' fits no tensor");
+  CHECK(outcome("--datadir pets --load_path w.safetensors --model_name resnet50 --plan").status ==
+        0);
   refused("--datadir pets --loss mse", "the targets are classes, and loss: mse needs");
-  CHECK(outcome("--plan").status == 0);
-  CHECK(outcome("--datadir pet --dump").status == 0);
-  CHECK_THAT(outcome("--datadir pets --plan").output, Contains("evaluation: 8 samples, 64 x 64\n"));
+  CHECK(outcome("--model_name resnet18 --plan").status == 0);
+  CHECK(outcome("--model_name resnet18 --datadir pet --dump").status == 0);
+  CHECK_THAT(outcome("--model_name resnet18 --datadir pets --plan").output,
+             Contains("evaluation: 8 samples, 64 x 64\n"));
 }
 
 TEST_CASE("another set to evaluate on leaves all images to train on", "[cli][settle]") {
@@ -539,6 +548,17 @@ TEST_CASE("training writes what it chose, from which the run can be repeated",
       "-f finetune --datadir pets --max_duration 3ba --run_name a --device cpu "
       "--autoresume true");
   train("-f finetune --datadir pets --max_duration 1ep --run_name c --device cpu");
+  const auto kept_by = [&](const std::string& name) {
+    std::ifstream file(folder / ("runs/" + name + "/hparams.yaml"));
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  const auto trained_by = kept_by("a");
+  const auto over = train(
+      "-f finetune --datadir pets --max_duration 3ba --run_name a --device cpu "
+      "--autoresume true --seed 5 --load_path runs/b/checkpoints/latest");
+  CHECK_THAT(over.errors, Contains("nothing is left to train") &&
+                              Contains("load_path: not loaded, for the run goes on from runs/a"));
+  CHECK(kept_by("a") == trained_by);
   write_pets(folder / "pets", 140);
   const auto grown =
       train("-f finetune --datadir pets --max_duration 2ep --run_name c --autoresume true");

@@ -165,6 +165,31 @@ TEST_CASE("rows that leave out whole classes of the training set are told", "[cl
   CHECK_THAT(all.errors, !Contains("rows:"));
 }
 
+TEST_CASE("classes that the evaluation has no samples of are told", "[cli]") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> classes{"cat", "dog", "fox", "owl"};
+  draw_photos(folder / "photos/train", classes);
+  draw_photos(folder / "photos/val", {"cat", "fox"});
+  folder.write("r.yaml", recipe);
+  const auto told = [&](const std::string& words) {
+    const auto outcome = run(
+        folder.path(),
+        split("train -f r.yaml --max_duration 1ba --eval_batch_size 8 --val_dataset image_folder "
+              "--val_dataset.image_folder.datadir photos "
+              "--val_dataset.image_folder.crop_size 16 " +
+              words));
+    INFO(outcome.errors);
+    CHECK(outcome.status == 0);
+    return outcome.errors;
+  };
+  const std::string lacks = "the evaluation has no samples of";
+  CHECK_THAT(told(""), Contains(lacks + " 2 of the 4 classes: dog, owl"));
+  draw_photos(folder / "photos/val", classes);
+  CHECK_THAT(told(""), !Contains(lacks));
+  CHECK_THAT(told("--val_dataset.image_folder.rows 0-29"),
+             Contains(lacks + " 1 of the 4 classes: owl"));
+}
+
 TEST_CASE("a recipe's data are found beside it from another folder", "[cli]") {
   const TemporaryFolder folder;
   draw_photos(folder / "conf" / "photos", {"cat", "dog"});

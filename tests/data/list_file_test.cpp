@@ -107,6 +107,13 @@ TEST_CASE("what is wrong with a list is named by its line", "[data]") {
   CHECK_THAT(problem("a.csv", "1.jpg,0\n2.jpg\n"),
              Contains("a.csv:2: has 1 fields; the first line has 2"));
   CHECK_THAT(problem("a.csv", "1.jpg,0,x\n"), Contains("a.csv:1: expected two columns"));
+  for (const auto& [name, text] : {std::pair{"a.csv", "path;label\n1.jpg;0\n"},
+                                   {"a.csv", "path\tlabel\n1.jpg\t0\n"},
+                                   {"a.tsv", "path,label\n1.jpg,0\n"}})
+    CHECK_THAT(problem(name, text),
+               Contains(":1: ") && Contains("by commas in a .csv file, by tabs in a .tsv file"));
+  CHECK_THAT(problem("a.csv", "name;kind\n1;2\n", {.path = "name"}),
+             Contains("no column name") && Contains("by commas in a .csv file"));
   CHECK_THAT(problem("a.csv", "a,b\n1,2\n", {.path = "c"}), Contains("a.csv:1: no column c"));
   CHECK_THAT(problem("a.csv", "pic,kind\n1,2\n", {.path = "pic", .label = "kinds"}),
              Contains("a.csv:1: no column kinds") && Contains("did you mean 'kind'?"));
