@@ -11,16 +11,18 @@ namespace composer {
 
 PageFile::PageFile(std::string option, std::filesystem::path file)
     : option_(std::move(option)), file_(std::move(file)) {
-  const auto ending = lower_case(file_.extension().string());
-  if (!ending.empty() && ending != ".html" && ending != ".htm")
-    throw UserError(option_ + ": " + file_.string() +
-                    ": what is written is a page for a browser; name it .html");
   std::error_code problem;
   if (std::filesystem::is_directory(file_, problem))
     throw UserError(option_ + ": " + file_.string() + " is a folder; name a file");
   if (const auto folder = file_.parent_path();
       !folder.empty() && !std::filesystem::is_directory(folder, problem))
     throw UserError(option_ + ": there is no folder " + folder.string());
+  if (!std::filesystem::exists(file_, problem)) {
+    const auto ending = lower_case(file_.extension().string());
+    if (!ending.empty() && ending != ".html" && ending != ".htm")
+      throw UserError(option_ + ": " + file_.string() +
+                      ": what is written is a page for a browser; name it .html");
+  }
   if (!std::filesystem::is_regular_file(file_, problem)) return;
   std::ifstream in(file_, std::ios::binary);
   std::string begin(16, '\0');

@@ -50,6 +50,8 @@ std::vector<Run> read_runs(const std::vector<std::string>& folders) {
     throw UserError("name runs: their folders, <run_dir>/<run_name>; runs/* is all in runs");
   std::vector<Run> runs;
   for (const auto& folder : folders) {
+    // Asked first: a run that ends while its log is read has no summary yet, and was not killed.
+    const bool going_on = owner_of(folder).has_value();
     auto found = read_one(folder, folders.size() == 1);
     if (!found) continue;
     auto& run = *found;
@@ -59,7 +61,7 @@ std::vector<Run> read_runs(const std::vector<std::string>& folders) {
       continue;
     }
     runs.push_back(std::move(run));
-    runs.back().going_on = owner_of(folder).has_value();
+    runs.back().going_on = going_on;
   }
   if (runs.empty()) throw UserError("none of the folders has a metrics.jsonl that can be read");
   name_apart(runs);

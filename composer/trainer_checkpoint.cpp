@@ -293,10 +293,11 @@ void Trainer::save(bool replace, bool best) {
 void Trainer::save_if_best(const Metrics& metrics) {
   const auto found = std::ranges::find(metrics, options_.save_best, &Metrics::value_type::first);
   if (found == metrics.end()) return;
-  const auto before = best_;
-  if (!best_.take(options_.save_best, found->second)) return;
-  best_before_ = before;
-  if (saved_batch_ == state_.time.batch) finish_save();
+  auto best = best_;
+  if (!best.take(options_.save_best, found->second)) return;
+  finish_save();  // of the last one, which may fail and was not the best then
+  best_before_ = best_;
+  best_ = best;
   if (saved_batch_ != state_.time.batch)
     save(/*replace=*/false, /*best=*/true);
   else if (state_.ranks.first())
@@ -333,8 +334,11 @@ void Trainer::open_uploads() {
   uploads_ = std::make_unique<CheckpointUploads>(
       CheckpointStore(options_.save_remote, folder_.run_name()), folder_.checkpoints(),
       options_.save_num_checkpoints_to_keep);
-  if (saved_batch_ == state_.time.batch && state_.time.batch > 0)
-    uploads_->add_missing(checkpoint_name(state_.time));
+  if (saved_batch_ != state_.time.batch || state_.time.batch == 0) return;
+  const auto name = checkpoint_name(state_.time);
+  std::error_code none;
+  const auto best = std::filesystem::read_symlink(folder_.checkpoints() / "best", none);
+  uploads_->add_missing(name, best == name);
 }
 
 void Trainer::finish_uploads() {

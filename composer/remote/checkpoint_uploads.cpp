@@ -11,16 +11,20 @@ namespace fs = std::filesystem;
 
 constexpr const char* kEnding = ".upload";
 
-/// Other names for the checkpoint's files. Where the file system has no such thing, its own folder.
-fs::path linked(const fs::path& checkpoint) {
-  const fs::path beside =
-      checkpoint.parent_path() / ("." + checkpoint.filename().string() + kEnding);
+/// Other names for the checkpoint's files, or copies where the file system has no such thing; its
+/// own folder where there is no room for them. number: of this one, as the same checkpoint may be
+/// uploaded anew while the last time goes on.
+fs::path linked(const fs::path& checkpoint, int64_t number) {
+  const fs::path beside = checkpoint.parent_path() / ("." + checkpoint.filename().string() + "-" +
+                                                      std::to_string(number) + kEnding);
   std::error_code error;
   fs::remove_all(beside, error);
   fs::create_directory(beside, error);
   if (error) return checkpoint;
   for (const auto& entry : fs::directory_iterator(checkpoint)) {
-    fs::create_hard_link(entry.path(), beside / entry.path().filename(), error);
+    const auto other = beside / entry.path().filename();
+    fs::create_hard_link(entry.path(), other, error);
+    if (error) fs::copy_file(entry.path(), other, error);
     if (!error) continue;
     fs::remove_all(beside, error);
     return checkpoint;
@@ -53,11 +57,11 @@ CheckpointUploads::~CheckpointUploads() {
 }
 
 void CheckpointUploads::add(const std::string& name, bool best) {
-  put({name, linked(folder_ / name), best, false});
+  put({name, linked(folder_ / name, ++added_), best, false});
 }
 
-void CheckpointUploads::add_missing(const std::string& name) {
-  put({name, linked(folder_ / name), false, true});
+void CheckpointUploads::add_missing(const std::string& name, bool best) {
+  put({name, linked(folder_ / name, ++added_), best, true});
 }
 
 void CheckpointUploads::put(Job job) {

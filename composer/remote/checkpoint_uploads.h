@@ -28,8 +28,8 @@ class CheckpointUploads {
 
   /// The checkpoint of that name, which is whole, is to be copied. best: and marked as the best.
   void add(const std::string& name, bool best);
-  /// The same, unless it is there.
-  void add_missing(const std::string& name);
+  /// The same, unless it is there; marked it is all the same.
+  void add_missing(const std::string& name, bool best);
   /// One that was added before is the best by now.
   void mark_best(const std::string& name);
   /// What went wrong since the last call; nothing if all went well.
@@ -54,6 +54,7 @@ class CheckpointUploads {
   CheckpointStore store_;
   const std::filesystem::path folder_;
   const int64_t newest_to_keep_;
+  int64_t added_ = 0;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -166,10 +166,20 @@ fs::path fetch(const RemotePath& path) {
   return result();
 }
 
+/// Where a link points to a name beside it, as checkpoints/latest does: that, so that all files are
+/// of one checkpoint, whatever the link becomes while they are read.
+fs::path followed(const std::string& text) {
+  fs::path path = text;
+  if (!path.has_filename()) path = path.parent_path();  // after a slash
+  std::error_code none;
+  const auto target = fs::read_symlink(path, none);
+  return none || target.has_parent_path() ? fs::path(text) : path.parent_path() / target;
+}
+
 }  // namespace
 
 fs::path fetched(const std::string& path) {
-  if (!is_remote(path)) return path;
+  if (!is_remote(path)) return followed(path);
   static std::mutex mutex;
   static std::map<std::string, fs::path> known;  // of this process: one version as long as it runs
   const std::lock_guard lock(mutex);

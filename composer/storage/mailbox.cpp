@@ -62,10 +62,14 @@ bool is_still_there(int file, const fs::path& path) {
          held.st_ino == named.st_ino && held.st_dev == named.st_dev;
 }
 
-/// Whoever asks who has the folder (owner_of) has the lock itself for an instant.
+/// Whoever asks who has the folder (owner_of) shares the lock for an instant; on a busy machine,
+/// for several. False, and errno, where an owner has it.
 bool lock(int file) {
+  constexpr int most_tries = 500;
   for (int tries = 0; ::flock(file, LOCK_EX | LOCK_NB) != 0; ++tries) {
-    if (errno != EWOULDBLOCK || tries == 5) return false;
+    if (errno != EWOULDBLOCK || tries == most_tries) return false;
+    if (::flock(file, LOCK_SH | LOCK_NB) != 0) return false;
+    ::flock(file, LOCK_UN);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return true;
@@ -223,6 +227,11 @@ void Mailbox::answer(const Request& request, const Answer& answer) const {
 }
 
 Mailbox::~Mailbox() {
+  // Who took the folder away and began another run there has it now.
+  if (!is_still_there(file_, path_)) {
+    ::close(file_);
+    return;
+  }
   std::error_code ignored;
   for (const auto& file : files_in(requests_, request_ending)) fs::remove(file, ignored);
   // The lock's file first: who took their answer away and still finds that file did so before the
@@ -272,16 +281,28 @@ std::optional<Answer> send_request(const fs::path& folder, const std::string& na
   } catch (const RunError& error) {
     throw UserError(error.what());
   }
-  if (wait_seconds <= 0) return std::nullopt;
+  const auto take_back = [&] {
+    const bool untaken = ::unlink(request.c_str()) == 0;
+    ::rmdir(requests.c_str());
+    return untaken;
+  };
+  if (wait_seconds <= 0) {
+    if (!owner_of(folder) && take_back()) throw UserError(not_running(folder));
+    return std::nullopt;
+  }
 
   const double end = steady_seconds() + wait_seconds;
   for (bool over = false;; std::this_thread::sleep_for(std::chrono::milliseconds(100))) {
     const bool gone = !owner_of(folder);
+    std::ignore = files_in(requests, answer_ending);  // for network file systems
     if (auto answer = read_answer(named(answer_ending))) {
       if (!owner_of(folder)) ::rmdir(requests.c_str());
       return answer;
     }
-    if (gone) throw RunError(folder.string() + ": the run ended before it answered");
+    if (gone) {
+      take_back();
+      throw RunError(folder.string() + ": the run ended before it answered");
+    }
     if (over) throw RunError(folder.string() + ": no answer yet; the run has taken the request");
     over = steady_seconds() >= end;
     if (over && ::unlink(request.c_str()) == 0)

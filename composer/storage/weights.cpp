@@ -257,10 +257,10 @@ Unloaded assign_weights(Model& model, const TensorMap& given, const std::string&
   if (unloaded.fresh.size() == targets.size())
     problems.push_back(source + ": nothing of it would be loaded");
   if (!problems.empty()) {
-    const bool last_alone = !last_layer.empty() && missing.empty() && unexpected.empty() &&
-                            std::ranges::all_of(misshaped_names, [&](const auto& name) {
-                              return fits(name, last_layer);
-                            });
+    const bool last_alone =
+        !last_layer.empty() && std::ranges::all_of(misshaped_names, [&](const auto& name) {
+          return fits(name, last_layer);
+        });
     problems.back() += last_alone ? hint : "; do model_name and the algorithms fit the file?";
     throw UserError(problems);
   }

@@ -163,9 +163,22 @@ TEST_CASE("requests to a run that died are not the next one's", "[run_folder]") 
   wait_for_requests(run, 2);
   holder.kill();
   CHECK_THROWS_WITH(waits.get(), Contains("ended before it answered"));
+  CHECK(requests_in(run) == 1);  // of the sender that did not wait
   CHECK_THROWS_AS(send_request(run, "c", {}, 0), UserError);
   Mailbox next(run);
   CHECK(next.take().empty());
+}
+
+TEST_CASE("a run whose folder was taken away leaves the next one's alone", "[run_folder]") {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  auto before = std::make_unique<Mailbox>(run);
+  fs::remove_all(run);
+  Mailbox next(run);
+  send_request(run, "a", {}, 0);
+  before.reset();
+  CHECK(owner_of(run));
+  CHECK(next.take().size() == 1);
 }
 
 TEST_CASE("a sender is told that the request cannot be read", "[run_folder]") {

@@ -8,6 +8,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/remote/checkpoint_uploads.h"
+#include "composer/storage/checkpoint_folder.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/ranks.h"
@@ -177,6 +178,47 @@ TEST_CASE("uploads keep nobody waiting, and what waits for them is not lost", "[
   CHECK(fs::is_empty(run.folder.path()));
 }
 
+TEST_CASE("a checkpoint that is written anew while it is uploaded is uploaded anew", "[remote]") {
+  Run run;
+  Gate gate;
+  run.memory.set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (request.method == "PUT") gate.pass();
+    return std::nullopt;
+  });
+  CheckpointUploads uploads(run.store(), run.folder.path(), -1);
+  for (const auto& content : {"first", "second"}) {
+    run.make("ep0-ba1", content);
+    uploads.add("ep0-ba1", false);
+    fs::remove_all(run.folder / "ep0-ba1");
+  }
+  gate.open();
+  uploads.finish();
+  CHECK_FALSE(uploads.problem());
+  CHECK(run.store().names() == Names{"ep0-ba1"});
+  CHECK(run.content("ep0-ba1") == "second");
+  CHECK(fs::is_empty(run.folder.path()));
+}
+
+TEST_CASE("the best checkpoint that a kill kept from the store is marked there", "[remote]") {
+  Run run;
+  const auto newest = [&](bool autoresume) {
+    auto parts = parts_of(run);
+    parts.options.autoresume = autoresume;
+    parts.options.save_best = "metrics/eval/CrossEntropy";
+    Trainer(std::move(parts)).fit();
+    return run.store().names().front();
+  };
+  const auto name = newest(false);
+  const std::string checkpoints = "prefix/run/checkpoints/";
+  for (const char* best : {"ep2-ba8", "ep1-ba4"}) {
+    mark_best_checkpoint(run.folder / "run/checkpoints", best);
+    run.memory.put(checkpoints + "best", "ep1-ba4");
+    run.memory.remove(checkpoints + name + "/manifest.json");
+    CHECK(newest(true) == name);
+    CHECK(run.memory.get(checkpoints + "best") == best);
+  }
+}
+
 TEST_CASE("what could not be uploaded is told, and later ones are", "[remote]") {
   Run run;
   std::atomic<bool> refused = true;
@@ -193,7 +235,7 @@ TEST_CASE("what could not be uploaded is told, and later ones are", "[remote]") 
                  Contains("403 AccessDenied"));
   CHECK_FALSE(uploads.problem());
   refused = false;
-  uploads.add_missing("ep0-ba1");
+  uploads.add_missing("ep0-ba1", false);
   run.make("ep0-ba2", "2");
   uploads.add("ep0-ba2", false);
   uploads.mark_best("ep0-ba2");
@@ -202,7 +244,7 @@ TEST_CASE("what could not be uploaded is told, and later ones are", "[remote]") 
   CHECK(run.store().names() == Names{"ep0-ba2", "ep0-ba1"});
   CHECK(run.memory.get("prefix/run/checkpoints/best") == "ep0-ba2");
   const size_t before = run.memory.server().requests().size();
-  uploads.add_missing("ep0-ba1");
+  uploads.add_missing("ep0-ba1", false);
   uploads.finish();
   for (size_t i = before; i < run.memory.server().requests().size(); ++i)
     CHECK(run.memory.server().requests()[i].method == "GET");

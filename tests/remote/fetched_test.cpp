@@ -51,6 +51,17 @@ TEST_CASE("local paths are as they are", "[remote]") {
   CHECK(fetched("") == "");
 }
 
+TEST_CASE("a link to a name beside it is followed once", "[remote]") {
+  const TemporaryFolder folder;
+  fs::create_directory(folder / "ep1-ba4");
+  fs::create_directory_symlink("ep1-ba4", folder / "latest");
+  for (const char* written : {"latest", "latest/"})
+    CHECK(fetched((folder / written).string()) == folder / "ep1-ba4");
+  fs::create_directory_symlink(folder / "ep1-ba4", folder / "elsewhere");
+  CHECK(fetched((folder / "elsewhere").string()) == folder / "elsewhere");
+  CHECK(fetched((folder / "ep1-ba4/").string()) == folder / "ep1-ba4/");
+}
+
 TEST_CASE("a remote file is copied once a version", "[remote]") {
   Store store;
   std::string content(20'000'000, 'x');
