@@ -35,6 +35,7 @@ parser.add_argument('--epochs', type=int, default=4, help='the first one include
 parser.add_argument('--pipeline', default='train', choices=['train', 'eval'])
 parser.add_argument('--pairs', type=int, default=5)
 parser.add_argument('--first_epoch', action='store_true', help='removes FILE.index before each of our runs')
+parser.add_argument('--coefficient_cache', default='0', help='GB for coefficients that composer keeps in its first epoch')
 parser.add_argument('--peer_no_flip', action='store_true', help='FFCV leaves its flip out, composer does not')
 add_ffcv(parser)
 add_composer(parser)
@@ -53,7 +54,7 @@ def peer():
 def product():
     if args.first_epoch and os.path.exists(index):
         os.remove(index)
-    return last_json([args.composer, 'bench', 'loader', '--json'] + settings)
+    return last_json([args.composer, 'bench', 'loader', '--json', '--coefficient_cache', args.coefficient_cache] + settings)
 
 
 theirs, ours = alternate(args.pairs, peer, product)

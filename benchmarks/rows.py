@@ -120,6 +120,8 @@ tables = (
         load('jpeg_first_epoch', 'JPEG `.beton` written by FFCV (max 500, q90), first epoch, no index yet',
              'loader_vs_ffcv.py --source ffcv.beton --first_epoch'),
         load('jpeg', 'the same, epochs after the first', 'loader_vs_ffcv.py --source ffcv.beton'),
+        load('jpeg_kept', 'the same, with kept coefficients (`dataloader.coefficient_cache`)',
+             'loader_vs_ffcv.py --source ffcv.beton --coefficient_cache 50'),
         load('jpeg_ours', 'the same photographs written by `composer data write`', 'loader_vs_ffcv.py --source photos.beton'),
         load('raw', 'raw `.beton` (max 256)', 'loader_vs_ffcv.py --source raw256.beton'),
         load('raw_peer_no_flip', 'the same, FFCV without its flip', 'loader_vs_ffcv.py --source raw256.beton --peer_no_flip'),

@@ -13,6 +13,7 @@
 #include "composer/network/norm_layer.h"
 #include "composer/optimization/bf16_choice.h"
 #include "composer/rank_threads.h"
+#include "composer/remote/fetched.h"
 #include "composer/remote/remote_path.h"
 #include "composer/step_graphs.h"
 #include "composer/storage/checkpoint.h"
@@ -261,18 +262,20 @@ EpochLength epoch_length(const Recipe& recipe, const NamedEvaluation& evaluator)
 
 namespace {
 
-/// As training does before its first step: weights that do not fit are refused.
+/// Weights whose names or shapes do not fit are refused, as by training.
 void check_weights(const TrainerOptions& options, Model& model) {
   if (options.load_path.empty() || is_remote(options.load_path)) return;
   const bool named = !options.run_dir.empty() && !options.run_name.empty();
   if (options.autoresume && named &&
       has_checkpoint(RunFolder(options.run_dir, options.run_name, /*resume=*/true).checkpoints()))
     return;
-  const auto path = weights_file(options.load_path);
-  if (is_checkpoint(path) && !options.load_weights_only)
-    assign_weights(model, load_checkpoint(path).model, path.string());
-  else
-    load_weights(model, path, {options.load_ignore, options.load_strict});
+  const auto path = weights_file(fetched(options.load_path));
+  if (!is_checkpoint(path) || options.load_weights_only)
+    return load_weights(model, path, {options.load_ignore, options.load_strict});
+  if (!options.load_ignore.empty())
+    throw UserError("load_ignore: needs load_weights_only true: a resumption takes everything of " +
+                    path.string());
+  assign_weights(model, load_checkpoint(path).model, path.string());
 }
 
 }  // namespace
@@ -330,7 +333,8 @@ std::string plan(const Recipe& given) {
 
   engine.run(Event::init, state);
   if (options.spatial_ranks > 1) check_by_rows(*state.model);
-  check_weights(options, *parts.model);
+  // What auto keys come to without data, the weights need not fit.
+  if (recipe.automatic.empty()) check_weights(options, *state.model);
   if (!options.freeze.empty())
     out << "freeze: " << state.model->freeze(options.freeze) << " of "
         << state.model->parameters().size() << " parameters are not trained\n";

@@ -302,7 +302,9 @@ void Trainer::add_console() {
 /// Everything that logs, and the recipe in the run's folder.
 void Trainer::open_run() {
   // Of a run that is over already, what it was trained by stays.
-  if (state_.ranks.first()) folder_.write_recipe(nothing_left(state_) ? "" : recipe_);
+  const bool stays =
+      nothing_left(state_) && std::filesystem::exists(folder_.path() / "hparams.yaml");
+  if (state_.ranks.first()) folder_.write_recipe(stays ? "" : recipe_);
   add<CheckpointSaver>(own_callbacks::save_interval,
                        CheckpointSaver::Params{options_.save_interval});
   if (!state_.ranks.alone()) add<Stragglers>(own_callbacks::ranks, options_.log_interval);

@@ -293,11 +293,13 @@ void Trainer::save(bool replace, bool best) {
 void Trainer::save_if_best(const Metrics& metrics) {
   const auto found = std::ranges::find(metrics, options_.save_best, &Metrics::value_type::first);
   if (found == metrics.end()) return;
-  auto best = best_;
-  if (!best.take(options_.save_best, found->second)) return;
-  finish_save();  // of the last one, which may fail and was not the best then
-  best_before_ = best_;
-  best_ = best;
+  // One under way may fail, and was not the best then.
+  if (auto lower = best_before_;
+      writer_ && writer_->busy() && lower.take(found->first, found->second))
+    finish_save();
+  const auto before = best_;
+  if (!best_.take(options_.save_best, found->second)) return;
+  best_before_ = before;
   if (saved_batch_ != state_.time.batch)
     save(/*replace=*/false, /*best=*/true);
   else if (state_.ranks.first())

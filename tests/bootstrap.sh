@@ -22,7 +22,7 @@ stand_in bin/ldconfig ''
 stand_in bin/cmake 'echo "cmake $*" >>"$CALLS"'
 stand_in bin/ctest 'echo "ctest $*" >>"$CALLS"'
 stand_in build/release/bin/composer 'echo "composer $*" >>"$CALLS"'
-stand_in pip 'echo "pip $*" >>"$CALLS"; [ ! -e slow ] || { echo Downloading torch; sleep 6; }
+stand_in pip 'echo "pip $*" >>"$CALLS"; [ ! -e slow ] || { echo Downloading torch; sleep 9; }
   [ ! -e broken ] || { echo "ERROR: no route to host"; echo "after it"; exit 7; }'
 stand_in bin/python3 'echo "python3 $*" >>"$CALLS"; rm -rf .deps/venv; mkdir -p .deps/venv/bin; cp pip .deps/venv/bin/pip'
 

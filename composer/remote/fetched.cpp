@@ -166,14 +166,15 @@ fs::path fetch(const RemotePath& path) {
   return result();
 }
 
-/// Where a link points to a name beside it, as checkpoints/latest does: that, so that all files are
-/// of one checkpoint, whatever the link becomes while they are read.
+/// Where a link points to a folder beside it, as checkpoints/latest does: that, so that all files
+/// are of one checkpoint, whatever the link becomes while they are read.
 fs::path followed(const std::string& text) {
   fs::path path = text;
   if (!path.has_filename()) path = path.parent_path();  // after a slash
   std::error_code none;
   const auto target = fs::read_symlink(path, none);
-  return none || target.has_parent_path() ? fs::path(text) : path.parent_path() / target;
+  if (none || target.has_parent_path() || !fs::is_directory(path, none)) return text;
+  return path.parent_path() / target;
 }
 
 }  // namespace

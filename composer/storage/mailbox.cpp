@@ -271,16 +271,17 @@ std::optional<Answer> send_request(const fs::path& folder, const std::string& na
     return fs::path(id.string() + std::string(ending));
   };
   const auto request = named(request_ending);
-  try {
-    std::error_code problem;
-    fs::create_directory(requests, problem);
-    AtomicFile file(request);
-    file.write(
-        as_text({{"request", name}, {"arguments", arguments}, {"awaited", wait_seconds > 0}}));
-    file.commit();
-  } catch (const RunError& error) {
-    throw UserError(error.what());
-  }
+  for (bool again = false;; again = true) try {
+      std::error_code problem;
+      fs::create_directory(requests, problem);
+      AtomicFile file(request);
+      file.write(
+          as_text({{"request", name}, {"arguments", arguments}, {"awaited", wait_seconds > 0}}));
+      file.commit();
+      break;
+    } catch (const RunError& error) {
+      if (again) throw UserError(error.what());  // the first time, an owner's end may have met it
+    }
   const auto take_back = [&] {
     const bool untaken = ::unlink(request.c_str()) == 0;
     ::rmdir(requests.c_str());

@@ -43,7 +43,7 @@ class Mailbox {
   /// lock, naming it, its host and since when, or when the folder cannot be made or written in.
   /// Where the file system has no locks, a warning. Requests to an earlier owner are cleared away.
   explicit Mailbox(std::filesystem::path folder);
-  /// Removes the file and what nobody waits for, and the folder when nothing else is in it.
+  /// Removes the file, what nobody waits for and an empty folder, unless another run has it now.
   ~Mailbox();
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;

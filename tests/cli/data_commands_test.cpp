@@ -175,6 +175,7 @@ TEST_CASE("data hash goes on after a bad sample", "[cli]") {
 }
 
 TEST_CASE("data hash of FFCV's files is what FFCV decodes", "[cli]") {
+  const TemporaryFolder folder;
   for (const char* name : {"syn12_allfields", "syn12_jpg", "syn12_raw", "photos/fx16_allfields",
                            "photos/fx16_const_raw_96x64", "photos/fx16_jpg_m500_q90"}) {
     const auto path = shared() / "fixtures" / (std::string(name) + ".beton");
@@ -184,7 +185,7 @@ TEST_CASE("data hash of FFCV's files is what FFCV decodes", "[cli]") {
     }
     std::ifstream stream(fs::path(path).replace_extension(".json"));
     const auto wanted = json::parse(stream);
-    const auto outcome = run(fs::temp_directory_path(), {"data", "hash", fs::absolute(path)});
+    const auto outcome = run(folder.path(), {"data", "hash", fs::absolute(path)});
     CHECK(outcome.status == 0);
     std::string expected;
     for (size_t i = 0; i < wanted["samples"].size(); ++i) {

@@ -1,5 +1,7 @@
 #include "cli/launcher.h"
 
+#include <sched.h>
+
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fstream>
@@ -145,7 +147,7 @@ TEST_CASE("a rank that fails ends the others and gives its status and its last l
                 "echo rank $RANK; trap '' TERM; exec sleep 100\n");
   const double begin = steady_seconds();
   const auto outcome = run(folder.path(), split("-n 3 ./fails"));
-  CHECK(steady_seconds() - begin < 5.5);
+  CHECK(steady_seconds() - begin < 20);  // not 30, nor 100
   CHECK(outcome.status == 7);
   CHECK(outcome.output == "rank 0\n");
   CHECK(outcome.errors == "rank 1 failed with status 7; its last lines:\n  it is broken\n");
@@ -154,7 +156,7 @@ TEST_CASE("a rank that fails ends the others and gives its status and its last l
 TEST_CASE("ranks that lost the others are not the ones that failed", "[cli]") {
   const TemporaryFolder folder;
   write_program(folder, "lost",
-                "[ $RANK = 1 ] || { echo no answer; exit 113; }\nsleep 0.3; kill -9 $$\n");
+                "[ $RANK = 1 ] || { echo no answer; exit 113; }\nsleep 0.05; kill -9 $$\n");
   auto outcome = run(folder.path(), split("-n 3 ./lost"));
   CHECK(outcome.status == 137);
   CHECK(outcome.errors == "rank 1 was killed by signal 9 (Killed)\n");
@@ -216,7 +218,7 @@ TEST_CASE("a rank that a SIGTERM ends by itself ends the others", "[cli]") {
   write_program(folder, "ends", "[ $RANK != 1 ] || kill -TERM $$\nexec sleep 100\n");
   const double begin = steady_seconds();
   CHECK(run(folder.path(), split("-n 3 ./ends")).status == 143);
-  CHECK(steady_seconds() - begin < 5.5);
+  CHECK(steady_seconds() - begin < 20);  // not 30, nor 100
 }
 
 TEST_CASE("ranks that lose others as these end are ended as was asked", "[cli]") {
@@ -282,9 +284,9 @@ TEST_CASE("a store that does not answer keeps nobody waiting", "[cli]") {
   };
   const double begin = steady_seconds();
   {
-    JobWatch watch(store, news_in(5), 0.2);
+    JobWatch watch(store, news_in(5), 0.8);
     CHECK_NOTHROW(watch.news());
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1200));
     CHECK_THROWS_AS(watch.news(), RunError);
   }
   CHECK(steady_seconds() - begin < 4);
@@ -379,7 +381,9 @@ TEST_CASE("ranks are bound to equal shares of the cores, or to memory nodes", "[
   REQUIRE(run(folder.path(), split("-n 2 ./show")).status == 0);
   const auto all = lines_of(folder / "bound0");
   REQUIRE(run(folder.path(), split("-n 2 --bind cores ./show")).status == 0);
-  if (std::thread::hardware_concurrency() > 1) {
+  cpu_set_t cores;
+  REQUIRE(::sched_getaffinity(0, sizeof cores, &cores) == 0);
+  if (CPU_COUNT(&cores) > 1) {
     CHECK(lines_of(folder / "bound0") != lines_of(folder / "bound1"));
     CHECK(lines_of(folder / "bound0") != all);
   }

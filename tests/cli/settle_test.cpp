@@ -416,6 +416,11 @@ TEST_CASE("a plan wants the folder and the weights that it was given", "[cli][se
           "load_ignore: 'head.*' fits no tensor");
   CHECK(outcome("--datadir pets --load_path w.safetensors --model_name resnet50 --plan").status ==
         0);
+  refused(
+      "--datadir pets --load_path w.safetensors --load_ignore 'fc.*' --load_weights_only true "
+      "--loss mse",
+      "loss: mse needs");
+  CHECK(outcome("--load_path w.safetensors --model_name resnet18 --plan").status == 0);  // no data
   refused("--datadir pets --loss mse", "the targets are classes, and loss: mse needs");
   CHECK(outcome("--model_name resnet18 --plan").status == 0);
   CHECK(outcome("--model_name resnet18 --datadir pet --dump").status == 0);
@@ -559,6 +564,10 @@ TEST_CASE("training writes what it chose, from which the run can be repeated",
   CHECK_THAT(over.errors, Contains("nothing is left to train") &&
                               Contains("load_path: not loaded, for the run goes on from runs/a"));
   CHECK(kept_by("a") == trained_by);
+  train(
+      "-f finetune --datadir pets --max_duration 3ba --run_name d --device cpu "
+      "--load_path runs/a/checkpoints/latest --load_ignore none --load_weights_only false");
+  CHECK(kept_by("d") != "");
   write_pets(folder / "pets", 140);
   const auto grown =
       train("-f finetune --datadir pets --max_duration 2ep --run_name c --autoresume true");

@@ -142,7 +142,7 @@ TEST_CASE("train --profile leaves a trace in which all of a step is named", "[cl
 TEST_CASE("trace now has all ranks trace the same steps, to the same bytes", "[cli][slow]") {
   const TemporaryFolder folder;
   const auto training = [&](const std::string& name) {
-    return split("-n 2 " + small + "--max_duration 20ep --run_name " + name);
+    return split("-n 2 " + small + "--max_duration 60ep --run_name " + name);
   };
   const auto ask = [&] { return run(folder.path(), split("trace now runs/traced --steps 3")); };
   const auto early = ask();

@@ -297,7 +297,7 @@ TEST_CASE("records of one batch do not share their times", "[evaluators]") {
   RunTimes times({}, {});
   times.fit_start(state, logger, control);
   state.eval_metrics["metrics/v2/Accuracy"] = 1;
-  for (const int milliseconds : {50, 1}) {
+  for (const int milliseconds : {500, 1}) {
     times.eval_start(state, logger, control);
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     times.eval_end(state, logger, control);

@@ -150,7 +150,7 @@ TEST_CASE("a request that nobody takes is taken back", "[run_folder]") {
     wait_for_requests(run, 1);
     mailbox.take();
   });
-  CHECK_THROWS_WITH(send_request(run, "a", {}, 0.5), Contains("the run has taken the request"));
+  CHECK_THROWS_WITH(send_request(run, "a", {}, 3), Contains("the run has taken the request"));
   takes.join();
 }
 

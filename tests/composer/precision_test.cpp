@@ -188,7 +188,7 @@ TEST_CASE("the probe of bf16 is short, draws nothing and is made once", "[precis
   CHECK(at::equal(at::rand({4}), expected));
   const double begin = steady_seconds();
   CHECK(bf16_speedup() == speedup);
-  CHECK(steady_seconds() - begin < 0.01);
+  CHECK(steady_seconds() - begin < 0.05);
 }
 
 TEST_CASE("all ranks compute in the first one's precision", "[precision]") {

@@ -97,13 +97,13 @@ class ReadTrace {
     return "";
   }
 
-  /// Share of the steps that lies in named ranges within.
+  /// Share of a step that lies in named ranges within: the median over the steps, for other
+  /// programs may have run in between.
   double covered() const {
-    int64_t all = 0, named = 0;
+    std::vector<double> shares;
     for (const auto& step : slices_) {
       if (!step.name.starts_with("ProfilerStep#")) continue;
-      all += step.end - step.begin;
-      int64_t reached = step.begin;
+      int64_t named = 0, reached = step.begin;
       for (const auto& slice : slices_) {
         if (slice.row != step.row || slice.category != "user_annotation" || &slice == &step)
           continue;
@@ -111,8 +111,10 @@ class ReadTrace {
         named += std::max<int64_t>(0, slice.end - std::max(slice.begin, reached));
         reached = std::max(reached, slice.end);
       }
+      shares.push_back(static_cast<double>(named) / static_cast<double>(step.end - step.begin));
     }
-    return all == 0 ? 0 : static_cast<double>(named) / static_cast<double>(all);
+    std::ranges::sort(shares);
+    return shares.empty() ? 0 : shares[shares.size() / 2];
   }
 
  private:

@@ -206,17 +206,15 @@ TEST_CASE("recipes are found by path and by name") {
   CHECK_THROWS_WITH(find_recipe("nothing_like_it"),
                     Catch::Contains("the recipes are quickstart, classify_mnist"));
 
-  const auto folder = std::filesystem::temp_directory_path() / "composer_recipe_test";
-  std::filesystem::create_directories(folder);
+  const TemporaryFolder folder;
   const std::string path = (folder / "mine.yaml").string();
   std::ofstream(path) << base;
   CHECK(find_recipe(path).text == base);
   CHECK(find_recipe(path).name == path);
-  CHECK_THROWS_WITH(find_recipe(folder.string()),
-                    folder.string() + ": is a folder; give a recipe in it");
+  CHECK_THROWS_WITH(find_recipe(folder.path().string()),
+                    folder.path().string() + ": is a folder; give a recipe in it");
   std::ofstream(path) << std::string(100, '\0');
   CHECK_THROWS_WITH(find_recipe(path), path + ": is not a recipe: not a text file");
-  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("nothing in the working directory hides a recipe of the program") {

@@ -119,6 +119,11 @@ bool ends_soon(pid_t process) {
   return is_gone(process);
 }
 
+void wait_for_file(const fs::path& path) {
+  for (int i = 0; i < 3000 && !fs::exists(path); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+}
+
 std::set<int> open_descriptors() {
   std::set<int> all;
   for (int n = 0; n < 256; ++n)
@@ -255,8 +260,10 @@ TEST_CASE("once its children have ended, a supervisor gives up on lines when it 
           "[process]") {
   Pipe pipe;
   Written written(pipe.writer());
-  written.supervisor.start(shell("seq 1 50000"));
-  std::thread asks([] {
+  const TemporaryFolder folder;
+  written.supervisor.start(shell("seq 1 50000; touch '" + (folder / "over").string() + "'"));
+  std::thread asks([&] {
+    wait_for_file(folder / "over");
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     ::kill(::getpid(), SIGTERM);
   });
@@ -293,12 +300,16 @@ TEST_CASE("a child has its words, environment and folder, and no descriptors of 
 
 TEST_CASE("the first child that fails ends the others, by force those that do not listen",
           "[process]") {
+  const TemporaryFolder folder;
+  const auto d = folder.path().string();
   SupervisorOptions options;
-  options.grace_seconds = 0.3;
+  options.grace_seconds = 2;
   Heard heard(options);
   const double begin = steady_seconds();
-  heard.run({"sleep 0.3; exit 3", "exec sleep 100", "trap '' TERM; while :; do sleep 100; done",
-             "exec 2>/dev/null; trap 'echo saved; exit 0' TERM; while :; do sleep 0.05; done"});
+  heard.run({"until [ -e " + d + "/2 ] && [ -e " + d + "/3 ]; do sleep 0.02; done; exit 3",
+             "exec sleep 100", "trap '' TERM; touch " + d + "/2; while :; do sleep 100; done",
+             "exec 2>/dev/null; trap 'echo saved; exit 0' TERM; touch " + d +
+                 "/3; while :; do sleep 0.05; done"});
   CHECK(steady_seconds() - begin < 20);
   CHECK(heard.supervisor.status(0) == 3);
   CHECK(heard.supervisor.status(1) == 143);
@@ -389,6 +400,7 @@ TEST_CASE("children do not outlive a supervisor, however that ends", "[process]"
 TEST_CASE("signals reach every child once, with their number", "[process]") {
   const int signal = GENERATE(SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2);
   CAPTURE(signal);
+  const auto hangup = std::signal(SIGHUP, SIG_DFL);  // ignored under nohup, and a shell keeps that
   int ready = 0;
   Heard heard({}, [&](const std::string& line) {
     if (line != "ready" || ++ready < 2) return;
@@ -397,10 +409,11 @@ TEST_CASE("signals reach every child once, with their number", "[process]") {
     if (signal == SIGINT || signal == SIGTERM) ::kill(::getpid(), signal);
   });
   const std::string script =
-      "exec 2>/dev/null; for s in INT TERM HUP QUIT USR1 USR2; do trap \"echo $s\" $s; done; "
-      "echo ready; "
-      "for i in 1 2 3 4; do sleep 0.1; done";
+      "exec 2>/dev/null; n=; for s in INT TERM HUP QUIT USR1 USR2; do trap \"echo $s; n=1\" $s; "
+      "done; "
+      "echo ready; i=0; until [ \"$n\" ] || [ $((i += 1)) = 200 ]; do sleep 0.1; done; sleep 0.3";
   heard.run({script, script});
+  std::signal(SIGHUP, hangup);
   const std::map<int, std::string> names{{SIGINT, "INT"},   {SIGTERM, "TERM"}, {SIGHUP, "HUP"},
                                          {SIGQUIT, "QUIT"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}};
   for (const size_t child : {0, 1}) CHECK(heard.lines[child] == Lines{"ready", names.at(signal)});
@@ -472,8 +485,10 @@ TEST_CASE("a child that ends by itself as if it were asked to ends the others", 
   options.first_grace_seconds = 1;
   options.fails = [](int status) { return status != 128 + SIGTERM; };
   Heard heard(options);
-  heard.run(
-      {"sleep 0.3; kill -TERM $$", "exec sleep 100", "trap '' TERM; while :; do sleep 0.05; done"});
+  const TemporaryFolder folder;
+  const auto ready = (folder / "ready").string();
+  heard.run({"until [ -e " + ready + " ]; do sleep 0.02; done; kill -TERM $$", "exec sleep 100",
+             "trap '' TERM; touch " + ready + "; while :; do sleep 0.05; done"});
   CHECK(heard.supervisor.status(1) == 128 + SIGTERM);
   CHECK(heard.supervisor.status(2) == 128 + SIGKILL);
   CHECK(heard.supervisor.failed().empty());

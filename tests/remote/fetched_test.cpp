@@ -51,7 +51,7 @@ TEST_CASE("local paths are as they are", "[remote]") {
   CHECK(fetched("") == "");
 }
 
-TEST_CASE("a link to a name beside it is followed once", "[remote]") {
+TEST_CASE("a link to a folder beside it is followed", "[remote]") {
   const TemporaryFolder folder;
   fs::create_directory(folder / "ep1-ba4");
   fs::create_directory_symlink("ep1-ba4", folder / "latest");
@@ -60,6 +60,9 @@ TEST_CASE("a link to a name beside it is followed once", "[remote]") {
   fs::create_directory_symlink(folder / "ep1-ba4", folder / "elsewhere");
   CHECK(fetched((folder / "elsewhere").string()) == folder / "elsewhere");
   CHECK(fetched((folder / "ep1-ba4/").string()) == folder / "ep1-ba4/");
+  folder.write("net-v3", "");
+  fs::create_symlink("net-v3", folder / "net.safetensors");
+  CHECK(fetched((folder / "net.safetensors").string()) == folder / "net.safetensors");
 }
 
 TEST_CASE("a remote file is copied once a version", "[remote]") {

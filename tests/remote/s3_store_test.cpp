@@ -430,9 +430,10 @@ TEST_CASE("servers that are not there are named", "[remote]") {
   S3Store refused("bucket", {gone, ""}, credentials, kQuick);
   CHECK_THAT(message_of<UserError>([&] { refused.stat("x"); }),
              Contains("s3://bucket/x: no server answers"));
-  S3Store unknown("bucket", {"http://no-such-host.invalid", ""}, credentials, kQuick);
+  const auto host = std::string(64, 'x') + ".invalid";  // too long for a name server to be asked
+  S3Store unknown("bucket", {"http://" + host, ""}, credentials, kQuick);
   CHECK_THAT(message_of<UserError>([&] { unknown.stat("x"); }),
-             Contains("there is no such host") && Contains("no-such-host.invalid"));
+             Contains("there is no such host") && Contains(host));
 }
 
 namespace {
