@@ -195,10 +195,10 @@ std::string text_of(const LrRange& range, int64_t columns, bool colors) {
   const auto smooth = range.smoothed();
   const auto [across, up] = axes_of(range, smooth);
   DotField field(columns - label_columns - 2, rows);
-  const auto x = [&](double lr) {
+  const auto x = [&, &across = across](double lr) {
     return std::llround(across.place(lr) * static_cast<double>(field.width() - 1));
   };
-  const auto y = [&](double loss) {
+  const auto y = [&, &up = up](double loss) {
     return std::llround((1 - up.place(loss)) * static_cast<double>(field.height() - 1));
   };
   const auto& steps = range.steps();
@@ -250,8 +250,12 @@ std::string curve_figure(const LrRange& range) {
   constexpr double width = 960, height = 360, left = 60, right = 940, top = 10, bottom = 316;
   const auto smooth = range.smoothed();
   const auto [across_axis, up_axis] = axes_of(range, smooth);
-  const auto x = [&](double lr) { return left + across_axis.place(lr) * (right - left); };
-  const auto y = [&](double loss) { return bottom - up_axis.place(loss) * (bottom - top); };
+  const auto x = [&axis = across_axis](double lr) {
+    return left + axis.place(lr) * (right - left);
+  };
+  const auto y = [&axis = up_axis](double loss) {
+    return bottom - axis.place(loss) * (bottom - top);
+  };
   const auto text_at = [](double at, double up, const std::string& kind, const std::string& text) {
     return element("text", {{"x", length_text(at)}, {"y", length_text(up)}, {"class", kind}},
                    escaped(text));

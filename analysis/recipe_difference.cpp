@@ -91,7 +91,8 @@ std::vector<RecipeDifference> recipe_differences(const std::vector<Run>& runs) {
   std::vector<KeyMap> recipes;
   for (const auto& run : runs) recipes.emplace_back(run.recipe.begin(), run.recipe.end());
   for (const auto& [key, value] : of_every_run)
-    if (std::ranges::any_of(recipes, [&](const auto& recipe) { return recipe.contains(key); }))
+    if (std::ranges::any_of(recipes,
+                            [&key = key](const auto& recipe) { return recipe.contains(key); }))
       for (auto& recipe : recipes) recipe.try_emplace(key, value);
   const auto keys = keys_in_order(runs);
   std::vector<RecipeDifference> differences;

@@ -53,6 +53,9 @@ function(compile_kernels target)
   set(disabled "HWY_SSSE3|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128")
   if(NOT COMPOSER_AVX512)
     string(APPEND disabled "|HWY_AVX3|HWY_AVX3_DL")
+  elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    # Highway 1.0's list for AVX3_DL has AVX-VNNI, whose encoding Clang takes; many processors have AVX-512's alone.
+    string(APPEND disabled "|HWY_AVX3_DL")
   endif()
   set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES
     COMPILE_OPTIONS -ffp-contract=off

@@ -30,7 +30,7 @@ if(NOT TARGET composer::torch)
   target_compile_options(composer::torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
   file(GLOB gomp ${LIBTORCH}/lib/libgomp*.so*)
   target_link_libraries(composer::torch INTERFACE ${gomp})
-  if(NOT gomp)
+  if(NOT gomp OR CMAKE_CXX_COMPILER_ID MATCHES "Clang")  # whose code calls a library of its own
     find_package(OpenMP REQUIRED COMPONENTS CXX)
     target_link_libraries(composer::torch INTERFACE OpenMP::OpenMP_CXX)
   endif()

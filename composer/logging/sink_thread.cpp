@@ -28,6 +28,8 @@ template <class... F>
 struct Overloaded : F... {
   using F::operator()...;
 };
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
 
 size_t bytes_of(const SinkThread::Item& item) {
   constexpr size_t overhead = 128, value_overhead = 64;

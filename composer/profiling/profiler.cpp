@@ -167,7 +167,7 @@ TraceAction Profiler::next_action() {
 }
 
 void Profiler::begin_trace() {
-  trace_.emplace();
+  trace_ = Trace{};
   attempt([&] {
     trace_->kineto = std::make_unique<KinetoTrace>(KinetoTrace::Options{
         .gpu = options_.device.is_cuda(), .record_shapes = options_.what.record_shapes});

@@ -51,12 +51,12 @@ void check(const std::vector<Declared>& algorithms, const Value& recipe, Problem
     for (const auto& [other, reason] : compatibility.excludes)
       if (std::ranges::find(algorithms, other, &Declared::name) != algorithms.end())
         problem("does not go with " + other + ": " + reason + "; remove one of them");
-    for (const auto& [key, values, reason] : compatibility.needs)
-      find_all(recipe, "", key, [&](const std::string& path, const Value& value) {
+    for (const auto& need : compatibility.needs)
+      find_all(recipe, "", need.key, [&](const std::string& path, const Value& value) {
         const auto text = one_line(value);
-        if (std::ranges::none_of(values, [&](const auto& one) { return same(one, text); }))
-          problem("needs " + path + ": " + joined(values, " or ") + ", not " + text + ": " +
-                  reason);
+        if (std::ranges::none_of(need.values, [&](const auto& one) { return same(one, text); }))
+          problem("needs " + path + ": " + joined(need.values, " or ") + ", not " + text + ": " +
+                  need.reason);
       });
   }
 }

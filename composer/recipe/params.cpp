@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <ranges>
+#include <sstream>
 
 #include "composer/text.h"
 
@@ -107,8 +107,8 @@ bool rests_on_problem(const std::string& line, const FieldSet& set, const std::s
 void report_check(const std::string& said, const Value& map, const FieldSet& set,
                   const std::string& path, Problems& problems) {
   const Problems before = problems;
-  for (const auto part : std::views::split(said, '\n')) {
-    const std::string line(part.begin(), part.end());
+  std::istringstream lines(said);
+  for (std::string line; std::getline(lines, line);) {
     if (line.empty() || rests_on_problem(line, set, path, before)) continue;
     const std::string key = line.substr(0, line.find(": "));
     const bool named = key.size() < line.size() &&

@@ -89,7 +89,7 @@ void add_pieces(Shards& all, const fs::path& file) {
     auto& pieces = all[name];
     if (info.is_null() && !pieces.empty())
       throw UserError("'" + name + "' stands in " + pieces[0].file + " and in " + file.string());
-    const auto same = [&](const Shard& piece) {
+    const auto same = [&begin, &tensor = tensor](const Shard& piece) {
       return piece.begin == begin && piece.tensor.sizes() == tensor.sizes() &&
              piece.tensor.scalar_type() == tensor.scalar_type();
     };
