@@ -231,6 +231,7 @@ std::vector<std::string> SampleTable::value_names() const {
 }
 
 void SampleTable::read_values(int64_t sample, std::span<float> values) const {
+  if (value_count_ == 0) return;
   const uint64_t bytes = value_count_ * sizeof(float);
   const auto own = values_.subspan(static_cast<uint64_t>(sample) * bytes, bytes);
   std::memcpy(values.data(), own.data(), own.size());
