@@ -38,6 +38,16 @@ bool parse(CLI::App& app, const Words& words) {
     return false;
   } catch (const CLI::ConversionError& problem) {
     throw UserError("composer " + app.get_name() + ": " + not_a_number(problem.what()));
+  } catch (const CLI::ExtrasError&) {
+    const auto words_left = app.remaining();
+    const auto option = std::ranges::find_if(
+        words_left, [](const auto& word) { return word.starts_with('-') && word.size() > 1; });
+    const auto& left = option == words_left.end() ? words_left.front() : *option;
+    const auto word = left.substr(0, option == words_left.end() ? left.npos : left.find('='));
+    Words known;
+    for (const auto& name : option_names(app)) known.push_back("--" + name);
+    throw UserError("composer " + app.get_name() + ": '" + word + "' is not expected" +
+                    (option == words_left.end() ? "" : suggestion(word, known)));
   } catch (const CLI::ParseError& problem) {
     throw UserError("composer " + app.get_name() + ": " + problem.what());
   }

@@ -10,6 +10,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/remote/fetched.h"
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 
 struct CheckpointOptions {
   std::string action, path, output, to;
-  bool everything = false;
+  bool everything = false, overwrite = false;
   int64_t shards = 1;
 };
 
@@ -138,13 +139,18 @@ int convert(const CheckpointOptions& options) {
     throw UserError("--output: must be on this machine, not " + shown_path(options.output));
   const fs::path path = fetched(options.path);
   const auto output = fs::weakly_canonical(fs::absolute(options.output));
-  if (!fs::is_directory(output.parent_path()))
-    throw UserError("--output: there is no folder " + output.parent_path().string());
   const auto read = fs::weakly_canonical(fs::absolute(path));
   if (std::ranges::mismatch(read, output).in1 == read.end())
     throw UserError("--output: " + options.output + " is what is read, or lies in it");
-  if (ending.empty() && fs::exists(output) && !(fs::is_directory(output) && fs::is_empty(output)))
+  if (!ending.empty()) {
+    check_output_file(options.output, options.overwrite);
+  } else if (options.overwrite) {
+    throw UserError("--overwrite: is for files");
+  } else if (!fs::is_directory(output.parent_path())) {
+    throw UserError("--output: there is no folder '" + output.parent_path().string() + "'");
+  } else if (fs::exists(output) && !(fs::is_directory(output) && fs::is_empty(output))) {
     throw UserError("--output: " + options.output + " is there already; name another folder");
+  }
   const auto tensors = tensors_of(path, options.everything);
   target->second.write(options, tensors);
   log::info("wrote " + described(tensors) + " of " + shown_path(options.path) + " to " +
@@ -191,6 +197,7 @@ int checkpoint_command(const Words& words) {
       ->check(CLI::Range(int64_t{1}, int64_t{99999}));
   app.add_flag("--everything", options.everything,
                "consolidate, convert: the tensors of optimizer, algorithms and callbacks too");
+  app.add_flag("--overwrite", options.overwrite, "consolidate, convert: replaces an existing file");
   if (!parse(app, words)) return 0;
   const std::map<std::string, int (*)(const CheckpointOptions&)> actions{
       {"info", info}, {"verify", verify}, {"consolidate", consolidate}, {"convert", convert}};
@@ -202,9 +209,11 @@ int checkpoint_command(const Words& words) {
                     suggestion(options.action, names));
   }
   const bool writes = options.action == "consolidate" || options.action == "convert";
-  if (!writes && (!options.output.empty() || options.everything))
-    throw UserError((options.output.empty() ? "--everything" : "--output") +
-                    std::string(": is for consolidate and convert"));
+  if (!writes && (!options.output.empty() || options.everything || options.overwrite))
+    throw UserError(std::string(!options.output.empty() ? "--output"
+                                : options.everything    ? "--everything"
+                                                        : "--overwrite") +
+                    ": is for consolidate and convert");
   if (options.action != "convert" && (!options.to.empty() || options.shards > 1))
     throw UserError((options.to.empty() ? "--shards" : "--to") + std::string(": is for convert"));
   return action->second(options);

@@ -15,6 +15,7 @@
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "cli/sources.h"
 #include "composer/clock.h"
 #include "composer/error.h"
@@ -248,16 +249,7 @@ std::vector<int64_t> ordered_rows(const Setting& s, int64_t samples) {
 
 void check_output(const Setting& s) {
   if (is_remote(s.output)) return check_remote_output(s);
-  const fs::path output = s.output;
-  std::error_code error;
-  if (fs::is_directory(output, error)) throw UserError("--output: '" + s.output + "' is a folder");
-  if (fs::exists(output, error) && !s.overwrite) {
-    throw UserError("--output: '" + s.output + "' exists; --overwrite replaces it");
-  }
-  const fs::path folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
-  if (!fs::is_directory(folder, error)) {
-    throw UserError("--output: there is no folder '" + folder.string() + "'");
-  }
+  check_output_file(s.output, s.overwrite);
 }
 
 /// A bar on a terminal, else a line every few seconds.

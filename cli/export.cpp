@@ -1,13 +1,10 @@
 // The subcommand export: a checkpoint's network for use elsewhere.
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <map>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
+#include "cli/output_file.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/text.h"
@@ -22,7 +19,7 @@ namespace {
 
 struct ExportOptions {
   std::string path, format, output, weights, names;
-  bool preprocessing = false;
+  bool preprocessing = false, overwrite = false;
 };
 
 void export_safetensors(const TakenNetwork& taken, const ExportOptions& options) {
@@ -66,15 +63,16 @@ void check(const ExportOptions& options, const Format& format) {
   if (options.preprocessing && options.format != "onnx")
     throw UserError("--preprocessing: is for --format onnx");
   const std::filesystem::path output(options.output);
-  if (format.ending.empty()) return check_network_folder(output);
+  if (format.ending.empty()) {
+    if (options.overwrite)
+      throw UserError(
+          "--overwrite: is for files; a folder that this command wrote is replaced, "
+          "others are not");
+    return check_network_folder(output);
+  }
   if (output.extension() != format.ending)
     throw UserError("--output: " + options.output + " must end in " + format.ending);
-  const auto folder = std::filesystem::absolute(output).parent_path();
-  if (!std::filesystem::is_directory(folder))
-    throw UserError("--output: there is no folder " + folder.string());
-  if (::access(folder.c_str(), W_OK | X_OK) != 0)
-    throw UserError("--output: " + folder.string() +
-                    " cannot be written to: " + std::strerror(errno));
+  check_output_file(options.output, options.overwrite);
 }
 
 }  // namespace
@@ -109,6 +107,7 @@ int export_command(const Words& words) {
       ->check(choices({"torchvision", "timm"}));
   app.add_flag("--preprocessing", options.preprocessing,
                "onnx: takes uint8 images [N, H, W, C] in place of normalised ones");
+  app.add_flag("--overwrite", options.overwrite, "torchscript, onnx: replaces an existing file");
   if (!parse(app, words)) return 0;
   const auto& format = find_format(options.format);
   check(options, format);

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "cli/arguments.h"
+#include "cli/run_folder.h"
 #include "composer/error.h"
 #include "composer/storage/mailbox.h"
 
@@ -25,6 +26,7 @@ int trace_now_command(const Words& words) {
   if (steps < 1 || steps > 1000) throw UserError("--steps: must be from 1 to 1000");
   if (!(seconds > 0)) throw UserError("--wait: must be above 0 seconds");
 
+  check_run_folder(folder);
   const auto answer = send_request(folder, "trace", {{"steps", std::to_string(steps)}}, seconds);
   if (!answer->done) throw RunError(folder + ": " + answer->text);
   std::cout << answer->text << '\n';

@@ -232,7 +232,7 @@ void CoefficientStore::tell_of_first_epoch() {
     return;
   }
   std::string line = "coefficient_cache: " + std::to_string(kept) + " images added to " +
-                     file_.string() + ", " + std::to_string(found) + " were there";
+                     file_.string() + ", " + std::to_string(found) + " read from it";
   if (left_out > 0) line += ", " + std::to_string(left_out) + " were too many for the disk";
   log::info(line);
 }

@@ -34,6 +34,16 @@ void warn_of_classes_left_out(const Source& source, const std::vector<int64_t>& 
             " (the samples of a folder come class by class)");
 }
 
+/// Lists of other programs do so, and leave an output of the network without samples.
+void warn_of_labels_from_one(const Source& source, const std::vector<std::string>& names) {
+  if (!names.empty() || source.num_values() > 0 || source.size() == 0) return;
+  int64_t lowest = label_of(source, 0);
+  for (int64_t row = 1; row < source.size() && lowest > 0; ++row)
+    lowest = std::min<int64_t>(lowest, label_of(source, row));
+  if (lowest == 1)
+    log::warn("no sample to train on has label 0: labels count from 0, and do these count from 1?");
+}
+
 /// rows: empty = all.
 void warn_of_classes_not_evaluated(const Source& source, const std::vector<int64_t>& rows,
                                    const std::vector<std::string>& names) {
@@ -104,6 +114,7 @@ std::vector<int64_t> chosen_rows(const Source& source, const std::string& text, 
                                  const LoaderOptions& options) {
   auto rows = parse_rows(text, source.size(), "rows");
   if (training && !rows.empty()) warn_of_classes_left_out(source, rows, options.class_names);
+  if (training && rows.empty()) warn_of_labels_from_one(source, options.class_names);
   if (!training && !options.split) warn_of_classes_not_evaluated(source, rows, options.class_names);
   if (!options.split) return rows;
   if (rows.empty()) {

@@ -146,7 +146,13 @@ std::string FileSource::name(int64_t index) const {
 
 FileStamp FileSource::fetch(int64_t index, std::vector<uint8_t>& bytes,
                             const RoomFor& room_for) const {
-  return read_file(path(index).c_str(), bytes, room_for);
+  try {
+    return read_file(path(index).c_str(), bytes, room_for);
+  } catch (const RunError& error) {
+    if (list_.empty()) throw;
+    throw RunError(std::string(error.what()) + " (row " + std::to_string(index) + ", from 0, of " +
+                   list_ + ")");
+  }
 }
 
 StoredImage FileSource::open(int64_t index, ReadScratch& scratch) const {

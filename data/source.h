@@ -142,6 +142,8 @@ class FileSource : public Source {
   void set_labels(std::vector<int32_t> labels) { labels_ = std::move(labels); }
   /// Crop indices are kept of the files, all of which lie below `folder`, the root.
   void index_below(const std::string& folder) { folder_ = folder; }
+  /// The rows are those of that list, which errors then name.
+  void are_rows_of(std::string list) { list_ = std::move(list); }
 
   int64_t size() const override { return table_->size(); }
   int64_t channels() const override { return channels_; }
@@ -170,7 +172,7 @@ class FileSource : public Source {
   const std::string root_;
   const int64_t channels_;
   std::vector<int32_t> labels_;
-  std::string folder_;
+  std::string folder_, list_;
 };
 
 /// The given files; the class of each is its place. Throws UserError that names those that are

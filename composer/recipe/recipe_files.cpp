@@ -66,7 +66,12 @@ RecipeFile find_recipe(const std::string& text) {
   const auto embedded = find_embedded(bare_name(text));
   if (embedded && !looks_like_path(text)) return *embedded;
   std::error_code error;
-  if (fs::is_directory(text, error)) throw UserError(text + ": is a folder; give a recipe in it");
+  if (fs::is_directory(text, error)) {
+    const auto of_run = fs::path(text) / "hparams.yaml";
+    throw UserError(text + ": is a folder" +
+                    (fs::exists(of_run, error) ? "; did you mean " + of_run.string() + "?"
+                                               : "; give a recipe in it"));
+  }
   if (fs::exists(text, error)) return read_file(text);
   if (embedded) return *embedded;
   const std::string_view name = bare_name(text);

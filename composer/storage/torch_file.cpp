@@ -97,7 +97,8 @@ void check_kind(std::span<const uint8_t> bytes) {
   if (starts_with({0x80, 2}))
     throw FormatError(
         "written by PyTorch before 1.6; load it with a newer PyTorch and torch.save it again");
-  throw FormatError("not a PyTorch file");
+  throw FormatError(
+      "not a PyTorch file: it does not begin as the zip archives that torch.save writes");
 }
 
 TensorMap read(std::span<const uint8_t> bytes) {

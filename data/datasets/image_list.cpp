@@ -48,6 +48,7 @@ OpenedSet ImageListParams::open(const std::string& index_dir) const {
       {.does = "reads the list " + list.string(), .root = root, .make = make});
   auto source = std::make_shared<FileSource>(table, root, 3);
   source->index_below(root);
+  source->are_rows_of(list.string());
   return {source, table->classes(), table->class_names()};
 }
 

@@ -209,6 +209,12 @@ TEST_CASE("what checkpoint cannot do is refused with what would be right", "[cli
   saved.write("a.txt", "no weights");
   problem("consolidate a.txt --output x.safetensors", "a.txt");
   CHECK(saved.checkpoint_command("consolidate ep1-ba5 --output a.safetensors").status == 0);
+  problem("consolidate ep1-ba5 --output a.safetensors", "exists; --overwrite replaces it");
+  problem("convert ep1-ba5 --to safetensors --output a.safetensors", "exists; --overwrite");
+  CHECK(saved.checkpoint_command("consolidate ep1-ba5 --overwrite --output a.safetensors").status ==
+        0);
+  problem("convert ep1-ba5 --to dcp --overwrite --output new", "--overwrite: is for files");
+  problem("info ep1-ba5 --overwrite", "--overwrite: is for consolidate and convert");
   problem("consolidate a.safetensors --output a.safetensors", "is what is read");
   problem("consolidate a.safetensors --everything --output b.safetensors", "is no checkpoint");
 }

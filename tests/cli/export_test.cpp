@@ -312,6 +312,8 @@ TEST_CASE("an export that cannot be made leaves nothing behind", "[cli][export][
   CHECK_THROWS_WITH(export_to(trained.path("file/net")), Contains("cannot be made a folder"));
   CHECK_THROWS_WITH(export_to(trained.path("file")), Contains("cannot be made a folder"));
   CHECK_THROWS_WITH(export_to(trained.path("val")), Contains("holds other things"));
+  CHECK_THROWS_WITH(export_to(trained.path("val") + " --overwrite"),
+                    Contains("--overwrite: is for files"));
   CHECK_THROWS_WITH(export_to(trained.path(trained.checkpoint)), Contains("holds other things"));
   if (::geteuid() != 0) {
     fs::create_directory(trained.folder / "locked");

@@ -39,6 +39,10 @@ TEST_CASE("composer export writes ONNX files, for images as numbers and as bytes
   CHECK(bytes.inputs.at(0).shape == Shape{"N", "28", "28", "1"});
   CHECK(bytes.outputs.at(0).shape == Shape{"N", "10"});
   CHECK_THAT(bytes.metadata.at("network.json"), Contains("mnist_classifier"));
+  const auto again = of(command + "net.onnx");
+  CHECK(again.status == 2);
+  CHECK_THAT(again.errors, Contains("--output: 'net.onnx' exists; --overwrite replaces it"));
+  CHECK(of(command + "net.onnx --overwrite").status == 0);
   const auto elsewhere = of(command + "net.pt");
   CHECK(elsewhere.status == 2);
   CHECK_THAT(elsewhere.errors, Contains("net.pt must end in .onnx"));

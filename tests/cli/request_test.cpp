@@ -9,6 +9,30 @@ using namespace composer;
 using Catch::Contains;
 namespace fs = std::filesystem;
 
+TEST_CASE("a request without a run or a name says what is meant", "[cli]") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "runs/first");
+  folder.write("runs/first/hparams.yaml", "");
+  const auto refused = [&](const std::string& words, const std::string& reason) {
+    CAPTURE(words);
+    const auto outcome = run(folder.path(), split(words));
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.errors, Contains(reason));
+  };
+  refused("request runs/first", "There are: checkpoint, stop, trace");
+  refused("request stop", "which run? composer request RUN_FOLDER stop");
+  refused("request runs/first stop --wiat=3", "'--wiat' is not expected; did you mean '--wait'?");
+  refused("request stop runs/first", "the run comes first: composer request runs/first stop");
+  refused("request first stop", "first: is no run folder; did you mean runs/first?");
+  refused("request runs/fist/ stop", "did you mean runs/first?");
+  refused("request none stop", "none: is no run folder; that is <run_dir>/<run_name>");
+  refused("request runs stop", "runs: is no run's folder, but has those of first");
+  refused("trace now runs", "runs: is no run's folder, but has those of first");
+  refused("request runs/first stop --wiat 3", "'--wiat' is not expected; did you mean '--wait'?");
+  refused("request runs/first stop 3", "'3' is not expected");
+  refused("request runs/first stop", "runs/first: no run is going on there");
+}
+
 TEST_CASE("a running program saves and stops when another asks for it", "[cli]") {
   const TemporaryFolder folder;
   const Process training(

@@ -190,6 +190,36 @@ TEST_CASE("classes that the evaluation has no samples of are told", "[cli]") {
              Contains(lacks + " 1 of the 4 classes: owl"));
 }
 
+TEST_CASE("a list's missing image is named with its row, and labels that count from 1 are told",
+          "[cli]") {
+  const TemporaryFolder folder;
+  draw_photos(folder / "photos", {"cat", "dog"});
+  folder.write("r.yaml", recipe);
+  std::string rows;
+  for (int i = 0; i < 8; ++i)
+    rows +=
+        "photos/cat/" + std::to_string(i) + ".jpg,1\nphotos/dog/" + std::to_string(i) + ".jpg,2\n";
+  folder.write("from_one.csv", rows);
+  folder.write("gap.csv", rows + "photos/cat/none.jpg,0\n");
+  const auto train = [&](const std::string& list) {
+    return run(folder.path(),
+               split("train -f r.yaml --max_duration 1ep --train_dataset image_list --val_dataset "
+                     "none --train_dataset.image_list.crop_size 16 --train_batch_size 1 "
+                     "--train_dataset.image_list.file " +
+                     list));
+  };
+  const std::string question = "do these count from 1?";
+  const auto from_one = train("from_one.csv");
+  INFO(from_one.errors);
+  CHECK(from_one.status == 0);
+  CHECK_THAT(from_one.errors, Contains("no sample to train on has label 0") && Contains(question));
+  const auto gap = train("gap.csv");
+  CHECK(gap.status == 1);
+  CHECK_THAT(gap.errors, !Contains(question) &&
+                             Contains("photos/cat/none.jpg: cannot open the file") &&
+                             Contains("(row 16, from 0, of ") && Contains("gap.csv)"));
+}
+
 TEST_CASE("a recipe's data are found beside it from another folder", "[cli]") {
   const TemporaryFolder folder;
   draw_photos(folder / "conf" / "photos", {"cat", "dog"});

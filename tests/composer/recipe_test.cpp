@@ -213,6 +213,9 @@ TEST_CASE("recipes are found by path and by name") {
   CHECK(find_recipe(path).name == path);
   CHECK_THROWS_WITH(find_recipe(folder.path().string()),
                     folder.path().string() + ": is a folder; give a recipe in it");
+  std::ofstream(folder / "hparams.yaml") << base;
+  CHECK_THROWS_WITH(find_recipe(folder.path().string()),
+                    Catch::Contains("did you mean " + (folder / "hparams.yaml").string() + "?"));
   std::ofstream(path) << std::string(100, '\0');
   CHECK_THROWS_WITH(find_recipe(path), path + ": is not a recipe: not a text file");
 }
