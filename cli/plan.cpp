@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "composer/assemble.h"
@@ -13,11 +14,13 @@
 #include "composer/network/norm_layer.h"
 #include "composer/optimization/bf16_choice.h"
 #include "composer/rank_threads.h"
-#include "composer/remote/fetched.h"
+#include "composer/recipe/recipe_changes.h"
 #include "composer/remote/remote_path.h"
+#include "composer/starting_point.h"
 #include "composer/step_graphs.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/checkpoint_folder.h"
+#include "composer/storage/manifest.h"
 #include "composer/storage/run_folder.h"
 #include "composer/storage/weights.h"
 
@@ -204,9 +207,9 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
 
 namespace {
 
-/// key: of the set, for messages.
+/// key: of the set, for messages. divided: whose samples options.split divides.
 EpochLength length_of(const Dataset& set, LoaderOptions options, bool training,
-                      const std::string& key) {
+                      const std::string& key, const Dataset& divided) {
   const auto* const dataset = &set;
   options.class_names = dataset->class_names();
   options.makes_files = false;
@@ -218,12 +221,15 @@ EpochLength length_of(const Dataset& set, LoaderOptions options, bool training,
     length.image = loader->image_size();
     return length;
   } catch (const UserError& missing) {
-    const auto published = dataset->published_samples();
+    const auto published = divided.published_samples();
     if (!published) throw UserError(key + ": " + missing.what());
-    log::warn(key + ": the data were not read, and the set's published size stands for them: " +
-              missing.what());
+    const bool told = !training && options.split;  // of the set that training has, just before
+    if (!told)
+      log::warn(key + ": the data were not read, and the set's published size stands for them: " +
+                missing.what());
     length.note = " (of the set's published " + std::to_string(*published) +
-                  "; the data were not read: " + std::string(missing.what()) + ")";
+                  "; the data were not read" + (told ? "" : ": " + std::string(missing.what())) +
+                  ")";
     const int64_t size = options.batch_size;
     const int64_t evaluated =
         options.split ? std::llround(options.split->val * static_cast<double>(*published)) : 0;
@@ -250,32 +256,69 @@ EpochLength epoch_length(const Recipe& recipe, bool training) {
   const auto options = loader_options(recipe.options, training);
   const bool train_key = training || options.split;
   const auto& component = train_key ? recipe.train_dataset : recipe.val_dataset;
+  const auto set = build_dataset(recipe, training);
   return length_of(
-      *build_dataset(recipe, training), options, training,
-      path_of(train_key ? ChoiceKey::train_dataset : ChoiceKey::val_dataset, component->name()));
+      *set, options, training,
+      path_of(train_key ? ChoiceKey::train_dataset : ChoiceKey::val_dataset, component->name()),
+      train_key == training ? *set : *build_dataset(recipe, true));
 }
 
 EpochLength epoch_length(const Recipe& recipe, const NamedEvaluation& evaluator) {
-  return length_of(*evaluator.dataset->build(), loader_options(recipe.options, evaluator.options),
-                   false, "evaluators." + evaluator.name + ".dataset." + evaluator.dataset->name());
+  const auto set = evaluator.dataset->build();
+  return length_of(*set, loader_options(recipe.options, evaluator.options), false,
+                   "evaluators." + evaluator.name + ".dataset." + evaluator.dataset->name(), *set);
 }
 
 namespace {
 
-/// Weights whose names or shapes do not fit are refused, as by training.
-void check_weights(const TrainerOptions& options, Model& model) {
-  if (options.load_path.empty() || is_remote(options.load_path)) return;
-  const bool named = !options.run_dir.empty() && !options.run_name.empty();
-  if (options.autoresume && named &&
-      has_checkpoint(RunFolder(options.run_dir, options.run_name, /*resume=*/true).checkpoints()))
+/// The checkpoint that autoresume would go on from; of save_remote it says only that there may be
+/// one.
+std::filesystem::path newest_of_run(const TrainerOptions& options) {
+  try {
+    RunFolder(options.run_dir, options.run_name, options.autoresume);
+  } catch (const UserError& error) {
+    log::warn("training would be refused: " + std::string(error.what()));
+  }
+  const RunFolder folder(options.run_dir, options.run_name, /*resume=*/true);
+  if (!options.autoresume || !folder.kept()) return {};
+  if (!options.save_remote.empty())
+    log::warn("save_remote: a newer checkpoint there would be gone on from; a plan does not look");
+  return find_whole_checkpoint(folder.checkpoints()).value_or("");
+}
+
+/// "resumes from ...: after epoch 2, batch 18; 9 of 27 batches are left".
+std::string resumption_line(const StartingPoint& start, const Timestamp& time, Schedule schedule) {
+  schedule.take_up(time);
+  std::string line = "resumes from: " + start.path.string() + ", after epoch " +
+                     std::to_string(time.epoch) + ", batch " + std::to_string(time.batch) + "; ";
+  if (time.batch > 0 && schedule.finished(time)) return line + "nothing is left to train\n";
+  const auto total = schedule.total_batches();
+  if (!total) return line + "runs for " + schedule.max_duration.str() + " in all\n";
+  return line + std::to_string(*total - schedule.place(time)) + " of " + std::to_string(*total) +
+         " batches are left\n";
+}
+
+/// Refuses as training does what the run cannot start from.
+void print_start(std::ostream& out, const StartingPoint& start, const TrainerOptions& options,
+                 const std::string& recipe, bool data_were_read, const State& state) {
+  if (start.path.empty()) return;
+  check_network(start, read_provenance(start.path), *state.model, options, /*trains=*/true, recipe);
+  if (!start.everything) {
+    load_weights(*state.model, start.path, {options.load_ignore, options.load_strict});
     return;
-  const auto path = weights_file(fetched(options.load_path));
-  if (!is_checkpoint(path) || options.load_weights_only)
-    return load_weights(model, path, {options.load_ignore, options.load_strict});
-  if (!options.load_ignore.empty())
-    throw UserError("load_ignore: needs load_weights_only true: a resumption takes everything of " +
-                    path.string());
-  assign_weights(model, load_checkpoint(path).model, path.string());
+  }
+  verify_files(start.path, read_manifest(start.path));
+  assign_weights(*state.model, read_weights(start.path), start.path.string());
+  const auto checkpoint = read_checkpoint_facts(start.path);
+  auto schedule = state.schedule;
+  if (data_were_read) {
+    for (const auto& change : recipe_changes(checkpoint.recipe, recipe)) log::info(change);
+    check_goes_on(start, checkpoint, options, schedule);
+  } else {
+    schedule.batches_per_epoch = checkpoint.batches_per_epoch;
+    schedule.samples_per_epoch = checkpoint.samples_per_epoch;
+  }
+  out << resumption_line(start, checkpoint.time, schedule);
 }
 
 }  // namespace
@@ -293,7 +336,9 @@ std::string plan(const Recipe& given) {
   const Recipe& recipe = settled.recipe;
   std::ostringstream out;
   const auto& options = recipe.options;
-  if (!is_remote(options.load_path)) check_load_path(options.load_path);
+  const auto newest = newest_of_run(options);
+  const bool reads_weights = !newest.empty() || !is_remote(options.load_path);
+  if (newest.empty() && reads_weights) check_load_path(options.load_path);
   const auto length = epoch_length(recipe);
 
   State state;
@@ -334,7 +379,9 @@ std::string plan(const Recipe& given) {
   engine.run(Event::init, state);
   if (options.spatial_ranks > 1) check_by_rows(*state.model);
   // What auto keys come to without data, the weights need not fit.
-  if (recipe.automatic.empty()) check_weights(options, *state.model);
+  if (recipe.automatic.empty() && reads_weights)
+    print_start(out, starting_point(options, /*trains=*/true, newest), options, parts.recipe,
+                length.note.empty(), state);
   if (!options.freeze.empty())
     out << "freeze: " << state.model->freeze(options.freeze) << " of "
         << state.model->parameters().size() << " parameters are not trained\n";

@@ -22,6 +22,7 @@
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/dcp.h"
 #include "composer/storage/manifest.h"
+#include "composer/storage/provenance.h"
 #include "composer/storage/run_folder.h"
 #include "composer/storage/weights.h"
 #include "composer/text.h"
@@ -355,16 +356,40 @@ TrainerOptions taken_up(TrainerOptions options) {
   return options;
 }
 
-/// What the run in whose folder there is a checkpoint began with; nothing where there is none.
-std::optional<Value> begun_recipe(const TrainerOptions& options) {
-  if (!options.autoresume || options.run_dir.empty() || options.run_name.empty()) return {};
-  const RunFolder folder(options.run_dir, options.run_name, /*resume=*/true);
-  const auto kept = folder.path() / "hparams.yaml";
-  if (!std::filesystem::exists(kept) || !has_checkpoint(folder.checkpoints())) return {};
+Begun read_begun(const std::string& text, const std::string& source, bool own) {
   Problems problems;
-  auto begun = parse_yaml(find_recipe(kept.string()).text, kept.string(), problems);
-  if (!begun || !problems.empty()) throw UserError(lines(std::move(problems)));
-  return begun;
+  auto recipe = parse_yaml(text, source, problems);
+  if (!recipe || !problems.empty()) throw UserError(lines(std::move(problems)));
+  return {std::move(*recipe), source, own};
+}
+
+/// Whether a checkpoint in the run's own folder is gone on from.
+bool goes_on(const TrainerOptions& options) {
+  return options.autoresume && !options.run_dir.empty() && !options.run_name.empty() &&
+         has_checkpoint(
+             RunFolder(options.run_dir, options.run_name, /*resume=*/true).checkpoints());
+}
+
+/// Of the run in whose folder there is a checkpoint, else of the checkpoint at load_path that is
+/// gone on with; nothing where there is none.
+std::optional<Begun> begun_recipe(const Recipe& recipe) {
+  const auto options = taken_up(recipe.options);
+  if (goes_on(options)) {
+    const auto kept = RunFolder(options.run_dir, options.run_name, true).path() / "hparams.yaml";
+    if (std::filesystem::exists(kept))
+      return read_begun(find_recipe(kept.string()).text, kept.string(), /*own=*/true);
+  }
+  const bool weights_alone =
+      options.load_weights_only ||
+      std::ranges::find(recipe.automatic, "load_weights_only") != recipe.automatic.end();
+  if (options.load_path.empty() || weights_alone) return {};
+  use_remote_keys(options.remote);
+  check_load_path(options.load_path);
+  const auto path = weights_file(fetched(options.load_path));
+  if (!is_checkpoint(path)) return {};
+  const auto text = read_provenance(path).recipe;
+  if (text.empty()) return {};
+  return read_begun(text, options.load_path, /*own=*/false);
 }
 
 /// A callback that every run from a recipe has, named or not.
@@ -403,8 +428,14 @@ void check_load_path(const std::string& text) try {
   namespace fs = std::filesystem;
   const fs::path path = fetched(text);
   if (path.empty()) return;
-  if (!fs::exists(path)) throw UserError("load_path: " + text + " does not exist");
-  if (!fs::is_directory(path) || fs::exists(path / "manifest.json")) return;
+  std::error_code error;
+  if (!path.has_filename() && fs::is_regular_file(path.parent_path(), error))
+    throw UserError("load_path: " + text + ": is a file; leave out the / at its end");
+  const auto found = fs::status(path, error);
+  if (found.type() == fs::file_type::not_found)
+    throw UserError("load_path: " + text + " does not exist");
+  if (error) throw UserError("load_path: " + text + " cannot be read: " + error.message());
+  if (!fs::is_directory(found) || fs::exists(path / "manifest.json", error)) return;
   if (weights_file(path) != path || is_dcp_folder(path)) return;
   if (const auto meant = latest_below(path))
     throw UserError("load_path: " + text + " is no checkpoint; did you mean " + meant->string() +
@@ -524,9 +555,9 @@ TrainerParts assemble_evaluation(const Recipe& given) {
 }
 
 Settled settle_for_run(const Recipe& recipe, Purpose purpose) {
-  auto begun = recipe.automatic.empty() ? std::nullopt : begun_recipe(taken_up(recipe.options));
+  const auto begun = recipe.automatic.empty() ? std::nullopt : begun_recipe(recipe);
   if (!begun) return settle(recipe, purpose);
-  const auto as_begun = settle_as(recipe, std::move(*begun));
+  const auto as_begun = settle_as(recipe, *begun);
   auto settled = settle(as_begun.recipe, purpose);
   settled.choices.insert(settled.choices.begin(), as_begun.choices.begin(), as_begun.choices.end());
   return settled;
@@ -541,7 +572,9 @@ TrainerParts assemble_training(const Recipe& given) {
   use_remote_keys(recipe.options.remote);
   const auto options = taken_up(recipe.options);
   Complaints complaints;
-  complaints.collect([&] { check_load_path(options.load_path); });
+  complaints.collect([&] {
+    if (!goes_on(options)) check_load_path(options.load_path);
+  });
   complaints.collect([&] { RunFolder(options.run_dir, options.run_name, options.autoresume); });
   complaints.collect([&] { check_division_of_images(options, /*training=*/true); });
   TrainerParts parts;

@@ -355,7 +355,9 @@ struct TrainerOptions {
           "metrics/eval/Accuracy, not '" +
           save_best + "'\n";
     if (evaluation_set(save_best) == main_evaluation && eval_interval.value == 0)
-      problems += "save_best: needs evaluations, but eval_interval is 0\n";
+      problems +=
+          "save_best: needs evaluations, but eval_interval is 0; give save_best: none, or another "
+          "eval_interval\n";
     if (run_name.find('/') != std::string::npos || run_name == "." || run_name == "..")
       problems += "run_name: must be the name of a folder, not the path '" + run_name + "'\n";
     return problems;

@@ -18,6 +18,7 @@
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/dump.h"
 #include "composer/remote/fetched.h"
+#include "composer/remote/remote_path.h"
 #include "composer/remote_keys.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/provenance.h"
@@ -87,20 +88,15 @@ class Settling {
     root_ = tree(closed);
   }
 
-  Settled settle_as(Value begun) {
+  Settled settle_as(Begun begun) {
     for (const auto& key : automatic_) {
-      const auto* const value = find_path(begun, key);
-      if (value == nullptr || (key.starts_with("load_") && !weights_))
+      const auto* const value = find_path(begun.recipe, key);
+      if (value == nullptr || (key.starts_with("load_") && !(weights_ && begun.own)))
         undecided_.push_back(key);
       else
-        set(key, *value, "with which the run began");
+        set(key, *value, "as " + begun.source + " has it");
     }
-    if (const auto* const set = begun.find("val_dataset");
-        set != nullptr && !set->none() && recipe_.options.split.val > 0) {
-      root_.set("val_dataset", *set);
-      if (const auto* const size = begun.find("eval_batch_size"); size && lacks_eval_batch_size())
-        root_.set("eval_batch_size", *size);
-    }
+    if (std::ranges::find(automatic_, "split.val") != automatic_.end()) evaluate_as_begun(begun);
     return {resolved(), std::move(choices_)};
   }
 
@@ -283,6 +279,34 @@ class Settling {
     if (!others.empty())
       log::warn("datadir: '" + folder.string() + "' has " + first_few(others) +
                 " beside train/, not read: images to evaluate on belong in val/");
+  }
+
+  /// The set that a run evaluated on; where that was a part of its data, it moves with them.
+  void evaluate_as_begun(Begun& begun) {
+    const auto* const evaluated = begun.recipe.find("val_dataset");
+    if (evaluated == nullptr || evaluated->none()) return;
+    root_.set("val_dataset", *evaluated);
+    const auto place = "." + recipe_.train_dataset->name() + ".datadir";
+    const auto *const trained_in = find_path(begun.recipe, "train_dataset" + place),
+                      *const evaluated_in = find_path(begun.recipe, "val_dataset" + place);
+    const auto now = param("datadir");
+    if (trained_in != nullptr && evaluated_in != nullptr && !now.empty() &&
+        trained_in->text == evaluated_in->text && now != evaluated_in->text)
+      move_evaluation("val_dataset" + place, now, begun.source);
+    if (const auto* const size = begun.recipe.find("eval_batch_size");
+        size && lacks_eval_batch_size())
+      root_.set("eval_batch_size", *size);
+  }
+
+  void move_evaluation(const std::string& key, const std::string& datadir,
+                       const std::string& source) {
+    std::error_code none;
+    if (!is_remote(datadir) && fs::is_directory(datadir, none) &&
+        !fs::is_directory(fs::path(datadir) / "val", none))
+      throw UserError("train_dataset." + recipe_.train_dataset->name() + ": datadir: '" + datadir +
+                      "' has no val/, which the run evaluates on by " + source +
+                      "; give a folder with train/ and val/");
+    set_path(root_, key, Value::string(datadir));
   }
 
   /// val_dataset: the set of train_dataset, as the evaluation side of a split would have it.
@@ -483,8 +507,8 @@ Settled settle(const Recipe& recipe, Purpose purpose, const Registry& known) {
   return Settling(recipe, purpose, known).settle();
 }
 
-Settled settle_as(const Recipe& recipe, Value begun, const Registry& known) {
-  return Settling(recipe, Purpose::training, known).settle_as(std::move(begun));
+Settled settle_as(const Recipe& recipe, const Begun& begun, const Registry& known) {
+  return Settling(recipe, Purpose::training, known).settle_as(begun);
 }
 
 Recipe settled_with_log(const Recipe& recipe) {

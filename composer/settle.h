@@ -29,9 +29,16 @@ struct Settled {
 Settled settle(const Recipe& recipe, Purpose purpose = Purpose::training,
                const Registry& known = registry());
 
-/// The values with which a run began, for one that goes on: what was added to its data since does
-/// not change them. begun: the recipe that it kept. Keys that this lacks stay `auto`.
-Settled settle_as(const Recipe& recipe, Value begun, const Registry& known = registry());
+/// The recipe of a run that is gone on with.
+struct Begun {
+  Value recipe;
+  std::string source;  ///< where it is from, for messages
+  bool own = true;     ///< its checkpoint is in the folder of the run, rather than at load_path
+};
+
+/// The values that a run has, for one that goes on: what was added to its data since does not
+/// change them. Keys that its recipe lacks stay `auto`.
+Settled settle_as(const Recipe& recipe, const Begun& begun, const Registry& known = registry());
 
 /// The recipe settled for training, with a line in the log for each choice. What changes a recipe
 /// that may have `auto` settles it first, as later choices would take the place of its changes.

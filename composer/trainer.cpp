@@ -187,8 +187,8 @@ void Trainer::prepare() {
                     "join(parts) before the Trainer is made");
   state_.device = device_ ? *device_ : resolve_device(options_.device);
   if (!state_.device.is_cpu()) at::accelerator::setDeviceIndex(state_.device.index());
-  const auto origin = find_origin();
-  state_.precision = choose_precision(origin);
+  const auto start = find_start();
+  state_.precision = choose_precision(start);
   set_float32_rounding(state_.precision);
   set_deterministic(options_.deterministic_mode);
   step_.emplace(state_, engine_, options_.grad_clip_norm, gradient_sync_of(options_, engine_));
@@ -216,7 +216,7 @@ void Trainer::prepare() {
     if (divided == Divided::weights) refuse_whole_weights(engine_);
     state_.optimizer->attach(*state_.model, state_.ranks, divided);
   }
-  restore(origin);
+  restore(start);
   // Draws of weights may differ in their last bits between processors.
   state_.ranks.broadcast(state_.model->parameters());
   state_.ranks.broadcast(state_.model->buffers());

@@ -24,9 +24,9 @@
 #include "composer/remote/checkpoint_uploads.h"
 #include "composer/run_clock.h"
 #include "composer/run_requests.h"
+#include "composer/starting_point.h"
 #include "composer/state.h"
 #include "composer/storage/checkpoint_writer.h"
-#include "composer/storage/provenance.h"
 #include "composer/storage/run_folder.h"
 #include "composer/train_step.h"
 
@@ -149,23 +149,13 @@ class Trainer {
 
   /// What checkpoints keep beside the weights and the optimizer, by its name there.
   std::vector<std::pair<std::string, Stateful*>> checkpoint_parts();
-  /// What the run starts from.
-  struct Origin {
-    std::filesystem::path path;  ///< empty: fresh weights
-    bool everything = false;     ///< the run of a checkpoint goes on
-  };
-  Origin find_origin();
+  StartingPoint find_start();
   std::optional<std::filesystem::path> find_newest() const;
   /// The same on all ranks.
-  Precision choose_precision(const Origin& origin) const;
-  void restore(const Origin& origin);
-  void check_network(const Origin& origin) const;
-  /// Whether it is in this run's folder.
-  bool is_own(const std::filesystem::path& checkpoint) const;
-  std::string how_to_go_on(const std::filesystem::path& checkpoint) const;
-  void resume(const std::filesystem::path& path, Checkpoint checkpoint);
+  Precision choose_precision(const StartingPoint& start) const;
+  void restore(const StartingPoint& start);
+  void resume(const StartingPoint& start, Checkpoint checkpoint);
   void hand_out(const std::filesystem::path& path, std::map<std::string, StateDict>& parts);
-  void check_epochs(const std::filesystem::path& path, const Checkpoint& checkpoint) const;
   Checkpoint snapshot();
   void save_if_asked();
   /// What came of the checkpoint that this batch was to have.

@@ -9,30 +9,14 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/network/outline.h"
-#include "composer/recipe/kinds.h"
-#include "composer/recipe/recipe.h"
+#include "composer/recipe/dump.h"
 #include "composer/recipe/recipe_changes.h"
-#include "composer/remote/fetched.h"
 #include "composer/remote_keys.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/weights.h"
 #include "composer/trainer.h"
 
 namespace composer {
-namespace {
-
-std::string text_of(SplitOptions split) { return one_line(write_fields(collect(split))); }
-
-/// What is wrong where the data are not split as they were for the checkpoint; empty if nothing.
-std::string split_problem(const Checkpoint& checkpoint, const SplitOptions& split) {
-  if (checkpoint.recipe.empty()) return "";
-  const auto before = split_of(checkpoint.recipe);
-  if (before == split) return "";
-  return "split: the checkpoint's was " + text_of(before) + ", the recipe's is " + text_of(split) +
-         ": what it was trained on would be evaluated on";
-}
-
-}  // namespace
 
 /// Of the run's folder, or of save_remote where that has a newer one, which is copied there.
 std::optional<std::filesystem::path> Trainer::find_newest() const {
@@ -42,43 +26,41 @@ std::optional<std::filesystem::path> Trainer::find_newest() const {
   return newest_checkpoint(folder, store);
 }
 
-Trainer::Origin Trainer::find_origin() {
-  namespace fs = std::filesystem;
+StartingPoint Trainer::find_start() {
   use_remote_keys(options_.remote);
-  Origin origin{weights_file(fetched(options_.load_path))};
-  origin.everything = !options_.load_weights_only && state_.optimizer && is_checkpoint(origin.path);
-  bool goes_on = false;
+  std::string newest;
   if (options_.autoresume && state_.optimizer) {
-    std::string newest;
     if (state_.ranks.first()) {
       lock_ = folder_.claim();
       newest = find_newest().value_or("");
       if (!newest.empty()) tidy_checkpoints(newest);
     }
     newest = state_.ranks.broadcast(newest);
-    goes_on = !newest.empty();
-    if (goes_on && !options_.load_path.empty())
-      log::info("load_path: not loaded, for the run goes on from " + newest);
-    if (goes_on) origin = {newest, true};
   }
-  if (origin.everything && !options_.load_ignore.empty() && !goes_on)
-    throw UserError("load_ignore: needs load_weights_only true: a resumption takes everything of " +
-                    origin.path.string());
-  if (origin.path.empty()) return origin;
-  if (!fs::exists(origin.path))
-    throw UserError("load_path: " + origin.path.string() + " does not exist");
-  loaded_ = read_provenance(origin.path);
-  return origin;
+  auto start = starting_point(options_, state_.optimizer != nullptr, newest);
+  std::error_code none;
+  const bool there = start.path.empty() || std::filesystem::exists(start.path, none);
+  const auto missing = state_.ranks.gather(there ? "" : start.path.string());
+  for (size_t rank = 0; rank < missing.size(); ++rank)
+    if (!missing[rank].empty())
+      throw UserError((state_.ranks.alone() ? "" : "rank " + std::to_string(rank) + ": ") +
+                      (start.own ? "run_dir: " : "load_path: ") + missing[rank] +
+                      " does not exist" +
+                      (start.own ? "; all ranks must see the same folder" : ""));
+  if (start.path.empty()) return start;
+  loaded_ = read_provenance(start.path);
+  if (start.own) recipe_ = with_start_of(recipe_, loaded_.recipe);
+  return start;
 }
 
 /// `amp` is measured: a run that goes on keeps to what it began with, and what a checkpoint was
 /// trained in is evaluated in that.
-Precision Trainer::choose_precision(const Origin& origin) const {
-  const bool same_network = origin.everything || !state_.optimizer;
+Precision Trainer::choose_precision(const StartingPoint& start) const {
+  const bool same_network = start.everything || !state_.optimizer;
   const auto device = c10::DeviceTypeName(state_.device.type(), /*lower_case=*/true);
   if (options_.precision == "amp" && same_network && loaded_.device == device &&
       !loaded_.precision.empty()) {
-    log::info("precision amp: " + loaded_.precision + ", as " + origin.path.string() +
+    log::info("precision amp: " + loaded_.precision + ", as " + start.path.string() +
               " was trained in");
     return resolve_precision(loaded_.precision, state_.device);
   }
@@ -87,19 +69,20 @@ Precision Trainer::choose_precision(const Origin& origin) const {
   return resolve_precision(state_.ranks.broadcast(word), state_.device);
 }
 
-void Trainer::restore(const Origin& origin) {
-  const auto& [path, everything] = origin;
+void Trainer::restore(const StartingPoint& start) {
+  const auto& [path, everything, own] = start;
   if (path.empty()) return;
-  check_network(origin);
-  if (!everything && (state_.optimizer || !is_checkpoint(path)))
+  const bool trains = state_.optimizer != nullptr;
+  check_network(start, loaded_, *state_.model, options_, trains, recipe_);
+  if (!everything && (trains || !is_checkpoint(path)))
     return load_weights(*state_.model, path, {options_.load_ignore, options_.load_strict});
 
   auto checkpoint = load_checkpoint(path);
   assign_weights(*state_.model, checkpoint.model, path.string(),
                  {{}, everything || options_.load_strict});
-  if (everything) return resume(path, std::move(checkpoint));
+  if (everything) return resume(start, std::move(checkpoint));
   if (options_.split.val > 0 && evaluator_.loader() != nullptr)
-    if (const auto problem = split_problem(checkpoint, options_.split); !problem.empty())
+    if (const auto problem = split_problem(checkpoint.recipe, options_.split); !problem.empty())
       log::warn(path.string() + ": " + problem);
   state_.time = checkpoint.time;
   state_.schedule.batches_per_epoch = checkpoint.batches_per_epoch;
@@ -108,52 +91,11 @@ void Trainer::restore(const Origin& origin) {
   hand_out(path, checkpoint.parts);
 }
 
-/// Weights of another network may fit this one by name and shape (blurpool), and be wrong.
-void Trainer::check_network(const Origin& origin) const {
-  const auto& [path, everything] = origin;
-  if (loaded_.network.empty()) return;
-  const auto ignored = everything ? std::vector<std::string>() : options_.load_ignore;
-  const auto ours = outline(*state_.model);
-  const auto all = differences(loaded_.network, ours, ignored);
-  const auto lines = everything ? all : differences(in_use(loaded_.network), in_use(ours), ignored);
-  if (lines.empty() && !all.empty())
-    log::info(path.string() + ": " + std::to_string(all.size()) +
-              (all.size() == 1 ? " layer differs" : " layers differ") +
-              " in what training alone does, which is left out: " + all.front());
-  if (lines.empty()) return;
-  constexpr size_t shown = 3;
-  auto problem = path.string() + ": is of another network (" + std::to_string(lines.size()) +
-                 (lines.size() == 1 ? " layer differs): " : " layers differ): ");
-  for (size_t i = 0; i < std::min(shown, lines.size()); ++i)
-    problem += (i > 0 ? "; " : "") + lines[i];
-  if (lines.size() > shown) problem += "; ...";
-  const bool fresh_training = state_.optimizer && !everything;
-  if (options_.load_strict && !fresh_training)
-    throw UserError(problem + ". " +
-                    (everything ? how_to_go_on(path)
-                                : "Without -f, eval and predict take the checkpoint's own recipe; "
-                                  "--load_strict false uses the weights in this network"));
-  log::warn(problem);
-}
-
-bool Trainer::is_own(const std::filesystem::path& checkpoint) const {
-  return checkpoint.parent_path() == folder_.checkpoints();
-}
-
-/// For one who gives the checkpoint's run another network.
-std::string Trainer::how_to_go_on(const std::filesystem::path& checkpoint) const {
-  return "To go on with the run, give the model and algorithms that it began with; to start a new "
-         "one from its weights, give " +
-         (is_own(checkpoint) ? "--load_path " + checkpoint.string() +
-                                   " --load_weights_only true and another --run_name"
-                             : std::string("--load_weights_only true"));
-}
-
 /// Takes up the run where the checkpoint left it; the weights are in the model already.
-void Trainer::resume(const std::filesystem::path& path, Checkpoint checkpoint) {
-  if (const auto problem = split_problem(checkpoint, options_.split); !problem.empty())
-    throw UserError(path.string() + ": " + problem +
-                    "; give the checkpoint's split, or load_weights_only true");
+void Trainer::resume(const StartingPoint& start, Checkpoint checkpoint) {
+  const auto& path = start.path;
+  for (const auto& change : recipe_changes(checkpoint.recipe, recipe_)) log::info(change);
+  check_goes_on(start, checkpoint, options_, state_.schedule);
   const auto device = c10::DeviceTypeName(state_.device.type(), /*lower_case=*/true);
   if (!checkpoint.device.empty() && checkpoint.device != device)
     checkpoint.differences.push_back("was written on device " + checkpoint.device + ", this is " +
@@ -176,15 +118,12 @@ void Trainer::resume(const std::filesystem::path& path, Checkpoint checkpoint) {
               ", the recipe's is " + std::to_string(state_.grad_accum) +
               ": the run goes on, but not bit by bit as it would have");
   }
-  for (const auto& change : recipe_changes(checkpoint.recipe, recipe_)) log::info(change);
-  check_epochs(path, checkpoint);
-  const bool own = is_own(path);
-  if (!own) checkpoint.parts.erase("save_best");  // its checkpoint is in another folder
+  if (!start.own) checkpoint.parts.erase("save_best");  // its checkpoint is in another folder
   hand_out(path, checkpoint.parts);
   for (const auto& [name, state] : checkpoint.parts)
     log::warn(path.string() + ": holds the state of " + name + ", which this run does not have");
   log::info("resumed from " + path.string());
-  if (own) saved_batch_ = state_.time.batch;
+  if (start.own) saved_batch_ = state_.time.batch;
 }
 
 std::vector<std::pair<std::string, Stateful*>> Trainer::checkpoint_parts() {
@@ -212,26 +151,6 @@ void Trainer::hand_out(const std::filesystem::path& path, std::map<std::string, 
       throw UserError(path.string() + ": " + name + ": " + error.what());
     }
   }
-}
-
-void Trainer::check_epochs(const std::filesystem::path& path, const Checkpoint& checkpoint) const {
-  const auto& schedule = state_.schedule;
-  if (checkpoint.train_batch_size == schedule.batch_size &&
-      checkpoint.batches_per_epoch == schedule.batches_per_epoch &&
-      checkpoint.samples_per_epoch == schedule.samples_per_epoch)
-    return;
-  const auto text = [](int64_t size, int64_t batches) {
-    return std::to_string(batches) + " batches of " + std::to_string(size) + " an epoch";
-  };
-  const auto problem = path.string() + ": was made with " +
-                       text(checkpoint.train_batch_size, checkpoint.batches_per_epoch) +
-                       ", this run has " + text(schedule.batch_size, schedule.batches_per_epoch);
-  if (checkpoint.time.batch_in_epoch > 0)
-    throw UserError(
-        problem +
-        ": it can only go on from an epoch's end like this; keep the data and train_batch_size, or "
-        "set load_weights_only");
-  log::warn(problem);
 }
 
 Checkpoint Trainer::snapshot() {

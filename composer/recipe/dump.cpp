@@ -91,6 +91,17 @@ std::string dump_with_absolute_paths(const Recipe& recipe, Secrets secrets) {
   return secrets == Secrets::kept ? to_yaml(root) : yaml_without_secrets(std::move(root));
 }
 
+std::string with_start_of(const std::string& dumped, const std::string& begun) {
+  if (dumped.empty() || begun.empty()) return dumped;
+  Problems problems;
+  auto root = parse_yaml(dumped, "", problems);
+  const auto before = parse_yaml(begun, "", problems);
+  if (!root || !before || !problems.empty()) return dumped;
+  for (const auto& entry : before->entries)
+    if (entry.key.starts_with("load_")) root->set(entry.key, entry.value);
+  return to_yaml(*root);
+}
+
 SplitOptions split_of(const std::string& dumped) {
   Problems problems;
   SplitOptions split;

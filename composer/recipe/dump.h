@@ -16,4 +16,8 @@ void for_each_choice(SomeRecipe& recipe, F f) {
 /// The recipe with every key, as it can be resolved again: without the val_dataset of a split.
 Value tree(const Recipe& recipe);
 
+/// `dumped`, with what its run started from (load_path and what goes with it) as `begun` has it;
+/// as it is where either is empty.
+std::string with_start_of(const std::string& dumped, const std::string& begun);
+
 }  // namespace composer

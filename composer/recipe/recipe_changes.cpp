@@ -82,4 +82,11 @@ std::vector<std::string> recipe_changes(const std::string& checkpoints, const st
   return lines;
 }
 
+std::vector<std::string> model_changes(const std::string& checkpoints, const std::string& runs) {
+  auto lines = recipe_changes(checkpoints, runs);
+  std::erase_if(lines,
+                [](const auto& line) { return !line.starts_with(path_of(ChoiceKey::model, "")); });
+  return lines;
+}
+
 }  // namespace composer

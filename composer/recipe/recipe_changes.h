@@ -12,4 +12,7 @@ namespace composer {
 /// device are left out: a checkpoint has them on its own.
 std::vector<std::string> recipe_changes(const std::string& checkpoints, const std::string& runs);
 
+/// Those of the network alone, by the key `model`.
+std::vector<std::string> model_changes(const std::string& checkpoints, const std::string& runs);
+
 }  // namespace composer

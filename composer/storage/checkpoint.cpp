@@ -212,10 +212,10 @@ ordered_json manifest_of(const Checkpoint& checkpoint, const std::vector<TensorF
           {"tensors", tensors}};
 }
 
-Checkpoint load_checkpoint(const fs::path& path) try {
-  const auto manifest = read_manifest(path);
-  verify_files(path, manifest);
+namespace {
 
+/// Without tensors, and what the optimizer and the parts keep beside theirs.
+Checkpoint facts_from(const ordered_json& manifest) {
   Checkpoint checkpoint;
   checkpoint.differences = differences(manifest);
   checkpoint.time = time_from(manifest.at("time"));
@@ -230,6 +230,25 @@ Checkpoint load_checkpoint(const fs::path& path) try {
   checkpoint.precision = manifest.value("precision", "");
   checkpoint.network = manifest.value("network", std::vector<std::string>{});
   checkpoint.class_names = manifest.value("class_names", std::vector<std::string>{});
+  return checkpoint;
+}
+
+DamagedCheckpoint damaged_manifest(const fs::path& checkpoint) {
+  return DamagedCheckpoint((checkpoint / "manifest.json").string() + ": is damaged");
+}
+
+}  // namespace
+
+Checkpoint read_checkpoint_facts(const fs::path& path) try {
+  return facts_from(read_manifest(path));
+} catch (const nlohmann::json::exception&) {
+  throw damaged_manifest(path);
+}
+
+Checkpoint load_checkpoint(const fs::path& path) try {
+  const auto manifest = read_manifest(path);
+  verify_files(path, manifest);
+  auto checkpoint = facts_from(manifest);
   TensorMap parts;
   for (const auto& [name, facts] : manifest.at("files").items()) {
     if (name.starts_with(model_files)) checkpoint.model.merge(read_safetensors(path / name));
@@ -246,7 +265,7 @@ Checkpoint load_checkpoint(const fs::path& path) try {
   }
   return checkpoint;
 } catch (const nlohmann::json::exception&) {
-  throw DamagedCheckpoint((path / "manifest.json").string() + ": is damaged");
+  throw damaged_manifest(path);
 }
 
 std::string describe_checkpoint(const fs::path& path) {

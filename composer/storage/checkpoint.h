@@ -66,6 +66,9 @@ nlohmann::ordered_json manifest_of(const Checkpoint& checkpoint,
 /// checksum.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
+/// What load_checkpoint gives, without the tensors, of which it reads none.
+Checkpoint read_checkpoint_facts(const std::filesystem::path& path);
+
 /// The manifest and the tensors (name, shape) as text for people, for `composer
 /// checkpoint info`.
 std::string describe_checkpoint(const std::filesystem::path& path);

@@ -184,8 +184,15 @@ bool has_checkpoint(const fs::path& folder) try {
   throw UserError("autoresume: " + folder.string() + ": " + failure.code().message());
 }
 
-std::optional<fs::path> newest_checkpoint(const fs::path& folder) try {
-  bring_back(folder);
+namespace {
+
+struct Found {
+  std::optional<fs::path> newest;                           ///< whole
+  std::vector<std::pair<fs::path, std::string>> damaged{};  ///< newer ones, and what is wrong
+};
+
+/// Reads files alone. UserError as newest_checkpoint.
+Found find_checkpoint(const fs::path& folder) {
   constexpr const char* advice = "give another --run_name to start afresh";
   std::vector<std::pair<fs::path, std::string>> damaged;
   for (const auto& path : checkpoint_folders(folder)) {
@@ -199,16 +206,32 @@ std::optional<fs::path> newest_checkpoint(const fs::path& folder) try {
       throw UserError("autoresume: a checkpoint cannot be used, and was left as it is: " +
                       std::string(problem.what()) + "; mend that, or " + advice);
     }
-    for (const auto& [other, damage] : damaged) put_aside(other, damage);
-    return path;
+    return {path, std::move(damaged)};
   }
   for (const auto& path : checkpoint_folders(folder, set_aside))
     damaged.emplace_back(path, path.string() + ": was set aside as damaged");
-  if (damaged.empty()) return std::nullopt;
+  if (damaged.empty()) return {};
   std::vector<std::string> problems{"autoresume: no checkpoint in " + folder.string() +
                                     " is whole; bring one back from a copy, or " + advice};
   for (auto& [path, damage] : damaged) problems.push_back(std::move(damage));
   throw UserError(problems);
+}
+
+}  // namespace
+
+std::optional<fs::path> newest_checkpoint(const fs::path& folder) try {
+  bring_back(folder);
+  auto found = find_checkpoint(folder);
+  for (const auto& [other, damage] : found.damaged) put_aside(other, damage);
+  return found.newest;
+} catch (const fs::filesystem_error& failure) {
+  throw UserError("autoresume: " + folder.string() + ": " + failure.code().message());
+}
+
+std::optional<fs::path> find_whole_checkpoint(const fs::path& folder) try {
+  auto found = find_checkpoint(folder);
+  for (const auto& [other, damage] : found.damaged) log::warn(damage + "; an older one is taken");
+  return found.newest;
 } catch (const fs::filesystem_error& failure) {
   throw UserError("autoresume: " + folder.string() + ": " + failure.code().message());
 }

@@ -59,8 +59,12 @@ bool has_checkpoint(const std::filesystem::path& folder);
 /// be read, and when none is whole.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder);
 
-/// The same, or the newest of `store`, copied to `folder`, where that is newer or `folder` has no
-/// whole one. Damaged ones of the store are left out, with a warning.
+/// The same, where the folder stays as it is: one that a kill has taken away while it was replaced
+/// is not seen.
+std::optional<std::filesystem::path> find_whole_checkpoint(const std::filesystem::path& folder);
+
+/// newest_checkpoint(folder), or the newest of `store`, copied to `folder`, where that is newer or
+/// `folder` has no whole one. Damaged ones of the store are left out, with a warning.
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder,
                                                        CheckpointStore& store);
 

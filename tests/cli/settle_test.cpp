@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "composer/assemble.h"
 #include "composer/error.h"
@@ -232,8 +233,27 @@ TEST_CASE("a recipe without an evaluation's batch size has that of training for 
   const auto none = split("--eval_batch_size none");
   const auto recipe = settled(folder / "pets", none).recipe;
   check_values(recipe, {{"train_batch_size", "8"}, {"eval_batch_size", "8"}});
-  const auto resumed = settle_as(finetune(folder / "pets", none), tree(recipe), everything());
+  const Begun begun{tree(recipe), "hparams.yaml"};
+  const auto resumed = settle_as(finetune(folder / "pets", none), begun, everything());
   check_values(resumed.recipe, {{"split.val", "0.0"}, {"eval_batch_size", "8"}});
+  CHECK(std::ranges::count(resumed.choices, "train_batch_size: 8, as hparams.yaml has it") == 1);
+
+  const auto moved = (folder / "moved").string();
+  write_pets(folder / "moved/train");
+  CHECK_THROWS_WITH(settle_as(finetune(moved, none), begun, everything()),
+                    Contains("moved' has no val/, which the run evaluates on by hparams.yaml"));
+  write_pets(folder / "moved/val", 2);
+  const std::string evaluated = "val_dataset.imagenet.datadir";
+  CHECK(value_of(resumed.recipe, evaluated) == (folder / "pets").string());
+  CHECK(value_of(settle_as(finetune(moved, none), begun, everything()).recipe, evaluated) == moved);
+  const auto from_ffcv = settle_as(
+      finetune(folder / "pets", none + split("--use_ffcv true --ffcv_dir . --ffcv_dest t.beton")),
+      begun, everything());
+  CHECK(value_of(from_ffcv.recipe, "val_dataset.imagenet.use_ffcv") == "false");
+  auto elsewhere = begun;
+  set_path(elsewhere.recipe, evaluated, Value::string("/others"));
+  CHECK(value_of(settle_as(finetune(moved, none), elsewhere, everything()).recipe, evaluated) ==
+        "/others");
 }
 
 TEST_CASE("an evaluation decides what it depends on alone", "[cli][settle]") {
@@ -251,12 +271,30 @@ TEST_CASE("a run that began with weights goes on without them", "[cli][settle]")
   write_weights(weights, "resnet: {model_name: resnet18}");
   const auto small = split("--model_name resnet18");
   const auto begun = settled(folder / "pets", small + Words{"--load_path", weights}).recipe;
-  const auto resumed = settle_as(finetune(folder / "pets", small), tree(begun), everything());
+  const auto resumed =
+      settle_as(finetune(folder / "pets", small), {tree(begun), "hparams.yaml"}, everything());
   check_values(settle(resumed.recipe, Purpose::training, everything()).recipe,
                {{"load_weights_only", "false"},
                 {"load_ignore", "[]"},
                 {"max_duration", "50ep"},
                 {"optimizer.adamw.lr", "3.0e-04"}});
+
+  fs::create_directories(folder / "saved");
+  folder.write("saved/manifest.json",
+               nlohmann::json{{"format_version", 1},
+                              {"recipe",
+                               "max_duration: 7ep\noptimizer: {adamw: {lr: 0.5}}\n"
+                               "load_ignore: [fc.weight]\n"}}
+                   .dump());
+  const auto goes_on =
+      run(folder.path(),
+          split("train -f finetune --datadir pets --model_name resnet18 --load_weights_only false "
+                "--load_path saved --dump"));
+  INFO(goes_on.errors);
+  CHECK(goes_on.status == 0);
+  CHECK_THAT(goes_on.output,
+             Contains("load_ignore: []") && Contains("max_duration: 7ep") && Contains("lr: 0.5"));
+  CHECK_THAT(goes_on.errors, Contains("auto: max_duration: 7ep, as saved has it"));
 }
 
 TEST_CASE("weights make learning rates small, and lose a last layer of another shape",
@@ -284,7 +322,7 @@ TEST_CASE("weights make learning rates small, and lose a last layer of another s
   recipe = with("--model_name resnet18 --load_weights_only false");
   CHECK(value_of(recipe, "load_ignore") == "[fc.weight, fc.bias]");
   fs::create_directories(folder / "run");
-  folder.write("run/manifest.json", "");  // gone on with, whatever it holds
+  folder.write("run/manifest.json", R"({"format_version": 1})");  // gone on with
   recipe = settled(folder / "pets", split("--load_weights_only false --load_path") +
                                         Words{(folder / "run").string()})
                .recipe;
@@ -483,8 +521,26 @@ TEST_CASE("a plan and a dump show what a run that goes on has", "[cli][settle]")
   CHECK_THAT(shown("--dump").output, Contains("train_batch_size: 16"));
   const std::string again = "--run_name run --autoresume true ";
   CHECK_THAT(shown(again + "--dump").output, Contains("train_batch_size: 8"));
-  CHECK_THAT(shown(again + "--plan").output,
-             Contains("auto: train_batch_size: 8, with which the run began"));
+  const auto none_whole = run(folder.path(), split("train --plan " + again) + small);
+  CHECK(none_whole.status == 2);
+  CHECK_THAT(none_whole.errors, Contains("autoresume: no checkpoint in") && Contains("is whole"));
+  const auto taken = run(folder.path(), split("train --plan --run_name run") + small);
+  CHECK(taken.status == 0);
+  CHECK_THAT(taken.errors, Contains("training would be refused: run_name: the run folder runs/run "
+                                    "exists already"));
+}
+
+TEST_CASE("a plan without data counts both sides of a split, and warns once", "[cli][settle]") {
+  const TemporaryFolder folder;
+  const auto planned = run(folder.path(), split("train -f finetune --model_name resnet18 --plan"));
+  INFO(planned.errors);
+  REQUIRE(planned.status == 0);
+  CHECK_THAT(planned.output, Contains("train_dataset: imagenet, 1024928 samples an epoch") &&
+                                 Contains("evaluation: 256233 samples"));
+  const std::string warning = "the data were not read, and";
+  const auto first = planned.errors.find(warning);
+  CHECK(first != std::string::npos);
+  CHECK(planned.errors.find(warning, first + 1) == std::string::npos);
 }
 
 TEST_CASE("a plan and predictions know the further set that a stopper watches",
@@ -549,9 +605,23 @@ TEST_CASE("training writes what it chose, from which the run can be repeated",
   CHECK_THAT(second.errors, !Contains("auto: "));
   check_equal(read_weights(folder / "runs/a/checkpoints/latest"),
               read_weights(folder / "runs/b/checkpoints/latest"));
-  train(
-      "-f finetune --datadir pets --max_duration 3ba --run_name a --device cpu "
-      "--autoresume true");
+  const std::string on =
+      "-f finetune --datadir pets --max_duration 3ba --run_name a --device cpu --autoresume true";
+  CHECK_THAT(train("--plan " + on).output,
+             Contains("auto: train_batch_size: 8, as runs/a/hparams.yaml has it") &&
+                 Contains("resumes from: runs/a/checkpoints/ep0-ba2, after epoch 0, batch 2; 1 of "
+                          "3 batches are left"));
+  for (const char* plan : {"", " --plan"}) {
+    const auto other =
+        run(folder.path(), split("train " + on) +
+                               split("--model_name resnet34 --precision fp32" + std::string(plan)));
+    CHECK(other.status == 2);
+    CHECK_THAT(other.errors, Contains("runs/a/checkpoints/ep0-ba2: is of another network") &&
+                                 Contains("model.resnet.model_name: the checkpoint's was resnet18, "
+                                          "this run's is resnet34"));
+  }
+  train(on);
+  CHECK_THAT(train("--plan " + on).output, Contains("nothing is left to train"));
   train("-f finetune --datadir pets --max_duration 1ep --run_name c --device cpu");
   const auto kept_by = [&](const std::string& name) {
     std::ifstream file(folder / ("runs/" + name + "/hparams.yaml"));
@@ -568,10 +638,18 @@ TEST_CASE("training writes what it chose, from which the run can be repeated",
       "-f finetune --datadir pets --max_duration 3ba --run_name d --device cpu "
       "--load_path runs/a/checkpoints/latest --load_ignore none --load_weights_only false");
   CHECK(kept_by("d") != "");
+  const auto weights = "load_path: " + fs::canonical(folder / "runs/b/checkpoints/latest").string();
+  const std::string begins = "-f finetune --datadir pets --run_name e --device cpu ";
+  train(begins + "--max_duration 1ba --load_path " +
+        fs::canonical(folder / "runs/b/checkpoints/latest").string());
+  for (const char* more : {"2ba", "3ba --load_path runs/a/checkpoints/latest"}) {
+    train(begins + "--autoresume true --max_duration " + more);
+    CHECK_THAT(kept_by("e"), Contains(weights) && Contains("load_weights_only: true"));
+  }
   write_pets(folder / "pets", 140);
   const auto grown =
       train("-f finetune --datadir pets --max_duration 2ep --run_name c --autoresume true");
-  CHECK_THAT(grown.errors, Contains("auto: train_batch_size: 8, with which the run began") &&
+  CHECK_THAT(grown.errors, Contains("auto: train_batch_size: 8, as runs/c/hparams.yaml has it") &&
                                Contains("resumed from"));
   const auto planned = run(folder.path(), split("train -f finetune --datadir pets --plan"));
   CHECK_THAT(planned.output, Contains("auto: train_batch_size: 16, for 224 images to train on"));

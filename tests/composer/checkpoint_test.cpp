@@ -111,6 +111,8 @@ TEST_CASE("damage is found by checksum, and the newest whole checkpoint is taken
   damage(second / "model-00001-of-00001.safetensors");
   CHECK_THROWS_AS(load_checkpoint(second), UserError);
   CHECK_THROWS_WITH(read_weights(second), Contains("is damaged: its checksum differs"));
+  CHECK(find_whole_checkpoint(folder.path()) == first);
+  CHECK(fs::exists(second));
   CHECK(newest_checkpoint(folder.path()) == first);
   CHECK(fs::exists(folder.path() / "damaged-ep1-ba10"));
   damage(first / "optimizer-00001-of-00001.safetensors");

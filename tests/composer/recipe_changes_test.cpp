@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "composer/recipe/dump.h"
+
 using namespace composer;
 
 namespace {
@@ -31,6 +33,23 @@ Lines after(const std::string& old, const std::string& changed) {
 }
 
 }  // namespace
+
+TEST_CASE("what differs in the network alone is told", "[recipe]") {
+  auto other = recipe;
+  other.replace(other.find("resnet_20"), 9, "resnet_56").replace(other.find("0.1"), 3, "0.2");
+  CHECK(model_changes(recipe, other) ==
+        Lines{"model.resnet_cifar.model_name: the checkpoint's was resnet_20, this run's is "
+              "resnet_56"});
+}
+
+TEST_CASE("a dump keeps what its run started from", "[recipe]") {
+  const std::string begun = "seed: 1\nload_path: /w.pth\nload_weights_only: true\n";
+  CHECK(with_start_of("load_path: \"\"\nseed: 2\nload_weights_only: false\n", begun) ==
+        "load_path: /w.pth\nseed: 2\nload_weights_only: true\n");
+  CHECK(with_start_of("seed: 2\n", "") == "seed: 2\n");
+  CHECK(with_start_of("", begun) == "");
+  CHECK(with_start_of("", "") == "");
+}
 
 TEST_CASE("what a resumed run does otherwise is told key by key", "[recipe]") {
   CHECK(recipe_changes(recipe, recipe).empty());

@@ -136,6 +136,24 @@ TEST_CASE("an image that one rank skips leaves the ranks in step", "[ranks]") {
   CHECK(json_of(folder / "run/summary.json").at("samples") == 47);
 }
 
+TEST_CASE("a checkpoint that one rank does not see is refused by all", "[ranks]") {
+  const TemporaryFolder folder;
+  for (const char* name : {"rank0", "rank1"}) fs::create_directory(folder / name);
+  auto in_amp = quick_training;
+  in_amp.replace(in_amp.find("fp32"), 4, "amp");
+  const auto train = [&](int ranks, const std::string& words) {
+    return RankProcesses(
+        folder.path(), ranks,
+        {"-c", "cd rank$RANK && exec " + std::string(PROGRAM) + " " + in_amp + words}, "/bin/sh");
+  };
+  auto first = train(1, "--max_duration 1ep");
+  check_all(first, 1, 0);
+  auto both = train(2, "--max_duration 2ep --autoresume true");
+  check_all(both, 2, 2);
+  CHECK_THAT(both.outcome(1).errors,
+             Contains("rank 1: run_dir: ./run/checkpoints/ep1-ba4 does not exist"));
+}
+
 TEST_CASE("ranks that divide images may leave none out", "[ranks]") {
   const TemporaryFolder folder;
   draw_photos(folder / "photos");

@@ -1,0 +1,107 @@
+#include "composer/starting_point.h"
+
+#include <algorithm>
+
+#include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/network/outline.h"
+#include "composer/recipe/kinds.h"
+#include "composer/recipe/recipe.h"
+#include "composer/recipe/recipe_changes.h"
+#include "composer/remote/fetched.h"
+#include "composer/storage/checkpoint_folder.h"
+#include "composer/storage/weights.h"
+#include "composer/text.h"
+
+namespace composer {
+namespace {
+
+std::string text_of(SplitOptions split) { return one_line(write_fields(collect(split))); }
+
+/// How weights of the checkpoint are taken where its run cannot go on.
+std::string new_run_from(const StartingPoint& start) {
+  return "to start a new one from its weights, give " +
+         (start.own ? "--load_path " + start.path.string() +
+                          " --load_weights_only true and another --run_name"
+                    : std::string("--load_weights_only true"));
+}
+
+std::string how_to_go_on(const StartingPoint& start, const std::string& as_it_began) {
+  return "To go on with the run, give the " + as_it_began + "; " + new_run_from(start);
+}
+
+}  // namespace
+
+StartingPoint starting_point(const TrainerOptions& options, bool trains,
+                             const std::filesystem::path& newest) {
+  if (!newest.empty()) {
+    if (!options.load_path.empty())
+      log::info("load_path: not loaded, for the run goes on from " + newest.string());
+    return {newest, /*everything=*/true, /*own=*/true};
+  }
+  StartingPoint start{weights_file(fetched(options.load_path))};
+  start.everything = !options.load_weights_only && trains && is_checkpoint(start.path);
+  if (start.everything && !options.load_ignore.empty())
+    throw UserError("load_ignore: needs load_weights_only true: a resumption takes everything of " +
+                    start.path.string());
+  return start;
+}
+
+void check_network(const StartingPoint& start, const Provenance& there, Block& network,
+                   const TrainerOptions& options, bool trains, const std::string& recipe) {
+  const auto& [path, everything, own] = start;
+  if (there.network.empty()) return;
+  const auto ignored = everything ? std::vector<std::string>() : options.load_ignore;
+  const auto ours = outline(network);
+  const auto all = differences(there.network, ours, ignored);
+  const auto layers = everything ? all : differences(in_use(there.network), in_use(ours), ignored);
+  if (layers.empty() && !all.empty())
+    log::info(path.string() + ": " + std::to_string(all.size()) +
+              (all.size() == 1 ? " layer differs" : " layers differ") +
+              " in what training alone does, which is left out: " + all.front());
+  if (layers.empty()) return;
+  constexpr size_t shown = 3;
+  auto lines = model_changes(there.recipe, recipe);
+  lines.insert(lines.end(), layers.begin(),
+               layers.begin() + static_cast<std::ptrdiff_t>(std::min(shown, layers.size())));
+  const auto problem = path.string() + ": is of another network (" + std::to_string(layers.size()) +
+                       (layers.size() == 1 ? " layer differs): " : " layers differ): ") +
+                       joined(lines, "; ") + (layers.size() > shown ? "; ..." : ".");
+  const bool fresh_training = trains && !everything;
+  if (!options.load_strict || fresh_training) return log::warn(problem);
+  throw UserError(problem + " " +
+                  (everything ? how_to_go_on(start, "model and algorithms that it began with")
+                              : "Without -f, eval and predict take the checkpoint's own recipe; "
+                                "--load_strict false uses the weights in this network"));
+}
+
+std::string split_problem(const std::string& checkpoints_recipe, const SplitOptions& split) {
+  if (checkpoints_recipe.empty()) return "";
+  const auto before = split_of(checkpoints_recipe);
+  if (before == split) return "";
+  return "split: the checkpoint's was " + text_of(before) + ", the recipe's is " + text_of(split) +
+         ": what it was trained on would be evaluated on";
+}
+
+void check_goes_on(const StartingPoint& start, const Checkpoint& checkpoint,
+                   const TrainerOptions& options, const Schedule& schedule) {
+  const auto path = start.path.string();
+  if (const auto problem = split_problem(checkpoint.recipe, options.split); !problem.empty())
+    throw UserError(path + ": " + problem + ". " + how_to_go_on(start, "checkpoint's split"));
+  if (checkpoint.train_batch_size == schedule.batch_size &&
+      checkpoint.batches_per_epoch == schedule.batches_per_epoch &&
+      checkpoint.samples_per_epoch == schedule.samples_per_epoch)
+    return;
+  const auto text = [](int64_t size, int64_t batches) {
+    return std::to_string(batches) + " batches of " + std::to_string(size) + " an epoch";
+  };
+  const auto problem = path + ": was made with " +
+                       text(checkpoint.train_batch_size, checkpoint.batches_per_epoch) +
+                       ", this run has " + text(schedule.batch_size, schedule.batches_per_epoch);
+  if (checkpoint.time.batch_in_epoch > 0)
+    throw UserError(problem + ": it can only go on from an epoch's end like this. " +
+                    how_to_go_on(start, "data and train_batch_size that it began with"));
+  log::warn(problem);
+}
+
+}  // namespace composer
