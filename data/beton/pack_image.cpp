@@ -147,6 +147,14 @@ PackedImage ImagePacker::pack(StoredImage image, int64_t row, ReadScratch& scrat
     auto packed = take_over(image, options_, scratch);
     if (packed) return std::move(*packed);
   }
+  if (jpeg && image.jpeg && image.channels == 3 && image.orientation == 1 && size == image.size)
+    if (auto made = requantizer_.run(image.bytes, options_.jpeg_quality)) {
+      if (!options_.index) made->index.clear();
+      return {.packing = Packing::encoded,
+              .size = size,
+              .bytes = std::move(made->bytes),
+              .index = std::move(made->index)};
+    }
   const ImageView pixels = decode(image, size, scratch);
   PackedImage packed{.resized = size != image.size, .size = size};
   if (jpeg) {

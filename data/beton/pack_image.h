@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "data/jpeg/requantize.h"
 #include "data/pixels/resize.h"
 #include "data/source.h"
 
@@ -38,7 +39,7 @@ enum class Packing {
   passed,      ///< a stream as it was
   transcoded,  ///< to a baseline stream with the same coefficients
   rotated,     ///< the same, turned upright
-  encoded,     ///< from pixels
+  encoded,     ///< from pixels, or from coefficients as if from pixels
   raw,
 };
 
@@ -68,6 +69,7 @@ class ImagePacker {
   ImageView decode(const StoredImage& image, ImageSize size, ReadScratch& scratch);
 
   PackOptions options_;
+  JpegRequantizer requantizer_;
   ResizePlan plan_;
   Image resized_, rgb_;
 };
