@@ -83,8 +83,11 @@ int verify(const CheckpointOptions& options) {
   const fs::path path = fetched(options.path);
   try {
     const auto tensors = tensors_of(path, /*everything=*/is_own(path));
+    const auto file = weights_file(path);
+    const bool compared =
+        is_own(path) || (file.filename() == exported_weights && verify_export(file.parent_path()));
     std::cout << shown_path(options.path)
-              << (is_own(path) ? ": whole: " : ": can be read, without checksums to compare: ")
+              << (compared ? ": whole: " : ": can be read, without checksums to compare: ")
               << described(tensors) << '\n';
     if (const auto bad = not_finite(tensors); !bad.empty())
       log::warn(shown_path(options.path) + ": " + std::to_string(bad.size()) +

@@ -111,7 +111,7 @@ void add_options(CLI::App& app, Setting& s) {
       ->capture_default_str();
   app.add_option("--passthrough", s.write.pack.passthrough,
                  "true: JPEG files that are small enough are taken over without loss; false: they "
-                 "are decoded and encoded again")
+                 "are encoded again")
       ->capture_default_str();
   app.add_option("--index", s.index,
                  "true: also writes the side file OUTPUT.index; false is quicker, and finds damage "

@@ -12,6 +12,7 @@
 #include "composer/logging/json_number.h"
 #include "composer/logging/log.h"
 #include "composer/recipe/evaluators.h"
+#include "composer/run_header.h"
 #include "composer/text.h"
 
 namespace composer {
@@ -69,8 +70,12 @@ int eval_command(const Words& words) {
     sets.emplace_back(path_of(ChoiceKey::val_dataset, recipe.val_dataset->name()), names);
   for (const auto& set : parts.evaluators)
     sets.emplace_back(std::string(evaluators_key) + "." + set.name, set.class_names);
+  std::vector<std::string> lines;
+  if (parts.eval_loader) lines.push_back(evaluation_line(*parts.eval_loader, ""));
+  for (const auto& set : parts.evaluators) lines.push_back(evaluation_line(*set.loader, set.name));
   Trainer trainer(std::move(parts));
   trainer.prepare();
+  for (const auto& text : lines) log::info(text);
   const auto& trained = trainer.loaded().class_names;
   for (const auto& [path, classes] : sets) check_classes(path, classes, trained, recipe);
   ConfusionMatrix confusion(num_classes);

@@ -219,6 +219,7 @@ EpochLength length_of(const Dataset& set, LoaderOptions options, bool training,
     const auto loader = dataset->open(options);
     length.samples = loader->samples_per_epoch(), length.batches = loader->batches_per_epoch();
     length.image = loader->image_size();
+    length.digest = loader->digest();
     return length;
   } catch (const UserError& missing) {
     const auto published = divided.published_samples();
@@ -300,7 +301,8 @@ std::string resumption_line(const StartingPoint& start, const Timestamp& time, S
 
 /// Refuses as training does what the run cannot start from.
 void print_start(std::ostream& out, const StartingPoint& start, const TrainerOptions& options,
-                 const std::string& recipe, bool data_were_read, const State& state) {
+                 const RunNow& now, bool data_were_read, const State& state) {
+  const auto& recipe = now.recipe;
   if (start.path.empty()) return;
   check_network(start, read_provenance(start.path), *state.model, options, /*trains=*/true, recipe);
   if (!start.everything) {
@@ -313,7 +315,7 @@ void print_start(std::ostream& out, const StartingPoint& start, const TrainerOpt
   auto schedule = state.schedule;
   if (data_were_read) {
     for (const auto& change : recipe_changes(checkpoint.recipe, recipe)) log::info(change);
-    check_goes_on(start, checkpoint, options, schedule);
+    check_goes_on(start, checkpoint, options, schedule, now);
   } else {
     schedule.batches_per_epoch = checkpoint.batches_per_epoch;
     schedule.samples_per_epoch = checkpoint.samples_per_epoch;
@@ -380,7 +382,12 @@ std::string plan(const Recipe& given) {
   if (options.spatial_ranks > 1) check_by_rows(*state.model);
   // What auto keys come to without data, the weights need not fit.
   if (recipe.automatic.empty() && reads_weights)
-    print_start(out, starting_point(options, /*trains=*/true, newest), options, parts.recipe,
+    print_start(out, starting_point(options, /*trains=*/true, newest), options,
+                {parts.recipe,
+                 length.note.empty() && !parts.model->objective().takes_values()
+                     ? build_dataset(recipe, true)->class_names()
+                     : std::vector<std::string>(),
+                 length.digest},
                 length.note.empty(), state);
   if (!options.freeze.empty())
     out << "freeze: " << state.model->freeze(options.freeze) << " of "

@@ -80,7 +80,10 @@ void check_targets(const std::string& path, const Dataset& dataset, const Recipe
   const auto classes = values > 0 ? std::nullopt : dataset.num_classes();
   if (classes && *classes > model.num_classes())
     throw UserError("the data have " + std::to_string(*classes) + " classes, the model " + outputs +
-                    setting);
+                    setting +
+                    (*classes == model.num_classes() + 1 && dataset.class_names().empty()
+                         ? ", unless labels count from 1, which is to be 0"
+                         : ""));
   if (training && classes && *classes < model.num_classes())
     log::warn(path + ": the data have " + std::to_string(*classes) + " classes, the model " +
               outputs + " outputs, of which the others are never right" + setting);
@@ -187,10 +190,11 @@ void check_same_classes(const std::string& path, const Recipe&,
   if (const auto extra = without(evaluated, trained); !extra.empty())
     differences.push_back("not in train_dataset: " + first_few(extra));
   if (differences.empty()) differences.push_back("in another order");
-  throw UserError(path + ": its classes are not those of train_dataset (" +
-                  joined(differences, "; ") +
-                  "), so that the same label would mean two things; give both the same classes, "
-                  "for folders one datadir with train/ and val/, where val/ may lack some");
+  throw UserError(
+      path + ": its classes are not those of train_dataset (" + joined(differences, "; ") +
+      "), so that the same label would mean two things; give both the same classes, "
+      "for folders one datadir with train/ and val/, where val/ may lack some, for lists classes, "
+      "which names the training's list");
 }
 
 /// Outputs are places in the list of targets: UserError where one that both sets have stands at
@@ -400,6 +404,38 @@ void add_unless_named(const std::string& name, TrainerParts& parts) {
         {name, std::make_shared<T>(typename T::Params{}), subscriptions<T>()});
 }
 
+/// Of the component: a key's text; empty where it does not have it.
+std::string text_of(const std::shared_ptr<ComponentOf<Dataset>>& set, const std::string& key) {
+  const auto params = write_fields(set->fields());
+  const auto* const value = params.find(key);
+  return value == nullptr ? "" : value->text;
+}
+
+/// A split is made of what lies in train/.
+void warn_of_val_not_read(const Recipe& recipe) {
+  if (recipe.options.split.val <= 0 || text_of(recipe.train_dataset, "use_ffcv") == "true") return;
+  const std::filesystem::path folder = text_of(recipe.train_dataset, "datadir");
+  std::error_code none;
+  if (!folder.empty() && std::filesystem::is_directory(folder / "train", none) &&
+      std::filesystem::is_directory(folder / "val", none))
+    log::warn("split: '" + folder.string() +
+              "' has val/, which is not read: a part of train/ is evaluated on");
+}
+
+/// What a network has learnt of images of one size it need not know of those of another.
+void warn_of_other_size(const Recipe& recipe, const Loader& evaluated) {
+  constexpr double much = 1.8;
+  if (!recipe.train_dataset || text_of(recipe.val_dataset, "crop_size").empty()) return;
+  const auto text = text_of(recipe.train_dataset, "crop_size");
+  const double crop = std::strtod(text.c_str(), nullptr);
+  const auto side = static_cast<double>(evaluated.image_size().height);
+  if (crop <= 0 || (side < much * crop && crop < much * side)) return;
+  const auto path = path_of_set(recipe, false);
+  log::warn(path + ": evaluates images of " + std::to_string(evaluated.image_size().height) +
+            " pixels, train_dataset has " + text + ": are crop_size and resize_size of " + path +
+            " meant?");
+}
+
 void warn_of_options_without_effect(const DataloaderOptions& options) {
   if (!options.persistent_workers)
     log::warn(
@@ -545,6 +581,8 @@ TrainerParts assemble_evaluation(const Recipe& given) {
   if (recipe.val_dataset && parts.model)
     complaints.collect([&] {
       auto set = open(recipe, parts, false);
+      warn_of_val_not_read(recipe);
+      warn_of_other_size(recipe, *set.loader);
       parts.eval_loader = std::move(set.loader);
       parts.class_names = std::move(set.class_names);
     });
@@ -593,6 +631,8 @@ TrainerParts assemble_training(const Recipe& given) {
       const bool values = parts.model->objective().takes_values();
       const auto check = values ? &check_same_targets : &check_same_classes;
       const auto path = path_of(ChoiceKey::val_dataset, recipe.val_dataset->name());
+      warn_of_val_not_read(recipe);
+      warn_of_other_size(recipe, *evaluated.loader);
       check(path, recipe, trained.class_names, evaluated.class_names);
       if (!one_set)
         warn_of_same_samples(path, trained.dataset->place(), evaluated.dataset->place());

@@ -45,6 +45,9 @@ class Loader {
   /// Size of one image as the loader hands it out without a plan.
   virtual ImageSize image_size() const = 0;
   virtual const Normalization& normalization() const = 0;
+  /// Tells the data that the samples are of from others, by their number and labels in order;
+  /// the same for all sides of a split. Empty: not known.
+  virtual std::string digest() const { return {}; }
 
   /// Goes on from batch `batch` of epoch `epoch`, at once. Drops what was prefetched. Without a
   /// plan every image has image_size(). Called before the first next(), and again when the plan

@@ -79,8 +79,8 @@ struct SplitOptions {
   void fields(auto&& f) {
     f("val", val,
       "share of each class of train_dataset that is evaluated on and not trained on, in place of a "
-      "val_dataset; 0 = none",
-      in(0, 0.9));
+      "val_dataset; 0 = none; to train it is at most 0.9, to evaluate 1 = all of them",
+      in(0, 1));
     f("seed", seed, "other samples for each number", in(0, 4294967295.0));
   }
   bool operator==(const SplitOptions& other) const {

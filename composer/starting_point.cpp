@@ -26,6 +26,12 @@ std::string new_run_from(const StartingPoint& start) {
                     : std::string("--load_weights_only true"));
 }
 
+/// As far as both go.
+bool begin_alike(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  return std::equal(
+      a.begin(), a.begin() + static_cast<std::ptrdiff_t>(std::min(a.size(), b.size())), b.begin());
+}
+
 std::string how_to_go_on(const StartingPoint& start, const std::string& as_it_began) {
   return "To go on with the run, give the " + as_it_began + "; " + new_run_from(start);
 }
@@ -83,11 +89,35 @@ std::string split_problem(const std::string& checkpoints_recipe, const SplitOpti
          ": what it was trained on would be evaluated on";
 }
 
+std::string other_data(const Checkpoint& checkpoint, const std::string& digest,
+                       const SplitOptions& split) {
+  if (checkpoint.data.empty() || digest.empty() || checkpoint.data == digest) return "";
+  return std::string(
+             "the data are not those that it was trained on: other samples, labels or order") +
+         (split.val > 0 ? "; a split of them is another one, so that images that were trained on "
+                          "may be evaluated on"
+                        : "");
+}
+
 void check_goes_on(const StartingPoint& start, const Checkpoint& checkpoint,
-                   const TrainerOptions& options, const Schedule& schedule) {
+                   const TrainerOptions& options, const Schedule& schedule, const RunNow& now) {
   const auto path = start.path.string();
+  const auto optimizer = optimizer_of(checkpoint.recipe), ours = optimizer_of(now.recipe);
+  if (!optimizer.empty() && !ours.empty() && optimizer != ours)
+    throw UserError(path + ": optimizer: the checkpoint's was " + optimizer + ", the recipe's is " +
+                    ours + ". " + how_to_go_on(start, "optimizer that it began with"));
   if (const auto problem = split_problem(checkpoint.recipe, options.split); !problem.empty())
     throw UserError(path + ": " + problem + ". " + how_to_go_on(start, "checkpoint's split"));
+  // Classes may be added behind the others; more names for the same data are not theirs.
+  if (const auto& classes = checkpoint.class_names;
+      !classes.empty() && !begin_alike(classes, now.class_names) &&
+      (checkpoint.data != now.data || classes.size() == now.class_names.size()))
+    throw UserError(path + ": was trained on the classes " + first_few(classes) +
+                    "; the data have " + first_few(now.class_names) +
+                    ": the same label would mean two things. " +
+                    how_to_go_on(start, "data the same classes"));
+  if (const auto problem = other_data(checkpoint, now.data, options.split); !problem.empty())
+    log::warn(path + ": " + problem);
   if (checkpoint.train_batch_size == schedule.batch_size &&
       checkpoint.batches_per_epoch == schedule.batches_per_epoch &&
       checkpoint.samples_per_epoch == schedule.samples_per_epoch)

@@ -31,9 +31,22 @@ void check_network(const StartingPoint& start, const Provenance& there, Block& n
 /// What is wrong where the data are not split as they were for a checkpoint; empty if nothing.
 std::string split_problem(const std::string& checkpoints_recipe, const SplitOptions& split);
 
-/// UserError where the run of the checkpoint cannot go on with this split, or in mid-epoch with
-/// other epochs; a warning for other epochs after an epoch's end.
+/// What is said of data that others than the checkpoint's took the place of; empty where they are
+/// the same or not known. digest: Loader::digest().
+std::string other_data(const Checkpoint& checkpoint, const std::string& digest,
+                       const SplitOptions& split);
+
+/// The run that is to go on. Each part may be empty where it is not known.
+struct RunNow {
+  std::string recipe;                    ///< resolved
+  std::vector<std::string> class_names;  ///< of the data that are trained on; none of values
+  std::string data;                      ///< Loader::digest()
+};
+
+/// UserError where the run of the checkpoint cannot go on with this optimizer, split or classes,
+/// or in mid-epoch with other epochs; a warning for other data, and other epochs after an epoch's
+/// end.
 void check_goes_on(const StartingPoint& start, const Checkpoint& checkpoint,
-                   const TrainerOptions& options, const Schedule& schedule);
+                   const TrainerOptions& options, const Schedule& schedule, const RunNow& now);
 
 }  // namespace composer

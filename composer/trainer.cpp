@@ -187,6 +187,7 @@ void Trainer::prepare() {
                     "join(parts) before the Trainer is made");
   state_.device = device_ ? *device_ : resolve_device(options_.device);
   if (!state_.device.is_cpu()) at::accelerator::setDeviceIndex(state_.device.index());
+  if (train_loader_) data_digest_ = train_loader_->digest();
   const auto start = find_start();
   state_.precision = choose_precision(start);
   set_float32_rounding(state_.precision);

@@ -160,6 +160,7 @@ class Trainer {
   void save_if_asked();
   /// What came of the checkpoint that this batch was to have.
   Answer saved() const;
+  std::string how_long_kept() const;
   /// Begins to write one. replace: also where this batch has been saved already.
   void save(bool replace = false, bool best = false);
   /// After an evaluation.
@@ -184,6 +185,7 @@ class Trainer {
   std::optional<at::Device> device_;
   std::vector<std::shared_ptr<Scheduler>> schedulers_;
   std::string recipe_;
+  std::string data_digest_;  ///< of train_loader_, from prepare() on
   Provenance loaded_;
   bool console_;  ///< wanted and not yet among the logger's sinks
 

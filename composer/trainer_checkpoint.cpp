@@ -37,16 +37,22 @@ StartingPoint Trainer::find_start() {
     }
     newest = state_.ranks.broadcast(newest);
   }
-  auto start = starting_point(options_, state_.optimizer != nullptr, newest);
-  std::error_code none;
-  const bool there = start.path.empty() || std::filesystem::exists(start.path, none);
-  const auto missing = state_.ranks.gather(there ? "" : start.path.string());
-  for (size_t rank = 0; rank < missing.size(); ++rank)
-    if (!missing[rank].empty())
+  StartingPoint start;
+  std::string problem;
+  try {
+    start = starting_point(options_, state_.optimizer != nullptr, newest);
+    if (!start.path.empty() && !std::filesystem::exists(start.path))
+      problem = (start.own ? "run_dir: " : "load_path: ") + start.path.string() +
+                " does not exist" + (start.own ? "; all ranks must see the same folder" : "");
+  } catch (const std::exception& error) {
+    if (state_.ranks.alone()) throw;
+    problem = error.what();
+  }
+  const auto problems = state_.ranks.gather(problem);
+  for (size_t rank = 0; rank < problems.size(); ++rank)
+    if (!problems[rank].empty())
       throw UserError((state_.ranks.alone() ? "" : "rank " + std::to_string(rank) + ": ") +
-                      (start.own ? "run_dir: " : "load_path: ") + missing[rank] +
-                      " does not exist" +
-                      (start.own ? "; all ranks must see the same folder" : ""));
+                      problems[rank]);
   if (start.path.empty()) return start;
   loaded_ = read_provenance(start.path);
   if (start.own) recipe_ = with_start_of(recipe_, loaded_.recipe);
@@ -81,9 +87,13 @@ void Trainer::restore(const StartingPoint& start) {
   assign_weights(*state_.model, checkpoint.model, path.string(),
                  {{}, everything || options_.load_strict});
   if (everything) return resume(start, std::move(checkpoint));
-  if (options_.split.val > 0 && evaluator_.loader() != nullptr)
+  if (options_.split.val > 0 && options_.split.val < 1 && evaluator_.loader() != nullptr) {
     if (const auto problem = split_problem(checkpoint.recipe, options_.split); !problem.empty())
       log::warn(path.string() + ": " + problem);
+    if (const auto problem = other_data(checkpoint, evaluator_.loader()->digest(), options_.split);
+        !problem.empty())
+      log::warn(path.string() + ": " + problem + "; --split.val 1 evaluates all of them");
+  }
   state_.time = checkpoint.time;
   state_.schedule.batches_per_epoch = checkpoint.batches_per_epoch;
   state_.schedule.samples_per_epoch = checkpoint.samples_per_epoch;
@@ -95,7 +105,9 @@ void Trainer::restore(const StartingPoint& start) {
 void Trainer::resume(const StartingPoint& start, Checkpoint checkpoint) {
   const auto& path = start.path;
   for (const auto& change : recipe_changes(checkpoint.recipe, recipe_)) log::info(change);
-  check_goes_on(start, checkpoint, options_, state_.schedule);
+  const bool values = state_.model->objective().takes_values();
+  check_goes_on(start, checkpoint, options_, state_.schedule,
+                {recipe_, values ? std::vector<std::string>() : state_.class_names, data_digest_});
   const auto device = c10::DeviceTypeName(state_.device.type(), /*lower_case=*/true);
   if (!checkpoint.device.empty() && checkpoint.device != device)
     checkpoint.differences.push_back("was written on device " + checkpoint.device + ", this is " +
@@ -167,6 +179,7 @@ Checkpoint Trainer::snapshot() {
   checkpoint.precision = name(state_.precision);
   checkpoint.network = outline(*state_.model);
   checkpoint.class_names = state_.class_names;
+  checkpoint.data = data_digest_;
   checkpoint.model = model_tensors(*state_.model);
   if (state_.divided_weights)
     for (const auto& item : state_.model->named_parameters())
@@ -187,7 +200,8 @@ void Trainer::save_if_asked() {
 
 Answer Trainer::saved() const {
   const auto name = checkpoint_name(state_.time);
-  if (saved_batch_ == state_.time.batch) return {true, "saved as checkpoint " + name};
+  if (saved_batch_ == state_.time.batch)
+    return {true, "saved as checkpoint " + name + how_long_kept()};
   return {false, "there is no checkpoint " + name + ": " + save_problem_};
 }
 
@@ -283,12 +297,20 @@ void Trainer::finish_save() {
   if (writer_) conclude(writer_->wait());
 }
 
+/// For one who asked for a checkpoint.
+std::string Trainer::how_long_kept() const {
+  const auto kept = options_.save_num_checkpoints_to_keep;
+  return kept < 0 ? ""
+                  : "; only the newest " + std::to_string(kept) +
+                        (options_.save_best.empty() ? "" : " and the best") + " are kept";
+}
+
 void Trainer::conclude(const std::optional<SaveOutcome>& outcome) {
   if (!outcome) return;
   const auto& problem = outcome->problem;
   requests_.answer("checkpoint",
                    problem.empty()
-                       ? Answer{true, "saved as checkpoint " + outcome->name}
+                       ? Answer{true, "saved as checkpoint " + outcome->name + how_long_kept()}
                        : Answer{false, "there is no checkpoint " + outcome->name + ": " + problem});
   if (problem.empty()) {
     if (uploads_) uploads_->add(outcome->name, outcome->best);

@@ -39,6 +39,7 @@ class ImageLoader final : public Loader {
   }
   ImageSize image_size() const override { return options_.transform.size; }
   const Normalization& normalization() const override { return options_.normalization; }
+  std::string digest() const override { return digest_of(*source_); }
   void start(int64_t epoch, int64_t batch, SizePlan plan) override;
   void add_transform(SampleTransform transform) override {
     options_.augmentations.push_back(std::move(transform));

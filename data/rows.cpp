@@ -5,11 +5,13 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/text.h"
 #include "data/order.h"
+#include "data/xxh64.h"
 
 namespace composer {
 namespace {
@@ -37,9 +39,14 @@ void warn_of_classes_left_out(const Source& source, const std::vector<int64_t>& 
 /// Lists of other programs do so, and leave an output of the network without samples.
 void warn_of_labels_from_one(const Source& source, const std::vector<std::string>& names) {
   if (!names.empty() || source.num_values() > 0 || source.size() == 0) return;
-  int64_t lowest = label_of(source, 0);
-  for (int64_t row = 1; row < source.size() && lowest > 0; ++row)
-    lowest = std::min<int64_t>(lowest, label_of(source, row));
+  int64_t lowest = 0;
+  try {
+    lowest = source.label(0);
+    for (int64_t row = 1; row < source.size() && lowest > 0; ++row)
+      lowest = std::min(lowest, source.label(row));
+  } catch (const RunError&) {
+    return;  // a lost one, of which who reads the sample will say so
+  }
   if (lowest == 1)
     log::warn("no sample to train on has label 0: labels count from 0, and do these count from 1?");
 }
@@ -84,10 +91,10 @@ std::vector<bool> evaluated_samples(const Classes& classes, int64_t size, const 
   std::vector<bool> evaluated(static_cast<size_t>(size));
   for (const auto& [label, samples] : classes) {
     const auto count = static_cast<int64_t>(samples.size());
-    if (count == 1) continue;
+    if (count == 1 && split.val < 1) continue;
     const Permutation shuffled(count, split.seed, "data.split", 0, static_cast<uint64_t>(label));
     const auto share = std::llround(split.val * static_cast<double>(count));
-    for (int64_t i = 0; i < std::clamp<int64_t>(share, 1, count - 1); ++i)
+    for (int64_t i = 0; i < std::clamp<int64_t>(share, 1, split.val < 1 ? count - 1 : count); ++i)
       evaluated[static_cast<size_t>(samples[static_cast<size_t>(shuffled(i))])] = true;
   }
   return evaluated;
@@ -131,6 +138,25 @@ std::vector<int64_t> chosen_rows(const Source& source, const std::string& text, 
     throw UserError("split: no class has two samples, so that none is left to " +
                     std::string(options.split->evaluation ? "evaluate" : "train") + " on");
   return rows;
+}
+
+std::string digest_of(const Source& source) try {
+  constexpr int64_t at_once = 4096;
+  Xxh64 hash;
+  std::vector<uint8_t> bytes;
+  const auto add = [&](int64_t number) {
+    for (int shift = 0; shift < 64; shift += 8)
+      bytes.push_back(static_cast<uint8_t>(number >> shift));
+  };
+  add(source.size());
+  for (int64_t row = 0; source.num_values() == 0 && row < source.size(); ++row) {
+    add(source.label(row));
+    if (row % at_once == 0) hash.update(std::exchange(bytes, {}));
+  }
+  hash.update(bytes);
+  return hash.hex();
+} catch (const RunError&) {
+  return "";
 }
 
 }  // namespace composer

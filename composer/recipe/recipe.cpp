@@ -523,6 +523,12 @@ class Resolver {
   }
 
   void check_split() {
+    constexpr double most = 0.9;
+    if (!use_.evaluation && recipe_.options.split.val > most) {
+      const Value* const written = find_path(root_, "split.val");
+      problem(written ? written->origin : whole_, "split.val",
+              "must be at most 0.9, so that samples are left to train on");
+    }
     const Choice& val_dataset = choice_of(ChoiceKey::val_dataset);
     if (recipe_.options.split.val > 0 && !val_dataset.picks.empty())
       problem(val_dataset.picks[0].params.origin, val_dataset.key,

@@ -82,6 +82,13 @@ std::vector<std::string> recipe_changes(const std::string& checkpoints, const st
   return lines;
 }
 
+std::string optimizer_of(const std::string& recipe) {
+  Problems problems;
+  const auto root = parse_yaml(recipe, "", problems);
+  const auto* const chosen = root ? root->find(name(ChoiceKey::optimizer)) : nullptr;
+  return chosen == nullptr || chosen->entries.empty() ? "" : chosen->entries[0].key;
+}
+
 std::vector<std::string> model_changes(const std::string& checkpoints, const std::string& runs) {
   auto lines = recipe_changes(checkpoints, runs);
   std::erase_if(lines,

@@ -12,6 +12,9 @@ namespace composer {
 /// device are left out: a checkpoint has them on its own.
 std::vector<std::string> recipe_changes(const std::string& checkpoints, const std::string& runs);
 
+/// The name of the optimizer of a resolved recipe; empty where there is none.
+std::string optimizer_of(const std::string& recipe);
+
 /// Those of the network alone, by the key `model`.
 std::vector<std::string> model_changes(const std::string& checkpoints, const std::string& runs);
 

@@ -379,8 +379,9 @@ std::string one_line(const Value& value) { return inline_yaml(value); }
 std::string nearest(std::string_view word, const std::vector<std::string>& known) {
   const std::string* best = nullptr;
   size_t best_distance = std::max<size_t>(1, word.size() / 3) + 1;
+  const auto lower = lower_case(std::string(word));
   for (const std::string& candidate : known)
-    if (const size_t d = distance(word, candidate); d < best_distance)
+    if (const size_t d = distance(lower, lower_case(candidate)); d < best_distance)
       best = &candidate, best_distance = d;
   return best ? *best : "";
 }

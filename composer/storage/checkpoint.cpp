@@ -209,6 +209,7 @@ ordered_json manifest_of(const Checkpoint& checkpoint, const std::vector<TensorF
           {"recipe", checkpoint.recipe},
           {"network", checkpoint.network},
           {"class_names", checkpoint.class_names},
+          {"data", checkpoint.data},
           {"tensors", tensors}};
 }
 
@@ -230,6 +231,7 @@ Checkpoint facts_from(const ordered_json& manifest) {
   checkpoint.precision = manifest.value("precision", "");
   checkpoint.network = manifest.value("network", std::vector<std::string>{});
   checkpoint.class_names = manifest.value("class_names", std::vector<std::string>{});
+  checkpoint.data = manifest.value("data", "");
   return checkpoint;
 }
 

@@ -52,10 +52,11 @@ RunFolder::RunFolder(const std::string& run_dir, std::string run_name, bool resu
       kept_(!run_dir.empty()),
       resume_(resume) {
   if (!kept_) return;
-  if (!resume && fs::exists(path_))
-    throw UserError(
-        "run_name: the run folder " + path_.string() +
-        " exists already; give --autoresume true to go on with it, or another --run_name");
+  if (std::error_code none; !resume && fs::exists(path_))
+    throw UserError("run_name: the run folder " + path_.string() + " exists already; give " +
+                    "--autoresume true to go on with it" +
+                    (fs::exists(checkpoints(), none) ? "" : " or, without a checkpoint, begin it") +
+                    ", or another --run_name");
   if (fs::exists(path_) && !fs::is_directory(path_))
     throw UserError("run_name: " + path_.string() + " is no folder");
 }

@@ -109,6 +109,14 @@ std::filesystem::path weights_file(const std::filesystem::path& path) {
   return exported ? file : path;
 }
 
+bool verify_export(const std::filesystem::path& folder, std::string_view beginning) {
+  std::ifstream in(folder / "network.json");
+  const auto json = nlohmann::ordered_json::parse(in, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("files")) return false;
+  verify_files(folder, json, beginning);
+  return true;
+}
+
 TensorMap read_weights(const std::filesystem::path& path) {
   std::error_code error;
   const bool shards = is_dcp_folder(path);
@@ -120,7 +128,12 @@ TensorMap read_weights(const std::filesystem::path& path) {
     for (const auto& file : files) all.merge(read_safetensors(file));
     return all;
   }
+  if (path.filename() == exported_weights) verify_export(path.parent_path(), exported_weights);
   const auto kind = path.extension();
+  if (kind == ".onnx")
+    throw UserError(path.string() +
+                    ": is an ONNX file; weights are read from checkpoints, exported folders, "
+                    ".safetensors and .pth files");
   const bool pytorch = kind == ".pth" || kind == ".pt" || kind == ".ckpt" || kind == ".bin";
   if (!shards && is_dcp_shard(path))
     throw UserError(path.string() +

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "composer/network/model.h"
@@ -24,6 +25,11 @@ std::vector<std::string> not_finite(const TensorMap& tensors);
 
 /// Where `path` is a folder that `composer export` wrote: the file of weights in it; else `path`.
 std::filesystem::path weights_file(const std::filesystem::path& path);
+
+/// Compares the files of a folder that `composer export` wrote, those whose names begin with
+/// `beginning`, with the checksums that its network.json tells; false where it tells none.
+/// UserError naming a file that is not as it was.
+bool verify_export(const std::filesystem::path& folder, std::string_view beginning = "");
 
 /// Tensors from a .safetensors file, a PyTorch file (.pth, .pt), a checkpoint folder or one of
 /// PyTorch's distributed checkpoint (dcp.h). Prefixes that wrappers put before every name

@@ -45,6 +45,7 @@ std::optional<PackedImage> take_over(const StoredImage& image, const PackOptions
   const bool as_it_is = options.mode == WriteMode::keep;
   const JpegHeader header = read_jpeg_header(image.bytes);
   if ((header.components != 1 && header.components != 3) || header.precision != 8) return {};
+  if (header.upright_size() != image.size) return {};  // decoding it will say so
   PackedImage packed{.size = image.size};
   if (image.orientation != 1 || !(header.baseline || as_it_is)) {
     auto stream = transcode_jpeg(image.bytes, image.orientation);
@@ -148,7 +149,8 @@ PackedImage ImagePacker::pack(StoredImage image, int64_t row, ReadScratch& scrat
     if (packed) return std::move(*packed);
   }
   if (jpeg && image.jpeg && image.channels == 3 && image.orientation == 1 && size == image.size)
-    if (auto made = requantizer_.run(image.bytes, options_.jpeg_quality)) {
+    if (auto made = requantizer_.run(image.bytes, options_.jpeg_quality);
+        made && made->size == image.size) {
       if (!options_.index) made->index.clear();
       return {.packing = Packing::encoded,
               .size = size,

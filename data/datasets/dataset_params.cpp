@@ -284,8 +284,10 @@ std::string checked_datadir(const std::string& datadir, const std::string& expec
   }
   std::error_code error;
   if (!fs::exists(datadir, error)) {
-    throw UserError("datadir: there is no folder '" + datadir + "'; expected " + expected +
-                    "; if the data moved, --datadir FOLDER tells where to");
+    throw UserError(
+        "datadir: there is no folder '" + datadir + "'; expected " + expected +
+        "; if the data moved, datadir is to name their new place, for train_dataset and, where "
+        "there is one, for val_dataset");
   }
   if (!fs::is_directory(datadir, error)) {
     throw UserError("datadir: '" + datadir + "' is not a folder; expected a folder with " +

@@ -143,7 +143,7 @@ void JpegRequantizer::add_full_row(const int16_t* above, const int16_t* below) {
           blocks[i] = mcus[i] + 64 * component;
         } else {  // as bright as the one beside or above it
           outer_[i].fill(0);
-          outer_[i][0] = blocks[i % 2 == 1 ? i - 1 : i - 2][0];
+          outer_[i][0] = blocks[i == 1 || (i == 3 && below != nullptr) ? i - 1 : i - 2][0];
           blocks[i] = outer_[i].data();
         }
       }
@@ -215,7 +215,8 @@ RequantizedJpeg JpegRequantizer::finish() {
   out_[written_++] = 0xFF;
   out_[written_++] = kEnd;
 
-  RequantizedJpeg made{.bytes = {out_.begin(), out_.begin() + static_cast<long>(written_)},
+  RequantizedJpeg made{.size = scan_.size,
+                       .bytes = {out_.begin(), out_.begin() + static_cast<long>(written_)},
                        .index = {}};
   JpegScan scan;
   if (!scan.parse(made.bytes)) throw std::logic_error("a JPEG stream that cannot be read");

@@ -15,6 +15,7 @@
 namespace composer {
 
 struct RequantizedJpeg {
+  ImageSize size;
   std::vector<uint8_t> bytes;
   std::vector<uint8_t> index;  ///< as of make_jpeg_index; empty where it does not fit the format
 };

@@ -323,6 +323,18 @@ TEST_CASE("an export that cannot be made leaves nothing behind", "[cli][export][
     fs::permissions(trained.folder / "locked", fs::perms::owner_all);
   }
   CHECK(export_to(trained.path("net-1.0")).status == 0);
+  const auto verified = [&] {
+    return run(trained.folder.path(), split("checkpoint verify net-1.0"));
+  };
+  CHECK_THAT(verified().output, Contains("net-1.0: whole"));
+  std::fstream(trained.folder / "net-1.0/model.safetensors",
+               std::ios::binary | std::ios::in | std::ios::out)
+      .seekp(4000)
+      .put('x');
+  CHECK(verified().status == 1);
+  CHECK_THAT(verified().output, Contains("is damaged: its checksum differs"));
+  CHECK_THROWS_WITH(read_weights(trained.folder / "net-1.0/model.safetensors"),
+                    Contains("is damaged: its checksum differs"));
 
   const auto file = trained.folder / trained.checkpoint / model_file;
   std::fstream(file, std::ios::binary | std::ios::in | std::ios::out).seekp(4000).put('x');

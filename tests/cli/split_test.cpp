@@ -220,6 +220,56 @@ TEST_CASE("a list's missing image is named with its row, and labels that count f
                              Contains("(row 16, from 0, of ") && Contains("gap.csv)"));
 }
 
+TEST_CASE("data that are others than a checkpoint's are told, or refused", "[cli][train]") {
+  const TemporaryFolder folder;
+  draw_photos(folder / "photos", {"cat", "dog", "fox", "owl"});
+  folder.write("r.yaml", recipe + "split: {val: 0.2}\nrun_name: a\neval_batch_size: 8\n");
+  const auto of = [&](const std::string& words) { return run(folder.path(), split(words)); };
+  const auto told = [&](const std::string& words) {
+    const auto outcome = of(words);
+    INFO(outcome.errors);
+    CHECK(outcome.status == 0);
+    return outcome.errors;
+  };
+  const std::string changed = "the data are not those that it was trained on",
+                    eval = "eval --load_path runs/a/checkpoints/latest ",
+                    on = " -f r.yaml --max_duration 2ep --autoresume true ";
+  told("train -f r.yaml");
+  CHECK_THAT(told(eval), Contains("evaluation: 8 samples of 16x16") && !Contains(changed));
+  CHECK_THAT(told("train" + on + "--plan"), !Contains(changed));
+
+  const auto refused = [&](const std::string& words, const std::string& reason) {
+    for (const char* plan : {"", "--plan"}) {
+      const auto outcome = of("train" + on + words + plan);
+      CAPTURE(words, plan);
+      CHECK(outcome.status == 2);
+      CHECK_THAT(outcome.errors, Contains(reason) && Contains("load_weights_only true"));
+    }
+  };
+  refused("--optimizer adamw ", "optimizer: the checkpoint's was sgd, the recipe's is adamw");
+  draw_photos(folder / "renamed", {"ant", "dog", "fox", "owl"});
+  refused("--datadir renamed ", "was trained on the classes cat, dog, fox, owl; the data have ant");
+
+  draw(folder / "photos/cat/a.jpg", 99);
+  CHECK_THAT(told(eval), Contains(changed) && Contains("--split.val 1 evaluates all of them"));
+  CHECK_THAT(told(eval + "--split.val 1"), Contains("evaluation: 41 samples of 16x16"));
+  CHECK_THAT(told(eval + "--split.val 0 --val_dataset image_folder "
+                         "--val_dataset.image_folder.datadir photos"),
+             Contains("evaluates images of 224 pixels, train_dataset has 16: are crop_size"));
+  CHECK_THAT(told("train" + on + "--plan"), Contains(changed));
+  const auto all_trained = of("train -f r.yaml --split.val 1 --run_name c");
+  CHECK(all_trained.status == 2);
+  CHECK_THAT(all_trained.errors, Contains("split.val: must be at most 0.9"));
+  CHECK_THAT(told("train" + on),
+             Contains(changed) && Contains("images that were trained on may be evaluated on"));
+
+  fs::create_directories(folder / "both");
+  draw_photos(folder / "both/train", {"cat", "dog", "fox", "owl"});
+  draw_photos(folder / "both/val", {"cat", "dog", "fox", "owl"});
+  CHECK_THAT(told("train -f r.yaml --datadir both --run_name b --max_duration 1ba"),
+             Contains("'both' has val/, which is not read: a part of train/ is evaluated on"));
+}
+
 TEST_CASE("a recipe's data are found beside it from another folder", "[cli]") {
   const TemporaryFolder folder;
   draw_photos(folder / "conf" / "photos", {"cat", "dog"});

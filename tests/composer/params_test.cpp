@@ -340,6 +340,7 @@ TEST_CASE("UTF-8 is told from what is not") {
 TEST_CASE("the nearest word is the one a typo away") {
   const std::vector<std::string> known = {"smoothing", "blurpool", "lr"};
   CHECK(nearest("smothing", known) == "smoothing");
+  CHECK(nearest("adamW", {"adam", "adamw"}) == "adamw");
   CHECK(nearest("bulrpool", known) == "blurpool");
   CHECK(nearest("lt", known) == "lr");
   CHECK(nearest("momentum", known).empty());

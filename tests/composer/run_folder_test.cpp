@@ -97,7 +97,9 @@ TEST_CASE("a run folder belongs to one process, until that ends in whatever way"
   }
   CHECK(content(run.path() / "hparams.yaml") == "seed: 1\n");
   CHECK_FALSE(fs::exists(run.path() / ".lock"));
-  CHECK_THROWS_WITH(RunFolder(folder.path() / "runs", "run", false), Contains("exists already"));
+  CHECK_THROWS_WITH(RunFolder(folder.path() / "runs", "run", false),
+                    Contains("exists already; give --autoresume true to go on with it or, without "
+                             "a checkpoint, begin it, or another --run_name"));
 }
 
 TEST_CASE("what is no path of this machine is no folder to write in", "[run_folder]") {

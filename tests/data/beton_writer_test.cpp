@@ -2,12 +2,14 @@
 #include <map>
 
 #include "composer/error.h"
+#include "data/beton/pack_image.h"
 #include "data/beton/source.h"
 #include "data/beton/writer.h"
 #include "data/jpeg/header.h"
 #include "data/pixels/orient.h"
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
+#include "tests/data/make_jpeg.h"
 
 using namespace composer;
 using namespace composer::test;
@@ -286,6 +288,23 @@ TEST_CASE("an image lies in one page, and pages grow when they must", "[data]") 
   }
   options.page_size = 3 << 20;
   CHECK_THROWS_AS(write_beton(FakePixels(images), folder / "f.beton", options), UserError);
+}
+
+TEST_CASE("a stream of another size than its row tells is not written", "[data]") {
+  const auto bytes = make_jpeg(make_picture(40, 60));
+  for (const bool passthrough : {true, false}) {
+    PackOptions options;
+    options.mode = WriteMode::jpg, options.passthrough = passthrough;
+    ImagePacker packer(options);
+    ReadScratch scratch;
+    const auto pack = [&](ImageSize size) {
+      StoredImage image;
+      image.jpeg = true, image.bytes = bytes, image.size = size;
+      return packer.pack(std::move(image), 0, scratch);
+    };
+    CHECK_THROWS_AS(pack({40, 30}), RunError);
+    CHECK(pack({40, 60}).is_jpeg());
+  }
 }
 
 TEST_CASE("rows are chosen, and a .beton becomes another", "[data]") {

@@ -1,4 +1,5 @@
 // Photographs encoded again without pixels are those that were decoded and encoded.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <filesystem>
@@ -44,6 +45,10 @@ std::vector<uint8_t> head_of(const std::vector<uint8_t>& bytes) {
 void check(std::span<const uint8_t> source, int quality, double loss) {
   JpegRequantizer requantizer;
   const auto made = requantizer.run(source, quality);
+  if (requantize_kernels().scale == nullptr) {
+    CHECK_FALSE(made);
+    return;
+  }
   REQUIRE(made);
   const Image original = decoded(source);
   const auto expected = encode_jpeg(original.view(), quality);
@@ -72,7 +77,7 @@ TEST_CASE("a stream of another quality holds the picture as if it had been decod
                                       {33, 200}})
     for (const int samples : {1, 2})
       for (const int from : {60, 95})
-        for (const int to : {30, 75, 90, 100}) {
+        for (const int to : {1, 30, 75, 90, 100}) {
           CAPTURE(height, width, samples, from, to);
           const auto source = make_jpeg(make_picture(height, width),
                                         {.quality = from, .h_samp = samples, .v_samp = samples});
@@ -85,8 +90,6 @@ TEST_CASE("every processor writes the same stream of another quality", "[data][j
   const auto halved = make_jpeg(make_picture(75, 91), {.quality = 80});
   JpegRequantizer requantizer;
   const auto first = requantizer.run(full, 90), second = requantizer.run(halved, 90);
-  REQUIRE(first);
-  REQUIRE(second);
   for (const auto target : targets()) {
     const OnlyTarget only(target);
     CAPTURE(target);
@@ -123,16 +126,19 @@ TEST_CASE("photographs of another quality are as good as decoded ones", "[data][
     WARN("skipped: there are no photographs in " << photos.string());
     return;
   }
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(photos))
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  std::ranges::sort(files);
   JpegRequantizer requantizer;
   int compared = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(photos)) {
-    if (!entry.is_regular_file() || compared == 60) continue;
-    std::ifstream file(entry.path(), std::ios::binary);
+  for (size_t i = 0; i < files.size(); i += 5) {
+    std::ifstream file(files[i], std::ios::binary);
     const std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(file), {}};
     if (!requantizer.run(bytes, 90)) continue;
-    CAPTURE(entry.path());
+    CAPTURE(files[i]);
     check(bytes, 90, 0.1);
     ++compared;
   }
-  CHECK(compared == 60);
+  if (requantize_kernels().scale != nullptr) CHECK(compared > 0);
 }

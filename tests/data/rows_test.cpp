@@ -127,6 +127,20 @@ TEST_CASE("a lost label is told of with the sample's name", "[data]") {
   CHECK(label_of(LostLabel(), 3) == 0);
 }
 
+TEST_CASE("the digest of data is of their number and labels in order", "[data]") {
+  const auto digest = digest_of(labelled({0, 1, 1}));
+  CHECK(digest.size() == 16);
+  CHECK(digest == digest_of(labelled({0, 1, 1})));
+  CHECK(digest != digest_of(labelled({1, 0, 1})));
+  CHECK(digest != digest_of(labelled({0, 1})));
+  std::vector<int32_t> many(10000, 1);
+  const auto of_many = digest_of(labelled(many));
+  many[9999] = 2;
+  CHECK(of_many != digest_of(labelled(many)));
+  CHECK(digest_of(LostLabel()).empty());
+  CHECK_NOTHROW(chosen_rows(LostLabel(), "", true, {}));
+}
+
 TEST_CASE("without a split the rows are those that are named", "[data]") {
   const auto source = labelled({0, 0, 1, 1});
   CHECK(chosen_rows(source, "", true, {}).empty());

@@ -13,6 +13,7 @@
 #include "data/jpeg/decoder.h"
 #include "data/jpeg/header.h"
 #include "data/jpeg/jpeg.h"
+#include "data/jpeg/requantize.h"
 #include "data/jpeg/transcode.h"
 #include "tests/fuzz/memory_file.h"
 
@@ -174,6 +175,15 @@ bool fuzz_jpeg_stream(Bytes input) {
               header.size.height * header.size.width <= kMaxPixels,
           "a senseless size");
   accepted([&] { sink = sink + make_jpeg_index(input).size(); });
+  accepted([&] {
+    static thread_local JpegRequantizer requantizer;
+    Image image;
+    if (const auto made = requantizer.run(input, 90)) {
+      require(read_jpeg_header(made->bytes).size == header.size, "requantized to another size");
+      require(made->index == make_jpeg_index(made->bytes), "requantized with another index");
+      decode_jpeg(made->bytes, image);
+    }
+  });
   accepted([&] {
     Image image;
     if (const auto stream = transcode_jpeg(first_jpeg(input), header.orientation)) {

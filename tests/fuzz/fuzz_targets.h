@@ -10,7 +10,7 @@ namespace composer::test {
 
 /// decode_image.
 bool fuzz_decode_image(std::span<const uint8_t> input);
-/// read_jpeg_header, make_jpeg_index, transcode_jpeg.
+/// read_jpeg_header, make_jpeg_index, JpegRequantizer, transcode_jpeg.
 bool fuzz_jpeg_stream(std::span<const uint8_t> input);
 /// JpegDecoder. The input: a stream, an index, then a JpegDraw.
 bool fuzz_jpeg_decoder(std::span<const uint8_t> input);
