@@ -113,8 +113,9 @@ TEST_CASE("mnist refuses wrong files by name", "[data]") {
   CHECK_THROWS_WITH(
       open(), Contains("datadir") && Contains("train-images-idx3-ubyte") && Contains("MNIST/raw"));
   CHECK_THROWS_WITH(first_epoch(MnistDataset(mnist_at(""))), Contains("datadir: missing"));
-  CHECK_THROWS_WITH(first_epoch(MnistDataset(mnist_at("/no/such"))),
-                    Contains("no folder '/no/such'") && Contains("moved, datadir is to name their new place"));
+  CHECK_THROWS_WITH(
+      first_epoch(MnistDataset(mnist_at("/no/such"))),
+      Contains("no folder '/no/such'") && Contains("moved, datadir is to name their new place"));
   write_file(images, idx_images(3));
   CHECK_THROWS_WITH(open(), Contains("train-labels-idx1-ubyte"));
   write_file(labels, idx_labels({1, 2}));
