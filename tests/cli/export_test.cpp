@@ -236,26 +236,28 @@ TEST_CASE("an export tells all that its use needs", "[cli][export][slow]") {
     trained.exported("net", "--format safetensors --output " + trained.path("again"));
     CHECK(json_of(trained.folder / "again/network.json") == told);
     for (const std::string from : {"net", "net/model.safetensors"}) {
-      trained.exported(from, "--format torchscript --output " + trained.path("net.pt"));
+      trained.exported(from, "--format torchscript --overwrite --output " + trained.path("net.pt"));
       auto module = torch::jit::load(trained.path("net.pt"));
       const at::NoGradGuard no_grad;
       const auto images = trained.images(read_network(trained.folder / "net"));
       CHECK(test::relative(module.forward({images}).toTensor(), trained.answered("net")) < 1e-4);
     }
-    CHECK_THROWS_WITH(call(export_command, trained.path("net") +
-                                               " --format torchscript --weights model --output " +
-                                               trained.path("net.pt")),
-                      Contains("holds those of ema alone"));
-    CHECK_THROWS_WITH(call(export_command, trained.path("net/model.safetensors") +
-                                               " --format torchscript --weights ema --output " +
-                                               trained.path("net.pt")),
-                      Contains("holds one set of weights"));
+    CHECK_THROWS_WITH(
+        call(export_command, trained.path("net") +
+                                 " --format torchscript --overwrite --weights model --output " +
+                                 trained.path("net.pt")),
+        Contains("holds those of ema alone"));
+    CHECK_THROWS_WITH(
+        call(export_command, trained.path("net/model.safetensors") +
+                                 " --format torchscript --overwrite --weights ema --output " +
+                                 trained.path("net.pt")),
+        Contains("holds one set of weights"));
     write_safetensors(trained.folder / "alone.safetensors",
                       read_weights(trained.folder / "net/model.safetensors"));
-    CHECK_THROWS_WITH(
-        call(export_command, trained.path("alone.safetensors") + " --format torchscript --output " +
-                                 trained.path("net.pt")),
-        Contains("alone.safetensors: holds weights alone"));
+    CHECK_THROWS_WITH(call(export_command, trained.path("alone.safetensors") +
+                                               " --format torchscript --overwrite --output " +
+                                               trained.path("net.pt")),
+                      Contains("alone.safetensors: holds weights alone"));
   }
   SECTION("names of other libraries") {
     CHECK_THROWS_WITH(call(export_command, trained.path(trained.checkpoint) +
