@@ -355,7 +355,8 @@ class Settling {
     for (const auto size : crop_sizes)
       if (size <= facts_->side) crop = size;
     set(key, Value::scalar(std::to_string(crop)),
-        "as the shorter sides of " + std::to_string(facts_->looked_at) + " images are about " +
+        std::string(facts_->side < crop ? "the least that is chosen, " : "") +
+            "as the shorter sides of " + std::to_string(facts_->looked_at) + " images are about " +
             std::to_string(facts_->side) + " pixels");
     fit_own_part(crop);
   }

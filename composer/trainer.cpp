@@ -209,6 +209,8 @@ void Trainer::prepare() {
     const auto frozen = state_.model->freeze(options_.freeze);
     log::info("freeze: " + std::to_string(frozen) + " of " +
               std::to_string(state_.model->parameters().size()) + " parameters are not trained");
+    if (start.path.empty())
+      log::warn("freeze: what is frozen stays as it was drawn: no load_path is given");
   }
   state_.model->to(state_.device);
   state_.optimizer = std::move(optimizer);

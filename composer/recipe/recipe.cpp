@@ -248,6 +248,12 @@ class Resolver {
     if (logger && (lower == "wandb" || lower == "mlflow"))
       return text + "; the logger command gives the values to a program of yours: " +
              "docs/loggers.md, and a script for it in examples/loggers";
+    for (const auto& known : choice.catalog->names()) {
+      if (choice.key != composer::name(ChoiceKey::model) || !name.starts_with(known)) continue;
+      const auto fields = choice.catalog->find(known)->fields().fields;
+      if (std::ranges::find(fields, "model_name", &Field::name) != fields.end())
+        return text + "; did you mean --model " + known + " --model_name " + name + "?";
+    }
     const std::string hint = suggestion(name, choice.catalog->names());
     return text +
            (hint.empty() ? "; 'composer list " + choice.catalog->plural() + "' names them" : hint);

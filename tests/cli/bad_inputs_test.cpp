@@ -55,6 +55,8 @@ const std::vector<Bad> cases{
     {"train -f resnet18 resnet50", "", "'resnet50' belongs to no option"},
     {"train resnet5", "", "'resnet5' belongs to no option"},
     {"eval resnet50", "", "'resnet50' is a recipe: composer eval -f resnet50"},
+    {"train --model resnet18", "",
+     "unknown model 'resnet18'; did you mean --model resnet --model_name resnet18?"},
     {"train --max_duraton 3ep", "", "--max_duraton: unknown key; did you mean 'max_duration'?"},
     {"train --epochs 3", "", "--epochs: unknown key; did you mean --max_duration 3ep?"},
     {"train --img-size 64", "",

@@ -256,6 +256,15 @@ TEST_CASE("a recipe without an evaluation's batch size has that of training for 
         "/others");
 }
 
+TEST_CASE("a crop that is larger than the images is told as the least there is", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets", 20, 32);
+  const auto choices = settled(folder / "pets").choices;
+  CHECK(std::ranges::count(choices,
+                           "train_dataset.imagenet.crop_size: 64, the least that is chosen, as the "
+                           "shorter sides of 40 images are about 32 pixels") == 1);
+}
+
 TEST_CASE("an evaluation decides what it depends on alone", "[cli][settle]") {
   const TemporaryFolder folder;
   const auto given = split("--num_classes 2 --crop_size 64 --split.val 0");
