@@ -215,6 +215,7 @@ EpochLength length_of(const Dataset& set, LoaderOptions options, bool training,
   options.makes_files = false;
   EpochLength length;
   length.image = dataset->image_size();
+  length.class_names = options.class_names;
   try {
     const auto loader = dataset->open(options);
     length.samples = loader->samples_per_epoch(), length.batches = loader->batches_per_epoch();
@@ -309,7 +310,7 @@ void print_start(std::ostream& out, const StartingPoint& start, const TrainerOpt
     load_weights(*state.model, start.path, {options.load_ignore, options.load_strict});
     return;
   }
-  verify_files(start.path, read_manifest(start.path));
+  if (!start.own) verify_files(start.path, read_manifest(start.path));  // or it was when found
   assign_weights(*state.model, read_weights(start.path), start.path.string());
   const auto checkpoint = read_checkpoint_facts(start.path);
   auto schedule = state.schedule;
@@ -382,13 +383,12 @@ std::string plan(const Recipe& given) {
   if (options.spatial_ranks > 1) check_by_rows(*state.model);
   // What auto keys come to without data, the weights need not fit.
   if (recipe.automatic.empty() && reads_weights)
-    print_start(out, starting_point(options, /*trains=*/true, newest), options,
-                {parts.recipe,
-                 length.note.empty() && !parts.model->objective().takes_values()
-                     ? build_dataset(recipe, true)->class_names()
-                     : std::vector<std::string>(),
-                 length.digest},
-                length.note.empty(), state);
+    print_start(
+        out, starting_point(options, /*trains=*/true, newest), options,
+        {parts.recipe,
+         parts.model->objective().takes_values() ? std::vector<std::string>() : length.class_names,
+         length.digest},
+        length.note.empty(), state);
   if (!options.freeze.empty())
     out << "freeze: " << state.model->freeze(options.freeze) << " of "
         << state.model->parameters().size() << " parameters are not trained\n";

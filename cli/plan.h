@@ -14,8 +14,9 @@ namespace composer {
 struct EpochLength {
   int64_t samples = 0, batches = 0;
   ImageSize image;
-  std::string digest{};  ///< Loader::digest() of the data
-  std::string note;      ///< where the data were not read, that and why; begins with a blank
+  std::string digest{};                    ///< Loader::digest() of the data
+  std::vector<std::string> class_names{};  ///< may be empty
+  std::string note;  ///< where the data were not read, that and why; begins with a blank
 };
 
 /// Of the training data, or of those that are evaluated on, which the recipe must have. Where they

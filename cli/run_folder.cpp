@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 #include <vector>
 
 #include "composer/error.h"
@@ -12,11 +13,6 @@ namespace composer {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_run(const fs::path& folder) {
-  std::error_code none;
-  return fs::exists(folder / "hparams.yaml", none) || fs::exists(folder / "metrics.jsonl", none);
-}
 
 /// The runs in `folder`, by name.
 std::vector<std::string> runs_in(const fs::path& folder) {
@@ -30,6 +26,13 @@ std::vector<std::string> runs_in(const fs::path& folder) {
 }
 
 }  // namespace
+
+bool is_run(const fs::path& folder) {
+  std::error_code none;
+  return std::ranges::any_of(
+      std::initializer_list<const char*>{".lock", "hparams.yaml", "metrics.jsonl"},
+      [&](const char* name) { return fs::exists(folder / name, none); });
+}
 
 void check_run_folder(const std::string& folder) {
   std::error_code none;

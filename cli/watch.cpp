@@ -1,7 +1,6 @@
 // The subcommand watch: a run in the terminal, while it goes on.
 #include <unistd.h>
 
-#include <algorithm>
 #include <iostream>
 #include <thread>
 
@@ -10,6 +9,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/full_screen.h"
+#include "cli/run_folder.h"
 #include "composer/clock.h"
 #include "composer/error.h"
 #include "composer/interrupt.h"
@@ -21,13 +21,6 @@ namespace {
 
 constexpr double look_interval = 0.2, papers_interval = 1;  ///< seconds
 constexpr char control_c = 3;
-
-/// Whether a run has begun there.
-bool is_run(const std::filesystem::path& folder) {
-  return std::ranges::any_of(
-      std::initializer_list<const char*>{".lock", "hparams.yaml", "metrics.jsonl"},
-      [&](const char* name) { return std::filesystem::exists(folder / name); });
-}
 
 /// Returns once a run has begun there, which a folder that is there already must show. False where
 /// a signal came first.

@@ -144,6 +144,38 @@ std::string path_of_set(const Recipe& recipe, bool training) {
       component->name());
 }
 
+/// Of the component: a key's text; empty where it does not have it.
+std::string text_of(const std::shared_ptr<ComponentOf<Dataset>>& set, const std::string& key) {
+  const auto params = write_fields(set->fields());
+  const auto* const value = params.find(key);
+  return value == nullptr ? "" : value->text;
+}
+
+/// A split is made of what lies in train/.
+void warn_of_val_not_read(const Recipe& recipe) {
+  if (recipe.options.split.val <= 0 || text_of(recipe.train_dataset, "use_ffcv") == "true") return;
+  const std::filesystem::path folder = text_of(recipe.train_dataset, "datadir");
+  std::error_code none;
+  if (!folder.empty() && std::filesystem::is_directory(folder / "train", none) &&
+      std::filesystem::is_directory(folder / "val", none))
+    log::warn("split: '" + folder.string() +
+              "' has val/, which is not read: a part of train/ is evaluated on");
+}
+
+/// What a network has learnt of images of one size it need not know of those of another.
+void warn_of_other_size(const Recipe& recipe, const Loader& evaluated) {
+  constexpr double much = 1.8;
+  if (!recipe.train_dataset || text_of(recipe.val_dataset, "crop_size").empty()) return;
+  const auto text = text_of(recipe.train_dataset, "crop_size");
+  const double crop = std::strtod(text.c_str(), nullptr);
+  const auto side = static_cast<double>(evaluated.image_size().height);
+  if (crop <= 0 || (side < much * crop && crop < much * side)) return;
+  const auto path = path_of_set(recipe, false);
+  log::warn(path + ": evaluates images of " + std::to_string(evaluated.image_size().height) +
+            " pixels, train_dataset has " + text + ": are crop_size and resize_size of " + path +
+            " meant?");
+}
+
 /// class_names: of the set, where they are known already.
 OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
              std::vector<std::string> class_names = {}) {
@@ -153,9 +185,13 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
   const auto described = is_of_train_dataset(recipe, training) == training
                              ? dataset
                              : in_place(path, [&] { return build_dataset(recipe, true); });
-  return open(recipe, parts,
-              {path, dataset, described, loader_options(recipe.options, training), training},
-              std::move(class_names));
+  auto set = open(recipe, parts,
+                  {path, dataset, described, loader_options(recipe.options, training), training},
+                  std::move(class_names));
+  if (training) return set;
+  warn_of_val_not_read(recipe);
+  warn_of_other_size(recipe, *set.loader);
+  return set;
 }
 
 std::string path_of(const NamedEvaluation& evaluator) {
@@ -404,38 +440,6 @@ void add_unless_named(const std::string& name, TrainerParts& parts) {
         {name, std::make_shared<T>(typename T::Params{}), subscriptions<T>()});
 }
 
-/// Of the component: a key's text; empty where it does not have it.
-std::string text_of(const std::shared_ptr<ComponentOf<Dataset>>& set, const std::string& key) {
-  const auto params = write_fields(set->fields());
-  const auto* const value = params.find(key);
-  return value == nullptr ? "" : value->text;
-}
-
-/// A split is made of what lies in train/.
-void warn_of_val_not_read(const Recipe& recipe) {
-  if (recipe.options.split.val <= 0 || text_of(recipe.train_dataset, "use_ffcv") == "true") return;
-  const std::filesystem::path folder = text_of(recipe.train_dataset, "datadir");
-  std::error_code none;
-  if (!folder.empty() && std::filesystem::is_directory(folder / "train", none) &&
-      std::filesystem::is_directory(folder / "val", none))
-    log::warn("split: '" + folder.string() +
-              "' has val/, which is not read: a part of train/ is evaluated on");
-}
-
-/// What a network has learnt of images of one size it need not know of those of another.
-void warn_of_other_size(const Recipe& recipe, const Loader& evaluated) {
-  constexpr double much = 1.8;
-  if (!recipe.train_dataset || text_of(recipe.val_dataset, "crop_size").empty()) return;
-  const auto text = text_of(recipe.train_dataset, "crop_size");
-  const double crop = std::strtod(text.c_str(), nullptr);
-  const auto side = static_cast<double>(evaluated.image_size().height);
-  if (crop <= 0 || (side < much * crop && crop < much * side)) return;
-  const auto path = path_of_set(recipe, false);
-  log::warn(path + ": evaluates images of " + std::to_string(evaluated.image_size().height) +
-            " pixels, train_dataset has " + text + ": are crop_size and resize_size of " + path +
-            " meant?");
-}
-
 void warn_of_options_without_effect(const DataloaderOptions& options) {
   if (!options.persistent_workers)
     log::warn(
@@ -581,8 +585,6 @@ TrainerParts assemble_evaluation(const Recipe& given) {
   if (recipe.val_dataset && parts.model)
     complaints.collect([&] {
       auto set = open(recipe, parts, false);
-      warn_of_val_not_read(recipe);
-      warn_of_other_size(recipe, *set.loader);
       parts.eval_loader = std::move(set.loader);
       parts.class_names = std::move(set.class_names);
     });
@@ -631,8 +633,6 @@ TrainerParts assemble_training(const Recipe& given) {
       const bool values = parts.model->objective().takes_values();
       const auto check = values ? &check_same_targets : &check_same_classes;
       const auto path = path_of(ChoiceKey::val_dataset, recipe.val_dataset->name());
-      warn_of_val_not_read(recipe);
-      warn_of_other_size(recipe, *evaluated.loader);
       check(path, recipe, trained.class_names, evaluated.class_names);
       if (!one_set)
         warn_of_same_samples(path, trained.dataset->place(), evaluated.dataset->place());

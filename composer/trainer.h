@@ -160,7 +160,8 @@ class Trainer {
   void save_if_asked();
   /// What came of the checkpoint that this batch was to have.
   Answer saved() const;
-  std::string how_long_kept() const;
+  /// For one who asked for a checkpoint that there is now.
+  Answer saved_as(const std::string& name) const;
   /// Begins to write one. replace: also where this batch has been saved already.
   void save(bool replace = false, bool best = false);
   /// After an evaluation.

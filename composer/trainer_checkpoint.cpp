@@ -198,10 +198,18 @@ void Trainer::save_if_asked() {
   if (!writer_ || !writer_->busy()) requests_.answer("checkpoint", saved());
 }
 
+Answer Trainer::saved_as(const std::string& name) const {
+  const auto kept = options_.save_num_checkpoints_to_keep;
+  return {true,
+          "saved as checkpoint " + name +
+              (kept < 0 ? ""
+                        : "; only the newest " + std::to_string(kept) +
+                              (options_.save_best.empty() ? "" : " and the best") + " are kept")};
+}
+
 Answer Trainer::saved() const {
   const auto name = checkpoint_name(state_.time);
-  if (saved_batch_ == state_.time.batch)
-    return {true, "saved as checkpoint " + name + how_long_kept()};
+  if (saved_batch_ == state_.time.batch) return saved_as(name);
   return {false, "there is no checkpoint " + name + ": " + save_problem_};
 }
 
@@ -297,20 +305,12 @@ void Trainer::finish_save() {
   if (writer_) conclude(writer_->wait());
 }
 
-/// For one who asked for a checkpoint.
-std::string Trainer::how_long_kept() const {
-  const auto kept = options_.save_num_checkpoints_to_keep;
-  return kept < 0 ? ""
-                  : "; only the newest " + std::to_string(kept) +
-                        (options_.save_best.empty() ? "" : " and the best") + " are kept";
-}
-
 void Trainer::conclude(const std::optional<SaveOutcome>& outcome) {
   if (!outcome) return;
   const auto& problem = outcome->problem;
   requests_.answer("checkpoint",
                    problem.empty()
-                       ? Answer{true, "saved as checkpoint " + outcome->name + how_long_kept()}
+                       ? saved_as(outcome->name)
                        : Answer{false, "there is no checkpoint " + outcome->name + ": " + problem});
   if (problem.empty()) {
     if (uploads_) uploads_->add(outcome->name, outcome->best);

@@ -88,13 +88,14 @@ Classes by_class(const Source& source, const std::vector<int64_t>& rows) {
 
 /// Whether each sample of the source is evaluated on.
 std::vector<bool> evaluated_samples(const Classes& classes, int64_t size, const Split& split) {
-  std::vector<bool> evaluated(static_cast<size_t>(size));
+  std::vector<bool> evaluated(static_cast<size_t>(size), split.val == 1);
+  if (split.val == 1) return evaluated;
   for (const auto& [label, samples] : classes) {
     const auto count = static_cast<int64_t>(samples.size());
-    if (count == 1 && split.val < 1) continue;
+    if (count == 1) continue;
     const Permutation shuffled(count, split.seed, "data.split", 0, static_cast<uint64_t>(label));
     const auto share = std::llround(split.val * static_cast<double>(count));
-    for (int64_t i = 0; i < std::clamp<int64_t>(share, 1, split.val < 1 ? count - 1 : count); ++i)
+    for (int64_t i = 0; i < std::clamp<int64_t>(share, 1, count - 1); ++i)
       evaluated[static_cast<size_t>(samples[static_cast<size_t>(shuffled(i))])] = true;
   }
   return evaluated;

@@ -45,8 +45,7 @@ struct Ways {
   bool reconstructs = false;  ///< or libjpeg alone makes pixels of coefficients
   Image pixels;
 
-  /// What walking needs besides the scan. False for tables that no image needs.
-  bool lay_out();
+  bool lay_out() { return composer::lay_out(scan, tables, layout); }
   std::optional<ImagePart> feed(const JpegRequest& request, const JpegRegion& region,
                                 const McuBox& box, JpegCoefficients& rows, std::string* warnings);
   std::optional<ImagePart> by_known(std::span<const uint8_t> bytes, const JpegRequest& request,
@@ -61,18 +60,6 @@ struct Ways {
   std::optional<ImagePart> by_kept(std::span<const uint8_t> bytes, const JpegRequest& request,
                                    const JpegKept& kept, std::string* warnings);
 };
-
-bool Ways::lay_out() {
-  layout.blocks = scan.blocks;
-  for (size_t i = 0; i < static_cast<size_t>(scan.blocks); ++i) {
-    const JpegBlock& block = scan.block[i];
-    const HuffmanTable* dc = tables.dc(block.dc_table, scan.dc_tables[block.dc_table]);
-    const HuffmanTable* ac = tables.ac(block.ac_table, scan.ac_tables[block.ac_table]);
-    if (dc == nullptr || ac == nullptr) return false;
-    layout.block[i] = {dc, ac, block.component};
-  }
-  return true;
-}
 
 std::optional<ImagePart> Ways::feed(const JpegRequest& request, const JpegRegion& region,
                                     const McuBox& box, JpegCoefficients& rows,

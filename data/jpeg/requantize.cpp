@@ -47,14 +47,7 @@ std::optional<RequantizedJpeg> JpegRequantizer::run(std::span<const uint8_t> byt
 bool JpegRequantizer::start(std::span<const uint8_t> bytes, int quality) {
   if (requantize_kernels().scale == nullptr) return false;
   if (!scan_.parse(bytes) || scan_.chroma_step == 0) return false;
-  layout_.blocks = scan_.blocks;
-  for (size_t i = 0; i < static_cast<size_t>(scan_.blocks); ++i) {
-    const auto& [component, dc_slot, ac_slot] = scan_.block[i];
-    const auto* const dc = tables_.dc(dc_slot, scan_.dc_tables[dc_slot]);
-    const auto* const ac = tables_.ac(ac_slot, scan_.ac_tables[ac_slot]);
-    if (dc == nullptr || ac == nullptr) return false;
-    layout_.block[i] = {dc, ac, component};
-  }
+  if (!lay_out(scan_, tables_, layout_)) return false;
   rows_.start(scan_, layout_, {0, 0, scan_.mcu_rows, scan_.mcus_across}, nullptr);
 
   make_header(quality);

@@ -17,6 +17,10 @@ struct JpegMcus {
   int64_t top = 0, left = 0, bottom = 0, right = 0;
 };
 
+/// What walking a scan needs besides it. tables: which the layout points into. False for tables
+/// that no image needs.
+bool lay_out(const JpegScan& scan, HuffmanTables& tables, McuLayout& layout);
+
 /// Decodes two rows at a time. Keeps its memory from image to image.
 class IndexedRows final : public JpegCoefficients {
  public:
