@@ -84,17 +84,13 @@ bool has_other_files(const fs::path& folder) {
 }
 
 std::unique_ptr<Mailbox> claim(const fs::path& folder) {
-  const auto in_use = [&](const std::string& owner) {
-    return UserError("--output: " + folder.string() + " is in use by " + owner +
-                     "; wait for it, or give another --output");
-  };
-  if (fs::is_directory(folder))
-    if (const auto owner = owner_of(folder)) throw in_use(owner->text());
   try {
     return std::make_unique<Mailbox>(folder);
   } catch (const UserError&) {
     if (fs::is_directory(folder))
-      if (const auto owner = owner_of(folder)) throw in_use(owner->text());
+      if (const auto owner = owner_of(folder))
+        throw UserError("--output: " + folder.string() + " is in use by " + owner->text() +
+                        "; wait for it, or give another --output");
     throw;
   }
 }

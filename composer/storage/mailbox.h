@@ -40,8 +40,9 @@ struct Answer {
 class Mailbox {
  public:
   /// Makes the folder if need be; its parent must be there. UserError when another process has the
-  /// lock, naming it, its host and since when, or when the folder cannot be made or written in.
-  /// Where the file system has no locks, a warning. Requests to an earlier owner are cleared away.
+  /// lock, naming it, its host and since when, or when the folder cannot be made or written in. One
+  /// of this machine that has been killed, and ends, is waited for, a minute at most. Where the
+  /// file system has no locks, a warning. Requests to an earlier owner are cleared away.
   explicit Mailbox(std::filesystem::path folder);
   /// Removes the file, what nobody waits for and an empty folder, unless another run has it now.
   ~Mailbox();

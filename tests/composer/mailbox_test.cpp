@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 
 #include <catch2/catch.hpp>
+#include <csignal>
+#include <cstring>
 #include <future>
 #include <regex>
 #include <thread>
@@ -76,6 +79,24 @@ TEST_CASE("a run folder tells who has it", "[run_folder]") {
   CHECK(std::regex_match(owner->since, std::regex("20..-..-.. ..:..:..")));
   holder.kill();
   CHECK_FALSE(owner_of(run));
+}
+
+TEST_CASE("a run waits for the one before it, which was killed and gives back its memory",
+          "[run_folder]") {
+  const TemporaryFolder folder;
+  const auto run = folder / "run";
+  ChildProcess holder([&] {
+    constexpr size_t bytes = size_t{1} << 30;
+    void* memory =
+        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) ::_exit(1);
+    ::madvise(memory, bytes, MADV_NOHUGEPAGE);  // huge ones are given back too quickly
+    std::memset(memory, 1, bytes);
+    return std::make_unique<Mailbox>(run);
+  });
+  CHECK_THROWS_WITH(Mailbox(run), Contains("process " + std::to_string(holder.id())));
+  REQUIRE(::kill(holder.id(), SIGKILL) == 0);
+  REQUIRE_NOTHROW(Mailbox(run));
 }
 
 TEST_CASE("asking who has a folder does not keep a run out", "[run_folder]") {
