@@ -111,7 +111,8 @@ class PackedLinear : public PackedLayer {
 }  // namespace
 
 std::unique_ptr<PackedLayer> packed(const LayerParts& parts) {
-  if (winograd_takes(parts)) return packed_by_winograd(parts);
+  if (const int64_t size = winograd_tile_size(parts); size > 0)
+    return packed_by_winograd(parts, size);
   if (parts.convolution != nullptr) return std::make_unique<PackedConv2d>(parts);
   return std::make_unique<PackedLinear>(parts);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numbers>
 
 #include "inference/winograd_simd.h"
 
@@ -12,44 +13,53 @@ namespace {
 
 int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
 
+constexpr int64_t most_values = 36;
+
+/// G g of three weights.
+std::array<double, 6> spread(int64_t size, double a, double b, double c) {
+  if (size == 2) return {a, (a + b + c) / 2, (a - b + c) / 2, c};
+  const double odd = b * std::numbers::sqrt2 / 2, even = a + c / 2, even2 = a + 2 * c;
+  return {a, (even + odd) / -1.5, (even - odd) / -1.5, (even2 + 2 * odd) / 6, (even2 - 2 * odd) / 6,
+          c};
+}
+
 /// G g G' of 3 x 3 weights g, to be rounded once.
-std::array<double, winograd_values> transformed_weight(const float* g) {
-  const auto spread = [](double a, double b, double c) {
-    return std::array<double, 4>{a, (a + b + c) / 2, (a - b + c) / 2, c};
-  };
-  std::array<std::array<double, 4>, 3> columns;
-  for (size_t x = 0; x < 3; ++x) columns[x] = spread(g[x], g[3 + x], g[6 + x]);
-  std::array<double, winograd_values> values;
-  for (size_t y = 0; y < 4; ++y) {
-    const auto row = spread(columns[0][y], columns[1][y], columns[2][y]);
-    std::ranges::copy(row, values.begin() + 4 * y);
+std::array<double, most_values> transformed_weight(int64_t size, const float* g) {
+  std::array<std::array<double, 6>, 3> columns;
+  for (size_t x = 0; x < 3; ++x) columns[x] = spread(size, g[x], g[3 + x], g[6 + x]);
+  std::array<double, most_values> values;
+  auto* to = values.data();
+  for (int64_t y = 0; y < size + 2; ++y, to += size + 2) {
+    const auto of = [&](size_t x) { return columns[x][static_cast<size_t>(y)]; };
+    std::copy_n(spread(size, of(0), of(1), of(2)).data(), size + 2, to);
   }
   return values;
 }
 
-/// [out, in, 3, 3] -> [panels][16][channels, in whole chunks][panel].
-at::Tensor in_panels(const at::Tensor& weight, int64_t panel) {
-  const int64_t out = weight.size(0), in = weight.size(1);
+/// [out, in, 3, 3] -> [panels][values][channels, in whole chunks][panel].
+at::Tensor in_panels(const at::Tensor& weight, int64_t size, int64_t panel) {
+  const int64_t out = weight.size(0), in = weight.size(1), count = (size + 2) * (size + 2);
   const int64_t channels = parts_of(in, winograd_chunk) * winograd_chunk;
-  auto all = at::zeros({parts_of(out, panel), winograd_values, channels, panel});
+  auto all = at::zeros({parts_of(out, panel), count, channels, panel});
   const auto plain = weight.contiguous();
   const auto* const from = plain.const_data_ptr<float>();
   auto* const to = all.mutable_data_ptr<float>();
   at::parallel_for(0, out, 1, [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o)
       for (int64_t i = 0; i < in; ++i) {
-        const auto values = transformed_weight(from + (o * in + i) * 9);
-        for (int64_t k = 0; k < winograd_values; ++k)
-          to[((o / panel * winograd_values + k) * channels + i) * panel + o % panel] =
-              static_cast<float>(values[k]);
+        const auto values = transformed_weight(size, from + (o * in + i) * 9);
+        for (int64_t k = 0; k < count; ++k)
+          to[((o / panel * count + k) * channels + i) * panel + o % panel] =
+              static_cast<float>(values[static_cast<size_t>(k)]);
       }
   });
   return all;
 }
 
-WinogradTiles tiles_of(at::IntArrayRef input_shape, std::array<int64_t, 2> padding) {
+WinogradTiles tiles_of(int64_t size, at::IntArrayRef input_shape, std::array<int64_t, 2> padding) {
   const int64_t height = input_shape[2], width = input_shape[3];
-  return {.height = height,
+  return {.size = size,
+          .height = height,
           .width = width,
           .padding_y = padding[0],
           .padding_x = padding[1],
@@ -62,12 +72,13 @@ constexpr int64_t most_near = 1 << 18;
 
 class WinogradConv2d : public PackedLayer {
  public:
-  explicit WinogradConv2d(const LayerParts& parts)
-      : kernels_(winograd_kernels()),
+  WinogradConv2d(const LayerParts& parts, int64_t size)
+      : size_(size),
+        kernels_(winograd_kernels(size)),
         in_(parts.convolution->in_channels),
         out_(parts.convolution->out_channels),
         padding_(parts.convolution->padding),
-        weights_(in_panels(parts.weight, kernels_.panel)),
+        weights_(in_panels(parts.weight, size, kernels_.panel)),
         bias_(at::zeros({panels() * kernels_.panel})),
         zeros_(at::zeros({in_})),
         relu_(parts.activation.has_value()) {
@@ -77,7 +88,7 @@ class WinogradConv2d : public PackedLayer {
   at::Tensor run(const at::Tensor& input, at::Tensor addend, bool overwrite) const override {
     const auto images = input.contiguous(at::MemoryFormat::ChannelsLast);
     if (addend.defined()) addend = addend.contiguous(at::MemoryFormat::ChannelsLast);
-    const auto tiles = tiles_of(input.sizes(), padding_);
+    const auto tiles = tiles_of(size_, input.sizes(), padding_);
     auto output = overwrite ? addend
                             : at::empty({input.size(0), out_, tiles.out_height, tiles.out_width},
                                         input.options(), at::MemoryFormat::ChannelsLast);
@@ -97,12 +108,19 @@ class WinogradConv2d : public PackedLayer {
     float* output;
   };
 
+  struct Share {
+    int64_t index, count;
+
+    int64_t begin(int64_t all) const { return index * all / count; }
+    int64_t end(int64_t all) const { return (index + 1) * all / count; }
+  };
+
   int64_t chunks() const { return parts_of(in_, winograd_chunk); }
   int64_t panels() const { return weights_.size(0); }
 
   /// Floats of the values of so many tiles.
   int64_t values_of(int64_t tiles) const {
-    return parts_of(tiles, kernels_.rows) * kernels_.rows * winograd_values * chunks() *
+    return parts_of(tiles, kernels_.rows) * kernels_.rows * weights_.size(1) * chunks() *
            winograd_chunk;
   }
   /// Weights that come from far are read once a block, which is the larger for that.
@@ -111,38 +129,51 @@ class WinogradConv2d : public PackedLayer {
     return parts_of(far() ? most_near : most_near / 8, values_of(kernels_.rows)) * kernels_.rows;
   }
 
-  /// Block by block by one thread each. Where there are more threads than blocks several take
-  /// some panels of a block each, all after they transform its input, so they are four at most.
+  /// Block by block by one thread each. Where there are more threads than blocks several share a
+  /// block: first they transform its input, then each takes some panels.
   void compute(const Pass& pass) const {
     const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
     int64_t blocks = parts_of(pass.count, most_tiles());
-    const int64_t shares = std::min({parts_of(threads, blocks), panels(), int64_t{4}});
+    const int64_t shares = std::min(parts_of(threads, blocks), panels());
     const int64_t together = parts_of(threads, shares);
     blocks = std::min(parts_of(blocks, together) * together, pass.count);
-    at::parallel_for(0, blocks * shares, 1, [&](int64_t begin, int64_t end) {
-      at::Tensor values;
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t index = i / shares, share = i % shares;
-        const int64_t first = index * pass.count / blocks;
-        const WinogradBlock block{pass.tiles, first, (index + 1) * pass.count / blocks - first};
-        if (i == begin || share == 0) values = transformed(pass, block);
-        multiply(pass, block, values, share * panels() / shares, (share + 1) * panels() / shares);
-      }
-    });
+    const auto block_at = [&](int64_t index) {
+      const int64_t first = index * pass.count / blocks;
+      return WinogradBlock{pass.tiles, first, (index + 1) * pass.count / blocks - first};
+    };
+    const int64_t block_values = values_of(parts_of(pass.count, blocks));
+    if (shares == 1) {
+      at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
+        const auto values = at::empty({block_values});
+        for (int64_t i = begin; i < end; ++i) {
+          transform(pass, block_at(i), {0, 1}, values);
+          multiply(pass, block_at(i), {0, 1}, values);
+        }
+      });
+      return;
+    }
+    const auto values = at::empty({blocks, block_values});
+    for (const auto step : {&WinogradConv2d::transform, &WinogradConv2d::multiply})
+      at::parallel_for(0, blocks * shares, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          (this->*step)(pass, block_at(i / shares), {i % shares, shares}, values[i / shares]);
+      });
   }
 
-  at::Tensor transformed(const Pass& pass, const WinogradBlock& block) const {
-    auto values = at::empty({values_of(block.count)});
+  /// Of some of the block's parts.
+  void transform(const Pass& pass, const WinogradBlock& block, Share share,
+                 const at::Tensor& values) const {
+    const int64_t parts = parts_of(block.count, kernels_.rows);
     kernels_.transform_input(
         block, {.from = pass.input, .zeros = zeros_.const_data_ptr<float>(), .channels = in_},
-        values.mutable_data_ptr<float>());
-    return values;
+        share.begin(parts), share.end(parts), values.mutable_data_ptr<float>());
   }
 
-  /// Panels [begin, end) of the block's output.
-  void multiply(const Pass& pass, const WinogradBlock& block, const at::Tensor& values,
-                int64_t begin, int64_t end) const {
-    auto sums = at::empty({winograd_values, block.count, kernels_.panel});
+  /// Some panels of the block's output.
+  void multiply(const Pass& pass, const WinogradBlock& block, Share share,
+                const at::Tensor& values) const {
+    auto sums = at::empty({weights_.size(1), block.count, kernels_.panel});
+    const int64_t begin = share.begin(panels()), end = share.end(panels());
     for (int64_t panel = begin; panel < end; ++panel) {
       kernels_.multiply(block,
                         {.values = values.const_data_ptr<float>(),
@@ -161,6 +192,7 @@ class WinogradConv2d : public PackedLayer {
     }
   }
 
+  int64_t size_;
   const WinogradKernels& kernels_;
   int64_t in_, out_;
   std::array<int64_t, 2> padding_;
@@ -170,23 +202,29 @@ class WinogradConv2d : public PackedLayer {
 
 }  // namespace
 
-bool winograd_takes(const LayerParts& parts) {
+int64_t winograd_tile_size(const LayerParts& parts) {
   if (parts.convolution == nullptr || parts.weight.scalar_type() != at::kFloat ||
-      winograd_kernels().panel == 0)
-    return false;
+      winograd_kernels(2).panel == 0)
+    return 0;
   const auto& [in, out, kernel, stride, padding, dilation, groups, bias] = *parts.convolution;
   constexpr std::array<int64_t, 2> one{1, 1}, three{3, 3};
   if (kernel != three || stride != one || dilation != one || groups != 1 || in < 32 || out < 32 ||
       (parts.activation && *parts.activation != OperationKind::relu))
-    return false;
-  const auto tiles = tiles_of(parts.input_shape, padding);
-  const int64_t weights = winograd_values * in * out;
-  return 9 * tiles.out_height * tiles.out_width * 2 >= 3 * winograd_values * tiles.of_image() &&
-         (weights <= most_near || tiles.of_image() >= 16);
+    return 0;
+  // For each pair of channels of an image, in products, of which oneDNN's cost less.
+  const auto pixels = tiles_of(2, parts.input_shape, padding);
+  int64_t best = 0, least = 9 * pixels.out_height * pixels.out_width * 7 / 8;
+  for (const int64_t size : {2, 4}) {
+    const auto tiles = tiles_of(size, parts.input_shape, padding);
+    const bool far = tiles.values() * in * out > most_near;
+    const int64_t cost = tiles.values() * (tiles.of_image() + (far ? 8 : 1));
+    if (cost < least) best = size, least = cost;
+  }
+  return best;
 }
 
-std::unique_ptr<PackedLayer> packed_by_winograd(const LayerParts& parts) {
-  return std::make_unique<WinogradConv2d>(parts);
+std::unique_ptr<PackedLayer> packed_by_winograd(const LayerParts& parts, int64_t tile_size) {
+  return std::make_unique<WinogradConv2d>(parts, tile_size);
 }
 
 }  // namespace composer

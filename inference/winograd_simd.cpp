@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numbers>
 #include <utility>
 
 #include "composer/vectors_inl.h"
@@ -46,8 +47,8 @@ struct Place {
 
   Place(const WinogradTiles& tiles, int64_t tile)
       : image(tile / tiles.of_image()),
-        y(tile % tiles.of_image() / tiles.columns() * 2),
-        x(tile % tiles.columns() * 2) {}
+        y(tile % tiles.of_image() / tiles.columns() * tiles.size),
+        x(tile % tiles.columns() * tiles.size) {}
 };
 
 /// Tiles of a block that are multiplied together.
@@ -61,59 +62,111 @@ struct Part {
       : begin(index * block.count / count(block)), end((index + 1) * block.count / count(block)) {}
 };
 
-/// Floats of one of the 16 values of a part's tiles, in one chunk.
+/// Floats of one of the values of a part's tiles, in one chunk.
 constexpr int64_t value_size = most_rows * winograd_chunk;
 
-/// A tile's pixels, row by row.
-using Pixels = std::array<const float*, winograd_values>;
+/// Of one row or column: of pixels B' d, of sums A' m.
+template <size_t size>
+struct Algorithm;
 
-HWY_INLINE Pixels pixels_of(const WinogradTiles& tiles, int64_t tile, const WinogradInput& input) {
-  const Place place(tiles, tile);
-  Pixels pixels;
-  for (int64_t k = 0; k < winograd_values; ++k) {
-    const int64_t y = place.y - tiles.padding_y + k / 4, x = place.x - tiles.padding_x + k % 4;
-    const bool inside = y >= 0 && y < tiles.height && x >= 0 && x < tiles.width;
-    const int64_t pixel = (place.image * tiles.height + y) * tiles.width + x;
-    pixels[static_cast<size_t>(k)] = inside ? input.from + pixel * input.channels : input.zeros;
+template <>
+struct Algorithm<2> {
+  static HWY_INLINE void transform_pixels(const Vector (&d)[4], Vector (&values)[4]) {
+    values[0] = hn::Sub(d[0], d[2]);
+    values[1] = hn::Add(d[1], d[2]);
+    values[2] = hn::Sub(d[2], d[1]);
+    values[3] = hn::Sub(d[1], d[3]);
   }
+  static HWY_INLINE void transform_sums(const Vector (&m)[4], Vector (&pixels)[2]) {
+    pixels[0] = hn::Add(hn::Add(m[0], m[1]), m[2]);
+    pixels[1] = hn::Sub(hn::Sub(m[1], m[2]), m[3]);
+  }
+};
+
+template <>
+struct Algorithm<4> {
+  static constexpr float sqrt2 = std::numbers::sqrt2_v<float>;
+
+  static HWY_INLINE void transform_pixels(const Vector (&d)[6], Vector (&values)[6]) {
+    const Tag f;
+    const auto half = hn::Set(f, 0.5F), two = hn::Set(f, 2.0F), more = hn::Set(f, 2.5F);
+    values[0] = hn::NegMulAdd(more, d[2], hn::Add(d[0], d[4]));
+    values[5] = hn::NegMulAdd(more, d[3], hn::Add(d[1], d[5]));
+    const auto even = hn::NegMulAdd(two, d[2], d[4]), odd = hn::NegMulAdd(two, d[1], d[3]);
+    values[1] = hn::MulAdd(hn::Set(f, sqrt2 / 2), odd, even);
+    values[2] = hn::NegMulAdd(hn::Set(f, sqrt2 / 2), odd, even);
+    const auto even2 = hn::NegMulAdd(half, d[2], d[4]), odd2 = hn::NegMulAdd(half, d[1], d[3]);
+    values[3] = hn::MulAdd(hn::Set(f, sqrt2), odd2, even2);
+    values[4] = hn::NegMulAdd(hn::Set(f, sqrt2), odd2, even2);
+  }
+  static HWY_INLINE void transform_sums(const Vector (&m)[6], Vector (&pixels)[4]) {
+    const Tag f;
+    const auto sum = hn::Add(m[1], m[2]), sum2 = hn::Add(m[3], m[4]);
+    const auto difference = hn::Sub(m[1], m[2]), difference2 = hn::Sub(m[3], m[4]);
+    pixels[0] = hn::Add(m[0], hn::Add(sum, sum2));
+    pixels[1] =
+        hn::MulAdd(hn::Set(f, sqrt2 / 2), difference, hn::Mul(hn::Set(f, sqrt2), difference2));
+    pixels[2] = hn::MulAdd(hn::Set(f, 0.5F), sum, hn::Mul(hn::Set(f, 2.0F), sum2));
+    pixels[3] = hn::MulAdd(hn::Set(f, sqrt2 / 4), difference,
+                           hn::MulAdd(hn::Set(f, 2 * sqrt2), difference2, m[5]));
+  }
+};
+
+/// A tile's pixels either way.
+template <size_t size>
+constexpr size_t side = size + 2;
+
+/// A tile's pixels, row by row.
+template <size_t size>
+using Pixels = std::array<const float*, side<size> * side<size>>;
+
+template <size_t size>
+HWY_INLINE Pixels<size> pixels_of(const WinogradTiles& tiles, int64_t tile,
+                                  const WinogradInput& input) {
+  const Place place(tiles, tile);
+  Pixels<size> pixels;
+  auto* to = pixels.data();
+  for (int64_t i = 0; i < static_cast<int64_t>(side<size>); ++i)
+    for (int64_t j = 0; j < static_cast<int64_t>(side<size>); ++j) {
+      const int64_t y = place.y - tiles.padding_y + i, x = place.x - tiles.padding_x + j;
+      const bool inside = y >= 0 && y < tiles.height && x >= 0 && x < tiles.width;
+      const int64_t pixel = (place.image * tiles.height + y) * tiles.width + x;
+      *to++ = inside ? input.from + pixel * input.channels : input.zeros;
+    }
   return pixels;
 }
 
 /// B' d B of pixels d, of n channels from `channel` on.
-HWY_INLINE void transform_pixels(const Pixels& pixels, int64_t channel, int64_t n, int64_t apart,
-                                 float* to) {
-  Vector rows[4][4];
-  for (size_t x = 0; x < 4; ++x) {
-    const auto a = load_part(pixels[x] + channel, n), b = load_part(pixels[4 + x] + channel, n);
-    const auto c = load_part(pixels[8 + x] + channel, n);
-    const auto d = load_part(pixels[12 + x] + channel, n);
-    rows[0][x] = hn::Sub(a, c);
-    rows[1][x] = hn::Add(b, c);
-    rows[2][x] = hn::Sub(c, b);
-    rows[3][x] = hn::Sub(b, d);
+template <size_t size>
+HWY_INLINE void transform_pixels(const Pixels<size>& pixels, int64_t channel, int64_t n,
+                                 int64_t apart, float* to) {
+  Vector rows[side<size>][side<size>], line[side<size>], values[side<size>];
+  for (size_t x = 0; x < side<size>; ++x) {
+    for (size_t y = 0; y < side<size>; ++y)
+      line[y] = load_part(pixels[y * side<size> + x] + channel, n);
+    Algorithm<size>::transform_pixels(line, values);
+    for (size_t y = 0; y < side<size>; ++y) rows[y][x] = values[y];
   }
-  for (const auto& [a, b, c, d] : rows) {
-    hn::StoreU(hn::Sub(a, c), Tag(), to);
-    hn::StoreU(hn::Add(b, c), Tag(), to + apart);
-    hn::StoreU(hn::Sub(c, b), Tag(), to + 2 * apart);
-    hn::StoreU(hn::Sub(b, d), Tag(), to + 3 * apart);
-    to += 4 * apart;
+  for (const auto& row : rows) {
+    Algorithm<size>::transform_pixels(row, values);
+    for (size_t x = 0; x < side<size>; ++x, to += apart) hn::StoreU(values[x], Tag(), to);
   }
 }
 
-void transform_input(const WinogradBlock& block, const WinogradInput& input, float* to) {
-  const int64_t parts = Part::count(block);
+template <size_t size>
+void transform_input(const WinogradBlock& block, const WinogradInput& input, int64_t begin,
+                     int64_t end, float* to) {
   const int64_t chunks = (input.channels + winograd_chunk - 1) / winograd_chunk;
-  const int64_t apart = chunks * value_size;
-  for (int64_t index = 0; index < parts; ++index, to += winograd_values * apart) {
+  const int64_t apart = chunks * value_size, of_part = block.tiles.values() * apart;
+  for (int64_t index = begin; index < end; ++index) {
     const Part part(block, index);
     for (int64_t tile = part.begin; tile < part.end; ++tile) {
-      const auto pixels = pixels_of(block.tiles, block.first + tile, input);
-      float* row = to + (tile - part.begin) * winograd_chunk;
+      const auto pixels = pixels_of<size>(block.tiles, block.first + tile, input);
+      float* row = to + index * of_part + (tile - part.begin) * winograd_chunk;
       for (int64_t c = 0; c < chunks * winograd_chunk; c += winograd_chunk, row += value_size)
         for (int64_t lane = 0; lane < winograd_chunk; lane += lanes)
-          transform_pixels(pixels, c + lane, std::max<int64_t>(input.channels - c - lane, 0), apart,
-                           row + lane);
+          transform_pixels<size>(pixels, c + lane, std::max<int64_t>(input.channels - c - lane, 0),
+                                 apart, row + lane);
     }
   }
 }
@@ -167,7 +220,8 @@ void multiply(const WinogradBlock& block, const WinogradFactors& factors, float*
   const int64_t parts = Part::count(block), chunks = factors.chunks;
   const int64_t size = chunks * winograd_chunk * panel;
   const auto* weights = factors.weights;
-  for (int64_t k = 0; k < winograd_values; ++k, weights += size, sums += block.count * panel) {
+  const int64_t values = block.tiles.values();
+  for (int64_t k = 0; k < values; ++k, weights += size, sums += block.count * panel) {
     const bool prefetches = (k + 2) * size <= factors.prefetched;
     for (int64_t index = 0; index < parts; ++index) {
       const Part part(block, index);
@@ -179,63 +233,62 @@ void multiply(const WinogradBlock& block, const WinogradFactors& factors, float*
                  (index + 1) * panel / parts - line};
       }
       kernels[static_cast<size_t>(part.end - part.begin - 1)](
-          factors.values + (index * winograd_values + k) * chunks * value_size, chunks, weights,
-          ahead, sums + part.begin * panel);
+          factors.values + (index * values + k) * chunks * value_size, chunks, weights, ahead,
+          sums + part.begin * panel);
     }
   }
 }
 
-/// A' m A of a tile's values m, row by row.
-HWY_INLINE void transform_sums(const float* sums, int64_t apart, Vector (&pixels)[4]) {
-  Vector upper[4], lower[4];
-  for (int64_t x = 0; x < 4; ++x) {
-    const auto a = hn::LoadU(Tag(), sums + x * apart);
-    const auto b = hn::LoadU(Tag(), sums + (4 + x) * apart);
-    const auto c = hn::LoadU(Tag(), sums + (8 + x) * apart);
-    const auto d = hn::LoadU(Tag(), sums + (12 + x) * apart);
-    upper[x] = hn::Add(hn::Add(a, b), c);
-    lower[x] = hn::Sub(hn::Sub(b, c), d);
+/// A' m A of a tile's values m.
+template <size_t size>
+HWY_INLINE void transform_sums(const float* sums, int64_t apart, Vector (&pixels)[size][size]) {
+  Vector rows[size][side<size>], line[side<size>], values[size];
+  for (size_t x = 0; x < side<size>; ++x) {
+    for (size_t y = 0; y < side<size>; ++y)
+      line[y] = hn::LoadU(Tag(), sums + static_cast<int64_t>(y * side<size> + x) * apart);
+    Algorithm<size>::transform_sums(line, values);
+    for (size_t y = 0; y < size; ++y) rows[y][x] = values[y];
   }
-  pixels[0] = hn::Add(hn::Add(upper[0], upper[1]), upper[2]);
-  pixels[1] = hn::Sub(hn::Sub(upper[1], upper[2]), upper[3]);
-  pixels[2] = hn::Add(hn::Add(lower[0], lower[1]), lower[2]);
-  pixels[3] = hn::Sub(hn::Sub(lower[1], lower[2]), lower[3]);
+  for (size_t y = 0; y < size; ++y) Algorithm<size>::transform_sums(rows[y], pixels[y]);
 }
 
+template <size_t size>
 void transform_output(const WinogradBlock& block, const float* sums, const WinogradOutput& output) {
   const auto& tiles = block.tiles;
   for (int64_t i = 0; i < block.count; ++i, sums += panel) {
     const Place place(tiles, block.first + i);
+    const auto rows = std::min<int64_t>(size, tiles.out_height - place.y);
+    const auto columns = std::min<int64_t>(size, tiles.out_width - place.x);
+    const int64_t first = (place.image * tiles.out_height + place.y) * tiles.out_width + place.x;
     for (int64_t c = 0; c < output.count; c += lanes) {
-      Vector pixels[4];
-      transform_sums(sums + c, block.count * panel, pixels);
+      Vector pixels[size][size];
+      transform_sums<size>(sums + c, block.count * panel, pixels);
       const auto bias = hn::LoadU(Tag(), output.bias + c);
       const int64_t n = output.count - c;
-#pragma GCC unroll 4
-      for (int64_t k = 0; k < 4; ++k) {
-        const int64_t y = place.y + k / 2, x = place.x + k % 2;
-        if (y >= tiles.out_height || x >= tiles.out_width) continue;
-        const int64_t at =
-            ((place.image * tiles.out_height + y) * tiles.out_width + x) * output.channels + c;
-        auto value = hn::Add(pixels[k], bias);
-        if (output.addend != nullptr) value = hn::Add(value, load_part(output.addend + at, n));
-        // A NaN stays.
-        if (output.relu) value = hn::IfThenZeroElse(hn::Lt(value, hn::Zero(Tag())), value);
-        store_part(value, n, output.to + at);
-      }
+      for (int64_t y = 0; y < rows; ++y)
+        for (int64_t x = 0; x < columns; ++x) {
+          const int64_t at = (first + y * tiles.out_width + x) * output.channels + c;
+          auto value = hn::Add(pixels[y][x], bias);
+          if (output.addend != nullptr) value = hn::Add(value, load_part(output.addend + at, n));
+          // A NaN stays.
+          if (output.relu) value = hn::IfThenZeroElse(hn::Lt(value, hn::Zero(Tag())), value);
+          store_part(value, n, output.to + at);
+        }
     }
   }
 }
 
-const WinogradKernels& kernels_here() {
-  static constexpr WinogradKernels kernels{panel, most_rows, transform_input, multiply,
-                                           transform_output};
-  return kernels;
+template <size_t size>
+constexpr WinogradKernels kernels_of{panel, most_rows, transform_input<size>, multiply,
+                                     transform_output<size>};
+
+const WinogradKernels& kernels_here(int64_t size) {
+  return size == 4 ? kernels_of<4> : kernels_of<2>;
 }
 
 #else
 
-const WinogradKernels& kernels_here() {
+const WinogradKernels& kernels_here(int64_t) {
   static constexpr WinogradKernels kernels{};
   return kernels;
 }
@@ -251,7 +304,9 @@ namespace composer {
 
 HWY_EXPORT(kernels_here);
 
-const WinogradKernels& winograd_kernels() { return HWY_DYNAMIC_DISPATCH(kernels_here)(); }
+const WinogradKernels& winograd_kernels(int64_t size) {
+  return HWY_DYNAMIC_DISPATCH(kernels_here)(size);
+}
 
 }  // namespace composer
 #endif
