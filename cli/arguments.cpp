@@ -23,6 +23,12 @@ std::string not_a_number(const std::string& text) {
          text.substr(at + between.size()) + "'";
 }
 
+/// What is wrong with the word, or nothing.
+std::string none_of(const std::string& word, const Words& known) {
+  if (std::ranges::find(known, word) != known.end()) return "";
+  return "'" + word + "' is none of " + joined(known) + did_you_mean(word, known);
+}
+
 }  // namespace
 
 bool parse(CLI::App& app, const Words& words) {
@@ -73,6 +79,11 @@ CLI::Validator not_negative() {
           "NONNEGATIVE"};
 }
 
+CLI::Validator word_of(const Words& words) {
+  return {[words](const std::string& word) { return none_of(word, words); },
+          "{" + joined(words, ",") + "}"};
+}
+
 CLI::Validator choices(const Words& words) {
   return {[](const std::string&) { return std::string(); }, "{" + joined(words, ",") + "}"};
 }
@@ -92,9 +103,8 @@ Words overrides_of(const CLI::App& app) {
 }
 
 void check_word(const std::string& option, const std::string& word, const Words& known) {
-  if (std::ranges::find(known, word) == known.end())
-    throw UserError(option + ": '" + word + "' is none of " + joined(known) +
-                    suggestion(word, known));
+  if (const auto problem = none_of(word, known); !problem.empty())
+    throw UserError(option + ": " + problem);
 }
 
 int dispatch(const std::string& command, const CommandTable& table, const Words& words) {

@@ -19,6 +19,9 @@ bool parse(CLI::App& app, const Words& words);
 CLI::Validator positive();
 CLI::Validator not_negative();
 
+/// Takes these words alone.
+CLI::Validator word_of(const Words& words);
+
 /// Tells which words an option takes where the command itself checks them (check_word).
 CLI::Validator choices(const Words& words);
 

@@ -140,7 +140,7 @@ int bench_augment_command(const Words& words) {
   app.add_option("--where", setting.where,
                  "device: batches, of which torch takes num_workers threads; loader: image by "
                  "image, on num_workers threads")
-      ->check(CLI::IsMember({"device", "loader"}));
+      ->check(word_of({"device", "loader"}));
   app.add_option("--pixels", setting.pixels,
                  "file with the images' bytes, red, green, blue, from the top left; none = noise");
   app.add_option("--device", setting.device, "of the batches: auto, cpu or gpu");

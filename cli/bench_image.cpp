@@ -154,7 +154,7 @@ int bench_image_command(const Words& words) {
   app.add_option("--images", setting.images, "at most so many, the first by name")
       ->check(positive());
   app.add_option("--filter", setting.filter, "triangle: as Pillow; area: as FFCV")
-      ->check(CLI::IsMember({"triangle", "area"}));
+      ->check(word_of({"triangle", "area"}));
   app.add_option("--repeats", setting.repeats, "the median of so many rounds is reported")
       ->check(positive());
   app.add_flag("--json", setting.json, "one JSON object on standard output");

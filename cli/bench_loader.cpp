@@ -172,16 +172,16 @@ void add_options(CLI::App& app, LoaderSetting& s) {
   app.add_option("--pipeline", s.pipeline,
                  "train: random resized crop and flip (32 x 32: pad by 4, crop, flip); eval: the "
                  "middle, 224/256")
-      ->check(CLI::IsMember({"train", "eval"}));
+      ->check(word_of({"train", "eval"}));
   app.add_option("--output", s.output, "uint8, or normalised float32 or bf16")
-      ->check(CLI::IsMember({"uint8", "float32", "bf16"}));
+      ->check(word_of({"uint8", "float32", "bf16"}));
   app.add_option("--order", s.order, "of the train pipeline")
-      ->check(CLI::IsMember({"sequential", "random", "quasi_random"}));
-  app.add_option("--resize_filter", s.resize_filter)->check(CLI::IsMember({"triangle", "area"}));
+      ->check(word_of({"sequential", "random", "quasi_random"}));
+  app.add_option("--resize_filter", s.resize_filter)->check(word_of({"triangle", "area"}));
   app.add_flag("--ffcv_exact", s.ffcv_exact, "the very pixels that FFCV gives");
   app.add_option("--crop_index", s.crop_index,
                  "where the JPEG index is kept: by the data, in the user's cache, or nowhere")
-      ->check(CLI::IsMember({"beside", "cache", "off"}))
+      ->check(word_of({"beside", "cache", "off"}))
       ->capture_default_str();
   app.add_option("--coefficient_cache", s.coefficient_cache,
                  "GB for coefficients of JPEGs, kept where the index is; 0 = none")

@@ -1,6 +1,7 @@
 // The subcommand data: which of its actions is wanted, and `data info`.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <limits>
@@ -13,6 +14,7 @@
 #include "cli/sources.h"
 #include "composer/error.h"
 #include "composer/remote/remote_path.h"
+#include "composer/text.h"
 #include "data/beton/source.h"
 
 namespace composer {
@@ -191,6 +193,21 @@ ordered_json describe(const Source& source, const std::string& path) {
   return json;
 }
 
+/// What is no .beton file by its name, with what to do about it.
+void refuse_other_files(const std::string& path) {
+  std::error_code error;
+  if (is_remote(path) || !std::filesystem::exists(path, error)) return;
+  if (std::filesystem::is_directory(path, error))
+    throw UserError(path +
+                    ": is a folder without tar files or MDS shards; composer data verify looks "
+                    "through images in folders");
+  const auto ends = [&](const char* ending) { return lower_case(path).ends_with(ending); };
+  if (ends(".gz") || ends(".tgz"))
+    throw UserError(path + ": is compressed; unpack it, tar files are read by ranges");
+  if (ends(".json"))
+    throw UserError(path + ": a list of JSON objects is .jsonl, one object a line");
+}
+
 int print_shards(const Source& source, const std::string& path, bool json) {
   const auto info = describe(source, path);
   if (json) {
@@ -221,14 +238,14 @@ int data_info_command(const Words& words) {
                  "a folder of them; a "
                  "folder of\nMDS shards; a list of images (.csv, .tsv, .jsonl)")
       ->required();
-  std::vector<std::string> targets;
-  app.add_option("--targets", targets,
-                 "of shards and lists: the numbers to show in place of classes (docs/targets.md)");
+  ShardColumns columns;
+  add_shard_columns(app, columns);
   app.add_flag("--json", json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;
 
-  if (const auto shards = open_shards(path, /*is_train=*/true, targets))
+  if (const auto shards = open_shards(path, /*is_train=*/true, columns))
     return print_shards(*shards, shown_path(path), json);
+  refuse_other_files(path);
   const auto info = describe(BetonFile(path));
   if (json) {
     std::cout << info.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';

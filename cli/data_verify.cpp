@@ -37,12 +37,6 @@ void add_threads(CLI::App& app, int& threads) {
       ->capture_default_str();
 }
 
-void add_targets(CLI::App& app, std::vector<std::string>& targets) {
-  app.add_option("--targets", targets,
-                 "of shards and lists: what numbers there are in place of classes "
-                 "(docs/targets.md)");
-}
-
 /// The files that a path means which is no .beton file.
 std::vector<std::string> image_files(const std::string& path) {
   if (is_remote(path))
@@ -66,13 +60,13 @@ std::string size_and_hash(const ImageView& image) {
   return std::to_string(image.width) + ' ' + std::to_string(image.height) + ' ' + hash.hex();
 }
 
-/// Prints a line for each sample, in order; what cannot be decoded goes to the log. Returns how
-/// many could not. make_line makes a thread's function from an index to its line.
-int64_t print_hashes(int64_t count, int threads,
+/// Prints a line for each sample, in order; what cannot be decoded goes to the log, by its name.
+/// Returns how many could not. make_line makes a thread's function from an index to its line.
+int64_t print_hashes(int64_t count, int threads, const std::function<std::string(int64_t)>& name,
                      const std::function<std::function<std::string(int64_t)>()>& make_line) {
   int64_t bad = 0;
   in_order(count, threads, [&]() -> SampleWorker {
-    return [&bad, line = make_line()](int64_t index) -> SampleReport {
+    return [&bad, &name, line = make_line()](int64_t index) -> SampleReport {
       try {
         return [text = line(index)] { std::cout << text << '\n'; };
       } catch (const RemoteError&) {
@@ -80,9 +74,9 @@ int64_t print_hashes(int64_t count, int threads,
       } catch (const UserError&) {  // a store's
         throw;
       } catch (const std::runtime_error& error) {
-        return [&bad, index, reason = std::string(error.what())] {
+        return [&bad, told = name(index) + ": " + error.what()] {
           ++bad;
-          log::error(std::to_string(index) + ": " + reason);
+          log::error(told);
         };
       }
     };
@@ -94,7 +88,10 @@ int64_t hash_beton(const BetonFile& file, int threads) {
   const auto image = file.find_field(BetonType::image);
   if (!image) throw UserError(file.path().string() + ": has no image field");
   const auto label = label_field(file);
-  return print_hashes(file.samples(), threads, [&] {
+  const auto name = [&](int64_t row) {
+    return shown_path(file.path().string()) + ": sample " + std::to_string(row);
+  };
+  return print_hashes(file.samples(), threads, name, [&] {
     const auto scratch = std::make_shared<ReadScratch>();
     return [&, scratch](int64_t row) {
       BetonImage stored = file.image(row, *image);
@@ -110,7 +107,8 @@ int64_t hash_beton(const BetonFile& file, int threads) {
 
 int64_t hash_files(const std::vector<std::string>& files, int threads) {
   const auto source = source_of(files);
-  return print_hashes(static_cast<int64_t>(files.size()), threads, [&] {
+  const auto name = [&](int64_t i) { return shown_path(files[static_cast<size_t>(i)]); };
+  return print_hashes(static_cast<int64_t>(files.size()), threads, name, [&] {
     const auto image = std::make_shared<Image>();
     return [&, image](int64_t index) {
       std::vector<uint8_t> bytes;
@@ -134,18 +132,20 @@ ImageView whole_image(const StoredImage& image, Image& decoded, std::string* war
 }
 
 int64_t hash_source(const Source& source, int threads) {
-  return print_hashes(source.size(), threads, [&] {
-    const auto scratch = std::make_shared<ReadScratch>();
-    const auto decoded = std::make_shared<Image>();
-    return [&, scratch, decoded](int64_t index) {
-      const StoredImage image = source.open(index, *scratch);
-      const auto hash =
-          use_image(image, [&] { return size_and_hash(whole_image(image, *decoded)); });
-      const bool has_label = source.num_values() == 0;
-      return std::to_string(index) + ' ' + (has_label ? std::to_string(source.label(index)) : "-") +
-             ' ' + hash;
-    };
-  });
+  return print_hashes(
+      source.size(), threads, [&](int64_t i) { return source.name(i); },
+      [&] {
+        const auto scratch = std::make_shared<ReadScratch>();
+        const auto decoded = std::make_shared<Image>();
+        return [&, scratch, decoded](int64_t index) {
+          const StoredImage image = source.open(index, *scratch);
+          const auto hash =
+              use_image(image, [&] { return size_and_hash(whole_image(image, *decoded)); });
+          const bool has_label = source.num_values() == 0;
+          return std::to_string(index) + ' ' +
+                 (has_label ? std::to_string(source.label(index)) : "-") + ' ' + hash;
+        };
+      });
 }
 
 struct Finding {
@@ -394,12 +394,12 @@ int data_hash_command(const Words& words) {
          "a .beton file, an image file or a folder of them, local or remote, shards, or a list "
          "of images")
       ->required();
-  std::vector<std::string> targets;
-  add_targets(app, targets);
+  ShardColumns columns;
+  add_shard_columns(app, columns);
   add_threads(app, threads);
   if (!parse(app, words)) return 0;
 
-  if (const auto shards = open_shards(path, /*is_train=*/true, targets))
+  if (const auto shards = open_shards(path, /*is_train=*/true, columns))
     return hash_source(*shards, thread_count(threads)) > 0 ? 1 : 0;
   if (is_beton(path)) return hash_beton(BetonFile(path), thread_count(threads)) > 0 ? 1 : 0;
   return hash_files(image_files(path), thread_count(threads)) > 0 ? 1 : 0;
@@ -422,8 +422,8 @@ int data_verify_command(const Words& words) {
          "of images")
       ->required();
   app.add_flag("--json", json, "one JSON object on standard output");
-  std::vector<std::string> targets;
-  add_targets(app, targets);
+  ShardColumns columns;
+  add_shard_columns(app, columns);
   std::string local_dir;
   app.add_option("--local_dir", local_dir,
                  "of compressed MDS shards: the folder that they are unpacked to, as in the recipe "
@@ -440,9 +440,10 @@ int data_verify_command(const Words& words) {
   if (!mds && !local_dir.empty())
     throw UserError("--local_dir: '" + shown_path(path) + "' is no folder of MDS shards");
   if (mds) {
-    mds->ffcv.targets = targets, mds->local_dir = local_dir;
+    mds->image = columns.image, mds->label = columns.label;
+    mds->ffcv.targets = columns.targets, mds->local_dir = local_dir;
     verify_mds(*mds, thread_count(threads), findings);
-  } else if (const auto shards = open_shards(path, /*is_train=*/true, targets)) {
+  } else if (const auto shards = open_shards(path, /*is_train=*/true, columns)) {
     verify_source(*shards, thread_count(threads), findings);
   } else if (is_beton(path)) {
     verify_beton(path, thread_count(threads), findings);

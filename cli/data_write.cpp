@@ -63,8 +63,8 @@ void add_options(CLI::App& app, Setting& s) {
          "what the source is: image_folder (also: imagenet), cifar10 (cifar), mnist, beton, "
          "webdataset, mds,\ncsv (a list of images: .csv, .tsv or .jsonl)")
       ->required()
-      ->check(CLI::IsMember({"image_folder", "imagenet", "cifar10", "cifar", "mnist", "beton",
-                             "webdataset", "mds", "csv"}));
+      ->check(word_of({"image_folder", "imagenet", "cifar10", "cifar", "mnist", "beton",
+                       "webdataset", "mds", "csv"}));
   app.add_option(
          "--source,--datadir", s.source,
          "folder of the data set, a .beton file, tar files as in a-{000..146}.tar, or a list")
@@ -85,7 +85,7 @@ void add_options(CLI::App& app, Setting& s) {
                  "the .beton file to write: a path, or s3://bucket/key")
       ->required();
   app.add_option("--split", s.split, "train or val (not of a .beton file)")
-      ->check(CLI::IsMember({"train", "val"}))
+      ->check(word_of({"train", "val"}))
       ->capture_default_str();
   app.add_option("--subset", s.subset, "only the first N samples; -1 = all")->capture_default_str();
   app.add_option("--rows", s.rows, "only these samples, in this order: 0-99,200,300-");
@@ -97,7 +97,7 @@ void add_options(CLI::App& app, Setting& s) {
          "raw pixels; jpg; proportion: jpg with --compress_probability, else raw; smart: jpg "
          "where the pixels have more bytes\nthan --smart_threshold; keep: JPEG files stay "
          "JPEG, pixels stay raw. Default: jpg from folders, else keep")
-      ->check(CLI::IsMember({"keep", "raw", "jpg", "proportion", "smart"}));
+      ->check(word_of({"keep", "raw", "jpg", "proportion", "smart"}));
   app.add_option("--max_resolution", s.max_resolution,
                  "images with a longer side are shrunk to it; -1 = none")
       ->capture_default_str();

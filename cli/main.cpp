@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <utility>
@@ -207,6 +208,7 @@ void add_builtin_components() {
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // writing fails instead, and says where
   try {
     install_cpu_allocator();
     add_builtin_components();

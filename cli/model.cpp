@@ -44,9 +44,7 @@ NamedModel find_named(const std::string& name) {
   if (found != named_models().end()) return *found;
   if (registry().models.contains(name)) return {name, name, {}, {}};
   const auto names = known_names();
-  const auto near = nearest(name, names);
-  throw UserError("composer model info: no network '" + name + "'" +
-                  (near.empty() ? "" : "; did you mean '" + near + "'?") +
+  throw UserError("composer model info: no network '" + name + "'" + did_you_mean(name, names) +
                   " There are: " + joined(names));
 }
 

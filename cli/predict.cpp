@@ -157,7 +157,7 @@ int predict_by_model(const Words& words) {
   app.add_option("--on_bad_sample", on_bad_sample,
                  "error: an image that cannot be read ends the run; skip: it is named and left "
                  "out")
-      ->check(CLI::IsMember({"error", "skip"}));
+      ->check(word_of({"error", "skip"}));
   if (!parse(app, words)) return 0;
 
   check_alone();

@@ -335,7 +335,7 @@ int quantize_command(const Words& words) {
       ->check(CLI::IsMember({7, 8}));
   app.add_option("--on_bad_sample", options.on_bad_sample,
                  "error: an image that cannot be read ends the run; skip: it is named and left out")
-      ->check(CLI::IsMember({"error", "skip"}));
+      ->check(word_of({"error", "skip"}));
   if (!parse(app, words)) return 0;
   check(options);
   quantize(options);

@@ -1,5 +1,6 @@
 #include "cli/sources.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 
@@ -158,40 +159,57 @@ namespace {
 
 /// Null for another path.
 std::shared_ptr<Source> shards_at(const std::string& path, bool is_train,
-                                  const std::vector<std::string>& targets) {
+                                  const ShardColumns& columns) {
+  const auto open = [&](auto params) {
+    params.label = columns.label, params.ffcv.targets = columns.targets;
+    return params.open("").source;
+  };
   std::error_code error;
   const bool folder = fs::is_directory(path, error);
   if (!folder && is_list_file(is_remote(path) ? path.substr(0, path.find('?')) : path)) {
     ImageListParams list;
-    list.file = path, list.ffcv.targets = targets;
-    return list.open("").source;
+    list.file = path, list.path = columns.image;
+    return open(list);
   }
   if (!folder && names_tar_files(path)) {
     WebDatasetParams shards;
-    shards.shards = path, shards.ffcv.targets = targets;
-    return shards.open("").source;
+    shards.shards = path, shards.image = columns.image;
+    return open(shards);
   }
   if (!folder && !is_remote(path)) return nullptr;
   if (auto mds = mds_at(path, is_train)) {
-    mds->ffcv.targets = targets;
-    return mds->open("").source;
+    mds->image = columns.image;
+    return open(*mds);
   }
   const bool has_tars = folder ? !shards_in(part_at(path, is_train), ".tar").names.empty()
                                : has_remote_tars(path, is_train);
   if (!has_tars) return nullptr;
   WebDatasetParams tar;
-  tar.datadir = path, tar.is_train = is_train, tar.ffcv.targets = targets;
-  return tar.open("").source;
+  tar.datadir = path, tar.is_train = is_train, tar.image = columns.image;
+  return open(tar);
 }
 
 }  // namespace
 
+void add_shard_columns(CLI::App& app, ShardColumns& columns) {
+  app.add_option("--image", columns.image,
+                 "of shards and lists: what the images are, as of data write")
+      ->capture_default_str();
+  app.add_option("--label", columns.label, "likewise what the classes are")->capture_default_str();
+  app.add_option("--targets", columns.targets,
+                 "of shards and lists: what numbers there are in place of classes "
+                 "(docs/targets.md)");
+}
+
 std::shared_ptr<Source> open_shards(const std::string& path, bool is_train,
-                                    const std::vector<std::string>& targets) {
-  auto source = shards_at(path, is_train, targets);
-  if (!source && !targets.empty())
-    throw UserError("--targets: '" + shown_path(path) + "' is neither shards nor a list of images");
-  return source;
+                                    const ShardColumns& columns) {
+  auto source = shards_at(path, is_train, columns);
+  if (source) return source;
+  const std::string refused = ": '" + shown_path(path) + "' is neither shards nor a list of images";
+  if (!columns.targets.empty()) throw UserError("--targets" + refused);
+  if (columns.image != "auto") throw UserError("--image" + refused);
+  if (columns.label != "auto") throw UserError("--label" + refused);
+  return nullptr;
 }
 
 std::shared_ptr<Source> open_beton(const std::string& path) {

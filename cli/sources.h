@@ -10,9 +10,22 @@
 #include "composer/loader.h"
 #include "data/source.h"
 
+namespace CLI {
+class App;
+}
+
 namespace composer {
 
 struct MdsParams;
+
+/// What of shards and lists is meant; auto: the one that can be it.
+struct ShardColumns {
+  std::string image = "auto";
+  std::string label = "auto";
+  std::vector<std::string> targets;  ///< as of FfcvParams
+};
+
+void add_shard_columns(CLI::App& app, ShardColumns& columns);
 
 /// A .beton file, class folders (in train/ or val/ where there is one) or any folder of images,
 /// local or remote (by a list of the store's, or a manifest), a folder with CIFAR-10's binary
@@ -26,10 +39,10 @@ std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
 std::shared_ptr<Source> open_beton(const std::string& path);
 
 /// WebDataset's tar files (one, several by braces, or a folder of them), a folder of MosaicML's
-/// shards, or a list of images (.csv, .tsv, .jsonl); null for another path. targets: as of
-/// FfcvParams, which other paths do not have. Throws UserError.
+/// shards, or a list of images (.csv, .tsv, .jsonl); null for another path, which has no columns.
+/// Throws UserError.
 std::shared_ptr<Source> open_shards(const std::string& path, bool is_train,
-                                    const std::vector<std::string>& targets = {});
+                                    const ShardColumns& columns = {});
 
 /// Whether the path is of tar files, one or several by braces, rather than of a folder.
 bool names_tar_files(const std::string& path);

@@ -44,7 +44,7 @@ void check_logged(const std::string& option, const std::string& metric, const Wo
   const bool wants_evaluation = !evaluation_set(metric).empty() && !evaluates;
   throw UserError(option + ": the recipe does not log " + metric +
                   (wants_evaluation ? ": it evaluates nothing (val_dataset, eval_interval)" : "") +
-                  "; it logs " + joined(logged) + suggestion(metric, logged));
+                  "; it logs " + joined(logged) + did_you_mean(metric, logged));
 }
 
 std::optional<StudyTarget> target_of(const std::string& text, const Words& logged) {
@@ -60,6 +60,8 @@ std::optional<StudyTarget> target_of(const std::string& text, const Words& logge
                     "' is not METRIC=VALUE, for instance metrics/eval/Accuracy=0.9");
   target.metric = text.substr(0, equals);
   check_logged("--target", target.metric, logged);
+  if (target.metric.ends_with("Accuracy") && target.value > 1)
+    throw UserError("--target: " + target.metric + " is a share, 1 at most, not " + number);
   return target;
 }
 

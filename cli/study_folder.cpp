@@ -84,13 +84,17 @@ bool has_other_files(const fs::path& folder) {
 }
 
 std::unique_ptr<Mailbox> claim(const fs::path& folder) {
+  const auto refuse_if_owned = [&](bool also_ending) {
+    const auto owner = fs::is_directory(folder) ? owner_of(folder) : std::nullopt;
+    if (owner && (also_ending || !is_ending(*owner)))
+      throw UserError("--output: " + folder.string() + " is in use by " + owner->text() +
+                      "; wait for it, or give another --output");
+  };
+  refuse_if_owned(/*also_ending=*/false);
   try {
     return std::make_unique<Mailbox>(folder);
   } catch (const UserError&) {
-    if (fs::is_directory(folder))
-      if (const auto owner = owner_of(folder))
-        throw UserError("--output: " + folder.string() + " is in use by " + owner->text() +
-                        "; wait for it, or give another --output");
+    refuse_if_owned(/*also_ending=*/true);
     throw;
   }
 }

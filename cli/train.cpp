@@ -44,8 +44,11 @@ void say_what_came_of_it(const Summary& summary, const RunFolder& folder) {
     log::info(limit_line(summary, folder.kept() ? (folder.path() / "hparams.yaml").string()
                                                 : std::string("RECIPE")));
   if (!folder.kept()) return;
+  std::error_code none;
   log::info("the run is in " + folder.path().string() +
-            ": summary.json, metrics.jsonl, hparams.yaml, checkpoints/latest");
+            ": summary.json, metrics.jsonl, hparams.yaml" +
+            (std::filesystem::exists(folder.checkpoints() / "latest", none) ? ", checkpoints/latest"
+                                                                            : "; no checkpoint"));
   if (summary.signal != 0)
     log::info("go on with: --run_name " + shell_word(folder.run_name()) +
               " --autoresume true (and the same recipe and overrides)");

@@ -392,6 +392,7 @@ Summary Trainer::fit() {
     const auto end =
         signal_ == 0 ? RunEnd{"completed", ""} : RunEnd{"interrupted", signal_text(signal_)};
     auto summary = summarize(end);
+    if (summary.message != end.message && state_.ranks.first()) log::warn(summary.message);
     if (state_.ranks.first() && summary_is_due()) folder_.write_summary(summary);
     tell_of_end(end);
     return summary;
@@ -720,6 +721,10 @@ Summary Trainer::summarize(const RunEnd& end) {
   Summary summary;
   summary.status = end.status;
   summary.message = end.message;
+  if (end.status != "failed" && folder_.kept() && !save_problem_.empty() &&
+      saved_batch_ != state_.time.batch)
+    summary.message += (summary.message.empty() ? "" : "; ") +
+                       ("there is no checkpoint of its end: " + save_problem_);
   summary.stopped = engine_.control().stop_reason();
   summary.signal = signal_;
   summary.world_size = state_.ranks.size();

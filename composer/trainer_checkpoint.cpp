@@ -53,6 +53,12 @@ StartingPoint Trainer::find_start() {
     if (!problems[rank].empty())
       throw UserError((state_.ranks.alone() ? "" : "rank " + std::to_string(rank) + ": ") +
                       problems[rank]);
+  std::error_code none;
+  if (const auto log = folder_.path() / "metrics.jsonl";
+      lock_ && !start.everything && std::filesystem::exists(log, none))
+    log::warn("run_dir: " + folder_.checkpoints().string() +
+              " has no checkpoint to go on from: the run begins anew, and " + log.string() +
+              " is written anew");
   if (start.path.empty()) return start;
   loaded_ = read_provenance(start.path);
   if (start.own) recipe_ = with_start_of(recipe_, loaded_.recipe);

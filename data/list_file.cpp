@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include <unordered_map>
 
 #include "composer/error.h"
+#include "composer/logging/log.h"
 #include "composer/storage/byte_reader.h"
 #include "composer/storage/mapped_file.h"
 #include "composer/text.h"
@@ -36,6 +38,15 @@ std::optional<int32_t> number_of(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;
+}
+
+/// A number as a program writes it, of any size: "1.0", "-3", "1e3"; not "nan", "3rd".
+bool is_decimal(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error != std::errc::invalid_argument && end == text.data() + text.size() &&
+         std::isfinite(number);
 }
 
 struct Entry {
@@ -306,9 +317,11 @@ const nlohmann::json* value_of(const nlohmann::json& object, const std::string& 
 std::string label_text(const fs::path& file, int64_t line, const nlohmann::json& object,
                        const std::string& wanted) {
   const auto* label = value_of(object, wanted, kLabelNames);
-  if (label == nullptr || !(label->is_string() || label->is_number_integer()))
+  if (label == nullptr)
     fail_without_value(file, line, object, wanted == "auto" ? "label" : wanted,
-                       "a number or a text");
+                       "a whole number or a text");
+  if (!label->is_string() && !label->is_number_integer())
+    fail(file, line, "has the label " + label->dump() + "; it must be a whole number or a text");
   return label->is_string() ? label->get<std::string>() : label->dump();
 }
 
@@ -338,6 +351,8 @@ void read_list(const fs::path& file, const ListColumns& columns, const Take& tak
   const MappedFile mapping(file);
   mapping.use_all([&](std::span<const uint8_t> bytes) {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
+      fail(file, 1, "is UTF-16; a list must be UTF-8");
     const std::string ending = lower_case(file.extension().string());
     if (ending == ".jsonl")
       read_json_lines(file, text, columns, take);
@@ -404,6 +419,23 @@ class Labels {
     auto names = texts_;
     std::sort(names.begin(), names.end());
     return names;
+  }
+
+  /// Where the labels are names: UserError when one is a number that no class has, as 1.0 is, and a
+  /// warning when some are whole numbers.
+  void check_names(const fs::path& file) const {
+    const auto is_class = [](const auto& text) { return number_of(text).has_value(); };
+    for (size_t i = 0; i < texts_.size(); ++i)
+      if (!is_class(texts_[i]) && is_decimal(texts_[i]))
+        fail(file, lines_[i],
+             "has the label '" + texts_[i] +
+                 "'; a class is a whole number from 0 to 2147483647, or a name; where this is one, "
+                 "classes must name them all");
+    if (std::ranges::none_of(texts_, is_class)) return;
+    const auto name = std::ranges::find_if_not(texts_, is_class) - texts_.begin();
+    log::warn(file.string() + ":" + std::to_string(lines_[static_cast<size_t>(name)]) + ": '" +
+              texts_[static_cast<size_t>(name)] +
+              "' is no number: all labels are taken for names, numbered in their alphabet's order");
   }
 
   /// The classes, each its own number.
@@ -528,6 +560,7 @@ SampleTableWriter list_table(const fs::path& file, const ListColumns& columns,
   }
   const bool are_numbers = classes ? classes->empty() : labels.are_numbers();
   std::vector<std::string> names;
+  if (!are_numbers && !classes) labels.check_names(file);
   if (!are_numbers) names = classes ? *classes : labels.sorted();
   const auto numbers = are_numbers ? labels.numbers(file) : labels.looked_up(file, names);
   for (const auto& name : names) writer.add_class(name);

@@ -88,7 +88,9 @@ std::vector<std::pair<std::string, double>> RegressionMetrics::compute() const {
   const auto sums = sums_.cpu();
   const auto samples = sums[0], mse = sums[2] / samples, mean = sums[3] / samples;
   const auto variance = sums[4] / samples - mean.square();
-  const auto r2 = at::where(variance > 0, 1 - mse / variance, NAN);
+  // Of an output that is always the same, as scikit-learn has it.
+  const auto constant = variance <= 1e-12 * sums[4] / samples;
+  const auto r2 = at::where(constant, at::where(mse > 0, 0.0, 1.0), 1 - mse / variance);
   return {{"MAE", (sums[1] / samples).mean().item<double>()},
           {"MSE", mse.mean().item<double>()},
           {"R2", r2.mean().item<double>()}};

@@ -579,8 +579,10 @@ void Optimizer::load_state_dict(const StateDict& dict) {
           group.names[i], new_state(group.parameters[i], is_own(kept_[states.size() - 1][i]))));
   }
   for (const auto& [name, tensor] : unknown)
-    problems.push_back("optimizer state '" + name +
-                       "': this optimizer and model have no such state");
+    problems.push_back(
+        "optimizer state '" + name +
+        "': this optimizer and model have no such state; go on with what the run was begun with "
+        "(freeze, optimizer, model), or give another --run_name");
   if (!problems.empty()) throw UserError(problems);
   for (size_t g = 0; g < groups_.size(); ++g)
     for (size_t i = 0; i < kept_[g].size(); ++i) {

@@ -115,6 +115,7 @@ StartProblem become(const Command& command, const Words& words, int reader,
   if (!command.folder.empty() && ::chdir(command.folder.c_str()) != 0)
     return {StartProblem::enter_folder, errno};
   forget_handlers();
+  ::signal(SIGXFSZ, SIG_DFL);  // which the program itself ignores
   blocked.restore();
   ::execve(words.program.c_str(), words.arguments.data(), words.environment.data());
   return {StartProblem::start, errno};

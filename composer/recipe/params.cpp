@@ -49,10 +49,9 @@ bool words_allowed(const Value& value, const Rules& rules, const std::string& pa
   for (const Rule& rule : rules) {
     const bool listed = std::ranges::find(rule.words, value.text) != rule.words.end();
     if (rule.kind == Rule::Kind::one_of && !listed) {
-      const std::string near = nearest(value.text, rule.words);
       report(value, path,
              "must be " + rule.text() + ", not '" + value.text + "'" +
-                 (near.empty() ? "" : "; did you mean '" + near + "'?"),
+                 did_you_mean(value.text, rule.words),
              problems);
       return false;
     }

@@ -383,12 +383,23 @@ std::string nearest(std::string_view word, const std::vector<std::string>& known
   for (const std::string& candidate : known)
     if (const size_t d = distance(lower, lower_case(candidate)); d < best_distance)
       best = &candidate, best_distance = d;
-  return best ? *best : "";
+  if (best != nullptr || word.size() < 4) return best != nullptr ? *best : "";
+  // Of those whose first or last part it is, the shortest: "cosine" is cosine_decay.
+  for (const std::string& candidate : known) {
+    const auto name = lower_case(candidate);
+    if (name.starts_with(lower + "_") || name.ends_with("_" + lower))
+      if (best == nullptr || candidate.size() < best->size()) best = &candidate;
+  }
+  return best != nullptr ? *best : "";
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
+  const std::string near = nearest(word, known);
+  return near.empty() ? "" : "; did you mean '" + near + "'?";
 }
 
 std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
-  if (const std::string near = nearest(word, known); !near.empty())
-    return "; did you mean '" + near + "'?";
+  if (auto near = did_you_mean(word, known); !near.empty()) return near;
   const std::string all = joined(known);
   return all.empty() || all.size() > max_listed ? "" : "; one of: " + all;
 }

@@ -79,11 +79,14 @@ std::string to_yaml(const Value& value);
 /// A value on one line, for help and messages.
 std::string one_line(const Value& value);
 
-/// The nearest of `known` to `word` by edit distance, or empty when none is near.
+/// The nearest of `known` to `word` by edit distance; else the shortest one of which it is the
+/// first or last part; empty when none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& known);
 
-/// "; did you mean 'x'?" for the nearest of `known`; else "; one of: ..." when these are few; else
-/// nothing.
+/// "; did you mean 'x'?" for the nearest of `known`, or empty when none is near.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
+
+/// did_you_mean(); where that is empty "; one of: ..." when these are few, else nothing.
 std::string suggestion(std::string_view word, const std::vector<std::string>& known);
 
 }  // namespace composer

@@ -65,47 +65,21 @@ bool is_still_there(int file, const fs::path& path) {
          held.st_ino == named.st_ino && held.st_dev == named.st_dev;
 }
 
-/// Whether this machine's process has been killed or exits. Until it has given back its memory and
-/// the disk has taken what it was writing, which may be seconds, it has its locks.
-bool is_ending(pid_t process) {
-  const auto folder = "/proc/" + std::to_string(process);
-  std::string stat, line;
-  std::getline(std::ifstream(folder + "/stat"), stat);
-  constexpr unsigned exiting = 4;  // the kernel's PF_EXITING
-  std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
-  std::string field;
-  unsigned flags = 0;
-  for (int i = 0; i < 6; ++i) fields >> field;  // the state to the terminal's group
-  if (fields >> flags && (flags & exiting) != 0) return true;
-  constexpr std::string_view pending = "SigPnd:\t", shared = "ShdPnd:\t";
-  for (std::ifstream status(folder + "/status"); std::getline(status, line);) {
-    if (!line.starts_with(pending) && !line.starts_with(shared)) continue;
-    uint64_t signals = 0;
-    std::from_chars(line.data() + pending.size(), line.data() + line.size(), signals, 16);
-    if ((signals >> (SIGKILL - 1) & 1) != 0) return true;
-  }
-  return false;
-}
-
-/// Whether the lock's file is of a process that ends.
-bool has_ending_owner(int file) {
-  const auto owner = owner_in(text_of(file));
-  return owner.pid > 0 && owner.host == host_name() && is_ending(owner.pid);
-}
-
 /// Whoever asks who has the folder (owner_of) shares the lock for an instant; on a busy machine,
 /// for several. An owner that has been killed is waited for. False, and errno, where one stays.
 bool lock(int file) {
   constexpr double most_shared = 5, most_ending = 60;
-  for (const double start = steady_seconds(); ::flock(file, LOCK_EX | LOCK_NB) != 0;) {
+  const double start = steady_seconds();
+  for (bool told = false; ::flock(file, LOCK_EX | LOCK_NB) != 0;) {
     if (errno != EWOULDBLOCK) return false;
     const bool shared = ::flock(file, LOCK_SH | LOCK_NB) == 0;
     if (shared) ::flock(file, LOCK_UN);
-    const bool waits = steady_seconds() - start < (shared ? most_shared : most_ending);
-    if (!waits || (!shared && !has_ending_owner(file))) {
-      errno = EWOULDBLOCK;
-      return false;
-    }
+    const auto owner = owner_in(text_of(file));
+    const double waited = steady_seconds() - start;
+    if (waited > (shared ? most_shared : most_ending) || (!shared && !is_ending(owner)))
+      return ::flock(file, LOCK_EX | LOCK_NB) == 0;  // it may just have ended
+    if (!shared && waited > 1 && !std::exchange(told, true))
+      log::info("waiting until " + owner.text() + " ends, which has been killed");
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return true;
@@ -172,6 +146,27 @@ std::string not_running(const fs::path& folder) {
 
 std::string RunOwner::text() const {
   return "process " + std::to_string(pid) + " on " + host + " since " + since;
+}
+
+bool is_ending(const RunOwner& owner) {
+  if (owner.pid <= 0 || owner.host != host_name()) return false;
+  const auto folder = "/proc/" + std::to_string(owner.pid);
+  std::string stat, line;
+  std::getline(std::ifstream(folder + "/stat"), stat);
+  constexpr unsigned exiting = 4;  // the kernel's PF_EXITING
+  std::istringstream fields(stat.substr(std::min(stat.rfind(')') + 1, stat.size())));
+  std::string field;
+  unsigned flags = 0;
+  for (int i = 0; i < 6; ++i) fields >> field;  // the state to the terminal's group
+  if (fields >> flags && (flags & exiting) != 0) return true;
+  constexpr std::string_view pending = "SigPnd:\t", shared = "ShdPnd:\t";
+  for (std::ifstream status(folder + "/status"); std::getline(status, line);) {
+    if (!line.starts_with(pending) && !line.starts_with(shared)) continue;
+    uint64_t signals = 0;
+    std::from_chars(line.data() + pending.size(), line.data() + line.size(), signals, 16);
+    if ((signals >> (SIGKILL - 1) & 1) != 0) return true;
+  }
+  return false;
 }
 
 Mailbox::Mailbox(fs::path folder)

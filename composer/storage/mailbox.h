@@ -21,6 +21,10 @@ struct RunOwner {
   std::string text() const;
 };
 
+/// Whether it is a process of this machine that has been killed or exits. Until it has given back
+/// its memory and the disk has taken what it was writing, which may be seconds, it has its locks.
+bool is_ending(const RunOwner& owner);
+
 /// What another process asks of a run.
 struct Request {
   std::string id;  ///< of this one request

@@ -266,7 +266,7 @@ Unloaded assign_weights(Model& model, const TensorMap& given, const std::string&
   report("tensors that the model has and the file lacks", missing);
   report("tensors that the file has and the model lacks", unexpected);
   report("tensors of another shape", misshaped);
-  report("tensors of integers, as those of a quantized network", integers);
+  report("tensors of integers, as those of a quantized network, which --model runs", integers);
   if (unloaded.fresh.size() == targets.size())
     problems.push_back(source + ": nothing of it would be loaded");
   if (!problems.empty()) {

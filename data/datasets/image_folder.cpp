@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <set>
 
+#include "composer/distributed/place.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/text.h"
+#include "data/beton/source.h"
 #include "data/datasets/class_folders.h"
 #include "data/datasets/photo_dataset.h"
 #include "data/datasets/remote_folder.h"
@@ -129,6 +131,8 @@ std::optional<int64_t> class_count(const FolderParams& params) {
   return count || !params.ffcv.ffcv_write_dataset ? count : folder_class_count(params.datadir);
 }
 
+namespace {
+
 void check_written_classes(const FolderParams& params, OnBadSample on_bad_sample) {
   const auto& ffcv = params.ffcv;
   if (!ffcv.use_ffcv || !ffcv.ffcv_write_dataset || is_remote(params.datadir)) return;
@@ -143,8 +147,6 @@ void check_written_classes(const FolderParams& params, OnBadSample on_bad_sample
                   ": it holds other data; leave ffcv_write_dataset out to read it as it is, or "
                   "give another ffcv_dest to write one of this datadir");
 }
-
-namespace {
 
 /// What keeps class folders from being a set.
 class FolderProblems {
@@ -270,9 +272,45 @@ Preparation folder_preparation(const FolderParams& params, const LoaderOptions& 
           .normalization = imagenet_normalization()};
 }
 
+namespace {
+
+/// Where the .beton file was written from other samples than the class folders have now; bad ones
+/// that it may lack are not known.
+void warn_of_other_samples(const FolderParams& params, const LoaderOptions& options) {
+  const auto& ffcv = params.ffcv;
+  if (!ffcv.use_ffcv || !ffcv.ffcv_write_dataset || !ffcv.targets.empty() ||
+      is_remote(params.datadir) || is_remote(ffcv.path()) || !ffcv.is_there() ||
+      options.on_bad_sample != OnBadSample::error || place_of_process().rank != 0)
+    return;
+  std::string difference;
+  try {
+    const BetonSource written(ffcv.path(), 3);
+    const auto now = open_class_folders(params, options.on_bad_sample, options.index_dir);
+    if (written.size() != now->size())
+      difference = std::to_string(written.size()) + " samples, and there are " +
+                   std::to_string(now->size()) + " now";
+    for (int64_t i = 0; difference.empty() && i < written.size(); ++i)
+      if (label_of(written, i) != label_of(*now, i))
+        difference = "other classes than there are now, first of its sample " + std::to_string(i);
+  } catch (const std::exception&) {  // what it was written from need not be there any more
+    return;
+  }
+  if (!difference.empty())
+    log::warn("ffcv_dest: " + ffcv.path() + " has " + difference +
+              ", and its samples count; unless it was made otherwise, delete it, so that it is "
+              "written anew");
+}
+
+}  // namespace
+
+void check_written_file(const FolderParams& params, const LoaderOptions& options) {
+  check_written_classes(params, options.on_bad_sample);
+  warn_of_other_samples(params, options);
+}
+
 std::unique_ptr<Loader> ImageFolderDataset::open(const LoaderOptions& options) const {
   const auto part = with_part_to_open(params_, options);
-  check_written_classes(part, options.on_bad_sample);
+  check_written_file(part, options);
   const auto original = [&] {
     return open_class_folders(part, options.on_bad_sample, options.index_dir);
   };

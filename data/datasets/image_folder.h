@@ -80,8 +80,8 @@ std::optional<int64_t> folder_class_count(const std::string& datadir);
 std::optional<int64_t> class_count(const FolderParams& params);
 
 /// Throws UserError where the .beton file that is to be written from the folders is there already
-/// and has other classes than they have.
-void check_written_classes(const FolderParams& params, OnBadSample on_bad_sample);
+/// and has other classes than they have. Warns where it has other samples.
+void check_written_file(const FolderParams& params, const LoaderOptions& options);
 
 /// Training: a random resized crop and flip. Evaluation: the middle; with a split, whose keys are
 /// those of training, images without resize_size are first resized to 8/7 of the crop.

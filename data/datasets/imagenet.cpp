@@ -35,7 +35,7 @@ constexpr int64_t kSyntheticClasses = 1000;
 
 std::unique_ptr<Loader> ImagenetDataset::open(const LoaderOptions& options) const {
   const auto part = with_part_to_open(params_, options);
-  check_written_classes(part, options.on_bad_sample);
+  check_written_file(part, options);
   const SyntheticSpec noise{.size = image_size(),
                             .channels = 3,
                             .num_classes = kSyntheticClasses,

@@ -556,7 +556,7 @@ std::vector<uint8_t> mds_table(const fs::path& folder, const MdsOptions& options
         return !has_bytes(folder / shard.raw.name, shard.raw.bytes);
       });
   if (unpacks && !options.unpack_to.empty())
-    log::info("compressed shards of " + folder.string() + " are unpacked to " +
+    log::info("shards of " + folder.string() + " that are not there unpacked are unpacked to " +
               options.unpack_to.string());
 
   std::vector<ReadShard> read(shards.size(), ReadShard(columns.targets));

@@ -337,6 +337,7 @@ TEST_CASE("ablate refuses what makes no sense before anything starts", "[cli][st
   refused("--pairs --add_one_in", "give one of");
   refused("--target metrics/eval/Acuracy=0.9", "does not log metrics/eval/Acuracy");
   refused("--target 0.9", "is not METRIC=VALUE");
+  refused("--target metrics/eval/Accuracy=90", "is a share, 1 at most, not 90");
   refused("--target loss/train=x", "is not METRIC=VALUE");
   refused("--val_dataset none --target metrics/eval/Accuracy=0.9", "evaluates nothing");
   refused("--metric loss/eval", "does not log loss/eval");

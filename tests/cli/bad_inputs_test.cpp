@@ -124,6 +124,10 @@ const std::vector<Bad> cases{
      "--model: 'resnet51' is none of resnet18, resnet34, resnet50, resnet101, resnet152, resnet9, "
      "resnet20, resnet56; did you mean 'resnet50'?"},
     {"bench step --precision bf61", "", "--precision: 'bf61' is none of fp32"},
+    {"data write --format imagefolder", "",
+     "--format: 'imagefolder' is none of image_folder, imagenet, cifar10, cifar, mnist, beton, "
+     "webdataset, mds, csv; did you mean 'image_folder'?"},
+    {"describe scheduler cosine", "", "did you mean 'cosine_decay'?"},
     {"bench step --steps 0", "", "--steps"},
     {"bench step --algorithms blurpol", "", "--algorithms: unknown algorithm 'blurpol'; did you"},
     {"bench step --algorithms gradient_clipping", "", "clipping_type: missing required key"},
@@ -155,6 +159,7 @@ const std::vector<Bad> cases{
     {"export text.pth --format safetensors --output net", "", "text.pth: holds weights alone"},
     {"export text.safetensors --format safetensors --output net", "", "text.safetensors"},
     {"data info x.beton", "", "x.beton: no such file"},
+    {"data info .", "", ".: is a folder without tar files or MDS shards; composer data verify"},
     {"data", "", "which action"},
     {"data inof x.beton", "", "did you mean 'info'"},
     {"data index nowhere", "", "nowhere: there is no such file"},

@@ -100,13 +100,17 @@ TEST_CASE("data commands say what is wrong with their input", "[cli][slow]") {
   const TemporaryFolder folder;
   write_file(folder.path() / "a.jpg", jpeg_bytes(8, 8));
   fs::create_directory(folder.path() / "empty");
+  folder.write("a.json", "[]");
+  folder.write("a.tar.gz", "x");
   struct Case {
     Words words;
     const char* reason;
   };
   const std::vector<Case> cases{{{"info", "a.jpg"}, "a.jpg: no .beton file of version 2"},
                                 {{"info", "none.beton"}, "none.beton: no such file"},
-                                {{"info", "empty"}, "empty: not a file"},
+                                {{"info", "empty"}, "empty: is a folder without tar files"},
+                                {{"info", "a.json"}, "a.json: a list of JSON objects is .jsonl"},
+                                {{"info", "a.tar.gz"}, "a.tar.gz: is compressed; unpack it"},
                                 {{"info"}, "file is required"},
                                 {{"hash", "none.beton"}, "none.beton: no such file"},
                                 {{"verify", "none"}, "none: no such file or folder"},
@@ -171,7 +175,7 @@ TEST_CASE("data hash goes on after a bad sample", "[cli]") {
   const auto outcome = run(folder.path(), {"data", "hash", "f.beton"});
   CHECK(outcome.status == 1);
   CHECK(lines(outcome.output).size() == 39);
-  CHECK_THAT(outcome.errors, Contains("2: its mode is 5"));
+  CHECK_THAT(outcome.errors, Contains("f.beton: sample 2: its mode is 5"));
 }
 
 TEST_CASE("data hash of FFCV's files is what FFCV decodes", "[cli]") {

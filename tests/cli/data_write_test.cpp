@@ -197,6 +197,16 @@ TEST_CASE("data write keeps a list's numbers, which training finds under the sam
   CHECK_THAT(done("data info list.csv" + targets), Contains("area: 0.5..5.5 (mean 3)"));
   CHECK_THAT(done("data hash list.csv" + targets), Catch::StartsWith("0 - 64 40 "));
   CHECK_THAT(done("data verify list.csv" + targets), Contains("6 samples: 0 bad"));
+  folder.write("breeds.csv",
+               "image,breed,age\nphotos/class0/0.jpg,cat,1\nphotos/class1/3.jpg,dog,2\n");
+  for (const std::string command : {"info", "verify", "hash"}) {
+    const auto refused = run(folder.path(), split("data " + command + " breeds.csv"));
+    CHECK(refused.status == 2);
+    CHECK_THAT(refused.errors, Contains("label says which one it is"));
+    done("data " + command + " breeds.csv --image image --label breed");
+  }
+  CHECK_THAT(run(folder.path(), split("data info photos --label breed")).errors,
+             Contains("--label: 'photos' is neither shards nor a list"));
   done("data write --format csv --source list.csv --output f.beton" + targets);
   CHECK_THAT(done("data info f.beton"),
              Contains("area") && Contains("box[0]") && Contains("box[1]") && !Contains("labels"));

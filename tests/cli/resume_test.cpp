@@ -7,6 +7,7 @@
 #include "tests/composer/temporary_folder.h"
 
 using namespace composer;
+using Catch::Contains;
 namespace fs = std::filesystem;
 
 namespace {
@@ -87,6 +88,30 @@ TEST_CASE("kill -9 and --autoresume give the uninterrupted run's bytes",
       CHECK(bytes_of(folder / ("runs/" + name + "/checkpoints/ep3-ba24/" + file)) ==
             bytes_of(folder / (std::string("runs/whole/checkpoints/ep3-ba24/") + file)));
   }
+}
+
+TEST_CASE("a run that has no checkpoint to go on from tells that it begins anew", "[cli][resume]") {
+  const TemporaryFolder folder;
+  folder.write("recipe.yaml", recipe);
+  const auto words =
+      split("train -f recipe.yaml --autoresume true --run_name a --max_duration 1ba");
+  const auto first = run(folder.path(), words);
+  REQUIRE(first.status == 0);
+  CHECK_THAT(first.errors, !Contains("anew"));
+  fs::remove_all(folder / "runs/a/checkpoints");
+  CHECK_THAT(
+      run(folder.path(), words).errors,
+      Contains("runs/a/checkpoints has no checkpoint to go on from: the run begins anew, and "
+               "runs/a/metrics.jsonl is written anew"));
+}
+
+TEST_CASE("a limit of files' sizes is told as a full disk is", "[cli][train]") {
+  const TemporaryFolder folder;
+  folder.write("recipe.yaml", recipe);
+  const auto outcome =
+      run(folder.path(), {"-c", "ulimit -f 100; exec " PROGRAM " train -f recipe.yaml"}, "/bin/sh");
+  CHECK(outcome.status == 1);
+  CHECK_THAT(outcome.errors, Contains("cannot be written: File too large"));
 }
 
 TEST_CASE("kill -9, twice, leaves each logged number once, as if nothing had happened",

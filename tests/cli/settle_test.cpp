@@ -439,6 +439,34 @@ TEST_CASE("a plan writes no data", "[cli][settle]") {
   CHECK(!fs::exists(folder / "val.beton"));
 }
 
+TEST_CASE("a .beton file that was written from other images is told of", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets/train");
+  write_pets(folder / "pets/val", 2);
+  const auto train = [&](const std::string& more) {
+    const auto outcome = run(
+        folder.path(),
+        split("train -f resnet18 --train_dataset.imagenet.datadir pets --num_classes 2 "
+              "--val_dataset.imagenet.datadir pets "
+              "--train_dataset.imagenet.use_ffcv true --train_dataset.imagenet.ffcv_dir . "
+              "--train_dataset.imagenet.ffcv_write_dataset true --eval_interval 0ep "
+              "--train_dataset.imagenet.ffcv_dest p.beton --train_dataset.imagenet.crop_size 32 "
+              "--train_batch_size 2 --max_duration 1ba --loggers none " +
+              more));
+    INFO(outcome.errors);
+    CHECK(outcome.status == 0);
+    return outcome.errors;
+  };
+  train("");
+  CHECK_THAT(train("--plan"), Contains("is there and read as it is") && !Contains("now"));
+  fs::rename(folder / "pets/train/cat/9.ppm", folder / "pets/train/dog/20.ppm");
+  CHECK_THAT(train("--plan"), Contains("p.beton has other classes than there are now, first of its "
+                                       "sample 19, and its samples count"));
+  fs::remove(folder / "pets/train/dog/20.ppm");
+  CHECK_THAT(train("--plan"), Contains("p.beton has 40 samples, and there are 39 now") &&
+                                  Contains("delete it, so that it is written anew"));
+}
+
 TEST_CASE("a plan wants the folder and the weights that it was given", "[cli][settle]") {
   const TemporaryFolder folder;
   write_pets(folder / "pets");

@@ -212,10 +212,28 @@ TEST_CASE("a run that cannot save ends, or goes on and tries again", "[trainer][
     CHECK(trainer.state().time.batch <= 4);
     return;
   }
-  CHECK(trainer.fit().status == "completed");
+  const auto summary = trainer.fit();
+  CHECK(summary.status == "completed");
+  CHECK(summary.message.empty());
   CHECK_FALSE(fs::exists(path / "ep0-ba2"));
   CHECK(fs::exists(path / "ep1-ba6"));
   CHECK(newest_checkpoint(path) == path / "ep2-ba8");
+}
+
+TEST_CASE("a run whose last checkpoint cannot be saved says so in the end", "[trainer][save]") {
+  const TemporaryFolder folder;
+  const auto path = folder / "run/checkpoints";
+  auto parts = parts_in(folder);
+  parts.options.save_async = GENERATE(true, false);
+  parts.options.on_save_error = "warn";
+  Trainer trainer(std::move(parts));
+  trainer.add<EachBatch>("in the way", [&](int64_t batch) {
+    if (batch == 1) std::ofstream(path) << "in the way";
+  });
+  const auto summary = trainer.fit();
+  CHECK(summary.status == "completed");
+  CHECK_THAT(summary.message,
+             Contains("there is no checkpoint of its end: ") && Contains("cannot be written"));
 }
 
 TEST_CASE("metrics say how long each checkpoint held up training", "[trainer][save]") {

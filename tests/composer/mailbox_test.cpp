@@ -86,7 +86,7 @@ TEST_CASE("a run waits for the one before it, which was killed and gives back it
   const TemporaryFolder folder;
   const auto run = folder / "run";
   ChildProcess holder([&] {
-    constexpr size_t bytes = size_t{1} << 30;
+    constexpr size_t bytes = size_t{256} << 20;
     void* memory =
         ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) ::_exit(1);

@@ -156,6 +156,14 @@ TEST_CASE("metrics of numbers as scikit-learn has them", "[objective]") {
   CHECK(values.at("MAE") == Approx(0.5));
   CHECK(values.at("MSE") == Approx(0.375));
   CHECK(values.at("R2") == Approx(0.9486081370));
+
+  // Outputs that are always the same count as 1 when they are met, else as 0.
+  RegressionMetrics constant(3);
+  constant.update(at::tensor({2.5F, 0.1F, 7.0F, 0.0F, 0.1F, 7.0F}).view({2, 3}),
+                  of_values({3, 0.1F, 8, -0.5F, 0.1F, 8}, 3));
+  constant.update(at::tensor({2.0F, 0.1F, 7.0F, 8.0F, 0.1F, 7.0F}).view({2, 3}),
+                  of_values({2, 0.1F, 8, 7, 0.1F, 8}, 3));
+  CHECK(all_of(constant).at("R2") == Approx((0.9486081370 + 1 + 0) / 3));
 }
 
 TEST_CASE("metrics of values are those of all ranks", "[objective][ranks]") {

@@ -344,4 +344,7 @@ TEST_CASE("the nearest word is the one a typo away") {
   CHECK(nearest("bulrpool", known) == "blurpool");
   CHECK(nearest("lt", known) == "lr");
   CHECK(nearest("momentum", known).empty());
+  CHECK(nearest("cosine", {"cosine_warmrestart", "cosine_decay", "linear_decay"}) ==
+        "cosine_decay");
+  CHECK(nearest("warmrestart", {"cosine_warmrestart", "cosine_decay"}) == "cosine_warmrestart");
 }

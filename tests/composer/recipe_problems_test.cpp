@@ -79,7 +79,7 @@ TEST_CASE("every problem of a recipe is one line that says where, what and what 
       {"    t_warmup: 1ep", "    milestones: [1ep]",
        "r.yaml:18:3: schedulers.cosine_decay.t_warmup: missing required key"},
       {"  decoupled_sgdw:", "  sgdw:",
-       "r.yaml:15:3: optimizer: unknown optimizer 'sgdw'; one of: adamw, decoupled_sgdw"},
+       "r.yaml:15:3: optimizer: unknown optimizer 'sgdw'; did you mean 'decoupled_sgdw'?"},
       {"    lr: 0.5", "    learning_rate: 0.5",
        "r.yaml:15:3: optimizer.decoupled_sgdw.lr: missing required key\nr.yaml:16:5: "
        "optimizer.decoupled_sgdw.learning_rate: unknown key; one of: lr, momentum, weight_decay, "

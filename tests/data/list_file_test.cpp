@@ -59,6 +59,8 @@ TEST_CASE("labels of a list may be names", "[data]") {
   CHECK_THROWS_WITH(list.read("a.csv", text, {}, {"dog", "7"}),
                     Contains("a.csv:2: 'cat' is none of the 2 classes"));
   CHECK(list.read("a.csv", "1.jpg,12\n", {}, {"10", "12"}) == Names{"1.jpg=1", "10", "12"});
+  CHECK(list.read("a.csv", "1.jpg,0.5\n", {}, {"0.25", "0.5"}) == Names{"1.jpg=1", "0.25", "0.5"});
+  CHECK(list.read("a.csv", "1.jpg,nan\n2.jpg,3rd\n") == Names{"1.jpg=1", "2.jpg=0", "3rd", "nan"});
   write_file(list / "classes.txt", "dog\r\nold cat\n\n");
   CHECK(listed_classes(list / "classes.txt", {}) == Names{"dog", "old cat"});
   write_file(list / "classes.txt", "\xEF\xBB\xBFowl\n");
@@ -131,7 +133,18 @@ TEST_CASE("what is wrong with a list is named by its line", "[data]") {
   CHECK_THAT(problem("a.jsonl", "{\"path\": 1, \"label\": 1}"),
              Contains("a.jsonl:1: has no path, a text"));
   CHECK_THAT(problem("a.jsonl", "{\"path\": \"x\", \"label\": 1.5}"),
-             Contains("a.jsonl:1: has no label, a number or a text"));
+             Contains("a.jsonl:1: has the label 1.5; it must be a whole number or a text"));
+  CHECK_THAT(problem("a.jsonl", "{\"path\": \"x\"}"),
+             Contains("a.jsonl:1: has no label, a whole number or a text"));
+  CHECK_THAT(problem("a.csv", "path,label\n1.jpg,0.0\n2.jpg,10.0\n"),
+             Contains("a.csv:2: has the label '0.0'; a class is a whole number"));
+  for (const char* number : {"-1.5", "+2", "1e3", "5000000000", ".5"})
+    CHECK_THAT(problem("a.csv", std::string("1.jpg,cat\n2.jpg,") + number + "\n"),
+               Contains("a.csv:2: has the label '") && Contains(number));
+  CHECK_THAT(problem("a.csv", std::string("\xFF\xFE"
+                                          "1\0,\0",
+                                          6)),
+             Contains("a.csv:1: is UTF-16"));
   CHECK_THROWS_AS(list_table(list / "none.csv", {}, {}), UserError);
   CHECK(is_list_file("a.CSV"));
   CHECK_FALSE(is_list_file("a.txt"));
