@@ -173,7 +173,7 @@ TEST_CASE("every problem of an override is one line that says what would be righ
        "label_smoothing channels_last mixup'"},
       {{"--label_smoothing.smothing", "1"},
        "--label_smoothing.smothing: unknown key; did you mean 'label_smoothing.smoothing'?"},
-      {{"--dataloader.workers", "9"}, "--dataloader.workers: unknown key; --dump shows all keys"},
+      {{"--dataloader.threads", "9"}, "--dataloader.threads: unknown key; --dump shows all keys"},
       {{"--dataloader", "9"},
        "--dataloader: takes no value; its keys: num_workers, prefetch_factor, pin_memory, "
        "persistent_workers, timeout, on_bad_sample, resize_filter, ffcv_exact, crop_index, "
