@@ -201,10 +201,10 @@ void refuse_other_files(const std::string& path) {
     throw UserError(path +
                     ": is a folder without tar files or MDS shards; composer data verify looks "
                     "through images in folders");
-  const auto ends = [&](const char* ending) { return lower_case(path).ends_with(ending); };
-  if (ends(".gz") || ends(".tgz"))
+  const auto name = lower_case(path);
+  if (name.ends_with(".gz") || name.ends_with(".tgz"))
     throw UserError(path + ": is compressed; unpack it, tar files are read by ranges");
-  if (ends(".json"))
+  if (name.ends_with(".json"))
     throw UserError(path + ": a list of JSON objects is .jsonl, one object a line");
 }
 

@@ -132,20 +132,19 @@ ImageView whole_image(const StoredImage& image, Image& decoded, std::string* war
 }
 
 int64_t hash_source(const Source& source, int threads) {
-  return print_hashes(
-      source.size(), threads, [&](int64_t i) { return source.name(i); },
-      [&] {
-        const auto scratch = std::make_shared<ReadScratch>();
-        const auto decoded = std::make_shared<Image>();
-        return [&, scratch, decoded](int64_t index) {
-          const StoredImage image = source.open(index, *scratch);
-          const auto hash =
-              use_image(image, [&] { return size_and_hash(whole_image(image, *decoded)); });
-          const bool has_label = source.num_values() == 0;
-          return std::to_string(index) + ' ' +
-                 (has_label ? std::to_string(source.label(index)) : "-") + ' ' + hash;
-        };
-      });
+  const auto name = [&](int64_t i) { return source.name(i); };
+  return print_hashes(source.size(), threads, name, [&] {
+    const auto scratch = std::make_shared<ReadScratch>();
+    const auto decoded = std::make_shared<Image>();
+    return [&, scratch, decoded](int64_t index) {
+      const StoredImage image = source.open(index, *scratch);
+      const auto hash =
+          use_image(image, [&] { return size_and_hash(whole_image(image, *decoded)); });
+      const bool has_label = source.num_values() == 0;
+      return std::to_string(index) + ' ' + (has_label ? std::to_string(source.label(index)) : "-") +
+             ' ' + hash;
+    };
+  });
 }
 
 struct Finding {
@@ -436,12 +435,11 @@ int data_verify_command(const Words& words) {
                     "' lies in a store, whose shards are unpacked into the machine's cache: leave "
                     "the option out");
   Findings findings(json);
-  auto mds = mds_at(path, /*is_train=*/true);
+  auto mds = mds_at(path, /*is_train=*/true, columns);
   if (!mds && !local_dir.empty())
     throw UserError("--local_dir: '" + shown_path(path) + "' is no folder of MDS shards");
   if (mds) {
-    mds->image = columns.image, mds->label = columns.label;
-    mds->ffcv.targets = columns.targets, mds->local_dir = local_dir;
+    mds->local_dir = local_dir;
     verify_mds(*mds, thread_count(threads), findings);
   } else if (const auto shards = open_shards(path, /*is_train=*/true, columns)) {
     verify_source(*shards, thread_count(threads), findings);

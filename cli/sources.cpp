@@ -1,6 +1,6 @@
 #include "cli/sources.h"
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <algorithm>
 #include <filesystem>
 
@@ -138,7 +138,8 @@ bool names_tar_files(const std::string& path) {
   return (is_remote(path) ? RemotePath(path).name() : path).ends_with(".tar");
 }
 
-std::optional<MdsParams> mds_at(const std::string& path, bool is_train) {
+std::optional<MdsParams> mds_at(const std::string& path, bool is_train,
+                                const ShardColumns& columns) {
   if (names_tar_files(path)) return std::nullopt;
   if (is_remote(path)) {
     if (is_file(RemotePath(path))) return std::nullopt;
@@ -152,6 +153,8 @@ std::optional<MdsParams> mds_at(const std::string& path, bool is_train) {
   }
   MdsParams params;
   params.datadir = path, params.is_train = is_train;
+  params.image = columns.image, params.label = columns.label;
+  params.ffcv.targets = columns.targets;
   return params;
 }
 
@@ -177,10 +180,7 @@ std::shared_ptr<Source> shards_at(const std::string& path, bool is_train,
     return open(shards);
   }
   if (!folder && !is_remote(path)) return nullptr;
-  if (auto mds = mds_at(path, is_train)) {
-    mds->image = columns.image;
-    return open(*mds);
-  }
+  if (const auto mds = mds_at(path, is_train, columns)) return mds->open("").source;
   const bool has_tars = folder ? !shards_in(part_at(path, is_train), ".tar").names.empty()
                                : has_remote_tars(path, is_train);
   if (!has_tars) return nullptr;

@@ -48,7 +48,8 @@ std::shared_ptr<Source> open_shards(const std::string& path, bool is_train,
 bool names_tar_files(const std::string& path);
 
 /// Where the path, which may be remote, is a folder of MosaicML's shards.
-std::optional<MdsParams> mds_at(const std::string& path, bool is_train);
+std::optional<MdsParams> mds_at(const std::string& path, bool is_train,
+                                const ShardColumns& columns = {});
 
 /// All files below the folder in the order of their paths; links to folders are followed. Hidden
 /// ones (such as an index of ours) are left out, and what is no file (a pipe). Throws UserError

@@ -11,8 +11,6 @@
 namespace composer {
 namespace {
 
-int64_t parts_of(int64_t size, int64_t part) { return (size + part - 1) / part; }
-
 constexpr int64_t most_values = 36;
 
 /// G g of three weights.
@@ -39,8 +37,8 @@ std::array<double, most_values> transformed_weight(int64_t size, const float* g)
 /// [out, in, 3, 3] -> [panels][values][channels, in whole chunks][panel].
 at::Tensor in_panels(const at::Tensor& weight, int64_t size, int64_t panel) {
   const int64_t out = weight.size(0), in = weight.size(1), count = (size + 2) * (size + 2);
-  const int64_t channels = parts_of(in, winograd_chunk) * winograd_chunk;
-  auto all = at::zeros({parts_of(out, panel), count, channels, panel});
+  const int64_t channels = at::divup(in, winograd_chunk) * winograd_chunk;
+  auto all = at::zeros({at::divup(out, panel), count, channels, panel});
   const auto plain = weight.contiguous();
   const auto* const from = plain.const_data_ptr<float>();
   auto* const to = all.mutable_data_ptr<float>();
@@ -115,33 +113,33 @@ class WinogradConv2d : public PackedLayer {
     int64_t end(int64_t all) const { return (index + 1) * all / count; }
   };
 
-  int64_t chunks() const { return parts_of(in_, winograd_chunk); }
+  int64_t chunks() const { return at::divup(in_, winograd_chunk); }
   int64_t panels() const { return weights_.size(0); }
 
   /// Floats of the values of so many tiles.
   int64_t values_of(int64_t tiles) const {
-    return parts_of(tiles, kernels_.rows) * kernels_.rows * weights_.size(1) * chunks() *
+    return at::divup(tiles, kernels_.rows) * kernels_.rows * weights_.size(1) * chunks() *
            winograd_chunk;
   }
   /// Weights that come from far are read once a block, which is the larger for that.
   bool far() const { return weights_.numel() > most_near; }
   int64_t most_tiles() const {
-    return parts_of(far() ? most_near : most_near / 8, values_of(kernels_.rows)) * kernels_.rows;
+    return at::divup(far() ? most_near : most_near / 8, values_of(kernels_.rows)) * kernels_.rows;
   }
 
   /// Block by block by one thread each. Where there are more threads than blocks several share a
   /// block: first they transform its input, then each takes some panels.
   void compute(const Pass& pass) const {
     const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
-    int64_t blocks = parts_of(pass.count, most_tiles());
-    const int64_t shares = std::min(parts_of(threads, blocks), panels());
-    const int64_t together = parts_of(threads, shares);
-    blocks = std::min(parts_of(blocks, together) * together, pass.count);
+    int64_t blocks = at::divup(pass.count, most_tiles());
+    const int64_t shares = std::min(at::divup(threads, blocks), panels());
+    const int64_t together = at::divup(threads, shares);
+    blocks = std::min(at::divup(blocks, together) * together, pass.count);
     const auto block_at = [&](int64_t index) {
       const int64_t first = index * pass.count / blocks;
       return WinogradBlock{pass.tiles, first, (index + 1) * pass.count / blocks - first};
     };
-    const int64_t block_values = values_of(parts_of(pass.count, blocks));
+    const int64_t block_values = values_of(at::divup(pass.count, blocks));
     if (shares == 1) {
       at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
         const auto values = at::empty({block_values});
@@ -163,7 +161,7 @@ class WinogradConv2d : public PackedLayer {
   /// Of some of the block's parts.
   void transform(const Pass& pass, const WinogradBlock& block, Share share,
                  const at::Tensor& values) const {
-    const int64_t parts = parts_of(block.count, kernels_.rows);
+    const int64_t parts = at::divup(block.count, kernels_.rows);
     kernels_.transform_input(
         block, {.from = pass.input, .zeros = zeros_.const_data_ptr<float>(), .channels = in_},
         share.begin(parts), share.end(parts), values.mutable_data_ptr<float>());

@@ -135,7 +135,6 @@ namespace {
 
 void check_written_classes(const FolderParams& params, OnBadSample on_bad_sample) {
   const auto& ffcv = params.ffcv;
-  if (!ffcv.use_ffcv || !ffcv.ffcv_write_dataset || is_remote(params.datadir)) return;
   const auto written = ffcv.num_classes(), folders = folder_class_count(params.datadir);
   if (!written || !folders || *written == *folders) return;
   // val/ need not have the last classes, nor has the file those whose images are all bad.
@@ -147,6 +146,43 @@ void check_written_classes(const FolderParams& params, OnBadSample on_bad_sample
                   ": it holds other data; leave ffcv_write_dataset out to read it as it is, or "
                   "give another ffcv_dest to write one of this datadir");
 }
+
+/// Where the .beton file was written from other samples than the class folders have now; bad ones
+/// that it may lack are not known.
+void warn_of_other_samples(const FolderParams& params, const LoaderOptions& options) {
+  const auto& ffcv = params.ffcv;
+  if (!ffcv.targets.empty() || is_remote(ffcv.path()) || !ffcv.is_there() ||
+      options.on_bad_sample != OnBadSample::error || place_of_process().rank != 0)
+    return;
+  std::string difference;
+  try {
+    const BetonSource written(ffcv.path(), 3);
+    const auto now = open_class_folders(params, options.on_bad_sample, options.index_dir);
+    if (written.size() != now->size())
+      difference = std::to_string(written.size()) + " samples, and there are " +
+                   std::to_string(now->size()) + " now";
+    for (int64_t i = 0; difference.empty() && i < written.size(); ++i)
+      if (label_of(written, i) != label_of(*now, i))
+        difference = "other classes than there are now, first of its sample " + std::to_string(i);
+  } catch (const std::exception&) {  // what it was written from need not be there any more
+    return;
+  }
+  if (!difference.empty())
+    log::warn("ffcv_dest: " + ffcv.path() + " has " + difference +
+              ", and its samples count; unless it was made otherwise, delete it, so that it is "
+              "written anew");
+}
+
+}  // namespace
+
+void check_written_file(const FolderParams& params, const LoaderOptions& options) {
+  const auto& ffcv = params.ffcv;
+  if (!ffcv.use_ffcv || !ffcv.ffcv_write_dataset || is_remote(params.datadir)) return;
+  check_written_classes(params, options.on_bad_sample);
+  warn_of_other_samples(params, options);
+}
+
+namespace {
 
 /// What keeps class folders from being a set.
 class FolderProblems {
@@ -270,42 +306,6 @@ Preparation folder_preparation(const FolderParams& params, const LoaderOptions& 
   return {.resize_size = transform.resize_size,
           .size = transform.size,
           .normalization = imagenet_normalization()};
-}
-
-namespace {
-
-/// Where the .beton file was written from other samples than the class folders have now; bad ones
-/// that it may lack are not known.
-void warn_of_other_samples(const FolderParams& params, const LoaderOptions& options) {
-  const auto& ffcv = params.ffcv;
-  if (!ffcv.use_ffcv || !ffcv.ffcv_write_dataset || !ffcv.targets.empty() ||
-      is_remote(params.datadir) || is_remote(ffcv.path()) || !ffcv.is_there() ||
-      options.on_bad_sample != OnBadSample::error || place_of_process().rank != 0)
-    return;
-  std::string difference;
-  try {
-    const BetonSource written(ffcv.path(), 3);
-    const auto now = open_class_folders(params, options.on_bad_sample, options.index_dir);
-    if (written.size() != now->size())
-      difference = std::to_string(written.size()) + " samples, and there are " +
-                   std::to_string(now->size()) + " now";
-    for (int64_t i = 0; difference.empty() && i < written.size(); ++i)
-      if (label_of(written, i) != label_of(*now, i))
-        difference = "other classes than there are now, first of its sample " + std::to_string(i);
-  } catch (const std::exception&) {  // what it was written from need not be there any more
-    return;
-  }
-  if (!difference.empty())
-    log::warn("ffcv_dest: " + ffcv.path() + " has " + difference +
-              ", and its samples count; unless it was made otherwise, delete it, so that it is "
-              "written anew");
-}
-
-}  // namespace
-
-void check_written_file(const FolderParams& params, const LoaderOptions& options) {
-  check_written_classes(params, options.on_bad_sample);
-  warn_of_other_samples(params, options);
 }
 
 std::unique_ptr<Loader> ImageFolderDataset::open(const LoaderOptions& options) const {
