@@ -37,13 +37,13 @@ inline __m512 numbers_of_bytes(__m128i values) {
 template <bool adds>
 class Finish {
  public:
-  Finish(const Product& product, const int32_t* sums, int64_t block)
-      : scale_(_mm512_loadu_ps(product.scale + block * channels)),
-        offset_(_mm512_loadu_ps(product.offset + block * channels)),
-        addend_scale_(_mm512_set1_ps(product.addend_scale)),
-        there_(lanes(product.out_channels - block * channels)),
+  Finish(const Requantization& layer, const int32_t* sums, int64_t block)
+      : scale_(_mm512_loadu_ps(layer.scale + block * channels)),
+        offset_(_mm512_loadu_ps(layer.offset + block * channels)),
+        addend_scale_(_mm512_set1_ps(layer.addend_scale)),
+        there_(lanes(layer.out_channels - block * channels)),
         sums_(sums),
-        addend_(product.addend) {}
+        addend_(layer.addend) {}
 
   __mmask16 there() const { return there_; }
 
@@ -73,10 +73,10 @@ class Finish {
 /// Four vectors of numbers to one of codes, in order.
 class Rounding {
  public:
-  explicit Rounding(const Product& product)
-      : zero_point_(_mm512_set1_epi16(product.zero_point)),
-        least_(_mm512_set1_epi8(static_cast<char>(product.relu ? product.zero_point : 0))),
-        most_(_mm512_set1_epi8(static_cast<char>(product.most_code))) {}
+  explicit Rounding(const Requantization& layer)
+      : zero_point_(_mm512_set1_epi16(layer.zero_point)),
+        least_(_mm512_set1_epi8(static_cast<char>(layer.relu ? layer.zero_point : 0))),
+        most_(_mm512_set1_epi8(static_cast<char>(layer.most_code))) {}
 
   __m512i operator()(__m512 a, __m512 b, __m512 c, __m512 d) const {
     const __m512i words = _mm512_packus_epi16(pair(a, b), pair(c, d));

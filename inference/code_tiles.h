@@ -23,21 +23,9 @@ struct PixelTile {
   bool follows;            ///< each row's is one more than the row's before it
 };
 
-/// The sums of all steps, and what becomes of them.
-struct Product {
-  const PixelTile* tiles;
-  int64_t tile_count;
-  int rows;              ///< pixels of each
-  int64_t pixel_stride;  ///< bytes
-
-  const int64_t* steps;      ///< where a pixel's 64 values are, in bytes from its first
-  const int8_t* step_quads;  ///< of each, before those whose weights are all 0
-  int64_t step_count;
-  const int8_t* weights;  ///< [blocks][steps][16 of 4 values][16 channels][4 values]
-  int64_t first_block, end_block;
-
-  // By output channel, up to the last block's end: (start + sum) * scale + offset, of less than 32
-  // bits.
+/// What becomes of a layer's sums. By output channel, up to the end of the last two blocks:
+/// (start + sum) * scale + offset, of less than 32 bits.
+struct Requantization {
   const int32_t* start;
   const float *scale, *offset;
 
@@ -50,6 +38,20 @@ struct Product {
   uint8_t*
       codes;  ///< [places][out_channels]: zero_point + the nearest integer, halves to even ones
   float* numbers;  ///< the same as it is, where codes is null
+};
+
+/// The sums of all steps, and what becomes of them.
+struct Product : Requantization {
+  const PixelTile* tiles;
+  int64_t tile_count;
+  int rows;              ///< pixels of each
+  int64_t pixel_stride;  ///< bytes
+
+  const int64_t* steps;      ///< where a pixel's 64 values are, in bytes from its first
+  const int8_t* step_quads;  ///< of each, before those whose weights are all 0
+  int64_t step_count;
+  const int8_t* weights;  ///< [blocks][steps][16 of 4 values][16 channels][4 values]
+  int64_t first_block, end_block;
 };
 
 /// For threads that may use tiles: tile_instructions() is amx_bf16.

@@ -12,6 +12,7 @@
 #include "composer/simd.h"
 #include "inference/code_lines.h"
 #include "inference/code_tiles.h"
+#include "inference/requantizer.h"
 #include "inference/weight_pages.h"
 
 namespace composer {
@@ -67,7 +68,8 @@ class TileLayer : public PackedLayer {
   TileLayer(const LayerParts& parts, const LayerCodes& codes, const Kernel& kernel)
       : kernel_(kernel),
         is_linear_(parts.convolution == nullptr),
-        codes_(codes),
+        to_codes_(codes.output.has_value()),
+        requantizer_(parts, codes),
         lines_(options_of(parts), images_of(parts), static_cast<uint8_t>(codes.input.zero_point),
                kernel.layout),
         steps_(lines_.steps()),
@@ -75,20 +77,14 @@ class TileLayer : public PackedLayer {
         out_channels_(parts.weight.size(0)),
         blocks_(at::divup(out_channels_, code_tiles::channels)) {
     pack(parts.weight);
-    set_scales(parts);
-    set_limits(parts.activation.has_value());
   }
 
   at::Tensor run(const at::Tensor& input, at::Tensor addend, bool overwrite) const override {
     const auto images = ordered(input);
     if (addend.defined()) addend = ordered(addend);
-    auto output = overwrite && codes_.output ? addend : output_for(input);
+    auto output = overwrite && to_codes_ ? addend : output_for(input);
     code_tiles::Product product = product_;
-    product.addend = addend.defined() ? addend.const_data_ptr<uint8_t>() : nullptr;
-    if (codes_.output)
-      product.codes = output.mutable_data_ptr<uint8_t>();
-    else
-      product.numbers = output.mutable_data_ptr<float>();
+    static_cast<code_tiles::Requantization&>(product) = requantizer_(addend, output);
     compute(images, product);
     return output;
   }
@@ -102,7 +98,7 @@ class TileLayer : public PackedLayer {
   at::Tensor output_for(const at::Tensor& input) const {
     std::vector<int64_t> sizes{input.size(0), out_channels_};
     if (!is_linear_) sizes.insert(sizes.end(), {lines_.rows(), lines_.columns()});
-    return at::empty(sizes, input.options().dtype(codes_.output ? at::kByte : at::kFloat), order());
+    return at::empty(sizes, input.options().dtype(to_codes_ ? at::kByte : at::kFloat), order());
   }
 
   /// [blocks][steps][16 of 4 values][16 channels][4 values].
@@ -123,39 +119,7 @@ class TileLayer : public PackedLayer {
     product_.steps = steps_.data();
     product_.step_quads = step_quads_.data();
     product_.step_count = std::ssize(steps_);
-    product_.out_channels = out_channels_;
     product_.pixel_stride = lines_.pixel_stride();
-  }
-
-  at::Tensor for_blocks(const at::Tensor& of_channels, at::ScalarType type) const {
-    auto padded = at::zeros({blocks_ * code_tiles::channels}, type);
-    padded.slice(0, 0, out_channels_).copy_(of_channels);
-    return padded;
-  }
-
-  /// Codes are counted from the output's zero point on, in its scale.
-  void set_scales(const LayerParts& parts) {
-    const double unit = codes_.output ? codes_.output->scale : 1.0;
-    const auto sums = parts.weight.flatten(1).sum(1, /*keepdim=*/false, at::kInt);
-    start_ = for_blocks(sums.mul(-codes_.input.zero_point), at::kInt);
-    scale_ =
-        for_blocks(codes_.weight_scale.to(at::kDouble) * (codes_.input.scale / unit), at::kFloat);
-    const double addend_scale = codes_.addend.scale / unit;
-    auto offset =
-        at::full({out_channels_}, -addend_scale * static_cast<double>(codes_.addend.zero_point),
-                 at::kDouble);
-    if (parts.bias.defined()) offset += parts.bias.to(at::kDouble) / unit;
-    offset_ = for_blocks(offset, at::kFloat);
-    product_.start = start_.const_data_ptr<int32_t>();
-    product_.scale = scale_.const_data_ptr<float>();
-    product_.offset = offset_.const_data_ptr<float>();
-    product_.addend_scale = static_cast<float>(addend_scale);
-  }
-
-  void set_limits(bool relu) {
-    product_.relu = relu;
-    product_.zero_point = static_cast<int16_t>(codes_.output ? codes_.output->zero_point : 0);
-    product_.most_code = static_cast<uint8_t>((1 << codes_.activation_bits) - 1);
   }
 
   /// The cheapest of those that give all threads work, by the products' time and that of bringing
@@ -212,15 +176,14 @@ class TileLayer : public PackedLayer {
   }
 
   Kernel kernel_;
-  bool is_linear_;
-  LayerCodes codes_;
+  bool is_linear_, to_codes_;
+  Requantizer requantizer_;
   CodeLines lines_;
   std::vector<int64_t> steps_;
   std::vector<int8_t> step_quads_;
   int64_t out_channels_, blocks_;
   std::shared_ptr<int8_t> weight_;
-  at::Tensor start_, scale_, offset_;
-  code_tiles::Product product_{};  ///< of all blocks, without tiles and output
+  code_tiles::Product product_{};  ///< of all blocks, without tiles and what becomes of the sums
 };
 
 /// Of the sums, and of what becomes of them in steps of the output's codes.

@@ -6,6 +6,7 @@
 #include <array>
 #include <numbers>
 
+#include "inference/winograd_blocks.h"
 #include "inference/winograd_simd.h"
 
 namespace composer {
@@ -54,17 +55,6 @@ at::Tensor in_panels(const at::Tensor& weight, int64_t size, int64_t panel) {
   return all;
 }
 
-WinogradTiles tiles_of(int64_t size, at::IntArrayRef input_shape, std::array<int64_t, 2> padding) {
-  const int64_t height = input_shape[2], width = input_shape[3];
-  return {.size = size,
-          .height = height,
-          .width = width,
-          .padding_y = padding[0],
-          .padding_x = padding[1],
-          .out_height = height + 2 * padding[0] - 2,
-          .out_width = width + 2 * padding[1] - 2};
-}
-
 /// Weights of so many floats stay in the second-level cache from block to block.
 constexpr int64_t most_near = 1 << 18;
 
@@ -86,7 +76,7 @@ class WinogradConv2d : public PackedLayer {
   at::Tensor run(const at::Tensor& input, at::Tensor addend, bool overwrite) const override {
     const auto images = input.contiguous(at::MemoryFormat::ChannelsLast);
     if (addend.defined()) addend = addend.contiguous(at::MemoryFormat::ChannelsLast);
-    const auto tiles = tiles_of(size_, input.sizes(), padding_);
+    const auto tiles = winograd_tiles(size_, input.sizes().vec(), padding_);
     auto output = overwrite ? addend
                             : at::empty({input.size(0), out_, tiles.out_height, tiles.out_width},
                                         input.options(), at::MemoryFormat::ChannelsLast);
@@ -106,13 +96,6 @@ class WinogradConv2d : public PackedLayer {
     float* output;
   };
 
-  struct Share {
-    int64_t index, count;
-
-    int64_t begin(int64_t all) const { return index * all / count; }
-    int64_t end(int64_t all) const { return (index + 1) * all / count; }
-  };
-
   int64_t chunks() const { return at::divup(in_, winograd_chunk); }
   int64_t panels() const { return weights_.size(0); }
 
@@ -127,54 +110,41 @@ class WinogradConv2d : public PackedLayer {
     return at::divup(far() ? most_near : most_near / 8, values_of(kernels_.rows)) * kernels_.rows;
   }
 
-  /// Block by block by one thread each. Where there are more threads than blocks several share a
-  /// block: first they transform its input, then each takes some panels.
   void compute(const Pass& pass) const {
-    const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
-    int64_t blocks = at::divup(pass.count, most_tiles());
-    const int64_t shares = std::min(at::divup(threads, blocks), panels());
-    const int64_t together = at::divup(threads, shares);
-    blocks = std::min(at::divup(blocks, together) * together, pass.count);
-    const auto block_at = [&](int64_t index) {
-      const int64_t first = index * pass.count / blocks;
-      return WinogradBlock{pass.tiles, first, (index + 1) * pass.count / blocks - first};
+    const auto bind = [&](auto step) {
+      return [this, &pass, step](const WinogradBlock& block, WinogradShare share, void* values) {
+        (this->*step)(pass, block, share, static_cast<float*>(values));
+      };
     };
-    const int64_t block_values = values_of(at::divup(pass.count, blocks));
-    if (shares == 1) {
-      at::parallel_for(0, blocks, 1, [&](int64_t begin, int64_t end) {
-        const auto values = at::empty({block_values});
-        for (int64_t i = begin; i < end; ++i) {
-          transform(pass, block_at(i), {0, 1}, values);
-          multiply(pass, block_at(i), {0, 1}, values);
-        }
-      });
-      return;
-    }
-    const auto values = at::empty({blocks, block_values});
-    for (const auto step : {&WinogradConv2d::transform, &WinogradConv2d::multiply})
-      at::parallel_for(0, blocks * shares, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i)
-          (this->*step)(pass, block_at(i / shares), {i % shares, shares}, values[i / shares]);
-      });
+    compute_winograd({.tiles = pass.tiles,
+                      .count = pass.count,
+                      .most_tiles = most_tiles(),
+                      .panels = panels(),
+                      .value_bytes =
+                          [this](int64_t tiles) {
+                            return values_of(tiles) * static_cast<int64_t>(sizeof(float));
+                          },
+                      .transform = bind(&WinogradConv2d::transform),
+                      .multiply = bind(&WinogradConv2d::multiply)});
   }
 
   /// Of some of the block's parts.
-  void transform(const Pass& pass, const WinogradBlock& block, Share share,
-                 const at::Tensor& values) const {
+  void transform(const Pass& pass, const WinogradBlock& block, WinogradShare share,
+                 float* values) const {
     const int64_t parts = at::divup(block.count, kernels_.rows);
     kernels_.transform_input(
         block, {.from = pass.input, .zeros = zeros_.const_data_ptr<float>(), .channels = in_},
-        share.begin(parts), share.end(parts), values.mutable_data_ptr<float>());
+        share.begin(parts), share.end(parts), values);
   }
 
   /// Some panels of the block's output.
-  void multiply(const Pass& pass, const WinogradBlock& block, Share share,
-                const at::Tensor& values) const {
+  void multiply(const Pass& pass, const WinogradBlock& block, WinogradShare share,
+                const float* values) const {
     auto sums = at::empty({weights_.size(1), block.count, kernels_.panel});
     const int64_t begin = share.begin(panels()), end = share.end(panels());
     for (int64_t panel = begin; panel < end; ++panel) {
       kernels_.multiply(block,
-                        {.values = values.const_data_ptr<float>(),
+                        {.values = values,
                          .weights = weights_.const_data_ptr<float>() + panel * weights_.stride(0),
                          .chunks = chunks(),
                          .prefetched = far() ? (end - panel) * weights_.stride(0) : 0},
@@ -210,10 +180,10 @@ int64_t winograd_tile_size(const LayerParts& parts) {
       (parts.activation && *parts.activation != OperationKind::relu))
     return 0;
   // For each pair of channels of an image, in products, of which oneDNN's cost less.
-  const auto pixels = tiles_of(2, parts.input_shape, padding);
+  const auto pixels = winograd_tiles(2, parts.input_shape, padding);
   int64_t best = 0, least = 9 * pixels.out_height * pixels.out_width * 7 / 8;
   for (const int64_t size : {2, 4}) {
-    const auto tiles = tiles_of(size, parts.input_shape, padding);
+    const auto tiles = winograd_tiles(size, parts.input_shape, padding);
     const bool far = tiles.values() * in * out > most_near;
     const int64_t cost = tiles.values() * (tiles.of_image() + (far ? 8 : 1));
     if (cost < least) best = size, least = cost;

@@ -41,27 +41,6 @@ HWY_INLINE void store_part(Vector v, int64_t n, float* to) {
   std::memcpy(to, all, static_cast<size_t>(n) * sizeof(float));
 }
 
-/// A tile's output pixels' place.
-struct Place {
-  int64_t image, y, x;
-
-  Place(const WinogradTiles& tiles, int64_t tile)
-      : image(tile / tiles.of_image()),
-        y(tile % tiles.of_image() / tiles.columns() * tiles.size),
-        x(tile % tiles.columns() * tiles.size) {}
-};
-
-/// Tiles of a block that are multiplied together.
-struct Part {
-  int64_t begin, end;
-
-  static int64_t count(const WinogradBlock& block) {
-    return (block.count + most_rows - 1) / most_rows;
-  }
-  Part(const WinogradBlock& block, int64_t index)
-      : begin(index * block.count / count(block)), end((index + 1) * block.count / count(block)) {}
-};
-
 /// Floats of one of the values of a part's tiles, in one chunk.
 constexpr int64_t value_size = most_rows * winograd_chunk;
 
@@ -123,7 +102,7 @@ using Pixels = std::array<const float*, side<size> * side<size>>;
 template <size_t size>
 HWY_INLINE Pixels<size> pixels_of(const WinogradTiles& tiles, int64_t tile,
                                   const WinogradInput& input) {
-  const Place place(tiles, tile);
+  const WinogradPlace place(tiles, tile);
   Pixels<size> pixels;
   auto* to = pixels.data();
   for (int64_t i = 0; i < static_cast<int64_t>(side<size>); ++i)
@@ -159,7 +138,7 @@ void transform_input(const WinogradBlock& block, const WinogradInput& input, int
   const int64_t chunks = (input.channels + winograd_chunk - 1) / winograd_chunk;
   const int64_t apart = chunks * value_size, of_part = block.tiles.values() * apart;
   for (int64_t index = begin; index < end; ++index) {
-    const Part part(block, index);
+    const WinogradPart part(block, index, most_rows);
     for (int64_t tile = part.begin; tile < part.end; ++tile) {
       const auto pixels = pixels_of<size>(block.tiles, block.first + tile, input);
       float* row = to + index * of_part + (tile - part.begin) * winograd_chunk;
@@ -217,14 +196,14 @@ constexpr std::array<MultiplyRows, sizeof...(less)> by_rows(std::index_sequence<
 
 void multiply(const WinogradBlock& block, const WinogradFactors& factors, float* sums) {
   static constexpr auto kernels = by_rows(std::make_index_sequence<most_rows>());
-  const int64_t parts = Part::count(block), chunks = factors.chunks;
+  const int64_t parts = WinogradPart::count(block, most_rows), chunks = factors.chunks;
   const int64_t size = chunks * winograd_chunk * panel;
   const auto* weights = factors.weights;
   const int64_t values = block.tiles.values();
   for (int64_t k = 0; k < values; ++k, weights += size, sums += block.count * panel) {
     const bool prefetches = (k + 2) * size <= factors.prefetched;
     for (int64_t index = 0; index < parts; ++index) {
-      const Part part(block, index);
+      const WinogradPart part(block, index, most_rows);
       Ahead ahead{};
       if (prefetches) {
         // Each part takes its share of the next weights, which are `panel` lines a chunk.
@@ -256,7 +235,7 @@ template <size_t size>
 void transform_output(const WinogradBlock& block, const float* sums, const WinogradOutput& output) {
   const auto& tiles = block.tiles;
   for (int64_t i = 0; i < block.count; ++i, sums += panel) {
-    const Place place(tiles, block.first + i);
+    const WinogradPlace place(tiles, block.first + i);
     const auto rows = std::min<int64_t>(size, tiles.out_height - place.y);
     const auto columns = std::min<int64_t>(size, tiles.out_width - place.x);
     const int64_t first = (place.image * tiles.out_height + place.y) * tiles.out_width + place.x;

@@ -7,27 +7,9 @@
 
 #include <cstdint>
 
+#include "inference/winograd_tiles.h"
+
 namespace composer {
-
-/// The tiles of a number of images, image by image and row by row. Those at the end of a row or a
-/// column may reach beyond the output.
-struct WinogradTiles {
-  int64_t size;                   ///< of a tile either way, in output pixels: 2 or 4
-  int64_t height, width;          ///< of the input
-  int64_t padding_y, padding_x;   ///< zeros on either side
-  int64_t out_height, out_width;  ///< of the output, which has stride 1
-
-  int64_t columns() const { return (out_width + size - 1) / size; }
-  int64_t of_image() const { return (out_height + size - 1) / size * columns(); }
-  /// Of each tile, which are multiplied.
-  int64_t values() const { return (size + 2) * (size + 2); }
-};
-
-/// Tiles [first, first + count), which are computed together.
-struct WinogradBlock {
-  const WinogradTiles& tiles;
-  int64_t first, count;
-};
 
 /// Input channels that lie side by side between the parts; where there are fewer, zeros follow.
 inline constexpr int64_t winograd_chunk = 16;
@@ -62,8 +44,7 @@ struct WinogradOutput {
 struct WinogradKernels {
   /// Output channels that are computed together; 0 where there are no vectors.
   int64_t panel;
-  /// Tiles that are, at most: a block has as few parts as it can have, which differ by one.
-  int64_t rows;
+  int64_t rows;  ///< tiles of a part, at most
 
   /// The values of parts [begin, end) of the block's. to: WinogradFactors::values, of all.
   void (*transform_input)(const WinogradBlock& block, const WinogradInput& input, int64_t begin,
