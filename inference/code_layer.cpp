@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "inference/code_winograd.h"
 #include "inference/onednn.h"
 #include "inference/packed_layer.h"
 #include "inference/packed_weights.h"
@@ -132,6 +133,8 @@ std::unique_ptr<PackedLayer> onednn_layer(const LayerParts& parts, const LayerCo
 }
 
 std::unique_ptr<PackedLayer> packed(const LayerParts& parts, const LayerCodes& codes) {
+  if (code_winograd_takes(parts, codes) && code_winograd_is_quicker(parts))
+    return packed_by_code_winograd(parts, codes);
   if (tile_layer_takes(parts, codes)) return tile_layer(parts, codes, *code_instructions());
   return onednn_layer(parts, codes);
 }
