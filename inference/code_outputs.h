@@ -1,5 +1,5 @@
-// What becomes of the sums of code_tiles.h's products, in AVX-512 instructions: for files that are
-// compiled for processors that have these alone.
+// What becomes of the sums of code_tiles.h's products and code_winograd_dots.h's, in AVX-512
+// instructions: for files that are compiled for processors that have these alone.
 #pragma once
 
 #include <immintrin.h>

@@ -1,7 +1,7 @@
 // Products of 8-bit codes and weights, by AMX tiles or by AVX-512's dot products (VNNI), with what
-// follows a convolution. code_tiles.cpp and code_dots.cpp are compiled for processors that have
-// them alone: they include nothing whose functions the linker could take for the rest of the
-// program.
+// follows a convolution. code_tiles.cpp, code_dots.cpp and code_winograd_dots.cpp are compiled for
+// processors that have them alone: they include nothing whose functions the linker could take for
+// the rest of the program.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct PixelTile {
   bool follows;            ///< each row's is one more than the row's before it
 };
 
-/// What becomes of a layer's sums. By output channel, up to the end of the last two blocks:
+/// What becomes of a layer's sums. By output channel, up to the last block's end:
 /// (start + sum) * scale + offset, of less than 32 bits.
 struct Requantization {
   const int32_t* start;

@@ -14,13 +14,14 @@
 namespace composer {
 
 #ifdef COMPOSER_X86
+namespace code_winograd {
 namespace {
 
-using namespace code_winograd;
+constexpr int weight_rows[6][3]{{6, 0, 0}, {1, 1, 1}, {1, -1, 1}, {1, 2, 4}, {1, -2, 4}, {0, 0, 6}};
 
 /// G g G' of 3 x 3 weights.
-std::array<int16_t, values> transformed_weight(const int8_t* g) {
-  std::array<int16_t, values> all;
+std::array<int16_t, value_count> transformed_weight(const int8_t* g) {
+  std::array<int16_t, value_count> all;
   auto* to = all.data();
   for (const auto& of_y : weight_rows)
     for (const auto& of_x : weight_rows) {
@@ -36,7 +37,7 @@ std::array<int16_t, values> transformed_weight(const int8_t* g) {
 at::Tensor in_panels(const at::Tensor& weight) {
   const int64_t out = weight.size(0), in = weight.size(1);
   const int64_t channels = at::divup(in, chunk) * chunk;
-  auto all = at::zeros({at::divup(out, panel), values, channels / 2, panel, 2}, at::kShort);
+  auto all = at::zeros({at::divup(out, panel), value_count, channels / 2, panel, 2}, at::kShort);
   const auto plain = weight.contiguous();
   const auto* const from = plain.const_data_ptr<int8_t>();
   auto* const to = all.mutable_data_ptr<int16_t>();
@@ -44,8 +45,8 @@ at::Tensor in_panels(const at::Tensor& weight) {
     for (int64_t o = begin; o < end; ++o)
       for (int64_t i = 0; i < in; ++i) {
         const auto of_pair = transformed_weight(from + (o * in + i) * 9);
-        for (int64_t k = 0; k < values; ++k)
-          to[(((o / panel * values + k) * channels + i) / 2 * panel + o % panel) * 2 + i % 2] =
+        for (int64_t k = 0; k < value_count; ++k)
+          to[(((o / panel * value_count + k) * channels + i) / 2 * panel + o % panel) * 2 + i % 2] =
               of_pair[static_cast<size_t>(k)];
       }
   });
@@ -53,9 +54,11 @@ at::Tensor in_panels(const at::Tensor& weight) {
 }
 
 /// Weights of so many bytes stay in the second-level cache from block to block.
-constexpr int64_t most_near = 1 << 19;
+constexpr int64_t most_near_bytes = 1 << 19;
+/// And of a block's transformed input, where they do; it comes and goes with its block.
+constexpr int64_t most_value_bytes = 1 << 17;
 
-int64_t weight_bytes(int64_t in, int64_t out) { return 2 * values * in * out; }
+int64_t rounded_up(int64_t count, int64_t to) { return at::divup(count, to) * to; }
 
 class CodeWinogradConv2d : public PackedLayer {
  public:
@@ -83,13 +86,13 @@ class CodeWinogradConv2d : public PackedLayer {
   int64_t chunks() const { return at::divup(in_, chunk); }
   int64_t panels() const { return weights_.size(0); }
   int64_t panel_values() const { return weights_.stride(0); }
-  bool far() const { return weights_.nbytes() > most_near; }
+  bool far() const { return weights_.nbytes() > most_near_bytes; }
 
   int64_t value_bytes(int64_t tiles) const {
-    return at::divup(tiles, rows) * rows * values * chunks() * chunk * 2;
+    return at::divup(tiles, rows) * rows * value_count * chunks() * chunk * 2;
   }
   int64_t most_tiles() const {
-    return at::divup(far() ? most_near : most_near / 4, value_bytes(rows)) * rows;
+    return at::divup(far() ? most_near_bytes : most_value_bytes, value_bytes(rows)) * rows;
   }
 
   void compute(const WinogradTiles& tiles, const at::Tensor& images,
@@ -101,7 +104,7 @@ class CodeWinogradConv2d : public PackedLayer {
                       .value_bytes = [this](int64_t count) { return value_bytes(count); },
                       .transform =
                           [&](const WinogradBlock& block, WinogradShare share, void* to) {
-                            const int64_t parts = at::divup(block.count, rows);
+                            const int64_t parts = WinogradPart::count(block, rows);
                             transform_input(block,
                                             {.from = images.const_data_ptr<uint8_t>(),
                                              .padding = pixel_of_padding_.const_data_ptr<uint8_t>(),
@@ -117,7 +120,7 @@ class CodeWinogradConv2d : public PackedLayer {
 
   void multiply_panels(const WinogradBlock& block, WinogradShare share, const int16_t* from,
                        const code_tiles::Requantization& layer) const {
-    const auto sums = at::empty({values, block.count, panel}, at::kInt);
+    const auto sums = at::empty({value_count, block.count, panel}, at::kInt);
     const int64_t begin = share.begin(panels()), end = share.end(panels());
     const auto* weights = weights_.const_data_ptr<int16_t>() + begin * panel_values();
     for (int64_t index = begin; index < end; ++index, weights += panel_values()) {
@@ -145,32 +148,39 @@ bool sums_are_small(const at::Tensor& weight) {
   return most * 255 < most_sum;
 }
 
+bool is_quicker(const LayerParts& parts) {
+  const auto& convolution = *parts.convolution;
+  if (code_instructions() != CodeInstructions::avx512_vnni || convolution.in_channels < chunk ||
+      convolution.out_channels < panel)
+    return false;
+  const int64_t in = rounded_up(convolution.in_channels, chunk);
+  const int64_t out = rounded_up(convolution.out_channels, panel);
+  const auto tiles = winograd_tiles(tile_size, parts.input_shape, convolution.padding);
+  // Cycles, of an image. To read weights that come from far takes as long as products of 8 tiles;
+  // threads beyond the panels each read them for a share of the tiles.
+  const int64_t readers = at::divup(at::get_num_threads(), out / panel);
+  const bool far = 2 * value_count * in * out > most_near_bytes;
+  const int64_t count = tiles.of_image();
+  const int64_t multiplied = far ? std::max(count, 8 * readers) : count;
+  const int64_t transforms = count * (150 * in / chunk + 200 * out / code_tiles::channels);
+  const int64_t cost = multiplied * value_count * in * out / 32 + transforms;
+  return cost < tiles.out_height * tiles.out_width * 9 * convolution.in_channels *
+                    rounded_up(convolution.out_channels, code_tiles::channels) / 64;
+}
+
 }  // namespace
+}  // namespace code_winograd
 
 bool code_winograd_takes(const LayerParts& parts, const LayerCodes& codes) {
-  if (!code_instructions() || parts.convolution == nullptr || !codes.output) return false;
-  const auto& [in, out, kernel, stride, padding, dilation, groups, bias] = *parts.convolution;
-  constexpr std::array<int64_t, 2> one{1, 1}, three{3, 3};
-  return kernel == three && stride == one && dilation == one && groups == 1 &&
-         tile_layer_takes(parts, codes) && sums_are_small(parts.weight);
+  return parts.convolution != nullptr && is_for_winograd(*parts.convolution) && codes.output &&
+         tile_layer_takes(parts, codes) && code_winograd::sums_are_small(parts.weight);
 }
 
-bool code_winograd_is_quicker(const LayerParts& parts) {
-  const int64_t in = parts.convolution->in_channels, out = parts.convolution->out_channels;
-  if (code_instructions() != CodeInstructions::avx512_vnni || in < chunk || out < panel)
-    return false;
-  const auto tiles = winograd_tiles(tile_size, parts.input_shape, parts.convolution->padding);
-  // Cycles, of an image. To read weights that come from far takes as long as products of 8 tiles.
-  const bool far = weight_bytes(in, out) > most_near;
-  const int64_t count = tiles.of_image(), multiplied = far ? std::max<int64_t>(count, 8) : count;
-  const int64_t transforms = count * (150 * in / chunk + 200 * out / code_tiles::channels);
-  const int64_t cost = multiplied * values * in * out / 32 + transforms;
-  return cost < tiles.out_height * tiles.out_width * 9 * in * out / 64;
-}
+bool code_winograd_is_quicker(const LayerParts& parts) { return code_winograd::is_quicker(parts); }
 
 std::unique_ptr<PackedLayer> packed_by_code_winograd(const LayerParts& parts,
                                                      const LayerCodes& codes) {
-  return std::make_unique<CodeWinogradConv2d>(parts, codes);
+  return std::make_unique<code_winograd::CodeWinogradConv2d>(parts, codes);
 }
 
 #else

@@ -11,8 +11,9 @@ namespace composer {
 /// stride 1, from codes to codes, with sums of at most 25 bits.
 bool code_winograd_takes(const LayerParts& parts, const LayerCodes& codes);
 
-/// Whether that is quicker than tile_layer(), on processors without AMX. It takes 8 times the
-/// memory of the weights.
+/// Whether that is quicker than tile_layer(), for single images by at::get_num_threads() threads:
+/// not where there are AMX tiles. It takes 8 times the memory of the weights. parts: of a layer
+/// that code_winograd_takes() takes.
 bool code_winograd_is_quicker(const LayerParts& parts);
 
 /// The same codes as tile_layer()'s, bit by bit.

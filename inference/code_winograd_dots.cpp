@@ -19,33 +19,36 @@ constexpr int64_t line_bytes = 64;
 
 inline __m512i add(__m512i a, __m512i b) { return _mm512_add_epi32(a, b); }
 inline __m512i subtract(__m512i a, __m512i b) { return _mm512_sub_epi32(a, b); }
-inline __m512i times(__m512i value, int shift) { return _mm512_slli_epi32(value, shift); }
+template <int bits>
+inline __m512i shifted(__m512i value) {
+  return _mm512_slli_epi32(value, bits);
+}
 
 /// B' d of a row or a column.
 inline void transform_pixels(const __m512i (&d)[side], __m512i (&to)[side]) {
-  const auto add = [](__m512i a, __m512i b) { return _mm512_add_epi16(a, b); };
-  const auto subtract = [](__m512i a, __m512i b) { return _mm512_sub_epi16(a, b); };
+  const auto plus = [](__m512i a, __m512i b) { return _mm512_add_epi16(a, b); };
+  const auto minus = [](__m512i a, __m512i b) { return _mm512_sub_epi16(a, b); };
   const auto four_times = [](__m512i value) { return _mm512_slli_epi16(value, 2); };
-  const __m512i even = subtract(d[4], four_times(d[2]));
-  const __m512i odd = subtract(d[3], four_times(d[1]));
-  const __m512i difference = subtract(d[3], d[1]);
-  const __m512i even2 = subtract(d[4], d[2]), odd2 = add(difference, difference);
-  to[0] = add(four_times(d[0]), subtract(even, d[2]));
-  to[1] = add(even, odd);
-  to[2] = subtract(even, odd);
-  to[3] = add(even2, odd2);
-  to[4] = subtract(even2, odd2);
-  to[5] = subtract(subtract(d[5], d[3]), four_times(difference));
+  const __m512i even = minus(d[4], four_times(d[2]));
+  const __m512i odd = minus(d[3], four_times(d[1]));
+  const __m512i difference = minus(d[3], d[1]);
+  const __m512i even2 = minus(d[4], d[2]), odd2 = plus(difference, difference);
+  to[0] = plus(four_times(d[0]), minus(even, d[2]));
+  to[1] = plus(even, odd);
+  to[2] = minus(even, odd);
+  to[3] = plus(even2, odd2);
+  to[4] = minus(even2, odd2);
+  to[5] = minus(minus(d[5], d[3]), four_times(difference));
 }
 
 /// A' m of a row or a column, times 24, 12, 6 and 6.
 inline void transform_sums(const __m512i (&m)[side], __m512i (&to)[tile_size]) {
   const __m512i sum = add(m[1], m[2]), sum2 = add(m[3], m[4]);
   const __m512i difference = subtract(m[1], m[2]), difference2 = subtract(m[3], m[4]);
-  to[0] = add(m[0], subtract(sum2, times(sum, 2)));
-  to[1] = subtract(difference2, times(difference, 1));
+  to[0] = add(m[0], subtract(sum2, shifted<2>(sum)));
+  to[1] = subtract(difference2, shifted<1>(difference));
   to[2] = subtract(sum2, sum);
-  to[3] = add(subtract(m[5], difference), times(difference2, 1));
+  to[3] = add(subtract(m[5], difference), shifted<1>(difference2));
 }
 
 /// Of a tile's pixels, row by row, all channels' codes.
@@ -197,8 +200,8 @@ class Writer {
 
 template <bool adds>
 void write_outputs(const WinogradBlock& block, const int32_t* sums,
-                   const code_tiles::Requantization& layer, int64_t first_channel) {
-  const Writer<adds> writer(block.tiles, layer, first_channel / channels);
+                   const code_tiles::Requantization& layer, int64_t channel_block) {
+  const Writer<adds> writer(block.tiles, layer, channel_block);
   __m512i outputs[tile_size][tile_size];
   for (int64_t i = 0; i < block.count; ++i, sums += panel) {
     outputs_of(sums, block.count * panel, outputs);
@@ -215,7 +218,7 @@ void transform_input(const WinogradBlock& block, const Input& input, int64_t beg
     const WinogradPart part(block, index, rows);
     for (int64_t tile = part.begin; tile < part.end; ++tile) {
       const auto pixels = pixels_of(block.tiles, block.first + tile, input);
-      int16_t* row = to + index * values * apart + (tile - part.begin) * chunk;
+      int16_t* row = to + index * value_count * apart + (tile - part.begin) * chunk;
       for (int64_t channel = 0; channel < input.channels; channel += chunk, row += value_size) {
         const int64_t left = input.channels - channel;
         const auto there = static_cast<__mmask32>(left < chunk ? (1U << left) - 1 : ~0U);
@@ -231,7 +234,7 @@ void multiply(const WinogradBlock& block, const Factors& factors, int32_t* sums)
   const int64_t bytes = size * static_cast<int64_t>(sizeof(int16_t));
   const int64_t lines = bytes / line_bytes / chunks;
   const int16_t* weights = factors.weights;
-  for (int64_t k = 0; k < values; ++k, weights += size, sums += block.count * panel) {
+  for (int64_t k = 0; k < value_count; ++k, weights += size, sums += block.count * panel) {
     const bool prefetches = (k + 2) * bytes <= factors.prefetched;
     for (int64_t index = 0; index < parts; ++index) {
       const WinogradPart part(block, index, rows);
@@ -243,7 +246,7 @@ void multiply(const WinogradBlock& block, const Factors& factors, int32_t* sums)
                  (index + 1) * lines / parts - line};
       }
       by_rows[part.end - part.begin - 1](
-          factors.values + (index * values + k) * chunks * value_size, chunks, weights, ahead,
+          factors.values + (index * value_count + k) * chunks * value_size, chunks, weights, ahead,
           sums + part.begin * panel);
     }
   }
@@ -251,13 +254,13 @@ void multiply(const WinogradBlock& block, const Factors& factors, int32_t* sums)
 
 void transform_output(const WinogradBlock& block, const int32_t* sums,
                       const code_tiles::Requantization& layer, int64_t index) {
-  for (int64_t channel = index * panel;
-       channel < (index + 1) * panel && channel < layer.out_channels;
-       channel += channels, sums += channels) {
+  constexpr int64_t blocks = panel / channels;
+  for (int64_t i = index * blocks; i < (index + 1) * blocks && i * channels < layer.out_channels;
+       ++i, sums += channels) {
     if (layer.addend != nullptr)
-      write_outputs<true>(block, sums, layer, channel);
+      write_outputs<true>(block, sums, layer, i);
     else
-      write_outputs<false>(block, sums, layer, channel);
+      write_outputs<false>(block, sums, layer, i);
   }
 }
 

@@ -4,14 +4,13 @@
 //
 // Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016, with the points
 // 0, +-1, +-2 and infinity. The sums are exact: pixels become B' d B, of 15 bits, and weights
-// G g G', of 13, where rows of G are multiplied by what makes them integers. The inverse gives
+// G g G', of 13, where G's rows are 24, -6, -6, 24, 24 and 6 times the paper's. The inverse gives
 // 9 * 2^p times each sum, p <= 6, modulo 2^32: an odd number divides without a remainder there, and
 // a sum of at most 25 bits is left when 2^p is shifted away.
 //
 // code_winograd_dots.cpp is compiled as code_dots.cpp is.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include "inference/code_tiles.h"
@@ -19,7 +18,7 @@
 
 namespace composer::code_winograd {
 
-inline constexpr int64_t tile_size = 4, values = 36;
+inline constexpr int64_t tile_size = 4, value_count = 36;
 inline constexpr int64_t rows = 14;  ///< tiles of a part, at most
 /// Input channels side by side between the parts; where there are fewer, zeros follow.
 inline constexpr int64_t chunk = 32;
@@ -28,10 +27,6 @@ inline constexpr int64_t panel = 2 * code_tiles::channels;
 /// Absolute values of sums are less.
 inline constexpr int64_t most_sum = 1 << 25;
 
-/// Rows of G: 24, -6, -6, 24, 24 and 6 times those of the paper.
-inline constexpr std::array<std::array<int16_t, 3>, 6> weight_rows{
-    {{6, 0, 0}, {1, 1, 1}, {1, -1, 1}, {1, 2, 4}, {1, -2, 4}, {0, 0, 6}}};
-
 struct Input {
   const uint8_t* from;     ///< [N, height, width, channels]
   const uint8_t* padding;  ///< the codes of a pixel around the images
@@ -39,8 +34,8 @@ struct Input {
 };
 
 struct Factors {
-  const int16_t* values;   ///< [parts][values][chunks][rows][chunk]
-  const int16_t* weights;  ///< [values][chunks][chunk / 2][panel][2]
+  const int16_t* values;   ///< [parts][value_count][chunks][rows][chunk]
+  const int16_t* weights;  ///< [value_count][chunks][chunk / 2][panel][2]
   int64_t chunks;
   /// So many bytes from `weights` on come into the cache before they are read: 0 for weights that
   /// are there already.
@@ -50,7 +45,7 @@ struct Factors {
 /// The values of parts [begin, end) of the block's. to: Factors::values, of all.
 void transform_input(const WinogradBlock& block, const Input& input, int64_t begin, int64_t end,
                      int16_t* to);
-/// sums: [values][count][panel], at an address that is a multiple of 64.
+/// sums: [value_count][count][panel], at an address that is a multiple of 64.
 void multiply(const WinogradBlock& block, const Factors& factors, int32_t* sums);
 /// To the codes of output channels [panel * index, panel * (index + 1)).
 void transform_output(const WinogradBlock& block, const int32_t* sums,

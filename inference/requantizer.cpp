@@ -1,12 +1,14 @@
 #include "inference/requantizer.h"
 
+#include <ATen/Parallel.h>
+
 namespace composer {
 namespace {
 
-/// With zeros up to the end of the last two blocks.
+/// With zeros up to the end of the last block.
 at::Tensor in_blocks(const at::Tensor& of_channels, at::ScalarType type) {
-  const int64_t count = of_channels.size(0), two = 2 * code_tiles::channels;
-  auto padded = at::zeros({at::divup(count, two) * two}, type);
+  const int64_t count = of_channels.size(0);
+  auto padded = at::zeros({at::divup(count, code_tiles::channels) * code_tiles::channels}, type);
   padded.slice(0, 0, count).copy_(of_channels);
   return padded;
 }

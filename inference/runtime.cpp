@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "composer/error.h"
@@ -18,6 +19,7 @@
 #include "inference/pass_values.h"
 #include "inference/pooling.h"
 #include "inference/quantization/codes.h"
+#include "inference/tile_layer.h"
 
 namespace composer {
 namespace {
@@ -63,7 +65,7 @@ class Runtime::Plan {
     if (affine_.contains(graph_.input))
       pixel_codes_ = pixel_codes(preparation_.normalization, affine_.at(graph_.input),
                                  quantization_.activation_bits);
-    most_images_ = most_images();
+    most_images_ = most_images(operations);
     has_grouped_codes_ = std::ranges::any_of(operations, [this](const FusedOperation& fused) {
       const auto& operation = graph_.operations[fused.operation];
       const auto* const convolution = std::get_if<Conv2dOptions>(&operation.options);
@@ -108,18 +110,22 @@ class Runtime::Plan {
   }
 
   /// How many images a pass takes at once: more would not find in the caches what the operation
-  /// before has just written.
-  int64_t most_images() const {
-    int64_t most_bytes = 1;
-    for (size_t i = 0; i < graph_.values.size(); ++i) {
-      const auto& value = graph_.values[i];
-      if (value.constant.defined()) continue;
-      const int64_t size = affine_.contains(i) ? 1 : at::elementSize(type_);
-      most_bytes =
-          std::max(most_bytes, c10::multiply_integers(value.shape) / value.shape[0] * size);
+  /// before has just written. Where Winograd's algorithm computes with codes, more images share the
+  /// reading of a layer's weights.
+  int64_t most_images(const std::vector<FusedOperation>& operations) const {
+    const bool by_winograd = code_instructions() == CodeInstructions::avx512_vnni;
+    const int64_t for_codes = by_winograd ? 7 << 19 : 2 << 20;
+    const int64_t for_numbers = (quantization_.empty() ? 16 : 8) << 20;
+    int64_t most = std::numeric_limits<int64_t>::max();
+    for (const auto& fused : operations) {
+      const auto& shape = graph_.values[fused.output].shape;
+      const int64_t size = c10::multiply_integers(shape) / shape[0];
+      const bool codes = affine_.contains(fused.output);
+      const int64_t fits =
+          codes ? for_codes : for_numbers / static_cast<int64_t>(elementSize(type_));
+      most = std::min(most, fits / size);
     }
-    const int64_t fits = (quantization_.empty() ? 16 : 8) << 20;
-    return std::max<int64_t>(fits / most_bytes, 1);
+    return std::max<int64_t>(most, 1);
   }
 
   at::Tensor pass(const at::Tensor& images) const {

@@ -174,16 +174,16 @@ int64_t winograd_tile_size(const LayerParts& parts) {
   if (parts.convolution == nullptr || parts.weight.scalar_type() != at::kFloat ||
       winograd_kernels(2).panel == 0)
     return 0;
-  const auto& [in, out, kernel, stride, padding, dilation, groups, bias] = *parts.convolution;
-  constexpr std::array<int64_t, 2> one{1, 1}, three{3, 3};
-  if (kernel != three || stride != one || dilation != one || groups != 1 || in < 32 || out < 32 ||
+  const auto& convolution = *parts.convolution;
+  const int64_t in = convolution.in_channels, out = convolution.out_channels;
+  if (!is_for_winograd(convolution) || in < 32 || out < 32 ||
       (parts.activation && *parts.activation != OperationKind::relu))
     return 0;
   // For each pair of channels of an image, in products, of which oneDNN's cost less.
-  const auto pixels = winograd_tiles(2, parts.input_shape, padding);
+  const auto pixels = winograd_tiles(2, parts.input_shape, convolution.padding);
   int64_t best = 0, least = 9 * pixels.out_height * pixels.out_width * 7 / 8;
   for (const int64_t size : {2, 4}) {
-    const auto tiles = winograd_tiles(size, parts.input_shape, padding);
+    const auto tiles = winograd_tiles(size, parts.input_shape, convolution.padding);
     const bool far = tiles.values() * in * out > most_near;
     const int64_t cost = tiles.values() * (tiles.of_image() + (far ? 8 : 1));
     if (cost < least) best = size, least = cost;

@@ -7,6 +7,12 @@
 
 namespace composer {
 
+bool is_for_winograd(const Conv2dOptions& options) {
+  constexpr std::array<int64_t, 2> one{1, 1}, three{3, 3};
+  return options.kernel == three && options.stride == one && options.dilation == one &&
+         options.groups == 1;
+}
+
 WinogradTiles winograd_tiles(int64_t size, const std::vector<int64_t>& input_shape,
                              std::array<int64_t, 2> padding) {
   const int64_t height = input_shape[2], width = input_shape[3];
@@ -43,7 +49,8 @@ void compute_winograd(const WinogradWork& work) {
   for (const auto* step : {&work.transform, &work.multiply})
     at::parallel_for(0, blocks * shares, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
-        (*step)(block_at(i / shares), {i % shares, shares}, values[i / shares].mutable_data_ptr());
+        (*step)(block_at(i / shares), {i % shares, shares},
+                values.mutable_data_ptr<uint8_t>() + i / shares * bytes);
     });
 }
 

@@ -6,9 +6,13 @@
 #include <functional>
 #include <vector>
 
+#include "composer/network/operations.h"
 #include "inference/winograd_tiles.h"
 
 namespace composer {
+
+/// 3 x 3 of stride 1, without dilation and groups.
+bool is_for_winograd(const Conv2dOptions& options);
 
 /// input_shape: [N, C, H, W].
 WinogradTiles winograd_tiles(int64_t size, const std::vector<int64_t>& input_shape,

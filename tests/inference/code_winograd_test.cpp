@@ -4,8 +4,11 @@
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 
+#include <array>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 #include "inference/tile_layer.h"
@@ -21,6 +24,7 @@ struct Case {
   int64_t images, height, width;
   bool relu = true, adds = false;
   int64_t bits = 8;
+  bool bias = true;
   Codes codes = Codes::random;
 
   std::vector<int64_t> input_shape() const { return {images, options.in_channels, height, width}; }
@@ -44,9 +48,11 @@ std::vector<Case> cases() {
       {"an addend, negative numbers", conv(64, 33), 1, 6, 7, false, true},
       {"negative numbers", conv(36, 64), 2, 8, 8, false},
       {"7 bits", conv(64, 64), 1, 14, 14, true, false, 7},
+      {"no bias", conv(32, 40), 2, 9, 8, true, false, 8, false},
       {"weights from far, many blocks", conv(128, 160), 2, 30, 31},
-      {"the largest codes", conv(64, 32), 1, 12, 12, false, false, 8, Codes::most},
-      {"the least and the largest codes", conv(64, 32), 1, 12, 12, false, false, 8, Codes::ends},
+      {"the largest codes", conv(64, 32), 1, 12, 12, false, false, 8, true, Codes::most},
+      {"the least and the largest codes", conv(64, 32), 1, 12, 12, false, false, 8, true,
+       Codes::ends},
   };
 }
 
@@ -78,7 +84,7 @@ Layer layer_of(const Case& given) {
   const double largest = static_cast<double>(weight[0].numel()) * 128 * 255;
   layer.input = codes_of(given, given.input_shape());
   layer.parts = {.weight = weight,
-                 .bias = at::randn({out}) * 20,
+                 .bias = given.bias ? at::randn({out}) * 20 : at::Tensor(),
                  .convolution = &given.options,
                  .input_shape = given.input_shape(),
                  .activation = {}};
@@ -121,7 +127,11 @@ TEST_CASE("codes by Winograd are those by dot products", "[inference][code_winog
       CHECK(found.is_contiguous(at::MemoryFormat::ChannelsLast));
       CHECK(found.equal(expected));
       CHECK(winograd->run(layer.input.contiguous(), layer.addend, false).equal(expected));
+      at::parallel_for(0, 1, 1, [&](int64_t, int64_t) {
+        CHECK(winograd->run(layer.input, layer.addend, false).equal(expected));
+      });
       if (!given.adds) continue;
+      CHECK(winograd->run(layer.input, layer.addend.contiguous(), false).equal(expected));
       const auto addend = layer.addend.clone();
       CHECK(winograd->run(layer.input, addend, true).is_same(addend));
       CHECK(addend.equal(expected));
@@ -160,6 +170,19 @@ TEST_CASE("sums of more than 25 bits go another way", "[inference][code_winograd
   }
 }
 
+TEST_CASE("weights of either sign are summed for themselves", "[inference][code_winograd]") {
+  if (skips()) return;
+  const Conv2dOptions options{
+      .in_channels = 256, .out_channels = 32, .kernel = {3, 3}, .padding = {1, 1}};
+  const Case given{"", options, 1, 8, 8, false};
+  auto layer = layer_of(given);
+  layer.parts.weight = at::zeros_like(layer.parts.weight);
+  const auto of_last = layer.parts.weight[31].flatten();
+  of_last.slice(0, 0, 1040).fill_(127);
+  of_last.slice(0, 1040, 2080).fill_(-127);
+  CHECK_FALSE(code_winograd_takes(layer.parts, layer.codes));
+}
+
 TEST_CASE("layers that Winograd does not take with codes", "[inference][code_winograd]") {
   if (skips()) return;
   const Case given = cases().front();
@@ -178,6 +201,15 @@ TEST_CASE("layers that Winograd does not take with codes", "[inference][code_win
   CHECK_FALSE(takes([](Layer& layer, Conv2dOptions&) { layer.codes.output.reset(); }));
 }
 
+TEST_CASE("a layer that Winograd computes quicker is packed for it", "[inference][code_winograd]") {
+  if (skips()) return;
+  const Case given = cases().front();
+  const auto layer = layer_of(given);
+  const auto packed_layer = packed(layer.parts, layer.codes);
+  const auto winograd = packed_by_code_winograd(layer.parts, layer.codes);
+  CHECK((typeid(*packed_layer) == typeid(*winograd)) == code_winograd_is_quicker(layer.parts));
+}
+
 TEST_CASE("Winograd with codes is quicker where there are tiles enough",
           "[inference][code_winograd]") {
   if (skips()) return;
@@ -192,6 +224,8 @@ TEST_CASE("Winograd with codes is quicker where there are tiles enough",
     parts.input_shape = {1, channels, size, size};
     return code_winograd_is_quicker(parts);
   };
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
   CHECK(quicker(64, 56) == here);
   CHECK(quicker(128, 28) == here);
   CHECK(quicker(256, 14) == here);
@@ -199,6 +233,10 @@ TEST_CASE("Winograd with codes is quicker where there are tiles enough",
   CHECK_FALSE(quicker(512, 7));
   CHECK_FALSE(quicker(16, 32));
   CHECK_FALSE(quicker(64, 1));
+  // Each thread reads all weights of a panel for two tiles.
+  at::set_num_threads(64);
+  CHECK_FALSE(quicker(256, 14));
+  at::set_num_threads(before);
 }
 
 }  // namespace
