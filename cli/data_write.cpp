@@ -61,10 +61,10 @@ void add_options(CLI::App& app, Setting& s) {
   app.add_option(
          "--format,--dataset", s.format,
          "what the source is: image_folder (also: imagenet), cifar10 (cifar), mnist, beton, "
-         "webdataset, mds,\ncsv (a list of images: .csv, .tsv or .jsonl)")
+         "webdataset, mds,\ncsv (also: tsv, jsonl; a list of images)")
       ->required()
       ->check(word_of({"image_folder", "imagenet", "cifar10", "cifar", "mnist", "beton",
-                       "webdataset", "mds", "csv"}));
+                       "webdataset", "mds", "csv", "tsv", "jsonl"}));
   app.add_option(
          "--source,--datadir", s.source,
          "folder of the data set, a .beton file, tar files as in a-{000..146}.tar, or a list")
@@ -430,6 +430,7 @@ int data_write_command(const Words& words) {
   Setting s;
   add_options(app, s);
   if (!parse(app, words)) return 0;
+  if (s.format == "tsv" || s.format == "jsonl") s.format = "csv";
 
   s.write.pack.mode = mode_of(s);
   s.write.pack.max_resolution = at_least_one("--max_resolution", s.max_resolution);

@@ -1,5 +1,9 @@
 #include "cli/page_file.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "composer/error.h"
@@ -14,9 +18,12 @@ PageFile::PageFile(std::string option, std::filesystem::path file)
   std::error_code problem;
   if (std::filesystem::is_directory(file_, problem))
     throw UserError(option_ + ": " + file_.string() + " is a folder; name a file");
-  if (const auto folder = file_.parent_path();
-      !folder.empty() && !std::filesystem::is_directory(folder, problem))
+  const auto folder = file_.has_parent_path() ? file_.parent_path() : ".";
+  if (!std::filesystem::is_directory(folder, problem))
     throw UserError(option_ + ": there is no folder " + folder.string());
+  if (access(folder.c_str(), W_OK) != 0)
+    throw UserError(option_ + ": " + file_.string() +
+                    " cannot be written: " + std::strerror(errno));
   if (!std::filesystem::exists(file_, problem)) {
     const auto ending = lower_case(file_.extension().string());
     if (!ending.empty() && ending != ".html" && ending != ".htm")

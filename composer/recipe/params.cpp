@@ -261,6 +261,25 @@ Field FieldCollector::start(const char* name, const char* doc, const Rules& rule
   return field;
 }
 
+namespace {
+
+/// Why there is no key of this name.
+std::string why_unknown(const std::string& key, const std::vector<std::string>& known) {
+  const size_t dot = key.find('.');
+  if (std::ranges::find(known, key.substr(0, dot)) == known.end() || dot == std::string::npos)
+    return "unknown key" + suggestion(key, known);
+  std::string nested, closing;
+  for (size_t begin = 0, end; begin <= key.size(); begin = end + 1) {
+    end = std::min(key.find('.', begin), key.size());
+    const bool last = end == key.size();
+    nested += key.substr(begin, end - begin) + (last ? ": ..." : ": {");
+    if (!last) closing += "}";
+  }
+  return "unknown key; in a file keys are nested: " + nested + closing;
+}
+
+}  // namespace
+
 void read_fields(const Value& map, const FieldSet& set, const std::string& path,
                  Problems& problems) {
   if (map.kind == Value::Kind::scalar || map.kind == Value::Kind::list)
@@ -269,7 +288,7 @@ void read_fields(const Value& map, const FieldSet& set, const std::string& path,
   for (const Field& field : set.fields) known.push_back(field.name);
   for (const auto& [key, origin, value] : map.entries)
     if (std::ranges::find(known, key) == known.end())
-      problems.push_back({origin, join_path(path, key), "unknown key" + suggestion(key, known)});
+      problems.push_back({origin, join_path(path, key), why_unknown(key, known)});
 
   for (const Field& field : set.fields) {
     const Value* value = map.find(field.name);

@@ -237,6 +237,18 @@ size_t distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
+/// The first line that a tab indents; 0 for none.
+int first_tab_indent(const std::string& text) {
+  std::istringstream lines(text);
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    if (const size_t at = line.find_first_not_of(' '); at != std::string::npos && line[at] == '\t')
+      return number;
+  }
+  return 0;
+}
+
 }  // namespace
 
 std::string Problem::line() const {
@@ -356,6 +368,11 @@ std::optional<Value> parse_yaml(const std::string& text, const std::string& file
     Origin place = whole;
     if (!error.mark.is_null())
       place.line = error.mark.line + 1, place.column = error.mark.column + 1;
+    const int tab = first_tab_indent(text);
+    if (tab > 0 && (place.line == 0 || tab <= place.line)) {
+      place.line = tab, place.column = 1;
+      return refuse(std::move(place), "a tab indents this line; YAML takes spaces alone");
+    }
     return refuse(std::move(place), "not valid YAML: " + error.msg);
   }
   if (builder.broken()) return std::nullopt;

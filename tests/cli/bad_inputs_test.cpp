@@ -126,7 +126,7 @@ const std::vector<Bad> cases{
     {"bench step --precision bf61", "", "--precision: 'bf61' is none of fp32"},
     {"data write --format imagefolder", "",
      "--format: 'imagefolder' is none of image_folder, imagenet, cifar10, cifar, mnist, beton, "
-     "webdataset, mds, csv; did you mean 'image_folder'?"},
+     "webdataset, mds, csv, tsv, jsonl; did you mean 'image_folder'?"},
     {"describe scheduler cosine", "", "did you mean 'cosine_decay'?"},
     {"bench step --steps 0", "", "--steps"},
     {"bench step --algorithms blurpol", "", "--algorithms: unknown algorithm 'blurpol'; did you"},
@@ -187,6 +187,13 @@ const std::vector<Bad> cases{
     {train, good + "algorithms: &a [*a]\n", "bad.yaml:9"},
     {train, good + "algoritms: [blurpool]\n",
      "bad.yaml:9:1: algoritms: unknown key; did you mean 'algorithms'?"},
+    {train, good + "optimizer.sgd.lr: 0.1\n",
+     "bad.yaml:9:1: optimizer.sgd.lr: unknown key; in a file keys are nested: "
+     "optimizer: {sgd: {lr: ...}}"},
+    {train, good + "algorithms:\n\tblurpool:\n",
+     "bad.yaml:10:1: a tab indents this line; YAML takes spaces alone"},
+    {train, good + "run_dir: $HOME/runs\n",
+     "run_dir: $HOME/runs is taken as it stands: only a shell replaces $HOME; write the path out"},
     {train, good + "algorithms: {label_smoothing: {smoothing: lots}}\n",
      "bad.yaml:9:43: algorithms.label_smoothing.smoothing"},
     {train, good + "algorithms: [label_smoothing, label_smoothing]\n", "label_smoothing"},

@@ -1,4 +1,5 @@
 // composer data write.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -211,6 +212,10 @@ TEST_CASE("data write keeps a list's numbers, which training finds under the sam
   CHECK_THAT(done("data info f.beton"),
              Contains("area") && Contains("box[0]") && Contains("box[1]") && !Contains("labels"));
   done("data write --format beton --source f.beton --output g.beton" + targets);
+  std::ranges::replace(list, ',', '\t');
+  folder.write("list.tsv", list);
+  done("data write --format tsv --source list.tsv --output from_tsv.beton" + targets);
+  CHECK(done("data hash from_tsv.beton") == done("data hash f.beton"));
 
   const std::string common =
       "train --loss mse --device cpu --progress_bar false --max_duration 2ep --train_batch_size 2 "
