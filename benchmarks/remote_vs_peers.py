@@ -4,8 +4,9 @@ loader` on a .beton file and on the photographs themselves, against MosaicML's s
 torchvision, in alternation. One JSON line, the ratio (composer's .beton over the best peer, per round) last.
 
     python3 benchmarks/remote_vs_peers.py PHOTOS --python VENV/bin/python
+    python3 benchmarks/remote_vs_peers.py PHOTOS --peers                    # our second epoch alone
 
-Needs nginx (apt-get install nginx-light) and an environment:
+Needs nginx (apt-get install nginx-light) and for the peers an environment:
 
     VENV/bin/pip install torch torchvision mosaicml-streaming litdata s3torchconnector boto3
     VENV/bin/pip uninstall --yes obstore        # with which litdata reads nothing over http://
@@ -30,8 +31,8 @@ from side_by_side import add_composer, alternate, comparison, last_json, median,
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument('photos')
-parser.add_argument('--python', required=True, help='interpreter with the peers')
-parser.add_argument('--peers', nargs='+', default=['streaming', 'litdata', 's3torchconnector'])
+parser.add_argument('--python', help='interpreter with the peers')
+parser.add_argument('--peers', nargs='*', default=['streaming', 'litdata', 's3torchconnector'])
 parser.add_argument('--nginx', default=shutil.which('nginx') or '/usr/sbin/nginx')
 parser.add_argument('--repeat', type=int, default=5)
 parser.add_argument('--batch_size', type=int, default=64)
@@ -40,6 +41,8 @@ parser.add_argument('--resolution', type=int, default=224)
 parser.add_argument('--pairs', type=int, default=5)
 add_composer(parser)
 args = parser.parse_args()
+if args.peers and not args.python:
+    parser.error('--python: the peers need an interpreter that has them')
 composer, settings = os.path.abspath(args.composer), options(args, 'batch_size', 'num_workers', 'resolution')
 
 config = '''daemon off; pid FOLDER/nginx.pid; error_log FOLDER/nginx.err; worker_processes 1;
@@ -91,10 +94,10 @@ with tempfile.TemporaryDirectory() as folder:
     beton = os.path.join(served, 'photos.beton')
     subprocess.run([composer, 'data', 'write', '--format', 'image_folder', '--source', photos, '--output', beton, '--index', 'false'],
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    subprocess.run([args.python, script('remote_peers.py'), '--write', photos, '--to', served], check=True,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    megabytes = sum(os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(os.path.join(served, 'files'))
-                    for name in names) / 1e6
+    if args.peers:
+        subprocess.run([args.python, script('remote_peers.py'), '--write', photos, '--to', served], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    megabytes = sum(os.path.getsize(os.path.join(place, name)) for place, _, names in os.walk(photos) for name in names) / 1e6
     caches = (os.path.join(folder, f'cache{number}') for number in range(1 << 30))
 
     def fresh():
@@ -112,19 +115,22 @@ with tempfile.TemporaryDirectory() as folder:
 
     with nginx(folder) as url:
         set_of = {'beton': url + '/photos/photos.beton', 'files': url + '/photos/files/files.txt'}
-        cold, cold_files, *theirs = alternate(args.pairs, ours(set_of['beton']), ours(set_of['files']),
-                                              *(peer(name, url) for name in args.peers))
+        if args.peers:
+            cold, cold_files, *theirs = alternate(args.pairs, ours(set_of['beton']), ours(set_of['files']),
+                                                  *(peer(name, url) for name in args.peers))
         remote, local = alternate(args.pairs, ours(set_of['beton'], 2), ours(beton, 2))
 
-# Our rate by images_per_s of the first epoch, in which the set is opened; so is the peers'.
-best = [max(one, key=lambda run: run['images_per_s']) for one in zip(*theirs)]
 second = [there['per_epoch'][1] / here['per_epoch'][1] for there, here in zip(remote, local)]
-print(json.dumps(dict(
-    megabytes=round(megabytes), resolution=args.resolution, batch_size=args.batch_size, num_workers=args.num_workers, pairs=args.pairs,
-    load=round(os.getloadavg()[0], 1),
-    peers={name: dict(images_per_s=round(median(runs, 'images_per_s'), 1), cpu_s_per_gb=round(median(runs, 'cpu_s_per_gb'), 1))
-           for name, runs in zip(args.peers, theirs)},
-    files_images_per_s=round(median(cold_files, 'images_per_s'), 1), files_cpu_s_per_gb=round(median(cold_files, 'cpu_s_per_gb'), 1),
-    cpu_s_per_gb=round(median(cold, 'cpu_s_per_gb'), 1), second_over_local=round(statistics.median(second), 3),
-    second_over_local_spread=[round(min(second), 3), round(max(second), 3)], peer='the best of ' + ', '.join(args.peers),
-    **comparison(cold, best, 'images_per_s'))))
+result = dict(megabytes=round(megabytes), resolution=args.resolution, batch_size=args.batch_size, num_workers=args.num_workers,
+              pairs=args.pairs, load=round(os.getloadavg()[0], 1), second_over_local=round(statistics.median(second), 3),
+              second_over_local_spread=[round(min(second), 3), round(max(second), 3)])
+if args.peers:
+    # Our rate by images_per_s of the first epoch, in which the set is opened; so is the peers'.
+    best = [max(one, key=lambda run: run['images_per_s']) for one in zip(*theirs)]
+    result.update(
+        peers={name: dict(images_per_s=round(median(runs, 'images_per_s'), 1), cpu_s_per_gb=round(median(runs, 'cpu_s_per_gb'), 1))
+               for name, runs in zip(args.peers, theirs)},
+        files_images_per_s=round(median(cold_files, 'images_per_s'), 1), files_cpu_s_per_gb=round(median(cold_files, 'cpu_s_per_gb'), 1),
+        cpu_s_per_gb=round(median(cold, 'cpu_s_per_gb'), 1), peer='the best of ' + ', '.join(args.peers),
+        **comparison(cold, best, 'images_per_s'))
+print(json.dumps(result))

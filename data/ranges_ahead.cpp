@@ -219,7 +219,7 @@ bool RangesAhead::read_next(Lock& lock) {
   if (pieces_.empty()) return plan_more(lock);
   const Extent piece = pieces_.front().extent;
   pieces_.pop_front();
-  if (!pieces_.empty()) readers_.wake_one();
+  if (!pieces_.empty() && !comes_quickly()) readers_.wake_one();
   lock.unlock();
   const double begin = steady_seconds();
   {
@@ -232,10 +232,16 @@ bool RangesAhead::read_next(Lock& lock) {
   return true;
 }
 
+/// One reader does for all then: of a remote source, what has been fetched before.
+bool RangesAhead::comes_quickly() const {
+  return reads_ > 16 && wait_ <= std::abs(plan_.limits.quick) / 4;
+}
+
 void RangesAhead::note(double seconds, uint64_t bytes) {
   const double wait = seconds - static_cast<double>(bytes) * 0.25e-9;  // memory: 4 GB a second
   wait_ = moved_wait(wait_, wait, plan_.limits, 8);
-  if (++reads_ > 16 && wait_ <= plan_.limits.quick / 4 && !always()) active_ = false;
+  ++reads_;
+  if (comes_quickly() && !always()) active_ = false;
 }
 
 }  // namespace composer

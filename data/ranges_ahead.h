@@ -58,6 +58,7 @@ class RangesAhead final : public ReadAhead {
   bool plan_more(Lock& lock);
   bool is_new_page(const Extent& page);
   bool read_next(Lock& lock);
+  bool comes_quickly() const;
   void note(double seconds, uint64_t bytes);
 
   const Source& source_;
