@@ -61,7 +61,7 @@ void add_options(CLI::App& app, Setting& s) {
   app.add_option(
          "--format,--dataset", s.format,
          "what the source is: image_folder (also: imagenet), cifar10 (cifar), mnist, beton, "
-         "webdataset, mds,\ncsv (also: tsv, jsonl; a list of images)")
+         "webdataset, mds,\ncsv (also: tsv, jsonl; a list of images, whose ending says which)")
       ->required()
       ->check(word_of({"image_folder", "imagenet", "cifar10", "cifar", "mnist", "beton",
                        "webdataset", "mds", "csv", "tsv", "jsonl"}));

@@ -1,9 +1,9 @@
 #include "cli/page_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 
 #include "composer/error.h"
@@ -21,9 +21,8 @@ PageFile::PageFile(std::string option, std::filesystem::path file)
   const auto folder = file_.has_parent_path() ? file_.parent_path() : ".";
   if (!std::filesystem::is_directory(folder, problem))
     throw UserError(option_ + ": there is no folder " + folder.string());
-  if (access(folder.c_str(), W_OK) != 0)
-    throw UserError(option_ + ": " + file_.string() +
-                    " cannot be written: " + std::strerror(errno));
+  if (faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+    throw UserError(option_ + ": " + cannot_be_written(folder, errno));
   if (!std::filesystem::exists(file_, problem)) {
     const auto ending = lower_case(file_.extension().string());
     if (!ending.empty() && ending != ".html" && ending != ".htm")

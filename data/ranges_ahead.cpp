@@ -115,11 +115,20 @@ bool RangesAhead::always() const { return plan_.limits.quick < 0 || source_.is_r
 
 void RangesAhead::missed_a_page() {
   readers_.hurry();
-  if (active_) return;
+  if (active_) return help_lone_reader();
   const std::lock_guard guard(lock_);
   if (active_.exchange(true)) return;
   wait_ = std::abs(plan_.limits.quick);
   reads_ = 0;
+  readers_.wake_one();
+}
+
+/// What is left to one reader may have to come over the network after all.
+void RangesAhead::help_lone_reader() {
+  const double since = alone_since_;
+  if (since == 0 || steady_seconds() - since < 10 * plan_.limits.quick) return;
+  if (alone_since_.exchange(0) == 0) return;
+  const std::lock_guard guard(lock_);
   readers_.wake_one();
 }
 
@@ -219,23 +228,24 @@ bool RangesAhead::read_next(Lock& lock) {
   if (pieces_.empty()) return plan_more(lock);
   const Extent piece = pieces_.front().extent;
   pieces_.pop_front();
-  if (!pieces_.empty() && !comes_quickly()) readers_.wake_one();
+  const bool alone = !pieces_.empty() && comes_quickly();
+  if (!pieces_.empty() && !alone) readers_.wake_one();
   lock.unlock();
   const double begin = steady_seconds();
+  if (alone) alone_since_ = begin;
   {
     const ThreadRange range("read ahead");
     source_.bring(piece);
   }
   const double seconds = steady_seconds() - begin;
   lock.lock();
+  if (alone) alone_since_ = 0;
   note(seconds, piece.bytes());
   return true;
 }
 
 /// One reader does for all then: of a remote source, what has been fetched before.
-bool RangesAhead::comes_quickly() const {
-  return reads_ > 16 && wait_ <= std::abs(plan_.limits.quick) / 4;
-}
+bool RangesAhead::comes_quickly() const { return reads_ > 16 && wait_ <= plan_.limits.quick / 4; }
 
 void RangesAhead::note(double seconds, uint64_t bytes) {
   const double wait = seconds - static_cast<double>(bytes) * 0.25e-9;  // memory: 4 GB a second

@@ -49,6 +49,7 @@ class RangesAhead final : public ReadAhead {
   bool always() const;
   void pass(const Task& task);
   void missed_a_page();
+  void help_lone_reader();
 
   // With the lock held:
   void forget_plan();
@@ -66,8 +67,9 @@ class RangesAhead final : public ReadAhead {
   const bool helps_;        ///< with samples of tasks that have begun
   const uint64_t horizon_;  ///< bytes of planned samples
   SampleWalk walk_;
-  std::atomic<bool> active_{false};  ///< the readers read
-  std::atomic<int64_t> wake_at_;     ///< number of the sample at which there is more to plan
+  std::atomic<bool> active_{false};     ///< the readers read
+  std::atomic<int64_t> wake_at_;        ///< number of the sample at which there is more to plan
+  std::atomic<double> alone_since_{0};  ///< one reader reads while others idle; 0: none does
   std::atomic<int64_t> planned_begin_{0}, planned_end_{0};
 
   std::mutex lock_;

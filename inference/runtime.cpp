@@ -116,7 +116,7 @@ class Runtime::Plan {
     const bool by_winograd = code_instructions() == CodeInstructions::avx512_vnni;
     const int64_t for_codes = by_winograd ? 7 << 19 : 2 << 20;
     const int64_t for_numbers = (quantization_.empty() ? 16 : 8) << 20;
-    int64_t most = std::numeric_limits<int64_t>::max();
+    int64_t most = std::numeric_limits<int32_t>::max();
     for (const auto& fused : operations) {
       const auto& shape = graph_.values[fused.output].shape;
       const int64_t size = c10::multiply_integers(shape) / shape[0];

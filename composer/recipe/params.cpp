@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <ranges>
 #include <sstream>
 
 #include "composer/text.h"
@@ -264,18 +265,18 @@ Field FieldCollector::start(const char* name, const char* doc, const Rules& rule
 namespace {
 
 /// Why there is no key of this name.
-std::string why_unknown(const std::string& key, const std::vector<std::string>& known) {
-  const size_t dot = key.find('.');
-  if (std::ranges::find(known, key.substr(0, dot)) == known.end() || dot == std::string::npos)
+std::string why_unknown(const std::string& key, const FieldSet& set) {
+  std::vector<std::string> known;
+  for (const Field& field : set.fields) known.push_back(field.name);
+  std::vector<std::string> parts;
+  for (const auto part : std::views::split(key, '.')) parts.emplace_back(part.begin(), part.end());
+  const bool is_path = std::ranges::find(parts, "") == parts.end() && parts.size() > 1;
+  if (!is_path || std::ranges::find(known, parts[0]) == known.end())
     return "unknown key" + suggestion(key, known);
-  std::string nested, closing;
-  for (size_t begin = 0, end; begin <= key.size(); begin = end + 1) {
-    end = std::min(key.find('.', begin), key.size());
-    const bool last = end == key.size();
-    nested += key.substr(begin, end - begin) + (last ? ": ..." : ": {");
-    if (!last) closing += "}";
-  }
-  return "unknown key; in a file keys are nested: " + nested + closing;
+  std::string nested;
+  for (const auto& part : parts) nested += (nested.empty() ? "" : ": {") + part;
+  return "unknown key; in a file keys are nested: " + nested + ": ..." +
+         std::string(parts.size() - 1, '}');
 }
 
 }  // namespace
@@ -284,11 +285,9 @@ void read_fields(const Value& map, const FieldSet& set, const std::string& path,
                  Problems& problems) {
   if (map.kind == Value::Kind::scalar || map.kind == Value::Kind::list)
     return wrong_type(map, path, "a map of keys", problems);
-  std::vector<std::string> known;
-  for (const Field& field : set.fields) known.push_back(field.name);
   for (const auto& [key, origin, value] : map.entries)
-    if (std::ranges::find(known, key) == known.end())
-      problems.push_back({origin, join_path(path, key), why_unknown(key, known)});
+    if (std::ranges::find(set.fields, key, &Field::name) == set.fields.end())
+      problems.push_back({origin, join_path(path, key), why_unknown(key, set)});
 
   for (const Field& field : set.fields) {
     const Value* value = map.find(field.name);

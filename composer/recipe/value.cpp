@@ -237,16 +237,14 @@ size_t distance(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
-/// The first line that a tab indents; 0 for none.
-int first_tab_indent(const std::string& text) {
+/// Of its column, counted from 1; 0 where none indents the line.
+int tab_indent(const std::string& text, int line) {
   std::istringstream lines(text);
-  int number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    if (const size_t at = line.find_first_not_of(' '); at != std::string::npos && line[at] == '\t')
-      return number;
-  }
-  return 0;
+  std::string found;
+  for (int i = 0; i < line; ++i)
+    if (!std::getline(lines, found)) return 0;
+  const size_t at = found.find_first_not_of(' ');
+  return at != std::string::npos && found[at] == '\t' ? static_cast<int>(at) + 1 : 0;
 }
 
 }  // namespace
@@ -368,9 +366,8 @@ std::optional<Value> parse_yaml(const std::string& text, const std::string& file
     Origin place = whole;
     if (!error.mark.is_null())
       place.line = error.mark.line + 1, place.column = error.mark.column + 1;
-    const int tab = first_tab_indent(text);
-    if (tab > 0 && (place.line == 0 || tab <= place.line)) {
-      place.line = tab, place.column = 1;
+    if (const int tab = tab_indent(text, place.line); tab > 0) {
+      place.column = tab;
       return refuse(std::move(place), "a tab indents this line; YAML takes spaces alone");
     }
     return refuse(std::move(place), "not valid YAML: " + error.msg);

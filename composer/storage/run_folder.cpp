@@ -52,9 +52,6 @@ RunFolder::RunFolder(const std::string& run_dir, std::string run_name, bool resu
       kept_(!run_dir.empty()),
       resume_(resume) {
   if (!kept_) return;
-  if (run_dir[0] == '$' || run_dir == "~" || run_dir.starts_with("~/"))
-    throw UserError("run_dir: " + run_dir + " is taken as it stands: only a shell replaces " +
-                    run_dir.substr(0, run_dir.find('/')) + "; write the path out");
   if (std::error_code none; !resume && fs::exists(path_))
     throw UserError("run_name: the run folder " + path_.string() + " exists already; give " +
                     "--autoresume true to go on with it" +

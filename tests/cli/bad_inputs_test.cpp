@@ -193,7 +193,8 @@ const std::vector<Bad> cases{
     {train, good + "algorithms:\n\tblurpool:\n",
      "bad.yaml:10:1: a tab indents this line; YAML takes spaces alone"},
     {train, good + "run_dir: $HOME/runs\n",
-     "run_dir: $HOME/runs is taken as it stands: only a shell replaces $HOME; write the path out"},
+     "run_dir: '$HOME/runs': only a shell puts a variable's value in the place of "
+     "$HOME; give the path"},
     {train, good + "algorithms: {label_smoothing: {smoothing: lots}}\n",
      "bad.yaml:9:43: algorithms.label_smoothing.smoothing"},
     {train, good + "algorithms: [label_smoothing, label_smoothing]\n", "label_smoothing"},

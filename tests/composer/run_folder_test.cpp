@@ -103,10 +103,14 @@ TEST_CASE("a run folder belongs to one process, until that ends in whatever way"
 }
 
 TEST_CASE("what is no path of this machine is no folder to write in", "[run_folder]") {
-  for (const std::string right : {"", "runs", "/data/runs", "./~/runs", "~other/runs"})
+  for (const std::string right : {"", "runs", "/data/runs", "./~/runs", "~other/runs", "cost$/runs"})
     CHECK(local_folder_problem(right).empty());
   for (const std::string remote : {"s3://bucket/runs", "https://host/runs", "gs://bucket/runs"})
     CHECK(local_folder_problem(remote) == "must be a folder of this machine, not '" + remote + "'");
+  for (const std::string folder : {"$USER", "$USER/runs", "/scratch/$USER/runs", "/scratch/$USER"})
+    CHECK(local_folder_problem(folder) ==
+          "'" + folder +
+              "': only a shell puts a variable's value in the place of $USER; give the path");
   const char* const home = std::getenv("HOME");
   CHECK(local_folder_problem("~/runs") ==
         "'~/runs': only a shell puts the home folder in the place of ~; give " +

@@ -127,9 +127,13 @@ TEST_CASE("codes by Winograd are those by dot products", "[inference][code_winog
       CHECK(found.is_contiguous(at::MemoryFormat::ChannelsLast));
       CHECK(found.equal(expected));
       CHECK(winograd->run(layer.input.contiguous(), layer.addend, false).equal(expected));
-      at::parallel_for(0, 1, 1, [&](int64_t, int64_t) {
-        CHECK(winograd->run(layer.input, layer.addend, false).equal(expected));
+      std::array<at::Tensor, 2> from_threads;
+      at::parallel_for(0, 2, 1, [&](int64_t begin, int64_t end) {
+        const c10::InferenceMode inference_there;
+        for (int64_t i = begin; i < end; ++i)
+          from_threads[static_cast<size_t>(i)] = winograd->run(layer.input, layer.addend, false);
       });
+      for (const auto& one : from_threads) CHECK(one.equal(expected));
       if (!given.adds) continue;
       CHECK(winograd->run(layer.input, layer.addend.contiguous(), false).equal(expected));
       const auto addend = layer.addend.clone();

@@ -169,6 +169,16 @@ TEST_CASE("a sum does not overwrite what others still need", "[inference][runtim
   }
 }
 
+TEST_CASE("a network that does not look at its images takes any number", "[inference][runtime]") {
+  const auto constant = at::tensor({1.0F, -2.0F, 3.0F}).view({1, 3});
+  SmallNet net([&](Slot&, const at::Tensor&) { return op::relu(constant); });
+  const auto images = at::randn({40, 3, 4, 4});
+  TrainedNetwork network;
+  network.graph = record(net, images.slice(0, 0, 1));
+  network.preparation = {.size = {4, 4}, .normalization = {{0, 0, 0}, {1, 1, 1}}};
+  CHECK(Runtime(network).logits(images).equal(constant.relu().expand({40, 3})));
+}
+
 TEST_CASE("several threads run one network at once", "[inference][runtime]") {
   const auto given = test::network_cases()[3];
   const Runtime runtime(test::trained(given, *test::settled(given)));
