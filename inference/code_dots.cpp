@@ -13,91 +13,151 @@ namespace {
 
 constexpr int64_t quad_bytes = channels * 4;  ///< of a block's weights of 4 values
 
-/// The outputs of a tile of so many rows, whose sums are in registers.
-template <int rows, int columns, bool to_codes, bool adds>
-void compute_rows(const Product& product, const Patch& patch, Outputs<to_codes, adds>& outputs) {
-  // Of every third row: the two below it are found from it without an addition.
-  constexpr int kept = (rows + 2) / 3;
-  const int64_t panel = product.step_count * bytes, stride = product.pixel_stride;
-  const int8_t* weights = product.weights + patch.block * panel;
-  __m512i registers[rows][columns];
+/// A tile's sums with blocks of weights, in registers.
+template <int rows, int columns>
+class Dots {
+ public:
+  [[gnu::always_inline]] Dots(const Product& product, const PixelTile& tile, int64_t block)
+      : product_(product),
+        first_(tile.first),
+        panel_(product.step_count * bytes),
+        weights_(product.weights + block * panel_) {
 #pragma GCC unroll 2
-  for (int column = 0; column < columns; ++column) {
-    const auto start = _mm512_loadu_si512(product.start + (patch.block + column) * channels);
-#pragma GCC unroll 14
-    for (int row = 0; row < rows; ++row) registers[row][column] = start;
+    for (int column = 0; column < columns; ++column) {
+      const auto start = _mm512_loadu_si512(product.start + (block + column) * channels);
+#pragma GCC unroll 7
+      for (int row = 0; row < rows; ++row) sums[row][column] = start;
+    }
+    begin_step(0);
   }
-  const PixelTile& tile = product.tiles[patch.tile];
-  for (int64_t step = 0; step < product.step_count; ++step) {
-    const uint8_t* at[kept];
-#pragma GCC unroll 5
-    for (int i = 0; i < kept; ++i) at[i] = tile.first + product.steps[step] + 3 * i * stride;
-    const int8_t* const end = weights + product.step_quads[step] * quad_bytes;
-    for (const int8_t* quad = weights; quad != end; quad += quad_bytes) {
-      __m512i factors[columns];
+
+  /// The next 4 values of a step, for which there are some left.
+  [[gnu::always_inline]] void add() {
+    __m512i factors[columns];
+#pragma GCC unroll 2
+    for (int column = 0; column < columns; ++column)
+      factors[column] = _mm512_loadu_si512(quad_ + column * panel_);
+#pragma GCC unroll 7
+    for (int row = 0; row < rows; ++row) {
+      int32_t values;
+      __builtin_memcpy(&values, at_[row / 3] + row % 3 * product_.pixel_stride, sizeof(values));
+      const __m512i pixel = _mm512_set1_epi32(values);
 #pragma GCC unroll 2
       for (int column = 0; column < columns; ++column)
-        factors[column] = _mm512_loadu_si512(quad + column * panel);
-#pragma GCC unroll 14
-      for (int row = 0; row < rows; ++row) {
-        int32_t values;
-        __builtin_memcpy(&values, at[row / 3] + row % 3 * stride, sizeof(values));
-        const __m512i pixel = _mm512_set1_epi32(values);
-#pragma GCC unroll 2
-        for (int column = 0; column < columns; ++column)
-          registers[row][column] =
-              _mm512_dpbusd_epi32(registers[row][column], pixel, factors[column]);
-      }
-#pragma GCC unroll 5
-      for (int i = 0; i < kept; ++i) at[i] += 4;
+        sums[row][column] = _mm512_dpbusd_epi32(sums[row][column], pixel, factors[column]);
     }
-    weights += bytes;
+#pragma GCC unroll 3
+    for (int i = 0; i < kept; ++i) at_[i] += 4;
+    quad_ += quad_bytes;
   }
-  if constexpr (to_codes && columns == 2)
-    if (tile.follows) return outputs.write_following(registers, tile.places[0], patch.block);
-  Sums sums;
+
+  [[gnu::always_inline]] void add_rest() {
+    for (int64_t step = 0;;) {
+      const int8_t* const end = weights_ + product_.step_quads[step] * quad_bytes;
+      while (quad_ != end) add();
+      if (++step == product_.step_count) return;
+      weights_ += bytes;
+      begin_step(step);
+    }
+  }
+
+  __m512i sums[rows][columns];
+
+ private:
+  /// Of every third row: the two below it are found from it without an addition.
+  static constexpr int kept = (rows + 2) / 3;
+
+  [[gnu::always_inline]] void begin_step(int64_t step) {
+    quad_ = weights_;
+#pragma GCC unroll 3
+    for (int i = 0; i < kept; ++i)
+      at_[i] = first_ + product_.steps[step] + 3 * i * product_.pixel_stride;
+  }
+
+  const Product& product_;
+  const uint8_t* const first_;
+  const int64_t panel_;
+  const int8_t *weights_, *quad_;
+  const uint8_t* at_[kept];
+};
+
+/// The outputs of all tiles, of so many rows, for blocks begin to end, so many at a time. What
+/// becomes of a tile's sums with two blocks is computed between the products of the next one.
+template <int rows, int columns, bool to_codes, bool adds>
+void run_blocks(const Product& product, int64_t begin, int64_t end) {
+  using Rows = FollowingRows<rows, adds>;
+  const Rounding rounding(product);
+  Outputs<to_codes, adds> outputs(product);
+  const bool overlap = product.step_quads[0] >= Rows::pairs;
+  __m512i before[rows][2];
+  int32_t place = -1;  // of the first output of `before`; negative: there is none
+  int64_t block_before = 0;
+  const auto finish = [&]() __attribute__((always_inline)) {
+    if (place < 0) return;
+    const Rows following(product, rounding, place, block_before);
+#pragma GCC unroll 4
+    for (int pair = 0; pair < Rows::pairs; ++pair) following.write(before, pair);
+    place = -1;
+  };
+  const auto compute = [&](int64_t index, int64_t block) __attribute__((always_inline)) {
+    const PixelTile& tile = product.tiles[index];
+    if (!overlap) finish();
+    Dots<rows, columns> dots(product, tile, block);
+    if (place >= 0) {
+      const Rows following(product, rounding, place, block_before);
+#pragma GCC unroll 4
+      for (int pair = 0; pair < Rows::pairs; ++pair) {
+        dots.add();
+        following.write(before, pair);
+      }
+      place = -1;
+    }
+    dots.add_rest();
+    if constexpr (to_codes && columns == 2)
+      if (tile.follows) {
+        place = tile.places[0], block_before = block;
+#pragma GCC unroll 7
+        for (int row = 0; row < rows; ++row)
+          before[row][0] = dots.sums[row][0], before[row][1] = dots.sums[row][1];
+        return;
+      }
+    Sums sums;
 #pragma GCC unroll 2
-  for (int column = 0; column < columns; ++column) {
-#pragma GCC unroll 14
-    for (int row = 0; row < rows; ++row)
-      _mm512_store_si512(sums[column] + row * channels, registers[row][column]);
-  }
-  outputs.write(patch, sums);
+    for (int column = 0; column < columns; ++column) {
+#pragma GCC unroll 7
+      for (int row = 0; row < rows; ++row)
+        _mm512_store_si512(sums[column] + row * channels, dots.sums[row][column]);
+    }
+    outputs.write({.tile = index, .block = block, .rows = 1, .columns = columns}, sums);
+  };
+  // What is larger, pixels or weights, is read once.
+  if ((end - begin) * channels > product.tile_count * product.rows)
+    for (int64_t block = begin; block < end; block += columns)
+      for (int64_t tile = 0; tile < product.tile_count; ++tile) compute(tile, block);
+  else
+    for (int64_t tile = 0; tile < product.tile_count; ++tile)
+      for (int64_t block = begin; block < end; block += columns) compute(tile, block);
+  finish();
 }
 
-template <bool to_codes, bool adds>
-using ComputeRows = void (*)(const Product&, const Patch&, Outputs<to_codes, adds>&);
+using RunBlocks = void (*)(const Product&, int64_t, int64_t);
 
 template <int columns, bool to_codes, bool adds, int... less>
-constexpr std::array<ComputeRows<to_codes, adds>, dot_rows> by_rows(
-    std::integer_sequence<int, less...>) {
-  return {&compute_rows<less + 1, columns, to_codes, adds>...};
+constexpr std::array<RunBlocks, dot_rows> by_rows(std::integer_sequence<int, less...>) {
+  return {&run_blocks<less + 1, columns, to_codes, adds>...};
 }
 
-/// What is larger, pixels or weights, is read once.
 template <bool to_codes, bool adds>
 struct ByDots {
   static void run(const Product& product) {
     constexpr auto rows = std::make_integer_sequence<int, dot_rows>();
-    static constexpr std::array<std::array<ComputeRows<to_codes, adds>, dot_rows>, 2> kernels{
-        by_rows<1, to_codes, adds>(rows), by_rows<2, to_codes, adds>(rows)};
-    Outputs<to_codes, adds> outputs(product);
-    Patch patch{.tile = 0, .block = product.first_block, .rows = 1, .columns = 0};
-    const auto compute = [&] {
-      patch.columns = at_most(product.end_block - patch.block, 2);
-      const auto columns = static_cast<size_t>(patch.columns - 1);
-      kernels[columns][static_cast<size_t>(product.rows - 1)](product, patch, outputs);
-    };
-    const int64_t blocks = product.end_block - product.first_block;
-    if (blocks * channels > product.tile_count * product.rows) {
-      for (; patch.block < product.end_block; patch.block += patch.columns)
-        for (patch.tile = 0; patch.tile < product.tile_count; ++patch.tile) compute();
-      return;
-    }
-    for (; patch.tile < product.tile_count; ++patch.tile)
-      for (patch.block = product.first_block; patch.block < product.end_block;
-           patch.block += patch.columns)
-        compute();
+    static constexpr auto single = by_rows<1, to_codes, adds>(rows);
+    static constexpr auto two = by_rows<2, to_codes, adds>(rows);
+    const auto row = static_cast<size_t>(product.rows - 1);
+    const int64_t begin = product.first_block, end = product.end_block;
+    const int64_t last_pair = end - (end - begin) % 2;
+    if (begin < last_pair) two[row](product, begin, last_pair);
+    if (last_pair < end) single[row](product, last_pair, end);
   }
 };
 

@@ -94,6 +94,45 @@ class Rounding {
   const __m512i order_ = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
 };
 
+/// Writes what becomes of the sums of two blocks, where the rows' places follow the first one's.
+template <int rows, bool adds>
+class FollowingRows {
+ public:
+  static constexpr int pairs = (rows + 1) / 2;
+
+  [[gnu::always_inline]] FollowingRows(const Requantization& layer, const Rounding& rounding,
+                                       int32_t place, int64_t block)
+      : rounding_(rounding),
+        left_(layer, nullptr, block),
+        right_(layer, nullptr, block + 1),
+        there_(_mm512_kunpackw(right_.there(), left_.there())),
+        codes_(layer.codes),
+        out_channels_(layer.out_channels),
+        at_(place * layer.out_channels + block * channels) {}
+
+  /// Rows 2 * pair and, if there is one, the next.
+  [[gnu::always_inline]] void write(const __m512i (&sums)[rows][2], int pair) const {
+    const int row = 2 * pair;
+    const bool single = row + 1 == rows;
+    const auto& below = sums[single ? row : row + 1];
+    const int64_t upper = at_ + row * out_channels_;
+    const int64_t lower = single ? upper : upper + out_channels_;
+    const __m512i codes =
+        rounding_(left_.of(sums[row][0], upper), right_.of(sums[row][1], upper + channels),
+                  left_.of(below[0], lower), right_.of(below[1], lower + channels));
+    _mm256_mask_storeu_epi8(codes_ + upper, there_, _mm512_castsi512_si256(codes));
+    if (!single)
+      _mm256_mask_storeu_epi8(codes_ + lower, there_, _mm512_extracti64x4_epi64(codes, 1));
+  }
+
+ private:
+  const Rounding& rounding_;
+  const Finish<adds> left_, right_;
+  const __mmask32 there_;
+  uint8_t* const codes_;
+  const int64_t out_channels_, at_;
+};
+
 /// Writes what becomes of sums.
 template <bool to_codes, bool adds>
 class Outputs {
@@ -112,27 +151,6 @@ class Outputs {
       } else {
         write_block(of_row, tile.places, patch.block);
       }
-    }
-  }
-
-  /// Of two blocks, those of rows whose places follow the first one's, which is `place`.
-  template <int rows>
-  void write_following(const __m512i (&sums)[rows][2], int32_t place, int64_t block) const {
-    const Finish<adds> left(product_, nullptr, block), right(product_, nullptr, block + 1);
-    const __mmask32 there = _mm512_kunpackw(right.there(), left.there());
-    int64_t upper = at(place, block);
-#pragma GCC unroll 7
-    for (int row = 0; row < rows; row += 2) {
-      const bool single = row + 1 == rows;
-      const int64_t lower = single ? upper : upper + product_.out_channels;
-      const auto& below = sums[single ? row : row + 1];
-      const __m512i codes =
-          rounding_(left.of(sums[row][0], upper), right.of(sums[row][1], upper + channels),
-                    left.of(below[0], lower), right.of(below[1], lower + channels));
-      _mm256_mask_storeu_epi8(product_.codes + upper, there, _mm512_castsi512_si256(codes));
-      if (!single)
-        _mm256_mask_storeu_epi8(product_.codes + lower, there, _mm512_extracti64x4_epi64(codes, 1));
-      upper = lower + product_.out_channels;
     }
   }
 

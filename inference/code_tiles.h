@@ -13,8 +13,9 @@ inline constexpr int channels = 16;                  ///< of a block of outputs
 inline constexpr int values = 64;                    ///< of a pixel's, in a step
 inline constexpr int64_t bytes = channels * values;  ///< of a block's weights in a step
 inline constexpr int quads = values / 4;             ///< of 4 values, in a step
-/// Rows of a tile for multiply_by_dots(), at most: as there are registers for two blocks' sums.
-inline constexpr int dot_rows = 14;
+/// Rows of a tile for multiply_by_dots(), at most: there are registers for two blocks' sums, and
+/// for those of the tile before.
+inline constexpr int dot_rows = 7;
 
 /// Pixels that lie one stride apart.
 struct PixelTile {

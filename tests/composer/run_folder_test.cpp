@@ -103,7 +103,8 @@ TEST_CASE("a run folder belongs to one process, until that ends in whatever way"
 }
 
 TEST_CASE("what is no path of this machine is no folder to write in", "[run_folder]") {
-  for (const std::string right : {"", "runs", "/data/runs", "./~/runs", "~other/runs", "cost$/runs"})
+  for (const std::string right :
+       {"", "runs", "/data/runs", "./~/runs", "~other/runs", "cost$/runs"})
     CHECK(local_folder_problem(right).empty());
   for (const std::string remote : {"s3://bucket/runs", "https://host/runs", "gs://bucket/runs"})
     CHECK(local_folder_problem(remote) == "must be a folder of this machine, not '" + remote + "'");

@@ -38,6 +38,7 @@ std::vector<TileCase> tile_cases() {
       {"1 x 1, few pixels, a sum", conv(64, 48, {1, 1}), 3, 6, 1, true, true},
       {"1 x 1, to numbers", conv(64, 24, {1, 1}), 9, 9, 2, false, false, false},
       {"1 x 1, few channels", conv(24, 20, {1, 1}), 11, 7, 5},
+      {"1 x 1, fewer steps than pairs of rows", conv(3, 40, {1, 1}), 9, 14, 2},
       {"1 x 1, padded", conv(64, 16, {1, 1}, {1, 1}, {1, 2}), 5, 6, 2},
       {"1 x 1, strided", conv(128, 64, {1, 1}, {2, 2}), 14, 14, 2, false},
       {"1 x 1, strided, odd size, padded", conv(30, 33, {1, 1}, {2, 3}, {1, 1}), 9, 11, 3},
