@@ -60,7 +60,7 @@ struct Kernel {
 Kernel kernel_of(CodeInstructions instructions) {
   if (instructions == CodeInstructions::amx_int8)
     return {code_tiles::multiply_by_tiles, {code_tiles::pixels, false}, 256, 2, 14};
-  return {code_tiles::multiply_by_dots, {code_tiles::dot_rows, true}, 32, 0.25, 1.75};
+  return {code_tiles::multiply_by_dots, {code_tiles::dot_rows, true}, 64, 0.5, 1.75};
 }
 
 class TileLayer : public PackedLayer {
