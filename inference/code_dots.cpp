@@ -92,26 +92,22 @@ void run_blocks(const Product& product, int64_t begin, int64_t end) {
   __m512i before[rows][2];
   int32_t place = -1;  // of the first output of `before`; negative: there is none
   int64_t block_before = 0;
-  const auto finish = [&]() __attribute__((always_inline)) {
+  const auto finish = [&](const auto& before_each_pair) __attribute__((always_inline)) {
     if (place < 0) return;
     const Rows following(product, rounding, place, block_before);
 #pragma GCC unroll 4
-    for (int pair = 0; pair < Rows::pairs; ++pair) following.write(before, pair);
+    for (int pair = 0; pair < Rows::pairs; ++pair) {
+      before_each_pair();
+      following.write(before, pair);
+    }
     place = -1;
   };
+  const auto nothing = [] {};
   const auto compute = [&](int64_t index, int64_t block) __attribute__((always_inline)) {
     const PixelTile& tile = product.tiles[index];
-    if (!overlap) finish();
+    if (!overlap) finish(nothing);
     Dots<rows, columns> dots(product, tile, block);
-    if (place >= 0) {
-      const Rows following(product, rounding, place, block_before);
-#pragma GCC unroll 4
-      for (int pair = 0; pair < Rows::pairs; ++pair) {
-        dots.add();
-        following.write(before, pair);
-      }
-      place = -1;
-    }
+    finish([&]() __attribute__((always_inline)) { dots.add(); });
     dots.add_rest();
     if constexpr (to_codes && columns == 2)
       if (tile.follows) {
@@ -137,7 +133,7 @@ void run_blocks(const Product& product, int64_t begin, int64_t end) {
   else
     for (int64_t tile = 0; tile < product.tile_count; ++tile)
       for (int64_t block = begin; block < end; block += columns) compute(tile, block);
-  finish();
+  finish(nothing);
 }
 
 using RunBlocks = void (*)(const Product&, int64_t, int64_t);

@@ -56,20 +56,6 @@ struct Pixels {
   const uint8_t* of[side * side];
 };
 
-inline Pixels pixels_of(const WinogradTiles& tiles, int64_t tile, const Input& input) {
-  const WinogradPlace place(tiles, tile);
-  Pixels pixels;
-  const uint8_t** to = pixels.of;
-  for (int64_t i = 0; i < side; ++i)
-    for (int64_t j = 0; j < side; ++j) {
-      const int64_t y = place.y - tiles.padding_y + i, x = place.x - tiles.padding_x + j;
-      const bool inside = y >= 0 && y < tiles.height && x >= 0 && x < tiles.width;
-      const int64_t pixel = (place.image * tiles.height + y) * tiles.width + x;
-      *to++ = inside ? input.from + pixel * input.channels : input.padding;
-    }
-  return pixels;
-}
-
 /// B' d B of the channels there, from `channel` on.
 inline void transform_chunk(const Pixels& pixels, int64_t channel, __mmask32 there, int64_t apart,
                             int16_t* to) {
@@ -217,7 +203,9 @@ void transform_input(const WinogradBlock& block, const Input& input, int64_t beg
   for (int64_t index = begin; index < end; ++index) {
     const WinogradPart part(block, index, rows);
     for (int64_t tile = part.begin; tile < part.end; ++tile) {
-      const auto pixels = pixels_of(block.tiles, block.first + tile, input);
+      Pixels pixels;
+      winograd_pixels<side>(block.tiles, block.first + tile, input.from, input.padding,
+                            input.channels, pixels.of);
       int16_t* row = to + index * value_count * apart + (tile - part.begin) * chunk;
       for (int64_t channel = 0; channel < input.channels; channel += chunk, row += value_size) {
         const int64_t left = input.channels - channel;

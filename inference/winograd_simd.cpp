@@ -99,22 +99,6 @@ constexpr size_t side = size + 2;
 template <size_t size>
 using Pixels = std::array<const float*, side<size> * side<size>>;
 
-template <size_t size>
-HWY_INLINE Pixels<size> pixels_of(const WinogradTiles& tiles, int64_t tile,
-                                  const WinogradInput& input) {
-  const WinogradPlace place(tiles, tile);
-  Pixels<size> pixels;
-  auto* to = pixels.data();
-  for (int64_t i = 0; i < static_cast<int64_t>(side<size>); ++i)
-    for (int64_t j = 0; j < static_cast<int64_t>(side<size>); ++j) {
-      const int64_t y = place.y - tiles.padding_y + i, x = place.x - tiles.padding_x + j;
-      const bool inside = y >= 0 && y < tiles.height && x >= 0 && x < tiles.width;
-      const int64_t pixel = (place.image * tiles.height + y) * tiles.width + x;
-      *to++ = inside ? input.from + pixel * input.channels : input.zeros;
-    }
-  return pixels;
-}
-
 /// B' d B of pixels d, of n channels from `channel` on.
 template <size_t size>
 HWY_INLINE void transform_pixels(const Pixels<size>& pixels, int64_t channel, int64_t n,
@@ -140,7 +124,9 @@ void transform_input(const WinogradBlock& block, const WinogradInput& input, int
   for (int64_t index = begin; index < end; ++index) {
     const WinogradPart part(block, index, most_rows);
     for (int64_t tile = part.begin; tile < part.end; ++tile) {
-      const auto pixels = pixels_of<size>(block.tiles, block.first + tile, input);
+      Pixels<size> pixels;
+      winograd_pixels<side<size>>(block.tiles, block.first + tile, input.from, input.zeros,
+                                  input.channels, pixels.data());
       float* row = to + index * of_part + (tile - part.begin) * winograd_chunk;
       for (int64_t c = 0; c < chunks * winograd_chunk; c += winograd_chunk, row += value_size)
         for (int64_t lane = 0; lane < winograd_chunk; lane += lanes)

@@ -32,6 +32,22 @@ struct WinogradPlace {
         x(tile % tiles.columns() * tiles.size) {}
 };
 
+/// The side x side pixels that a tile is computed from, row by row: `outside` where the image has
+/// none. images: [N, height, width, channels].
+template <int64_t side, class T>
+[[gnu::always_inline]] inline void winograd_pixels(const WinogradTiles& tiles, int64_t tile,
+                                                   const T* images, const T* outside,
+                                                   int64_t channels, const T** to) {
+  const WinogradPlace place(tiles, tile);
+  for (int64_t i = 0; i < side; ++i)
+    for (int64_t j = 0; j < side; ++j) {
+      const int64_t y = place.y - tiles.padding_y + i, x = place.x - tiles.padding_x + j;
+      const bool inside = y >= 0 && y < tiles.height && x >= 0 && x < tiles.width;
+      const int64_t pixel = (place.image * tiles.height + y) * tiles.width + x;
+      *to++ = inside ? images + pixel * channels : outside;
+    }
+}
+
 /// Tiles [first, first + count), which are computed together.
 struct WinogradBlock {
   const WinogradTiles& tiles;

@@ -30,11 +30,11 @@ struct Case {
   std::vector<int64_t> input_shape() const { return {images, options.in_channels, height, width}; }
 };
 
+Conv2dOptions conv(int64_t in, int64_t out, std::array<int64_t, 2> padding = {1, 1}) {
+  return {.in_channels = in, .out_channels = out, .kernel = {3, 3}, .padding = padding};
+}
+
 std::vector<Case> cases() {
-  const auto conv = [](int64_t in, int64_t out, std::array<int64_t, 2> padding = {1, 1}) {
-    return Conv2dOptions{
-        .in_channels = in, .out_channels = out, .kernel = {3, 3}, .padding = padding};
-  };
   return {
       {"whole tiles", conv(64, 64), 1, 16, 16},
       {"tiles beyond the output, images", conv(64, 96), 3, 7, 9},
@@ -150,9 +150,7 @@ TEST_CASE("codes by Winograd are those by dot products", "[inference][code_winog
 
 TEST_CASE("sums of more than 25 bits go another way", "[inference][code_winograd]") {
   if (skips()) return;
-  const Conv2dOptions options{
-      .in_channels = 128, .out_channels = 32, .kernel = {3, 3}, .padding = {1, 1}};
-  const Case given{"", options, 1, 8, 8, false};
+  const Case given{"", conv(128, 32), 1, 8, 8, false};
   auto layer = layer_of(given);
   layer.input.fill_(255);
   layer.codes.weight_scale.fill_(2e-6);
@@ -176,9 +174,7 @@ TEST_CASE("sums of more than 25 bits go another way", "[inference][code_winograd
 
 TEST_CASE("weights of either sign are summed for themselves", "[inference][code_winograd]") {
   if (skips()) return;
-  const Conv2dOptions options{
-      .in_channels = 256, .out_channels = 32, .kernel = {3, 3}, .padding = {1, 1}};
-  const Case given{"", options, 1, 8, 8, false};
+  const Case given{"", conv(256, 32), 1, 8, 8, false};
   auto layer = layer_of(given);
   layer.parts.weight = at::zeros_like(layer.parts.weight);
   const auto of_last = layer.parts.weight[31].flatten();
@@ -221,8 +217,7 @@ TEST_CASE("Winograd with codes is quicker where there are tiles enough",
     WARN("skipped in part: this processor has AMX tiles, which are quicker");
   const bool here = code_instructions() == CodeInstructions::avx512_vnni;
   const auto quicker = [](int64_t channels, int64_t size) {
-    const Conv2dOptions options{
-        .in_channels = channels, .out_channels = channels, .kernel = {3, 3}, .padding = {1, 1}};
+    const auto options = conv(channels, channels);
     LayerParts parts;
     parts.convolution = &options;
     parts.input_shape = {1, channels, size, size};
