@@ -24,7 +24,7 @@ class PackedWeights {
 
   /// From any thread.
   at::Tensor for_images(int64_t images) const {
-    const Work work{images, at::in_parallel_region()};
+    const Work work{images, at::get_num_threads()};
     const std::lock_guard lock(mutex_);
     auto found = std::ranges::find(packed_, work, &std::pair<Work, at::Tensor>::first);
     if (found == packed_.end()) {
@@ -43,7 +43,7 @@ class PackedWeights {
   /// Decides on the order.
   struct Work {
     int64_t images;
-    bool by_one_thread;
+    int threads;
     bool operator==(const Work&) const = default;
   };
 

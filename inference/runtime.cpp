@@ -11,6 +11,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/normalize.h"
+#include "composer/one_thread.h"
 #include "inference/codes.h"
 #include "inference/fold.h"
 #include "inference/fused_operation.h"
@@ -66,12 +67,6 @@ class Runtime::Plan {
       pixel_codes_ = pixel_codes(preparation_.normalization, affine_.at(graph_.input),
                                  quantization_.activation_bits);
     most_images_ = most_images(operations);
-    has_grouped_codes_ = std::ranges::any_of(operations, [this](const FusedOperation& fused) {
-      const auto& operation = graph_.operations[fused.operation];
-      const auto* const convolution = std::get_if<Conv2dOptions>(&operation.options);
-      return convolution != nullptr && convolution->groups > 1 &&
-             affine_.contains(*operation.inputs[0]);
-    });
   }
 
   at::Tensor run(const at::Tensor& images) const {
@@ -82,8 +77,11 @@ class Runtime::Plan {
       const c10::InferenceMode inference;
       for (int64_t i = begin; i < end; ++i) logits[i] = pass(pieces[i]);
     };
-    if (std::ssize(pieces) >= at::get_num_threads() && !has_grouped_codes_)
-      at::parallel_for(0, std::ssize(pieces), 1, pass_some);
+    if (at::in_parallel_region() || std::ssize(pieces) >= at::get_num_threads())
+      at::parallel_for(0, std::ssize(pieces), 1, [&](int64_t begin, int64_t end) {
+        const OneThreadHere one_thread;
+        pass_some(begin, end);
+      });
     else
       pass_some(0, std::ssize(pieces));
     return logits.size() == 1 ? logits[0] : at::cat(logits);
@@ -290,13 +288,32 @@ class Runtime::Plan {
     for (size_t i = 0; i < operation.inputs.size(); ++i)
       constants.push_back(is_norm(operation.kind) ? graph_.constant(operation, i)
                                                   : in_type(graph_.constant(operation, i), type_));
-    return [operation, constants](PassValues& values) {
+    const bool sums = operation.kind == OperationKind::group_norm;
+    return [operation, constants, sums](PassValues& values) {
       auto inputs = constants;
       for (size_t i = 0; i < inputs.size(); ++i)
         if (operation.inputs[i] && !inputs[i].defined())
           inputs[i] = values.numbers(*operation.inputs[i]);
-      values.set_numbers(operation.output, compute(operation, inputs));
+      values.set_numbers(operation.output,
+                         sums ? image_by_image(operation, inputs) : compute(operation, inputs));
     };
+  }
+
+  /// Each by one thread: LibTorch's sums depend on the number of threads in their last bits.
+  static at::Tensor image_by_image(const Operation& operation,
+                                   const std::vector<at::Tensor>& inputs) {
+    const int64_t count = inputs[0].size(0);
+    std::vector<at::Tensor> outputs(static_cast<size_t>(count));
+    at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+      const c10::InferenceMode inference;
+      const OneThreadHere one_thread;
+      auto of_image = inputs;
+      for (int64_t i = begin; i < end; ++i) {
+        of_image[0] = inputs[0].narrow(0, i, 1);
+        outputs[static_cast<size_t>(i)] = compute(operation, of_image);
+      }
+    });
+    return count == 1 ? outputs[0] : at::cat(outputs);
   }
 
   void set_input(PassValues& values, const at::Tensor& images) const {
@@ -318,9 +335,6 @@ class Runtime::Plan {
   std::vector<Step> steps_;
   std::vector<std::vector<size_t>> last_reads_;  ///< by step: values that none after it reads
   int64_t most_images_;
-  /// oneDNN's convolutions of codes by groups leave outputs out where a thread of several calls
-  /// them.
-  bool has_grouped_codes_;
   at::Tensor pixel_codes_;  ///< of codes.h; undefined where the input has no codes
 };
 

@@ -1,6 +1,5 @@
 #include "composer/storage/checkpoint_writer.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/thread_name.h>
 #include <omp.h>
@@ -13,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "composer/error.h"
+#include "composer/one_thread.h"
 #include "composer/profiling/thread_range.h"
 #include "composer/storage/atomic_file.h"
 #include "composer/storage/checkpoint_folder.h"
@@ -25,8 +25,7 @@ namespace {
 
 /// The cores belong to training, whose threads this one's would fight.
 void stay_on_one_thread_with_a_name() {
-  at::get_num_threads();  // LibTorch sets the number anew in a thread's first call
-  omp_set_num_threads(1);
+  compute_alone();
   c10::setThreadName("checkpoint");
 }
 
