@@ -10,6 +10,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/read_speed.h"
+#include "cli/spin_count.h"
 #include "composer/cpu_instructions.h"
 #include "composer/cuda.h"
 #include "composer/device.h"
@@ -82,6 +83,7 @@ void look_at_processors(const MachineLimits& limits, Findings& found) {
     if (has_instructions(name)) instructions.push_back(name);
   const int threads = at::get_num_threads();
   const char* const set = std::getenv("OMP_NUM_THREADS");
+  const auto waits = wait_settings();
   found.fact("processor", describe(at::kCPU), {{"name", describe(at::kCPU)}});
   found.fact(
       "cores",
@@ -97,9 +99,11 @@ void look_at_processors(const MachineLimits& limits, Findings& found) {
              instructions);
   found.fact("threads",
              std::to_string(threads) + " compute" +
-                 (set == nullptr ? std::string() : std::string(", OMP_NUM_THREADS=") + set),
+                 (set == nullptr ? std::string() : std::string(", OMP_NUM_THREADS=") + set) +
+                 (waits.empty() ? waits : "; they wait by " + waits),
              {{"compute", threads},
-              {"OMP_NUM_THREADS", set == nullptr ? ordered_json(nullptr) : ordered_json(set)}});
+              {"OMP_NUM_THREADS", set == nullptr ? ordered_json(nullptr) : ordered_json(set)},
+              {"wait_settings", waits}});
 
   const double usable = std::min(static_cast<double>(limits.allowed_processors),
                                  limits.processor_quota.value_or(1e9));

@@ -39,8 +39,22 @@ function(compile_alone target)
   set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# Sources that include nothing of LibTorch: its precompiled header would cost each 2 s.
+# GCC takes the sources of a unity build for headers, where types of unnamed namespaces would be wrong.
+set(takes_sources_for_headers $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+
+# Sources that include nothing of LibTorch: its precompiled header would cost each 2 s. They become a library of objects that
+# is part of the target, so that a unity build takes them together.
 function(compile_without_torch target)
+  set(objects ${target}_without_torch)
+  add_library(${objects} OBJECT ${ARGN})
+  target_compile_features(${objects} PUBLIC cxx_std_20)
+  target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_compile_options(${objects} PRIVATE ${takes_sources_for_headers})
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
+endfunction()
+
+# The same for sources with options of their own.
+function(compile_alone_without_torch target)
   set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   compile_alone(${target} ${ARGN})
 endfunction()
@@ -49,7 +63,7 @@ endfunction()
 # is chosen when the program runs. Each gives the plain code's bits: nothing is fused that the source does not fuse. Of Arm's
 # there is NEON alone: the kernels keep vectors in arrays, which SVE's cannot be.
 function(compile_kernels target)
-  compile_without_torch(${target} ${ARGN})
+  compile_alone_without_torch(${target} ${ARGN})
   set(disabled "HWY_SSSE3|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128")
   if(NOT COMPOSER_AVX512)
     string(APPEND disabled "|HWY_AVX3|HWY_AVX3_DL")

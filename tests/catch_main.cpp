@@ -1,13 +1,16 @@
 // Catch2's main, which opens CUDA before any test asks about it, seeds PyTorch's generators before
-// each test, and can hold tests to a time.
+// each test, and can hold tests to a time and kernels to the instructions of a lesser processor.
 #define CATCH_CONFIG_RUNNER
-#include <ATen/Context.h>
+#include <ATen/ATen.h>
+#include <hwy/targets.h>
 #include <sys/resource.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 
+#include "composer/cpu_instructions.h"
 #include "composer/cuda.h"
 
 namespace {
@@ -24,6 +27,19 @@ double cpu_seconds() {
   return sum;
 }
 
+/// CPU time of some work that is the same on every machine, of numbers in vectors and of branches.
+double unit_of_work() {
+  const double begin = cpu_seconds();
+  const auto matrix = at::ones({512, 512}), images = at::ones({8, 64, 56, 56});
+  const auto weight = at::ones({64, 64, 3, 3});
+  for (int i = 0; i < 10; ++i) at::conv2d(images, weight, {}, 1, 1).add_(matrix.mm(matrix)[0][0]);
+  std::map<uint64_t, uint64_t> numbers;
+  uint64_t number = 1;
+  for (int i = 0; i < 300'000; ++i) numbers[number = number * 6364136223846793005U + 1] += 1;
+  return cpu_seconds() - begin;
+}
+
+double most_seconds = 0;  ///< 0: any number
 bool too_slow = false;
 
 /// PyTorch seeds its generators by chance: each test begins from COMPOSER_TEST_SEED, or from 1.
@@ -39,7 +55,8 @@ class Seed : public Catch::TestEventListenerBase {
 };
 CATCH_REGISTER_LISTENER(Seed)
 
-/// With COMPOSER_TEST_SECONDS, tests that need more CPU time than that fail the program.
+/// With COMPOSER_TEST_UNITS, tests that need more CPU time than so many units of work fail the
+/// program.
 class TimeLimit : public Catch::TestEventListenerBase {
  public:
   using TestEventListenerBase::TestEventListenerBase;
@@ -51,11 +68,11 @@ class TimeLimit : public Catch::TestEventListenerBase {
 
   void testCaseEnded(const Catch::TestCaseStats& stats) override {
     TestEventListenerBase::testCaseEnded(stats);
-    const char* const limit = std::getenv("COMPOSER_TEST_SECONDS");
     const double seconds = cpu_seconds() - begin_;
-    if (limit == nullptr || seconds <= std::atof(limit)) return;
+    if (most_seconds == 0 || seconds <= most_seconds) return;
     std::cerr << "'" << stats.testInfo.name << "' took " << seconds
-              << " s of CPU time; the quick tests may take " << limit << ": tag it [slow]\n";
+              << " s of CPU time; on this machine the quick tests may take " << most_seconds
+              << ": tag it [slow]\n";
     too_slow = true;
   }
 
@@ -64,6 +81,14 @@ class TimeLimit : public Catch::TestEventListenerBase {
 };
 CATCH_REGISTER_LISTENER(TimeLimit)
 
+/// Of ours, too, where oneDNN is held to the instructions of a lesser processor.
+void hold_kernels_to_permitted_instructions() {
+  int64_t targets = hwy::SupportedTargets();
+  if (!composer::has_instructions("avx512_f")) targets &= ~(HWY_AVX3 | HWY_AVX3_DL);
+  if (!composer::has_instructions("avx2")) targets &= ~HWY_AVX2;
+  hwy::SetSupportedTargetsForTest(targets);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -71,7 +96,12 @@ int main(int argc, char** argv) {
   if (const int error = session.applyCommandLine(argc, argv); error != 0) return error;
   const auto& config = session.configData();
   const bool only_lists = config.listTests || config.listTestNamesOnly || config.listTags;
-  if (!only_lists && !config.showHelp) composer::open_cuda();
+  if (!only_lists && !config.showHelp) {
+    composer::open_cuda();
+    hold_kernels_to_permitted_instructions();
+    if (const char* const units = std::getenv("COMPOSER_TEST_UNITS"))
+      most_seconds = std::atof(units) * unit_of_work();
+  }
   const int failed = session.run();
   return failed == 0 && too_slow ? 1 : failed;
 }

@@ -18,11 +18,17 @@ inline std::vector<int64_t> targets() {
 }
 
 /// While it lives, kernels have no vector instructions but these.
-struct OnlyTarget {
-  explicit OnlyTarget(int64_t target) { hwy::SetSupportedTargetsForTest(target); }
-  ~OnlyTarget() { hwy::SetSupportedTargetsForTest(0); }
+class OnlyTarget {
+ public:
+  explicit OnlyTarget(int64_t target) : before_(hwy::SupportedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+  }
+  ~OnlyTarget() { hwy::SetSupportedTargetsForTest(before_); }
   OnlyTarget(const OnlyTarget&) = delete;
   OnlyTarget& operator=(const OnlyTarget&) = delete;
+
+ private:
+  int64_t before_;
 };
 
 }  // namespace composer::test

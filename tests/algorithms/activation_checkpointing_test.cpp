@@ -19,7 +19,8 @@
 #include "tests/algorithms/resnet20.h"
 #include "tests/composer/saved_tensors.h"
 
-using namespace composer;
+namespace composer::activation_checkpointing_test {
+
 using Catch::Contains;
 using test::resnet20;
 
@@ -267,3 +268,5 @@ TEST_CASE("what cannot be computed again says so", "[activation_checkpointing]")
   const auto gradient = torch::autograd::grad({loss}, {weight}, {}, true, /*create_graph=*/true)[0];
   CHECK_THROWS_WITH(gradient.sum().backward(), Contains("cannot be differentiated again"));
 }
+
+}  // namespace composer::activation_checkpointing_test

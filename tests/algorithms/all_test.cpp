@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace composer;
+namespace composer::all_test {
 
 TEST_CASE("every built-in algorithm is described, builds with its defaults, and does something",
           "[algorithms]") {
@@ -58,3 +58,5 @@ TEST_CASE("values out of range are refused by name", "[algorithms]") {
   CHECK(problems("quantization_aware", "activation_bits", "9") == 1);
   CHECK(problems("weight_standardization", "n_last_layers_ignore", "-1") == 1);
 }
+
+}  // namespace composer::all_test

@@ -6,7 +6,7 @@
 #include "composer/recipe/params.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::alternating_flip_test {
 
 TEST_CASE("each image is mirrored in exactly every second epoch", "[alternating_flip]") {
   int first = 0;
@@ -64,3 +64,5 @@ TEST_CASE("a set that shows images several times an epoch is refused", "[alterna
   CHECK(problems("random") == 0);
   CHECK(problems("class_balanced") == 1);
 }
+
+}  // namespace composer::alternating_flip_test

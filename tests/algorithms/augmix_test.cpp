@@ -5,7 +5,7 @@
 
 #include "tests/algorithms/augmentation_checks.h"
 
-using namespace composer;
+namespace composer::augmix_test {
 
 namespace {
 
@@ -73,3 +73,5 @@ TEST_CASE("augmix refuses values out of range", "[augmix]") {
   CHECK(test::problems<AugMix>("augmentation_set", "some") == 1);
   CHECK(test::problems<AugMix>("where", "cpu") == 1);
 }
+
+}  // namespace composer::augmix_test

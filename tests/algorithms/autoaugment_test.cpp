@@ -6,7 +6,7 @@
 
 #include "tests/algorithms/augmentation_tables.h"
 
-using namespace composer;
+namespace composer::autoaugment_test {
 
 namespace {
 
@@ -91,3 +91,5 @@ TEST_CASE("autoaugment refuses values out of range", "[autoaugment]") {
   CHECK(test::problems<AutoAugment>("policy", "mnist") == 1);
   CHECK(test::problems<AutoAugment>("where", "auto") == 1);
 }
+
+}  // namespace composer::autoaugment_test

@@ -11,7 +11,7 @@
 #include "tests/data/helpers.h"
 #include "tests/gpu.h"
 
-using namespace composer;
+namespace composer::batch_op_test {
 
 namespace {
 
@@ -228,3 +228,5 @@ TEST_CASE("a batch of AugMix draws equals the draws image by image", "[augmentat
     CHECK(at::equal(mixed[4].cpu(), images[4]));
   }
 }
+
+}  // namespace composer::batch_op_test

@@ -6,7 +6,8 @@
 #include "composer/optimization/optimizers.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::bias_lr_scale_test {
+
 using test::Fixture;
 
 namespace {
@@ -138,3 +139,5 @@ TEST_CASE("a model without such biases is refused", "[bias_lr_scale]") {
   CHECK_THROWS_AS(BiasLrScale({}).fit_start(f.state), UserError);
   CHECK_NOTHROW(BiasLrScale({.biases = "all"}).fit_start(f.state));
 }
+
+}  // namespace composer::bias_lr_scale_test

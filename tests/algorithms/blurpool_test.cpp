@@ -7,7 +7,8 @@
 #include "models/resnet.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::blurpool_test {
+
 using test::Fixture;
 using test::TinyModel;
 
@@ -265,3 +266,5 @@ TEST_CASE("blurpool treats the pool and six convolutions of ResNet-50", "[blurpo
                  "maxpool", "layer2.0.conv2", "layer2.0.downsample.0", "layer3.0.conv2",
                  "layer3.0.downsample.0", "layer4.0.conv2", "layer4.0.downsample.0"}));
 }
+
+}  // namespace composer::blurpool_test

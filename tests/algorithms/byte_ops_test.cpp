@@ -5,7 +5,7 @@
 #include "tests/algorithms/augmentation_checks.h"
 #include "tests/each_target.h"
 
-using namespace composer;
+namespace composer::byte_ops_test {
 
 namespace {
 
@@ -97,3 +97,5 @@ TEST_CASE("the range of bytes is that of all of them", "[byte_ops]") {
   values[at] = 250;
   CHECK(bytes::range_of(values.data(), 1000).greatest[at % 3] == 250);
 }
+
+}  // namespace composer::byte_ops_test

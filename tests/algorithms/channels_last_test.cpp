@@ -4,7 +4,8 @@
 
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::channels_last_test {
+
 using test::Fixture;
 
 TEST_CASE("channels_last converts 4-D weights in place and changes no value", "[channels_last]") {
@@ -42,3 +43,5 @@ TEST_CASE("channels_last reaches the model's outputs and gradients", "[channels_
 TEST_CASE("channels_last asks to run after other surgery", "[channels_last]") {
   CHECK(ChannelsLast().order(Event::init) == Algorithm::Order::last);
 }
+
+}  // namespace composer::channels_last_test

@@ -4,7 +4,8 @@
 
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::colout_test {
+
 using test::Fixture;
 
 TEST_CASE("colout keeps some rows and columns in order", "[colout]") {
@@ -52,3 +53,5 @@ TEST_CASE("colout changes the step, by the batch alone", "[colout]") {
   CHECK(at::equal(at_batch(7), at_batch(7)));
   CHECK_FALSE(at::equal(at_batch(7), at_batch(8)));
 }
+
+}  // namespace composer::colout_test

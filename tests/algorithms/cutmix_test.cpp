@@ -6,7 +6,8 @@
 #include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::cutmix_test {
+
 using test::Fixture;
 
 TEST_CASE("cutmix pastes the partner's box", "[cutmix]") {
@@ -105,3 +106,5 @@ TEST_CASE("mixup and cutmix exclude each other", "[cutmix][mixup]") {
   CutMix({}).after_dataloader(g.state);
   CHECK_THROWS_AS(Mixup({}).after_dataloader(g.state), UserError);
 }
+
+}  // namespace composer::cutmix_test

@@ -4,7 +4,8 @@
 
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::cutout_test {
+
 using test::Fixture;
 
 TEST_CASE("cutout blanks the boxes", "[cutout]") {
@@ -45,3 +46,5 @@ TEST_CASE("cutout changes the step, by the batch alone", "[cutout]") {
   CHECK(at::equal(at_batch(7, true), at_batch(7, true)));
   CHECK_FALSE(at::equal(at_batch(7, false), at_batch(8, false)));
 }
+
+}  // namespace composer::cutout_test

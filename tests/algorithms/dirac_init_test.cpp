@@ -5,7 +5,8 @@
 #include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::dirac_init_test {
+
 using composer::test::Fixture;
 
 TEST_CASE("an initialised convolution hands its input on", "[dirac_init]") {
@@ -67,3 +68,5 @@ TEST_CASE("dirac_init changes kernels from min_kernel up, and reports them", "[d
   DiracInit none({.min_kernel = 9});
   CHECK_THROWS_AS(none.init(f.state), UserError);
 }
+
+}  // namespace composer::dirac_init_test

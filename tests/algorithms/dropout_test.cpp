@@ -10,7 +10,8 @@
 #include "models/mnist_classifier.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::dropout_test {
+
 using test::Fixture;
 using test::TinyModel;
 
@@ -116,3 +117,5 @@ TEST_CASE("a rate of 1, which leaves no feature, is refused", "[dropout]") {
   CHECK(Dropout::Params{.drop_rate = 0.999}.check().empty());
   CHECK_FALSE(Dropout::Params{.drop_rate = 1}.check().empty());
 }
+
+}  // namespace composer::dropout_test

@@ -9,7 +9,8 @@
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::ema_test {
+
 using test::Fixture;
 using Params = Ema::Params;
 
@@ -249,3 +250,5 @@ TEST_CASE("times of other units are refused", "[ema]") {
   CHECK_FALSE(Params{.ema_start = {5, TimeUnit::second}}.check().empty());
   CHECK_FALSE(Params{.ema_start = {1.5, TimeUnit::duration}}.check().empty());
 }
+
+}  // namespace composer::ema_test

@@ -5,7 +5,8 @@
 #include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::factorize_test {
+
 using test::Fixture;
 using test::TinyModel;
 
@@ -94,3 +95,5 @@ TEST_CASE("factorize changes the step, trains, logs and reports", "[factorize]")
     CHECK(parameter.value().grad().abs().sum().item<double>() > 0);
   }
 }
+
+}  // namespace composer::factorize_test

@@ -6,7 +6,8 @@
 #include "models/resnet_cifar.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::ghost_batchnorm_test {
+
 using test::Fixture;
 using test::TinyModel;
 
@@ -89,3 +90,5 @@ TEST_CASE("ghost batchnorm needs a batch normalisation", "[ghost_batchnorm]") {
   TinyModel model;
   CHECK_THROWS_AS(apply_ghost_batchnorm(model, 32), UserError);
 }
+
+}  // namespace composer::ghost_batchnorm_test

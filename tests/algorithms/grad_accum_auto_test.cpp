@@ -13,7 +13,8 @@
 #include "tests/composer/tiny_run.h"
 #include "tests/out_of_memory.h"
 
-using namespace composer;
+namespace composer::grad_accum_auto_test {
+
 using namespace composer::test;
 using Catch::Contains;
 namespace fs = std::filesystem;
@@ -403,3 +404,5 @@ TEST_CASE("algorithms that send batches through the network themselves are refus
   parts.options.grad_accum = Microbatches::by_memory();
   CHECK_NOTHROW(Trainer(std::move(parts)).fit());
 }
+
+}  // namespace composer::grad_accum_auto_test

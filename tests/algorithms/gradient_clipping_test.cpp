@@ -6,7 +6,8 @@
 #include "composer/optimization/optimizers.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::gradient_clipping_test {
+
 using test::Fixture;
 
 namespace {
@@ -74,3 +75,5 @@ TEST_CASE("gradient_clipping bounds the optimizer's step", "[gradient_clipping]"
     squares += gradient.square().sum().item<double>();
   CHECK(std::sqrt(squares) == Approx(0.01).epsilon(1e-3));
 }
+
+}  // namespace composer::gradient_clipping_test

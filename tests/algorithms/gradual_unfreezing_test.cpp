@@ -7,7 +7,8 @@
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::gradual_unfreezing_test {
+
 using Catch::Matchers::Contains;
 using test::Fixture;
 
@@ -160,3 +161,5 @@ TEST_CASE("a run with gradual_unfreezing resumes to the same weights", "[gradual
   CHECK(run("stopped", 4).second == 3);
   CHECK(at::equal(run("stopped", 0).first, weights));
 }
+
+}  // namespace composer::gradual_unfreezing_test

@@ -18,7 +18,7 @@
 #include "tests/algorithms/tiny_model.h"
 #include "tests/composer/replayed.h"
 
-namespace composer {
+namespace composer::graph_test {
 namespace {
 
 using Kinds = std::map<std::string, int>;
@@ -147,4 +147,4 @@ TEST_CASE("a whitened network and the one number have their pictures", "[graph]"
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::graph_test

@@ -8,7 +8,8 @@
 #include "tests/algorithms/moved_pixels.h"
 #include "tests/vectors.h"
 
-using namespace composer;
+namespace composer::image_op_test {
+
 using test::mutable_image;
 
 namespace {
@@ -216,3 +217,5 @@ TEST_CASE("augment_batch refuses what is no batch of images", "[image_op]") {
   const auto turned = test::noise({2, 3, 8, 7}).permute({0, 2, 3, 1});
   CHECK(at::equal(augment_batch(turned, none), turned));
 }
+
+}  // namespace composer::image_op_test

@@ -6,7 +6,8 @@
 #include "composer/network/loss.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::label_smoothing_test {
+
 using test::Fixture;
 
 namespace {
@@ -46,3 +47,5 @@ TEST_CASE("label_smoothing smooths the loss only and composes", "[label_smoothin
     CHECK(f.state.batch.target.smoothing == already);
   }
 }
+
+}  // namespace composer::label_smoothing_test

@@ -7,7 +7,8 @@
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::layer_freezing_test {
+
 using test::Fixture;
 
 namespace {
@@ -117,3 +118,5 @@ TEST_CASE("a run with layer_freezing resumes to the same weights", "[layer_freez
   CHECK(run("stopped", 6).second == 6);
   CHECK(at::equal(run("stopped", 0).first, weights));
 }
+
+}  // namespace composer::layer_freezing_test

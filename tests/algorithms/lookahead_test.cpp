@@ -12,7 +12,8 @@
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::lookahead_test {
+
 using test::Fixture;
 using Params = Lookahead::Params;
 
@@ -198,3 +199,5 @@ TEST_CASE("filters that the first batch fills are not drawn back to what was the
   };
   CHECK(at::equal(first_layer(true), first_layer(false)));
 }
+
+}  // namespace composer::lookahead_test

@@ -11,7 +11,8 @@
 #include "tests/algorithms/tiny_model.h"
 #include "tests/gpu.h"
 
-using namespace composer;
+namespace composer::low_precision_norm_test {
+
 using Catch::Matchers::Contains;
 using test::Fixture;
 using test::TinyModel;
@@ -131,3 +132,5 @@ TEST_CASE("norms over the channels of pixels stay as they are", "[low_precision_
   const Autocast autocast(Precision::amp_bf16, at::kCPU);
   CHECK(relative_error(model.forward(images), before) < 0.05);
 }
+
+}  // namespace composer::low_precision_norm_test

@@ -5,7 +5,8 @@
 #include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::mixup_test {
+
 using test::Fixture;
 
 TEST_CASE("mixup blends with the partner", "[mixup]") {
@@ -68,3 +69,5 @@ TEST_CASE("mixup refuses labels that are mixed already", "[mixup]") {
   mixup.after_dataloader(f.state);
   CHECK_THROWS_AS(mixup.after_dataloader(f.state), UserError);
 }
+
+}  // namespace composer::mixup_test

@@ -5,7 +5,7 @@
 #include "composer/network/loss.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::no_op_model_test {
 
 TEST_CASE("ScalarModel says its one number of every class", "[no_op_model]") {
   ScalarModel model(5);
@@ -33,3 +33,5 @@ TEST_CASE("no_op_model puts one number in the place of the model, and a run goes
   CHECK(trainer.state().model->num_classes() == 2);
   CHECK(weights_of(trainer).item<float>() == 1.5f);
 }
+
+}  // namespace composer::no_op_model_test

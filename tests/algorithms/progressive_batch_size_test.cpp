@@ -7,7 +7,8 @@
 #include "tests/algorithms/tiny_model.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::progressive_batch_size_test {
+
 using test::Fixture;
 using Params = ProgressiveBatchSize::Params;
 using Catch::Matchers::Contains;
@@ -179,3 +180,5 @@ TEST_CASE("values of progressive_batch_size out of range are refused", "[progres
   CHECK(problems("initial_scale", "0.6") == 1);
   CHECK(problems("finetune_fraction", "0.6") == 1);
 }
+
+}  // namespace composer::progressive_batch_size_test

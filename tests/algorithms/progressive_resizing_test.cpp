@@ -7,7 +7,8 @@
 #include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::progressive_resizing_test {
+
 using test::Fixture;
 using Params = ProgressiveResizing::Params;
 
@@ -164,3 +165,5 @@ TEST_CASE("what other methods cut away is not put back, however they are listed"
   engine.run(Event::after_dataloader, f.state);
   CHECK(f.state.batch.input.sizes() == at::IntArrayRef{4, 3, 27, 27});
 }
+
+}  // namespace composer::progressive_resizing_test

@@ -9,7 +9,8 @@
 #include "composer/network/graph.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::quantization_aware_test {
+
 using test::Fixture;
 using test::TinyModel;
 
@@ -133,3 +134,5 @@ TEST_CASE("a linear layer behind dropout rounds its features before some are dro
   rounding->on = false;
   CHECK(at::equal(aware.forward(features), linear->forward(features)));
 }
+
+}  // namespace composer::quantization_aware_test

@@ -5,7 +5,7 @@
 
 #include "tests/algorithms/augmentation_checks.h"
 
-using namespace composer;
+namespace composer::randaugment_test {
 
 namespace {
 
@@ -93,3 +93,5 @@ TEST_CASE("randaugment refuses values out of range", "[randaugment]") {
   CHECK(test::problems<RandAugment>("augmentation_set", "none") == 1);
   CHECK(test::problems<RandAugment>("where", "auto") == 1);
 }
+
+}  // namespace composer::randaugment_test

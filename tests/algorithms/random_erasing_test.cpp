@@ -6,7 +6,8 @@
 #include "tests/algorithms/tiny_model.h"
 #include "tests/gpu.h"
 
-using namespace composer;
+namespace composer::random_erasing_test {
+
 using test::Fixture;
 
 namespace {
@@ -157,3 +158,5 @@ TEST_CASE("random_erasing refuses the set's own transform", "[random_erasing]") 
   CHECK(needs[0].key == "train_dataset.*.transforms.random_erasing");
   CHECK(RandomErasing::Params{.law = {.min_area = 0.5, .max_area = 0.1}}.check() != "");
 }
+
+}  // namespace composer::random_erasing_test

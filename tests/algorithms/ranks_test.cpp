@@ -21,7 +21,8 @@
 #include "tests/algorithms/shared_batch.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::ranks_test {
+
 using test::first_share;
 using test::Fixture;
 using test::in_ranks;
@@ -219,3 +220,5 @@ TEST_CASE("averages take the first rank's running statistics", "[ranks]") {
   }
   CHECK(at::equal(own[0], own[1]) == slow);  // what ema does not need it does not send
 }
+
+}  // namespace composer::ranks_test

@@ -16,7 +16,8 @@
 #include "tests/algorithms/tiny_model.h"
 #include "tests/ranks.h"
 
-using namespace composer;
+namespace composer::ranks_training_test {
+
 using test::first_share;
 using test::Fixture;
 using test::in_ranks;
@@ -184,3 +185,5 @@ TEST_CASE("a gradient that overflows on one rank skips the step on all", "[ranks
   CHECK(scales[0] == 32768);
   CHECK(at::equal(weights_of(*models[0]), weights_of(*models[1])));
 }
+
+}  // namespace composer::ranks_training_test

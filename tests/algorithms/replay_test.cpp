@@ -6,7 +6,8 @@
 #include "tests/composer/rerun.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::replay_test {
+
 using test::known;
 using test::Rerun;
 
@@ -80,3 +81,5 @@ TEST_CASE("ResNet-20 trains to the same bits by replayed steps", "[algorithms][s
   CHECK(at::equal(plain, replayed));
   CHECK(counts.replays > 0);
 }
+
+}  // namespace composer::replay_test

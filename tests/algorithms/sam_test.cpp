@@ -11,7 +11,7 @@
 #include "tests/composer/tiny_run.h"
 #include "tests/gpu.h"
 
-using namespace composer;
+namespace composer::sam_test {
 
 namespace {
 
@@ -221,3 +221,5 @@ TEST_CASE("values of sam out of range are refused", "[sam]") {
   CHECK(problems("epsilon", "0") == 1);
   CHECK(problems("interval", "0") == 1);
 }
+
+}  // namespace composer::sam_test

@@ -9,7 +9,8 @@
 #include "tests/composer/tiny_run.h"
 #include "tests/gpu.h"
 
-using namespace composer;
+namespace composer::selective_backprop_test {
+
 using test::Fixture;
 using Params = SelectiveBackprop::Params;
 
@@ -250,3 +251,5 @@ TEST_CASE("values of selective_backprop out of range are refused", "[selective_b
   CHECK(problems("interrupt", "-1") == 1);
   CHECK(problems("end", "0.5") == 1);
 }
+
+}  // namespace composer::selective_backprop_test

@@ -8,7 +8,8 @@
 #include "models/mobilenet_v3.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::squeeze_excite_test {
+
 using test::Fixture;
 using test::TinyModel;
 
@@ -99,3 +100,5 @@ TEST_CASE("a network's own gates get no gates", "[squeeze_excite]") {
        apply_squeeze_excite(model, {.latent_channels = 0.25, .min_channels = 16}, 1))
     CHECK(replaced.path.find("fc") == std::string::npos);
 }
+
+}  // namespace composer::squeeze_excite_test

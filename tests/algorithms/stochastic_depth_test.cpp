@@ -7,7 +7,8 @@
 #include "models/resnet_cifar.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::stochastic_depth_test {
+
 using test::Fixture;
 using test::TinyModel;
 using Params = StochasticDepth::Params;
@@ -260,3 +261,5 @@ TEST_CASE("stochastic depth needs a residual network", "[stochastic_depth]") {
   TinyModel model;
   CHECK_THROWS_AS(apply_stochastic_depth(model, {}, std::make_shared<DepthDraws>()), UserError);
 }
+
+}  // namespace composer::stochastic_depth_test

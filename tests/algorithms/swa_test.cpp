@@ -5,7 +5,8 @@
 #include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::swa_test {
+
 using test::Fixture;
 using Params = Swa::Params;
 
@@ -129,3 +130,5 @@ TEST_CASE("swa_start and swa_end must be in order and of one unit", "[swa]") {
   CHECK_FALSE(Params{.update_interval = {0.1, TimeUnit::duration}}.check().empty());
   CHECK_FALSE(Params{.schedule_swa_lr = true}.check().empty());
 }
+
+}  // namespace composer::swa_test

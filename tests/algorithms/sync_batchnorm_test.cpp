@@ -15,7 +15,8 @@
 #include "tests/composer/replayed.h"
 #include "tests/ranks.h"
 
-using namespace composer;
+namespace composer::sync_batchnorm_test {
+
 using test::Fixture;
 using test::in_ranks;
 using test::resnet20;
@@ -220,3 +221,5 @@ TEST_CASE("with sync_batchnorm ranks train as one does on the whole batch",
     CHECK(at::allclose(weights[0], alone, 1e-7, 1e-9));
   }
 }
+
+}  // namespace composer::sync_batchnorm_test

@@ -6,7 +6,8 @@
 #include "tests/algorithms/tiny_model.h"
 #include "tests/gpu.h"
 
-using namespace composer;
+namespace composer::test_time_augmentation_test {
+
 using test::Fixture;
 
 namespace {
@@ -124,3 +125,5 @@ TEST_CASE("evaluation and prediction answer with the mean, for the share asked f
   const auto expected = plain.to(at::kFloat).index_copy(0, unsure, all.index_select(0, unsure));
   CHECK(at::allclose(half, expected, tolerance, tolerance));
 }
+
+}  // namespace composer::test_time_augmentation_test

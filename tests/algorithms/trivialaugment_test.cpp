@@ -8,7 +8,7 @@
 #include "algorithms/augmentation/magnitudes.h"
 #include "tests/algorithms/augmentation_tables.h"
 
-using namespace composer;
+namespace composer::trivialaugment_test {
 
 namespace {
 
@@ -105,3 +105,5 @@ TEST_CASE("trivialaugment refuses values out of range", "[trivialaugment]") {
   CHECK(test::problems<TrivialAugment>("num_magnitude_bins", "1") == 1);
   CHECK(test::problems<TrivialAugment>("where", "gpu") == 1);
 }
+
+}  // namespace composer::trivialaugment_test

@@ -5,7 +5,7 @@
 
 #include "tests/gpu.h"
 
-using namespace composer;
+namespace composer::unstrided_pool_test {
 
 TEST_CASE("unstrided_max_pool equals max_pool2d, its gradient too, in parts of any size",
           "[unstrided_pool][gpu]") {
@@ -46,3 +46,5 @@ TEST_CASE("unstrided_max_pool takes planes whose moves need more than two bytes"
   CHECK(
       at::equal(unstrided_max_pool(input, options), at::max_pool2d(input, {3, 3}, {1, 1}, {1, 1})));
 }
+
+}  // namespace composer::unstrided_pool_test

@@ -6,7 +6,7 @@
 #include "tests/algorithms/augmentation_checks.h"
 #include "tests/each_target.h"
 
-using namespace composer;
+namespace composer::warp_row_test {
 
 namespace {
 
@@ -60,3 +60,5 @@ TEST_CASE("sums of far-apart parts are not fused", "[warp_row]") {
   CHECK_FALSE(Axes(ImageOp::shear_x, 1e-12, {224, 224}).x.fusible);
   CHECK_FALSE(Axes(ImageOp::rotate, 90, {224, 224}).fusible());
 }
+
+}  // namespace composer::warp_row_test

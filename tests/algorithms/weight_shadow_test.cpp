@@ -15,7 +15,7 @@
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::weight_shadow_test {
 
 namespace {
 
@@ -157,3 +157,5 @@ TEST_CASE("rounded weights follow what a file holds", "[weight_shadow]") {
       true, [](Trainer&) {}, false, load);
   check_equal(ours.checkpoint.model, plain.checkpoint.model);
 }
+
+}  // namespace composer::weight_shadow_test

@@ -7,7 +7,8 @@
 #include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::weight_standardization_test {
+
 using test::Fixture;
 using test::TinyModel;
 
@@ -108,3 +109,5 @@ TEST_CASE("gates and standardised weights are the same in either order",
   };
   CHECK(at::equal(outputs(true), outputs(false)));
 }
+
+}  // namespace composer::weight_standardization_test

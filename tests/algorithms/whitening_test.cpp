@@ -9,7 +9,8 @@
 #include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
 
-using namespace composer;
+namespace composer::whitening_test {
+
 using composer::test::Fixture;
 using composer::test::TinyModel;
 
@@ -179,3 +180,5 @@ TEST_CASE("whitening's times of other units are refused", "[whitening]") {
   CHECK(Whitening::Params{}.check().empty());
   CHECK_FALSE(Whitening::Params{.train_bias = {5, TimeUnit::second}}.check().empty());
 }
+
+}  // namespace composer::whitening_test

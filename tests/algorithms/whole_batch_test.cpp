@@ -5,7 +5,7 @@
 
 #include "composer/error.h"
 
-using namespace composer;
+namespace composer::whole_batch_test {
 
 TEST_CASE("boxes stay in the image and cover it as promised", "[whole_batch]") {
   const bool uniform_sampling = GENERATE(false, true);
@@ -67,3 +67,5 @@ TEST_CASE("a second label has room, a third has not", "[whole_batch]") {
   CHECK_THROWS_WITH(mix_labels(mixed, partners, mixed.other_weight, "cutmix"),
                     Catch::Contains("algorithms.cutmix"));
 }
+
+}  // namespace composer::whole_batch_test

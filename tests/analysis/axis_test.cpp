@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-namespace composer {
+namespace composer::axis_test {
 namespace {
 
 using Ticks = std::vector<double>;
@@ -105,4 +105,4 @@ TEST_CASE("long runs are drawn against longer units of time", "[axis]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::axis_test

@@ -5,7 +5,7 @@
 #include "composer/logging/terminal.h"
 #include "tests/analysis/run_files.h"
 
-namespace composer {
+namespace composer::comparison_test {
 namespace {
 
 using Catch::Contains;
@@ -207,4 +207,4 @@ TEST_CASE("what is no run's folder is named", "[run]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::comparison_test

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-namespace composer {
+namespace composer::curve_test {
 namespace {
 
 template <class Value>
@@ -91,4 +91,4 @@ TEST_CASE("only finite values can be drawn", "[curve]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::curve_test

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-namespace composer {
+namespace composer::figure_text_test {
 namespace {
 
 TEST_CASE("numbers read well", "[figure_text]") {
@@ -51,4 +51,4 @@ TEST_CASE("durations and sizes have the units that suit them", "[figure_text]") 
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::figure_text_test

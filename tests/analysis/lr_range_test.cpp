@@ -8,7 +8,8 @@
 
 #include "composer/random.h"
 
-using namespace composer;
+namespace composer::lr_range_test {
+
 using Catch::Contains;
 
 namespace {
@@ -83,3 +84,5 @@ TEST_CASE("a loss that is not finite ends the test", "[analysis][study]") {
   CHECK_FALSE(range.add(1));
   CHECK_FALSE(range.suggestions());
 }
+
+}  // namespace composer::lr_range_test

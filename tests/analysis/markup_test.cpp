@@ -5,7 +5,7 @@
 
 #include "analysis/picture_section.h"
 
-namespace composer {
+namespace composer::markup_test {
 namespace {
 
 TEST_CASE("text and attributes cannot become markup", "[markup]") {
@@ -38,4 +38,4 @@ TEST_CASE("base64 has RFC 4648's examples", "[markup]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::markup_test

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-using namespace composer;
+namespace composer::repeats_test {
 
 TEST_CASE("means and standard deviations of repetitions", "[analysis][study]") {
   const auto repeats = repeats_of({2, 4, 4, 4, 5, 5, 7, 9});
@@ -73,3 +73,5 @@ TEST_CASE("a contrast of four weighs each mean", "[analysis][study]") {
   // Four equal variances of two repetitions each: four degrees of freedom.
   CHECK(*contrast.margin == Approx(2.776445 * std::sqrt(4 * 0.02 / 2)).epsilon(1e-6));
 }
+
+}  // namespace composer::repeats_test

@@ -8,7 +8,7 @@
 #include "analysis/time_parts.h"
 #include "tests/analysis/run_files.h"
 
-namespace composer {
+namespace composer::report_page_test {
 namespace {
 
 using Catch::Contains;
@@ -426,4 +426,4 @@ TEST_CASE("gaps of a curve are gaps of its path", "[report]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::report_page_test

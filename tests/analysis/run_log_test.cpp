@@ -7,7 +7,7 @@
 #include "composer/error.h"
 #include "tests/composer/temporary_folder.h"
 
-namespace composer {
+namespace composer::run_log_test {
 namespace {
 
 RunLog log_of(const std::string& text) {
@@ -40,4 +40,4 @@ TEST_CASE("damaged lines of a run's log are left out and counted", "[run_log]") 
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::run_log_test

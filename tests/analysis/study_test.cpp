@@ -7,7 +7,8 @@
 #include "analysis/study_table.h"
 #include "run_files.h"
 
-using namespace composer;
+namespace composer::study_test {
+
 using Catch::Contains;
 
 namespace {
@@ -149,3 +150,5 @@ TEST_CASE("the frontier has what nothing beats in less time", "[analysis][study]
   CHECK(json_of(study)["variants"][0]["cost"] == Approx(0.4));
   CHECK_THAT(study_page(study, "runs"), Contains("against cost"));
 }
+
+}  // namespace composer::study_test

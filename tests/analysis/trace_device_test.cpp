@@ -7,7 +7,7 @@
 #include "analysis/trace/trace_reader.h"
 #include "tests/analysis/traces.h"
 
-namespace composer {
+namespace composer::trace_device_test {
 namespace {
 
 RankAnalysis analyzed(const TraceText& text, const TraceRules& rules = {}) {
@@ -278,4 +278,4 @@ TEST_CASE("ranks are reduced one after another, and their kernels' time summed",
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::trace_device_test

@@ -6,7 +6,7 @@
 #include "composer/error.h"
 #include "tests/analysis/traces.h"
 
-namespace composer {
+namespace composer::trace_diff_test {
 namespace {
 
 /// Steps 4 and 5; in step 4 what `change` adds.
@@ -88,4 +88,4 @@ TEST_CASE("rank, step, device and names are chosen", "[trace]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::trace_diff_test

@@ -9,7 +9,7 @@
 #include "composer/text.h"
 #include "tests/analysis/traces.h"
 
-namespace composer {
+namespace composer::trace_host_test {
 namespace {
 
 const RangeNames names{{"mixup", "sam"}, {"speed_monitor"}};
@@ -319,4 +319,4 @@ TEST_CASE("the JSON has the numbers of the analysis", "[trace]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::trace_host_test

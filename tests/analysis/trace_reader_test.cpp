@@ -9,7 +9,7 @@
 #include "composer/error.h"
 #include "tests/analysis/traces.h"
 
-namespace composer {
+namespace composer::trace_reader_test {
 namespace {
 
 std::string small_trace() {
@@ -384,4 +384,4 @@ TEST_CASE("a trace without events is no basis", "[trace]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::trace_reader_test

@@ -9,7 +9,7 @@
 #include "composer/logging/terminal.h"
 #include "tests/analysis/run_files.h"
 
-namespace composer {
+namespace composer::watch_screen_test {
 namespace {
 
 using Catch::Contains;
@@ -153,4 +153,4 @@ TEST_CASE("a log is followed line by line, and from the beginning once it is ano
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::watch_screen_test

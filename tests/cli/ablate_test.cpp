@@ -13,7 +13,8 @@
 #include "program.h"
 #include "study.h"
 
-using namespace composer;
+namespace composer::ablate_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -366,3 +367,5 @@ TEST_CASE("a folder of another study is refused, with what differs", "[cli][stud
   CHECK(mine.status == 2);
   CHECK_THAT(mine.errors, Contains("mine has files and no plan.json"));
 }
+
+}  // namespace composer::ablate_test

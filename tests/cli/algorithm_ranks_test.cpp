@@ -8,7 +8,8 @@
 #include "composer/error.h"
 #include "tests/ranks.h"
 
-using namespace composer;
+namespace composer::algorithm_ranks_test {
+
 using namespace composer::acting;
 
 namespace {
@@ -157,3 +158,5 @@ TEST_CASE("each algorithm trains with divided weights as without", "[cli][ranks]
     }
   }
 }
+
+}  // namespace composer::algorithm_ranks_test

@@ -13,7 +13,8 @@
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::averages_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -154,3 +155,5 @@ TEST_CASE("describe says what an algorithm does not go with", "[cli][averages][s
   CHECK(run(folder.path(), {"describe", "algorithm", "channels_last"}).output.find("in a recipe") ==
         std::string::npos);
 }
+
+}  // namespace composer::averages_test

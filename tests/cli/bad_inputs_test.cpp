@@ -5,7 +5,8 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::bad_inputs_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -320,3 +321,5 @@ TEST_CASE("bad inputs give their exit status and a clear line, and leave nothing
     }
   }
 }
+
+}  // namespace composer::bad_inputs_test

@@ -8,7 +8,8 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::check_test {
+
 using Catch::Contains;
 using nlohmann::json;
 
@@ -129,3 +130,5 @@ TEST_CASE("check refuses what it cannot compare", "[cli][check]") {
   refused("--against fp32 --momentun 0.5", "did you mean");
   refused("", "--against is required");
 }
+
+}  // namespace composer::check_test

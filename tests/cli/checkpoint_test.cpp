@@ -10,7 +10,8 @@
 #include "tests/composer/temporary_folder.h"
 #include "tests/python.h"
 
-using namespace composer;
+namespace composer::checkpoint_test {
+
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
@@ -218,3 +219,5 @@ TEST_CASE("what checkpoint cannot do is refused with what would be right", "[cli
   problem("consolidate a.safetensors --output a.safetensors", "is what is read");
   problem("consolidate a.safetensors --everything --output b.safetensors", "is no checkpoint");
 }
+
+}  // namespace composer::checkpoint_test

@@ -11,7 +11,8 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::commands_test {
+
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
@@ -468,3 +469,5 @@ TEST_CASE("bench augment times an algorithm on batches and in the loader", "[cli
   CHECK(idle.status == 2);
   CHECK(idle.errors.find("changed no image") != std::string::npos);
 }
+
+}  // namespace composer::commands_test

@@ -8,7 +8,7 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::completion_test {
 
 namespace {
 
@@ -133,3 +133,5 @@ TEST_CASE("the scripts for other shells are whole", "[cli][completion]") {
   }
   CHECK(run(folder.path(), {"completion", "csh"}).status == 2);
 }
+
+}  // namespace composer::completion_test

@@ -18,7 +18,8 @@
 #include "tests/composer/temporary_folder.h"
 #include "tests/gpu.h"
 
-using namespace composer;
+namespace composer::composition_test {
+
 using namespace composer::acting;
 namespace fs = std::filesystem;
 
@@ -243,3 +244,5 @@ TEST_CASE("ResNet-50 trains with each algorithm at its defaults", "[cli][composi
     CHECK(trained.errors.find("completed after 0 epochs, 2 batches") != std::string::npos);
   }
 }
+
+}  // namespace composer::composition_test

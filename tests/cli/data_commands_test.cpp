@@ -11,7 +11,8 @@
 #include "program.h"
 #include "tests/data/helpers.h"
 
-using namespace composer;
+namespace composer::data_commands_test {
+
 using namespace composer::test;
 namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
@@ -448,3 +449,5 @@ TEST_CASE("data verify refuses nothing that Pillow decodes", "[cli]") {
       CHECK_FALSE(bad[name].empty());
   }
 }
+
+}  // namespace composer::data_commands_test

@@ -7,7 +7,8 @@
 #include "tests/composer/temporary_folder.h"
 #include "tests/data/photos.h"
 
-using namespace composer;
+namespace composer::data_training_test {
+
 namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
 
@@ -164,3 +165,5 @@ TEST_CASE("a photograph that is cut off ends training, is skipped or is replaced
     CHECK_THAT(done.errors, Contains("photos/2/10.jpg: "));
   }
 }
+
+}  // namespace composer::data_training_test

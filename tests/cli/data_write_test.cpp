@@ -9,7 +9,8 @@
 #include "tests/composer/temporary_folder.h"
 #include "tests/data/small_images.h"
 
-using namespace composer;
+namespace composer::data_write_test {
+
 using namespace composer::test;
 namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
@@ -272,3 +273,5 @@ TEST_CASE("data write refuses what cannot be before it writes", "[cli][slow]") {
   }
   CHECK_FALSE(fs::exists(folder.path() / "f.beton"));
 }
+
+}  // namespace composer::data_write_test

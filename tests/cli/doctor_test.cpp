@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/read_speed.h"
@@ -10,7 +12,8 @@
 #include "tests/cli/program.h"
 #include "tests/data/helpers.h"
 
-using namespace composer;
+namespace composer::doctor_test {
+
 using namespace composer::test;
 using Catch::Contains;
 namespace fs = std::filesystem;
@@ -57,6 +60,21 @@ TEST_CASE("a file system without a disk is said to be one", "[doctor]") {
   CHECK(speed.in_memory);
 }
 
+TEST_CASE("compute threads spin for a short time, unless the environment says how long",
+          "[cli][doctor]") {
+  const auto threads_of = [](const std::string& environment) {
+    const auto command = "env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT " + environment + " " + PROGRAM +
+                         " doctor --json 2>/dev/null";
+    const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
+    std::string text;
+    for (int byte; (byte = std::fgetc(pipe.get())) != EOF;) text += static_cast<char>(byte);
+    return nlohmann::json::parse(text)["threads"];
+  };
+  CHECK(threads_of("")["wait_settings"] == "GOMP_SPINCOUNT=1000");
+  CHECK(threads_of("GOMP_SPINCOUNT=7")["wait_settings"] == "GOMP_SPINCOUNT=7");
+  CHECK(threads_of("OMP_WAIT_POLICY=passive")["wait_settings"] == "OMP_WAIT_POLICY=passive");
+}
+
 TEST_CASE("doctor goes on where Gloo fails, and judges no disk by a small file", "[cli][doctor]") {
   const TemporaryFolder folder;
   write_file(folder / "data/caf\xe9.bin", "abc\n");
@@ -99,3 +117,5 @@ TEST_CASE("doctor says what the machine has, in words and in JSON", "[cli][docto
   CHECK(wrong.status == 2);
   CHECK_THAT(wrong.errors, Contains("--data: nowhere is neither a file nor a folder"));
 }
+
+}  // namespace composer::doctor_test

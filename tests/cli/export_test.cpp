@@ -21,7 +21,8 @@
 #include "tests/inference/networks.h"
 #include "tests/inference/onnx_peer.h"
 
-using namespace composer;
+namespace composer::export_test {
+
 using Catch::Matchers::Contains;
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -385,3 +386,5 @@ TEST_CASE("an export that is killed leaves the one before, or none", "[cli][expo
   }
   CHECK(kept >= 2);
 }
+
+}  // namespace composer::export_test

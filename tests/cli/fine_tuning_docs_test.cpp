@@ -8,7 +8,8 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::fine_tuning_docs_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -85,3 +86,5 @@ TEST_CASE("the commands of the page on fine-tuning do what it says", "[cli][docs
   for (const char* kept : {"conv1.weight", "bn1.running_mean", "layer4.1.bn2.running_var"})
     CHECK(at::equal(head.at(kept), given.at(kept)));
 }
+
+}  // namespace composer::fine_tuning_docs_test

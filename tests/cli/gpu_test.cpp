@@ -11,7 +11,8 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::gpu_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -406,3 +407,5 @@ TEST_CASE("check holds the GPU against the CPU", "[cli][stand_in][slow]") {
   CHECK(result["reference"]["precision"] == precision);
   for (const auto& deviation : result["deviations"]) CHECK(deviation["by_step"].size() == 4);
 }
+
+}  // namespace composer::gpu_test

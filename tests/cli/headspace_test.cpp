@@ -8,7 +8,8 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::headspace_test {
+
 using Catch::Contains;
 using nlohmann::json;
 
@@ -194,3 +195,5 @@ TEST_CASE("a training ends with what limited it, in the log and in summary.json"
   CHECK(summary["wait_fraction"] < 0.25);
   CHECK(summary["metrics"].contains("time/wait_fraction"));  // by default
 }
+
+}  // namespace composer::headspace_test

@@ -16,7 +16,7 @@
 #include "data/formats/decode.h"
 #include "everything.h"
 
-using namespace composer;
+namespace composer::house_test {
 
 namespace {
 
@@ -230,3 +230,5 @@ TEST_CASE("what other frameworks' words are here are words of the program", "[ho
   }
   CHECK(names > 150);
 }
+
+}  // namespace composer::house_test

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-using namespace composer;
+namespace composer::in_order_test {
 
 namespace {
 
@@ -55,3 +55,5 @@ TEST_CASE("a worker that cannot be made ends the work", "[cli]") {
   const auto broken = []() -> SampleWorker { throw std::runtime_error("no worker"); };
   CHECK_THROWS_WITH(in_order(10, 3, broken), "no worker");
 }
+
+}  // namespace composer::in_order_test

@@ -16,7 +16,7 @@
 #include "tests/composer/temporary_folder.h"
 #include "tests/ranks/rank_processes.h"
 
-using namespace composer;
+namespace composer::launcher_test {
 
 namespace {
 
@@ -390,3 +390,5 @@ TEST_CASE("ranks are bound to equal shares of the cores, or to memory nodes", "[
   REQUIRE(run(folder.path(), split("-n 2 --bind numa ./show")).status == 0);
   CHECK(lines_of(folder / "bound1").size() == 1);
 }
+
+}  // namespace composer::launcher_test

@@ -7,7 +7,8 @@
 #include "study.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::lr_range_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -65,3 +66,5 @@ TEST_CASE("lr-range refuses what makes no sense", "[cli][study]") {
   refused("--output none/lr.html", "--output: there is no folder none");
   refused("--output .", "--output: . is a folder; name a file");
 }
+
+}  // namespace composer::lr_range_test

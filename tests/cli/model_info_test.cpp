@@ -6,7 +6,8 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::model_info_test {
+
 using nlohmann::json;
 
 namespace {
@@ -107,3 +108,5 @@ TEST_CASE("model info says what is wrong with what it is given", "[cli]") {
   CHECK(action.status == 2);
   CHECK(action.errors.find("info") != std::string::npos);
 }
+
+}  // namespace composer::model_info_test

@@ -4,7 +4,8 @@
 #include "tests/composer/temporary_folder.h"
 #include "tests/inference/onnx_reader.h"
 
-using namespace composer;
+namespace composer::onnx_export_test {
+
 using Catch::Matchers::Contains;
 
 namespace {
@@ -47,3 +48,5 @@ TEST_CASE("composer export writes ONNX files, for images as numbers and as bytes
   CHECK(elsewhere.status == 2);
   CHECK_THAT(elsewhere.errors, Contains("net.pt must end in .onnx"));
 }
+
+}  // namespace composer::onnx_export_test

@@ -9,7 +9,8 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::plan_scale_test {
+
 using nlohmann::json;
 
 namespace {
@@ -423,3 +424,5 @@ TEST_CASE("plan-scale counts what ranks divide", "[cli]") {
     CHECK(shown.output.find(text) != std::string::npos);
   }
 }
+
+}  // namespace composer::plan_scale_test

@@ -8,7 +8,8 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::predict_model_test {
+
 using Catch::Matchers::Contains;
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -203,3 +204,5 @@ TEST_CASE("bench infer measures an export, and what names none is refused",
     CHECK_THAT(outcome.errors, Contains(message));
   }
 }
+
+}  // namespace composer::predict_model_test

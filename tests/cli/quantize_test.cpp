@@ -10,7 +10,8 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::quantize_test {
+
 using Catch::Matchers::Contains;
 
 namespace {
@@ -163,3 +164,5 @@ TEST_CASE("quantize writes a network in 8 bits and tells what it costs",
              Contains("skipped: loose/b.ppm: ") && Contains("1 of 3 samples was skipped"));
   CHECK(json_in(folder / "x/quantization.json").at("calibration").at("samples") == 2);
 }
+
+}  // namespace composer::quantize_test

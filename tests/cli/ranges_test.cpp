@@ -6,7 +6,7 @@
 #include "everything.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::ranges_test {
 
 namespace {
 
@@ -64,3 +64,5 @@ TEST_CASE("a run's ranges are seen by name, each in its thread", "[ranges]") {
   CHECK(totals.here.at("evaluation").self_seconds < totals.here.at("evaluation").seconds);
   CHECK_FALSE(at::hasThreadLocalCallbacks());  // speed_monitor's ended with the run
 }
+
+}  // namespace composer::ranges_test

@@ -11,7 +11,8 @@
 #include "tests/composer/temporary_folder.h"
 #include "tests/python.h"
 
-using namespace composer;
+namespace composer::rank_processes_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -258,3 +259,5 @@ TEST_CASE("a rank that stops answering ends the run", "[cli][slow]") {
   CHECK(outcome.errors.find("did not answer any more, and was killed") != std::string::npos);
   CHECK(processes_in(folder.path()).empty());
 }
+
+}  // namespace composer::rank_processes_test

@@ -17,7 +17,8 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::recipes_test {
+
 using Words = std::vector<std::string>;
 
 namespace {
@@ -438,3 +439,5 @@ TEST_CASE("each speedrun and tuned recipe trains and evaluates", "[cli][slow]") 
       CHECK(std::isfinite(summary.at("metrics").at(metric).get<double>()));
   }
 }
+
+}  // namespace composer::recipes_test

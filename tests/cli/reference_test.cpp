@@ -5,7 +5,8 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::reference_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -35,3 +36,5 @@ TEST_CASE("the pages of the reference are as the program writes them", "[cli][do
     CHECK((text_of(here / name) == text_of(folder / "reference" / name)));
   }
 }
+
+}  // namespace composer::reference_test

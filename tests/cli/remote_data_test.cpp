@@ -15,7 +15,8 @@
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"
 
-using namespace composer;
+namespace composer::remote_data_test {
+
 using namespace composer::test;
 namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
@@ -304,3 +305,5 @@ TEST_CASE("data verify compares MDS shards of a store with the hashes in their i
   CHECK_THAT(missing.output, Contains("s3://bucket/shard.mds: there is no such object") &&
                                  Contains("0 samples: 0 bad, 0 with warnings; 1 damaged files"));
 }
+
+}  // namespace composer::remote_data_test

@@ -16,7 +16,8 @@
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"
 
-using namespace composer;
+namespace composer::remote_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
@@ -354,3 +355,5 @@ TEST_CASE("secrets of a recipe's addresses are in no command line and no file of
   CHECK_THAT(text_of(world.folder / "ablations/secret/recipes/all.yaml"),
              Contains("http://***@" + host));
 }
+
+}  // namespace composer::remote_test

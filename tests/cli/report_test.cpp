@@ -11,7 +11,8 @@
 #include "tests/cli/program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::report_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -397,3 +398,5 @@ TEST_CASE("watch without a terminal tells of each epoch until the run ends", "[c
                                  Contains("a: completed"));
   CHECK(going.wait().status == 0);
 }
+
+}  // namespace composer::report_test

@@ -5,7 +5,8 @@
 #include "tests/cli/program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::request_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 
@@ -72,3 +73,5 @@ TEST_CASE("a running program saves and stops when another asks for it", "[cli]")
   CHECK(late.status == 2);
   CHECK_THAT(late.errors, Contains("runs/run: no run is going on there"));
 }
+
+}  // namespace composer::request_test

@@ -6,7 +6,8 @@
 #include "tests/composer/metric_points.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::resume_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 
@@ -210,3 +211,5 @@ TEST_CASE("a resumed run says what it does otherwise than its checkpoint's",
     CHECK(resumed.errors.find(line) != std::string::npos);
   CHECK(resumed.errors.find("progress_bar") == std::string::npos);
 }
+
+}  // namespace composer::resume_test

@@ -17,7 +17,7 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::schema_test {
 
 namespace {
 
@@ -251,3 +251,5 @@ TEST_CASE("composer schema prints it", "[cli][schema]") {
   CHECK(printed_schema.accepts(recipe_json(good)));
   CHECK_FALSE(printed_schema.accepts(recipe_json(replaced(good, "momentum", "momentun"))));
 }
+
+}  // namespace composer::schema_test

@@ -7,7 +7,8 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::settings_test {
+
 using Catch::Matchers::Contains;
 
 namespace {
@@ -90,3 +91,5 @@ TEST_CASE("a resumed run that ends otherwise than one left alone is told", "[set
   CHECK(killed::run_folder("/f", "device: cpu\nrun: runs/a\n") == "/f/runs/a");
   CHECK(killed::run_folder("/f", "device: cpu\nrun: runs/").empty());
 }
+
+}  // namespace composer::settings_test

@@ -16,7 +16,8 @@
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::settle_test {
+
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
@@ -691,3 +692,5 @@ TEST_CASE("training writes what it chose, from which the run can be repeated",
   const auto planned = run(folder.path(), split("train -f finetune --datadir pets --plan"));
   CHECK_THAT(planned.output, Contains("auto: train_batch_size: 16, for 224 images to train on"));
 }
+
+}  // namespace composer::settle_test

@@ -8,7 +8,8 @@
 #include "tests/composer/temporary_folder.h"
 #include "tests/data/photos.h"
 
-using namespace composer;
+namespace composer::slow_folder_test {
+
 using namespace composer::test;
 
 namespace {
@@ -52,3 +53,5 @@ TEST_CASE("slow files do not hold up the threads that decode", "[cli]") {
   CHECK(rate(5) > 4 * 200);
 #endif
 }
+
+}  // namespace composer::slow_folder_test

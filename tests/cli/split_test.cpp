@@ -13,7 +13,8 @@
 #include "tests/data/errors.h"
 #include "tests/data/make_tar.h"
 
-using namespace composer;
+namespace composer::split_test {
+
 namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
 
@@ -330,3 +331,5 @@ TEST_CASE("shards of numbers that have only train/ are split", "[cli]") {
   CHECK(parts.train_loader);
   CHECK(parts.eval_loader);
 }
+
+}  // namespace composer::split_test

@@ -9,7 +9,8 @@
 #include "program.h"
 #include "study.h"
 
-using namespace composer;
+namespace composer::sweep_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -183,3 +184,5 @@ TEST_CASE("sweep refuses what makes no sense before anything starts", "[cli][stu
   refused("--lr 0.1,0.2 --random 0", "--random: must be at least 1");
   refused("--scale_schedule_ratio 0.01,1", "nothing is left");
 }
+
+}  // namespace composer::sweep_test

@@ -14,7 +14,8 @@
 #include "tests/composer/read_trace.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::trace_now_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 
@@ -219,3 +220,5 @@ TEST_CASE("a schedule of traces keeps a profiling daemon out", "[cli]") {
   CHECK(ReadTrace(folder / "runs/run/traces/rank0.6.pt.trace.json.gz").steps().size() == 5);
   CHECK(daemon.questions() == 0);
 }
+
+}  // namespace composer::trace_now_test

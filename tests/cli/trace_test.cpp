@@ -5,7 +5,8 @@
 #include "tests/cli/program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::trace_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 
@@ -80,3 +81,5 @@ TEST_CASE("composer trace refuses what is no trace", "[cli]") {
   refused("trace analyze . --kernel_delay_us nan", "--kernel_delay_us: must be in [0, 1e12]");
   refused("trace diff . . --device tpu", "--device: is 'tpu'");
 }
+
+}  // namespace composer::trace_test

@@ -7,7 +7,8 @@
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::use_test {
+
 using Catch::Matchers::Contains;
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -198,3 +199,5 @@ TEST_CASE("predict does without a val_dataset, and the help tells how to call it
   CHECK(alone.status == 2);
   CHECK_THAT(alone.errors, Contains("-f: missing"));
 }
+
+}  // namespace composer::use_test

@@ -5,7 +5,7 @@
 #include "composer/builtin.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::assemble_test {
 
 namespace {
 
@@ -110,3 +110,5 @@ TEST_CASE("every run of a recipe watches its speed, once", "[assemble]") {
     CHECK(std::ranges::count(parts.callbacks, "speed_monitor", &Member<Callback>::name) == 1);
   }
 }
+
+}  // namespace composer::assemble_test

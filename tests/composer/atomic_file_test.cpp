@@ -12,7 +12,8 @@
 #include "tests/composer/largest_file.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::atomic_file_test {
+
 using Catch::Contains;
 
 namespace {
@@ -128,3 +129,5 @@ TEST_CASE("partial files of killed processes are removed, those of living ones n
   CHECK_THAT(names[4], Catch::StartsWith("own.partial-"));
   remove_partial_files(folder / "none");
 }
+
+}  // namespace composer::atomic_file_test

@@ -15,7 +15,8 @@
 #include "tests/composer/terminal.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::callbacks_test {
+
 using Catch::Contains;
 
 namespace {
@@ -179,3 +180,5 @@ TEST_CASE("captions of mixed labels name both", "[callbacks]") {
   target.other_weight = at::tensor({0.3f, 0.0f});
   CHECK(label_texts(target, {"cat", "dog"}) == std::vector<std::string>{"cat 0.70, dog 0.30", "2"});
 }
+
+}  // namespace composer::callbacks_test

@@ -12,7 +12,8 @@
 #include "tests/composer/tiny_run.h"
 #include "tests/ranks.h"
 
-using namespace composer;
+namespace composer::checkpoint_ranks_test {
+
 using Catch::Contains;
 using test::in_ranks;
 namespace fs = std::filesystem;
@@ -283,3 +284,5 @@ TEST_CASE("resumed by as many ranks, a run ends with the same bytes", "[checkpoi
     if (name != "manifest.json")
       CHECK(bytes_of(folder / "stopped/checkpoints/ep3-ba12" / name) == bytes_of(whole / name));
 }
+
+}  // namespace composer::checkpoint_ranks_test

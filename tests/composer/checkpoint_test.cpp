@@ -12,7 +12,8 @@
 #include "composer/storage/weights.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::checkpoint_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 
@@ -219,3 +220,5 @@ TEST_CASE("the same state gives the same bytes", "[checkpoint]") {
         "state-00001-of-00001.safetensors"})
     CHECK(bytes(first / file) == bytes(second / file));
 }
+
+}  // namespace composer::checkpoint_test

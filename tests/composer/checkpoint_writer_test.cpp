@@ -18,7 +18,8 @@
 #include "tests/composer/child_process.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::checkpoint_writer_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 
@@ -271,3 +272,5 @@ TEST_CASE("killed at 50 instants while it saves, a run leaves a whole checkpoint
           "[checkpoint][kill][slow]") {
   check_kills(50);
 }
+
+}  // namespace composer::checkpoint_writer_test

@@ -11,7 +11,8 @@
 #include "tests/composer/temporary_folder.h"
 #include "tests/composer/terminal.h"
 
-using namespace composer;
+namespace composer::command_log_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 
@@ -127,3 +128,5 @@ TEST_CASE("command: bytes that are no UTF-8 are replaced", "[logging]") {
   CHECK(nlohmann::json::parse(lines[1]).at("loss/" + unknown) == 1);
   CHECK(nlohmann::json::parse(lines[2]).at("message") == "no " + unknown);
 }
+
+}  // namespace composer::command_log_test

@@ -4,7 +4,8 @@
 
 #include "tests/composer/fake_components.h"
 
-using namespace composer;
+namespace composer::compatibility_test {
+
 using namespace composer::test;
 
 namespace {
@@ -95,3 +96,5 @@ TEST_CASE("a key that is there must have a value that is needed") {
   CHECK(refusals(with(chosen, "algorithms: [choosy]\n"), {fine, "--precision", "amp"}) ==
         Lines{"r.yaml:20:14: algorithms.choosy: needs precision: fp32, not amp: it is exact"});
 }
+
+}  // namespace composer::compatibility_test

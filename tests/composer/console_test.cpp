@@ -10,7 +10,8 @@
 #include "tests/composer/terminal.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::console_test {
+
 using Catch::Matchers::Contains;
 using Phase = Progress::Phase;
 
@@ -275,3 +276,5 @@ TEST_CASE("the header stays without a bar and goes without a console", "[console
   parts.console = false;
   CHECK(standard_error_of([&] { Trainer(std::move(parts)).fit(); }).empty());
 }
+
+}  // namespace composer::console_test

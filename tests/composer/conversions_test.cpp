@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace composer;
+namespace composer::conversions_test {
 
 TEST_CASE("copies that change type or layout are conversions", "[conversions]") {
   const auto last = at::MemoryFormat::ChannelsLast;
@@ -25,3 +25,5 @@ TEST_CASE("copies that change type or layout are conversions", "[conversions]") 
   CHECK(conversions([&] { at::ones({}).to(at::kDouble); }) == 0);
   CHECK_FALSE(at::hasCallbacks());
 }
+
+}  // namespace composer::conversions_test

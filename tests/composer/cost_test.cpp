@@ -7,7 +7,7 @@
 #include "composer/network/norm_layers.h"
 #include "tests/composer/saved_tensors.h"
 
-namespace composer {
+namespace composer::cost_test {
 namespace {
 
 /// Convolutions one after another, then what a classifier ends with.
@@ -144,4 +144,4 @@ TEST_CASE("activation bytes are those of the tensors that autograd saves", "[cos
   CHECK(cost(chain, 20, 3).activation_bytes == test::saved_bytes(chain, at::randn({3, 3, 20, 20})));
 }
 
-}  // namespace composer
+}  // namespace composer::cost_test

@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+namespace composer::cpu_allocator_test {
+
 using composer::CpuAllocator;
 
 TEST_CASE("a freed block serves the next request that it fits", "[cpu_allocator]") {
@@ -107,3 +109,5 @@ TEST_CASE("tensors come from it once it is installed", "[cpu_allocator]") {
   const auto grown = at::zeros({100}).resize_({1 << 20});
   CHECK(grown.numel() == 1 << 20);
 }
+
+}  // namespace composer::cpu_allocator_test

@@ -7,6 +7,8 @@
 #include "cuda/norm_passes.h"
 #include "tests/on_host.h"
 
+namespace composer::cuda_norm_test {
+
 using namespace composer::cuda;
 
 namespace {
@@ -179,3 +181,5 @@ TEST_CASE("the rows of blocks and lanes add up, for any number of them", "[cuda_
     CHECK(all == rows);
   }
 }
+
+}  // namespace composer::cuda_norm_test

@@ -8,7 +8,8 @@
 #include "cuda/normalize_kernels.h"
 #include "tests/on_host.h"
 
-using namespace composer;
+namespace composer::cuda_normalize_test {
+
 using namespace composer::cuda;
 
 namespace {
@@ -115,3 +116,5 @@ TEST_CASE("threads find their numbers and channels, however many there are befor
   for (int64_t i = first; i < count; ++i)
     CHECK(results[static_cast<size_t>(i - first)] == 10.f * static_cast<float>(i % 3 + 1));
 }
+
+}  // namespace composer::cuda_normalize_test

@@ -9,7 +9,8 @@
 #include "tests/composer/temporary_folder.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::dataset_keys_test {
+
 using namespace composer::test;
 namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
@@ -241,3 +242,5 @@ TEST_CASE("a run is not resumed with another split of its data") {
   CHECK_THROWS_AS(resume("val: 0"), UserError);
   CHECK_NOTHROW(resume("val: 0.1"));
 }
+
+}  // namespace composer::dataset_keys_test

@@ -15,7 +15,8 @@
 #include "tests/composer/wave.h"
 #include "tests/python.h"
 
-using namespace composer;
+namespace composer::dcp_test {
+
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
@@ -238,3 +239,5 @@ if __name__ == "__main__":
   check_equal(read_dcp(folder / "theirs1"), tensors);
   check_equal(read_dcp(folder / "theirs3"), tensors);
 }
+
+}  // namespace composer::dcp_test

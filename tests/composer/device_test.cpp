@@ -8,7 +8,7 @@
 #include "composer/error.h"
 #include "tests/gpu.h"
 
-using namespace composer;
+namespace composer::device_test {
 
 TEST_CASE("without a GPU gpu is an error that says why, and auto is the CPU", "[device]") {
   CHECK(resolve_device("cpu").is_cpu());
@@ -90,3 +90,5 @@ TEST_CASE("cuDNN tries fewer algorithms where images change their size", "[devic
   set_deterministic(false);
   CHECK(at::globalContext().benchmarkLimitCuDNN() == before);
 }
+
+}  // namespace composer::device_test

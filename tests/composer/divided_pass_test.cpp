@@ -12,7 +12,8 @@
 #include "composer/network/row_exchange.h"
 #include "tests/ranks.h"
 
-using namespace composer;
+namespace composer::divided_pass_test {
+
 using Catch::Matchers::Contains;
 using test::in_ranks;
 using Held = DividedPass::Held;
@@ -355,3 +356,5 @@ TEST_CASE("what cannot be divided by rows is refused by name", "[rows]") {
                           Contains("not made by the functions of composer/network/operations.h"));
   });
 }
+
+}  // namespace composer::divided_pass_test

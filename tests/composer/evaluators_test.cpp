@@ -15,7 +15,8 @@
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::evaluators_test {
+
 using namespace composer::test;
 using Catch::Contains;
 namespace fs = std::filesystem;
@@ -427,3 +428,5 @@ TEST_CASE("what is wrong with a set is said where it stands", "[evaluators][reci
   CHECK_THAT(problem("evaluators: {v2: {dataset: pictures}, v2: {dataset: pictures}}\n"),
              Contains("duplicate key"));
 }
+
+}  // namespace composer::evaluators_test

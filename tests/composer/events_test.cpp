@@ -8,7 +8,7 @@
 #include "composer/storage/crc32c.h"
 #include "tests/composer/unpacked_png.h"
 
-using namespace composer;
+namespace composer::events_test {
 
 TEST_CASE("CRC-32C is that of RFC 3720", "[logging]") {
   CHECK(crc32c("123456789") == 0xe3069283);
@@ -148,3 +148,5 @@ TEST_CASE("histograms reach a sink with their record, each with its own numbers"
   CHECK(gradients.sum_of_squares == 28);
   CHECK(gradients.counts.at(0) == 7);
 }
+
+}  // namespace composer::events_test

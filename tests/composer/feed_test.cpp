@@ -12,7 +12,7 @@
 #include "tests/gpu.h"
 #include "tiny_run.h"
 
-using namespace composer;
+namespace composer::feed_test {
 
 namespace {
 
@@ -277,3 +277,5 @@ TEST_CASE("a network gets 16-bit images where autocast would round them and no a
       Conv2dOptions{.in_channels = 3, .out_channels = 4, .kernel = {3, 3}}));
   CHECK(type(plain) == at::kFloat);
 }
+
+}  // namespace composer::feed_test

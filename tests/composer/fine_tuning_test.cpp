@@ -10,7 +10,8 @@
 #include "stopped_run.h"
 #include "tiny_run.h"
 
-using namespace composer;
+namespace composer::fine_tuning_test {
+
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
@@ -371,3 +372,5 @@ TEST_CASE("what an algorithm changes at fit_end is in the last checkpoint", "[tr
   CHECK(checkpoint.time.batch == 8);
   CHECK(checkpoint.model.at("conv.weight").eq(42).all().item<bool>());
 }
+
+}  // namespace composer::fine_tuning_test

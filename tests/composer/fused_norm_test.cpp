@@ -20,7 +20,8 @@
 #include "tests/each_target.h"
 #include "tests/gpu.h"
 
-using namespace composer;
+namespace composer::fused_norm_test {
+
 using Catch::Matchers::Contains;
 
 namespace {
@@ -509,3 +510,5 @@ TEST_CASE("a fused batch norm has a name among the operators", "[fused_norm]") {
   CHECK(operators.count("composer::fused_batch_norm_backward") == 1);
   CHECK(operators.count("aten::native_batch_norm") == 0);
 }
+
+}  // namespace composer::fused_norm_test

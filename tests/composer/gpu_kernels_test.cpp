@@ -7,7 +7,7 @@
 #include "tests/composer/norm_case.h"
 #include "tests/gpu.h"
 
-using namespace composer;
+namespace composer::gpu_kernels_test {
 
 namespace {
 
@@ -59,3 +59,5 @@ TEST_CASE("the GPU's normalisation has the CPU's bits", "[normalize][gpu]") {
         CHECK(at::equal(output.cpu(), expected));
       }
 }
+
+}  // namespace composer::gpu_kernels_test

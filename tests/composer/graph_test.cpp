@@ -14,7 +14,8 @@
 #include "composer/optimization/precision.h"
 #include "replayed.h"
 
-using namespace composer;
+namespace composer::graph_test {
+
 using Catch::Matchers::Contains;
 using Catch::Matchers::Equals;
 using test::replayed;
@@ -244,3 +245,5 @@ TEST_CASE("two threads record at once", "[graph]") {
   CHECK(seen[0].size() == 7);
   CHECK(seen[1].size() == 9);
 }
+
+}  // namespace composer::graph_test

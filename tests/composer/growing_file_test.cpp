@@ -10,7 +10,8 @@
 #include "tests/composer/largest_file.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::growing_file_test {
+
 using Catch::Contains;
 
 namespace {
@@ -85,3 +86,5 @@ TEST_CASE("what waits for room is bounded, and what is too much counted", "[logg
   CHECK_THROWS_WITH(file.finish(), "1 records are missing");
   CHECK(std::filesystem::file_size(folder / "lines") == 2 * piece.size());
 }
+
+}  // namespace composer::growing_file_test

@@ -5,7 +5,7 @@
 #include "composer/error.h"
 #include "composer/network/layers.h"
 
-namespace composer {
+namespace composer::image_fit_test {
 namespace {
 
 /// Says what an epoch consists of.
@@ -116,4 +116,4 @@ TEST_CASE("looking whether images fit changes nothing", "[image_fit]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::image_fit_test

@@ -7,7 +7,7 @@
 #include "composer/network/layer_error.h"
 #include "tests/gpu.h"
 
-namespace composer {
+namespace composer::layers_test {
 namespace {
 
 class Unit : public ResidualBlock {
@@ -201,4 +201,4 @@ TEST_CASE("BatchNorm2d refuses one value a channel in training, as PyTorch does"
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::layers_test

@@ -9,7 +9,7 @@
 #include "tests/composer/unpacked_png.h"
 #include "tests/gpu.h"
 
-using namespace composer;
+namespace composer::logged_images_test {
 
 namespace {
 
@@ -100,3 +100,5 @@ TEST_CASE("images of a device are copied behind the loop", "[logging][gpu]") {
   logger.flush();
   CHECK(sink->records.at(0).images.at(0).pixels.at(47) == 47);
 }
+
+}  // namespace composer::logged_images_test

@@ -14,7 +14,8 @@
 #include "tests/composer/terminal.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::loggers_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 
@@ -272,3 +273,5 @@ TEST_CASE("callbacks and sinks are told once how the run ended", "[logging][trai
   CHECK_THAT(log, Contains("callbacks.notes: at the run's end: the callback's own"));
   CHECK(sink_notes == Notes{"failed: no more data"});
 }
+
+}  // namespace composer::loggers_test

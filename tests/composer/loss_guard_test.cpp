@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-using namespace composer;
+namespace composer::loss_guard_test {
 
 namespace {
 
@@ -48,3 +48,5 @@ TEST_CASE("loss scaling may pass some bad losses in a row", "[loss_guard]") {
   for (int64_t batch = 9; batch <= 12; ++batch) guard.write(loss(batch, std::nan("")));
   REQUIRE(guard.take()->time.batch == 9);
 }
+
+}  // namespace composer::loss_guard_test

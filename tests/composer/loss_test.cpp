@@ -4,7 +4,7 @@
 
 #include "composer/network/metrics.h"
 
-namespace composer {
+namespace composer::loss_test {
 namespace {
 
 at::Tensor logits() { return at::tensor({1.0F, 2.0F, 0.5F, 0.0F, -1.0F, 3.0F}).view({2, 3}); }
@@ -107,4 +107,4 @@ TEST_CASE("metrics of no samples are not numbers", "[metrics]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::loss_test

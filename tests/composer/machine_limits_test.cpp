@@ -5,7 +5,8 @@
 
 #include "tests/data/helpers.h"
 
-using namespace composer;
+namespace composer::machine_limits_test {
+
 using namespace composer::test;
 namespace fs = std::filesystem;
 
@@ -61,3 +62,5 @@ TEST_CASE("limits of containers are those of the narrowest group above", "[machi
   CHECK(machine.allowed_processors >= 1);
   CHECK(machine.processor_quota == 0.5);
 }
+
+}  // namespace composer::machine_limits_test

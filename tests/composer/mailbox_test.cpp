@@ -18,7 +18,8 @@
 #include "tests/composer/child_process.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::mailbox_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 
@@ -306,3 +307,5 @@ TEST_CASE("a run saves, or saves and ends, when another process asks for it", "[
   CHECK_FALSE(fs::exists(folder / "run/.requests"));
   CHECK_FALSE(owner_of(folder / "run"));
 }
+
+}  // namespace composer::mailbox_test

@@ -18,7 +18,8 @@
 #include "composer/storage/safetensors.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::mapped_file_test {
+
 namespace fs = std::filesystem;
 using Catch::Matchers::Contains;
 
@@ -211,3 +212,5 @@ TEST_CASE("weights that are cut off while they are read are named") {
   }
   CHECK_THAT(reason, Contains(path.string()) && Contains("cut off while it was read"));
 }
+
+}  // namespace composer::mapped_file_test

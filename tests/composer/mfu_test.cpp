@@ -9,7 +9,7 @@
 #include "tests/gpu.h"
 #include "tests/ranks.h"
 
-namespace composer {
+namespace composer::mfu_test {
 namespace {
 
 /// The last value of each name.
@@ -150,4 +150,4 @@ TEST_CASE("a GPU has the name that its driver gives it", "[mfu][gpu]") {
   if (test::has_gpu()) CHECK_FALSE(gpu_name(0).empty());
 }
 
-}  // namespace composer
+}  // namespace composer::mfu_test

@@ -10,7 +10,7 @@
 #include "tests/ranks.h"
 #include "tests/vectors.h"
 
-using namespace composer;
+namespace composer::muon_test {
 
 namespace {
 
@@ -279,3 +279,5 @@ TEST_CASE("ranks that share out the iteration step as one does", "[muon][ranks]"
     for (size_t i = 0; i < alone.size(); ++i) CHECK(at::allclose(weights[i], alone[i], 1e-4, 1e-6));
   }
 }
+
+}  // namespace composer::muon_test

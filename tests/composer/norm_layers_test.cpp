@@ -8,7 +8,7 @@
 #include "composer/network/layers.h"
 #include "composer/optimization/precision.h"
 
-using namespace composer;
+namespace composer::norm_layers_test {
 
 namespace {
 
@@ -174,3 +174,5 @@ TEST_CASE("the first trained layer may be a group norm of channels-last images",
   CHECK(at::allclose(gradients(images.contiguous(at::MemoryFormat::ChannelsLast)),
                      gradients(images)));
 }
+
+}  // namespace composer::norm_layers_test

@@ -7,7 +7,7 @@
 
 #include "tests/gpu.h"
 
-using namespace composer;
+namespace composer::normalize_test {
 
 namespace {
 
@@ -67,3 +67,5 @@ TEST_CASE("normalisation is the same on every device", "[normalize][gpu]") {
     }
   }
 }
+
+}  // namespace composer::normalize_test

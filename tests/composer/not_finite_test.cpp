@@ -7,7 +7,8 @@
 #include "composer/storage/checkpoint.h"
 #include "tiny_run.h"
 
-using namespace composer;
+namespace composer::not_finite_test {
+
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
@@ -110,3 +111,5 @@ TEST_CASE("a bad loss at the end of a run that keeps nothing is not overlooked",
   trainer.add<Explode>("explode", 6);
   CHECK_THROWS_WITH(trainer.fit(), Contains("the loss is infinite at batch 7"));
 }
+
+}  // namespace composer::not_finite_test

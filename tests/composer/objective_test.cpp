@@ -10,7 +10,8 @@
 #include "tests/ranks.h"
 #include "tiny_run.h"
 
-using namespace composer;
+namespace composer::objective_test {
+
 using Catch::Matchers::Contains;
 
 namespace {
@@ -222,3 +223,5 @@ TEST_CASE("a monitor of another kind of target is refused before the run", "[obj
   parts.options.save_best = "metrics/eval/Accuracy";
   CHECK_THROWS_WITH(Trainer(std::move(parts)).fit(), Contains("metrics/eval/R2"));
 }
+
+}  // namespace composer::objective_test

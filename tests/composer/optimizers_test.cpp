@@ -11,7 +11,7 @@
 #include "tests/ranks.h"
 #include "tests/vectors.h"
 
-using namespace composer;
+namespace composer::optimizers_test {
 
 namespace {
 
@@ -730,3 +730,5 @@ TEST_CASE("contradicting optimizer parameters are named", "[optimizers]") {
   for (const char* name : {"conv_weight", "conv_bias", "fc_weight"}) empty.drop(name);
   CHECK_THROWS_AS(Sgd(sgd(0, 0, false)).attach(empty), RunError);
 }
+
+}  // namespace composer::optimizers_test

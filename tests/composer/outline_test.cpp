@@ -7,7 +7,8 @@
 #include "composer/storage/weights.h"
 #include "tiny_run.h"
 
-using namespace composer;
+namespace composer::outline_test {
+
 using Lines = std::vector<std::string>;
 
 TEST_CASE("the outline has a line a layer, those of inner blocks too", "[outline]") {
@@ -90,3 +91,5 @@ TEST_CASE("an exported file says where its weights come from", "[outline]") {
   write_safetensors(folder / "plain.safetensors", {{"a", at::ones({2})}});
   CHECK(read_provenance(folder / "plain.safetensors").network.empty());
 }
+
+}  // namespace composer::outline_test

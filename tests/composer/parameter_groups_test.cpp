@@ -7,7 +7,8 @@
 #include "composer/optimization/muon.h"
 #include "composer/optimization/optimizers.h"
 
-using namespace composer;
+namespace composer::parameter_groups_test {
+
 using Catch::Contains;
 
 namespace {
@@ -233,3 +234,5 @@ TEST_CASE("what is wrong with groups is named", "[parameter_groups]") {
   muon.grouping.groups = {{"fc.*", 1, 0.1}};
   CHECK_THAT(muon.check(), Contains("sgd_weight_decay"));
 }
+
+}  // namespace composer::parameter_groups_test

@@ -5,7 +5,7 @@
 
 #include "composer/recipe/utf8.h"
 
-using namespace composer;
+namespace composer::params_test {
 
 namespace {
 
@@ -348,3 +348,5 @@ TEST_CASE("the nearest word is the one a typo away") {
         "cosine_decay");
   CHECK(nearest("warmrestart", {"cosine_warmrestart", "cosine_decay"}) == "cosine_warmrestart");
 }
+
+}  // namespace composer::params_test

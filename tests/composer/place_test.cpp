@@ -8,7 +8,8 @@
 #include "composer/error.h"
 #include "tiny_run.h"
 
-using namespace composer;
+namespace composer::place_test {
+
 using Catch::Contains;
 
 namespace {
@@ -217,3 +218,5 @@ TEST_CASE("a trainer that forgets to join the ranks is refused", "[ranks]") {
                     "rank 1 of 2: TrainerParts has no ranks, each process would train by itself; "
                     "call join(parts) before the Trainer is made");
 }
+
+}  // namespace composer::place_test

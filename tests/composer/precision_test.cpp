@@ -14,7 +14,8 @@
 #include "tests/composer/tiny_run.h"
 #include "tests/ranks.h"
 
-using namespace composer;
+namespace composer::precision_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 
@@ -235,3 +236,5 @@ TEST_CASE("with amp a run goes on, and is evaluated, in the precision that it be
   set_in_manifest(checkpoint, "device", "cuda");
   CHECK(prepared_precision(load(false)) == chosen);
 }
+
+}  // namespace composer::precision_test

@@ -16,7 +16,8 @@
 #include "terminal.h"
 #include "tiny_run.h"
 
-using namespace composer;
+namespace composer::profiler_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 
@@ -369,3 +370,5 @@ TEST_CASE("traces need a folder", "[profiler]") {
   parts.options.profiler.schedule.active = 1;
   CHECK_THROWS_WITH(Trainer(std::move(parts)).fit(), Contains("profiler: needs a run_dir"));
 }
+
+}  // namespace composer::profiler_test

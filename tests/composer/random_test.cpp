@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace composer::random_test {
+
 using composer::Random;
 
 // Known-answer vectors of the Random123 distribution.
@@ -83,3 +85,5 @@ TEST_CASE("beta(1/2, 1/2) follows the arcsine law, tiny parameters a coin", "[ra
   CHECK(below_tenth == Approx(n * 2 / 3.14159265 * std::asin(std::sqrt(0.1))).epsilon(0.03));
   CHECK(ones == Approx(n / 2.0).epsilon(0.03));
 }
+
+}  // namespace composer::random_test

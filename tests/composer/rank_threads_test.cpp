@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace composer;
+namespace composer::rank_threads_test {
 
 TEST_CASE("the threads of a rank fit its cores", "[ranks]") {
   for (int64_t cores = 1; cores <= 64; ++cores)
@@ -18,3 +18,5 @@ TEST_CASE("the threads of a rank fit its cores", "[ranks]") {
   CHECK(share_cores(2, 8, /*gpu=*/false) == RankThreads{1, 1});
   CHECK(share_cores(1, 8, /*gpu=*/true) == RankThreads{1, 0});
 }
+
+}  // namespace composer::rank_threads_test

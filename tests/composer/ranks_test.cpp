@@ -12,7 +12,8 @@
 #include "composer/error.h"
 #include "tests/ranks.h"
 
-using namespace composer;
+namespace composer::ranks_test {
+
 using test::in_ranks;
 
 namespace {
@@ -170,3 +171,5 @@ TEST_CASE("parameters that a pass leaves out keep no gradient, or another rank's
     }
   });
 }
+
+}  // namespace composer::ranks_test

@@ -4,7 +4,7 @@
 
 #include "composer/recipe/dump.h"
 
-using namespace composer;
+namespace composer::recipe_changes_test {
 
 namespace {
 
@@ -83,3 +83,5 @@ TEST_CASE("keys that leave the weights alone are not told, nor those that a prog
   CHECK(recipe_changes("", recipe).empty());
   CHECK(recipe_changes("[1, 2", recipe).empty());
 }
+
+}  // namespace composer::recipe_changes_test

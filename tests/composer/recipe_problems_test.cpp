@@ -2,7 +2,8 @@
 
 #include "tests/composer/fake_components.h"
 
-using namespace composer;
+namespace composer::recipe_problems_test {
+
 using namespace composer::test;
 
 namespace {
@@ -280,3 +281,5 @@ TEST_CASE("what is no recipe is refused") {
   CHECK(problems_of("a: [1") ==
         Lines{"r.yaml:1:1: not valid YAML: end of sequence flow not found"});
 }
+
+}  // namespace composer::recipe_problems_test

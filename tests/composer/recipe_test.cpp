@@ -11,7 +11,8 @@
 #include "tests/composer/fake_components.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::recipe_test {
+
 using namespace composer::test;
 
 namespace {
@@ -268,3 +269,5 @@ TEST_CASE("a recipe logs for TensorBoard unless it or the command line names log
   CHECK(loggers("", {"--loggers", "none"}).empty());
   CHECK(loggers("", {"--loggers", "file", "tensorboard"}) == Words{"file", "tensorboard"});
 }
+
+}  // namespace composer::recipe_test

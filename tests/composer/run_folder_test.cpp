@@ -20,7 +20,8 @@
 #include "tests/composer/terminal.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::run_folder_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 
@@ -203,3 +204,5 @@ TEST_CASE("what a full disk did not take of metrics follows once there is room",
   }
   CHECK(batches == std::vector<int64_t>{1, 2, 3, 4, 5, 6, 7, 8});
 }
+
+}  // namespace composer::run_folder_test

@@ -19,7 +19,8 @@
 #include "tests/composer/unpacked_png.h"
 #include "tests/ranks.h"
 
-using namespace composer;
+namespace composer::run_records_test {
+
 namespace fs = std::filesystem;
 using nlohmann::json;
 
@@ -342,3 +343,5 @@ TEST_CASE("logged images are kept in the run's folder, a resumption's once", "[r
   CHECK(unpacked_png(bytes_of(folder / images[1].at("file").get<std::string>())).pixels ==
         std::vector<uint8_t>{1, 2, 3, 4, 5, 6});
 }
+
+}  // namespace composer::run_records_test

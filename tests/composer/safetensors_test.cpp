@@ -7,7 +7,7 @@
 #include "composer/random.h"
 #include "tests/composer/temporary_folder.h"
 
-namespace composer {
+namespace composer::safetensors_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -162,4 +162,4 @@ TEST_CASE("a file that cannot be written is a run error", "[safetensors]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::safetensors_test

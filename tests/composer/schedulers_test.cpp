@@ -6,7 +6,7 @@
 #include "composer/builtin.h"
 #include "composer/error.h"
 
-using namespace composer;
+namespace composer::schedulers_test {
 
 namespace {
 
@@ -325,3 +325,5 @@ TEST_CASE("all optimizers and schedulers are registered", "[schedulers]") {
   CHECK(problems_of("step", {{"step_size", "1ep"}, {"gamma", "0"}}) == 1);
   CHECK(problems_of("cosine_warmrestart", {{"t_mult", "0.5"}}) == 1);
 }
+
+}  // namespace composer::schedulers_test

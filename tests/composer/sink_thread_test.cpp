@@ -10,7 +10,8 @@
 #include "composer/logging/logger.h"
 #include "tests/composer/terminal.h"
 
-using namespace composer;
+namespace composer::sink_thread_test {
+
 using Catch::Contains;
 
 namespace {
@@ -216,3 +217,5 @@ TEST_CASE("a refusal that nobody waited for is told of at the end", "[logging]")
   });
   CHECK(mentions(log, "refusing: no such place") == 1);
 }
+
+}  // namespace composer::sink_thread_test

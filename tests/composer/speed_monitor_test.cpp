@@ -5,7 +5,7 @@
 #include "composer/callbacks.h"
 #include "tiny_run.h"
 
-using namespace composer;
+namespace composer::speed_monitor_test {
 
 namespace {
 
@@ -109,3 +109,5 @@ TEST_CASE("the wait for data of a whole run stands in its summary", "[speed_moni
   CHECK(written.at("wait_fraction") == *summary.wait_fraction);
   CHECK(written.at("limited_by") == summary.limited_by());
 }
+
+}  // namespace composer::speed_monitor_test

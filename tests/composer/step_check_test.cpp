@@ -10,7 +10,8 @@
 #include "composer/optimization/optimizers.h"
 #include "tests/composer/tiny_run.h"
 
-using namespace composer;
+namespace composer::step_check_test {
+
 using Catch::Contains;
 
 namespace {
@@ -463,3 +464,5 @@ TEST_CASE("gradients of fused norms are as near the exact ones as those step by 
   CHECK(ours < 1e-5);
   CHECK(ours < 2 * theirs);
 }
+
+}  // namespace composer::step_check_test

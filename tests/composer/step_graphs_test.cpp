@@ -12,7 +12,8 @@
 #include "tests/gpu.h"
 #include "tiny_run.h"
 
-using namespace composer;
+namespace composer::step_graphs_test {
+
 using test::Rerun;
 using Counts = Rerun::Counts;
 
@@ -332,3 +333,5 @@ TEST_CASE("steps on a GPU wait for nothing, replayed or not", "[step_graphs][gpu
     CHECK_NOTHROW(trainer.fit());
   }
 }
+
+}  // namespace composer::step_graphs_test

@@ -17,7 +17,8 @@
 #include "tests/composer/child_process.h"
 #include "tests/composer/temporary_folder.h"
 
-using namespace composer;
+namespace composer::supervisor_test {
+
 using Catch::Contains;
 namespace fs = std::filesystem;
 using Lines = std::vector<std::string>;
@@ -521,3 +522,5 @@ TEST_CASE("a supervisor looks around while children run, and can be told to end"
   CHECK(supervisor.status(0) == 128 + SIGTERM);
   CHECK(supervisor.failed().empty());
 }
+
+}  // namespace composer::supervisor_test

@@ -5,7 +5,7 @@
 #include "composer/network/layers.h"
 #include "composer/network/model.h"
 
-namespace composer {
+namespace composer::surgery_test {
 namespace {
 
 /// A network as a user would write it, with one layer under two names.
@@ -104,4 +104,4 @@ TEST_CASE("a replaced block is not entered", "[surgery]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::surgery_test

@@ -4,7 +4,7 @@
 
 #include "composer/error.h"
 
-using namespace composer;
+namespace composer::time_test {
 
 namespace {
 
@@ -218,3 +218,5 @@ TEST_CASE("seconds count from where it was last over", "[time]") {
   CHECK(check_repetition("eval_interval", time("1.5dur")) ==
         "eval_interval: must be at most 1dur, the whole run, not 1.5dur");
 }
+
+}  // namespace composer::time_test

@@ -7,7 +7,7 @@
 #include "composer/algorithm.h"
 #include "tiny_run.h"
 
-using namespace composer;
+namespace composer::timer_test {
 
 namespace {
 
@@ -292,3 +292,5 @@ TEST_CASE("nobody listens to a run without a timer, and no timer stays behind", 
   CHECK(listeners->operators == 0);
   CHECK_FALSE(at::hasCallbacks());
 }
+
+}  // namespace composer::timer_test

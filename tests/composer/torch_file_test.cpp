@@ -6,7 +6,7 @@
 #include "composer/random.h"
 #include "tests/composer/temporary_folder.h"
 
-namespace composer {
+namespace composer::torch_file_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -222,4 +222,4 @@ TEST_CASE("a PyTorch file with any byte changed is read or refused", "[torch_fil
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::torch_file_test

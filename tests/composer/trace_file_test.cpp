@@ -10,7 +10,8 @@
 #include "read_trace.h"
 #include "temporary_folder.h"
 
-using namespace composer;
+namespace composer::trace_file_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -112,3 +113,5 @@ TEST_CASE("a thread without a name has that of its first range", "[profiler]") {
   CHECK(trace.row_name(8) == "thread 8 (write \"it\")");
   CHECK(trace.row_name(7) == "thread 7 (right)");
 }
+
+}  // namespace composer::trace_file_test

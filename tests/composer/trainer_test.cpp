@@ -12,7 +12,8 @@
 #include "composer/optimization/schedulers.h"
 #include "tiny_run.h"
 
-using namespace composer;
+namespace composer::trainer_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -703,3 +704,5 @@ TEST_CASE("parts for evaluation need neither duration nor batch size", "[trainer
   parts.optimizer = nullptr;
   CHECK(Trainer(std::move(parts)).evaluate().size() == 2);
 }
+
+}  // namespace composer::trainer_test

@@ -5,7 +5,7 @@
 #include "composer/trainer.h"
 #include "tiny_run.h"
 
-using namespace composer;
+namespace composer::trainer_updates_test {
 
 namespace {
 
@@ -191,3 +191,5 @@ TEST_CASE("a second pass that is not finite skips the step", "[trainer]") {
   trainer.fit();
   CHECK(at::equal(weights_of(trainer), before));
 }
+
+}  // namespace composer::trainer_updates_test

@@ -12,7 +12,7 @@
 #include "tests/composer/wave.h"
 #include "tests/each_target.h"
 
-using namespace composer;
+namespace composer::update_simd_test {
 
 namespace {
 
@@ -195,3 +195,5 @@ TEST_CASE("a pass makes the updates that single calls make", "[update_simd]") {
     }
   }
 }
+
+}  // namespace composer::update_simd_test

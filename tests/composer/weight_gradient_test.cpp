@@ -11,7 +11,7 @@
 #include "composer/optimization/precision.h"
 #include "saved_tensors.h"
 
-using namespace composer;
+namespace composer::weight_gradient_test {
 
 namespace {
 
@@ -250,3 +250,5 @@ TEST_CASE("a convolution whose weight is frozen trains its bias", "[weight_gradi
   const at::InferenceMode inference;
   CHECK(layer.forward(images({3, 3, 9, 9})).scalar_type() == at::kBFloat16);
 }
+
+}  // namespace composer::weight_gradient_test

@@ -15,7 +15,7 @@
 #include "tests/composer/wave.h"
 #include "tests/ranks.h"
 
-using namespace composer;
+namespace composer::weight_shadow_test {
 
 namespace {
 
@@ -306,3 +306,5 @@ TEST_CASE("copies of a layer are right when only one is changed", "[weight_shado
       CHECK(output(*layer).equal(
           in_bf16([&] { return at::conv2d(images, layer->weight, layer->bias); })));
 }
+
+}  // namespace composer::weight_shadow_test

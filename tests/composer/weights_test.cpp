@@ -6,7 +6,7 @@
 #include "composer/network/layers.h"
 #include "tests/composer/temporary_folder.h"
 
-namespace composer {
+namespace composer::weights_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -133,4 +133,4 @@ TEST_CASE("a file that is no weights file at all is a user error", "[weights]") 
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::weights_test

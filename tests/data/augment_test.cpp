@@ -6,7 +6,7 @@
 
 #include "tests/each_target.h"
 
-using namespace composer;
+namespace composer::augment_test {
 
 namespace {
 
@@ -203,3 +203,5 @@ TEST_CASE("transforms depend on the sample's place and change as many as they sa
   random_cutout(9, {7, 7, 7}, 1, small.width * 3)(small, kPlace);
   CHECK(std::count(noise.bytes.begin(), noise.bytes.end(), 7) == 3 * 3 * small.channels);
 }
+
+}  // namespace composer::augment_test

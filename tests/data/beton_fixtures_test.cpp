@@ -10,7 +10,8 @@
 #include "data/pixels/resize.h"
 #include "helpers.h"
 
-using namespace composer;
+namespace composer::beton_fixtures_test {
+
 using namespace composer::test;
 using nlohmann::json;
 
@@ -200,3 +201,5 @@ TEST_CASE("what FFCV writes now, by several processes, is read as FFCV reads it"
   CHECK(jpegs < 300);
   CHECK(pages.size() > 2);
 }
+
+}  // namespace composer::beton_fixtures_test

@@ -9,7 +9,8 @@
 #include "data/ffcv_crop.h"
 #include "helpers.h"
 
-using namespace composer;
+namespace composer::beton_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -414,3 +415,5 @@ TEST_CASE("FFCV's centre crop is a square of the shorter side", "[data]") {
   CHECK(ffcv_center_crop({97, 33}, 1.0) == Box{32, 0, 33, 33});
   CHECK(ffcv_center_crop({1, 1}, 0.875) == Box{0, 0, 1, 1});
 }
+
+}  // namespace composer::beton_test

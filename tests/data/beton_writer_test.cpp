@@ -11,7 +11,8 @@
 #include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
 
-using namespace composer;
+namespace composer::beton_writer_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -331,3 +332,5 @@ TEST_CASE("rows are chosen, and a .beton becomes another", "[data]") {
     CHECK(after[i].size == packed_size(before[i].size, 45));
   }
 }
+
+}  // namespace composer::beton_writer_test

@@ -14,7 +14,8 @@
 #include "tests/data/errors.h"
 #include "tests/data/helpers.h"
 
-using namespace composer;
+namespace composer::class_folders_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -236,3 +237,5 @@ TEST_CASE("the endings of names say what files are", "[data]") {
   for (const char* name : {"a", ".jpg", "jpg", "a.", "a.jpg.txt", "", "a.jp"})
     CHECK(file_kind_of(name) == FileKind::other);
 }
+
+}  // namespace composer::class_folders_test

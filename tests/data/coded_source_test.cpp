@@ -10,7 +10,8 @@
 #include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
 
-using namespace composer;
+namespace composer::coded_source_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -167,3 +168,5 @@ TEST_CASE("crop indices are kept of a class's one file", "[data]") {
   CHECK(table.find(3) == nullptr);  // no JPEG
   CHECK((epoch_from(set, options) == expected));
 }
+
+}  // namespace composer::coded_source_test

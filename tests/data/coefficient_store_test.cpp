@@ -18,7 +18,8 @@
 #include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
 
-using namespace composer;
+namespace composer::coefficient_store_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -364,3 +365,5 @@ TEST_CASE("a coefficient_cache without effect is refused or told of", "[data]") 
   epochs(params_of(folder.path()), options_of(cache.path(), 1));
   CHECK_THAT(errors.text(), Contains("coefficient_cache: has no effect"));
 }
+
+}  // namespace composer::coefficient_store_test

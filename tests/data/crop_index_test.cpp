@@ -10,7 +10,8 @@
 #include "tests/data/index_bytes.h"
 #include "tests/data/make_jpeg.h"
 
-using namespace composer;
+namespace composer::crop_index_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -249,3 +250,5 @@ TEST_CASE("a stale index is replaced once", "[data]") {
     CHECK(walks_in_three_runs(source, file) == 1);
   }
 }
+
+}  // namespace composer::crop_index_test

@@ -19,7 +19,8 @@
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
 
-using namespace composer;
+namespace composer::datasets_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -564,3 +565,5 @@ TEST_CASE("the real MNIST and CIFAR-10 files are read", "[data]") {
   CHECK(cifar->samples_per_epoch() == 4000);
   CHECK(plain(*cifar->next()).classes == std::vector<int64_t>{6, 9, 9, 4, 1, 1});
 }
+
+}  // namespace composer::datasets_test

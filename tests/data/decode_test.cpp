@@ -6,7 +6,8 @@
 #include "data/jpeg/jpeg.h"
 #include "tests/data/pillow.h"
 
-using namespace composer;
+namespace composer::decode_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -112,3 +113,5 @@ TEST_CASE("photographs decode to Pillow's pixels", "[data][peer]") {
     CHECK((decoded(file) == expected));
   }
 }
+
+}  // namespace composer::decode_test

@@ -13,7 +13,8 @@
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
 
-using namespace composer;
+namespace composer::decoded_source_test {
+
 using namespace composer::test;
 
 namespace {
@@ -140,3 +141,5 @@ TEST_CASE("what is forgotten of a set leaves the system's cache", "[data]") {
   }
   CHECK(count() < before);  // how many is the file system's choice
 }
+
+}  // namespace composer::decoded_source_test

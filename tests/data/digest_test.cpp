@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace composer;
+namespace composer::digest_test {
 
 namespace {
 
@@ -71,3 +71,5 @@ TEST_CASE("XXH64 in pieces", "[data]") {
     CHECK(hex("Nobody inspects the spammish repetition", piece) == "fbcea83c8a378bf1");
   }
 }
+
+}  // namespace composer::digest_test

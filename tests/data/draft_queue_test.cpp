@@ -10,7 +10,7 @@
 
 #include "composer/error.h"
 
-using namespace composer;
+namespace composer::draft_queue_test {
 
 namespace {
 
@@ -205,3 +205,5 @@ TEST_CASE("threads fill every draft once, in order, whatever is dropped meanwhil
     }
   }
 }
+
+}  // namespace composer::draft_queue_test

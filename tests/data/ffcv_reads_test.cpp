@@ -6,7 +6,8 @@
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
 
-using namespace composer;
+namespace composer::ffcv_reads_test {
+
 using namespace composer::test;
 
 TEST_CASE("FFCV reads every kind of file that is written", "[data][peer]") {
@@ -88,3 +89,5 @@ for name in sys.argv[1:]:
     }
   }
 }
+
+}  // namespace composer::ffcv_reads_test

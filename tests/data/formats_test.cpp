@@ -8,7 +8,8 @@
 #include "tests/data/pillow.h"
 #include "tests/data/small_images.h"
 
-using namespace composer;
+namespace composer::formats_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -129,3 +130,5 @@ TEST_CASE("PNM by hand", "[data]") {
   CHECK_THROWS_WITH(pixels_of("P6 100000 100000 255\nabc"), Contains("too many"));
   CHECK_THROWS_WITH(pixels_of("P1 2 1 12"), Contains("bit"));
 }
+
+}  // namespace composer::formats_test

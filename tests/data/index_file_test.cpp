@@ -17,7 +17,8 @@
 #include "tests/data/helpers.h"
 #include "tests/data/index_bytes.h"
 
-using namespace composer;
+namespace composer::index_file_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -391,3 +392,5 @@ TEST_CASE("a large index takes no memory of the process's own", "[data]") {
 #endif
   CHECK(own_kilobytes() - before < static_cast<int64_t>(kKeys * sizeof(IndexRow) / 1024 / 4));
 }
+
+}  // namespace composer::index_file_test

@@ -16,7 +16,8 @@
 #include "tests/data/helpers.h"
 #include "tests/data/index_bytes.h"
 
-using namespace composer;
+namespace composer::index_store_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -211,3 +212,5 @@ TEST_CASE("threads may look up and record while another saves", "[data]") {
   for (uint64_t key = 0; key < 2000; ++key) wrong += !has(table, key);
   CHECK(wrong == 0);
 }
+
+}  // namespace composer::index_store_test

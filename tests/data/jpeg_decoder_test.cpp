@@ -14,7 +14,8 @@
 #include "tests/data/kept_in_memory.h"
 #include "tests/each_target.h"
 
-using namespace composer;
+namespace composer::jpeg_decoder_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -484,3 +485,5 @@ TEST_CASE("coefficients that no image has give libjpeg's pixels", "[data]") {
   }
   CHECK(compared > targets().size());
 }
+
+}  // namespace composer::jpeg_decoder_test

@@ -4,7 +4,8 @@
 #include "data/jpeg/header.h"
 #include "tests/data/jpeg_encoding.h"
 
-using namespace composer;
+namespace composer::jpeg_header_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -70,3 +71,5 @@ TEST_CASE("damaged headers of a JPEG are refused with a reason", "[data]") {
     CHECK_THROWS_WITH(read_jpeg_header(std::span(bytes).first(length)), Contains("end too early"));
   }
 }
+
+}  // namespace composer::jpeg_header_test

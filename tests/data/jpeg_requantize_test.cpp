@@ -12,7 +12,8 @@
 #include "tests/data/make_jpeg.h"
 #include "tests/each_target.h"
 
-using namespace composer;
+namespace composer::jpeg_requantize_test {
+
 using namespace composer::test;
 namespace fs = std::filesystem;
 
@@ -142,3 +143,5 @@ TEST_CASE("photographs of another quality are as good as decoded ones", "[data][
   }
   if (requantize_kernels().scale != nullptr) CHECK(compared > 0);
 }
+
+}  // namespace composer::jpeg_requantize_test

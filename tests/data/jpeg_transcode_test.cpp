@@ -7,7 +7,8 @@
 #include "data/pixels/orient.h"
 #include "tests/data/make_jpeg.h"
 
-using namespace composer;
+namespace composer::jpeg_transcode_test {
+
 using namespace composer::test;
 
 namespace {
@@ -161,3 +162,5 @@ TEST_CASE("what follows the first image is cut off", "[data]") {
     CHECK_FALSE(has_one_whole_scan(cut));
   }
 }
+
+}  // namespace composer::jpeg_transcode_test

@@ -8,7 +8,8 @@
 #include "tests/data/kept_in_memory.h"
 #include "tests/each_target.h"
 
-using namespace composer;
+namespace composer::kept_coefficients_test {
+
 using namespace composer::test;
 
 namespace {
@@ -223,3 +224,5 @@ TEST_CASE("coefficients are made on every way to them, and of sound streams alon
   CHECK_THROWS(decoder.decode(cut, request, {}, &recorded, nullptr, &kept));
   CHECK_FALSE(kept.made);
 }
+
+}  // namespace composer::kept_coefficients_test

@@ -14,7 +14,8 @@
 #include "tests/data/errors.h"
 #include "tests/data/helpers.h"
 
-using namespace composer;
+namespace composer::kept_table_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 using std::chrono::milliseconds;
@@ -202,3 +203,5 @@ TEST_CASE("a lock has one holder at a time", "[data]") {
   CHECK(held == 40);
   CHECK_FALSE(FileLock(folder / "none/lock", "counts").problem().empty());
 }
+
+}  // namespace composer::kept_table_test

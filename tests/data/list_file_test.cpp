@@ -5,7 +5,8 @@
 #include "composer/error.h"
 #include "tests/data/helpers.h"
 
-using namespace composer;
+namespace composer::list_file_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -260,3 +261,5 @@ TEST_CASE("columns of numbers are read in place of labels", "[data]") {
   CHECK_THAT(problem("a.jsonl", R"({"path": "1.jpg"})", {"a"}),
              Contains("a.jsonl:1: has no a, a number"));
 }
+
+}  // namespace composer::list_file_test

@@ -6,7 +6,8 @@
 #include "data/image_loader.h"
 #include "tests/data/fake_sources.h"
 
-using namespace composer;
+namespace composer::loader_ranges_test {
+
 using namespace composer::test;
 
 namespace {
@@ -61,3 +62,5 @@ TEST_CASE("a loader without threads does its work in the wait for a batch", "[ra
   const auto& whole = totals.here.at("dataloader");
   CHECK(whole.seconds == Approx(whole.self_seconds + inside));
 }
+
+}  // namespace composer::loader_ranges_test

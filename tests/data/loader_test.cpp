@@ -18,7 +18,8 @@
 #include "tests/data/helpers.h"
 #include "tests/gpu.h"
 
-using namespace composer;
+namespace composer::loader_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -534,3 +535,5 @@ TEST_CASE("a plan that throws surfaces in next", "[data]") {
     CHECK_THROWS_WITH(loader->next(), "no size");
   }
 }
+
+}  // namespace composer::loader_test

@@ -11,7 +11,8 @@
 #include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
 
-using namespace composer;
+namespace composer::lost_bytes_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -148,3 +149,5 @@ TEST_CASE("a cut .beton file of JPEGs is told of as such, and copies leave its s
   REQUIRE_FALSE(report.bad.empty());
   CHECK_THAT(report.bad[0].second, Contains("was cut off"));
 }
+
+}  // namespace composer::lost_bytes_test

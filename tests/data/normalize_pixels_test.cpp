@@ -7,7 +7,7 @@
 #include "composer/normalize.h"
 #include "tests/each_target.h"
 
-using namespace composer;
+namespace composer::normalize_pixels_test {
 
 TEST_CASE("pixels normalised on the loader's threads equal those of the training step", "[data]") {
   for (const int64_t channels : {1, 3}) {
@@ -33,3 +33,5 @@ TEST_CASE("pixels normalised on the loader's threads equal those of the training
     }
   }
 }
+
+}  // namespace composer::normalize_pixels_test

@@ -5,7 +5,8 @@
 #include "tests/data/make_jpeg.h"
 #include "tests/data/pillow.h"
 
-using namespace composer;
+namespace composer::odd_files_test {
+
 using namespace composer::test;
 
 namespace {
@@ -90,3 +91,5 @@ TEST_CASE("a JPEG with scans without end is refused", "[data]") {
   CHECK_NOTHROW(decode_image(bytes_of(repeated(20)), image));
   CHECK_THROWS_WITH(decode_image(bytes_of(repeated(500)), image), Catch::Contains("scans"));
 }
+
+}  // namespace composer::odd_files_test

@@ -7,7 +7,7 @@
 
 #include "composer/error.h"
 
-using namespace composer;
+namespace composer::order_test {
 
 namespace {
 
@@ -147,3 +147,5 @@ TEST_CASE("rows are written as numbers and ranges", "[data]") {
   }
   CHECK_THROWS_WITH(parse_rows("8-12", 10, "rows"), "rows: '8-12' is beyond the last row, 9");
 }
+
+}  // namespace composer::order_test

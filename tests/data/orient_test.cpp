@@ -5,7 +5,8 @@
 #include "composer/random.h"
 #include "tests/data/pillow.h"
 
-using namespace composer;
+namespace composer::orient_test {
+
 using namespace composer::test;
 
 namespace {
@@ -85,3 +86,5 @@ TEST_CASE("a part of the stored image turns into the part of the upright one", "
     CHECK((flat(part) == flat(expected)));
   }
 }
+
+}  // namespace composer::orient_test

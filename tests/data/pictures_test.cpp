@@ -8,7 +8,8 @@
 #include "tests/data/pillow.h"
 #include "tests/vectors.h"
 
-using namespace composer;
+namespace composer::pictures_test {
+
 using namespace composer::test;
 
 namespace {
@@ -116,3 +117,5 @@ TEST_CASE("every kind of image decodes as the Pillow that is installed decodes i
     record("pictures_" + name + ".z", packed(pictures));
   }
 }
+
+}  // namespace composer::pictures_test

@@ -17,7 +17,8 @@
 #include "tests/data/make_jpeg.h"
 #include "tests/data/make_tar.h"
 
-using namespace composer;
+namespace composer::plain_rgb_test {
+
 using namespace composer::test;
 
 namespace {
@@ -216,3 +217,5 @@ TEST_CASE("a set of gray images keeps gray values, and takes the luma of colours
   CHECK(gray_of(png(16, kGrayAlpha, text({16, 255, 0, 0, 240, 0, 255, 255}))) == "16 240 ");
   CHECK(gray_of(png(8, kRgb, text({255, 0, 0, 0, 255, 0}))) == "76 150 ");
 }
+
+}  // namespace composer::plain_rgb_test

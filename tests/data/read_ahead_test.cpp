@@ -21,7 +21,8 @@
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
 
-using namespace composer;
+namespace composer::read_ahead_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 using std::chrono::milliseconds;
@@ -514,3 +515,5 @@ TEST_CASE("the walk ahead knows the samples of every rank's batches, and skips w
   CHECK(walk.ask(1));
   CHECK(walk.next()->sample == sampler.epoch(1)(3));
 }
+
+}  // namespace composer::read_ahead_test

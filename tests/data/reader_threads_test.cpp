@@ -8,7 +8,8 @@
 #include "composer/remote/leaving.h"
 #include "tests/data/eventually.h"
 
-using namespace composer;
+namespace composer::reader_threads_test {
+
 using namespace composer::test;
 using std::chrono::milliseconds;
 
@@ -130,3 +131,5 @@ TEST_CASE("readers are told when nobody waits for them any more", "[data]") {
   }
   CHECK(left);
 }
+
+}  // namespace composer::reader_threads_test

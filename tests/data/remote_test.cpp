@@ -21,7 +21,8 @@
 #include "tests/remote/fake_store.h"
 #include "tests/remote/memory_store.h"
 
-using namespace composer;
+namespace composer::remote_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -511,3 +512,5 @@ TEST_CASE("image files of a store are opened by their names", "[remote]") {
   CHECK(batches("s3://bucket/p") == batches(local));
   CHECK_THROWS_WITH(batches("s3://bucket/q"), Contains("s3://bucket/q/0/0.jpg: there is no such"));
 }
+
+}  // namespace composer::remote_test

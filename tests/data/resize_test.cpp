@@ -12,7 +12,8 @@
 #include "tests/each_target.h"
 #include "tests/vectors.h"
 
-using namespace composer;
+namespace composer::resize_test {
+
 using namespace composer::test;
 
 namespace {
@@ -293,3 +294,5 @@ TEST_CASE("copy_window pads, mirrors and cuts", "[data]") {
     }
   }
 }
+
+}  // namespace composer::resize_test

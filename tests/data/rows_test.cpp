@@ -15,7 +15,8 @@
 #include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
 
-using namespace composer;
+namespace composer::rows_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -215,3 +216,5 @@ TEST_CASE("all sets of the program can be split, others say that they cannot", "
     CHECK(train->samples_per_epoch() + val->samples_per_epoch() == 50000);
   }
 }
+
+}  // namespace composer::rows_test

@@ -11,7 +11,8 @@
 #include "data/target_rows.h"
 #include "tests/data/helpers.h"
 
-using namespace composer;
+namespace composer::sample_table_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -176,3 +177,5 @@ TEST_CASE("a stamp is trusted once the clock of its file system has moved on", "
   CHECK(is_as_before(folder / "x", none));
   CHECK_FALSE(is_as_before(folder.path(), none));
 }
+
+}  // namespace composer::sample_table_test

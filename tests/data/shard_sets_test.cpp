@@ -30,7 +30,8 @@
 #include "tests/remote/fake_store.h"
 #include "tests/remote/memory_store.h"
 
-using namespace composer;
+namespace composer::shard_sets_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
@@ -890,3 +891,5 @@ TEST_CASE("what a store's set holds is asked for once", "[data][remote]") {
   CHECK(set.class_names().empty());
   CHECK(f.server.server().requests().size() == requests);
 }
+
+}  // namespace composer::shard_sets_test

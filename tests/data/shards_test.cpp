@@ -21,7 +21,8 @@
 #include "tests/data/pack_zstd.h"
 #include "tests/remote/aws_environment.h"
 
-using namespace composer;
+namespace composer::shards_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 using nlohmann::json;
@@ -576,3 +577,5 @@ for name, compression, columns in (('raw', None, {'y': 'int', 'x': 'bytes', 'not
     check(SampleTable(mds_table(folder / name, options)), folder / (name + "/"), name);
   }
 }
+
+}  // namespace composer::shards_test

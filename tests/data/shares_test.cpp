@@ -11,7 +11,8 @@
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
 
-using namespace composer;
+namespace composer::shares_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -204,3 +205,5 @@ TEST_CASE("of several ranks one writes the .beton file for all", "[data]") {
   CHECK(written == 1);
   CHECK(opened == 4);
 }
+
+}  // namespace composer::shares_test

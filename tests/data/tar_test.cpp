@@ -6,7 +6,8 @@
 #include "tests/data/helpers.h"
 #include "tests/data/make_tar.h"
 
-using namespace composer;
+namespace composer::tar_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -99,3 +100,5 @@ TEST_CASE("what is no tar file is told from one that is damaged", "[data]") {
                     Contains("an extended header is damaged"));
   CHECK_THROWS_AS(members_of(tar_pax({{"size", "x"}}) + good), FormatError);
 }
+
+}  // namespace composer::tar_test

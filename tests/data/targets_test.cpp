@@ -21,7 +21,8 @@
 #include "tests/data/make_jpeg.h"
 #include "tests/data/make_tar.h"
 
-using namespace composer;
+namespace composer::targets_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 using Catch::Matchers::VectorContains;
@@ -486,3 +487,5 @@ TEST_CASE("a value that is no number is told, however deep it is", "[data]") {
   CHECK(told(R"([1, {"x": 2}])") == "an object is no number");
   CHECK(told(R"("much")") == R"("much" is no number)");
 }
+
+}  // namespace composer::targets_test

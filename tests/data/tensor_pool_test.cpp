@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-using namespace composer;
+namespace composer::tensor_pool_test {
 
 namespace {
 
@@ -80,3 +80,5 @@ TEST_CASE("a tensor outlives its pool", "[data]") {
   }
   CHECK(tensor.fill_(7).sum().item<int64_t>() == 70);
 }
+
+}  // namespace composer::tensor_pool_test

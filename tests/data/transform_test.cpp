@@ -10,7 +10,8 @@
 #include "tests/data/helpers.h"
 #include "tests/vectors.h"
 
-using namespace composer;
+namespace composer::transform_test {
+
 using namespace composer::test;
 using Kind = Transform::Kind;
 
@@ -281,3 +282,5 @@ TEST_CASE("a stream that lies on its side is cropped as if it stood upright", "[
     }
   }
 }
+
+}  // namespace composer::transform_test

@@ -7,7 +7,8 @@
 #include "example.h"
 #include "tests/data/photos.h"
 
-using namespace composer;
+namespace composer::components_test {
+
 using Catch::Matchers::Contains;
 
 namespace {
@@ -324,3 +325,5 @@ TEST_CASE("custom_transform: the loader's images change, and so does the loss",
   CHECK(loss("posterized", "posterize --algorithms.posterize.bits 1") != plain);
   CHECK(loss("never", "posterize --algorithms.posterize.probability 0") == plain);
 }
+
+}  // namespace composer::components_test

@@ -3,7 +3,8 @@
 
 #include "example.h"
 
-using namespace composer;
+namespace composer::documentation_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -44,3 +45,5 @@ TEST_CASE("every block of code on docs/library.md stands in an example", "[examp
   CHECK_FALSE(inside);
   CHECK(blocks >= 10);
 }
+
+}  // namespace composer::documentation_test

@@ -3,7 +3,8 @@
 
 #include "example.h"
 
-using namespace composer;
+namespace composer::library_test {
+
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
 
@@ -121,3 +122,5 @@ TEST_CASE("library/own_loop: function forms train a network that composer evalua
   CHECK(nlohmann::json::parse(evaluated.output)[name].get<double>() ==
         Approx(value_of(trained.output, "CrossEntropy")).epsilon(1e-3));
 }
+
+}  // namespace composer::library_test

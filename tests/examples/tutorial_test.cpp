@@ -4,7 +4,8 @@
 
 #include "example.h"
 
-using namespace composer;
+namespace composer::tutorial_test {
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -123,3 +124,5 @@ TEST_CASE("the tutorial's commands do what it says, and its code compiles",
   CHECK(fs::exists(folder / "first.onnx"));
   CHECK(text_of(folder / "runs/faded/metrics.jsonl").find("\"fade/kept\"") != std::string::npos);
 }
+
+}  // namespace composer::tutorial_test

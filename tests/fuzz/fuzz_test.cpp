@@ -19,7 +19,8 @@
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/seeds.h"
 
-using namespace composer;
+namespace composer::fuzz_test {
+
 using namespace composer::test;
 
 namespace {
@@ -194,3 +195,5 @@ TEST_CASE("the sound files as libFuzzer's corpus", "[.corpus]") {
     }
   }
 }
+
+}  // namespace composer::fuzz_test

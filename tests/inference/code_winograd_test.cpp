@@ -13,7 +13,7 @@
 
 #include "inference/tile_layer.h"
 
-namespace composer {
+namespace composer::code_winograd_test {
 namespace {
 
 enum class Codes { random, most, ends };
@@ -239,4 +239,4 @@ TEST_CASE("Winograd with codes is quicker where there are tiles enough",
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::code_winograd_test

@@ -12,7 +12,7 @@
 #include "tests/algorithms/tiny_model.h"
 #include "tests/composer/temporary_folder.h"
 
-namespace composer {
+namespace composer::damaged_network_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -257,4 +257,4 @@ TEST_CASE("numbers that are not whole are named, where whole ones are meant", "[
   CHECK_THAT(problem("/format_version", 1.5), Contains("format version 1.5; this program reads 1"));
 }
 
-}  // namespace composer
+}  // namespace composer::damaged_network_test

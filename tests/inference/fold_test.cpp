@@ -5,7 +5,7 @@
 
 #include "networks.h"
 
-namespace composer {
+namespace composer::fold_test {
 namespace {
 
 int64_t count(const Graph& graph, OperationKind kind) {
@@ -56,4 +56,4 @@ TEST_CASE("a norm whose convolution has other readers stays", "[inference]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::fold_test

@@ -8,7 +8,7 @@
 #include "inference/quantization/codes.h"
 #include "tests/vectors.h"
 
-namespace composer {
+namespace composer::histogram_test {
 namespace {
 
 using nlohmann::json;
@@ -95,4 +95,4 @@ TEST_CASE("codes have one for zero and stay within their bits", "[inference][qua
   }
 }
 
-}  // namespace composer
+}  // namespace composer::histogram_test

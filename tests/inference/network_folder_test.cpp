@@ -8,7 +8,7 @@
 #include "networks.h"
 #include "tests/composer/temporary_folder.h"
 
-namespace composer {
+namespace composer::network_folder_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -157,4 +157,4 @@ TEST_CASE("a folder that is damaged or none is named, with what is wrong", "[inf
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::network_folder_test

@@ -9,7 +9,7 @@
 #include "range_codes.h"
 #include "tests/composer/temporary_folder.h"
 
-namespace composer {
+namespace composer::onnx_codes_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -170,4 +170,4 @@ TEST_CASE("a folder of codes and what was in memory make the same ONNX file", "[
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::onnx_codes_test

@@ -5,7 +5,7 @@
 #include "onnx_interpreter.h"
 #include "range_codes.h"
 
-namespace composer {
+namespace composer::onnx_peer_test {
 namespace {
 
 void add(test::OnnxPeers& peers, const std::string& name, const TrainedNetwork& network,
@@ -84,4 +84,4 @@ TEST_CASE("ONNX Runtime and OpenVINO compute with a network's codes", "[inferenc
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::onnx_peer_test

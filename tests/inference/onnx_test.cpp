@@ -11,7 +11,7 @@
 #include "onnx_interpreter.h"
 #include "tests/composer/temporary_folder.h"
 
-namespace composer {
+namespace composer::onnx_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -276,4 +276,4 @@ TEST_CASE("a network of more than 2 GB is refused before it is written", "[infer
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::onnx_test

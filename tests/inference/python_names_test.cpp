@@ -22,7 +22,7 @@
 #include "tests/composer/terminal.h"
 #include "tests/vectors.h"
 
-namespace composer {
+namespace composer::python_names_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -264,4 +264,4 @@ TEST_CASE("timm loads exported weights strictly and agrees", "[inference][peer][
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::python_names_test

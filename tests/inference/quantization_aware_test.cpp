@@ -10,7 +10,7 @@
 #include "networks.h"
 #include "tests/algorithms/tiny_model.h"
 
-namespace composer {
+namespace composer::quantization_aware_test {
 namespace {
 
 /// What the graph computes with codes in all layers that can have them, over the ranges of these
@@ -58,4 +58,4 @@ TEST_CASE("training rounds where quantize has codes, to the same numbers",
   }
 }
 
-}  // namespace composer
+}  // namespace composer::quantization_aware_test

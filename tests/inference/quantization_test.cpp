@@ -15,7 +15,7 @@
 #include "networks.h"
 #include "tests/composer/temporary_folder.h"
 
-namespace composer {
+namespace composer::quantization_test {
 namespace {
 
 TrainedNetwork folded_network(const test::NetworkCase& given) {
@@ -291,4 +291,4 @@ TEST_CASE("values that are no numbers are named at calibration", "[inference][qu
                     Catch::Matchers::Contains("the network's input"));
 }
 
-}  // namespace composer
+}  // namespace composer::quantization_test

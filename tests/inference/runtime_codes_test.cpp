@@ -14,7 +14,7 @@
 
 using Catch::Matchers::Contains;
 
-namespace composer {
+namespace composer::runtime_codes_test {
 namespace {
 
 struct LayerCase {
@@ -269,4 +269,4 @@ TEST_CASE("what a quantized network cannot do is said", "[inference][runtime]") 
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::runtime_codes_test

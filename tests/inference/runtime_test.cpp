@@ -15,7 +15,7 @@
 
 using Catch::Matchers::Contains;
 
-namespace composer {
+namespace composer::runtime_test {
 namespace {
 
 /// A 1 x 1 convolution of three channels to as many, for graphs by hand.
@@ -197,4 +197,4 @@ TEST_CASE("several threads run one network at once", "[inference][runtime]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::runtime_test

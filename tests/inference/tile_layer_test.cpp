@@ -8,7 +8,7 @@
 #include "inference/code_layer.h"
 #include "inference/weight_pages.h"
 
-namespace composer {
+namespace composer::tile_layer_test {
 namespace {
 
 struct TileCase {
@@ -295,4 +295,4 @@ TEST_CASE("weights lie side by side on pages that outlive their taking", "[infer
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::tile_layer_test

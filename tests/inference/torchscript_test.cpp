@@ -10,7 +10,7 @@
 #include "peer.h"
 #include "tests/composer/temporary_folder.h"
 
-namespace composer {
+namespace composer::torchscript_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -143,4 +143,4 @@ TEST_CASE("Python's torch loads a TorchScript file and agrees", "[inference][pee
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::torchscript_test

@@ -14,7 +14,7 @@
 #include "networks.h"
 #include "tests/each_target.h"
 
-namespace composer {
+namespace composer::winograd_test {
 namespace {
 
 /// A layer and the images that it is given.
@@ -195,4 +195,4 @@ TEST_CASE("it takes ResNet-50's 3 x 3 layers of stride 1", "[inference][winograd
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::winograd_test

@@ -10,7 +10,7 @@
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
 
-namespace composer {
+namespace composer::conversions_test {
 namespace {
 
 /// In the third step on one batch of channels-last images, the weights channels-last too.
@@ -63,4 +63,4 @@ TEST_CASE("a step converts no tensor twice", "[models][conversions]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::conversions_test

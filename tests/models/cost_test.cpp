@@ -15,7 +15,7 @@
 #include "tests/composer/saved_tensors.h"
 #include "tests/python.h"
 
-namespace composer {
+namespace composer::cost_test {
 namespace {
 
 at::Tensor images(Model& model, int64_t batch_size, int64_t size) {
@@ -129,4 +129,4 @@ TEST_CASE("parameters, FLOPs and activations equal those of Python's torch", "[m
   }
 }
 
-}  // namespace composer
+}  // namespace composer::cost_test

@@ -5,7 +5,7 @@
 
 #include "models/resnet_cifar.h"
 
-namespace composer {
+namespace composer::fused_norm_test {
 namespace {
 
 /// Weights and statistics after three steps of gradient descent.
@@ -37,4 +37,4 @@ TEST_CASE("training by fused batch norms is training by their parts", "[models]"
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::fused_norm_test

@@ -12,7 +12,7 @@
 #include "models/resnet_cifar.h"
 #include "tests/composer/replayed.h"
 
-namespace composer {
+namespace composer::graph_test {
 namespace {
 
 using Kinds = std::map<std::string, int>;
@@ -162,4 +162,4 @@ TEST_CASE("every network has its picture", "[graph]") {
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::graph_test

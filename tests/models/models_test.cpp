@@ -21,7 +21,7 @@
 #include "models/wide_resnet.h"
 #include "tests/python.h"
 
-namespace composer {
+namespace composer::models_test {
 namespace {
 
 using Catch::Matchers::Contains;
@@ -406,4 +406,4 @@ TEST_CASE("stride() is the distance between places of the last feature map", "[m
 }
 
 }  // namespace
-}  // namespace composer
+}  // namespace composer::models_test

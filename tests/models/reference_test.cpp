@@ -17,7 +17,7 @@
 #include "tests/composer/wave.h"
 #include "tests/vectors.h"
 
-namespace composer {
+namespace composer::reference_test {
 namespace {
 
 /// Of what is below 1e-9, to that: gradients of biases that a later batch norm takes out again are
@@ -248,4 +248,4 @@ TEST_CASE("networks agree with Python's", "[models][reference][peer][recorded][s
   test::record("networks.safetensors", {std::istreambuf_iterator<char>(file), {}});
 }
 
-}  // namespace composer
+}  // namespace composer::reference_test

@@ -32,7 +32,8 @@
 #include "tests/composer/temporary_folder.h"
 #include "tests/ranks/double_run.h"
 
-using namespace composer;
+namespace composer::divided_images_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -426,3 +427,5 @@ TEST_CASE("a run whose ranks do not divide images as it says is refused", "[rows
   Trainer trainer(std::move(parts));
   CHECK_THROWS_WITH(trainer.fit(), Contains("does not divide the 1 rank that there are"));
 }
+
+}  // namespace composer::divided_images_test

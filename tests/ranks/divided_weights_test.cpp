@@ -23,7 +23,8 @@
 #include "models/resnet_cifar.h"
 #include "tests/ranks/double_run.h"
 
-using namespace composer;
+namespace composer::divided_weights_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -464,3 +465,5 @@ TEST_CASE("weights of another rank cannot be read by mistake", "[ranks]") {
   setup.add = [](Trainer& trainer) { trainer.add<Reader>("reader"); };
   CHECK_THROWS_WITH(train_on(2, divided(setup)), Contains("a weight of another rank is not there"));
 }
+
+}  // namespace composer::divided_weights_test

@@ -11,7 +11,8 @@
 #include "tests/ranks/double_run.h"
 #include "tests/ranks/rank_processes.h"
 
-using namespace composer;
+namespace composer::failures_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
@@ -259,3 +260,5 @@ TEST_CASE("two ranks evaluate to one JSON, and do not predict", "[ranks]") {
   CHECK_THAT(predicting.outcome(0).errors,
              Contains("predict: works in one process, not in 2 ranks"));
 }
+
+}  // namespace composer::failures_test

@@ -6,7 +6,8 @@
 #include "tests/out_of_memory.h"
 #include "tests/ranks/double_run.h"
 
-using namespace composer;
+namespace composer::grad_accum_auto_test {
+
 using namespace composer::test;
 using Catch::Contains;
 
@@ -118,3 +119,5 @@ TEST_CASE("ranks that meet within their passes cannot repeat them", "[ranks][gra
   options.parallelism = "ddp", options.spatial_ranks = 2;
   CHECK_THAT(options.check(), Contains("grad_accum: auto cannot be with spatial_ranks"));
 }
+
+}  // namespace composer::grad_accum_auto_test

@@ -7,7 +7,8 @@
 #include "composer/share.h"
 #include "tests/ranks/double_run.h"
 
-using namespace composer;
+namespace composer::lost_samples_test {
+
 using namespace composer::test;
 
 namespace {
@@ -115,3 +116,5 @@ TEST_CASE("what is left of a batch is shared out in its order", "[ranks]") {
     CHECK(batch.images[0][1][1][2].item<int64_t>() == begin);
   });
 }
+
+}  // namespace composer::lost_samples_test

@@ -12,7 +12,7 @@
 #include "composer/distributed/process_group.h"
 #include "composer/network/layers.h"
 
-using namespace composer;
+namespace composer::overlapped_gathers_test {
 
 namespace {
 
@@ -190,3 +190,5 @@ TEST_CASE("the next unit's weights are gathered while a unit computes", "[ranks]
                      "forward 3"});
   }
 }
+
+}  // namespace composer::overlapped_gathers_test

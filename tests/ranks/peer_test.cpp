@@ -5,7 +5,8 @@
 #include "tests/python.h"
 #include "tests/ranks/double_run.h"
 
-using namespace composer;
+namespace composer::peer_test {
+
 using namespace composer::test;
 
 namespace {
@@ -61,3 +62,5 @@ TEST_CASE("two ranks train as two of DistributedDataParallel", "[ranks][peer]") 
   CHECK(found.at("weights").get<double>() < 1e-8);
   CHECK(found.at("losses").get<double>() < 1e-8);
 }
+
+}  // namespace composer::peer_test

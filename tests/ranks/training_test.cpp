@@ -17,7 +17,8 @@
 #include "models/resnet.h"
 #include "tests/ranks/double_run.h"
 
-using namespace composer;
+namespace composer::training_test {
+
 using namespace composer::test;
 
 namespace {
@@ -248,3 +249,5 @@ TEST_CASE("in float32 a real network trains alike on 1, 2 and 4 ranks", "[ranks]
     CHECK(distance(several, one) < 1e-5);
   }
 }
+
+}  // namespace composer::training_test

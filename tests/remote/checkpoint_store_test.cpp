@@ -15,7 +15,8 @@
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"
 
-using namespace composer;
+namespace composer::checkpoint_store_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
@@ -304,3 +305,5 @@ TEST_CASE("a store that may be written to alone is no reason not to train", "[re
   CHECK(Trainer(parts_of(run)).fit().status == "completed");
   CHECK(run.memory.get("prefix/run/checkpoints/ep2-ba8/manifest.json"));
 }
+
+}  // namespace composer::checkpoint_store_test

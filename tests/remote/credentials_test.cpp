@@ -10,7 +10,8 @@
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"
 
-using namespace composer;
+namespace composer::credentials_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -172,3 +173,5 @@ TEST_CASE("times of the metadata services", "[remote]") {
   CHECK_FALSE(parse_utc(""));
   CHECK_FALSE(parse_utc("soon"));
 }
+
+}  // namespace composer::credentials_test

@@ -10,7 +10,8 @@
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"
 
-using namespace composer;
+namespace composer::fetched_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 namespace fs = std::filesystem;
@@ -127,3 +128,5 @@ TEST_CASE("what is not there is named, with what is", "[remote]") {
     CHECK_THAT(problem_of("s3://bucket/bad"), Contains("s3://bucket/bad/manifest.json"));
   }
 }
+
+}  // namespace composer::fetched_test

@@ -16,7 +16,8 @@
 #include "tests/composer/temporary_folder.h"
 #include "tests/remote/aws_environment.h"
 
-using namespace composer;
+namespace composer::moto_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -160,3 +161,5 @@ TEST_CASE("a store that checks signatures", "[remote][peer]") {
   environment.set("AWS_ACCESS_KEY_ID", "AKIAWRONG");
   CHECK_THAT(refused("bucket"), Contains("403 InvalidAccessKeyId"));
 }
+
+}  // namespace composer::moto_test

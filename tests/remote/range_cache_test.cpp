@@ -21,7 +21,8 @@
 #include "tests/composer/temporary_folder.h"
 #include "tests/remote/fake_store.h"
 
-using namespace composer;
+namespace composer::range_cache_test {
+
 using namespace composer::test;
 
 namespace {
@@ -774,3 +775,5 @@ TEST_CASE("many objects are opened after one look at the folder", "[remote]") {
   }
   CHECK(looks == 0);
 }
+
+}  // namespace composer::range_cache_test

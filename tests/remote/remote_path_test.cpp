@@ -4,7 +4,8 @@
 
 #include "composer/error.h"
 
-using namespace composer;
+namespace composer::remote_path_test {
+
 using Catch::Matchers::Contains;
 
 namespace {
@@ -92,3 +93,5 @@ TEST_CASE("what tells objects apart in caches", "[remote]") {
   CHECK(first == identity("https://host/a?sig=1&b=1&se=2"));
   CHECK(first.find("b=1") == first.npos);
 }
+
+}  // namespace composer::remote_path_test

@@ -16,7 +16,8 @@
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"
 
-using namespace composer;
+namespace composer::s3_store_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -552,3 +553,5 @@ TEST_CASE("a request that nobody waits for any more is left", "[remote]") {
   CHECK_THAT(message_of<RunError>([&] { bucket.read(*info, 0, 4); }),
              Contains("nobody waits for it any more"));
 }
+
+}  // namespace composer::s3_store_test

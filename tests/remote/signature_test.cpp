@@ -5,7 +5,8 @@
 
 #include "composer/remote/remote_path.h"
 
-using namespace composer;
+namespace composer::signature_test {
+
 using Catch::Matchers::EndsWith;
 
 namespace {
@@ -97,3 +98,5 @@ TEST_CASE("signatures of Amazon S3's examples", "[remote]") {
   CHECK_THAT(s3_authorization("GET", "/", {{"max-keys", "2"}, {"prefix", "J"}}, {}),
              EndsWith("34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7"));
 }
+
+}  // namespace composer::signature_test

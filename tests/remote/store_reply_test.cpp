@@ -6,7 +6,7 @@
 #include "composer/remote/read_times.h"
 #include "composer/remote/xml.h"
 
-using namespace composer;
+namespace composer::store_reply_test {
 
 TEST_CASE("XML as stores write it", "[remote]") {
   const XmlElement root = parse_xml(
@@ -127,3 +127,5 @@ TEST_CASE("which reads take too long", "[remote]") {
   CHECK(times.limit(kBytes).value() == Approx(0.45));
   CHECK_FALSE(times.limit(ReadTimes::kMostBytes + 1));
 }
+
+}  // namespace composer::store_reply_test

@@ -7,7 +7,8 @@
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/tls_server.h"
 
-using namespace composer;
+namespace composer::tls_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -60,3 +61,5 @@ TEST_CASE("only servers with a trusted certificate are read", "[remote]") {
   for (const auto& request : server.requests())
     CHECK(request.path == "/file");  // none of those that were refused came through
 }
+
+}  // namespace composer::tls_test

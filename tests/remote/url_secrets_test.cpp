@@ -5,7 +5,7 @@
 #include "composer/error.h"
 #include "composer/remote/remote_path.h"
 
-using namespace composer;
+namespace composer::url_secrets_test {
 
 TEST_CASE("addresses in messages show neither user, password nor query", "[remote]") {
   CHECK(without_secrets("https://me:secret@host/x?token=secret") == "https://***@host/x?***");
@@ -33,3 +33,5 @@ TEST_CASE("a recipe's addresses show no secrets, spaces and all", "[remote]") {
     CHECK_THROWS_WITH(RemotePath(kept), Catch::Contains("give the whole address anew"));
   }
 }
+
+}  // namespace composer::url_secrets_test

@@ -8,7 +8,8 @@
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/http_server.h"
 
-using namespace composer;
+namespace composer::web_store_test {
+
 using namespace composer::test;
 using Catch::Matchers::Contains;
 
@@ -138,3 +139,5 @@ TEST_CASE("answers that make no sense name the file", "[remote]") {
   WebStore store(RemotePath(server.url()), kQuick);
   CHECK_THROWS_WITH(store.stat("range"), Contains(server.url() + "/range: Content-Range is"));
 }
+
+}  // namespace composer::web_store_test

@@ -10,7 +10,7 @@
 #include "scale/plan.h"
 #include "scale/stages.h"
 
-using namespace composer;
+namespace composer::divided_step_test {
 
 namespace {
 
@@ -409,3 +409,5 @@ TEST_CASE("GPUs that share images have fewer shares of the batch", "[scale]") {
   CHECK_THROWS_WITH(plan_of(training, 256),
                     Catch::Contains("--gpus: 256 GPUs, 2 to an image, share a batch of 64"));
 }
+
+}  // namespace composer::divided_step_test

@@ -7,7 +7,7 @@
 #include "models/resnet.h"
 #include "scale/plan.h"
 
-using namespace composer;
+namespace composer::published_test {
 
 namespace {
 
@@ -155,3 +155,5 @@ TEST_CASE("formulas are near what is published", "[scale]") {
     if (one.kernels == Kernels::mlperf) CHECK(found == Approx(one.figure).epsilon(0.15));
   }
 }
+
+}  // namespace composer::published_test

@@ -5,7 +5,7 @@
 
 #include "scale/step_time.h"
 
-using namespace composer;
+namespace composer::simulation_test {
 
 namespace {
 
@@ -117,3 +117,5 @@ TEST_CASE("failures and checkpoints cost what Daly's formula expects", "[scale]"
   job.checkpoint_every = 10;
   CHECK(simulate(job, 100, 1).seconds == Approx(100 + 9 * 5));
 }
+
+}  // namespace composer::simulation_test

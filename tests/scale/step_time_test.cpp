@@ -7,7 +7,7 @@
 #include "scale/failures.h"
 #include "scale/plan.h"
 
-using namespace composer;
+namespace composer::step_time_test {
 
 namespace {
 
@@ -330,3 +330,5 @@ TEST_CASE("a measured step scales with its share of the batch", "[scale]") {
   training.measured->loading = 0.02;  // in the process itself, image after image
   CHECK(plan_scale(training, cpu, network, 2, {}, "").step.compute == Approx(0.17));
 }
+
+}  // namespace composer::step_time_test
