@@ -146,7 +146,8 @@ TEST_CASE("what keeps a table from being made is thrown, and nothing is left", "
   CHECK(fs::is_empty(folders / "cache/deep"));
 }
 
-TEST_CASE("a lock goes with its holder, whatever ends it", "[data]") {
+// Slow, so that it has a process of its own: it forks, which other tests' threads do not survive.
+TEST_CASE("a lock goes with its holder, whatever ends it", "[data][slow]") {
   const TemporaryFolder folder;
   const std::string file = folder / "lock";
   int ready[2];
