@@ -35,7 +35,6 @@ settings = {
     'active': ({'OMP_WAIT_POLICY': 'active'}, []),
     'spin_500': ({'GOMP_SPINCOUNT': '500'}, []),
     'spin_1000': ({'GOMP_SPINCOUNT': '1000'}, []),
-    'spin_4000': ({'GOMP_SPINCOUNT': '4000'}, []),
     'spin_10000': ({'GOMP_SPINCOUNT': '10000'}, []),
     'spin_30000': ({'GOMP_SPINCOUNT': '30000'}, []),
     'workers_0': ({}, ['--num_workers', '0']),

@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <cstdio>
-#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/read_speed.h"
@@ -62,17 +60,16 @@ TEST_CASE("a file system without a disk is said to be one", "[doctor]") {
 
 TEST_CASE("compute threads spin for a short time, unless the environment says how long",
           "[cli][doctor]") {
-  const auto threads_of = [](const std::string& environment) {
-    const auto command = "env -u OMP_WAIT_POLICY -u GOMP_SPINCOUNT " + environment + " " + PROGRAM +
-                         " doctor --json 2>/dev/null";
-    const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
-    std::string text;
-    for (int byte; (byte = std::fgetc(pipe.get())) != EOF;) text += static_cast<char>(byte);
-    return nlohmann::json::parse(text)["threads"];
+  const TemporaryFolder folder;
+  const auto threads_of = [&](const std::vector<std::string>& set) {
+    std::vector<std::string> words{"-u", "OMP_WAIT_POLICY", "-u", "GOMP_SPINCOUNT"};
+    words.insert(words.end(), set.begin(), set.end());
+    words.insert(words.end(), {PROGRAM, "doctor", "--json"});
+    return nlohmann::json::parse(run(folder.path(), words, "env").output)["threads"];
   };
-  CHECK(threads_of("")["wait_settings"] == "GOMP_SPINCOUNT=1000");
-  CHECK(threads_of("GOMP_SPINCOUNT=7")["wait_settings"] == "GOMP_SPINCOUNT=7");
-  CHECK(threads_of("OMP_WAIT_POLICY=passive")["wait_settings"] == "OMP_WAIT_POLICY=passive");
+  CHECK(threads_of({})["wait_settings"] == "GOMP_SPINCOUNT=1000");
+  CHECK(threads_of({"GOMP_SPINCOUNT=7"})["wait_settings"] == "GOMP_SPINCOUNT=7");
+  CHECK(threads_of({"OMP_WAIT_POLICY=passive"})["wait_settings"] == "OMP_WAIT_POLICY=passive");
 }
 
 TEST_CASE("doctor goes on where Gloo fails, and judges no disk by a small file", "[cli][doctor]") {

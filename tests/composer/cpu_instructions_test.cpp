@@ -10,8 +10,6 @@
 
 namespace composer::cpu_instructions_test {
 
-using composer::has_instructions;
-
 namespace {
 
 /// While it lives, oneDNN is permitted those instructions; null: all.

@@ -2,7 +2,6 @@
 #include <ATen/Parallel.h>
 
 #include <catch2/catch.hpp>
-#include <map>
 
 #include "inference/quantization/codes.h"
 #include "inference/runtime.h"
