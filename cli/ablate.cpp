@@ -16,12 +16,6 @@ namespace {
 
 enum class Mode { leave_one_out, add_one_in, pairs };
 
-Words algorithms_of(const Recipe& recipe) {
-  Words names;
-  for (const auto& algorithm : recipe.algorithms) names.push_back(algorithm->name());
-  return names;
-}
-
 /// With those of the recipe's algorithms alone; without a recipe where they cannot be.
 StudyVariant variant_with(const Recipe& whole, const Words& names, std::string name,
                           std::string file) {
@@ -40,7 +34,7 @@ StudyVariant variant_with(const Recipe& whole, const Words& names, std::string n
 }
 
 StudyVariant variant_without(const Recipe& whole, const Words& left_out) {
-  auto names = algorithms_of(whole);
+  auto names = algorithm_names(whole);
   std::erase_if(
       names, [&](const auto& name) { return std::ranges::find(left_out, name) != left_out.end(); });
   return variant_with(whole, names, "without " + joined(left_out, " and "),
@@ -48,7 +42,7 @@ StudyVariant variant_without(const Recipe& whole, const Words& left_out) {
 }
 
 std::vector<StudyVariant> variants_of(const Recipe& whole, Mode mode) {
-  const auto names = algorithms_of(whole);
+  const auto names = algorithm_names(whole);
   if (mode == Mode::add_one_in) {
     std::vector<StudyVariant> variants{variant_with(whole, {}, "none", "none")};
     for (const auto& name : names)
@@ -110,7 +104,7 @@ int ablate_command(const Words& words) {
   check_study_options("ablate", options, overrides);
   const auto recipe =
       resolve(find_recipe(options.file), overrides, registry(), {.options = option_names(app)});
-  const auto names = algorithms_of(recipe);
+  const auto names = algorithm_names(recipe);
   if (names.empty())
     throw UserError("composer ablate: " + options.file +
                     " has no algorithms; give some with --algorithms, for instance --algorithms "

@@ -89,13 +89,6 @@ std::string error_text(double error) {
   return text;
 }
 
-/// In the recipe's order.
-Words algorithms_of(const Recipe& recipe) {
-  Words names;
-  for (const auto& algorithm : recipe.algorithms) names.push_back(algorithm->name());
-  return names;
-}
-
 void print(const StepCheck& check, const Words& algorithms) {
   auto& out = std::cout;
   out << text_of(check.checked) << "\nagainst " << text_of(check.reference) << ", "
@@ -223,9 +216,9 @@ int check_command(const Words& words) {
         "--against unfused: this recipe uses none of composer's own operators here; both sides "
         "computed the same way, so nothing was compared");
   if (json)
-    std::cout << json_of(check, against, algorithms_of(recipe)) << '\n';
+    std::cout << json_of(check, against, algorithm_names(recipe)) << '\n';
   else
-    print(check, algorithms_of(recipe));
+    print(check, algorithm_names(recipe));
   return check.within() ? 0 : 1;
 }
 

@@ -253,7 +253,7 @@ void check_output(const Setting& s) {
 }
 
 /// A bar on a terminal, else a line every few seconds.
-class Progress {
+class WriteProgress {
  public:
   void show(int64_t done, int64_t total) {
     const double now = steady_seconds();
@@ -279,7 +279,7 @@ class Progress {
       log::info(text);
     }
   }
-  ~Progress() {
+  ~WriteProgress() {
     if (shown_) std::cerr << '\n';
   }
   double seconds() const { return steady_seconds() - begin_; }
@@ -352,22 +352,22 @@ void print(const Setting& s, const WriteReport& report, double seconds) {
 }
 
 /// A file that is written here and then becomes an object.
-class Upload {
+class OutputUpload {
  public:
-  explicit Upload(const std::string& output) : path_(output) {
+  explicit OutputUpload(const std::string& output) : path_(output) {
     auto pattern = (fs::temp_directory_path() / "composer-write-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr)
       throw UserError(pattern +
                       ": cannot be made (TMPDIR names another folder): " + std::strerror(errno));
     folder_ = pattern;
   }
-  ~Upload() {
+  ~OutputUpload() {
     if (file_ >= 0) ::close(file_);
     std::error_code ignored;
     fs::remove_all(folder_, ignored);
   }
-  Upload(const Upload&) = delete;
-  Upload& operator=(const Upload&) = delete;
+  OutputUpload(const OutputUpload&) = delete;
+  OutputUpload& operator=(const OutputUpload&) = delete;
 
   fs::path file() const { return folder_ / path_.name(); }
   /// The file loses its name first, so that a kill leaves nothing behind.
@@ -389,7 +389,7 @@ class Upload {
 WriteReport write(const Source& source, Setting& s, double& seconds) {
   const InterruptGuard guard;
   SideFile side_file(s.output);
-  Progress progress;
+  WriteProgress progress;
   s.write.progress = [&](int64_t done, int64_t total) {
     if (const int signal = received_signal()) throw Interrupted{signal};
     progress.show(done, total);
@@ -446,7 +446,7 @@ int data_write_command(const Words& words) {
   s.write.rows = ordered_rows(s, source->size());
   warn_of_options_without_effect(app, s);
   double seconds = 0;
-  std::optional<Upload> upload;
+  std::optional<OutputUpload> upload;
   const std::string output = s.output;
   if (is_remote(output)) {
     upload.emplace(output);

@@ -30,7 +30,7 @@ using nlohmann::ordered_json;
 constexpr int64_t gloo_bytes = 25 << 20;
 
 /// What was found: facts by subject, each with a line for people, and what is wrong.
-class Findings {
+class Diagnosis {
  public:
   void fact(const std::string& subject, const std::string& line, ordered_json values) {
     lines_ += subject + std::string(12 - std::min<size_t>(subject.size(), 11), ' ') + line + "\n";
@@ -76,7 +76,7 @@ ordered_json value_or_null(const std::optional<T>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
-void look_at_processors(const MachineLimits& limits, Findings& found) {
+void look_at_processors(const MachineLimits& limits, Diagnosis& found) {
   std::vector<std::string> instructions;
   for (const char* name :
        {"avx2", "avx512_f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8", "sve", "sve2"})
@@ -120,7 +120,7 @@ void look_at_processors(const MachineLimits& limits, Findings& found) {
                   "in a virtual machine, let it see the host's processor (-cpu host)");
 }
 
-void look_at_memory(const MachineLimits& limits, Findings& found) {
+void look_at_memory(const MachineLimits& limits, Diagnosis& found) {
   const bool limited =
       limits.memory_limit_bytes && *limits.memory_limit_bytes < limits.memory_bytes;
   found.fact("memory",
@@ -148,7 +148,7 @@ void look_at_memory(const MachineLimits& limits, Findings& found) {
                   "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
 }
 
-void look_at_limits(const MachineLimits& limits, int gpus, Findings& found) {
+void look_at_limits(const MachineLimits& limits, int gpus, Diagnosis& found) {
   found.fact(
       "limits",
       (limits.open_files < 0 ? std::string("any number of") : std::to_string(limits.open_files)) +
@@ -169,7 +169,7 @@ std::string driver_version() {
   return line;
 }
 
-void look_at_gpus(const Cuda& cuda, Findings& found) {
+void look_at_gpus(const Cuda& cuda, Diagnosis& found) {
   std::vector<std::string> names;
   for (int index = 0; index < cuda.gpus; ++index) names.push_back(gpu_name(index));
   const auto driver = driver_version();
@@ -180,7 +180,7 @@ void look_at_gpus(const Cuda& cuda, Findings& found) {
                   "nvidia-smi says more; in a container: docker run --gpus all");
 }
 
-void look_at_ranks(int gpus, Findings& found) {
+void look_at_ranks(int gpus, Diagnosis& found) {
   const char* const backend = gpus > 1 ? "NCCL" : "Gloo";
   try {
     const double seconds = time_local_sum(gloo_bytes);
@@ -205,7 +205,7 @@ std::string words_of(const ReadSpeed& speed) {
          decimal(static_cast<double>(speed.bytes) / mega) + " MB)";
 }
 
-void look_at_data(const std::string& path, const MachineLimits& limits, Findings& found) {
+void look_at_data(const std::string& path, const MachineLimits& limits, Diagnosis& found) {
   constexpr double slow = 100e6;
   constexpr int64_t enough = 8 << 20;  // to tell a disk's speed by
   const auto speed = measure_reading(path);
@@ -245,7 +245,7 @@ int doctor_command(const Words& words) {
 
   const Cuda& cuda = open_cuda();
   const auto limits = read_machine_limits();
-  Findings found;
+  Diagnosis found;
   found.fact("composer",
              std::string(version) + (kineto_available() ? "" : ", without traces (no Kineto)"),
              {{"version", version}, {"kineto", kineto_available()}});

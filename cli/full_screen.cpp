@@ -12,7 +12,7 @@ namespace {
 /// A terminal that has gone takes nothing: the next key tells.
 void put(std::string_view text) {
   while (!text.empty()) {
-    const auto written = write(STDOUT_FILENO, text.data(), text.size());
+    const auto written = ::write(STDOUT_FILENO, text.data(), text.size());
     if (written <= 0) return;
     text.remove_prefix(static_cast<size_t>(written));
   }

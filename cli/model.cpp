@@ -22,7 +22,7 @@ namespace {
 using nlohmann::ordered_json;
 
 /// A network and the images that it is looked at with.
-struct Subject {
+struct ExaminedModel {
   std::string name;
   std::shared_ptr<Model> model;
   ImageSize image;
@@ -48,7 +48,7 @@ NamedModel find_named(const std::string& name) {
                   " There are: " + joined(names));
 }
 
-Subject of_name(const std::string& name) {
+ExaminedModel of_name(const std::string& name) {
   const auto named = find_named(name);
   const auto component = registry().models.make(named.component);
   auto parameters = Value::map();
@@ -61,7 +61,7 @@ Subject of_name(const std::string& name) {
 }
 
 /// The network that the recipe trains, after surgery; its data and weights are not looked for.
-Subject of_recipe(const std::string& file, const Words& overrides) {
+ExaminedModel of_recipe(const std::string& file, const Words& overrides) {
   auto recipe = resolve(find_recipe(file), overrides);
   recipe.options.device = "cpu";
   recipe.options.precision = "fp32";
@@ -86,7 +86,7 @@ ordered_json json_of(const Cost& cost, const ReceptiveField& field) {
           {"sees_whole_image", field.whole}};
 }
 
-ordered_json json_of(const Subject& subject, const std::vector<int64_t>& input,
+ordered_json json_of(const ExaminedModel& subject, const std::vector<int64_t>& input,
                      const NetworkCost& cost, const std::vector<LayerCost>& layers) {
   ordered_json all{{"name", subject.name}, {"batch_size", subject.batch_size}, {"input", input}};
   all.update(json_of(cost, cost.receptive_field));
@@ -100,7 +100,7 @@ ordered_json json_of(const Subject& subject, const std::vector<int64_t>& input,
   return all;
 }
 
-void print_network(const Subject& subject, const std::vector<int64_t>& input,
+void print_network(const ExaminedModel& subject, const std::vector<int64_t>& input,
                    const NetworkCost& cost, const std::vector<LayerCost>& layers) {
   const auto short_text = [](int64_t value) { return short_number(static_cast<double>(value)); };
   std::cout << subject.name << ", input " << by_x(input) << "\n\n";
@@ -124,7 +124,7 @@ void print_network(const Subject& subject, const std::vector<int64_t>& input,
             << '\n';
 }
 
-Graph graph_of(const Subject& subject, const std::vector<int64_t>& input) {
+Graph graph_of(const ExaminedModel& subject, const std::vector<int64_t>& input) {
   try {
     return record(*subject.model, at::zeros(input));
   } catch (const LayerError& error) {

@@ -313,7 +313,7 @@ std::string rate_text(double per_second, const char* unit) {
 }
 
 /// A quantity of each plan, for people.
-struct Line {
+struct TableLine {
   std::string name;
   std::function<std::string(const ScalePlan&)> cell;
 };
@@ -321,8 +321,8 @@ struct Line {
 std::string milliseconds(double seconds) { return figure(seconds * 1e3, 3) + " ms"; }
 std::string bytes_text(double bytes) { return short_number(bytes) + "B"; }
 
-std::vector<Line> lines_of(const Training& training, const Assumptions& assumptions) {
-  std::vector<Line> lines{
+std::vector<TableLine> lines_of(const Training& training, const Assumptions& assumptions) {
+  std::vector<TableLine> lines{
       {"GPUs", [](const auto& plan) { return count_figure(plan.cluster.gpus); }},
       {"machines", [](const auto& plan) { return count_figure(plan.cluster.machines()); }},
       {"images a GPU and step", [](const auto& plan) { return figure(plan.images_per_gpu, 6); }},
@@ -395,7 +395,7 @@ std::vector<Line> lines_of(const Training& training, const Assumptions& assumpti
   return lines;
 }
 
-void print_table(const std::vector<ScalePlan>& plans, const std::vector<Line>& lines) {
+void print_table(const std::vector<ScalePlan>& plans, const std::vector<TableLine>& lines) {
   std::vector<size_t> widths(plans.size(), 0);
   size_t names = 0;
   const auto columns = [](const std::string& text) {

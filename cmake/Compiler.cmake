@@ -20,6 +20,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict> $<$<COMPILE_LANGUAGE:CXX>:-Wno-stringop-overflow>
     $<$<COMPILE_LANGUAGE:CXX>:-Wno-array-bounds>)
 endif()
+if(CMAKE_UNITY_BUILD)
+  # GCC takes the sources for headers, where types of unnamed namespaces would be wrong.
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+endif()
 if(COMPOSER_WERROR)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
@@ -39,9 +43,6 @@ function(compile_alone target)
   set_source_files_properties(${ARGN} TARGET_DIRECTORY ${target} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endfunction()
 
-# GCC takes the sources of a unity build for headers, where types of unnamed namespaces would be wrong.
-set(takes_sources_for_headers $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
-
 # Sources that include nothing of LibTorch: its precompiled header would cost each 2 s. They become a library of objects that
 # is part of the target, so that a unity build takes them together.
 function(compile_without_torch target)
@@ -49,7 +50,7 @@ function(compile_without_torch target)
   add_library(${objects} OBJECT ${ARGN})
   target_compile_features(${objects} PUBLIC cxx_std_20)
   target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR})
-  target_compile_options(${objects} PRIVATE ${takes_sources_for_headers})
+  target_compile_options(${objects} PRIVATE $<TARGET_PROPERTY:${target},COMPILE_OPTIONS>)
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
 endfunction()
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Packages as who installs them has them, with no compiler on the path and in another folder than this repository. Each trains
-# and is a library to programs: those of a path with a compiler, where there is one.
+# Packages as who installs them has them, with no compiler on the path and in another folder than this repository.
+#   tarball   cpack's tarball with LIBTORCH: its program runs
+#   archives  the tarball again, and the Debian package
 #   wheel     the wheel, in an empty virtual environment that finds LIBTORCH as Python's torch
-#   archives  cpack's tarball and Debian package with LIBTORCH
-# Usage: packages.sh wheel|archives SOURCE_DIR BUILD SCRATCH LIBTORCH. Exit status 77: skipped, and why.
+# The last two train and are a library to programs: those of a path with a compiler, where there is one.
+# Usage: packages.sh tarball|archives|wheel SOURCE_DIR BUILD SCRATCH LIBTORCH. Exit status 77: skipped, and why.
 set -Eeuo pipefail
 trap 'echo "packages.sh: the command in line $LINENO failed" >&2' ERR
 kind=$1 source_dir=$2 build=$3 scratch=$4 libtorch=$5
@@ -122,8 +123,9 @@ wheel() {
   fi
 }
 
-archives() {
-  (cd "$scratch" && cpack --config "$build/CPackConfig.cmake" -B "$scratch/packages" >"$scratch/printed" 2>&1) || fail "cpack failed"
+# unpack_tarball WORDS...: of cpack, which makes it
+unpack_tarball() {
+  (cd "$scratch" && cpack "$@" --config "$build/CPackConfig.cmake" -B "$scratch/packages" >"$scratch/printed" 2>&1) || fail "cpack failed"
   mkdir "$scratch/installed"
   tar -xf "$scratch"/packages/composer-*.tar.gz -C "$scratch/installed" --strip-components=1
   prefix=$scratch/installed path=$scratch/installed/bin:$scratch/bare
@@ -138,6 +140,16 @@ archives() {
 
   named=$libtorch
   brings_its_libraries "$prefix/lib/composer/composer"
+}
+
+tarball() {
+  unpack_tarball -G TGZ
+  bare composer list models || fail "the tarball's program failed"
+  grep -q '^resnet ' "$scratch/printed" || fail "the tarball's program lists no models"
+}
+
+archives() {
+  unpack_tarball
   trains
   mkdir "$scratch/program"
   { echo '#include "composer/trainer.h"' && cat "$source_dir/cli/composer.cpp"; } >"$scratch/program/gradient_noise.cpp"

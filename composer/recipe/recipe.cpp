@@ -602,6 +602,12 @@ class Resolver {
 
 }  // namespace
 
+std::vector<std::string> algorithm_names(const Recipe& recipe) {
+  std::vector<std::string> names;
+  for (const auto& algorithm : recipe.algorithms) names.push_back(algorithm->name());
+  return names;
+}
+
 Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides,
                const Registry& known, RecipeUse use) {
   return Resolver(file, overrides, known, std::move(use)).resolve();

@@ -36,6 +36,9 @@ struct Recipe {
   std::vector<NamedEvaluation> evaluators{};  ///< beside val_dataset
 };
 
+/// Of the recipe's algorithms, in their order.
+std::vector<std::string> algorithm_names(const Recipe& recipe);
+
 /// The text of a recipe and the name that messages give it.
 struct RecipeFile {
   std::string name;

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMostKept = 8;
 constexpr uint64_t kMostManifestBytes = 64 << 20;
-constexpr const char* kManifest = "manifest.json";
+constexpr const char* kManifestName = "manifest.json";
 /// What `composer export` writes.
 constexpr const char* kExported[] = {"model.safetensors", "network.json"};
 
@@ -59,20 +59,20 @@ fs::path cache_folder() {
 /// The files that the manifest of a checkpoint names, itself at the end; nothing where there is no
 /// manifest.
 std::vector<ObjectInfo> checkpoint_files(ObjectStore& store, const RemotePath& folder) {
-  const auto manifest = store.stat((folder / kManifest).key());
+  const auto manifest = store.stat((folder / kManifestName).key());
   if (!manifest) return {};
   if (manifest->bytes > kMostManifestBytes)
-    throw UserError((folder / kManifest).text() + ": is too large for a manifest");
+    throw UserError((folder / kManifestName).text() + ": is too large for a manifest");
   std::vector<uint8_t> bytes(manifest->bytes);
   store.read(*manifest, 0, bytes);
   const auto json = nlohmann::json::parse(bytes, nullptr, false);
   const auto files = json.is_object() ? json.find("files") : json.end();
   if (!json.is_object() || files == json.end() || !files->is_object())
-    throw UserError((folder / kManifest).text() + ": is no manifest of a checkpoint");
+    throw UserError((folder / kManifestName).text() + ": is no manifest of a checkpoint");
   std::vector<ObjectInfo> objects;
   for (const auto& [name, facts] : files->items()) {
     if (name.empty() || name.find('/') != name.npos || name == "." || name == "..")
-      throw UserError((folder / kManifest).text() + ": names the file '" + name + "'");
+      throw UserError((folder / kManifestName).text() + ": names the file '" + name + "'");
     const auto object = store.stat((folder / name).key());
     if (!object)
       throw UserError((folder / name).text() + ": is missing, though the manifest names it");

@@ -42,6 +42,7 @@ struct HttpReply {
 
   /// Empty where the answer has no such header.
   const std::string& header(const std::string& name) const;
+  bool succeeded() const { return status >= 200 && status < 300; }
 };
 
 /// No whole answer came.

@@ -22,9 +22,9 @@ using Blocks = CachedObject::Blocks;
 constexpr uint64_t kRequestBytes = 8 << 20;
 constexpr uint64_t kAheadBytes = 128 << 20;  // on their way to those who do not need them yet
 constexpr uint64_t kAheadWhole = 512 << 20;  // likewise, while it is of objects fetched whole
-constexpr double kPatience = 30;  // seconds, with another process that has claimed a block,
-constexpr double kSlowest = 1e6;  // and as many more as it takes at so many bytes a second
-constexpr auto kLookAgain = std::chrono::milliseconds(100);  // whether anybody still waits
+constexpr double kClaimPatience = 30;  // seconds, with another process that has claimed a block,
+constexpr double kSlowest = 1e6;       // and as many more as it takes at so many bytes a second
+constexpr auto kLookForWaiting = std::chrono::milliseconds(100);  // whether anybody still waits
 
 /// The memory of requests ahead of their need, of all objects together: these bytes, once no more
 /// than `most` are taken with them.
@@ -259,7 +259,7 @@ bool RangeCache::wait_for_thread(uint64_t block) {
     if (found != claims_.end()) failure = found->failure;
     return found == claims_.end();
   };
-  while (!claims_changed_.wait_for(guard, kLookAgain, has_ended))
+  while (!claims_changed_.wait_for(guard, kLookForWaiting, has_ended))
     if (LeaveWhen::asked()) return false;
   if (failure && *failure) std::rethrow_exception(*failure);
   return true;
@@ -370,7 +370,8 @@ RangeCache::Found RangeCache::have(uint64_t begin, uint64_t end, Need need) {
       if (!wait_for_thread(block)) return Found::elsewhere;
     } else {
       const uint64_t bytes = object_.bounds().end(block) - object_.bounds().begin(block);
-      if (late == 0) late = steady_seconds() + kPatience + static_cast<double>(bytes) / kSlowest;
+      if (late == 0)
+        late = steady_seconds() + kClaimPatience + static_cast<double>(bytes) / kSlowest;
       if (steady_seconds() > late || LeaveWhen::asked()) return Found::elsewhere;
       pause();
     }

@@ -30,8 +30,6 @@ constexpr uint64_t kWriters = 4;          ///< parts of one object under way at 
 constexpr int64_t kOtherSeconds = 30;     ///< of clocks that make another signature
 constexpr double kCompleteSeconds = 600;  ///< large objects take the store minutes
 
-bool succeeded(int status) { return status >= 200 && status < 300; }
-
 std::string range_text(uint64_t begin, uint64_t bytes) {
   return "bytes=" + std::to_string(begin) + "-" + std::to_string(begin + bytes - 1);
 }
@@ -176,7 +174,7 @@ HttpRequest S3Store::signed_request(const Call& call, const std::string& hash, S
 }
 
 bool S3Store::may_pass(const HttpReply& reply, const Signing& signing) {
-  if (succeeded(reply.status)) return false;
+  if (reply.succeeded()) return false;
   const StoreProblem problem = read_problem(reply.body);
   if (problem.code == "RequestTimeout") return true;
   if (problem.code == "RequestTimeTooSkewed") {
@@ -206,13 +204,13 @@ HttpReply S3Store::send(const Call& call) {
   sent.may_pass = [&](const HttpReply& reply) { return may_pass(reply, signing); };
   sent.is_read = !call.into.empty();
   HttpReply reply = requests_.send(sent);
-  if (succeeded(reply.status)) bucket_seen_ = true;
+  if (reply.succeeded()) bucket_seen_ = true;
   return reply;
 }
 
 HttpReply S3Store::expect(const Call& call) {
   HttpReply reply = send(call);
-  if (!succeeded(reply.status)) refuse(call, reply);
+  if (!reply.succeeded()) refuse(call, reply);
   return reply;
 }
 
@@ -257,13 +255,13 @@ std::optional<ObjectInfo> S3Store::stat(const std::string& key) {
   const Call call{.method = "HEAD", .key = key};
   HttpReply reply = send(call);
   if (reply.status == 404 && bucket_seen_) return std::nullopt;
-  if (!succeeded(reply.status)) {
+  if (!reply.succeeded()) {
     const HttpReply why = explanation(key);
     if (why.status == 404 && read_problem(why.body).code != "NoSuchBucket") {
       bucket_seen_ = true;
       return std::nullopt;
     }
-    if (!succeeded(why.status)) refuse(call, why);
+    if (!why.succeeded()) refuse(call, why);
     // The region, the clock or the credentials are right by now.
     reply = expect(call);
   }
@@ -280,7 +278,7 @@ void S3Store::read(const ObjectInfo& info, uint64_t begin, std::span<uint8_t> in
   if (reply.status == 412 || reply.status == 416)
     throw RunError(text(info.key) + ": it has changed since it was opened (" + problem_text(reply) +
                    ")");
-  if (!succeeded(reply.status)) refuse(call, reply);
+  if (!reply.succeeded()) refuse(call, reply);
   check_read(text(info.key), info, begin, into.size(), reply);
 }
 
@@ -402,13 +400,13 @@ void S3Store::complete(const std::string& key, const std::string& upload, uint64
   for (int i = 1;; ++i) {
     const HttpReply reply = send(call);
     const StoreProblem problem = read_problem(reply.body);
-    if (succeeded(reply.status) && problem.code.empty()) return;
+    if (reply.succeeded() && problem.code.empty()) return;
     if (problem.code == "NoSuchUpload") {
       // An answer that was lost may have told that it is done.
       const auto info = stat(key);
       if (info && info->bytes == bytes) return;
     }
-    if (!succeeded(reply.status)) refuse(call, reply);
+    if (!reply.succeeded()) refuse(call, reply);
     if (i == kTries) throw RunError(text(key) + ": the store answers " + problem_text(reply));
   }
 }
@@ -416,7 +414,7 @@ void S3Store::complete(const std::string& key, const std::string& upload, uint64
 void S3Store::remove(const std::string& key) {
   const Call call{.method = "DELETE", .key = key};
   const HttpReply reply = send(call);
-  if (!succeeded(reply.status) &&
+  if (!reply.succeeded() &&
       (reply.status != 404 || read_problem(reply.body).code == "NoSuchBucket"))
     refuse(call, reply);
 }

@@ -6,11 +6,7 @@
 #include "composer/remote/store_reply.h"
 
 namespace composer {
-namespace {
-
-bool succeeded(int status) { return status >= 200 && status < 300; }
-
-}  // namespace
+namespace {}  // namespace
 
 WebStore::WebStore(const RemotePath& path, Patience patience)
     : server_(path.with_key("")), requests_(patience) {}
@@ -94,7 +90,7 @@ void WebStore::read(const ObjectInfo& info, uint64_t begin, std::span<uint8_t> i
   if (reply.status == 412 || reply.status == 416)
     throw RunError(text(info.key) + ": it has changed since it was opened (" + problem_text(reply) +
                    ")");
-  if (!succeeded(reply.status)) refuse("GET", info.key, reply);
+  if (!reply.succeeded()) refuse("GET", info.key, reply);
   check_read(text(info.key), info, begin, into.size(), reply);
 }
 

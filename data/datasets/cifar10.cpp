@@ -17,9 +17,9 @@ constexpr size_t kPixels = 32 * 32;
 constexpr size_t kRecord = 1 + 3 * kPixels;
 constexpr int kTrainFiles = 5;
 
-constexpr ImageSize kSize{32, 32};
+constexpr ImageSize kCifarSize{32, 32};
 
-Normalization normalization() {
+Normalization cifar_normalization() {
   return {{0.4914 * 255, 0.4822 * 255, 0.4465 * 255}, {0.247 * 255, 0.243 * 255, 0.261 * 255}};
 }
 
@@ -96,26 +96,26 @@ std::shared_ptr<Source> open_cifar10(const std::string& datadir, bool is_train) 
   std::vector<int32_t> labels;
   for (const auto& file : files) add_records(file, pixels, labels);
   const auto samples = static_cast<int64_t>(labels.size());
-  return std::make_shared<MemorySource>(fs::path(files.front()).parent_path().string(), kSize, 3,
-                                        std::move(pixels), std::move(labels), samples);
+  return std::make_shared<MemorySource>(fs::path(files.front()).parent_path().string(), kCifarSize,
+                                        3, std::move(pixels), std::move(labels), samples);
 }
 
 std::unique_ptr<Loader> Cifar10Dataset::open(const LoaderOptions& options) const {
   warn_of_download(params_.download);
   const auto part = with_part_to_open(params_, options);
-  const SyntheticSpec noise{.size = kSize,
+  const SyntheticSpec noise{.size = kCifarSize,
                             .channels = 3,
                             .num_classes = 10,
                             .samples = *Cifar10Dataset(part).published_samples()};
   const auto source = open_published(
       part.ffcv, part, noise, [&] { return open_cifar10(part.datadir, part.is_train); }, options);
   warn_of_transforms(part.is_train, params_.transforms != PaddedTransformParams{});
-  return open_loader(source, padded_transform(params_.transforms, kSize, params_.is_train),
-                     params_.transforms, normalization(), params_, options);
+  return open_loader(source, padded_transform(params_.transforms, kCifarSize, params_.is_train),
+                     params_.transforms, cifar_normalization(), params_, options);
 }
 
 std::optional<Preparation> Cifar10Dataset::preparation(const LoaderOptions&) const {
-  return fitted(3, image_size(), normalization());
+  return fitted(3, image_size(), cifar_normalization());
 }
 
 std::vector<std::string> Cifar10Dataset::class_names() const {

@@ -2,7 +2,7 @@
 // nothing behind.
 #include <catch2/catch.hpp>
 
-#include "program.h"
+#include "look.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::bad_inputs_test {
@@ -307,7 +307,7 @@ TEST_CASE("bad inputs give their exit status and a clear line, and leave nothing
           "no image");
     folder.write("bad.yaml", bad.recipe);
 
-    const auto outcome = run(folder.path(), split(bad.words));
+    const auto outcome = look(folder.path(), split(bad.words));
     INFO("composer " << bad.words << "\n"
                      << bad.recipe << "--- it printed:\n"
                      << outcome.output << outcome.errors);

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "composer/recipe/recipe.h"
-#include "program.h"
+#include "look.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::commands_test {
@@ -354,11 +354,11 @@ TEST_CASE("every recipe of the program resolves, and its dump resolves to itself
   const TemporaryFolder folder;
   for (const auto& recipe : list_recipes()) {
     INFO(recipe.name);
-    const auto dumped = run(folder.path(), {"train", "-f", recipe.name, "--dump"});
+    const auto dumped = look(folder.path(), {"train", "-f", recipe.name, "--dump"});
     INFO(dumped.errors);
     REQUIRE(dumped.status == 0);
     folder.write("dumped.yaml", dumped.output);
-    CHECK(run(folder.path(), {"train", "-f", "dumped.yaml", "--dump"}).output == dumped.output);
+    CHECK(look(folder.path(), {"train", "-f", "dumped.yaml", "--dump"}).output == dumped.output);
   }
 }
 

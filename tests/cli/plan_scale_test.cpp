@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "program.h"
+#include "look.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::plan_scale_test {
@@ -16,7 +16,7 @@ using nlohmann::json;
 namespace {
 
 json planned(const TemporaryFolder& folder, const std::string& words) {
-  const auto shown = run(folder.path(), split("plan-scale --json " + words));
+  const auto shown = look(folder.path(), split("plan-scale --json " + words));
   INFO(words << '\n' << shown.errors);
   REQUIRE(shown.status == 0);
   CHECK(std::ranges::count(shown.output, '\n') == 1);
@@ -24,7 +24,7 @@ json planned(const TemporaryFolder& folder, const std::string& words) {
 }
 
 std::string refused(const TemporaryFolder& folder, const std::string& words) {
-  const auto shown = run(folder.path(), split("plan-scale " + words));
+  const auto shown = look(folder.path(), split("plan-scale " + words));
   INFO(words << '\n' << shown.output);
   CHECK(shown.status == 2);
   CHECK(shown.output.empty());
@@ -33,7 +33,7 @@ std::string refused(const TemporaryFolder& folder, const std::string& words) {
 
 /// What a plan that is made says on standard error.
 std::string warned(const TemporaryFolder& folder, const std::string& words) {
-  const auto shown = run(folder.path(), split("plan-scale " + words));
+  const auto shown = look(folder.path(), split("plan-scale " + words));
   INFO(words << '\n' << shown.errors);
   CHECK(shown.status == 0);
   return shown.errors;
@@ -41,7 +41,7 @@ std::string warned(const TemporaryFolder& folder, const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("plan-scale says what a recipe comes to on so many GPUs", "[cli]") {
+TEST_CASE("plan-scale says what a recipe comes to on so many GPUs", "[cli][slow]") {
   const TemporaryFolder folder;
   const auto all = planned(folder,
                            "-f resnet50 --precision amp --gpus 8,64,1024 --gpu h200 --network "
@@ -81,7 +81,7 @@ TEST_CASE("plan-scale says what a recipe comes to on so many GPUs", "[cli]") {
   CHECK(plans[2].at("communication").at("machine_bytes_per_s") > 0);
 }
 
-TEST_CASE("plan-scale follows batch size, gradients' type, network and loader", "[cli]") {
+TEST_CASE("plan-scale follows batch size, gradients' type, network and loader", "[cli][slow]") {
   const TemporaryFolder folder;
   const std::string base = "-f resnet50 --precision amp --gpu a100 --gpus 64 --network ";
   const auto plain = planned(folder, base + "100g").at("plans")[0];
@@ -151,7 +151,7 @@ TEST_CASE("plan-scale follows the sizes that images have over a run", "[cli][slo
   }
 }
 
-TEST_CASE("plan-scale takes the step of a run in place of published rates", "[cli]") {
+TEST_CASE("plan-scale takes the step of a run in place of published rates", "[cli][slow]") {
   const TemporaryFolder folder;
   // Without threads of the loader nothing is left out of a step.
   const std::string recipe =
@@ -193,7 +193,7 @@ TEST_CASE("plan-scale takes the step of a run in place of published rates", "[cl
              Catch::Contains("--kernels, --from"));
 }
 
-TEST_CASE("plan-scale says what is wrong with its input", "[cli]") {
+TEST_CASE("plan-scale says what is wrong with its input", "[cli][slow]") {
   const TemporaryFolder folder;
   const auto has = [](const std::string& text, const std::vector<std::string>& parts) {
     for (const auto& part : parts) {
@@ -239,7 +239,7 @@ TEST_CASE("plan-scale says what is wrong with its input", "[cli]") {
       {"--batch_per_gpu: 1024 on 64 GPUs", "65536", "50000"});
 }
 
-TEST_CASE("plan-scale counts evaluations and checkpoints as a run has them", "[cli]") {
+TEST_CASE("plan-scale counts evaluations and checkpoints as a run has them", "[cli][slow]") {
   const TemporaryFolder folder;
   const std::string base = "-f resnet50 --gpu h200 --network 400g --simulated_steps 0 --gpus ";
   const auto plan = [&](const std::string& words) {
@@ -278,7 +278,7 @@ TEST_CASE("plan-scale counts evaluations and checkpoints as a run has them", "[c
   CHECK_THAT(warned(folder, none), Catch::Contains("evaluations are not counted: val_dataset"));
 }
 
-TEST_CASE("plan-scale follows freeze, grad_accum and bucket_mb", "[cli]") {
+TEST_CASE("plan-scale follows freeze, grad_accum and bucket_mb", "[cli][slow]") {
   const TemporaryFolder folder;
   const auto all = [&](const std::string& words) {
     return planned(folder, "-f resnet50 --gpu a100 --gpus 8 " + words);
@@ -298,7 +298,8 @@ TEST_CASE("plan-scale follows freeze, grad_accum and bucket_mb", "[cli]") {
         plain.at("plans")[0].at("communication").at("exposed_seconds"));
 }
 
-TEST_CASE("plan-scale tells of options that change nothing, and where figures are from", "[cli]") {
+TEST_CASE("plan-scale tells of options that change nothing, and where figures are from",
+          "[cli][slow]") {
   const TemporaryFolder folder;
   const std::string one = "-f resnet20_cifar10 --gpu a100 --gpus 8 ";
   const std::string nothing = ": has no effect";
@@ -329,16 +330,16 @@ TEST_CASE("plan-scale tells of options that change nothing, and where figures ar
   for (const auto& json : {synthetic, sized}) CHECK(json.dump().find("null") == std::string::npos);
 }
 
-TEST_CASE("plan-scale's table has a column for each number of GPUs", "[cli]") {
+TEST_CASE("plan-scale's table has a column for each number of GPUs", "[cli][slow]") {
   const TemporaryFolder folder;
-  const auto large = run(folder.path(), split("plan-scale -f resnet50 --gpus 8,1 --gpu a100"));
+  const auto large = look(folder.path(), split("plan-scale -f resnet50 --gpus 8,1 --gpu a100"));
   REQUIRE(large.status == 0);
   CHECK(large.errors.find("--gpus 1: a step needs some 88.5 GB of the 80.0 GB that a100 has") !=
         std::string::npos);
   CHECK(large.errors.find("--gpus 8:") == std::string::npos);
   const auto shown =
-      run(folder.path(),
-          split("plan-scale -f resnet50 --precision amp --gpus 8,64 --gpu h200 --network 400g"));
+      look(folder.path(),
+           split("plan-scale -f resnet50 --precision amp --gpus 8,64 --gpu h200 --network 400g"));
   INFO(shown.errors);
   REQUIRE(shown.status == 0);
   for (const char* text :
@@ -350,7 +351,7 @@ TEST_CASE("plan-scale's table has a column for each number of GPUs", "[cli]") {
   }
 }
 
-TEST_CASE("plan-scale counts what ranks divide", "[cli]") {
+TEST_CASE("plan-scale counts what ranks divide", "[cli][slow]") {
   const TemporaryFolder folder;
   const auto plan = [&](const std::string& words) {
     const auto all = planned(folder, "-f resnet50 --precision amp --gpu h200 --gpus 8 " + words);
@@ -415,7 +416,7 @@ TEST_CASE("plan-scale counts what ranks divide", "[cli]") {
              Catch::Contains("parallelism: zero1 " + effect + "the optimizer keeps no state"));
 
   const auto shown =
-      run(folder.path(), split("plan-scale -f resnet50 --gpus 8 --gpu h200 --parallelism fsdp"));
+      look(folder.path(), split("plan-scale -f resnet50 --gpus 8 --gpu h200 --parallelism fsdp"));
   REQUIRE(shown.status == 0);
   CHECK(shown.errors.find("parallelism") == std::string::npos);
   for (const char* text : {"parallelism fsdp", "weights from their owners", "memory of a GPU",

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,13 +23,15 @@ struct Outcome {
 };
 
 /// A started program in `folder`, its output in files there. Trainings have the current settings.
+/// With `main` the program is a copy of this process that calls it.
 class Process {
  public:
   Process(const std::filesystem::path& folder, const std::vector<std::string>& command,
-          const std::string& program = PROGRAM)
+          const std::string& program = PROGRAM, int (*main)(int, char**) = nullptr)
       : output_(folder / (".out" + std::to_string(++count()))),
         errors_(folder / (".err" + std::to_string(count()))) {
     const auto words = with_options(current_settings(), command);
+    if (main != nullptr) std::cout.flush();
     id_ = fork();
     if (id_ != 0) return;
     if (trains(words))
@@ -44,6 +47,11 @@ class Process {
     std::vector<char*> arguments{const_cast<char*>(program.c_str())};
     for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
+    if (main != nullptr) {
+      const int status = main(static_cast<int>(arguments.size()) - 1, arguments.data());
+      std::cout.flush();
+      _exit(status);
+    }
     execvp(program.c_str(), arguments.data());
     _exit(127);
   }

@@ -53,7 +53,7 @@ TEST_CASE("a quantized network gives one thread's results to the bit",
 }
 
 TEST_CASE("every quantized network gives one thread's results to the bit",
-          "[inference][runtime][threads][slow]") {
+          "[inference][runtime][threads][long]") {
   for (const auto& given : test::network_cases()) check_threads(given);
 }
 

@@ -202,7 +202,7 @@ TEST_CASE("networks of the same numbers compute what Python's do", "[models][ref
 }
 
 TEST_CASE("large networks of the same numbers compute what Python's do",
-          "[models][reference][slow]") {
+          "[models][reference][long]") {
   const auto expected = read_safetensors(test::vector_path("networks.safetensors"));
   check_filled(Vgg({.num_classes = 10, .initializers = {}}), 64, expected, "vgg16_bn");
   check_filled(ResNet({.num_classes = 10, .initializers = {}, .width_per_group = 128}), 64,

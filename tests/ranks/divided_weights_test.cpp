@@ -237,11 +237,7 @@ std::shared_ptr<Optimizer> optimizer_of_whole_weights(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("ranks that divide weights train as ranks that do not", "[ranks][slow]") {
-  const std::string name = GENERATE(
-      as<std::string>(), "plain", "ema", "lookahead", "swa", "sam", "layer_freezing",
-      "gradual_unfreezing", "activation_checkpointing", "checkpointed stages", "stochastic_depth",
-      "sync_batchnorm", "grad_clip_norm", "gradient_monitor", "grad_accum");
+void check_divided_weights_with(const std::string& name) {
   CAPTURE(name);
   Setup setup;
   setup.batches = 9, setup.model = resnet20;
@@ -298,10 +294,20 @@ TEST_CASE("ranks that divide weights train as ranks that do not", "[ranks][slow]
   }
 }
 
-TEST_CASE("optimizers that look at a whole weight have it where ranks divide what they keep",
-          "[ranks][slow]") {
-  const std::string name = GENERATE("lars", "lamb", "muon");
-  const std::string parallelism = GENERATE("zero1", "fsdp");
+TEST_CASE("ranks that divide weights train as ranks that do not", "[ranks][slow]") {
+  for (const char* name : {"plain", "ema", "sam", "checkpointed stages", "grad_accum"})
+    check_divided_weights_with(name);
+}
+
+TEST_CASE("with more methods ranks that divide weights train as ranks that do not",
+          "[ranks][long]") {
+  for (const char* name :
+       {"lookahead", "swa", "layer_freezing", "gradual_unfreezing", "activation_checkpointing",
+        "stochastic_depth", "sync_batchnorm", "grad_clip_norm", "gradient_monitor"})
+    check_divided_weights_with(name);
+}
+
+void check_optimizer_of_whole_weights(const std::string& name, const std::string& parallelism) {
   CAPTURE(name, parallelism);
   Setup setup;
   setup.batches = 9, setup.model = resnet20;
@@ -326,6 +332,19 @@ TEST_CASE("optimizers that look at a whole weight have it where ranks divide wha
     CHECK(difference(train_on(size, dividing), train_on(size, setup)) < bound);
     CHECK(divided_batches.exchange(0) == size * setup.batches);
   }
+}
+
+TEST_CASE("optimizers that look at a whole weight have it where ranks divide what they keep",
+          "[ranks][slow]") {
+  check_optimizer_of_whole_weights("muon", "fsdp");
+  check_optimizer_of_whole_weights("lamb", "zero1");
+}
+
+TEST_CASE("so have more of these optimizers", "[ranks][long]") {
+  check_optimizer_of_whole_weights("muon", "zero1");
+  check_optimizer_of_whole_weights("lamb", "fsdp");
+  for (const char* parallelism : {"zero1", "fsdp"})
+    check_optimizer_of_whole_weights("lars", parallelism);
 }
 
 TEST_CASE("ranks that divide weights keep a share of them", "[ranks]") {
