@@ -4,10 +4,11 @@
     python3 benchmarks/threads.py --photos PHOTOS --cifar CIFAR
     python3 benchmarks/threads.py --works quickstart resnet20 ranks --settings unbounded passive --beside
 
-Works: quickstart; resnet20 (on drawn images of CIFAR-10's size); ranks (the quickstart by two ranks of one thread
-each); beton (ResNet-18 at 64 pixels from a .beton of PHOTOS); airbench94 (its recipe on CIFAR). Without --works: quickstart, and
-those of the last two whose data are given. Settings: of OpenMP's waiting (OMP_WAIT_POLICY, GOMP_SPINCOUNT), of the number
-of compute threads (OMP_NUM_THREADS) and of loader threads (num_workers); --settings names some of them.
+Works: quickstart; resnet20 (on drawn images of CIFAR-10's size); resnet50 (on drawn images of 64 pixels); ranks (the quickstart
+by two ranks of one thread each); beton (ResNet-18 at 64 pixels from a .beton of PHOTOS); airbench94 (its recipe on CIFAR). Without
+--works: quickstart, and those of the last two whose data are given. Settings: of OpenMP's waiting (OMP_WAIT_POLICY,
+GOMP_SPINCOUNT), of the number of compute threads (OMP_NUM_THREADS) and of loader threads (num_workers); --settings names some of
+them.
 
 Of each: seconds and cpu_seconds (user and system) a run, medians of the rounds; ratio: the default's seconds over the setting's,
 median of the pairs, above 1 where the setting is faster; spread: least and greatest of these; cpu_ratio likewise of cpu_seconds.
@@ -49,7 +50,7 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument('--photos', help='class folders with JPEG files, for the work beton')
 parser.add_argument('--repeat', type=int, default=4, help='uses each of the photographs so often')
 parser.add_argument('--cifar', help="a folder with CIFAR-10's binary files, for airbench94")
-parser.add_argument('--works', nargs='+', choices=['quickstart', 'resnet20', 'ranks', 'beton', 'airbench94'])
+parser.add_argument('--works', nargs='+', choices=['quickstart', 'resnet20', 'resnet50', 'ranks', 'beton', 'airbench94'])
 parser.add_argument('--settings', nargs='+', choices=[name for name in settings if name != 'default'],
                     default=[name for name in settings if name != 'default'])
 parser.add_argument('--beside', action='store_true', help='measures each setting beside a second run, too')
@@ -76,6 +77,8 @@ class Training:
         for process in running:
             output, _ = process.communicate()
             if process.returncode != 0:
+                for other in running:
+                    other.kill()
                 sys.exit(f'{" ".join(self.words)}\nended with status {process.returncode}:\n{output[-2000:]}')
         seconds, after = time.monotonic() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
         return dict(seconds=seconds, cpu_seconds=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
@@ -92,6 +95,9 @@ def works(folder):
         found['quickstart'] = ['train', '-f', 'quickstart']
     if 'resnet20' in wanted:
         found['resnet20'] = ['train', '-f', 'resnet20_cifar10', '--train_dataset.cifar10.use_synthetic', 'true', '--val_dataset', 'none']
+    if 'resnet50' in wanted:
+        found['resnet50'] = ['train', '-f', 'resnet50', '--use_synthetic', 'true', '--train_dataset.imagenet.crop_size', '64',
+                             '--val_dataset', 'none', '--train_batch_size', '16']
     if 'ranks' in wanted:
         found['ranks'] = ['-n', '2', 'train', '-f', 'quickstart']
     if 'beton' in wanted:

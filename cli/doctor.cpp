@@ -117,7 +117,9 @@ void look_at_processors(const MachineLimits& limits, Diagnosis& found) {
   const bool x86 = has_instructions("sse4_1");
   if (x86 && !has_instructions("avx2"))
     found.problem("no AVX2: arithmetic takes several times as long",
-                  "in a virtual machine, let it see the host's processor (-cpu host)");
+                  instruction_limit().empty()
+                      ? "in a virtual machine, let it see the host's processor (-cpu host)"
+                      : "take " + instruction_limit() + " out of the environment");
 }
 
 void look_at_memory(const MachineLimits& limits, Diagnosis& found) {

@@ -6,9 +6,10 @@
 
 namespace composer {
 
-/// The settings as the OpenMP library has read them, as in the environment:
-/// "GOMP_SPINCOUNT=1000". Where the user has set neither OMP_WAIT_POLICY nor GOMP_SPINCOUNT, the
-/// program has set this one before the library was started, for itself and its children.
+/// The settings of the OpenMP library, as in the environment: "GOMP_SPINCOUNT=1000". Where the user
+/// has set neither OMP_WAIT_POLICY nor GOMP_SPINCOUNT, the program sets this one before the library
+/// is loaded, for itself and its children, in any environment that is not almost empty. Shared
+/// objects cannot link this.
 std::string wait_settings();
 
 }  // namespace composer

@@ -6,8 +6,13 @@
 namespace composer {
 
 /// Whether the processor has the instructions that LibTorch knows by that name ("avx512_bf16",
-/// "amx_int8"), and ONEDNN_MAX_CPU_ISA in the environment permits them. False for a name that
+/// "amx_int8"), and instruction_limit() permits them. False for a name that
 /// LibTorch does not know on this kind of processor.
 bool has_instructions(const std::string& name);
+
+/// What holds oneDNN, and with it us, to the instructions of a lesser processor, as it stands in
+/// the environment: "ONEDNN_MAX_CPU_ISA=AVX2", or the same of DNNL_MAX_CPU_ISA. Empty: nothing
+/// does.
+std::string instruction_limit();
 
 }  // namespace composer

@@ -1,7 +1,5 @@
 #include "composer/distributed/process_group.h"
 
-#define USE_C10D_GLOO  // as LibTorch has it; the header of Gloo's groups is empty without
-
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>

@@ -6,7 +6,6 @@
 #include "composer/remote/store_reply.h"
 
 namespace composer {
-namespace {}  // namespace
 
 WebStore::WebStore(const RemotePath& path, Patience patience)
     : server_(path.with_key("")), requests_(patience) {}

@@ -2,7 +2,6 @@
 
 #include <ATen/core/grad_mode.h>
 #include <c10/util/thread_name.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <chrono>

@@ -10,7 +10,7 @@
 #include "cli/study_runs.h"
 #include "composer/rank_threads.h"
 #include "composer/storage/mailbox.h"
-#include "program.h"
+#include "look.h"
 #include "study.h"
 
 namespace composer::ablate_test {
@@ -319,10 +319,10 @@ TEST_CASE("a signal ends ablate after what runs has saved", "[cli][study]") {
   }
 }
 
-TEST_CASE("ablate refuses what makes no sense before anything starts", "[cli][study]") {
+TEST_CASE("ablate refuses what makes no sense before anything starts", "[cli][study][slow]") {
   const Folder folder;
   const auto refused = [&](const std::string& words, const std::string& part) {
-    const auto outcome = ablate(folder, words);
+    const auto outcome = look(folder.path(), split("ablate -f recipe.yaml " + words));
     INFO(words << "\n" << outcome.errors);
     CHECK(outcome.status == 2);
     CHECK_THAT(outcome.errors, Contains(part));

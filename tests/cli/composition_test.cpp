@@ -1,7 +1,7 @@
 // Algorithms compose: alone, in pairs and by fives they train in microbatches and bf16, and a run
 // that was killed in mid-epoch and resumed ends in the same bytes as one that was left alone.
 //   test_cli "[composition]~[long]"    each alone, some pairs, five together: seconds
-//   test_cli "[composition][long]"     all pairs and fifty fives; every algorithm on ResNet-50
+//   test_cli "[composition][.long]"    all pairs and fifty fives; every algorithm on ResNet-50
 #include <ATen/Context.h>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "program.h"
+#include "look.h"
 #include "study.h"
 #include "tests/composer/temporary_folder.h"
 
@@ -48,10 +48,10 @@ TEST_CASE("lr-range follows the loss and leaves nothing behind", "[cli][study]")
   CHECK_THAT(again.output, Contains("against the learning rate") && Contains("suggestion"));
 }
 
-TEST_CASE("lr-range refuses what makes no sense", "[cli][study]") {
+TEST_CASE("lr-range refuses what makes no sense", "[cli][study][slow]") {
   const TemporaryFolder folder;
   const auto refused = [&](const std::string& more, const std::string& part) {
-    const auto outcome = run(folder.path(), split("lr-range " + more));
+    const auto outcome = look(folder.path(), split("lr-range " + more));
     INFO(more << "\n" << outcome.errors);
     CHECK(outcome.status == 2);
     CHECK_THAT(outcome.errors, Contains(part));

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "composer/logging/terminal.h"
-#include "program.h"
+#include "look.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::model_info_test {
@@ -13,7 +13,7 @@ using nlohmann::json;
 namespace {
 
 json info(const TemporaryFolder& folder, const std::string& words) {
-  const auto shown = run(folder.path(), split("model info --json " + words));
+  const auto shown = look(folder.path(), split("model info --json " + words));
   INFO(words << '\n' << shown.errors);
   REQUIRE(shown.status == 0);
   CHECK(std::ranges::count(shown.output, '\n') == 1);
@@ -22,7 +22,7 @@ json info(const TemporaryFolder& folder, const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("model info knows networks by name, for any batch and size", "[cli]") {
+TEST_CASE("model info knows networks by name, for any batch and size", "[cli][slow]") {
   const TemporaryFolder folder;
   const auto resnet50 = info(folder, "resnet50");
   CHECK(resnet50.at("parameters") == 25557032);
@@ -57,7 +57,7 @@ TEST_CASE("model info knows networks by name, for any batch and size", "[cli]") 
   CHECK(info(folder, "mnist_classifier").at("input") == json{1, 1, 28, 28});
 }
 
-TEST_CASE("model info shows the network that a recipe trains, without its data", "[cli]") {
+TEST_CASE("model info shows the network that a recipe trains, without its data", "[cli][slow]") {
   const TemporaryFolder folder;
   const auto plain = info(folder, "-f resnet50");
   CHECK(plain.at("batch_size") == 2048);
@@ -74,9 +74,9 @@ TEST_CASE("model info shows the network that a recipe trains, without its data",
         64 * 3 * 49);
 }
 
-TEST_CASE("model info's table fits the terminal and ends with totals", "[cli]") {
+TEST_CASE("model info's table fits the terminal and ends with totals", "[cli][slow]") {
   const TemporaryFolder folder;
-  const auto shown = run(folder.path(), split("model info resnet18 --batch_size 4"));
+  const auto shown = look(folder.path(), split("model info resnet18 --batch_size 4"));
   REQUIRE(shown.status == 0);
   for (const char* text : {"resnet18, input 4x3x224x224", "layer1.0.conv1", "conv2d", " 64x56x56",
                            "36.9K", " sees", " 435\n", "parameters        11.7 M",
@@ -88,10 +88,10 @@ TEST_CASE("model info's table fits the terminal and ends with totals", "[cli]") 
   for (std::string line; std::getline(lines, line);) CHECK(columns_of(line) <= 80);
 }
 
-TEST_CASE("model info says what is wrong with what it is given", "[cli]") {
+TEST_CASE("model info says what is wrong with what it is given", "[cli][slow]") {
   const TemporaryFolder folder;
   const auto complaint = [&](const std::string& words) {
-    const auto shown = run(folder.path(), split("model info " + words));
+    const auto shown = look(folder.path(), split("model info " + words));
     CHECK(shown.status == 2);
     CHECK(shown.output.empty());
     return shown.errors;
@@ -104,7 +104,7 @@ TEST_CASE("model info says what is wrong with what it is given", "[cli]") {
   CHECK(complaint("resnet50 --batch_size 0").find("batch_size") != std::string::npos);
   CHECK(complaint("-f resnet50 --sed 1").find("seed") != std::string::npos);
   CHECK(complaint("mnist_classifier --resolution 2").find("pixels") != std::string::npos);
-  const auto action = run(folder.path(), split("model inf"));
+  const auto action = look(folder.path(), split("model inf"));
   CHECK(action.status == 2);
   CHECK(action.errors.find("info") != std::string::npos);
 }

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "tests/cli/program.h"
+#include "tests/cli/look.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::report_test {
@@ -227,24 +227,25 @@ TEST_CASE("a run whose network is not finite is told of as any other", "[cli][re
   CHECK_THAT(run(runs.folder.path(), split("watch runs/nan")).output, Contains("nan: completed"));
 }
 
-TEST_CASE("what is damaged in runs is left out, and a folder of runs told of", "[cli][report]") {
+TEST_CASE("what is damaged in runs is left out, and a folder of runs told of",
+          "[cli][report][slow]") {
   const Runs runs{{"a", ""}};
   const auto root = runs.folder.path();
   std::ofstream(runs.of("a") / "evaluation.json") << "garbage";
   std::filesystem::create_directories(root / "runs/broken");
   std::ofstream(root / "runs/broken/metrics.jsonl") << "garbage\n";
-  const auto both = run(root, split("compare runs/a runs/broken --json"));
+  const auto both = look(root, split("compare runs/a runs/broken --json"));
   CHECK(both.status == 0);
   CHECK(json::parse(both.output).at("runs").size() == 1);
   CHECK_THAT(both.errors, Contains("evaluation.json: is no") &&
                               Contains("runs/broken/metrics.jsonl:1:") &&
                               Contains("the run is left out"));
-  CHECK(run(root, split("compare runs/broken")).status == 2);
-  const auto whole = run(root, split("compare runs"));
+  CHECK(look(root, split("compare runs/broken")).status == 2);
+  const auto whole = look(root, split("compare runs"));
   CHECK(whole.status == 2);
   CHECK_THAT(whole.errors, Contains("has those of 2 runs in it; name them: runs/*"));
-  CHECK_THAT(run(root, {"report"}).errors, Contains("<run_dir>/<run_name>"));
-  CHECK_THAT(run(root, split("trace now runs/a --steps abc")).errors,
+  CHECK_THAT(look(root, {"report"}).errors, Contains("<run_dir>/<run_name>"));
+  CHECK_THAT(look(root, split("trace now runs/a --steps abc")).errors,
              Contains("--steps: must be a number, not 'abc'"));
 }
 
@@ -316,15 +317,15 @@ TEST_CASE("a browser opens the page of a run, and of five, and reads the log's n
   CHECK(lines == 5);
 }
 
-TEST_CASE("compare shows what runs came to and differ in", "[cli][report]") {
+TEST_CASE("compare shows what runs came to and differ in", "[cli][report][slow]") {
   const Runs runs{{"a", ""}, {"b", "--lr 0.05"}};
-  const auto text = run(runs.folder.path(), split("compare runs/a runs/b"));
+  const auto text = look(runs.folder.path(), split("compare runs/a runs/b"));
   INFO(text.errors);
   CHECK(text.status == 0);
   CHECK_THAT(text.output, Contains("completed") && Contains("evaluation accuracy") &&
                               Contains("optimizer.decoupled_sgdw.lr"));
   fs::remove(runs.of("b") / "summary.json");
-  const auto outcome = run(runs.folder.path(), split("compare runs/a runs/b --json"));
+  const auto outcome = look(runs.folder.path(), split("compare runs/a runs/b --json"));
   const auto table = json::parse(outcome.output);
   const auto summary = json::parse(text_in(runs.of("a") / "summary.json"));
   const auto& first = table.at("runs").at(0);

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "tests/cli/program.h"
+#include "tests/cli/look.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::request_test {
@@ -10,13 +10,13 @@ namespace composer::request_test {
 using Catch::Contains;
 namespace fs = std::filesystem;
 
-TEST_CASE("a request without a run or a name says what is meant", "[cli]") {
+TEST_CASE("a request without a run or a name says what is meant", "[cli][slow]") {
   const TemporaryFolder folder;
   fs::create_directories(folder / "runs/first");
   folder.write("runs/first/hparams.yaml", "");
   const auto refused = [&](const std::string& words, const std::string& reason) {
     CAPTURE(words);
-    const auto outcome = run(folder.path(), split(words));
+    const auto outcome = look(folder.path(), split(words));
     CHECK(outcome.status == 2);
     CHECK_THAT(outcome.errors, Contains(reason));
   };

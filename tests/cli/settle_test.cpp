@@ -12,7 +12,7 @@
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
 #include "everything.h"
-#include "program.h"
+#include "look.h"
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/temporary_folder.h"
 
@@ -468,11 +468,11 @@ TEST_CASE("a .beton file that was written from other images is told of", "[cli][
                                   Contains("delete it, so that it is written anew"));
 }
 
-TEST_CASE("a plan wants the folder and the weights that it was given", "[cli][settle]") {
+TEST_CASE("a plan wants the folder and the weights that it was given", "[cli][settle][slow]") {
   const TemporaryFolder folder;
   write_pets(folder / "pets");
   const auto outcome = [&](const std::string& words) {
-    return run(folder.path(), split("train -f finetune " + words));
+    return look(folder.path(), split("train -f finetune " + words));
   };
   const auto refused = [&](const std::string& words, const std::string& message) {
     const bool named = words.find("--model_name") != std::string::npos;
@@ -540,11 +540,11 @@ TEST_CASE("images are predicted by a recipe that leaves nothing open", "[cli][se
   CHECK_THAT(outcome.errors, Contains("model.resnet.num_classes: is auto"));
 }
 
-TEST_CASE("a plan and a dump show what a run that goes on has", "[cli][settle]") {
+TEST_CASE("a plan and a dump show what a run that goes on has", "[cli][settle][slow]") {
   const TemporaryFolder folder;
   const auto small = split("-f finetune --datadir pets --model_name resnet18 --device cpu");
   const auto shown = [&](const std::string& words) {
-    auto outcome = run(folder.path(), split("train " + words) + small);
+    auto outcome = look(folder.path(), split("train " + words) + small);
     INFO(outcome.errors);
     REQUIRE(outcome.status == 0);
     return outcome;
@@ -559,10 +559,10 @@ TEST_CASE("a plan and a dump show what a run that goes on has", "[cli][settle]")
   CHECK_THAT(shown("--dump").output, Contains("train_batch_size: 16"));
   const std::string again = "--run_name run --autoresume true ";
   CHECK_THAT(shown(again + "--dump").output, Contains("train_batch_size: 8"));
-  const auto none_whole = run(folder.path(), split("train --plan " + again) + small);
+  const auto none_whole = look(folder.path(), split("train --plan " + again) + small);
   CHECK(none_whole.status == 2);
   CHECK_THAT(none_whole.errors, Contains("autoresume: no checkpoint in") && Contains("is whole"));
-  const auto taken = run(folder.path(), split("train --plan --run_name run") + small);
+  const auto taken = look(folder.path(), split("train --plan --run_name run") + small);
   CHECK(taken.status == 0);
   CHECK_THAT(taken.errors, Contains("training would be refused: run_name: the run folder runs/run "
                                     "exists already"));

@@ -6,7 +6,7 @@
 
 #include "cli/sweep_axes.h"
 #include "composer/error.h"
-#include "program.h"
+#include "look.h"
 #include "study.h"
 
 namespace composer::sweep_test {
@@ -164,10 +164,10 @@ TEST_CASE("sweep halves, and goes on where it was", "[cli][study]") {
   CHECK(results(json_in(again)) == results(study));
 }
 
-TEST_CASE("sweep refuses what makes no sense before anything starts", "[cli][study]") {
+TEST_CASE("sweep refuses what makes no sense before anything starts", "[cli][study][slow]") {
   const Folder folder;
   const auto refused = [&](const std::string& words, const std::string& part) {
-    const auto outcome = sweep(folder, split(words));
+    const auto outcome = look(folder.path(), split("sweep -f recipe.yaml " + words));
     INFO(words << "\n" << outcome.errors);
     CHECK(outcome.status == 2);
     CHECK_THAT(outcome.errors, Contains(part));

@@ -2,7 +2,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/cli/program.h"
+#include "tests/cli/look.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::trace_test {
@@ -63,11 +63,11 @@ TEST_CASE("what cannot be written to standard output fails", "[cli]") {
   CHECK_THAT(full.errors, Contains("standard output cannot be written"));
 }
 
-TEST_CASE("composer trace refuses what is no trace", "[cli]") {
+TEST_CASE("composer trace refuses what is no trace", "[cli][slow]") {
   const TemporaryFolder folder;
   folder.write("rank0.json", "{\"traceEvents\": 3}");
   const auto refused = [&](const std::string& words, const std::string& message) {
-    const auto outcome = run(folder.path(), split(words));
+    const auto outcome = look(folder.path(), split(words));
     CHECK(outcome.status == 2);
     CHECK_THAT(outcome.errors, Contains(message));
   };

@@ -237,7 +237,7 @@ TEST_CASE("coefficients in a folder that cannot be written are not kept", "[data
   CHECK_THAT(errors.text(), Contains("no more coefficients are kept"));
 }
 
-TEST_CASE("processes keep coefficients in one file, and see each other's", "[data]") {
+TEST_CASE("processes keep coefficients in one file, and see each other's", "[data][slow]") {
   constexpr uint64_t kProcesses = 3, kEach = 60;
   const TemporaryFolder folder;
   const fs::path file = folder / "a.coefficients";
@@ -264,7 +264,7 @@ TEST_CASE("processes keep coefficients in one file, and see each other's", "[dat
   CHECK(found(here, kProcesses * kEach) == kProcesses * kEach);
 }
 
-TEST_CASE("what a killed process had kept is sound, and goes on growing", "[data]") {
+TEST_CASE("what a killed process had kept is sound, and goes on growing", "[data][slow]") {
   const TemporaryFolder folder;
   const fs::path file = folder / "a.coefficients";
   for (int round = 0; round < 4; ++round) {

@@ -107,7 +107,7 @@ TEST_CASE("an unfinished index file leaves nothing", "[data]") {
   CHECK(fs::is_empty(folder.path()));
 }
 
-TEST_CASE("processes that save at the same time lose nothing", "[data]") {
+TEST_CASE("processes that save at the same time lose nothing", "[data][slow]") {
   constexpr uint64_t kProcesses = 4, kEach = 40;
   const TemporaryFolder folder;
   const fs::path file = folder / "index";
