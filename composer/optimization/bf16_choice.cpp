@@ -77,9 +77,7 @@ double measure_speedup() {
 }
 
 bool is_limited() {
-  return std::ranges::any_of(
-      std::array{"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"},
-      [](const char* name) { return std::getenv(name) != nullptr; });
+  return !instruction_limit().empty() || std::getenv("ATEN_CPU_CAPABILITY") != nullptr;
 }
 
 }  // namespace
