@@ -77,7 +77,7 @@ Sides against_unfused(Recipe recipe) {
 const std::map<std::string, Sides (*)(Recipe)> backends{
     {"cpu", against_cpu}, {"fp32", against_fp32}, {"unfused", against_unfused}};
 
-std::string text_of(const StepCheck::Side& side) {
+std::string side_text(const StepCheck::Side& side) {
   return std::string(name(side.precision)) + " on " + side.device;
 }
 
@@ -91,7 +91,7 @@ std::string error_text(double error) {
 
 void print(const StepCheck& check, const Words& algorithms) {
   auto& out = std::cout;
-  out << text_of(check.checked) << "\nagainst " << text_of(check.reference) << ", "
+  out << side_text(check.checked) << "\nagainst " << side_text(check.reference) << ", "
       << check.deviations.front().by_step.size() << " steps of " << check.batch_size
       << " images\nalgorithms: " << (algorithms.empty() ? "none" : joined(algorithms)) << "\n\n"
       << std::left << std::setw(12) << "" << std::setw(12) << "deviation" << std::setw(12)

@@ -98,7 +98,7 @@ ordered_json describe_labels(const BetonFile& file, size_t field) {
   return labels;
 }
 
-ordered_json describe(const BetonFile& file) {
+ordered_json info_of(const BetonFile& file) {
   ordered_json json{
       {"path", file.path().string()},  {"bytes", file.file_bytes()}, {"version", 2},
       {"page_size", file.page_size()}, {"samples", file.samples()},  {"regions", file.regions()}};
@@ -175,7 +175,7 @@ ordered_json describe_values(const Source& source) {
 }
 
 /// Of shards and lists.
-ordered_json describe(const Source& source, const std::string& path) {
+ordered_json info_of(const Source& source, const std::string& path) {
   if (source.num_values() > 0) {
     ordered_json json{{"path", path}, {"samples", source.size()}};
     if (source.paged_bytes() > 0) json["bytes"] = source.paged_bytes();
@@ -209,7 +209,7 @@ void refuse_other_files(const std::string& path) {
 }
 
 int print_shards(const Source& source, const std::string& path, bool json) {
-  const auto info = describe(source, path);
+  const auto info = info_of(source, path);
   if (json) {
     std::cout << info.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
     return 0;
@@ -246,7 +246,7 @@ int data_info_command(const Words& words) {
   if (const auto shards = open_shards(path, /*is_train=*/true, columns))
     return print_shards(*shards, shown_path(path), json);
   refuse_other_files(path);
-  const auto info = describe(BetonFile(path));
+  const auto info = info_of(BetonFile(path));
   if (json) {
     std::cout << info.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
     return 0;

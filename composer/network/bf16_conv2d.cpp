@@ -63,7 +63,7 @@ struct Bf16Conv2d : torch::autograd::Function<Bf16Conv2d> {
                             const Conv2dOptions& options) {
     const bool fewer = subsamples(options);
     const auto images =
-        fewer ? subsampled(input, options).contiguous(at::MemoryFormat::ChannelsLast) : input;
+        fewer ? subsampled(input, options).contiguous(input.suggest_memory_format()) : input;
     auto source = fewer ? std::nullopt : NormSource::of(input);
     context->save_for_backward({source ? at::Tensor() : images, rounded});
     context->saved_data["held"] = c10::IValue::make_capsule(
@@ -79,7 +79,8 @@ struct Bf16Conv2d : torch::autograd::Function<Bf16Conv2d> {
     const auto images = held.source ? held.source->output() : saved[0];
     const bool fewer = subsamples(held.options);
     const auto options = fewer ? without_stride(held.options) : held.options;
-    const auto gradient = gradients[0].to(at::kBFloat16).contiguous(at::MemoryFormat::ChannelsLast);
+    const auto order = images.suggest_memory_format();
+    const auto gradient = gradients[0].to(at::kBFloat16).contiguous(order);
 
     at::Tensor of_input, of_weight, of_bias;
     if (context->needs_input_grad(0)) {
@@ -87,7 +88,9 @@ struct Bf16Conv2d : torch::autograd::Function<Bf16Conv2d> {
       if (fewer) of_input = spread(of_input, held.input_sizes, held.options);
     }
     if (context->needs_input_grad(1))
-      of_weight = weight_gradient(images, gradient, options, *tile_instructions());
+      of_weight = weight_gradient(images.contiguous(at::MemoryFormat::ChannelsLast),
+                                  gradient.contiguous(at::MemoryFormat::ChannelsLast), options,
+                                  *tile_instructions());
     if (held.bias && context->needs_input_grad(3))
       of_bias = at::sum(gradient, {0, 2, 3}, /*keepdim=*/false, at::kFloat);
     return differentiable_once({of_input, of_weight, {}, of_bias, {}}, "convolutions in bf16",
@@ -97,7 +100,7 @@ struct Bf16Conv2d : torch::autograd::Function<Bf16Conv2d> {
   /// The gradient of all pixels, of which those that were not read have none.
   static at::Tensor spread(const at::Tensor& gradient, at::IntArrayRef sizes,
                            const Conv2dOptions& options) {
-    auto all = at::empty(sizes, gradient.options(), at::MemoryFormat::ChannelsLast).zero_();
+    auto all = at::empty(sizes, gradient.options(), gradient.suggest_memory_format()).zero_();
     subsampled(all, options).copy_(gradient);
     return all;
   }
@@ -109,7 +112,7 @@ bool bf16_conv2d_takes(const at::Tensor& input, const at::Tensor& weight,
                        const Conv2dOptions& options) {
   return input.is_cpu() && input.dim() == 4 && is_rounded_by_autocast(weight) &&
          !op::one_by_one() && tile_instructions() && weight_gradient_takes(options) &&
-         input.is_contiguous(at::MemoryFormat::ChannelsLast) && !Unfused::keeps_back();
+         input.is_contiguous(input.suggest_memory_format()) && !Unfused::keeps_back();
 }
 
 at::Tensor bf16_conv2d(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& rounded,

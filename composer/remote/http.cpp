@@ -29,10 +29,6 @@ constexpr long kSlowestBytes = 1024;  ///< a second; less is silence
 constexpr long kMostRedirects = 10;
 constexpr const char* kUnwanted = "nobody waits for it any more";
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 /// A file with the certificates to trust, as the tools of AWS, curl and OpenSSL are told of it.
 std::string trusted_certificates() {
   for (const char* name : {"AWS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {

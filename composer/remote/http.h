@@ -1,6 +1,7 @@
 // Exchanges with servers over HTTP, by libcurl.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -15,6 +16,10 @@
 #include <vector>
 
 namespace composer {
+
+inline double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
 
 struct HttpRequest {
   std::string method = "GET";

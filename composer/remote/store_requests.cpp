@@ -27,10 +27,6 @@ constexpr double kPatienceAfterSignal = 10;
 constexpr int kTriesBeforeWarning = 4;
 constexpr int64_t kSecondsBetweenWarnings = 60;
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
 /// Uniform in [0, 1), different in each process: what failed together shall not come back together.
 double random_part() {
   thread_local std::minstd_rand generator{std::random_device{}()};

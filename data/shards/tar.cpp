@@ -11,7 +11,7 @@
 namespace composer {
 namespace {
 
-constexpr uint64_t kBlock = 512;
+constexpr uint64_t kTarBlock = 512;
 constexpr uint64_t kLongestHeader = 1 << 20;  // of an extended one
 
 /// A field of a header, by its place in the block.
@@ -25,7 +25,7 @@ constexpr size_t kType = 156;
 class Header {
  public:
   explicit Header(std::span<const uint8_t> block) {
-    std::copy_n(block.begin(), kBlock, block_.begin());
+    std::copy_n(block.begin(), kTarBlock, block_.begin());
   }
 
   bool is_zero() const {
@@ -80,7 +80,7 @@ class Header {
   }
 
  private:
-  std::array<uint8_t, kBlock> block_;
+  std::array<uint8_t, kTarBlock> block_;
 };
 
 [[noreturn]] void fail(const std::string& problem, uint64_t at) {
@@ -133,15 +133,15 @@ void TarReader::read_pax(std::span<const uint8_t> records, bool global) {
 std::optional<TarMember> TarReader::next() {
   for (;;) {
     if (position_ == bytes_) return std::nullopt;
-    if (bytes_ - position_ < kBlock) fail("the tar file is cut off", position_);
-    const Header header(read_(position_, kBlock));
+    if (bytes_ - position_ < kTarBlock) fail("the tar file is cut off", position_);
+    const Header header(read_(position_, kTarBlock));
     if (header.is_zero()) {
       has_end_mark_ = true;
       position_ = bytes_;
       return std::nullopt;
     }
     if (!header.sum_fits()) {
-      if (position_ == 0 && is_compressed(read_(0, kBlock)))
+      if (position_ == 0 && is_compressed(read_(0, kTarBlock)))
         fail("a compressed tar file: unpack it", 0);
       fail(position_ == 0 ? "no tar file" : "the tar file is damaged", position_);
     }
@@ -152,7 +152,7 @@ std::optional<TarMember> TarReader::next() {
     std::optional<uint64_t> size = header.number(kSize);
     if (!extends && (size_ || global_size_)) size = size_ ? size_ : global_size_;
     if (!size) fail("the tar file is damaged: a member without a size", position_);
-    const uint64_t bytes = is_empty ? 0 : *size, begin = position_ + kBlock;
+    const uint64_t bytes = is_empty ? 0 : *size, begin = position_ + kTarBlock;
     if (bytes > bytes_ - begin) fail("the tar file is cut off or damaged", position_);
     if (extends && bytes > kLongestHeader) fail("an extended header is too long", position_);
     if (type == 'S') fail("holds a sparse file, which is not read", position_);
@@ -170,7 +170,7 @@ std::optional<TarMember> TarReader::next() {
       path_.reset(), size_.reset();
     }
     // The padding of the last one may be missing.
-    position_ = std::min(begin + (bytes + kBlock - 1) / kBlock * kBlock, bytes_);
+    position_ = std::min(begin + (bytes + kTarBlock - 1) / kTarBlock * kTarBlock, bytes_);
     const bool is_file = type == '0' || type == '\0' || type == '7';
     if (is_file && !member.path.ends_with('/')) return member;  // of a folder, in the oldest form
   }

@@ -152,10 +152,14 @@ TEST_CASE(
   const auto sizes = GENERATE(Sizes{4, 24, 12, 10, 40, {3, 3}, 1, {1, 1}},
                               Sizes{4, 24, 11, 10, 40, {1, 1}, 2, {0, 0}},
                               Sizes{4, 3, 33, 32, 16, {7, 7}, 2, {3, 3}});
+  const auto order = GENERATE(at::MemoryFormat::ChannelsLast, at::MemoryFormat::Contiguous);
+  CAPTURE(order);
   auto options = sizes.options();
   options.bias = true;
   Conv2d layer(options);
-  auto input = images({sizes.samples, sizes.in, sizes.height, sizes.width}).requires_grad_();
+  auto input = images({sizes.samples, sizes.in, sizes.height, sizes.width})
+                   .contiguous(order)
+                   .requires_grad_();
   const auto rounded = layer.weight.detach().to(at::kBFloat16).requires_grad_();
   const auto bias = layer.bias.detach().clone().requires_grad_();
   auto reference = input.detach().clone().requires_grad_();
@@ -165,13 +169,15 @@ TEST_CASE(
   const auto expected = at::conv2d(reference, rounded, bias, options.stride, options.padding);
   CHECK(output.scalar_type() == at::kBFloat16);
   CHECK(at::equal(output, expected));
-  CHECK(output.is_contiguous(at::MemoryFormat::ChannelsLast));
+  CHECK(output.is_contiguous(order));
 
   const auto gradient = images(output.sizes());
   output.backward(gradient);
   expected.backward(gradient);
   CHECK(at::allclose(input.grad().to(at::kFloat), reference.grad().to(at::kFloat), 1e-2, 1e-2));
+  CHECK(input.grad().is_contiguous(order));
   CHECK(layer.weight.grad().scalar_type() == at::kFloat);
+  CHECK(layer.weight.grad().is_contiguous());
   const auto exact = in_double(input.detach(), gradient, options);
   const auto error = [&](const at::Tensor& of) {
     return (of.to(at::kDouble) - exact).norm().item<double>();
