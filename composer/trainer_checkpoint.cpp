@@ -7,6 +7,7 @@
 
 #include "composer/distributed/divided_weights.h"
 #include "composer/error.h"
+#include "composer/interrupt.h"
 #include "composer/logging/log.h"
 #include "composer/network/outline.h"
 #include "composer/recipe/dump.h"
@@ -281,8 +282,8 @@ void Trainer::check_store() const {
 /// The checkpoint that the run goes on from may have been made just before it was killed.
 void Trainer::open_uploads() {
   uploads_ = std::make_unique<CheckpointUploads>(
-      CheckpointStore(options_.save_remote, folder_.run_name()), folder_.checkpoints(),
-      options_.save_num_checkpoints_to_keep);
+      CheckpointStore(options_.save_remote, folder_.run_name(), /*outlasts_signal=*/true),
+      folder_.checkpoints(), options_.save_num_checkpoints_to_keep);
   if (saved_batch_ != state_.time.batch || state_.time.batch == 0) return;
   const auto name = checkpoint_name(state_.time);
   std::error_code none;
@@ -303,7 +304,9 @@ void Trainer::finish_uploads() {
 void Trainer::check_uploads() {
   const auto problem = uploads_ ? uploads_->problem() : std::nullopt;
   if (!problem) return;
-  if (options_.on_save_error == "error") throw RunError(*problem);
+  // After a signal the run is interrupted, not failed: who started it is to start it again.
+  const bool interrupted = signal_ != 0 || received_signal() != 0;
+  if (options_.on_save_error == "error" && !interrupted) throw RunError(*problem);
   log::warn(*problem);
 }
 

@@ -2,10 +2,15 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <condition_variable>
+#include <csignal>
+#include <functional>
 #include <mutex>
+#include <thread>
 
 #include "composer/error.h"
+#include "composer/interrupt.h"
 #include "composer/logging/log.h"
 #include "composer/remote/checkpoint_uploads.h"
 #include "composer/storage/checkpoint_folder.h"
@@ -34,6 +39,7 @@ struct Run {
     environment.set_keys();
     environment.set("AWS_ENDPOINT_URL", memory.url());
   }
+  ~Run() { const InterruptGuard no_signal_any_more; }
 
   CheckpointStore store() const { return {"s3://bucket/prefix/", "run"}; }
 
@@ -70,6 +76,18 @@ class Gate {
 };
 
 using Names = std::vector<std::string>;
+
+/// Acts at the end of the third batch of eight.
+class AtThirdBatch : public Callback {
+ public:
+  explicit AtThirdBatch(std::function<void()> action) : action_(std::move(action)) {}
+  void batch_end(const State& state, Logger&, RunControl&) override {
+    if (state.time.batch == 3) action_();
+  }
+
+ private:
+  std::function<void()> action_;
+};
 
 /// Of a training whose checkpoints go to the store.
 TrainerParts parts_of(const Run& run) {
@@ -249,6 +267,35 @@ TEST_CASE("what could not be uploaded is told, and later ones are", "[remote]") 
   uploads.finish();
   for (size_t i = before; i < run.memory.server().requests().size(); ++i)
     CHECK(run.memory.server().requests()[i].method == "GET");
+}
+
+TEST_CASE("a copy that fails after a signal leaves the run interrupted", "[remote]") {
+  Run run;
+  run.memory.set_interference([](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (request.method != "PUT") return std::nullopt;
+    return error_reply(403, "AccessDenied", "Access Denied");
+  });
+  Trainer trainer(parts_of(run));
+  trainer.add<AtThirdBatch>("signal", [] { std::raise(SIGTERM); });
+  const auto summary = trainer.fit();
+  CHECK(summary.status == "interrupted");
+  CHECK(summary.signal == SIGTERM);
+  CHECK(fs::exists(run.folder / "run/checkpoints/ep0-ba3/manifest.json"));
+  CHECK(run.store().names().empty());
+}
+
+TEST_CASE("a copy that the store is long silent about is waited for after a signal",
+          "[remote][slow]") {
+  Run run;
+  run.memory.set_interference([](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (request.method == "PUT" && request.path.ends_with("manifest.json"))
+      std::this_thread::sleep_for(std::chrono::seconds(7));
+    return std::nullopt;
+  });
+  Trainer trainer(parts_of(run));
+  trainer.add<AtThirdBatch>("signal", [] { std::raise(SIGTERM); });
+  CHECK(trainer.fit().status == "interrupted");
+  CHECK(run.store().names() == Names{"ep0-ba3"});
 }
 
 TEST_CASE("a new run leaves alone what a store has of its name", "[remote]") {
