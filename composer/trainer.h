@@ -172,6 +172,9 @@ class Trainer {
   void finish_save();
   /// Waits until save_remote has what it is to have.
   void finish_uploads();
+  /// Of a run that has failed: says why (tells), waits for a while, and says what save_remote does
+  /// not have in the end.
+  void give_up_uploads(const RunEnd& end, bool tells);
   /// A checkpoint that could not be copied is reported or ends the run; after a signal it is
   /// reported.
   void check_uploads();

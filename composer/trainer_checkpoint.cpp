@@ -2,9 +2,12 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <exception>
 #include <filesystem>
 
+#include "composer/clock.h"
 #include "composer/distributed/divided_weights.h"
 #include "composer/error.h"
 #include "composer/interrupt.h"
@@ -18,6 +21,12 @@
 #include "composer/trainer.h"
 
 namespace composer {
+namespace {
+
+/// For which a run that has failed waits for its uploads, unless a signal comes.
+constexpr double longest_drain_seconds = 60;
+
+}  // namespace
 
 /// Of the run's folder, or of save_remote where that has a newer one, which is copied there.
 std::optional<std::filesystem::path> Trainer::find_newest() const {
@@ -299,6 +308,28 @@ void Trainer::finish_uploads() {
     told = true;
   }
   check_uploads();
+}
+
+void Trainer::give_up_uploads(const RunEnd& end, bool tells) {
+  if (!uploads_) return;
+  using std::chrono::milliseconds;
+  if (!uploads_->finish(milliseconds(0))) {
+    // Other ranks wait for this one, and are not to fail before it does.
+    const double most = state_.ranks.alone()
+                            ? longest_drain_seconds
+                            : std::min(longest_drain_seconds, options_.dist_timeout / 2);
+    if (tells) log::error(end.message);
+    log::info("waiting for " + std::to_string(std::lround(most)) +
+              " s at most until checkpoints are in " + options_.save_remote);
+    const int signal = received_signal();
+    const double late = steady_seconds() + most;
+    while (!uploads_->finish(milliseconds(100)) && steady_seconds() < late &&
+           received_signal() == signal) {
+    }
+    uploads_->give_up();
+  }
+  if (const auto problem = uploads_->problem()) log::warn(*problem);
+  uploads_.reset();
 }
 
 void Trainer::check_uploads() {

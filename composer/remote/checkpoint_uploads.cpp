@@ -4,6 +4,8 @@
 #include <exception>
 #include <utility>
 
+#include "composer/remote/leaving.h"
+
 namespace composer {
 namespace {
 
@@ -103,12 +105,18 @@ void CheckpointUploads::finish() {
   changed_.wait(lock, [&] { return jobs_.empty() && !busy_; });
 }
 
-bool CheckpointUploads::finish(std::chrono::seconds within) {
+bool CheckpointUploads::finish(std::chrono::milliseconds within) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, within, [&] { return jobs_.empty() && !busy_; });
 }
 
+void CheckpointUploads::give_up() {
+  leaving_ = true;
+  finish();
+}
+
 void CheckpointUploads::work() {
+  const LeaveWhen here(leaving_);
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return !jobs_.empty() || ending_; });
@@ -126,7 +134,7 @@ void CheckpointUploads::work() {
     remove_links(job.files);
     lock.lock();
     busy_ = false;
-    if (problem) problem_ = std::move(problem);
+    if (problem) problem_ = problem_ ? *problem_ + "; " + *problem : *problem;
     changed_.notify_all();
   }
 }

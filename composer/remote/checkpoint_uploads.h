@@ -1,6 +1,7 @@
 // Copies checkpoints to a store while training goes on.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -32,12 +33,15 @@ class CheckpointUploads {
   void add_missing(const std::string& name, bool best);
   /// One that was added before is the best by now.
   void mark_best(const std::string& name);
-  /// What went wrong since the last call; nothing if all went well.
+  /// What went wrong since the last call, with all checkpoints that it kept from the store; nothing
+  /// if all went well.
   std::optional<std::string> problem();
   /// Waits until all that was added is copied, or could not be.
   void finish();
   /// The same, for a while; whether that is so.
-  bool finish(std::chrono::seconds within);
+  bool finish(std::chrono::milliseconds within);
+  /// Leaves what is not copied yet, which problem() tells then. Returns soon.
+  void give_up();
 
  private:
   struct Job {
@@ -60,6 +64,7 @@ class CheckpointUploads {
   std::condition_variable changed_;
   std::deque<Job> jobs_;
   bool busy_ = false, ending_ = false;
+  std::atomic<bool> leaving_ = false;
   std::optional<std::string> problem_;
   std::jthread thread_;
 };

@@ -13,6 +13,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/remote/aws_profile.h"
+#include "composer/remote/leaving.h"
 #include "composer/remote/remote_options.h"
 #include "composer/remote/remote_path.h"
 #include "composer/remote/store_reply.h"
@@ -355,7 +356,9 @@ void S3Store::write_parts(const std::string& key, uint64_t bytes, const ReadByte
   const std::string upload = read_upload_id(begun.body);
   try {
     std::vector<std::string> etags(parts);
+    const auto& leaving = LeaveWhen::flag();
     const auto write_part = [&](uint64_t i) {
+      const LeaveWhen same(leaving);
       const uint64_t begin = i * part;
       std::vector<uint8_t> content(std::min(part, bytes - begin));
       read_bytes(begin, content);

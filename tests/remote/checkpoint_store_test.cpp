@@ -1,10 +1,13 @@
 #include "composer/remote/checkpoint_store.h"
 
+#include <fcntl.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <fstream>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -15,6 +18,7 @@
 #include "composer/remote/checkpoint_uploads.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/composer/terminal.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/ranks.h"
 #include "tests/remote/aws_environment.h"
@@ -76,6 +80,11 @@ class Gate {
 };
 
 using Names = std::vector<std::string>;
+
+std::string text_in(const fs::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
 
 /// Acts at the end of the third batch of eight.
 class AtThirdBatch : public Callback {
@@ -296,6 +305,46 @@ TEST_CASE("a copy that the store is long silent about is waited for after a sign
   trainer.add<AtThirdBatch>("signal", [] { std::raise(SIGTERM); });
   CHECK(trainer.fit().status == "interrupted");
   CHECK(run.store().names() == Names{"ep0-ba3"});
+}
+
+TEST_CASE("a failed run says why before it waits for the store, and what did not get there",
+          "[remote]") {
+  const bool asked_to_end = GENERATE(false, true);
+  Gate gate;
+  Run run;
+  run.memory.set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (request.method == "PUT") gate.pass();
+    return std::nullopt;
+  });
+  auto parts = parts_of(run);
+  parts.options.save_async = false;
+  parts.options.save_interval = {1, TimeUnit::batch};
+  Trainer trainer(std::move(parts));
+  trainer.add<AtThirdBatch>("failing", [] { throw RunError("broken on purpose"); });
+  const auto said = run.folder / "said", summary = run.folder / "run/summary.json";
+  bool told = false;
+  {
+    const StandardError error(::open(said.c_str(), O_CREAT | O_WRONLY, 0600));
+    const std::jthread user([&] {
+      for (int i = 0; i < 2000 && !told; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        told = text_in(said).find("broken on purpose") != std::string::npos &&
+               text_in(summary).find("failed") != std::string::npos;
+      }
+      if (told && asked_to_end)
+        std::raise(SIGTERM);
+      else
+        gate.open();
+    });
+    CHECK_THROWS_WITH(trainer.fit(), "broken on purpose");
+  }
+  gate.open();
+  CHECK(told);
+  if (asked_to_end)
+    CHECK_THAT(text_in(said), Contains("the checkpoint ep0-ba1 is not in s3://bucket/prefix/run") &&
+                                  Contains("the checkpoint ep0-ba2 is not in s3://bucket"));
+  else
+    CHECK(run.store().names() == Names{"ep0-ba2", "ep0-ba1"});
 }
 
 TEST_CASE("a new run leaves alone what a store has of its name", "[remote]") {
