@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -31,7 +32,8 @@ class CheckpointUploads {
   void add(const std::string& name, bool best);
   /// The same, unless it is there; marked it is all the same.
   void add_missing(const std::string& name, bool best);
-  /// One that was added before is the best by now.
+  /// One that was added before is the best by now. It is copied, whatever comes after it, and not
+  /// marked where it could not be copied.
   void mark_best(const std::string& name);
   /// What went wrong since the last call, with all checkpoints that it kept from the store; nothing
   /// if all went well.
@@ -54,6 +56,7 @@ class CheckpointUploads {
   void work();
   void drop_outdated();
   void run(const Job& job);
+  void set_lost(const std::string& name, bool lost);
 
   CheckpointStore store_;
   const std::filesystem::path folder_;
@@ -63,6 +66,7 @@ class CheckpointUploads {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;
+  std::set<std::string> lost_;  ///< added, and not in the store
   bool busy_ = false, ending_ = false;
   std::atomic<bool> leaving_ = false;
   std::optional<std::string> problem_;

@@ -247,6 +247,50 @@ TEST_CASE("the best checkpoint that a kill kept from the store is marked there",
   }
 }
 
+TEST_CASE("the best checkpoint is one that the store has", "[remote]") {
+  Run run;
+  const std::string best = "prefix/run/checkpoints/best";
+  const auto add = [&](CheckpointUploads& uploads, const std::string& name) {
+    run.make(name, name);
+    uploads.add(name, false);
+  };
+  SECTION("where later ones would take its place before its turn") {
+    Gate gate;
+    run.memory.set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
+      if (request.method == "PUT") gate.pass();
+      return std::nullopt;
+    });
+    CheckpointUploads uploads(run.store(), run.folder.path(), 1);
+    for (const char* name : {"ep0-ba1", "ep0-ba2", "ep0-ba3", "ep0-ba4"}) {
+      add(uploads, name);
+      if (name == std::string("ep0-ba2")) uploads.mark_best(name);
+    }
+    gate.open();
+    uploads.finish();
+    CHECK_FALSE(uploads.problem());
+    CHECK(run.store().names() == Names{"ep0-ba4", "ep0-ba2"});
+    CHECK(run.memory.get(best) == "ep0-ba2");
+  }
+  SECTION("where the next best could not be uploaded") {
+    run.memory.set_interference([](const ServerRequest& request) -> std::optional<ServerReply> {
+      if (request.method != "PUT" || request.path.find("ep0-ba2") == std::string::npos)
+        return std::nullopt;
+      return error_reply(403, "AccessDenied", "Access Denied");
+    });
+    CheckpointUploads uploads(run.store(), run.folder.path(), 1);
+    for (const char* name : {"ep0-ba1", "ep0-ba2"}) {
+      add(uploads, name);
+      uploads.finish();
+      uploads.mark_best(name);
+    }
+    add(uploads, "ep0-ba3");
+    uploads.finish();
+    CHECK_THAT(uploads.problem().value_or(""), Contains("ep0-ba2 is not in s3://bucket"));
+    CHECK(run.store().names() == Names{"ep0-ba3", "ep0-ba1"});
+    CHECK(run.memory.get(best) == "ep0-ba1");
+  }
+}
+
 TEST_CASE("what could not be uploaded is told, and later ones are", "[remote]") {
   Run run;
   std::atomic<bool> refused = true;
