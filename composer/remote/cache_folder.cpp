@@ -35,11 +35,7 @@ constexpr double kLookAgain = 60;  // seconds: many objects are opened after one
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder) : held_(folder / ".lock", kPatience) {
-    if (held_.error() == 0) return;
-    throw RunError(folder.string() +
-                   (held_.error() == EWOULDBLOCK
-                        ? ": another process does not let go of it"
-                        : ": cannot be locked: " + std::string(std::strerror(held_.error()))));
+    if (held_.error() != 0) throw RunError(folder.string() + ": " + held_.problem());
   }
 
  private:

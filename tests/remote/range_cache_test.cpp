@@ -15,6 +15,7 @@
 
 #include "composer/remote/cache_folder.h"
 #include "composer/remote/leaving.h"
+#include "composer/remote/listing.h"
 #include "composer/remote/pending_room.h"
 #include "composer/remote/remote_error.h"
 #include "tests/composer/largest_file.h"
@@ -746,6 +747,18 @@ TEST_CASE("objects that only their queries tell apart have versions of their own
   CHECK(std::ranges::count_if(versions, [](const auto& one) {
           return one.first.starts_with("https://host/get");
         }) == 2);
+}
+
+TEST_CASE("a list whose lock cannot be had is refused", "[cache]") {
+  Fixture f;
+  f.open();
+  const RemotePath path("s3://bucket/a");
+  const auto lock = f.disk / (cache_name(path.identity()) + ".listing.lock");
+  std::filesystem::create_directory(lock);
+  CHECK_THROWS_WITH(list_files(f.store, path, *f.folder),
+                    "remote.cache_dir: " + lock.string() + ": cannot be locked: Is a directory");
+  std::filesystem::remove(lock);
+  CHECK(list_files(f.store, path, *f.folder).files.size() == 1);
 }
 
 TEST_CASE("many objects are opened after one look at the folder", "[remote]") {
