@@ -124,6 +124,7 @@ CacheFolder::CacheFolder(CacheOptions options) : options_(std::move(options)) {
     options_.folder /= host_name();
     make();
   }
+  refuse_folder_of_others(options_.folder);
   try {
     room_ = std::make_unique<PendingRoom>(options_.folder / ".pending");
   } catch (const RunError& error) {
