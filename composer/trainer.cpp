@@ -101,11 +101,12 @@ void check_spatial_ranks(const TrainerOptions& options, const Ranks& ranks) {
                   "ranks.divided_by_rows(options.spatial_ranks)");
 }
 
-/// Whether the exception that is being handled says that the input is at fault.
-bool is_refusal() {
+/// Whether the exception that is being handled is one of these.
+template <class Error>
+bool handles() {
   try {
     throw;
-  } catch (const UserError&) {
+  } catch (const Error&) {
     return true;
   } catch (...) {
     return false;
@@ -412,11 +413,11 @@ Summary Trainer::fit() {
     note([&] {
       if (writer_) writer_->give_up();
     });
-    uploads_.reset();
     if (lock) lock->free_room();
     if (state_.ranks.first()) note([&] { folder_.write_summary(summarize(end)); });
     tell_of_end(end);
-    if (lock && lock->made_folder() && clock_.batches() == 0 && is_refusal())
+    note([&] { give_up_uploads(end, !handles<PeerError>()); });
+    if (lock && lock->made_folder() && clock_.batches() == 0 && handles<UserError>())
       remove_folder(folder_.path());
     throw;
   }

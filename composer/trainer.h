@@ -172,7 +172,11 @@ class Trainer {
   void finish_save();
   /// Waits until save_remote has what it is to have.
   void finish_uploads();
-  /// A checkpoint that could not be copied is reported or ends the run.
+  /// Of a run that has failed: says why (tells), waits for a while, and says what save_remote does
+  /// not have in the end.
+  void give_up_uploads(const RunEnd& end, bool tells);
+  /// A checkpoint that could not be copied is reported or ends the run; after a signal it is
+  /// reported.
   void check_uploads();
   /// Answers those who asked for the checkpoint; one that failed is reported or ends the run.
   void conclude(const std::optional<SaveOutcome>& outcome);

@@ -2,11 +2,15 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <exception>
 #include <filesystem>
 
+#include "composer/clock.h"
 #include "composer/distributed/divided_weights.h"
 #include "composer/error.h"
+#include "composer/interrupt.h"
 #include "composer/logging/log.h"
 #include "composer/network/outline.h"
 #include "composer/recipe/dump.h"
@@ -17,6 +21,12 @@
 #include "composer/trainer.h"
 
 namespace composer {
+namespace {
+
+/// For which a run that has failed waits for its uploads, unless a signal comes.
+constexpr double longest_drain_seconds = 60;
+
+}  // namespace
 
 /// Of the run's folder, or of save_remote where that has a newer one, which is copied there.
 std::optional<std::filesystem::path> Trainer::find_newest() const {
@@ -281,8 +291,8 @@ void Trainer::check_store() const {
 /// The checkpoint that the run goes on from may have been made just before it was killed.
 void Trainer::open_uploads() {
   uploads_ = std::make_unique<CheckpointUploads>(
-      CheckpointStore(options_.save_remote, folder_.run_name()), folder_.checkpoints(),
-      options_.save_num_checkpoints_to_keep);
+      CheckpointStore(options_.save_remote, folder_.run_name(), /*outlasts_signal=*/true),
+      folder_.checkpoints(), options_.save_num_checkpoints_to_keep);
   if (saved_batch_ != state_.time.batch || state_.time.batch == 0) return;
   const auto name = checkpoint_name(state_.time);
   std::error_code none;
@@ -300,10 +310,34 @@ void Trainer::finish_uploads() {
   check_uploads();
 }
 
+void Trainer::give_up_uploads(const RunEnd& end, bool tells) {
+  if (!uploads_) return;
+  using std::chrono::milliseconds;
+  if (!uploads_->finish(milliseconds(0))) {
+    // Other ranks wait for this one, and are not to fail before it does.
+    const double most = state_.ranks.alone()
+                            ? longest_drain_seconds
+                            : std::min(longest_drain_seconds, options_.dist_timeout / 2);
+    if (tells) log::error(end.message);
+    log::info("waiting for " + std::to_string(std::lround(most)) +
+              " s at most until checkpoints are in " + options_.save_remote);
+    const int signal = received_signal();
+    const double late = steady_seconds() + most;
+    while (!uploads_->finish(milliseconds(100)) && steady_seconds() < late &&
+           received_signal() == signal) {
+    }
+    uploads_->give_up();
+  }
+  if (const auto problem = uploads_->problem()) log::warn(*problem);
+  uploads_.reset();
+}
+
 void Trainer::check_uploads() {
   const auto problem = uploads_ ? uploads_->problem() : std::nullopt;
   if (!problem) return;
-  if (options_.on_save_error == "error") throw RunError(*problem);
+  // After a signal the run is interrupted, not failed: who started it is to start it again.
+  const bool interrupted = signal_ != 0 || received_signal() != 0;
+  if (options_.on_save_error == "error" && !interrupted) throw RunError(*problem);
   log::warn(*problem);
 }
 

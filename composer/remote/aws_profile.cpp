@@ -84,4 +84,24 @@ AwsProfile read_aws_profile() {
   return profile;
 }
 
+bool is_region(const std::string& text) {
+  return !text.empty() &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == text.npos;
+}
+
+std::string aws_region() {
+  std::string region = remote_options().region;
+  for (const char* name : {"AWS_REGION", "AWS_DEFAULT_REGION"})
+    if (region.empty()) region = environment_value(name);
+  if (region.empty()) region = read_aws_profile().value("region");
+  if (!region.empty() && !is_region(region))
+    throw UserError("the region '" + region + "' is none; one is us-east-1");
+  return region;
+}
+
+std::string amazon_host(const std::string& service, const std::string& region) {
+  return service + "." + region +
+         (region.starts_with("cn-") ? ".amazonaws.com.cn" : ".amazonaws.com");
+}
+
 }  // namespace composer

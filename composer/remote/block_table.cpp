@@ -109,7 +109,7 @@ BlockTable::~BlockTable() { ::munmap(memory_, size_); }
 
 void BlockTable::map(const fs::path& path) {
   const auto fail = [&] { return RunError(path.string() + ": " + std::strerror(errno)); };
-  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const int file = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   if (file < 0) throw fail();
   struct stat status {};
   ::fstat(file, &status);

@@ -35,11 +35,7 @@ constexpr double kLookAgain = 60;  // seconds: many objects are opened after one
 class FolderLock {
  public:
   explicit FolderLock(const fs::path& folder) : held_(folder / ".lock", kPatience) {
-    if (held_.error() == 0) return;
-    throw RunError(folder.string() +
-                   (held_.error() == EWOULDBLOCK
-                        ? ": another process does not let go of it"
-                        : ": cannot be locked: " + std::string(std::strerror(held_.error()))));
+    if (held_.error() != 0) throw RunError(folder.string() + ": " + held_.problem());
   }
 
  private:
@@ -128,6 +124,7 @@ CacheFolder::CacheFolder(CacheOptions options) : options_(std::move(options)) {
     options_.folder /= host_name();
     make();
   }
+  refuse_folder_of_others(options_.folder);
   try {
     room_ = std::make_unique<PendingRoom>(options_.folder / ".pending");
   } catch (const RunError& error) {

@@ -27,7 +27,7 @@ struct CacheOptions {
 /// Shared by the processes of a machine. Functions may be called by several threads at once.
 class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
  public:
-  /// Makes the folder. Throws UserError where it cannot be written.
+  /// Makes the folder. Throws UserError where it cannot be written, or is another user's.
   explicit CacheFolder(CacheOptions options);
 
   /// `objects` in the folder that the process's RemoteOptions name. Throws UserError where there is

@@ -32,7 +32,8 @@ RunError failure(const fs::path& path, int error) {
 
 bool has_bytes(const fs::path& path, uint64_t bytes) {
   std::error_code error;
-  return fs::file_size(path, error) == bytes && !error;
+  return fs::is_regular_file(fs::symlink_status(path, error)) &&
+         fs::file_size(path, error) == bytes && !error;
 }
 
 bool is_of(const fs::path& stem, const std::string& identity, const BlockBounds& bounds) {
@@ -53,7 +54,8 @@ fs::path made(const fs::path& stem, const std::string& identity, const BlockBoun
   std::error_code missing;
   fs::remove(blocks_of(stem), missing);  // before the bytes that it tells of
   fs::remove(data_of(stem), missing);
-  const int file = ::open(data_of(stem).c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  const int file =
+      ::open(data_of(stem).c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (file < 0) throw failure(data_of(stem), errno);
   const int problem = ::ftruncate(file, static_cast<off_t>(bounds.bytes)) == 0 ? 0 : errno;
   ::close(file);
@@ -114,7 +116,7 @@ CachedObject::~CachedObject() {
 }
 
 void CachedObject::open_data() {
-  data_ = ::open(data_path_.c_str(), O_RDWR | O_CLOEXEC);
+  data_ = ::open(data_path_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   if (data_ < 0) throw failure(data_path_, errno);
   over_network_ = is_shared_by_machines(data_path_);
   // A range behind the end: asks, and changes nothing.

@@ -15,7 +15,8 @@ namespace composer {
 /// STEM.data and STEM.blocks. A block's bytes are written before the table says that they are
 /// there, and leave after it has ceased to say so: a process that is killed leaves no block that is
 /// wrong. While this exists no other process takes the files away. Functions may be called by
-/// several threads at once; those that change blocks need them claimed.
+/// several threads at once; those that change blocks need them claimed. Links in their place are
+/// not followed.
 class CachedObject {
  public:
   struct Blocks {

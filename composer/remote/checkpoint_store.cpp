@@ -32,12 +32,13 @@ bool newer_checkpoint(const std::string& name, const std::string& other) {
   return place_of(name) > place_of(other);
 }
 
-CheckpointStore::CheckpointStore(const std::string& save_remote, const std::string& run_name)
+CheckpointStore::CheckpointStore(const std::string& save_remote, const std::string& run_name,
+                                 bool outlasts_signal)
     : folder_(save_remote) {
   if (folder_.scheme() != RemotePath::Scheme::s3)
     throw UserError("save_remote: must be s3://bucket/prefix, not " + folder_.text());
   folder_ = folder_ / run_name / "checkpoints" / "";
-  store_ = open_store(folder_);
+  store_ = open_store(folder_, outlasts_signal);
 }
 
 std::string CheckpointStore::text(const std::string& name) const {

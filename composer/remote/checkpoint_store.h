@@ -15,8 +15,10 @@ namespace composer {
 
 class CheckpointStore {
  public:
-  /// Opens no connection. UserError where the path is not of s3://.
-  CheckpointStore(const std::string& save_remote, const std::string& run_name);
+  /// Opens no connection. outlasts_signal: as of open_store(). UserError where the path is not of
+  /// s3://.
+  CheckpointStore(const std::string& save_remote, const std::string& run_name,
+                  bool outlasts_signal = false);
 
   /// For messages: the path of a checkpoint, or of their folder.
   std::string text(const std::string& name = "") const;

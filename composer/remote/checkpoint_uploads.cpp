@@ -4,6 +4,8 @@
 #include <exception>
 #include <utility>
 
+#include "composer/remote/leaving.h"
+
 namespace composer {
 namespace {
 
@@ -81,6 +83,7 @@ void CheckpointUploads::drop_outdated() {
     if (jobs_[i].files.empty()) continue;
     if (newer++ < std::max<int64_t>(newest_to_keep_, 1) || jobs_[i].best) continue;
     remove_links(jobs_[i].files);
+    lost_.insert(jobs_[i].name);
     jobs_.erase(jobs_.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
@@ -88,9 +91,21 @@ void CheckpointUploads::drop_outdated() {
 void CheckpointUploads::mark_best(const std::string& name) {
   {
     const std::lock_guard lock(mutex_);
-    jobs_.push_back({name, {}, true, false});
+    const auto waits = [&](const Job& job) { return job.name == name && !job.files.empty(); };
+    if (const auto job = std::find_if(jobs_.rbegin(), jobs_.rend(), waits); job != jobs_.rend())
+      job->best = true;
+    else
+      jobs_.push_back({name, {}, true, false});
   }
   changed_.notify_all();
+}
+
+void CheckpointUploads::set_lost(const std::string& name, bool lost) {
+  const std::lock_guard lock(mutex_);
+  if (lost)
+    lost_.insert(name);
+  else
+    lost_.erase(name);
 }
 
 std::optional<std::string> CheckpointUploads::problem() {
@@ -103,30 +118,37 @@ void CheckpointUploads::finish() {
   changed_.wait(lock, [&] { return jobs_.empty() && !busy_; });
 }
 
-bool CheckpointUploads::finish(std::chrono::seconds within) {
+bool CheckpointUploads::finish(std::chrono::milliseconds within) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, within, [&] { return jobs_.empty() && !busy_; });
 }
 
+void CheckpointUploads::give_up() {
+  leaving_ = true;
+  finish();
+}
+
 void CheckpointUploads::work() {
+  const LeaveWhen here(leaving_);
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return !jobs_.empty() || ending_; });
     if (jobs_.empty()) return;
     const Job job = std::move(jobs_.front());
     jobs_.pop_front();
+    const bool marks_lost = job.files.empty() && lost_.contains(job.name);
     busy_ = true;
     lock.unlock();
     std::optional<std::string> problem;
     try {
-      run(job);
+      if (!marks_lost) run(job);
     } catch (const std::exception& error) {
       problem = "the checkpoint " + job.name + " is not in " + store_.text() + ": " + error.what();
     }
     remove_links(job.files);
     lock.lock();
     busy_ = false;
-    if (problem) problem_ = std::move(problem);
+    if (problem) problem_ = problem_ ? *problem_ + "; " + *problem : *problem;
     changed_.notify_all();
   }
 }
@@ -136,7 +158,11 @@ void CheckpointUploads::run(const Job& job) {
     const auto names = store_.names();
     return std::find(names.begin(), names.end(), job.name) != names.end();
   };
-  if (!job.files.empty() && !(job.unless_there && is_there())) store_.upload(job.files, job.name);
+  if (!job.files.empty()) {
+    set_lost(job.name, true);
+    if (!(job.unless_there && is_there())) store_.upload(job.files, job.name);
+    set_lost(job.name, false);
+  }
   if (job.best) store_.mark_best(job.name);
   store_.keep_newest(newest_to_keep_);
 }

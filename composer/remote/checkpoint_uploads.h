@@ -1,6 +1,7 @@
 // Copies checkpoints to a store while training goes on.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <filesystem>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -30,14 +32,18 @@ class CheckpointUploads {
   void add(const std::string& name, bool best);
   /// The same, unless it is there; marked it is all the same.
   void add_missing(const std::string& name, bool best);
-  /// One that was added before is the best by now.
+  /// One that was added before is the best by now. It is copied, whatever comes after it, and not
+  /// marked where it could not be copied.
   void mark_best(const std::string& name);
-  /// What went wrong since the last call; nothing if all went well.
+  /// What went wrong since the last call, with all checkpoints that it kept from the store; nothing
+  /// if all went well.
   std::optional<std::string> problem();
   /// Waits until all that was added is copied, or could not be.
   void finish();
   /// The same, for a while; whether that is so.
-  bool finish(std::chrono::seconds within);
+  bool finish(std::chrono::milliseconds within);
+  /// Leaves what is not copied yet, which problem() tells then. Returns soon.
+  void give_up();
 
  private:
   struct Job {
@@ -50,6 +56,7 @@ class CheckpointUploads {
   void work();
   void drop_outdated();
   void run(const Job& job);
+  void set_lost(const std::string& name, bool lost);
 
   CheckpointStore store_;
   const std::filesystem::path folder_;
@@ -59,7 +66,9 @@ class CheckpointUploads {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;
+  std::set<std::string> lost_;  ///< added, and not in the store
   bool busy_ = false, ending_ = false;
+  std::atomic<bool> leaving_ = false;
   std::optional<std::string> problem_;
   std::jthread thread_;
 };

@@ -18,12 +18,14 @@ struct Credentials {
   bool anonymous() const { return key_id.empty(); }
 };
 
-/// In this order: the environment (AWS_ACCESS_KEY_ID), the profile of ~/.aws, the container's and
-/// the instance's metadata service, else anonymous. Any thread may call any of these.
+/// In this order: the environment's keys (AWS_ACCESS_KEY_ID), its web identity
+/// (AWS_WEB_IDENTITY_TOKEN_FILE), the profile of ~/.aws (keys, web identity, credential_process),
+/// the container's and the instance's metadata service, else anonymous. Any thread may call any of
+/// these.
 class CredentialSource {
  public:
-  /// Those that are valid for some minutes to come. UserError where a source that the user named
-  /// does not give them.
+  /// Those that are valid for some minutes to come. UserError or RunError where a source that the
+  /// user named does not give them.
   Credentials current();
   /// The store refused these: current() looks again. Whether others are there now.
   bool renew(const Credentials& refused);
@@ -34,7 +36,8 @@ class CredentialSource {
   std::time_t next_look_ = 0;
 };
 
-/// 2026-11-23T03:04:05Z. Nothing where it is no such time.
+/// 2026-11-23T03:04:05Z, or with an offset: 2026-11-23T05:04:05+02:00. Nothing where it is no such
+/// time.
 std::optional<std::time_t> parse_utc(const std::string& text);
 
 /// The one that all stores of a process share.

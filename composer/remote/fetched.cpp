@@ -15,6 +15,7 @@
 #include "composer/remote/object_store.h"
 #include "composer/remote/remote_options.h"
 #include "composer/remote/remote_path.h"
+#include "composer/remote/shared_disk.h"
 #include "composer/remote/signature.h"
 
 namespace composer {
@@ -136,6 +137,7 @@ fs::path fetch(const RemotePath& path) {
   fs::create_directories(folder, error);
   if (error)
     throw UserError(folder.string() + ": cannot be made (remote.cache_dir): " + error.message());
+  refuse_folder_of_others(folder);
   const fs::path entry = folder / wanted.identity();
   const auto result = [&] {
     touch(entry);
@@ -154,7 +156,7 @@ fs::path fetch(const RemotePath& path) {
             " MiB are copied to " + entry.string());
   const fs::path partial = fs::path(entry).concat(".partial");
   fs::remove_all(partial);
-  fs::create_directory(partial);
+  if (!fs::create_directory(partial)) throw RunError(partial.string() + ": is in the way");
   for (const auto& object : wanted.objects) {
     AtomicFile file(partial / path.with_key(object.key).name());
     download(*store, object, file);

@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
+#include <string>
 #include <thread>
 
 #include "composer/clock.h"
@@ -19,9 +21,10 @@ namespace composer {
 /// a lock ends with its process.
 class HeldFile {
  public:
-  /// Makes the file where there is none, and waits so many seconds for another holder.
+  /// Makes the file where there is none, and waits so many seconds for another holder. A link is
+  /// not followed.
   HeldFile(const std::filesystem::path& path, double patience)
-      : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+      : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666)) {
     error_ = file_ < 0 ? errno : 0;
     const double late = steady_seconds() + patience;
     std::chrono::milliseconds pause(2);
@@ -43,6 +46,12 @@ class HeldFile {
 
   /// 0, or why it is not held: errno; EWOULDBLOCK where another one did not let go of it.
   int error() const { return error_; }
+  /// The same for people; empty: it is held.
+  std::string problem() const {
+    if (error_ == 0) return "";
+    return error_ == EWOULDBLOCK ? "another process does not let go of it"
+                                 : "cannot be locked: " + std::string(std::strerror(error_));
+  }
 
  private:
   const int file_;

@@ -35,6 +35,7 @@ struct HttpRequest {
   bool through_proxy = true;      ///< where the environment names one
   double connect_seconds = 10;
   double quiet_seconds = 30;  ///< of silence, or of less than 1 KB a second
+  /// The same after a signal (composer/interrupt.h), where that is less.
   double quiet_seconds_after_signal = 5;
   double total_seconds = 0;  ///< 0: as long as bytes come
 };
@@ -67,8 +68,7 @@ class HttpFailure : public std::runtime_error {
   Kind kind_;
 };
 
-/// Keeps connections, each of which serves any thread. After a signal (composer/interrupt.h) an
-/// exchange goes on only while bytes move.
+/// Keeps connections, each of which serves any thread.
 class HttpClient {
  public:
   HttpClient();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <fstream>
@@ -216,6 +217,10 @@ Listing list_files(const std::shared_ptr<ObjectStore>& store, const RemotePath& 
   const fs::path kept = cache.path() / (cache_name(path.identity()) + ".listing");
   // One process of the machine asks for all; others wait for it.
   const HeldFile lock(kept.string() + ".lock", kMostWaiting);
+  if (const auto problem = kept.string() + ".lock: " + lock.problem(); lock.error() == EWOULDBLOCK)
+    log::warn(problem + "; " + path.text() + " is listed without it");
+  else if (lock.error() != 0)
+    throw UserError("remote.cache_dir: " + problem);
   if (auto files = load(kept)) {
     listing.files = std::move(*files);
     const RemotePath folder = folder_of(path);

@@ -31,7 +31,7 @@ std::vector<std::string> names_in_manifest(const std::string& text, const Remote
 /// The files below the path, or those of the manifest; folders and their parts are listed, and
 /// files of a manifest asked for, by many threads at once. What a process of this machine found out
 /// within the last minute is not asked again. Throws UserError where there is no such folder or
-/// file.
+/// file, and where the cache's folder cannot be used.
 Listing list_files(const std::shared_ptr<ObjectStore>& store, const RemotePath& path,
                    const CacheFolder& cache);
 /// These paths of the store, in their order. Throws UserError that names those that are missing, or

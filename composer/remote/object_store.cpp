@@ -1,5 +1,6 @@
 #include "composer/remote/object_store.h"
 
+#include <limits>
 #include <map>
 #include <mutex>
 #include <set>
@@ -62,7 +63,7 @@ void LongFailure::note(const std::string& text) {
   there_ = true;
 }
 
-std::shared_ptr<ObjectStore> open_store(const RemotePath& path) {
+std::shared_ptr<ObjectStore> open_store(const RemotePath& path, bool outlasts_signal) {
   static std::mutex mutex;
   static std::map<std::string, std::weak_ptr<ObjectStore>> stores;
   const bool s3 = path.scheme() == RemotePath::Scheme::s3;
@@ -70,14 +71,16 @@ std::shared_ptr<ObjectStore> open_store(const RemotePath& path) {
   const std::string server = path.with_key("").text();
   warn_of_plain_http(s3 ? place.endpoint_url : server);
   const std::lock_guard lock(mutex);
-  auto& known =
-      stores[server + "\n" + path.userinfo() + "\n" + place.endpoint_url + "\n" + place.region];
+  auto& known = stores[server + "\n" + path.userinfo() + "\n" + place.endpoint_url + "\n" +
+                       place.region + (outlasts_signal ? "\n" : "")];
   auto store = known.lock();
   if (!store) {
+    Patience patience;
+    if (outlasts_signal) patience.after_signal = std::numeric_limits<double>::infinity();
     if (s3) {
-      store = std::make_shared<S3Store>(path.place(), place, credential_source());
+      store = std::make_shared<S3Store>(path.place(), place, credential_source(), patience);
     } else {
-      store = std::make_shared<WebStore>(path);
+      store = std::make_shared<WebStore>(path, patience);
     }
     known = store;
   }

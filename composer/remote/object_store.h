@@ -73,7 +73,8 @@ class ObjectStore {
 };
 
 /// The store that the path lies in; the same object for the same bucket or server while somebody
-/// holds it.
-std::shared_ptr<ObjectStore> open_store(const RemotePath& path);
+/// holds it. outlasts_signal: what it is asked after a signal (composer/interrupt.h) is waited for
+/// and repeated as before it; otherwise it has a few seconds.
+std::shared_ptr<ObjectStore> open_store(const RemotePath& path, bool outlasts_signal = false);
 
 }  // namespace composer

@@ -18,7 +18,7 @@ RunError failure(const std::filesystem::path& file) {
 }
 
 const std::filesystem::path& made_file(const std::filesystem::path& path, uint64_t bytes) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (file < 0) throw failure(path);
   // Allocated: a disk that is full must not be met through the mapping.
   const int error = ::posix_fallocate(file, 0, static_cast<off_t>(bytes));
@@ -31,7 +31,7 @@ const std::filesystem::path& made_file(const std::filesystem::path& path, uint64
 
 PendingRoom::PendingRoom(const std::filesystem::path& path)
     : locks_(made_file(path, kProcesses * sizeof(Number))) {
-  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const int file = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   if (file < 0) throw failure(path);
   void* const memory =
       ::mmap(nullptr, kProcesses * sizeof(Number), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

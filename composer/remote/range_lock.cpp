@@ -33,7 +33,7 @@ int call(int file, int command, struct flock& lock) {
 }  // namespace
 
 RangeLock::RangeLock(const std::filesystem::path& file)
-    : file_(::open(file.c_str(), O_RDWR | O_CLOEXEC)) {
+    : file_(::open(file.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC)) {
   if (file_ < 0) throw RunError(file.string() + ": " + std::strerror(errno));
 }
 

@@ -17,7 +17,7 @@ class RangeLock {
     uint64_t begin = 0, end = 0;
   };
 
-  /// The file must be there. Throws RunError.
+  /// The file, and no link to it, must be there. Throws RunError.
   explicit RangeLock(const std::filesystem::path& file);
   ~RangeLock();
   RangeLock(const RangeLock&) = delete;

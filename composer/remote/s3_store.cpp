@@ -13,6 +13,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/remote/aws_profile.h"
+#include "composer/remote/leaving.h"
 #include "composer/remote/remote_options.h"
 #include "composer/remote/remote_path.h"
 #include "composer/remote/store_reply.h"
@@ -40,20 +41,11 @@ bool fits_host(const std::string& bucket) {
          bucket.size() <= 63;
 }
 
-std::string amazon_host(const std::string& region) {
-  return "s3." + region + (region.starts_with("cn-") ? ".amazonaws.com.cn" : ".amazonaws.com");
-}
-
 /// As libcurl names the host to the server.
 std::string without_default_port(std::string url) {
   const std::string_view port = url.starts_with("https://") ? ":443" : ":80";
   if (url.ends_with(port)) url.erase(url.size() - port.size());
   return url;
-}
-
-bool is_region(const std::string& text) {
-  return !text.empty() &&
-         text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == text.npos;
 }
 
 class File {
@@ -89,23 +81,17 @@ class File {
 }  // namespace
 
 S3Place s3_place() {
-  const RemoteOptions options = remote_options();
-  S3Place place{options.endpoint_url, options.region};
+  S3Place place{remote_options().endpoint_url, aws_region()};
   std::string from = "remote.endpoint_url";
   for (const char* name : {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}) {
     if (!place.endpoint_url.empty()) break;
     place.endpoint_url = environment_value(name);
     from = name;
   }
-  for (const char* name : {"AWS_REGION", "AWS_DEFAULT_REGION"})
-    if (place.region.empty()) place.region = environment_value(name);
-  if (place.endpoint_url.empty() || place.region.empty()) {
+  if (place.endpoint_url.empty()) {
     const AwsProfile profile = read_aws_profile();
-    if (place.region.empty()) place.region = profile.value("region");
-    if (place.endpoint_url.empty()) {
-      place.endpoint_url = profile.value("endpoint_url");
-      from = "endpoint_url of profile " + profile.name;
-    }
+    place.endpoint_url = profile.value("endpoint_url");
+    from = "endpoint_url of profile " + profile.name;
   }
   while (place.endpoint_url.ends_with('/')) place.endpoint_url.pop_back();
   if (!place.endpoint_url.empty()) {
@@ -116,8 +102,6 @@ S3Place s3_place() {
     if (!right)
       throw UserError(from + ": https://host[:port] is right, without user, password or query");
   }
-  if (!place.region.empty() && !is_region(place.region))
-    throw UserError("the region '" + place.region + "' is none; one is us-east-1");
   return place;
 }
 
@@ -145,7 +129,7 @@ HttpRequest S3Store::signed_request(const Call& call, const std::string& hash, S
   bool in_path = true;
   if (url.empty()) {
     in_path = !fits_host(bucket_);
-    url = "https://" + (in_path ? "" : bucket_ + ".") + amazon_host(place_region);
+    url = "https://" + (in_path ? "" : bucket_ + ".") + amazon_host("s3", place_region);
   }
   const size_t host_begin = url.find("://") + 3;
   const size_t host_end = std::min(url.find('/', host_begin), url.size());
@@ -240,7 +224,11 @@ void S3Store::refuse(const Call& call, const HttpReply& reply) {
     const std::string who = by.anonymous() ? "no credentials were found: set AWS_ACCESS_KEY_ID and "
                                              "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
                                            : "the credentials come from " + by.source;
-    throw UserError(path + ": the store refuses " + call.method + " (" + what + "); " + who);
+    const bool expired = problem.code == "ExpiredToken" && !by.anonymous() && !by.expires;
+    throw UserError(path + ": the store refuses " + call.method + " (" + what + "); " + who +
+                    (expired ? ", and are not renewed; those of a profile with "
+                               "credential_process are, while a run lasts"
+                             : ""));
   }
   if (reply.status == 400 || reply.status == 405 || reply.status == 501)
     throw UserError(path + ": the store cannot do " + call.method + " (" + what + ")");
@@ -355,7 +343,9 @@ void S3Store::write_parts(const std::string& key, uint64_t bytes, const ReadByte
   const std::string upload = read_upload_id(begun.body);
   try {
     std::vector<std::string> etags(parts);
+    const auto& leaving = LeaveWhen::flag();
     const auto write_part = [&](uint64_t i) {
+      const LeaveWhen same(leaving);
       const uint64_t begin = i * part;
       std::vector<uint8_t> content(std::min(part, bytes - begin));
       read_bytes(begin, content);

@@ -1,12 +1,17 @@
-// File systems that several machines may share.
+// Folders that others use too: several machines, or several users of one.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <string>
+
+#include "composer/error.h"
 
 namespace composer {
 
@@ -26,6 +31,18 @@ inline bool is_shared_by_machines(const std::filesystem::path& path) {
   struct statfs status {};
   if (::statfs(path.c_str(), &status) != 0) return false;
   return std::ranges::find(kinds, static_cast<uint32_t>(status.f_type)) != kinds.end();
+}
+
+/// UserError where the folder of remote.cache_dir is another user's, who decides what is read from
+/// it. Root's are allowed, and those of file systems that several machines may share: these need
+/// not know this machine's users.
+inline void refuse_folder_of_others(const std::filesystem::path& folder) {
+  struct stat status {};
+  if (is_shared_by_machines(folder) || ::stat(folder.c_str(), &status) != 0 || status.st_uid == 0 ||
+      status.st_uid == ::geteuid())
+    return;
+  throw UserError("remote.cache_dir: " + folder.string() + ": belongs to another user (" +
+                  std::to_string(status.st_uid) + "); name a folder of your own");
 }
 
 }  // namespace composer

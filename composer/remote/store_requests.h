@@ -18,7 +18,9 @@ struct Patience {
   int tries = 12;
   int tries_at_first = 4;  ///< while the server has never answered
   double first_wait = 0.2, longest_wait = 20;
-  double after_signal = 10;  ///< seconds for which requests are repeated; reads: since it came
+  /// Seconds for which requests are repeated after a signal, half of them in silence; reads: since
+  /// it came. Infinity: a signal changes nothing.
+  double after_signal = 10;
 };
 
 /// Any thread may call any of these.

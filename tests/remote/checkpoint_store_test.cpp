@@ -1,15 +1,24 @@
 #include "composer/remote/checkpoint_store.h"
 
+#include <fcntl.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <condition_variable>
+#include <csignal>
+#include <fstream>
+#include <functional>
 #include <mutex>
+#include <thread>
 
 #include "composer/error.h"
+#include "composer/interrupt.h"
 #include "composer/logging/log.h"
 #include "composer/remote/checkpoint_uploads.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/composer/terminal.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/ranks.h"
 #include "tests/remote/aws_environment.h"
@@ -34,6 +43,7 @@ struct Run {
     environment.set_keys();
     environment.set("AWS_ENDPOINT_URL", memory.url());
   }
+  ~Run() { const InterruptGuard no_signal_any_more; }
 
   CheckpointStore store() const { return {"s3://bucket/prefix/", "run"}; }
 
@@ -70,6 +80,23 @@ class Gate {
 };
 
 using Names = std::vector<std::string>;
+
+std::string text_in(const fs::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Acts at the end of the third batch of eight.
+class AtThirdBatch : public Callback {
+ public:
+  explicit AtThirdBatch(std::function<void()> action) : action_(std::move(action)) {}
+  void batch_end(const State& state, Logger&, RunControl&) override {
+    if (state.time.batch == 3) action_();
+  }
+
+ private:
+  std::function<void()> action_;
+};
 
 /// Of a training whose checkpoints go to the store.
 TrainerParts parts_of(const Run& run) {
@@ -220,6 +247,50 @@ TEST_CASE("the best checkpoint that a kill kept from the store is marked there",
   }
 }
 
+TEST_CASE("the best checkpoint is one that the store has", "[remote]") {
+  Run run;
+  const std::string best = "prefix/run/checkpoints/best";
+  const auto add = [&](CheckpointUploads& uploads, const std::string& name) {
+    run.make(name, name);
+    uploads.add(name, false);
+  };
+  SECTION("where later ones would take its place before its turn") {
+    Gate gate;
+    run.memory.set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
+      if (request.method == "PUT") gate.pass();
+      return std::nullopt;
+    });
+    CheckpointUploads uploads(run.store(), run.folder.path(), 1);
+    for (const char* name : {"ep0-ba1", "ep0-ba2", "ep0-ba3", "ep0-ba4"}) {
+      add(uploads, name);
+      if (name == std::string("ep0-ba2")) uploads.mark_best(name);
+    }
+    gate.open();
+    uploads.finish();
+    CHECK_FALSE(uploads.problem());
+    CHECK(run.store().names() == Names{"ep0-ba4", "ep0-ba2"});
+    CHECK(run.memory.get(best) == "ep0-ba2");
+  }
+  SECTION("where the next best could not be uploaded") {
+    run.memory.set_interference([](const ServerRequest& request) -> std::optional<ServerReply> {
+      if (request.method != "PUT" || request.path.find("ep0-ba2") == std::string::npos)
+        return std::nullopt;
+      return error_reply(403, "AccessDenied", "Access Denied");
+    });
+    CheckpointUploads uploads(run.store(), run.folder.path(), 1);
+    for (const char* name : {"ep0-ba1", "ep0-ba2"}) {
+      add(uploads, name);
+      uploads.finish();
+      uploads.mark_best(name);
+    }
+    add(uploads, "ep0-ba3");
+    uploads.finish();
+    CHECK_THAT(uploads.problem().value_or(""), Contains("ep0-ba2 is not in s3://bucket"));
+    CHECK(run.store().names() == Names{"ep0-ba3", "ep0-ba1"});
+    CHECK(run.memory.get(best) == "ep0-ba1");
+  }
+}
+
 TEST_CASE("what could not be uploaded is told, and later ones are", "[remote]") {
   Run run;
   std::atomic<bool> refused = true;
@@ -249,6 +320,75 @@ TEST_CASE("what could not be uploaded is told, and later ones are", "[remote]") 
   uploads.finish();
   for (size_t i = before; i < run.memory.server().requests().size(); ++i)
     CHECK(run.memory.server().requests()[i].method == "GET");
+}
+
+TEST_CASE("a copy that fails after a signal leaves the run interrupted", "[remote]") {
+  Run run;
+  run.memory.set_interference([](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (request.method != "PUT") return std::nullopt;
+    return error_reply(403, "AccessDenied", "Access Denied");
+  });
+  Trainer trainer(parts_of(run));
+  trainer.add<AtThirdBatch>("signal", [] { std::raise(SIGTERM); });
+  const auto summary = trainer.fit();
+  CHECK(summary.status == "interrupted");
+  CHECK(summary.signal == SIGTERM);
+  CHECK(fs::exists(run.folder / "run/checkpoints/ep0-ba3/manifest.json"));
+  CHECK(run.store().names().empty());
+}
+
+TEST_CASE("a copy that the store is long silent about is waited for after a signal",
+          "[remote][slow]") {
+  Run run;
+  run.memory.set_interference([](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (request.method == "PUT" && request.path.ends_with("manifest.json"))
+      std::this_thread::sleep_for(std::chrono::seconds(7));
+    return std::nullopt;
+  });
+  Trainer trainer(parts_of(run));
+  trainer.add<AtThirdBatch>("signal", [] { std::raise(SIGTERM); });
+  CHECK(trainer.fit().status == "interrupted");
+  CHECK(run.store().names() == Names{"ep0-ba3"});
+}
+
+TEST_CASE("a failed run says why before it waits for the store, and what did not get there",
+          "[remote]") {
+  const bool asked_to_end = GENERATE(false, true);
+  Gate gate;
+  Run run;
+  run.memory.set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
+    if (request.method == "PUT") gate.pass();
+    return std::nullopt;
+  });
+  auto parts = parts_of(run);
+  parts.options.save_async = false;
+  parts.options.save_interval = {1, TimeUnit::batch};
+  Trainer trainer(std::move(parts));
+  trainer.add<AtThirdBatch>("failing", [] { throw RunError("broken on purpose"); });
+  const auto said = run.folder / "said", summary = run.folder / "run/summary.json";
+  bool told = false;
+  {
+    const StandardError error(::open(said.c_str(), O_CREAT | O_WRONLY, 0600));
+    const std::jthread user([&] {
+      for (int i = 0; i < 2000 && !told; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        told = text_in(said).find("broken on purpose") != std::string::npos &&
+               text_in(summary).find("failed") != std::string::npos;
+      }
+      if (told && asked_to_end)
+        std::raise(SIGTERM);
+      else
+        gate.open();
+    });
+    CHECK_THROWS_WITH(trainer.fit(), "broken on purpose");
+  }
+  gate.open();
+  CHECK(told);
+  if (asked_to_end)
+    CHECK_THAT(text_in(said), Contains("the checkpoint ep0-ba1 is not in s3://bucket/prefix/run") &&
+                                  Contains("the checkpoint ep0-ba2 is not in s3://bucket"));
+  else
+    CHECK(run.store().names() == Names{"ep0-ba2", "ep0-ba1"});
 }
 
 TEST_CASE("a new run leaves alone what a store has of its name", "[remote]") {

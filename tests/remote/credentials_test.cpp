@@ -146,6 +146,111 @@ TEST_CASE("credentials of an instance's metadata service", "[remote]") {
   CHECK(CredentialSource().current().anonymous());
 }
 
+TEST_CASE("credentials of a role that a web identity has", "[remote]") {
+  AwsEnvironment environment;
+  std::atomic<int> asked = 0;
+  const HttpServer server([&](const ServerRequest& request) -> ServerReply {
+    if (request.method != "POST" ||
+        request.headers.at("content-type") != "application/x-www-form-urlencoded")
+      return {.status = 404};
+    const int time = ++asked;
+    if (time == 3)
+      return {.status = 400,
+              .body =
+                  "<ErrorResponse><Error><Code>ExpiredTokenException</Code><Message>Token "
+                  "expired</Message></Error></ErrorResponse>"};
+    const std::string id = "id" + std::to_string(time);
+    return {.body =
+                "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult>"
+                "<Credentials><SessionToken>token-" +
+                id + "</SessionToken><SecretAccessKey>hidden</SecretAccessKey><Expiration>" +
+                (time == 1 ? kLongAgo : kFarOff) + "</Expiration><AccessKeyId>" + id +
+                "</AccessKeyId></Credentials></AssumeRoleWithWebIdentityResult>"
+                "</AssumeRoleWithWebIdentityResponse>"};
+  });
+  const auto file = environment.home().write("token", "first&token\n");
+  environment.set("AWS_ENDPOINT_URL_STS", server.url() + "/");
+  environment.set("AWS_WEB_IDENTITY_TOKEN_FILE", file.string());
+  CredentialSource source;
+  CHECK_THAT(problem_of(source), Contains("AWS_ROLE_ARN"));
+  environment.set("AWS_ROLE_ARN", "arn:aws:iam::1:role/r");
+  CHECK(source.current().key_id == "id1");
+  CHECK(server.requests().at(0).body ==
+        "Action=AssumeRoleWithWebIdentity&Version=2011-06-15&RoleArn=arn%3Aaws%3Aiam%3A%3A1%3Arole"
+        "%2Fr&RoleSessionName=composer&WebIdentityToken=first%26token");
+  // Those have expired; the token is another by now.
+  environment.home().write("token", "second");
+  const Credentials renewed = source.current();
+  CHECK(renewed.key_id == "id2");
+  CHECK(renewed.secret == "hidden");
+  CHECK(renewed.token == "token-id2");
+  CHECK_THAT(server.requests().at(1).body, Contains("WebIdentityToken=second"));
+  CredentialSource refused;
+  CHECK_THAT(problem_of(refused), Contains("role arn:aws:iam::1:role/r") &&
+                                      Contains("400 ExpiredTokenException: Token expired"));
+  environment.set("AWS_WEB_IDENTITY_TOKEN_FILE", "");
+  environment.set("AWS_ROLE_ARN", "");
+  std::filesystem::create_directory(environment.home() / ".aws");
+  environment.home().write(".aws/config",
+                           "[default]\nrole_arn = of-profile\nrole_session_name = "
+                           "s\nweb_identity_token_file = " +
+                               file.string() + "\n");
+  CHECK(CredentialSource().current().key_id == "id4");
+  CHECK_THAT(server.requests().at(3).body, Contains("RoleArn=of-profile&RoleSessionName=s&"));
+}
+
+TEST_CASE("credentials that a program prints", "[remote][slow]") {
+  AwsEnvironment environment;
+  const auto& home = environment.home();
+  std::filesystem::create_directory(home / ".aws");
+  home.write(".aws/config", "[default]\ncredential_process = cat " + (home / "printed").string() +
+                                "\n[profile fails]\ncredential_process = echo refused >&2; exit 3\n"
+                                "[profile other]\ncredential_process = echo nothing\n");
+  const auto print = [&](const std::string& id, const std::string& expiration) {
+    home.write("printed", R"({"Version": 1, "AccessKeyId": ")" + id +
+                              R"(", "SecretAccessKey": "hidden",)" + "\n" +
+                              R"("SessionToken": "t", "Expiration": ")" + expiration + R"("})");
+  };
+  CredentialSource source;
+  print("id1", kLongAgo);
+  CHECK(source.current().key_id == "id1");
+  print("id2", kFarOff);
+  const Credentials renewed = source.current();
+  CHECK(renewed.key_id == "id2");
+  CHECK(renewed.secret == "hidden");
+  CHECK(renewed.token == "t");
+  CHECK(renewed.expires);
+  const auto refused = [&](const std::string& profile) {
+    environment.set("AWS_PROFILE", profile);
+    CredentialSource of_profile;
+    return problem_of(of_profile);
+  };
+  CHECK_THAT(refused("fails"), Contains("credential_process of profile fails of ~/.aws ends with "
+                                        "status 3: refused"));
+  CHECK_THAT(refused("other"), Contains("profile other of ~/.aws answers without credentials"));
+}
+
+TEST_CASE("a machine's role is found whatever a profile has that nobody named", "[remote]") {
+  AwsEnvironment environment;
+  log::quiet();
+  const HttpServer server(
+      [](const ServerRequest&) -> ServerReply { return {.body = metadata("machine", kFarOff)}; });
+  environment.set("AWS_CONTAINER_CREDENTIALS_FULL_URI", server.url() + "/creds");
+  std::filesystem::create_directory(environment.home() / ".aws");
+  environment.home().write(".aws/config",
+                           "[default]\nrole_arn = r\nsource_profile = x\n[profile x]\n");
+  CHECK(CredentialSource().current().key_id == "machine");
+  const std::string word =
+      "profile default of ~/.aws: role_arn is not supported; let another profile have "
+      "`credential_process = aws configure export-credentials --profile default`";
+  CredentialSource named, nobody_else;
+  environment.set("AWS_PROFILE", "default");
+  CHECK_THAT(problem_of(named), Contains(word));
+  environment.set("AWS_PROFILE", "");
+  environment.set("AWS_CONTAINER_CREDENTIALS_FULL_URI", "");
+  CHECK_THAT(problem_of(nobody_else), Contains(word));
+}
+
 TEST_CASE("credentials that expired are renewed", "[remote]") {
   AwsEnvironment environment;
   log::quiet();
@@ -170,6 +275,8 @@ TEST_CASE("credentials that expired are renewed", "[remote]") {
 
 TEST_CASE("times of the metadata services", "[remote]") {
   CHECK(parse_utc("2015-08-30T12:36:00Z") == 1440938160);
+  CHECK(parse_utc("2015-08-30T14:36:00.123+02:00") == 1440938160);
+  CHECK(parse_utc("2015-08-30T07:06:00-05:30") == 1440938160);
   CHECK_FALSE(parse_utc(""));
   CHECK_FALSE(parse_utc("soon"));
 }

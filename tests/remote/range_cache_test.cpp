@@ -15,8 +15,10 @@
 
 #include "composer/remote/cache_folder.h"
 #include "composer/remote/leaving.h"
+#include "composer/remote/listing.h"
 #include "composer/remote/pending_room.h"
 #include "composer/remote/remote_error.h"
+#include "composer/remote/shared_disk.h"
 #include "tests/composer/largest_file.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/remote/fake_store.h"
@@ -479,6 +481,53 @@ TEST_CASE("files that somebody has damaged or taken away are made anew", "[cache
     }
 }
 
+TEST_CASE("links in the place of the cache's files are not followed", "[cache]") {
+  const TemporaryFolder elsewhere;
+  const auto target = elsewhere / "target";
+  const auto content = [&] {
+    std::ifstream in(target, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  SECTION("of an object's") {
+    const std::string ending = GENERATE(".data", ".blocks");
+    Fixture f;
+    f.open();
+    f.leave();
+    std::filesystem::path link;
+    for (const auto& entry : std::filesystem::directory_iterator(f.disk.path()))
+      if (entry.path().extension() == ending) link = entry.path();
+    std::filesystem::copy_file(link, target);
+    std::filesystem::remove(link);
+    std::filesystem::create_symlink(target, link);
+    const auto before = content();
+    CHECK(reads_well(*f.open(), f.content, 1));
+    CHECK((content() == before));
+  }
+  SECTION("of the folder's own") {
+    elsewhere.write("target", "x");
+    Fixture f;
+    std::filesystem::create_symlink(target, f.disk / ".pending");
+    CHECK_THROWS_AS(f.open(), UserError);
+    CHECK(content() == "x");
+    std::filesystem::remove(f.disk / ".pending");
+    std::filesystem::create_symlink(elsewhere / "none", f.disk / ".lock");
+    CHECK_THROWS_AS(f.open(), UserError);
+    CHECK_FALSE(std::filesystem::exists(elsewhere / "none"));
+  }
+}
+
+TEST_CASE("a cache folder of another user is refused", "[cache]") {
+  Fixture f;
+  const auto& folder = f.disk.path();
+  if (is_shared_by_machines(folder) ||
+      ::chown(folder.c_str(), 12345, static_cast<gid_t>(-1)) != 0) {
+    WARN("skipped: only root gives folders away, on a disk of this machine");
+    return;
+  }
+  CHECK_THROWS_WITH(f.open(), "remote.cache_dir: " + f.disk.path().string() +
+                                  ": belongs to another user (12345); name a folder of your own");
+}
+
 TEST_CASE("a store's failure is told, and the next try may succeed", "[cache]") {
   Fixture f;
   std::atomic<bool> fails = true;
@@ -746,6 +795,18 @@ TEST_CASE("objects that only their queries tell apart have versions of their own
   CHECK(std::ranges::count_if(versions, [](const auto& one) {
           return one.first.starts_with("https://host/get");
         }) == 2);
+}
+
+TEST_CASE("a list whose lock cannot be had is refused", "[cache]") {
+  Fixture f;
+  f.open();
+  const RemotePath path("s3://bucket/a");
+  const auto lock = f.disk / (cache_name(path.identity()) + ".listing.lock");
+  std::filesystem::create_directory(lock);
+  CHECK_THROWS_WITH(list_files(f.store, path, *f.folder),
+                    "remote.cache_dir: " + lock.string() + ": cannot be locked: Is a directory");
+  std::filesystem::remove(lock);
+  CHECK(list_files(f.store, path, *f.folder).files.size() == 1);
 }
 
 TEST_CASE("many objects are opened after one look at the folder", "[remote]") {
