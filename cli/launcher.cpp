@@ -340,15 +340,27 @@ class Job {
   bool ended_for_others_ = false;      ///< what the ranks of this start were
 };
 
-fs::path find_program(const std::string& name) {
+/// That path as it is, in the folder of this program, or its name there; empty: none is a program.
+fs::path program_at(const fs::path& path) {
   const auto here = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const auto& path : {fs::path(name), here / name, here / fs::path(name).filename()})
-    if (fs::is_regular_file(path) && access(path.c_str(), X_OK) == 0) return fs::absolute(path);
-  const std::string problem =
-      "composer: '" + name + "' is no subcommand, nor a program here or beside composer";
+  for (const auto& one : {path, here / path, here / path.filename()})
+    if (fs::is_regular_file(one) && access(one.c_str(), X_OK) == 0) return fs::absolute(one);
+  return {};
+}
+
+/// A name without a slash is a subcommand's: whatever lies in a folder under a mistyped one is not
+/// run.
+fs::path find_program(const std::string& name) {
+  const auto program = program_at(name);
+  const bool is_path = name.find('/') != name.npos;
+  if (is_path && !program.empty()) return program;
+  const auto problem = "composer: '" + name + "' is no ";
+  if (is_path) throw UserError(problem + "program, neither here nor beside composer");
+  if (!program.empty())
+    throw UserError(problem + "subcommand; the program of that name is started as ./" + name);
   Words known;
   for (const auto& [subcommand, function] : command_table()) known.push_back(subcommand);
-  throw UserError(problem + suggestion(name, known));
+  throw UserError(problem + "subcommand" + suggestion(name, known));
 }
 
 }  // namespace

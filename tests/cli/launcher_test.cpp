@@ -108,6 +108,22 @@ TEST_CASE("each job has a port of its own, at which its launcher hosts the store
   CHECK(lines_of(folder / "port0") != port);
 }
 
+TEST_CASE("a program is started by a path, and never in place of a mistyped subcommand", "[cli]") {
+  const TemporaryFolder folder;
+  write_program(folder, "trian", "touch ran\n");
+  for (const char* words : {"trian", "-n 2 trian --max_duration 1ep"}) {
+    const auto outcome = run(folder.path(), split(words));
+    CHECK(outcome.status == 2);
+    CHECK(outcome.errors ==
+          "composer: 'trian' is no subcommand; the program of that name is started as ./trian\n");
+  }
+  CHECK_FALSE(std::filesystem::exists(folder / "ran"));
+  CHECK_THAT(run(folder.path(), {"./none"}).errors,
+             Catch::StartsWith("composer: './none' is no program"));
+  CHECK(run(folder.path(), {"./trian"}).status == 0);
+  CHECK(std::filesystem::exists(folder / "ran"));
+}
+
 TEST_CASE("machines that do not make up the world are refused", "[cli]") {
   const auto take = [](const std::string& node_rank, const std::string& world_size) {
     Words words{"-n",          "4",       "--world_size",  world_size,
