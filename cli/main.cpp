@@ -19,6 +19,7 @@
 #include "composer/distributed/place.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/rank_threads.h"
 #include "composer/recipe/registry.h"
 #include "composer/version.h"
 #include "data/all.h"
@@ -150,6 +151,7 @@ int run(Words words) {
   }
   const auto name = words[0];
   words.erase(words.begin());
+  heed_machine_limits();
   if (name == "bench" || name == "check" || name == "lr-range")
     return measure(name, command->second, words);
   return command->second(words);
