@@ -17,6 +17,7 @@
 #include "composer/clock.h"
 #include "composer/distributed/job_store.h"
 #include "composer/error.h"
+#include "composer/gpu_name.h"
 #include "composer/logging/log.h"
 #include "composer/process/signals.h"
 #include "composer/process/supervisor.h"
@@ -77,7 +78,10 @@ class Job {
         store_(open_store(launch)),
         logs_(launch.node_rank * launch.ranks, launch.ranks) {
     launch_.master_port = store_.port();
-    if (launch.bind != Bind::none) processors_ = processors_of_ranks(launch.bind, launch.ranks);
+    if (launch.bind != Bind::none)
+      processors_ = processors_of_ranks(
+          launch.bind, launch.ranks,
+          launch.bind == Bind::numa ? gpu_addresses() : std::vector<std::string>());
   }
 
   int run() {
@@ -332,12 +336,12 @@ class Job {
   const Command& program_;
   JobStore store_;
   RankLogs logs_;
-  std::vector<cpu_set_t> processors_;  ///< of each rank; empty: any
-  int64_t starts_ = 0;                 ///< after the first
-  std::optional<double> told_at_;      ///< seconds of the steady clock: of the run's folder
-  bool lost_store_ = false;            ///< with the launcher that hosts it
-  bool asked_to_end_ = false;          ///< by a signal
-  bool ended_for_others_ = false;      ///< what the ranks of this start were
+  std::vector<std::vector<int>> processors_;  ///< of each rank; empty: any
+  int64_t starts_ = 0;                        ///< after the first
+  std::optional<double> told_at_;             ///< seconds of the steady clock: of the run's folder
+  bool lost_store_ = false;                   ///< with the launcher that hosts it
+  bool asked_to_end_ = false;                 ///< by a signal
+  bool ended_for_others_ = false;             ///< what the ranks of this start were
 };
 
 /// That path as it is, in the folder of this program, or its name there; empty: none is a program.

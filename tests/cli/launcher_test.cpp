@@ -1,17 +1,17 @@
 #include "cli/launcher.h"
 
-#include <sched.h>
-
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <thread>
 
 #include "cli/job_watch.h"
 #include "cli/rank_logs.h"
 #include "composer/clock.h"
 #include "composer/error.h"
+#include "composer/machine_limits.h"
 #include "tests/cli/program.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/ranks/rank_processes.h"
@@ -53,6 +53,43 @@ bool ends_within(double seconds, pid_t id) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return false;
+}
+
+/// hwloc's description of a machine with two memory nodes, each with one of these processors of
+/// this one, and a GPU at 0000:01:00.0 and 0000:02:00.0.
+std::string two_nodes(int first, int second) {
+  int id = 1;
+  const auto begin = [&](const std::string& type, uint32_t cores, uint32_t nodes,
+                         const std::string& more) {
+    std::ostringstream text;
+    text << "<object type=\"" << type << "\" gp_index=\"" << ++id << "\" " << more << std::hex;
+    for (const char* which : {"", "complete_"})
+      if (cores != 0)
+        text << ' ' << which << "cpuset=\"0x" << cores << "\" " << which << "nodeset=\"0x" << nodes
+             << '"';
+    text << '>';
+    return text.str();
+  };
+  const std::string end = "</object>";
+  const uint32_t both = 1u << first | 1u << second;
+  auto xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<topology version=\"2.0\">" +
+             begin("Machine", both, 3, "os_index=\"0\"");
+  for (const auto& [number, core] : {std::pair{0, first}, {1, second}}) {
+    const uint32_t cores = 1u << core, nodes = 1u << number;
+    const auto index = [](int value) { return "os_index=\"" + std::to_string(value) + "\""; };
+    const auto bus = "0" + std::to_string(number + 1);
+    xml += begin("Package", cores, nodes, index(number)) +
+           begin("NUMANode", cores, nodes, index(number) + " local_memory=\"1024\"") + end +
+           begin("PU", cores, nodes, index(core)) + end +
+           begin("Bridge", 0, 0,
+                 "bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[" + bus + "-" + bus + "]\"") +
+           begin("PCIDev", 0, 0,
+                 "pci_busid=\"0000:" + bus +
+                     ":00.0\" pci_type=\"0302 [10de:2330] [10de:0000] a1\" "
+                     "pci_link_speed=\"0\"") +
+           end + end + end;
+  }
+  return xml + end + "</topology>\n";
 }
 
 /// A launcher of one rank on each of two machines, here both this one.
@@ -397,14 +434,43 @@ TEST_CASE("ranks are bound to equal shares of the cores, or to memory nodes", "[
   REQUIRE(run(folder.path(), split("-n 2 ./show")).status == 0);
   const auto all = lines_of(folder / "bound0");
   REQUIRE(run(folder.path(), split("-n 2 --bind cores ./show")).status == 0);
-  cpu_set_t cores;
-  REQUIRE(::sched_getaffinity(0, sizeof cores, &cores) == 0);
-  if (CPU_COUNT(&cores) > 1) {
+  if (scheduled_processors().size() > 1) {
     CHECK(lines_of(folder / "bound0") != lines_of(folder / "bound1"));
     CHECK(lines_of(folder / "bound0") != all);
   }
   REQUIRE(run(folder.path(), split("-n 2 --bind numa ./show")).status == 0);
   CHECK(lines_of(folder / "bound1").size() == 1);
+}
+
+TEST_CASE("a rank is bound beside its GPU, where the driver says that it is", "[cli]") {
+  const auto cores = scheduled_processors();
+  if (cores.size() < 2 || cores[1] > 30) {
+    WARN("skipped: two of the first processors are needed");
+    return;
+  }
+  const TemporaryFolder folder;
+  folder.write("machine.xml", two_nodes(cores[0], cores[1]));
+  write_program(folder, "show", "grep Cpus_allowed_list: /proc/self/status > bound$RANK\n");
+  const auto bind = [&](const std::string& addresses) {
+    return Process(folder.path(),
+                   split("HWLOC_XMLFILE=machine.xml HWLOC_THISSYSTEM=1 LD_LIBRARY_PATH=" STAND_IN
+                         " CUDA_VISIBLE_DEVICES=GPU-7f,GPU-12 STAND_IN_GPUS=2 STAND_IN_PCI=" +
+                         addresses + " " PROGRAM " -n 2 --bind numa ./show"),
+                   "/usr/bin/env")
+        .wait();
+  };
+  const auto bound_to = [](int core) {
+    return Words{"Cpus_allowed_list:\t" + std::to_string(core)};
+  };
+  const auto bound = bind("0000:02:00.0,0000:01:00.0");
+  INFO(bound.errors);
+  REQUIRE(bound.status == 0);
+  CHECK(lines_of(folder / "bound0") == bound_to(cores[1]));
+  CHECK(lines_of(folder / "bound1") == bound_to(cores[0]));
+
+  const auto unknown = bind("0000:02:00.0,0000:07:00.0");
+  CHECK(unknown.status == 2);
+  CHECK_THAT(unknown.errors, Catch::Contains("--bind: numa: ") && Catch::Contains("0000:07:00.0"));
 }
 
 }  // namespace composer::launcher_test
