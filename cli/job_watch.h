@@ -30,7 +30,8 @@ class JobWatch {
   JobWatch(const JobWatch&) = delete;
   JobWatch& operator=(const JobWatch&) = delete;
 
-  /// What was heard last; to be called about every second. RunError when the host is gone.
+  /// What was heard last; to be called about every second. RunError when the host is gone, and what
+  /// `ask` threw.
   JobNews news();
 
  private:

@@ -6,9 +6,12 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <optional>
+#include <random>
 #include <thread>
 
 #include "cli/core_binding.h"
@@ -50,15 +53,33 @@ constexpr auto wait_between_looks = std::chrono::milliseconds(50);
 constexpr const char *starts_key = "composer/starts", *over_key = "composer/over",
                      *left_key = "composer/left";
 
-int64_t told_starts(JobStore& store) { return std::stoll(store.get(starts_key).value_or("0")); }
+constexpr int64_t most_starts = 1 << 20;
+constexpr int most_status = 255;
+
+int64_t told_starts(JobStore& store) {
+  return store.get_number(starts_key, 0, most_starts).value_or(0);
+}
 
 std::optional<int> told_status(JobStore& store) {
-  const auto text = store.get(over_key);
-  return text ? std::optional<int>(std::stoi(*text)) : std::nullopt;
+  const auto status = store.get_number(over_key, 1, most_status);
+  return status ? std::optional(static_cast<int>(*status)) : std::nullopt;
 }
 
 JobNews ask_for_news(JobStore& store) {
   return {told_run_folder(store), told_status(store), told_starts(store)};
+}
+
+/// Of a job on one machine a new one; on several, where launchers cannot tell each other, what the
+/// user gave all of them, if anything.
+std::string secret_of(const Launch& launch) {
+  if (launch.machines() > 1) {
+    const char* const given = std::getenv(job_secret_variable);
+    return given == nullptr ? "" : given;
+  }
+  std::random_device source;
+  std::string secret;
+  for (int i = 0; i < 4; ++i) secret += std::to_string(source()) + '-';
+  return secret;
 }
 
 bool interrupted(int status) { return status == 128 + SIGINT || status == 128 + SIGTERM; }
@@ -75,9 +96,11 @@ class Job {
   Job(const Launch& launch, const Command& program)
       : launch_(launch),
         program_(program),
-        store_(open_store(launch)),
+        secret_(secret_of(launch)),
+        store_(open_store(launch, secret_)),
         logs_(launch.node_rank * launch.ranks, launch.ranks) {
     launch_.master_port = store_.port();
+    if (!several_machines()) launch_.master_addr = MeetingPoint().address;
     if (launch.bind != Bind::none)
       processors_ = processors_of_ranks(
           launch.bind, launch.ranks,
@@ -98,10 +121,19 @@ class Job {
   }
 
  private:
-  static JobStore open_store(const Launch& launch) {
-    const uint16_t port = launch.master_port.value_or(launch.machines() > 1 ? usual_port : 0);
-    if (launch.node_rank == 0) return JobStore::host(port, meeting_seconds);
-    return JobStore::connect(launch.master_addr, port, meeting_seconds);
+  static JobStore open_store(const Launch& launch, const std::string& secret) {
+    const bool one_machine = launch.machines() == 1;
+    const MeetingPoint point{launch.master_addr,
+                             launch.master_port.value_or(one_machine ? uint16_t{0} : usual_port),
+                             secret, one_machine};
+    return launch.node_rank == 0 ? JobStore::host(point, meeting_seconds)
+                                 : JobStore::connect(point, meeting_seconds);
+  }
+
+  /// It is gone, and the job with it, or somebody else sets values in it.
+  void lose_store(const std::exception& error) {
+    lost_store_ = true;
+    if (dynamic_cast<const ForeignValue*>(&error) != nullptr) log::error(error.what());
   }
 
   bool several_machines() const { return launch_.machines() > 1; }
@@ -140,8 +172,8 @@ class Job {
     watch.reset();
     try {
       learn_run_folder(supervisor);
-    } catch (const RunError&) {
-      lost_store_ = true;
+    } catch (const RunError& error) {
+      lose_store(error);
     }
     asked_to_end_ = supervisor.asked_by() != 0;
     return outcome_of(supervisor);
@@ -152,6 +184,7 @@ class Job {
     for (auto& [name, value] : rank_environment(launch_, local_rank))
       command.environment[name] = value;
     command.environment["COMPOSER_LAUNCHER"] = "1";
+    command.environment[job_secret_variable] = secret_;
     if (launch_.bind == Bind::cores) command.environment["COMPOSER_BIND"] = "cores";
     command.environment["TORCHELASTIC_USE_AGENT_STORE"] = "True";
     command.environment["TORCHELASTIC_RESTART_COUNT"] = std::to_string(starts_);
@@ -168,8 +201,8 @@ class Job {
         end_for_others(supervisor, interrupted(*news.status) ? end_seconds : failure_grace_seconds);
       else if (news.starts > starts_)
         end_for_others(supervisor, failure_grace_seconds);
-    } catch (const RunError&) {  // the first machine's launcher is gone, and with it the job
-      lost_store_ = true;
+    } catch (const std::exception& error) {
+      lose_store(error);
       end_for_others(supervisor, failure_grace_seconds);
     }
   }
@@ -197,7 +230,7 @@ class Job {
   }
 
   /// Launchers but the first that have left.
-  int64_t left() { return store_.add(left_key, 0); }
+  int64_t left() { return store_.get_number(left_key, 0, launch_.machines() - 1).value_or(0); }
   int64_t starts_told() { return told_starts(store_); }
   std::optional<int> status_told() { return told_status(store_); }
 
@@ -277,7 +310,8 @@ class Job {
       if (user_error || (done && !told) || starts_ >= launch_.max_restarts) return false;
       if (several_machines() && !told) store_.set(starts_key, std::to_string(starts_ + 1));
       return true;
-    } catch (const RunError&) {
+    } catch (const RunError& error) {
+      lose_store(error);
       return false;
     }
   }
@@ -295,8 +329,8 @@ class Job {
         }
         std::this_thread::sleep_for(wait_between_looks);
       }
-    } catch (const RunError&) {
-      lost_store_ = true;
+    } catch (const RunError& error) {
+      lose_store(error);
     }
     return 0;
   }
@@ -305,8 +339,8 @@ class Job {
   int leave(int status) {
     try {
       if (several_machines() && !lost_store_) status = say_farewell(status);
-    } catch (const RunError&) {  // nobody is left to be told
-      lost_store_ = true;
+    } catch (const RunError& error) {  // nobody is left to be told
+      lose_store(error);
     }
     if (lost_store_ && ended_for_others_ && interrupted(status) && !asked_to_end_) status = 1;
     if (status == lost_peers_status) status = 1;
@@ -334,6 +368,7 @@ class Job {
 
   Launch launch_;
   const Command& program_;
+  const std::string secret_;  ///< of the job
   JobStore store_;
   RankLogs logs_;
   std::vector<std::vector<int>> processors_;  ///< of each rank; empty: any

@@ -1,14 +1,24 @@
 #include "composer/distributed/job_store.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
 #include <chrono>
+#include <climits>
 #include <csignal>
+#include <system_error>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "composer/error.h"
 #include "composer/logging/log.h"
 
 namespace composer {
 namespace {
+
+constexpr const char* loopback = "127.0.0.1";
 
 constexpr const char* run_folder_key = "composer/run_folder";
 
@@ -22,6 +32,31 @@ c10d::TCPStoreOptions store_options(uint16_t port, bool host, double timeout_sec
   options.waitWorkers = false;
   options.timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
   return options;
+}
+
+/// A socket that processes of this machine alone can reach, for the store to take. It gives its own
+/// sockets no address: they listen on all.
+int listen_on_loopback(uint16_t port) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int reuse = 1;
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (listener >= 0 &&
+      ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse) == 0 &&
+      ::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      ::listen(listener, SOMAXCONN) == 0)
+    return listener;
+  const int error = errno;
+  if (listener >= 0) ::close(listener);
+  throw std::system_error(error, std::generic_category());
+}
+
+[[noreturn]] void refuse(const std::string& key, const std::string& expected) {
+  throw ForeignValue("the store where the ranks meet has something other than " + expected +
+                     " as " + key +
+                     ", which no process of this job has set: another program uses its port");
 }
 
 /// c10d explains itself over several lines, with the call stack.
@@ -56,10 +91,12 @@ void take_broken_pipes() {
 }  // namespace
 
 struct JobStore::Tcp {
-  c10::intrusive_ptr<c10d::TCPStore> store;
+  c10::intrusive_ptr<c10d::TCPStore> all;
+  c10::intrusive_ptr<c10d::PrefixStore> store;  ///< what of it is this job's
 
-  Tcp(const std::string& address, const c10d::TCPStoreOptions& options)
-      : store(c10::make_intrusive<c10d::TCPStore>(address, options)) {
+  Tcp(const std::string& address, const std::string& secret, const c10d::TCPStoreOptions& options)
+      : all(c10::make_intrusive<c10d::TCPStore>(address, options)),
+        store(c10::make_intrusive<c10d::PrefixStore>(secret, all)) {
     take_broken_pipes();
   }
 };
@@ -68,31 +105,36 @@ JobStore::JobStore(std::shared_ptr<Tcp> tcp) : tcp_(std::move(tcp)) {}
 
 c10::intrusive_ptr<c10d::Store> JobStore::store() const { return tcp_->store; }
 
-JobStore JobStore::host(uint16_t port, double timeout_seconds) {
-  return or_error<UserError>("port " + std::to_string(port) +
+JobStore JobStore::host(const MeetingPoint& point, double timeout_seconds) {
+  const auto host = [&] {
+    auto options = store_options(point.port, true, timeout_seconds);
+    if (point.one_machine) options.masterListenFd = listen_on_loopback(point.port);
+    return JobStore(std::make_shared<Tcp>(loopback, point.secret, options));
+  };
+  return or_error<UserError>("port " + std::to_string(point.port) +
                                  " cannot be listened on; another --master_port (MASTER_PORT)"
                                  " is needed, or an end of the program that has this one",
-                             [&] {
-                               return JobStore(std::make_shared<Tcp>(
-                                   "127.0.0.1", store_options(port, true, timeout_seconds)));
-                             });
+                             host);
 }
 
-JobStore JobStore::connect(const std::string& address, uint16_t port, double timeout_seconds) {
-  return or_error<PeerError>(
-      "nobody answers at " + address + ":" + std::to_string(port) + ", where the ranks are to meet",
-      [&] {
-        return JobStore(
-            std::make_shared<Tcp>(address, store_options(port, false, timeout_seconds)));
-      });
+JobStore JobStore::connect(const MeetingPoint& point, double timeout_seconds) {
+  const auto connect = [&] {
+    return JobStore(std::make_shared<Tcp>(point.address, point.secret,
+                                          store_options(point.port, false, timeout_seconds)));
+  };
+  return or_error<PeerError>("nobody answers at " + point.address + ":" +
+                                 std::to_string(point.port) + ", where the ranks are to meet",
+                             connect);
 }
 
 JobStore JobStore::of(const Place& place, double timeout_seconds) {
-  if (place.rank == 0 && !place.store_is_hosted) return host(place.port, timeout_seconds);
-  return connect(place.address, place.port, timeout_seconds);
+  MeetingPoint point{place.address, place.port, place.secret, place.local_size == place.size};
+  if (place.store_is_hosted) return connect(point, timeout_seconds);
+  if (point.one_machine) point.address = loopback;
+  return place.rank == 0 ? host(point, timeout_seconds) : connect(point, timeout_seconds);
 }
 
-uint16_t JobStore::port() const { return tcp_->store->getPort(); }
+uint16_t JobStore::port() const { return tcp_->all->getPort(); }
 
 void JobStore::set(const std::string& key, const std::string& value) {
   asked([&] {
@@ -107,6 +149,16 @@ std::optional<std::string> JobStore::get(const std::string& key) {
     const auto bytes = tcp_->store->get(key);
     return std::string(bytes.begin(), bytes.end());
   });
+}
+
+std::optional<int64_t> JobStore::get_number(const std::string& key, int64_t least, int64_t most) {
+  const auto text = get(key);
+  if (!text) return {};
+  int64_t value = 0;
+  const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (problem != std::errc() || end != text->data() + text->size() || value < least || value > most)
+    refuse(key, "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+  return value;
 }
 
 int64_t JobStore::add(const std::string& key, int64_t value) {
@@ -124,7 +176,10 @@ void tell_run_folder(const std::filesystem::path& folder) {
 
 std::optional<std::filesystem::path> told_run_folder(JobStore& store) {
   const auto text = store.get(run_folder_key);
-  return text ? std::optional<std::filesystem::path>(*text) : std::nullopt;
+  if (!text) return {};
+  if (!text->starts_with('/') || text->find('\0') != text->npos || text->size() >= PATH_MAX)
+    refuse(run_folder_key, "an absolute path");
+  return std::filesystem::path(*text);
 }
 
 std::optional<std::filesystem::path> told_run_folder(const Place& place) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 #include <thread>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "cli/job_watch.h"
 #include "cli/rank_logs.h"
@@ -322,13 +323,13 @@ TEST_CASE("the first machine, done, waits for the others and starts again with t
 TEST_CASE("a socket that the other end has closed does not end a process that has a store",
           "[cli]") {
   const auto before = std::signal(SIGPIPE, SIG_DFL);
-  const auto store = JobStore::host(0, 5);
+  const auto store = JobStore::host({}, 5);
   CHECK(std::raise(SIGPIPE) == 0);
   std::signal(SIGPIPE, before);
 }
 
 TEST_CASE("a store that does not answer keeps nobody waiting", "[cli]") {
-  const auto store = JobStore::host(0, 5);
+  const auto store = JobStore::host({}, 5);
   const auto news_in = [](double seconds) {
     return [seconds](JobStore&) {
       std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
@@ -347,6 +348,50 @@ TEST_CASE("a store that does not answer keeps nobody waiting", "[cli]") {
   for (int i = 0; i < 300 && watch.news().starts == 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   CHECK(watch.news().status == 7);
+}
+
+TEST_CASE("what strangers set in the store of a job is not believed", "[cli][slow]") {
+  const TemporaryFolder folder;
+  write_program(
+      folder, "waits",
+      "echo $MASTER_PORT $COMPOSER_JOB_SECRET > told$RANK.new; mv told$RANK.new told$RANK\n"
+      "until [ -e go ]; do sleep 0.02; done\n");
+  for (const bool knows_the_secret : {false, true}) {
+    const Process process(folder.path(), split("-n 2 ./waits"));
+    for (const char* name : {"told0", "told1"}) wait_for(folder / name);
+    const auto told = split(lines_of(folder / "told0").at(0));
+    CHECK(lines_of(folder / "told1") == lines_of(folder / "told0"));
+    REQUIRE(told.size() == 2);
+    const auto port = static_cast<uint16_t>(std::stoi(told[0]));
+    if (knows_the_secret) {
+      auto store = JobStore::connect({.port = port, .secret = told[1]}, 5);
+      store.set("composer/over", "seven");
+      const auto outcome = process.wait();
+      CHECK(outcome.status == 1);
+      CHECK_THAT(outcome.errors,
+                 Catch::Contains("other than a whole number from 1 to 255 as composer/over"));
+    } else {
+      c10d::TCPStoreOptions options;
+      options.port = port;
+      options.waitWorkers = false;
+      c10d::TCPStore store("127.0.0.1", options);
+      const auto set = [&](const std::string& key, const std::string& value) {
+        store.set(key, std::vector<uint8_t>(value.begin(), value.end()));
+      };
+      set("composer/over", "7");
+      set("composer/starts", "many");
+      set("composer/run_folder", (folder / "elsewhere").string());
+      std::filesystem::create_directory(folder / "elsewhere");
+      std::this_thread::sleep_for(std::chrono::seconds(2));
+      folder.write("go", "");
+      const auto outcome = process.wait();
+      CHECK(outcome.status == 0);
+      CHECK(outcome.errors == "");
+      CHECK(std::filesystem::is_empty(folder / "elsewhere"));
+      std::filesystem::remove(folder / "go");
+    }
+    for (const char* name : {"told0", "told1"}) std::filesystem::remove(folder / name);
+  }
 }
 
 TEST_CASE("logs of ranks do not bring back the folder of a run that is refused", "[cli]") {
