@@ -36,8 +36,11 @@ constexpr uint16_t usual_port = 29500;
 /// Of a process whose input was refused.
 constexpr int user_error_status = 2;
 
-/// Between SIGTERM, Ctrl-C and SIGKILL: as long as schedulers wait.
-constexpr double end_seconds = 30;
+/// Between SIGTERM, Ctrl-C and SIGKILL, unless --grace_seconds says another time.
+constexpr double usual_grace_seconds = 30;
+/// A save that has not advanced for so long, as while a store puts an object's parts together, has
+/// stopped.
+constexpr double save_silence_seconds = 30;
 /// The same where a rank has failed, after those that follow it had time to end by themselves.
 constexpr double failure_grace_seconds = 3, settle_seconds = 1;
 /// For launchers of other machines to come, and to see how the job ended.
@@ -66,7 +69,7 @@ std::optional<int> told_status(JobStore& store) {
 }
 
 JobNews ask_for_news(JobStore& store) {
-  return {told_run_folder(store), told_status(store), told_starts(store)};
+  return {told_run_folder(store), told_status(store), told_starts(store), told_saved(store)};
 }
 
 /// Of a job on one machine a new one; on several, where launchers cannot tell each other, what the
@@ -136,6 +139,10 @@ class Job {
     if (dynamic_cast<const ForeignValue*>(&error) != nullptr) log::error(error.what());
   }
 
+  double grace_seconds() const {
+    return launch_.grace_seconds ? static_cast<double>(*launch_.grace_seconds)
+                                 : usual_grace_seconds;
+  }
   bool several_machines() const { return launch_.machines() > 1; }
   std::string name_of(size_t number) const {
     return "rank " +
@@ -147,7 +154,10 @@ class Job {
   int run_once() {
     SupervisorOptions options;
     options.grace_seconds = failure_grace_seconds;
-    options.first_grace_seconds = end_seconds;
+    options.first_grace_seconds = grace_seconds();
+    options.spared_until = [&](double since) {
+      return saved_at_ > since ? saved_at_ + save_silence_seconds : 0;
+    };
     options.settle_seconds = settle_seconds;
     options.fails = [](int status) { return status != 0 && !interrupted(status); };
     options.take_line = [&](size_t number, Stream, std::string_view line) {
@@ -196,9 +206,11 @@ class Job {
     if (lost_store_) return;
     try {
       const auto news = watch.news();
+      if (news.saved > saved_) saved_ = news.saved, saved_at_ = steady_seconds();
       if (news.run_folder) logs_.open(*news.run_folder, has_own_disk());
       if (news.status)
-        end_for_others(supervisor, interrupted(*news.status) ? end_seconds : failure_grace_seconds);
+        end_for_others(supervisor,
+                       interrupted(*news.status) ? grace_seconds() : failure_grace_seconds);
       else if (news.starts > starts_)
         end_for_others(supervisor, failure_grace_seconds);
     } catch (const std::exception& error) {
@@ -360,7 +372,8 @@ class Job {
       store_.add(left_key, 1);
       return status;
     }
-    const double until = steady_seconds() + leave_seconds + (interrupted(status) ? end_seconds : 0);
+    const double until =
+        steady_seconds() + leave_seconds + (interrupted(status) ? grace_seconds() : 0);
     while (left() < launch_.machines() - 1 && steady_seconds() < until)
       std::this_thread::sleep_for(wait_between_looks);
     return status;
@@ -377,6 +390,8 @@ class Job {
   bool lost_store_ = false;                   ///< with the launcher that hosts it
   bool asked_to_end_ = false;                 ///< by a signal
   bool ended_for_others_ = false;             ///< what the ranks of this start were
+  int64_t saved_ = 0;                         ///< as JobNews has it
+  double saved_at_ = 0;                       ///< when that last changed, as told_at_
 };
 
 /// That path as it is, in the folder of this program, or its name there; empty: none is a program.

@@ -8,19 +8,26 @@
 #include <charconv>
 #include <chrono>
 #include <climits>
+#include <condition_variable>
 #include <csignal>
+#include <mutex>
+#include <stop_token>
 #include <system_error>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
 
 #include "composer/logging/log.h"
+#include "composer/save_progress.h"
 
 namespace composer {
 namespace {
 
 constexpr const char* loopback = "127.0.0.1";
 
-constexpr const char* run_folder_key = "composer/run_folder";
+constexpr const char *run_folder_key = "composer/run_folder", *saved_key = "composer/saved";
+
+constexpr auto between_reports = std::chrono::seconds(1);
 
 /// Of what is asked of a host that is there.
 constexpr double answer_seconds = 30;
@@ -172,6 +179,32 @@ void tell_run_folder(const std::filesystem::path& folder) {
   JobStore::of(place, answer_seconds).set(run_folder_key, path.string());
   if (place.by_launcher)
     log::also_in(path / "logs" / ("rank" + std::to_string(place.rank) + ".log"));
+}
+
+void tell_saved(JobStore& store, int64_t bytes) { store.add(saved_key, bytes); }
+
+int64_t told_saved(JobStore& store) {
+  return store.get_number(saved_key, 0, INT64_MAX).value_or(0);
+}
+
+SaveReports::SaveReports() {
+  const auto place = place_of_process();
+  if (place.rank != 0 || !place.by_launcher || !place.store_is_hosted) return;
+  thread_ = std::jthread([place, told = saved_bytes.load()](const std::stop_token& stop) mutable {
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any ended;
+    try {
+      std::optional<JobStore> store;
+      while (!ended.wait_for(lock, stop, between_reports, [&] { return stop.stop_requested(); })) {
+        const int64_t now = saved_bytes;
+        if (now == told) continue;
+        if (!store) store = JobStore::of(place, answer_seconds);
+        tell_saved(*store, now - std::exchange(told, now));
+      }
+    } catch (const std::exception&) {  // the launcher is gone, and this process goes with it
+    }
+  });
 }
 
 std::optional<std::filesystem::path> told_run_folder(JobStore& store) {

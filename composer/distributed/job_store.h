@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include "composer/distributed/place.h"
 #include "composer/error.h"
@@ -66,6 +67,22 @@ class JobStore {
 /// Tells the launcher where the files of this process's run are, and keeps a copy of the log there
 /// as the launcher does for other ranks: logs/rank0.log. Nothing where no launcher hosts the store.
 void tell_run_folder(const std::filesystem::path& folder);
+
+/// A save of this job has advanced by so many bytes.
+void tell_saved(JobStore& store, int64_t bytes);
+/// By how many bytes saves have, in all.
+int64_t told_saved(JobStore& store);
+
+/// While it lives, the launcher is told every second how far this process, the first rank, has got
+/// with what it saves (save_progress.h). Nothing in others, and where no launcher of this program
+/// hosts the store.
+class SaveReports {
+ public:
+  SaveReports();
+
+ private:
+  std::jthread thread_;
+};
 
 /// What was told, by this start of the ranks or by one before. ForeignValue where it is no absolute
 /// path.

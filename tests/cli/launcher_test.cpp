@@ -394,6 +394,37 @@ TEST_CASE("what strangers set in the store of a job is not believed", "[cli][slo
   }
 }
 
+TEST_CASE("ranks are not killed while the first one's save advances", "[cli][slow]") {
+  const TemporaryFolder folder;
+  write_program(
+      folder, "saves",
+      "trap '' TERM\n"
+      "echo $MASTER_PORT $COMPOSER_JOB_SECRET > told$RANK.new; mv told$RANK.new told$RANK\n"
+      "until [ -e done ]; do sleep 0.02; done; exit 143\n");
+  for (const bool advances : {false, true}) {
+    const int grace = advances ? 3 : 1;
+    const Process process(folder.path(), split("-n 2 --requeue_status 85 --grace_seconds " +
+                                               std::to_string(grace) + " ./saves"));
+    for (const char* name : {"told0", "told1"}) wait_for(folder / name);
+    const auto told = split(lines_of(folder / "told0").at(0));
+    REQUIRE(told.size() == 2);
+    auto store = JobStore::connect(
+        {.port = static_cast<uint16_t>(std::stoi(told[0])), .secret = told[1]}, 5);
+    tell_saved(store, 1);  // before the end is asked for
+    process.signal(SIGTERM);
+    for (const double end = steady_seconds() + 2 * grace; advances && steady_seconds() < end;) {
+      tell_saved(store, 1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    if (advances) folder.write("done", "");
+    const auto outcome = process.wait();
+    CHECK(outcome.status == 85);
+    CHECK((outcome.errors.find("rank 0 did not end when it was asked to") != std::string::npos) ==
+          !advances);
+    for (const char* name : {"told0", "told1"}) std::filesystem::remove(folder / name);
+  }
+}
+
 TEST_CASE("logs of ranks do not bring back the folder of a run that is refused", "[cli]") {
   const TemporaryFolder folder;
   RankLogs logs(0, 2);

@@ -6,6 +6,13 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdlib>
+#include <map>
+#include <thread>
+
+#include "composer/storage/safetensors.h"
+#include "tests/composer/temporary_folder.h"
 
 namespace composer::job_store_test {
 
@@ -23,6 +30,22 @@ bool answers(const char* address, uint16_t port) {
   ::close(socket);
   return connected;
 }
+
+/// For its lifetime.
+class Variables {
+ public:
+  explicit Variables(std::map<std::string, std::string> all) : all_(std::move(all)) {
+    for (const auto& [name, value] : all_) ::setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~Variables() {
+    for (const auto& [name, value] : all_) ::unsetenv(name.c_str());
+  }
+  Variables(const Variables&) = delete;
+  Variables& operator=(const Variables&) = delete;
+
+ private:
+  const std::map<std::string, std::string> all_;
+};
 
 }  // namespace
 
@@ -85,6 +108,28 @@ TEST_CASE("a value of the store that the job cannot have set is refused", "[rank
                             std::string(5000, '/')}) {
     store.set("composer/run_folder", value);
     CHECK_THROWS_AS(told_run_folder(store), ForeignValue);
+  }
+}
+
+TEST_CASE("the launcher hears of the first rank's save that it advances", "[ranks][slow]") {
+  auto store = JobStore::host({.secret = "ours"}, 5);
+  CHECK(told_saved(store) == 0);
+  const TemporaryFolder folder;
+  for (const char* rank : {"1", "0"}) {
+    const Variables variables({{"RANK", rank},
+                               {"WORLD_SIZE", "2"},
+                               {"LOCAL_WORLD_SIZE", "2"},
+                               {"MASTER_ADDR", "127.0.0.1"},
+                               {"MASTER_PORT", std::to_string(store.port())},
+                               {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+                               {"COMPOSER_LAUNCHER", "1"},
+                               {job_secret_variable, "ours"}});
+    const SaveReports reports;
+    write_safetensors(folder / "weights", {{"weight", at::ones({1000})}});
+    const bool first = *rank == '0';
+    for (int i = 0; i < (first ? 3000 : 150) && told_saved(store) < 4000; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    CHECK((told_saved(store) >= 4000) == first);
   }
 }
 
