@@ -27,7 +27,7 @@ constexpr const char* loopback = "127.0.0.1";
 
 constexpr const char *run_folder_key = "composer/run_folder", *saved_key = "composer/saved";
 
-constexpr auto between_reports = std::chrono::seconds(1);
+constexpr auto between_reports = std::chrono::milliseconds(400);
 
 /// Of what is asked of a host that is there.
 constexpr double answer_seconds = 30;

@@ -73,9 +73,9 @@ void tell_saved(JobStore& store, int64_t bytes);
 /// By how many bytes saves have, in all.
 int64_t told_saved(JobStore& store);
 
-/// While it lives, the launcher is told every second how far this process, the first rank, has got
-/// with what it saves (save_progress.h). Nothing in others, and where no launcher of this program
-/// hosts the store.
+/// While it lives, the launcher is told again and again how far this process, the first rank, has
+/// got with what it saves (save_progress.h). Nothing in others, and where no launcher of this
+/// program hosts the store.
 class SaveReports {
  public:
   SaveReports();
