@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "composer/logging/log.h"
+#include "composer/remote/signature.h"
 #include "composer/save_progress.h"
 
 namespace composer {
@@ -98,19 +99,26 @@ void take_broken_pipes() {
 }  // namespace
 
 struct JobStore::Tcp {
-  c10::intrusive_ptr<c10d::TCPStore> all;
-  c10::intrusive_ptr<c10d::PrefixStore> store;  ///< what of it is this job's
+  c10::intrusive_ptr<c10d::TCPStore> store;
+  const std::string secret;
 
   Tcp(const std::string& address, const std::string& secret, const c10d::TCPStoreOptions& options)
-      : all(c10::make_intrusive<c10d::TCPStore>(address, options)),
-        store(c10::make_intrusive<c10d::PrefixStore>(secret, all)) {
+      : store(c10::make_intrusive<c10d::TCPStore>(address, options)), secret(secret) {
     take_broken_pipes();
+  }
+
+  /// Of a key. c10d tells whoever asks which names a store has: no others follow from these.
+  std::string name_of(const std::string& key) const {
+    const auto text = secret + "/" + key;
+    return payload_hash({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
   }
 };
 
 JobStore::JobStore(std::shared_ptr<Tcp> tcp) : tcp_(std::move(tcp)) {}
 
-c10::intrusive_ptr<c10d::Store> JobStore::store() const { return tcp_->store; }
+c10::intrusive_ptr<c10d::Store> JobStore::store() const {
+  return c10::make_intrusive<c10d::PrefixStore>(tcp_->name_of("ranks"), tcp_->store);
+}
 
 JobStore JobStore::host(const MeetingPoint& point, double timeout_seconds) {
   const auto host = [&] {
@@ -141,19 +149,20 @@ JobStore JobStore::of(const Place& place, double timeout_seconds) {
   return place.rank == 0 ? host(point, timeout_seconds) : connect(point, timeout_seconds);
 }
 
-uint16_t JobStore::port() const { return tcp_->all->getPort(); }
+uint16_t JobStore::port() const { return tcp_->store->getPort(); }
 
 void JobStore::set(const std::string& key, const std::string& value) {
   asked([&] {
-    tcp_->store->set(key, std::vector<uint8_t>(value.begin(), value.end()));
+    tcp_->store->set(tcp_->name_of(key), std::vector<uint8_t>(value.begin(), value.end()));
     return 0;
   });
 }
 
 std::optional<std::string> JobStore::get(const std::string& key) {
   return asked([&]() -> std::optional<std::string> {
-    if (!tcp_->store->check({key})) return {};
-    const auto bytes = tcp_->store->get(key);
+    const auto name = tcp_->name_of(key);
+    if (!tcp_->store->check({name})) return {};
+    const auto bytes = tcp_->store->get(name);
     return std::string(bytes.begin(), bytes.end());
   });
 }
@@ -169,7 +178,7 @@ std::optional<int64_t> JobStore::get_number(const std::string& key, int64_t leas
 }
 
 int64_t JobStore::add(const std::string& key, int64_t value) {
-  return asked([&] { return tcp_->store->add(key, value); });
+  return asked([&] { return tcp_->store->add(tcp_->name_of(key), value); });
 }
 
 void tell_run_folder(const std::filesystem::path& folder) {

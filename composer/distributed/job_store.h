@@ -23,8 +23,8 @@ namespace composer {
 struct MeetingPoint {
   std::string address = "127.0.0.1";  ///< of the host
   uint16_t port = 0;                  ///< 0: any that is free, for the host alone
-  /// Of the job. In all names of the store, so that whoever does not know it neither reads nor sets
-  /// what the job does. May be empty.
+  /// Of the job. All names in the store are made with it, so that whoever does not know it finds
+  /// none, nor sets what the job has not set yet. May be empty.
   std::string secret{};
   bool one_machine = true;  ///< all are on this one: none other reaches the host
 };
@@ -55,6 +55,7 @@ class JobStore {
   /// Adds to a number, which is 0 before; returns the sum.
   int64_t add(const std::string& key, int64_t value);
 
+  /// For process groups, whose names are apart from those of the keys above.
   c10::intrusive_ptr<c10d::Store> store() const;
 
  private:

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <map>
 #include <thread>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "composer/storage/safetensors.h"
 #include "tests/composer/temporary_folder.h"
@@ -86,6 +87,12 @@ TEST_CASE("who does not know the secret of a job sees and sets nothing of it", "
   stranger.set("count", "many");
   CHECK(rank.add("count", 2) == 2);
   CHECK(host.get_number("count", 0, 2) == 2);
+
+  c10d::TCPStoreOptions options;
+  options.port = host.port();
+  options.waitWorkers = false;
+  c10d::TCPStore bare("127.0.0.1", options);
+  for (const auto& name : bare.listKeys()) CHECK(name.find("known") == std::string::npos);
 }
 
 TEST_CASE("a value of the store that the job cannot have set is refused", "[ranks]") {
