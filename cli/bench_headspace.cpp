@@ -4,7 +4,6 @@
 #include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "cli/arguments.h"
 #include "cli/bench.h"
@@ -16,6 +15,7 @@
 #include "composer/error.h"
 #include "composer/interrupt.h"
 #include "composer/logging/log.h"
+#include "composer/machine_limits.h"
 #include "composer/optimization/bf16_choice.h"
 #include "composer/profiling/timer.h"
 #include "composer/settle.h"
@@ -232,7 +232,7 @@ HeadspaceSetting setting_of(const Recipe& recipe, const State& state) {
           .pinned = recipe.options.dataloader.pin_memory,
           .beton = dump(recipe).find("use_ffcv: true") != std::string::npos,
           .num_workers = recipe.options.dataloader.num_workers,
-          .cores = std::max<int64_t>(1, std::thread::hardware_concurrency())};
+          .cores = usable_processors(read_machine_limits())};
 }
 
 Headspace rates_of(const std::vector<Stretch>& stretches, const DecodedSamples& decoded) {

@@ -25,9 +25,9 @@ struct JobWatch::Heard {
   std::condition_variable changed;
   JobNews news;
   int64_t answers = 0;
-  bool lost = false;   ///< the host
-  bool stop = false;   ///< is wanted
-  bool ended = false;  ///< the thread has
+  std::exception_ptr problem;  ///< of the last question
+  bool stop = false;           ///< is wanted
+  bool ended = false;          ///< the thread has
 };
 
 JobWatch::JobWatch(JobStore store, std::function<JobNews(JobStore&)> ask, double silence_seconds)
@@ -36,15 +36,17 @@ JobWatch::JobWatch(JobStore store, std::function<JobNews(JobStore&)> ask, double
       read_at_(steady_seconds()) {
   thread_ = std::thread([heard = heard_, store = std::move(store), ask = std::move(ask)]() mutable {
     std::unique_lock lock(heard->mutex);
-    while (!heard->stop && !heard->lost) {
+    while (!heard->stop && !heard->problem) {
       lock.unlock();
       std::optional<JobNews> news;
+      std::exception_ptr problem;
       try {
         news = ask(store);
-      } catch (const std::exception&) {  // news() tells
+      } catch (const std::exception&) {
+        problem = std::current_exception();
       }
       lock.lock();
-      heard->lost = !news;
+      heard->problem = problem;
       if (news) heard->news = *news, ++heard->answers;
       heard->changed.wait_for(lock, between_questions, [&] { return heard->stop; });
     }
@@ -67,8 +69,8 @@ JobNews JobWatch::news() {
   const double now = steady_seconds();
   silent_ += std::min(now - std::exchange(read_at_, now), most_between_reads);
   if (std::exchange(answers_, heard_->answers) != heard_->answers) silent_ = 0;
-  if (heard_->lost || silent_ > silence_seconds_)
-    throw RunError("the store where the ranks meet does not answer");
+  if (heard_->problem) std::rethrow_exception(heard_->problem);
+  if (silent_ > silence_seconds_) throw RunError("the store where the ranks meet does not answer");
   return heard_->news;
 }
 

@@ -16,6 +16,7 @@ struct JobNews {
   std::optional<std::filesystem::path> run_folder;
   std::optional<int> status;  ///< that a launcher has left with, if its ranks did not end well
   int64_t starts = 0;         ///< of all ranks, after the first
+  int64_t saved = 0;          ///< bytes by which saves of the first rank have advanced
 };
 
 /// Asks a store again and again. Who reads what was heard never waits, also where the store's host
@@ -30,7 +31,8 @@ class JobWatch {
   JobWatch(const JobWatch&) = delete;
   JobWatch& operator=(const JobWatch&) = delete;
 
-  /// What was heard last; to be called about every second. RunError when the host is gone.
+  /// What was heard last; to be called about every second. RunError when the host is gone, and what
+  /// `ask` threw.
   JobNews news();
 
  private:

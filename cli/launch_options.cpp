@@ -26,6 +26,7 @@ Bind bind_of(const std::string& word) {
   throw UserError("--bind: '" + word + "' is not none, cores or numa");
 }
 
+constexpr int64_t most_grace_seconds = 1'000'000;
 constexpr int64_t any = std::numeric_limits<int64_t>::max();
 
 const std::map<std::string, Option>& launch_options() {
@@ -44,7 +45,9 @@ const std::map<std::string, Option>& launch_options() {
        {0, -1, nullptr, [](Launch& launch, const auto& word) { launch.bind = bind_of(word); }}},
       {"--max_restarts", {0, any, [](Launch& launch, int64_t n) { launch.max_restarts = n; }}},
       {"--requeue_status",
-       {1, 255, [](Launch& launch, int64_t n) { launch.requeue_status = static_cast<int>(n); }}}};
+       {1, 255, [](Launch& launch, int64_t n) { launch.requeue_status = static_cast<int>(n); }}},
+      {"--grace_seconds",
+       {1, most_grace_seconds, [](Launch& launch, int64_t n) { launch.grace_seconds = n; }}}};
   return options;
 }
 

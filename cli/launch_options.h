@@ -22,6 +22,8 @@ struct Launch {
   int64_t max_restarts = 0;
   Bind bind = Bind::none;
   std::optional<int> requeue_status;  ///< exit status after a SIGTERM, in place of 143
+  /// That ranks have between a signal that asks for the end and SIGKILL; see launcher.h.
+  std::optional<int64_t> grace_seconds;
 
   int64_t machines() const { return world_size / ranks; }
   /// One rank without wishes runs in the launcher's own process.
@@ -31,6 +33,7 @@ struct Launch {
     if (world_size > 1) return "-n";
     if (max_restarts > 0) return "--max_restarts";
     if (requeue_status) return "--requeue_status";
+    if (grace_seconds) return "--grace_seconds";
     return bind != Bind::none ? "--bind" : "";
   }
 };

@@ -6,9 +6,12 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <optional>
+#include <random>
 #include <thread>
 
 #include "cli/core_binding.h"
@@ -17,6 +20,7 @@
 #include "composer/clock.h"
 #include "composer/distributed/job_store.h"
 #include "composer/error.h"
+#include "composer/gpu_name.h"
 #include "composer/logging/log.h"
 #include "composer/process/signals.h"
 #include "composer/process/supervisor.h"
@@ -32,8 +36,11 @@ constexpr uint16_t usual_port = 29500;
 /// Of a process whose input was refused.
 constexpr int user_error_status = 2;
 
-/// Between SIGTERM, Ctrl-C and SIGKILL: as long as schedulers wait.
-constexpr double end_seconds = 30;
+/// Between SIGTERM, Ctrl-C and SIGKILL, unless --grace_seconds says another time.
+constexpr double usual_grace_seconds = 30;
+/// A save that has not advanced for so long, as while a store puts an object's parts together, has
+/// stopped.
+constexpr double save_silence_seconds = 30;
 /// The same where a rank has failed, after those that follow it had time to end by themselves.
 constexpr double failure_grace_seconds = 3, settle_seconds = 1;
 /// For launchers of other machines to come, and to see how the job ended.
@@ -49,15 +56,33 @@ constexpr auto wait_between_looks = std::chrono::milliseconds(50);
 constexpr const char *starts_key = "composer/starts", *over_key = "composer/over",
                      *left_key = "composer/left";
 
-int64_t told_starts(JobStore& store) { return std::stoll(store.get(starts_key).value_or("0")); }
+constexpr int64_t most_starts = 1 << 20;
+constexpr int most_status = 255;
+
+int64_t told_starts(JobStore& store) {
+  return store.get_number(starts_key, 0, most_starts).value_or(0);
+}
 
 std::optional<int> told_status(JobStore& store) {
-  const auto text = store.get(over_key);
-  return text ? std::optional<int>(std::stoi(*text)) : std::nullopt;
+  const auto status = store.get_number(over_key, 1, most_status);
+  return status ? std::optional(static_cast<int>(*status)) : std::nullopt;
 }
 
 JobNews ask_for_news(JobStore& store) {
-  return {told_run_folder(store), told_status(store), told_starts(store)};
+  return {told_run_folder(store), told_status(store), told_starts(store), told_saved(store)};
+}
+
+/// Of a job on one machine a new one; on several, where launchers cannot tell each other, what the
+/// user gave all of them, if anything.
+std::string secret_of(const Launch& launch) {
+  if (launch.machines() > 1) {
+    const char* const given = std::getenv(job_secret_variable);
+    return given == nullptr ? "" : given;
+  }
+  std::random_device source;
+  std::string secret;
+  for (int i = 0; i < 4; ++i) secret += std::to_string(source()) + '-';
+  return secret;
 }
 
 bool interrupted(int status) { return status == 128 + SIGINT || status == 128 + SIGTERM; }
@@ -74,10 +99,15 @@ class Job {
   Job(const Launch& launch, const Command& program)
       : launch_(launch),
         program_(program),
-        store_(open_store(launch)),
+        secret_(secret_of(launch)),
+        store_(open_store(launch, secret_)),
         logs_(launch.node_rank * launch.ranks, launch.ranks) {
     launch_.master_port = store_.port();
-    if (launch.bind != Bind::none) processors_ = processors_of_ranks(launch.bind, launch.ranks);
+    if (!several_machines()) launch_.master_addr = MeetingPoint().address;
+    if (launch.bind != Bind::none)
+      processors_ = processors_of_ranks(
+          launch.bind, launch.ranks,
+          launch.bind == Bind::numa ? gpu_addresses() : std::vector<std::string>());
   }
 
   int run() {
@@ -94,12 +124,25 @@ class Job {
   }
 
  private:
-  static JobStore open_store(const Launch& launch) {
-    const uint16_t port = launch.master_port.value_or(launch.machines() > 1 ? usual_port : 0);
-    if (launch.node_rank == 0) return JobStore::host(port, meeting_seconds);
-    return JobStore::connect(launch.master_addr, port, meeting_seconds);
+  static JobStore open_store(const Launch& launch, const std::string& secret) {
+    const bool one_machine = launch.machines() == 1;
+    const MeetingPoint point{launch.master_addr,
+                             launch.master_port.value_or(one_machine ? uint16_t{0} : usual_port),
+                             secret, one_machine};
+    return launch.node_rank == 0 ? JobStore::host(point, meeting_seconds)
+                                 : JobStore::connect(point, meeting_seconds);
   }
 
+  /// It is gone, and the job with it, or somebody else sets values in it.
+  void lose_store(const std::exception& error) {
+    lost_store_ = true;
+    if (dynamic_cast<const ForeignValue*>(&error) != nullptr) log::error(error.what());
+  }
+
+  double grace_seconds() const {
+    return launch_.grace_seconds ? static_cast<double>(*launch_.grace_seconds)
+                                 : usual_grace_seconds;
+  }
   bool several_machines() const { return launch_.machines() > 1; }
   std::string name_of(size_t number) const {
     return "rank " +
@@ -111,7 +154,10 @@ class Job {
   int run_once() {
     SupervisorOptions options;
     options.grace_seconds = failure_grace_seconds;
-    options.first_grace_seconds = end_seconds;
+    options.first_grace_seconds = grace_seconds();
+    options.spared_until = [&](double since) {
+      return saved_at_ > since ? saved_at_ + save_silence_seconds : 0;
+    };
     options.settle_seconds = settle_seconds;
     options.fails = [](int status) { return status != 0 && !interrupted(status); };
     options.take_line = [&](size_t number, Stream, std::string_view line) {
@@ -136,8 +182,8 @@ class Job {
     watch.reset();
     try {
       learn_run_folder(supervisor);
-    } catch (const RunError&) {
-      lost_store_ = true;
+    } catch (const RunError& error) {
+      lose_store(error);
     }
     asked_to_end_ = supervisor.asked_by() != 0;
     return outcome_of(supervisor);
@@ -148,6 +194,7 @@ class Job {
     for (auto& [name, value] : rank_environment(launch_, local_rank))
       command.environment[name] = value;
     command.environment["COMPOSER_LAUNCHER"] = "1";
+    command.environment[job_secret_variable] = secret_;
     if (launch_.bind == Bind::cores) command.environment["COMPOSER_BIND"] = "cores";
     command.environment["TORCHELASTIC_USE_AGENT_STORE"] = "True";
     command.environment["TORCHELASTIC_RESTART_COUNT"] = std::to_string(starts_);
@@ -159,13 +206,15 @@ class Job {
     if (lost_store_) return;
     try {
       const auto news = watch.news();
+      if (news.saved > saved_) saved_ = news.saved, saved_at_ = steady_seconds();
       if (news.run_folder) logs_.open(*news.run_folder, has_own_disk());
       if (news.status)
-        end_for_others(supervisor, interrupted(*news.status) ? end_seconds : failure_grace_seconds);
+        end_for_others(supervisor,
+                       interrupted(*news.status) ? grace_seconds() : failure_grace_seconds);
       else if (news.starts > starts_)
         end_for_others(supervisor, failure_grace_seconds);
-    } catch (const RunError&) {  // the first machine's launcher is gone, and with it the job
-      lost_store_ = true;
+    } catch (const std::exception& error) {
+      lose_store(error);
       end_for_others(supervisor, failure_grace_seconds);
     }
   }
@@ -193,7 +242,7 @@ class Job {
   }
 
   /// Launchers but the first that have left.
-  int64_t left() { return store_.add(left_key, 0); }
+  int64_t left() { return store_.get_number(left_key, 0, launch_.machines() - 1).value_or(0); }
   int64_t starts_told() { return told_starts(store_); }
   std::optional<int> status_told() { return told_status(store_); }
 
@@ -273,7 +322,8 @@ class Job {
       if (user_error || (done && !told) || starts_ >= launch_.max_restarts) return false;
       if (several_machines() && !told) store_.set(starts_key, std::to_string(starts_ + 1));
       return true;
-    } catch (const RunError&) {
+    } catch (const RunError& error) {
+      lose_store(error);
       return false;
     }
   }
@@ -291,8 +341,8 @@ class Job {
         }
         std::this_thread::sleep_for(wait_between_looks);
       }
-    } catch (const RunError&) {
-      lost_store_ = true;
+    } catch (const RunError& error) {
+      lose_store(error);
     }
     return 0;
   }
@@ -301,8 +351,8 @@ class Job {
   int leave(int status) {
     try {
       if (several_machines() && !lost_store_) status = say_farewell(status);
-    } catch (const RunError&) {  // nobody is left to be told
-      lost_store_ = true;
+    } catch (const RunError& error) {  // nobody is left to be told
+      lose_store(error);
     }
     if (lost_store_ && ended_for_others_ && interrupted(status) && !asked_to_end_) status = 1;
     if (status == lost_peers_status) status = 1;
@@ -322,7 +372,8 @@ class Job {
       store_.add(left_key, 1);
       return status;
     }
-    const double until = steady_seconds() + leave_seconds + (interrupted(status) ? end_seconds : 0);
+    const double until =
+        steady_seconds() + leave_seconds + (interrupted(status) ? grace_seconds() : 0);
     while (left() < launch_.machines() - 1 && steady_seconds() < until)
       std::this_thread::sleep_for(wait_between_looks);
     return status;
@@ -330,25 +381,40 @@ class Job {
 
   Launch launch_;
   const Command& program_;
+  const std::string secret_;  ///< of the job
   JobStore store_;
   RankLogs logs_;
-  std::vector<cpu_set_t> processors_;  ///< of each rank; empty: any
-  int64_t starts_ = 0;                 ///< after the first
-  std::optional<double> told_at_;      ///< seconds of the steady clock: of the run's folder
-  bool lost_store_ = false;            ///< with the launcher that hosts it
-  bool asked_to_end_ = false;          ///< by a signal
-  bool ended_for_others_ = false;      ///< what the ranks of this start were
+  std::vector<std::vector<int>> processors_;  ///< of each rank; empty: any
+  int64_t starts_ = 0;                        ///< after the first
+  std::optional<double> told_at_;             ///< seconds of the steady clock: of the run's folder
+  bool lost_store_ = false;                   ///< with the launcher that hosts it
+  bool asked_to_end_ = false;                 ///< by a signal
+  bool ended_for_others_ = false;             ///< what the ranks of this start were
+  int64_t saved_ = 0;                         ///< as JobNews has it
+  double saved_at_ = 0;                       ///< when that last changed, as told_at_
 };
 
-fs::path find_program(const std::string& name) {
+/// That path as it is, in the folder of this program, or its name there; empty: none is a program.
+fs::path program_at(const fs::path& path) {
   const auto here = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const auto& path : {fs::path(name), here / name, here / fs::path(name).filename()})
-    if (fs::is_regular_file(path) && access(path.c_str(), X_OK) == 0) return fs::absolute(path);
-  const std::string problem =
-      "composer: '" + name + "' is no subcommand, nor a program here or beside composer";
+  for (const auto& one : {path, here / path, here / path.filename()})
+    if (fs::is_regular_file(one) && access(one.c_str(), X_OK) == 0) return fs::absolute(one);
+  return {};
+}
+
+/// A name without a slash is a subcommand's: whatever lies in a folder under a mistyped one is not
+/// run.
+fs::path find_program(const std::string& name) {
+  const auto program = program_at(name);
+  const bool is_path = name.find('/') != name.npos;
+  if (is_path && !program.empty()) return program;
+  const auto problem = "composer: '" + name + "' is no ";
+  if (is_path) throw UserError(problem + "program, neither here nor beside composer");
+  if (!program.empty())
+    throw UserError(problem + "subcommand; the program of that name is started as ./" + name);
   Words known;
   for (const auto& [subcommand, function] : command_table()) known.push_back(subcommand);
-  throw UserError(problem + suggestion(name, known));
+  throw UserError(problem + "subcommand" + suggestion(name, known));
 }
 
 }  // namespace

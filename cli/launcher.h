@@ -22,14 +22,17 @@ std::map<std::string, std::string> rank_environment(const Launch& launch, int64_
 /// Runs `program` in launch.ranks processes, each told its place, to the end of all, and again from
 /// its newest checkpoint where launch.max_restarts allows. Rank 0 writes where this process
 /// writes, the others into files of the run. The first that fails ends the others, and its last
-/// lines are shown. Returns 0, or the status of the one that failed first.
+/// lines are shown. Ranks that are asked to end have launch.grace_seconds (30) before they are
+/// killed, and longer while the first rank tells that a save goes on (SaveReports). Returns 0, or
+/// the status of the one that failed first.
 int run_ranks(const Launch& launch, const Command& program);
 
 /// Whether the words of train or eval ask to be told of it, not to do it: --plan, --dump, --help.
 bool only_looks(const Words& words);
 
-/// Runs the program words[0], looked for as given, then beside this program: one rank in place of
-/// this process. UserError when there is none, with the subcommand that may have been meant.
+/// Runs the program words[0], a path with a slash, looked for as given, then beside this program:
+/// one rank in place of this process. UserError when there is none, and for a name without a slash,
+/// with the subcommand or the path that may have been meant.
 int start_program(const Launch& launch, const Words& words);
 
 /// Makes this process the launch's first rank, for those who look at its place.

@@ -19,6 +19,7 @@
 #include "composer/distributed/place.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/rank_threads.h"
 #include "composer/recipe/registry.h"
 #include "composer/version.h"
 #include "data/all.h"
@@ -77,9 +78,10 @@ constexpr const char* help =
   composer trace diff A B [--json]            what two traces do differently in a step
   composer data write|index|info|hash|verify ...
                                               makes .beton files and indices; shows and checks image data
-  composer [-n N] [--max_restarts K] [--requeue_status S] [--bind none|cores|numa] [train | eval | PATH/TO/TRAINER] ...
+  composer [-n N] [--max_restarts K] [--requeue_status S] [--grace_seconds G] [--bind none|cores|numa] [train | eval | PATH/TO/TRAINER] ...
                                               starts N ranks on this machine; after a failure up to K times again, from
-                                              the newest checkpoint; ends with S after a SIGTERM that saved;
+                                              the newest checkpoint; ends with S after a SIGTERM that saved; kills ranks
+                                              G seconds after it (30), unless a save goes on;
                                               binds each to its cores, or to the memory node of its GPU
   composer -n N --node_rank R --world_size W --master_addr A [--master_port P] ...
                                               the same on several machines: one such line on each
@@ -150,6 +152,7 @@ int run(Words words) {
   }
   const auto name = words[0];
   words.erase(words.begin());
+  heed_machine_limits();
   if (name == "bench" || name == "check" || name == "lr-range")
     return measure(name, command->second, words);
   return command->second(words);

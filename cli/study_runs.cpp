@@ -29,14 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// That this process may compute on.
-int64_t processors() {
-  const auto limits = read_machine_limits();
-  const int64_t allowed = std::max<int64_t>(limits.allowed_processors, 1);
-  if (!limits.processor_quota) return allowed;
-  return std::clamp<int64_t>(static_cast<int64_t>(*limits.processor_quota), 1, allowed);
-}
-
 /// What a process of its own may see: as this one sees them, one by one.
 Words visible_gpus(int gpus) {
   Words names;
@@ -229,7 +221,7 @@ class Trainings {
 
 MachineShares::MachineShares(int64_t jobs, bool gpus) : jobs_(static_cast<size_t>(jobs)) {
   if (jobs == 1) return;
-  const int64_t cores = processors();
+  const int64_t cores = usable_processors(read_machine_limits());
   if (jobs > cores)
     log::warn("--jobs: " + std::to_string(jobs) + " trainings at a time share " +
               std::to_string(cores) + (cores == 1 ? " processor" : " processors"));

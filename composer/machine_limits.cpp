@@ -135,18 +135,6 @@ int64_t memory_of(const fs::path& root, const std::string& key) {
   return 0;
 }
 
-/// That the scheduler lets this process run on.
-int64_t count_allowed_processors() {
-  for (int most = CPU_SETSIZE; most <= (1 << 20); most *= 2) {
-    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(most),
-                                                               [](cpu_set_t* s) { CPU_FREE(s); });
-    const size_t size = CPU_ALLOC_SIZE(most);
-    if (::sched_getaffinity(0, size, set.get()) == 0) return CPU_COUNT_S(size, set.get());
-    if (errno != EINVAL) break;  // which says that the machine has more
-  }
-  return 1;
-}
-
 }  // namespace
 
 GroupLimits read_group_limits(const fs::path& root) {
@@ -162,7 +150,7 @@ GroupLimits read_group_limits(const fs::path& root) {
 MachineLimits read_machine_limits(const fs::path& root) {
   MachineLimits limits;
   limits.processors = ::sysconf(_SC_NPROCESSORS_ONLN);
-  limits.allowed_processors = count_allowed_processors();
+  limits.allowed_processors = std::max<int64_t>(std::ssize(scheduled_processors()), 1);
   limits.memory_bytes = memory_of(root, "MemTotal");
   limits.available_bytes = memory_of(root, "MemAvailable");
   const auto group = read_group_limits(root);
@@ -177,6 +165,29 @@ MachineLimits read_machine_limits(const fs::path& root) {
     limits.shared_memory_bytes = static_cast<int64_t>(shared.f_blocks * shared.f_frsize);
   if (::getloadavg(&limits.load, 1) != 1) limits.load = 0;
   return limits;
+}
+
+std::vector<int> scheduled_processors() {
+  std::vector<int> numbers;
+  for (int most = CPU_SETSIZE; most <= (1 << 20); most *= 2) {
+    const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(most),
+                                                               [](cpu_set_t* s) { CPU_FREE(s); });
+    const size_t size = CPU_ALLOC_SIZE(most);
+    if (::sched_getaffinity(0, size, set.get()) == 0) {
+      for (int number = 0; number < most; ++number)
+        if (CPU_ISSET_S(static_cast<size_t>(number), size, set.get())) numbers.push_back(number);
+      break;
+    }
+    if (errno != EINVAL) break;  // which says that the machine has more
+  }
+  return numbers;
+}
+
+int64_t usable_processors(const MachineLimits& limits) {
+  const int64_t allowed = std::max<int64_t>(limits.allowed_processors, 1);
+  if (!limits.processor_quota || *limits.processor_quota >= static_cast<double>(allowed))
+    return allowed;
+  return std::max<int64_t>(static_cast<int64_t>(*limits.processor_quota), 1);
 }
 
 int64_t room_for_memory(const MachineLimits& limits) {

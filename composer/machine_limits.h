@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 namespace composer {
 
@@ -20,6 +21,14 @@ struct MachineLimits {
 
 /// What cannot be read is 0 or absent. root: of the files of /proc and /sys.
 MachineLimits read_machine_limits(const std::filesystem::path& root = "/");
+
+/// Numbers of the processors that the scheduler lets the calling thread run on, however many the
+/// machine has; empty where it does not tell.
+std::vector<int> scheduled_processors();
+
+/// Processors that this process may compute on: those that the scheduler lets it run on, or the
+/// whole ones of a smaller quota; at least 1.
+int64_t usable_processors(const MachineLimits& limits);
 
 /// Bytes that programs may still take, by the machine and by this process's container.
 int64_t room_for_memory(const MachineLimits& limits);

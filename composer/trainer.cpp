@@ -375,6 +375,7 @@ Summary Trainer::fit() {
   prepare();
   if (!lock_ && state_.ranks.first()) lock_ = folder_.claim();
   if (state_.ranks.first() && folder_.kept()) tell_run_folder(folder_.path());
+  const SaveReports reports;
   const auto lock = std::move(lock_);
   if (state_.ranks.first()) earlier_ = folder_.read_summary();
   evaluated_ = false;

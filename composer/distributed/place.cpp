@@ -52,6 +52,7 @@ bool is(const char* name, std::string_view value) { return text(name) == value; 
 void read_meeting_point(Place& place) {
   if (const auto address = text("MASTER_ADDR")) place.address = *address;
   place.port = static_cast<uint16_t>(variable("MASTER_PORT", place.port, 1, 65535));
+  place.secret = text(job_secret_variable).value_or("");
 }
 
 /// Jobs of one machine come to different ports.

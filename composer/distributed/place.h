@@ -7,6 +7,9 @@
 
 namespace composer {
 
+/// The same word in the environment of all processes of a job, which others do not know.
+inline constexpr const char* job_secret_variable = "COMPOSER_JOB_SECRET";
+
 /// The place of a process among the ranks, as whoever started it says.
 struct Place {
   int64_t rank = 0, size = 1;
@@ -19,15 +22,16 @@ struct Place {
   bool has_own_cores = false;    ///< it is bound to processors that no other rank runs on
   int64_t restart = 0;           ///< how often all ranks have been started again
   bool may_see_own_gpu = false;  ///< alone: schedulers may show each process one GPU
+  std::string secret{};          ///< of the job, in the names of what the ranks tell each other
 
   bool operator==(const Place&) const = default;
 };
 
 /// From the environment that a launcher makes: this program's and torchrun (RANK, WORLD_SIZE, ...),
 /// else mpirun (OMPI_COMM_WORLD_RANK, ...; PMI_RANK, PMI_SIZE), else srun (SLURM_PROCID, ...; not a
-/// batch script or a shell inside an allocation). One rank where none of them is set. MASTER_ADDR
-/// and MASTER_PORT count in all cases. UserError naming a variable that is missing or makes no
-/// sense.
+/// batch script or a shell inside an allocation). One rank where none of them is set. MASTER_ADDR,
+/// MASTER_PORT and COMPOSER_JOB_SECRET count in all cases. UserError naming a variable that is
+/// missing or makes no sense.
 Place place_of_process();
 
 /// The machines of a list as SLURM writes it: "node[01-03,7],login" is node01, node02, node03,

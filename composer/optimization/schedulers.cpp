@@ -35,20 +35,32 @@ double progress_after(double warmup, const TimeAxis& axis, const Time& t_max) {
 
 }  // namespace
 
-std::vector<std::string> check_warmup(const WarmupParams& params, const TimeAxis& axis,
+std::vector<std::string> check_warmup(const WarmupParams& params,
+                                      const std::vector<NamedTime>& falls, const TimeAxis& axis,
                                       const Schedule& schedule) {
   const double warmup = params.warmup(axis);
   if (warmup <= 0)
     return {"t_warmup: " + params.t_warmup.str() +
             " is no warm-up; training starts at the full learning rate"};
-  return check_rise("t_warmup", params.t_warmup, warmup, axis, schedule);
+  return check_rise({"t_warmup", params.t_warmup}, warmup, falls, axis, schedule);
 }
 
-std::vector<std::string> check_rise(const std::string& key, const Time& time, double length,
-                                    const TimeAxis& axis, const Schedule& schedule) {
-  if (length <= axis.run()) return {};
-  return {key + ": " + time.str() + " is longer than the run (" + schedule.max_duration.str() +
-          "), which never reaches the full learning rate"};
+std::vector<std::string> check_rise(const NamedTime& rise, double length,
+                                    const std::vector<NamedTime>& falls, const TimeAxis& axis,
+                                    const Schedule& schedule) {
+  if (length > axis.run())
+    return {rise.key + ": " + rise.time.str() + " is longer than the run (" +
+            schedule.max_duration.str() + "), which never reaches the full learning rate"};
+  std::vector<std::string> warnings;
+  for (const auto& [key, time] : falls) {
+    const double end = axis.length(time);
+    if (length <= 0 || end > length || end >= axis.run()) continue;
+    const bool by_ratio = axis.length(time, /*scaled=*/false) > length;
+    warnings.push_back(key + ": " + time.str() + (by_ratio ? ", times scale_schedule_ratio," : "") +
+                       " is not behind the end of " + rise.key + " (" + rise.time.str() +
+                       "): the learning rate drops as soon as it has risen");
+  }
+  return warnings;
 }
 
 double Constant::alpha(const TimeAxis& axis) const {

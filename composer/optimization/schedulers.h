@@ -56,14 +56,22 @@ void check_times(P params, const TimeAxis& axis) {
   if (!problems.empty()) throw UserError(problems);
 }
 
-/// Warnings "t_warmup: ..." about a warm-up of 0 or one longer than the run.
-std::vector<std::string> check_warmup(const WarmupParams& params, const TimeAxis& axis,
+/// A time of a schedule's parameters, by its name there.
+struct NamedTime {
+  std::string key;
+  Time time;
+};
+
+/// A warning "t_warmup: ..." about a warm-up of 0; else check_rise().
+std::vector<std::string> check_warmup(const WarmupParams& params,
+                                      const std::vector<NamedTime>& falls, const TimeAxis& axis,
                                       const Schedule& schedule);
 
-/// A warning "key: ..." about a rise of `length` batches or seconds, given as `time`, that is
-/// longer than the run; else nothing.
-std::vector<std::string> check_rise(const std::string& key, const Time& time, double length,
-                                    const TimeAxis& axis, const Schedule& schedule);
+/// Warnings about a rise of `length` batches or seconds: "t_warmup: ..." that it is longer than the
+/// run; else "t_max: ..." of each of `falls`, when the fall behind it is over, that is not later.
+std::vector<std::string> check_rise(const NamedTime& rise, double length,
+                                    const std::vector<NamedTime>& falls, const TimeAxis& axis,
+                                    const Schedule& schedule);
 
 /// The Scheduler of a schedule P, which has fields(), times() and alpha(axis).
 template <class P>
@@ -81,13 +89,24 @@ class ScheduledBy final : public Scheduler {
                                  double scale_schedule_ratio) const override {
     const TimeAxis start = axis({}, schedule, scale_schedule_ratio);
     check_times(params_, start);
-    if constexpr (std::derived_from<P, WarmupParams>) return check_warmup(params_, start, schedule);
+    if constexpr (std::derived_from<P, WarmupParams>)
+      return check_warmup(params_, falls(), start, schedule);
     if constexpr (requires { params_.t_peak; })
-      return check_rise("t_peak", params_.t_peak, start.length(params_.t_peak), start, schedule);
+      return check_rise({"t_peak", params_.t_peak}, start.length(params_.t_peak), falls(), start,
+                        schedule);
     return {};
   }
 
  private:
+  /// What is to come behind a rise.
+  std::vector<NamedTime> falls() const {
+    std::vector<NamedTime> all;
+    if constexpr (requires { params_.t_max; }) all.push_back({"t_max", params_.t_max});
+    if constexpr (requires { params_.milestones; })
+      for (const Time& time : params_.milestones) all.push_back({"milestones", time});
+    return all;
+  }
+
   TimeAxis axis(const Timestamp& now, const Schedule& schedule, double ratio) const {
     return {now, schedule, ratio, params_.times(), params_.interval == "epoch"};
   }

@@ -98,6 +98,10 @@ void Supervisor::end_those_due() {
     kill_by(now + options_.first_grace_seconds);
   }
   if (!kill_at_ || now < *kill_at_) return;
+  if (const double until = spared_until(); until > now) {
+    kill_at_ = until;
+    return;
+  }
   ending_ = true;
   for (const auto& child : children_) child.kill();
 }
@@ -189,8 +193,15 @@ void Supervisor::end(std::optional<double> grace_seconds) {
   signal_all(SIGTERM);
 }
 
+/// 0: they are not spared.
+double Supervisor::spared_until() const {
+  return ending_since_ && options_.spared_until ? options_.spared_until(*ending_since_) : 0;
+}
+
 void Supervisor::kill_by(double time) {
-  if (std::isfinite(time) && (!kill_at_ || time < *kill_at_)) kill_at_ = time;
+  if (!std::isfinite(time)) return;
+  if (!ending_since_) ending_since_ = steady_seconds();
+  if (!kill_at_ || time < *kill_at_) kill_at_ = time;
 }
 
 void Supervisor::signal_all(int signal) {
@@ -199,7 +210,9 @@ void Supervisor::signal_all(int signal) {
 
 /// What a child has started may be what saves, where the child itself is a shell.
 double Supervisor::rest_seconds() const {
-  const bool over = kill_at_ && steady_seconds() >= *kill_at_;
+  const double now = steady_seconds();
+  const bool over = kill_at_ && now >= *kill_at_;
+  if (spared_until() > now) return std::numeric_limits<double>::infinity();
   return (asked_at_ || kill_at_) && !over ? options_.grace_seconds : 0;
 }
 

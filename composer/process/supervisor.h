@@ -20,6 +20,10 @@ struct SupervisorOptions {
   double grace_seconds = 10;
   /// Between the first request for the end and SIGKILL; by default only a second one is enforced.
   double first_grace_seconds = std::numeric_limits<double>::infinity();
+  /// Asked as children are to be killed that `since` then have been asked to end, by this process's
+  /// signals or by it: until when they are spared. Both in seconds of the steady clock. Null: they
+  /// are not.
+  std::function<double(double since)> spared_until;
   /// The first child that fails ends the others.
   bool fail_together = true;
   /// So long after it failed: they may be ending by themselves.
@@ -82,6 +86,7 @@ class Supervisor {
   void ask_to_end(int signal);
   void reap();
   double seconds_to_wait() const;
+  double spared_until() const;
   void kill_by(double time);
   void signal_all(int signal);
   double rest_seconds() const;
@@ -90,10 +95,11 @@ class Supervisor {
   Signals signals_;
   std::deque<Child> children_;
   std::vector<size_t> failed_;
-  bool ending_ = false;                                            ///< by this process
-  std::optional<double> asked_at_, follow_at_, end_at_, kill_at_;  ///< seconds of the steady clock
-  double next_look_ = 0;                                           ///< so too
-  int asked_by_ = 0;                                               ///< the signal
+  bool ending_ = false;  ///< by this process
+  /// Seconds of the steady clock. ending_since_: children have known that they may be killed.
+  std::optional<double> asked_at_, follow_at_, end_at_, ending_since_, kill_at_;
+  double next_look_ = 0;  ///< so too
+  int asked_by_ = 0;      ///< the signal
   int first_failure_ = 0;
 };
 

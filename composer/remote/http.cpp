@@ -14,6 +14,7 @@
 #include "composer/process/no_broken_pipe.h"
 #include "composer/remote/leaving.h"
 #include "composer/remote/remote_path.h"
+#include "composer/save_progress.h"
 #include "composer/text.h"
 
 namespace composer {
@@ -277,6 +278,7 @@ class Transfer {
     const size_t size = std::min(room, self.body_.size() - self.sent_);
     if (size > 0) std::memcpy(buffer, self.body_.data() + self.sent_, size);
     self.sent_ += size;
+    saved_bytes += static_cast<int64_t>(size);
     return size;
   }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "composer/error.h"
+#include "composer/save_progress.h"
 #include "composer/storage/atomic_file.h"
 #include "composer/storage/mapped_file.h"
 
@@ -195,6 +196,7 @@ class SummedFile {
       const auto block = bytes.first(std::min(most, bytes.size()));
       sum_.add(block);
       file_.write(block);
+      saved_bytes += std::ssize(block);
     }
   }
 

@@ -80,7 +80,25 @@ struct GradientNorms : Algorithm {
   std::vector<at::Tensor> seen;
 };
 
+struct OwnLoss : Algorithm {
+  void after_backward(State& state) override { seen = state.loss.detach().clone(); }
+  at::Tensor seen;
+};
+
 }  // namespace
+
+TEST_CASE("the loss of all ranks is not written into that of one", "[ranks]") {
+  const Whole whole;
+  auto models = two_models();
+  in_ranks(2, [&](const Ranks& ranks) {
+    Training training(ranks, models[static_cast<size_t>(ranks.rank())]);
+    const auto own = std::make_shared<OwnLoss>();
+    training.engine.add({"own", own, subscriptions<OwnLoss>()});
+    training.step(whole);
+    const std::lock_guard lock(checking);
+    CHECK(at::equal(training.state.loss, own->seen));
+  });
+}
 
 TEST_CASE("gradients, clipped and of sam's second pass, are those of the whole batch", "[ranks]") {
   const std::string method = GENERATE("clip_norm", "clip_adaptive", "sam");

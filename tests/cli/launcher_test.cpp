@@ -1,17 +1,18 @@
 #include "cli/launcher.h"
 
-#include <sched.h>
-
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <thread>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "cli/job_watch.h"
 #include "cli/rank_logs.h"
 #include "composer/clock.h"
 #include "composer/error.h"
+#include "composer/machine_limits.h"
 #include "tests/cli/program.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/ranks/rank_processes.h"
@@ -53,6 +54,43 @@ bool ends_within(double seconds, pid_t id) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return false;
+}
+
+/// hwloc's description of a machine with two memory nodes, each with one of these processors of
+/// this one, and a GPU at 0000:01:00.0 and 0000:02:00.0.
+std::string two_nodes(int first, int second) {
+  int id = 1;
+  const auto begin = [&](const std::string& type, uint32_t cores, uint32_t nodes,
+                         const std::string& more) {
+    std::ostringstream text;
+    text << "<object type=\"" << type << "\" gp_index=\"" << ++id << "\" " << more << std::hex;
+    for (const char* which : {"", "complete_"})
+      if (cores != 0)
+        text << ' ' << which << "cpuset=\"0x" << cores << "\" " << which << "nodeset=\"0x" << nodes
+             << '"';
+    text << '>';
+    return text.str();
+  };
+  const std::string end = "</object>";
+  const uint32_t both = 1u << first | 1u << second;
+  auto xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<topology version=\"2.0\">" +
+             begin("Machine", both, 3, "os_index=\"0\"");
+  for (const auto& [number, core] : {std::pair{0, first}, {1, second}}) {
+    const uint32_t cores = 1u << core, nodes = 1u << number;
+    const auto index = [](int value) { return "os_index=\"" + std::to_string(value) + "\""; };
+    const auto bus = "0" + std::to_string(number + 1);
+    xml += begin("Package", cores, nodes, index(number)) +
+           begin("NUMANode", cores, nodes, index(number) + " local_memory=\"1024\"") + end +
+           begin("PU", cores, nodes, index(core)) + end +
+           begin("Bridge", 0, 0,
+                 "bridge_type=\"0-1\" depth=\"0\" bridge_pci=\"0000:[" + bus + "-" + bus + "]\"") +
+           begin("PCIDev", 0, 0,
+                 "pci_busid=\"0000:" + bus +
+                     ":00.0\" pci_type=\"0302 [10de:2330] [10de:0000] a1\" "
+                     "pci_link_speed=\"0\"") +
+           end + end + end;
+  }
+  return xml + end + "</topology>\n";
 }
 
 /// A launcher of one rank on each of two machines, here both this one.
@@ -106,6 +144,22 @@ TEST_CASE("each job has a port of its own, at which its launcher hosts the store
   CHECK(lines_of(folder / "port1") == port);
   CHECK(run_ranks(launch, show) == 0);
   CHECK(lines_of(folder / "port0") != port);
+}
+
+TEST_CASE("a program is started by a path, and never in place of a mistyped subcommand", "[cli]") {
+  const TemporaryFolder folder;
+  write_program(folder, "trian", "touch ran\n");
+  for (const char* words : {"trian", "-n 2 trian --max_duration 1ep"}) {
+    const auto outcome = run(folder.path(), split(words));
+    CHECK(outcome.status == 2);
+    CHECK(outcome.errors ==
+          "composer: 'trian' is no subcommand; the program of that name is started as ./trian\n");
+  }
+  CHECK_FALSE(std::filesystem::exists(folder / "ran"));
+  CHECK_THAT(run(folder.path(), {"./none"}).errors,
+             Catch::StartsWith("composer: './none' is no program"));
+  CHECK(run(folder.path(), {"./trian"}).status == 0);
+  CHECK(std::filesystem::exists(folder / "ran"));
 }
 
 TEST_CASE("machines that do not make up the world are refused", "[cli]") {
@@ -269,13 +323,13 @@ TEST_CASE("the first machine, done, waits for the others and starts again with t
 TEST_CASE("a socket that the other end has closed does not end a process that has a store",
           "[cli]") {
   const auto before = std::signal(SIGPIPE, SIG_DFL);
-  const auto store = JobStore::host(0, 5);
+  const auto store = JobStore::host({}, 5);
   CHECK(std::raise(SIGPIPE) == 0);
   std::signal(SIGPIPE, before);
 }
 
 TEST_CASE("a store that does not answer keeps nobody waiting", "[cli]") {
-  const auto store = JobStore::host(0, 5);
+  const auto store = JobStore::host({}, 5);
   const auto news_in = [](double seconds) {
     return [seconds](JobStore&) {
       std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
@@ -294,6 +348,81 @@ TEST_CASE("a store that does not answer keeps nobody waiting", "[cli]") {
   for (int i = 0; i < 300 && watch.news().starts == 0; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   CHECK(watch.news().status == 7);
+}
+
+TEST_CASE("what strangers set in the store of a job is not believed", "[cli][slow]") {
+  const TemporaryFolder folder;
+  write_program(
+      folder, "waits",
+      "echo $MASTER_PORT $COMPOSER_JOB_SECRET > told$RANK.new; mv told$RANK.new told$RANK\n"
+      "until [ -e go ]; do sleep 0.02; done\n");
+  for (const bool knows_the_secret : {false, true}) {
+    const Process process(folder.path(), split("-n 2 ./waits"));
+    for (const char* name : {"told0", "told1"}) wait_for(folder / name);
+    const auto told = split(lines_of(folder / "told0").at(0));
+    CHECK(lines_of(folder / "told1") == lines_of(folder / "told0"));
+    REQUIRE(told.size() == 2);
+    const auto port = static_cast<uint16_t>(std::stoi(told[0]));
+    if (knows_the_secret) {
+      auto store = JobStore::connect({.port = port, .secret = told[1]}, 5);
+      store.set("composer/over", "seven");
+      const auto outcome = process.wait();
+      CHECK(outcome.status == 1);
+      CHECK_THAT(outcome.errors,
+                 Catch::Contains("other than a whole number from 1 to 255 as composer/over"));
+    } else {
+      c10d::TCPStoreOptions options;
+      options.port = port;
+      options.waitWorkers = false;
+      c10d::TCPStore store("127.0.0.1", options);
+      const auto set = [&](const std::string& key, const std::string& value) {
+        store.set(key, std::vector<uint8_t>(value.begin(), value.end()));
+      };
+      set("composer/over", "7");
+      set("composer/starts", "many");
+      set("composer/run_folder", (folder / "elsewhere").string());
+      std::filesystem::create_directory(folder / "elsewhere");
+      std::this_thread::sleep_for(std::chrono::seconds(2));
+      folder.write("go", "");
+      const auto outcome = process.wait();
+      CHECK(outcome.status == 0);
+      CHECK(outcome.errors == "");
+      CHECK(std::filesystem::is_empty(folder / "elsewhere"));
+      std::filesystem::remove(folder / "go");
+    }
+    for (const char* name : {"told0", "told1"}) std::filesystem::remove(folder / name);
+  }
+}
+
+TEST_CASE("ranks are not killed while the first one's save advances", "[cli][slow]") {
+  const TemporaryFolder folder;
+  write_program(
+      folder, "saves",
+      "trap '' TERM\n"
+      "echo $MASTER_PORT $COMPOSER_JOB_SECRET > told$RANK.new; mv told$RANK.new told$RANK\n"
+      "until [ -e done ]; do sleep 0.02; done; exit 143\n");
+  for (const bool advances : {false, true}) {
+    const int grace = advances ? 3 : 1;
+    const Process process(folder.path(), split("-n 2 --requeue_status 85 --grace_seconds " +
+                                               std::to_string(grace) + " ./saves"));
+    for (const char* name : {"told0", "told1"}) wait_for(folder / name);
+    const auto told = split(lines_of(folder / "told0").at(0));
+    REQUIRE(told.size() == 2);
+    auto store = JobStore::connect(
+        {.port = static_cast<uint16_t>(std::stoi(told[0])), .secret = told[1]}, 5);
+    tell_saved(store, 1);  // before the end is asked for
+    process.signal(SIGTERM);
+    for (const double end = steady_seconds() + 2 * grace; advances && steady_seconds() < end;) {
+      tell_saved(store, 1);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    if (advances) folder.write("done", "");
+    const auto outcome = process.wait();
+    CHECK(outcome.status == 85);
+    CHECK((outcome.errors.find("rank 0 did not end when it was asked to") != std::string::npos) ==
+          !advances);
+    for (const char* name : {"told0", "told1"}) std::filesystem::remove(folder / name);
+  }
 }
 
 TEST_CASE("logs of ranks do not bring back the folder of a run that is refused", "[cli]") {
@@ -381,14 +510,43 @@ TEST_CASE("ranks are bound to equal shares of the cores, or to memory nodes", "[
   REQUIRE(run(folder.path(), split("-n 2 ./show")).status == 0);
   const auto all = lines_of(folder / "bound0");
   REQUIRE(run(folder.path(), split("-n 2 --bind cores ./show")).status == 0);
-  cpu_set_t cores;
-  REQUIRE(::sched_getaffinity(0, sizeof cores, &cores) == 0);
-  if (CPU_COUNT(&cores) > 1) {
+  if (scheduled_processors().size() > 1) {
     CHECK(lines_of(folder / "bound0") != lines_of(folder / "bound1"));
     CHECK(lines_of(folder / "bound0") != all);
   }
   REQUIRE(run(folder.path(), split("-n 2 --bind numa ./show")).status == 0);
   CHECK(lines_of(folder / "bound1").size() == 1);
+}
+
+TEST_CASE("a rank is bound beside its GPU, where the driver says that it is", "[cli]") {
+  const auto cores = scheduled_processors();
+  if (cores.size() < 2 || cores[1] > 30) {
+    WARN("skipped: two of the first processors are needed");
+    return;
+  }
+  const TemporaryFolder folder;
+  folder.write("machine.xml", two_nodes(cores[0], cores[1]));
+  write_program(folder, "show", "grep Cpus_allowed_list: /proc/self/status > bound$RANK\n");
+  const auto bind = [&](const std::string& addresses) {
+    return Process(folder.path(),
+                   split("HWLOC_XMLFILE=machine.xml HWLOC_THISSYSTEM=1 LD_LIBRARY_PATH=" STAND_IN
+                         " CUDA_VISIBLE_DEVICES=GPU-7f,GPU-12 STAND_IN_GPUS=2 STAND_IN_PCI=" +
+                         addresses + " " PROGRAM " -n 2 --bind numa ./show"),
+                   "/usr/bin/env")
+        .wait();
+  };
+  const auto bound_to = [](int core) {
+    return Words{"Cpus_allowed_list:\t" + std::to_string(core)};
+  };
+  const auto bound = bind("0000:02:00.0,0000:01:00.0");
+  INFO(bound.errors);
+  REQUIRE(bound.status == 0);
+  CHECK(lines_of(folder / "bound0") == bound_to(cores[1]));
+  CHECK(lines_of(folder / "bound1") == bound_to(cores[0]));
+
+  const auto unknown = bind("0000:02:00.0,0000:07:00.0");
+  CHECK(unknown.status == 2);
+  CHECK_THAT(unknown.errors, Catch::Contains("--bind: numa: ") && Catch::Contains("0000:07:00.0"));
 }
 
 }  // namespace composer::launcher_test

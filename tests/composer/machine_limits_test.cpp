@@ -61,6 +61,20 @@ TEST_CASE("limits of containers are those of the narrowest group above", "[machi
   CHECK(room_for_memory(machine) == 1 << 20);
   CHECK(machine.allowed_processors >= 1);
   CHECK(machine.processor_quota == 0.5);
+  CHECK(usable_processors(machine) == 1);
+}
+
+TEST_CASE("a quota counts where it is narrower than the scheduler's limit", "[machine]") {
+  MachineLimits limits;
+  CHECK(usable_processors(limits) == 1);
+  limits.allowed_processors = 8;
+  CHECK(usable_processors(limits) == 8);
+  limits.processor_quota = 2.5;
+  CHECK(usable_processors(limits) == 2);
+  limits.processor_quota = 64;
+  CHECK(usable_processors(limits) == 8);
+  const auto numbers = scheduled_processors();
+  CHECK(std::ssize(numbers) == read_machine_limits().allowed_processors);
 }
 
 }  // namespace composer::machine_limits_test

@@ -18,9 +18,10 @@ namespace {
 class Environment {
  public:
   explicit Environment(const std::map<std::string, std::string>& variables) {
-    for (const char* prefix : {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK",
-                               "MASTER_", "TORCHELASTIC_", "COMPOSER_LAUNCHER", "OMPI_", "PMIX_",
-                               "PMI_", "MPI_", "SLURM_", "ENVIRONMENT"})
+    for (const char* prefix :
+         {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_",
+          "TORCHELASTIC_", "COMPOSER_LAUNCHER", "COMPOSER_JOB_SECRET", "OMPI_", "PMIX_", "PMI_",
+          "MPI_", "SLURM_", "ENVIRONMENT"})
       forget(prefix);
     for (const auto& [name, value] : variables) set(name, value);
   }
@@ -107,6 +108,9 @@ TEST_CASE("srun's variables are understood", "[ranks]") {
   other_job["MASTER_PORT"] = "4321", other_job["MASTER_ADDR"] = "elsewhere";
   CHECK(place_in(other_job).port == 4321);
   CHECK(place_in(other_job).address == "elsewhere");
+  CHECK(place_in(other_job).secret.empty());
+  other_job["COMPOSER_JOB_SECRET"] = "ours";
+  CHECK(place_in(other_job).secret == "ours");
 
   auto one_machine = srun_variables();
   one_machine["SLURM_STEP_NODELIST"] = "node7", one_machine["SLURM_STEP_TASKS_PER_NODE"] = "6";

@@ -294,6 +294,38 @@ TEST_CASE("warm-ups of nothing and beyond the run are warned of", "[schedulers]"
   CHECK(alpha(cosine_after("0ep"), imagenet("5ep"), 0) == 1);
 }
 
+TEST_CASE("a fall that is over before the rise is warned of", "[schedulers]") {
+  using Catch::StartsWith;
+  const auto warnings = [](const char* warmup, const char* t_max, double ratio = 1) {
+    auto params = cosine_after(warmup);
+    params.t_max = time(t_max);
+    return ScheduledBy(params).check(hundred, ratio);
+  };
+  CHECK(warnings("2ep", "1dur").empty());
+  CHECK(warnings("10ep", "1dur").empty());
+  CHECK(warnings("2ep", "5ep").empty());
+  CHECK(warnings("2ep", "21ba").empty());
+  for (const char* t_max : {"1ep", "20ba", "0.1dur"}) {
+    REQUIRE(warnings("2ep", t_max).size() == 1);
+    CHECK_THAT(warnings("2ep", t_max)[0],
+               StartsWith("t_max: " + time(t_max).str() + " is not behind the end of t_warmup"));
+  }
+  REQUIRE(warnings("2ep", "5ep", 0.2).size() == 1);
+  CHECK_THAT(warnings("2ep", "5ep", 0.2)[0],
+             StartsWith("t_max: 5ep, times scale_schedule_ratio, is not behind"));
+  CHECK_THAT(warnings("20ep", "5ep").at(0), StartsWith("t_warmup: 20ep is longer than the run"));
+
+  Triangular triangle;
+  triangle.t_peak = time("3ep"), triangle.t_max = time("2ep");
+  CHECK_THAT(ScheduledBy(triangle).check(hundred, 1).at(0), StartsWith("t_max: 2ep"));
+  triangle.t_peak = time("0ep");
+  CHECK(ScheduledBy(triangle).check(hundred, 1).empty());
+  MultiStepWithWarmup drops;
+  drops.t_warmup = time("2ep"), drops.milestones = {time("1ep"), time("8ep")};
+  REQUIRE(ScheduledBy(drops).check(hundred, 1).size() == 1);
+  CHECK_THAT(ScheduledBy(drops).check(hundred, 1)[0], StartsWith("milestones: 1ep"));
+}
+
 TEST_CASE("a run is shortened by whole units", "[schedulers]") {
   CHECK(scale_duration(time("90ep"), 0.36) == time("32ep"));
   CHECK(scale_duration(time("100ep"), 0.29) == time("29ep"));

@@ -481,6 +481,35 @@ TEST_CASE("a first request to end is enforced where that is asked", "[supervisor
   CHECK(heard.supervisor.failed().empty());
 }
 
+TEST_CASE("children that are to be killed are spared for a while", "[supervisor]") {
+  const TemporaryFolder folder;
+  const auto go = (folder / "go").string();
+  int asked = 0;
+  bool for_ever = true;
+  SupervisorOptions options;
+  options.first_grace_seconds = 0.05;
+  options.spared_until = [&](double since) {
+    CHECK(since <= steady_seconds());
+    if (for_ever && ++asked == 6) folder.write("go", "");
+    return for_ever ? steady_seconds() + 0.05 : 0;
+  };
+  const auto end_at_once = [](const std::string& line) {
+    if (line == "ready") ::raise(SIGTERM);
+  };
+  const auto script = "trap '' TERM; echo ready; until [ -e " + go + " ]; do sleep 0.02; done";
+  {
+    Heard heard(options, end_at_once);
+    heard.run({script});
+    CHECK(heard.supervisor.status(0) == 0);
+    CHECK(asked >= 6);
+  }
+  fs::remove(go);
+  for_ever = false;
+  Heard heard(options, end_at_once);
+  heard.run({script});
+  CHECK(heard.supervisor.status(0) == 128 + SIGKILL);
+}
+
 TEST_CASE("a child that ends by itself as if it were asked to ends the others", "[supervisor]") {
   SupervisorOptions options;
   options.first_grace_seconds = 1;

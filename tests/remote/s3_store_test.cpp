@@ -12,6 +12,7 @@
 #include "composer/logging/log.h"
 #include "composer/remote/leaving.h"
 #include "composer/remote/remote_path.h"
+#include "composer/save_progress.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"
@@ -370,6 +371,7 @@ TEST_CASE("large objects are written in parts", "[remote]") {
   const std::string content = some_bytes((33 << 20) + 12345);
   const TemporaryFolder folder;
   const auto file = folder.write("large", content);
+  const int64_t saved_before = saved_bytes;
   SECTION("from a file, with parts that fail at first") {
     std::atomic<int> failures = 3;
     bucket.memory.set_interference([&](const ServerRequest& request) -> std::optional<ServerReply> {
@@ -390,6 +392,7 @@ TEST_CASE("large objects are written in parts", "[remote]") {
   }
   CHECK((bucket.memory.get("large") == content));
   CHECK(bucket.memory.open_uploads() == 0);
+  CHECK(saved_bytes - saved_before >= std::ssize(content));
 }
 
 TEST_CASE("an upload whose completion's answer is lost counts as done", "[remote]") {
