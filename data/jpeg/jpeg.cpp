@@ -151,16 +151,6 @@ void set_output(Decoder& d, int scale, Dct dct) {
   d.codec.scale_denom = static_cast<unsigned>(scale);
 }
 
-/// Whether an end marker stands behind the headers that have been read.
-bool has_end_marker(const Decoder& d) {
-  if (d.errors.ended_early) return false;
-  const JOCTET* codes = d.source.next_input_byte;
-  for (size_t at = d.source.bytes_in_buffer; at > 1; --at) {
-    if (codes[at - 2] == 0xFF && codes[at - 1] == JPEG_EOI) return true;
-  }
-  return false;
-}
-
 /// jpeg_crop_scanline reckons the width of a component as if its DCT were scaled as the others'
 /// are, which harms those that are yet to be upsampled.
 bool can_crop(const Decoder& d) {
@@ -176,9 +166,9 @@ bool can_crop(const Decoder& d) {
   return true;
 }
 
-/// Reads the rows of the region, at least the columns of `around`, and if asked what is below.
+/// Reads the rows of the region, at least the columns of `around`, and all codes below them.
 /// Gives the first column.
-int64_t read_region(Decoder& d, const JpegRegion& region, bool to_the_end, Image& out) {
+int64_t read_region(Decoder& d, const JpegRegion& region, Image& out) {
   JDIMENSION left = 0, width = d.codec.output_width;
   if (region.around.width < region.whole.width && can_crop(d)) {
     left = static_cast<JDIMENSION>(region.around.left);
@@ -194,9 +184,10 @@ int64_t read_region(Decoder& d, const JpegRegion& region, bool to_the_end, Image
   } else {
     read_rgb(d, out, height);
   }
-  // Here jpeg_skip_scanlines would not decode anything.
+  // Several scans have been read to the end before the first row. Of a single one
+  // jpeg_skip_scanlines would not decode the rest.
   JSAMPROW row = d.spare_row.data();
-  while (to_the_end && d.codec.output_scanline < d.codec.output_height) {
+  while (!jpeg_has_multiple_scans(&d.codec) && d.codec.output_scanline < d.codec.output_height) {
     jpeg_read_scanlines(&d.codec, &row, 1);
   }
   return left;
@@ -217,11 +208,10 @@ ImagePart decode_with(Decoder& d, const JpegRequest* request, Image& out) {
   const JpegRequest whole{{0, 0, size.height, size.width}};
   const JpegRequest& wanted = request != nullptr ? *request : whole;
   const JpegRegion region(size, wanted);
-  const bool complete = has_end_marker(d);
   set_output(d, wanted.scale, wanted.dct);
   jpeg_start_decompress(&d.codec);
   const Box box = region.wanted;
-  const int64_t left = read_region(d, region, !complete, out);
+  const int64_t left = read_region(d, region, out);
   // With one scan the last pixel has been read even where the end marker is missing; with several,
   // scans are missing.
   if (d.errors.ended_early && jpeg_has_multiple_scans(&d.codec)) {
