@@ -142,6 +142,7 @@ void DraftFiller::read(const Wanted& wanted, int64_t numbers, uint8_t* pixels) {
       }
       return true;
     });
+    pipeline_.scratch().give_back(image.size);
   } catch (const RemoteError&) {
     wanted.task.draft->lost = true;
     throw;

@@ -72,6 +72,9 @@ class JpegDecoder {
   /// Whether the last decode() found out the stream's index, and put it into `recorded`.
   bool has_recorded() const;
 
+  /// Bytes of the pixels that it has room for.
+  size_t room() const;
+
  private:
   struct State;
   std::unique_ptr<State> state_;

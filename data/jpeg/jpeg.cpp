@@ -9,6 +9,7 @@
 
 #include "composer/error.h"
 #include "data/jpeg/codec.h"
+#include "data/jpeg/scan.h"
 #include "data/pixels/inks.h"
 
 // jpeglib.h needs <cstdio> before it.
@@ -205,18 +206,25 @@ ImagePart decode_with(Decoder& d, const JpegRequest* request, Image& out) {
     fail_with(d, "%lld x %lld pixels are too many", static_cast<long long>(size.width),
               static_cast<long long>(size.height));
   }
+  const bool huffman = !jpeg_has_multiple_scans(&d.codec) && !d.codec.arith_code;
+  const auto codes = static_cast<int64_t>(d.source.bytes_in_buffer);
+  if (huffman && size.height * size.width > kMostHuffmanPixels * codes) {
+    d.errors.ended_early = true;
+    fail_with(d, "%lld bytes for %lld x %lld pixels", static_cast<long long>(codes),
+              static_cast<long long>(size.width), static_cast<long long>(size.height));
+  }
   const JpegRequest whole{{0, 0, size.height, size.width}};
   const JpegRequest& wanted = request != nullptr ? *request : whole;
   const JpegRegion region(size, wanted);
   set_output(d, wanted.scale, wanted.dct);
   jpeg_start_decompress(&d.codec);
-  const Box box = region.wanted;
-  const int64_t left = read_region(d, region, out);
-  // With one scan the last pixel has been read even where the end marker is missing; with several,
-  // scans are missing.
+  // Several scans have been read now, and some are missing. A single one's last pixel may be there
+  // though the end marker is not.
   if (d.errors.ended_early && jpeg_has_multiple_scans(&d.codec)) {
     fail_with(d, "premature end of file");
   }
+  const Box box = region.wanted;
+  const int64_t left = read_region(d, region, out);
   return {out.view().crop(0, box.left - left, box.height, box.width), box, region.whole};
 }
 

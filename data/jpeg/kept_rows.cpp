@@ -66,7 +66,7 @@ bool KeptRows::start(const JpegScan& scan, size_t stream_bytes, const JpegKept& 
   const size_t most = static_cast<size_t>(mcus.bottom - mcus.top) * packed_room(row_blocks_);
   const size_t end = end_of(end_ - kRowBytes);
   if (end < begin_ || end - begin_ > most) return false;
-  if (bytes_.size() < end - begin_ + kUnpackMargin) bytes_.resize(end - begin_ + kUnpackMargin);
+  fit(bytes_, end - begin_ + kUnpackMargin);
   if (blocks_.size() < 64 * count_) blocks_.resize(64 * count_);
   return kept.read(begin_, {bytes_.data(), end - begin_});
 }

@@ -12,8 +12,7 @@ constexpr size_t kUnstuffMargin = 32;
 
 /// Room for the bytes without stuffing and for what a walk may read behind them.
 void make_room(std::vector<uint8_t>& bits, size_t stuffed) {
-  const size_t wanted = stuffed + kUnstuffMargin + JpegWalker::kOvershoot;
-  if (bits.size() < wanted) bits.resize(wanted + wanted / 4);
+  fit(bits, stuffed + kUnstuffMargin + JpegWalker::kOvershoot);
 }
 
 int16_t* zeros(std::vector<int16_t>& blocks, size_t count) {
