@@ -49,13 +49,10 @@ Pixels pixels_of(const at::Tensor& table, const at::Tensor& counts, int64_t tota
   return {box, place, of_box[0], row + of_box[1], place - row * of_box[3] + of_box[2]};
 }
 
-constexpr std::array<float, 3> colour_mean{123.675f, 116.28f, 103.53f},
-    colour_deviation{58.395f, 57.12f, 57.375f};
-
-uint8_t byte_of(float normalised, int64_t channel) {
+uint8_t byte_of(double normalised, const Normalization& normalization, int64_t channel) {
   const auto c = static_cast<size_t>(channel);
-  const float value = colour_mean[c] + colour_deviation[c] * normalised;
-  return static_cast<uint8_t>(std::lround(std::clamp(value, 0.0f, 255.0f)));
+  const double value = normalization.mean[c] + normalization.std[c] * normalised;
+  return static_cast<uint8_t>(std::lround(std::clamp(value, 0.0, 255.0)));
 }
 
 void erase_one(at::TensorAccessor<float, 4> images, const Erasure& erasure, Eraser eraser) {
@@ -150,13 +147,15 @@ void erase_batched(const at::Tensor& images, const std::vector<Erasure>& erasure
   images.permute({0, 2, 3, 1}).index_put_(places, values.to(images.scalar_type()));
 }
 
-void erase(const MutableImage& image, const Erasure& erasure, Eraser eraser) {
+void erase(const MutableImage& image, const Erasure& erasure, Eraser eraser,
+           const Normalization& normalization) {
   const auto& [top, left, height, width] = erasure.box;
   const int64_t channels = image.channels;
   const auto value = [&](int64_t place, int64_t channel) {
-    if (eraser == Eraser::zero) return byte_of(0, channel);
+    if (eraser == Eraser::zero) return byte_of(0, normalization, channel);
     const int64_t first = eraser == Eraser::pixel ? place * channels : 0;
-    return byte_of(erasure_noise(erasure.key, static_cast<uint64_t>(first + channel)), channel);
+    return byte_of(erasure_noise(erasure.key, static_cast<uint64_t>(first + channel)),
+                   normalization, channel);
   };
   std::array<uint8_t, 3> colour{};
   for (int64_t c = 0; c < channels; ++c) colour[static_cast<size_t>(c)] = value(0, c);
@@ -199,14 +198,15 @@ void RandomErasing::after_dataloader(State& state) {
       erase_batched(images, erasures, eraser_);
 }
 
-SampleTransform RandomErasing::sample_transform(const State&) {
+SampleTransform RandomErasing::sample_transform(const State& state) {
   if (params_.where != "loader") return {};
-  return [params = params_, eraser = eraser_](const MutableImage& image, const SamplePlace& place) {
+  return [params = params_, eraser = eraser_, normalization = state.normalization](
+             const MutableImage& image, const SamplePlace& place) {
     Random random(place.seed, "random_erasing.sample", place.epoch, place.sample);
     if (random.uniform() >= params.probability) return;
     const ImageSize size{image.height, image.width};
     for (const auto& erasure : draw_erasures(params.law, size, 0, random))
-      erase(image, erasure, eraser);
+      erase(image, erasure, eraser, normalization);
   };
 }
 

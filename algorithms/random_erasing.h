@@ -10,6 +10,7 @@
 
 #include "algorithms/parts/whole_batch.h"
 #include "composer/algorithm.h"
+#include "composer/loader.h"
 #include "composer/recipe/compatibility.h"
 #include "composer/recipe/params.h"
 
@@ -49,8 +50,9 @@ void erase(const at::Tensor& images, const std::vector<Erasure>& erasures, Erase
 /// for the device.
 void erase_batched(const at::Tensor& images, const std::vector<Erasure>& erasures, Eraser eraser);
 
-/// Erases in place, by ImageNet's mean and standard deviation of colours.
-void erase(const MutableImage& image, const Erasure& erasure, Eraser eraser);
+/// Erases in place, by the colours' mean and standard deviation.
+void erase(const MutableImage& image, const Erasure& erasure, Eraser eraser,
+           const Normalization& normalization);
 
 /// The normal deviate number `counter` of `key` (SplitMix64, Steele et al. 2014; Box and Muller
 /// 1958), which is what erase() puts at place `counter` = (row * width + column) * C + channel of a

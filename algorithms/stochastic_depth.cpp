@@ -35,24 +35,27 @@ std::string rounded(double rate) {
   return text;
 }
 
-/// float32 [samples, 1, 1, 1]: 0 where the branch is dropped, else 1.
-at::Tensor kept_samples(Random random, int64_t first_sample, int64_t samples, double rate) {
+/// float32 [samples, 1, 1, 1]: 0 where the branch is dropped, else `kept`.
+at::Tensor sample_factors(Random random, int64_t first_sample, int64_t samples, double rate,
+                          double kept) {
   for (int64_t i = 0; i < first_sample; ++i) random.uniform();
-  auto kept = at::empty({samples, 1, 1, 1}, at::kFloat);
-  for (auto* value = kept.data_ptr<float>(); samples > 0; --samples)
-    *value++ = random.uniform() < rate ? 0.0f : 1.0f;
-  return kept;
+  auto factors = at::empty({samples, 1, 1, 1}, at::kFloat);
+  for (auto* value = factors.data_ptr<float>(); samples > 0; --samples)
+    *value++ = random.uniform() < rate ? 0.0f : static_cast<float>(kept);
+  return factors;
 }
 
 }  // namespace
 
 StochasticBlock::StochasticBlock(std::shared_ptr<ResidualBlock> original, Draw draw, double rate,
-                                 int64_t index, std::weak_ptr<const DepthDraws> draws)
+                                 int64_t index, std::weak_ptr<const DepthDraws> draws,
+                                 bool scale_by_keep)
     : original_(std::move(original)),
       draw_(draw),
       rate_(rate),
       index_(index),
-      draws_(std::move(draws)) {
+      draws_(std::move(draws)),
+      scale_by_keep_(scale_by_keep) {
   for (const auto& parameter : original_->named_parameters(/*recurse=*/false))
     register_parameter(parameter.key(), parameter.value());
   for (const auto& buffer : original_->named_buffers(/*recurse=*/false))
@@ -68,7 +71,8 @@ void StochasticBlock::train(bool on) {
 
 std::string StochasticBlock::describe() const {
   return "StochasticBlock: " + original_->describe() + ", drop rate " + rounded(rate_) +
-         (draw_ == Draw::block ? "" : " a sample");
+         (draw_ == Draw::block ? "" : " a sample") +
+         (scale_by_keep_ ? ", scaled where it is kept" : "");
 }
 
 // Surgery sees the slots of this block; the original calls its own.
@@ -93,18 +97,21 @@ at::Tensor StochasticBlock::forward(const at::Tensor& input) {
   hand_on_replaced_layers();
   const auto draws = draws_.lock();
   const double rate = rate_ * ramp_of(draws.get(), is_training());
-  if (rate == 0) return original_->forward(input);
-  if (!is_training() || draws == nullptr)
-    return joined(op::scale(residual(input), 1 - rate), input);
+  const bool draws_now = is_training() && draws != nullptr;
+  if (rate == 0 || (scale_by_keep_ && !draws_now)) return original_->forward(input);
+  if (!draws_now) return joined(op::scale(residual(input), 1 - rate), input);
   auto random = random_of(*draws, index_);
+  const double kept = scale_by_keep_ ? 1 / (1 - rate) : 1;
   if (draw_ == Draw::sample) {
     const auto branch = residual(input);
-    const auto kept = kept_samples(random, draws->state->first_sample, input.size(0), rate);
-    const auto factors = copy_to(branch.device(), kept).to(branch.scalar_type());
+    const auto drawn =
+        sample_factors(random, draws->state->first_sample, input.size(0), rate, kept);
+    const auto factors = copy_to(branch.device(), drawn).to(branch.scalar_type());
     return joined(op::multiply(branch, factors), input);
   }
-  const bool dropped = random.uniform() < rate;
-  return dropped ? without_residual(input) : original_->forward(input);
+  if (random.uniform() < rate) return without_residual(input);
+  return scale_by_keep_ ? joined(op::scale(residual(input), kept), input)
+                        : original_->forward(input);
 }
 
 std::string StochasticDepth::Params::check() const {
@@ -112,8 +119,12 @@ std::string StochasticDepth::Params::check() const {
 }
 
 double StochasticDepth::rate(int64_t index, int64_t blocks, const Params& params) {
-  if (params.drop_distribution == "uniform") return params.drop_rate;
-  return static_cast<double>(index + 1) / static_cast<double>(blocks) * params.drop_rate;
+  const auto& distribution = params.drop_distribution;
+  if (distribution == "uniform") return params.drop_rate;
+  const bool from_zero = distribution == "linear_from_zero";
+  const auto place = static_cast<double>(distribution == "linear" ? index + 1 : index);
+  const auto whole = static_cast<double>(from_zero ? std::max<int64_t>(blocks - 1, 1) : blocks);
+  return place / whole * params.drop_rate;
 }
 
 double StochasticDepth::ramp(const State& state, const Time& warmup) {
@@ -131,22 +142,31 @@ std::vector<Replacement> apply_stochastic_depth(Block& model, const StochasticDe
     auto block = std::dynamic_pointer_cast<ResidualBlock>(layer.shared_from_this());
     return dynamic_cast<StochasticBlock*>(&layer) == nullptr ? block : nullptr;
   };
-  int64_t blocks = 0, index = 0;
+  const bool counts_all = params.drop_distribution != "linear";
+  const auto counts = [&](Layer& layer) {
+    const auto* block = dynamic_cast<Block*>(&layer);
+    return block_of(layer) != nullptr || (counts_all && block != nullptr && block->adds_depth());
+  };
+  int64_t residual_blocks = 0, blocks = 0, place = 0, index = 0;
   replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
-    if (block_of(layer) != nullptr) ++blocks;
+    if (block_of(layer) != nullptr) ++residual_blocks;
+    if (counts(layer)) ++blocks;
     return nullptr;
   });
-  if (blocks == 0)
+  if (residual_blocks == 0)
     throw UserError(
         "algorithms.stochastic_depth: the model has no residual block to drop; remove it, or take "
         "a residual network");
   const auto draw = params.stochastic_method == "sample" ? StochasticBlock::Draw::sample
                                                          : StochasticBlock::Draw::block;
   return replace_layers(model, [&](const std::string&, Layer& layer) -> std::shared_ptr<Layer> {
+    const int64_t here = place;
+    if (counts(layer)) ++place;
     auto block = block_of(layer);
     if (block == nullptr) return nullptr;
-    const double rate = StochasticDepth::rate(index, blocks, params);
-    return std::make_shared<StochasticBlock>(std::move(block), draw, rate, index++, draws);
+    const double rate = StochasticDepth::rate(here, blocks, params);
+    return std::make_shared<StochasticBlock>(std::move(block), draw, rate, index++, draws,
+                                             params.scale_by_keep);
   });
 }
 

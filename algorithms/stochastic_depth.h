@@ -31,14 +31,16 @@ struct DepthDraws {
 ///     as x comes from a ReLU), else relu(residual(x) + shortcut(x)); one draw for the batch, or
 ///     one for each sample;
 ///   evaluation, and training without DepthDraws: relu((1 - p) * residual(x) + shortcut(x)).
-/// The block's activation() stands in place of relu. Without DepthDraws p is the whole rate.
+/// With scale_by_keep training divides the residual(x) that it keeps by 1 - p, and evaluation takes
+/// it as it is. The block's activation() stands in place of relu. Without DepthDraws p is the whole
+/// rate.
 class StochasticBlock : public ResidualBlock {
  public:
   enum class Draw { block, sample };
 
   /// index: of the block in the network; no two blocks share draws.
   StochasticBlock(std::shared_ptr<ResidualBlock> original, Draw draw, double rate, int64_t index,
-                  std::weak_ptr<const DepthDraws> draws);
+                  std::weak_ptr<const DepthDraws> draws, bool scale_by_keep = false);
 
   at::Tensor forward(const at::Tensor& input) override;
   at::Tensor branch(const at::Tensor& input) override { return original_->branch(input); }
@@ -60,8 +62,12 @@ class StochasticBlock : public ResidualBlock {
   double rate_;
   int64_t index_;
   std::weak_ptr<const DepthDraws> draws_;
+  bool scale_by_keep_;
 };
 
+/// By its defaults MosaicML Composer's. timm's and torchvision's drop path has stochastic_method
+/// sample, scale_by_keep, and drop_distribution linear_from_zero (ResNet, ConvNeXt) or linear_below
+/// (EfficientNet, timm's MobileNetV3).
 /// The blocks draw until it is destroyed, which must be before the State that it got at init.
 class StochasticDepth : public Surgery {
  public:
@@ -69,6 +75,7 @@ class StochasticDepth : public Surgery {
     std::string stochastic_method = "block";
     double drop_rate = 0.2;
     std::string drop_distribution = "linear";
+    bool scale_by_keep = false;
     Time drop_warmup{0, TimeUnit::duration};
     std::string target_layer_name{};
     std::optional<bool> use_same_gpu_seed = std::nullopt;
@@ -78,10 +85,16 @@ class StochasticDepth : public Surgery {
         "block: a whole batch goes without the branch, which saves its arithmetic; sample: each "
         "sample by itself",
         one_of("block", "sample"));
-      f("drop_rate", drop_rate, "probability of dropping the last block's branch", in(0.0, 1.0));
+      f("drop_rate", drop_rate,
+        "probability of dropping a branch, of which drop_distribution gives each block its part",
+        in(0.0, 1.0));
       f("drop_distribution", drop_distribution,
-        "linear: the rate grows with depth up to drop_rate; uniform: drop_rate everywhere",
-        one_of("linear", "uniform"));
+        "block i = 0, 1, ... of n is dropped at drop_rate times: linear: (i + 1) / n; "
+        "linear_from_zero: i / (n - 1); linear_below: i / n; uniform: 1",
+        one_of("linear", "linear_from_zero", "linear_below", "uniform"));
+      f("scale_by_keep", scale_by_keep,
+        "true: training divides kept branches by the probability of keeping them, as timm's and "
+        "torchvision's drop path; false: evaluation multiplies by it");
       f("drop_warmup", drop_warmup, "how long the rates take to grow from 0 to their values",
         at_least(0));
       f("target_layer_name", target_layer_name,
@@ -110,7 +123,8 @@ class StochasticDepth : public Surgery {
 
   /// Share of their rates that the blocks have at state.time: above 0 and below 1 in the warmup.
   static double ramp(const State& state, const Time& warmup);
-  /// Probability of dropping block `index` of `blocks`, counted from 0.
+  /// Probability of dropping block `index` of `blocks`, counted from 0. linear counts residual
+  /// blocks, the others all blocks (Block::adds_depth).
   static double rate(int64_t index, int64_t blocks, const Params& params);
 
  private:

@@ -9,6 +9,7 @@
 #include "composer/error.h"
 #include "composer/recipe/value.h"
 #include "composer/storage/atomic_file.h"
+#include "composer/storage/foreign_json.h"
 
 namespace composer {
 namespace {
@@ -119,7 +120,7 @@ StudyFolder::StudyFolder(fs::path folder, const std::string& command, const orde
   if (std::ifstream in(file); in) {
     std::ostringstream text;
     text << in.rdbuf();
-    const auto there = ordered_json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
+    const auto there = parse_foreign<ordered_json>(text.str());
     if (!there.is_object()) throw UserError(file.string() + ": is no plan of a study");
     check_same(file, there, plan);
   } else if (has_other_files(folder_)) {

@@ -95,8 +95,8 @@ void DraftFiller::make(const Task& task, int64_t place, int64_t behind) {
   const Draft& draft = *task.draft;
   const int64_t position = draft.first + place + behind;
   const int64_t sample = draft.order(position % plan_.epoch_samples);
-  // A class-balanced epoch may have a sample twice, which then shall not look the same.
-  const int64_t drawn_by = options.order == OrderKind::class_balanced ? position : sample;
+  // A sample that an epoch has twice shall not look the same.
+  const int64_t drawn_by = plan_.repeats ? position : sample;
   for (int64_t view = 0; view < options.views; ++view)
     views_[static_cast<size_t>(view)] = {
         plan_.common.seed, static_cast<uint64_t>(draft.epoch),
@@ -142,6 +142,7 @@ void DraftFiller::read(const Wanted& wanted, int64_t numbers, uint8_t* pixels) {
       }
       return true;
     });
+    pipeline_.scratch().give_back(image.size);
   } catch (const RemoteError&) {
     wanted.task.draft->lost = true;
     throw;

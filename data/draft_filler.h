@@ -22,6 +22,7 @@ struct FillPlan {
   const ImageLoaderOptions& options;
   const LoaderOptions& common;
   int64_t epoch_samples = 1;
+  bool repeats = false;  ///< an epoch may have a sample more than once
   const PixelNormalizer& normalizer;
   BadSampleLog& bad_samples;
 };

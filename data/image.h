@@ -25,8 +25,19 @@ struct ImageView {
   }
 };
 
-/// An image that owns its pixels, without gaps between rows. Meant to be filled again and again:
-/// memory is kept.
+/// Whether memory is so far above what is wanted of it that it is not worth keeping.
+inline bool far_above(size_t bytes, size_t wanted) {
+  constexpr size_t usual = size_t{64} << 20;
+  return bytes > usual && bytes / 8 > wanted;
+}
+
+/// Makes room for so many bytes, whatever they are. Memory is kept, unless it is far_above.
+inline void fit(std::vector<uint8_t>& memory, size_t bytes) {
+  if (far_above(memory.capacity(), bytes)) memory = {};
+  if (memory.size() < bytes) memory.resize(bytes);
+}
+
+/// An image that owns its pixels, without gaps between rows. Meant to be filled again and again.
 struct Image {
   std::vector<uint8_t> pixels;
   int64_t height = 0;
@@ -35,8 +46,7 @@ struct Image {
 
   void resize(int64_t new_height, int64_t new_width, int64_t new_channels) {
     height = new_height, width = new_width, channels = new_channels;
-    const auto bytes = static_cast<size_t>(height * width * channels);
-    if (pixels.size() < bytes) pixels.resize(bytes);
+    fit(pixels, static_cast<size_t>(height * width * channels));
   }
   uint8_t* row(int64_t y) { return pixels.data() + y * width * channels; }
   ImageView view() const { return {pixels.data(), height, width, channels, width * channels}; }
@@ -44,5 +54,8 @@ struct Image {
 
 /// Images with more pixels are refused: a few bytes of a damaged file could ask for all memory.
 inline constexpr int64_t kMaxPixels = 178'956'970;
+
+/// A canvas may be larger than the frame on it. As many pixels are given to it without more bytes.
+inline constexpr int64_t kBareCanvasPixels = int64_t{1} << 22;
 
 }  // namespace composer

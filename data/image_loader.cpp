@@ -262,6 +262,7 @@ ImageLoader::ImageLoader(std::shared_ptr<Source> source, ImageLoaderOptions opti
                  .options = options_,
                  .common = common_,
                  .epoch_samples = sampler_.size(),
+                 .repeats = sampler_.repeats(),
                  .normalizer = normalizer_,
                  .bad_samples = bad_samples_},
       pool_(prefetched(common_) + 3, common_.pin_memory),
@@ -274,9 +275,11 @@ ImageLoader::ImageLoader(std::shared_ptr<Source> source, ImageLoaderOptions opti
 }
 
 ImageLoader::~ImageLoader() {
-  following_.reset();
+  // Whoever a store lets wait here, a forecast too, is told first.
   leaving_ = true;
+  if (ahead_) ahead_->leave();
   queue_.stop();
+  following_.reset();
   for (auto& worker : workers_) worker.join();
   if (indices_) indices_->save();
 }

@@ -14,6 +14,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/storage/byte_reader.h"
+#include "composer/storage/foreign_json.h"
 #include "composer/storage/mapped_file.h"
 #include "composer/text.h"
 #include "data/datasets/class_folders.h"
@@ -321,7 +322,8 @@ std::string label_text(const fs::path& file, int64_t line, const nlohmann::json&
     fail_without_value(file, line, object, wanted == "auto" ? "label" : wanted,
                        "a whole number or a text");
   if (!label->is_string() && !label->is_number_integer())
-    fail(file, line, "has the label " + label->dump() + "; it must be a whole number or a text");
+    fail(file, line,
+         "has the label " + shown_value(*label) + "; it must be a whole number or a text");
   return label->is_string() ? label->get<std::string>() : label->dump();
 }
 

@@ -55,12 +55,17 @@ int64_t Permutation::operator()(int64_t position) const {
   return static_cast<int64_t>(value);
 }
 
-Sampler::Sampler(const Source& source, OrderOptions options) : options_(std::move(options)) {
+Sampler::Sampler(const Source& source, OrderOptions options)
+    : options_(std::move(options)), repeats_(options_.kind == OrderKind::class_balanced) {
+  std::vector<bool> seen(options_.subset.empty() ? 0 : static_cast<size_t>(source.size()));
   for (const int64_t sample : options_.subset) {
     if (sample < 0 || sample >= source.size()) {
       throw UserError("rows: there is no sample " + std::to_string(sample) +
                       "; the data set has samples 0 to " + std::to_string(source.size() - 1));
     }
+    const auto place = static_cast<size_t>(sample);
+    repeats_ = repeats_ || seen[place];
+    seen[place] = true;
   }
   size_ = options_.subset.empty() ? source.size() : static_cast<int64_t>(options_.subset.size());
   if (options_.kind == OrderKind::quasi_random) {

@@ -54,6 +54,8 @@ class Sampler {
 
   /// Samples an epoch.
   int64_t size() const { return size_; }
+  /// Whether an epoch may have a sample more than once.
+  bool repeats() const { return repeats_; }
   EpochOrder epoch(int64_t epoch) const;
 
  private:
@@ -66,6 +68,7 @@ class Sampler {
 
   OrderOptions options_;
   int64_t size_ = 0;
+  bool repeats_;
   std::vector<uint32_t> grouped_;  ///< the samples, those of one page or class together
   std::vector<int64_t> begins_;    ///< of each group in it, and the end
 };

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "composer/clock.h"
@@ -169,10 +170,12 @@ bool RangesAhead::is_new_page(const Extent& page) {
 void RangesAhead::plan_sample(Lock& lock, int64_t sample, uint64_t& bytes,
                               std::vector<Extent>& extents) {
   const bool pages = plan_.window_pages > 0;
-  lock.unlock();
-  const auto own = source_.extent(sample, false);
-  const auto wanted = own && pages ? source_.extent(sample, true) : own;
-  lock.lock();
+  std::optional<Extent> own, wanted;
+  {
+    const ReaderThreads::Unlocked meanwhile(lock);
+    own = source_.extent(sample, false);
+    wanted = own && pages ? source_.extent(sample, true) : own;
+  }
   bytes += own ? std::max(own->bytes(), kLeastBytes) : kLeastBytes;
   if (!wanted || (pages && !is_new_page(*wanted))) return;
   if (plan_.cold) source_.forget(sample, pages);

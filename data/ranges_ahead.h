@@ -27,6 +27,7 @@ class RangesAhead final : public ReadAhead {
 
   int64_t restart(int64_t epoch, int64_t batch) override;
   void ask(int64_t epoch) override;
+  void leave() override { readers_.leave(); }
   void begin(const Task& task) override;
   void bring(const Task& task, int64_t place, int64_t sample, ReadScratch& scratch) override;
   void end(const Task& task, Visit& visit) override;

@@ -39,6 +39,8 @@ class ReadAhead {
   virtual void ask(int64_t epoch) = 0;
   /// No samples are wanted for a while.
   virtual void rest() {}
+  /// None are wanted any more: nobody who waits for samples here waits for a store.
+  virtual void leave() = 0;
 
   // For its threads, each of which has a Visit of its own.
 

@@ -21,12 +21,16 @@ ReaderThreads::ReaderThreads(std::mutex& lock, size_t most, std::function<bool(L
     : lock_(lock), most_(most), read_(std::move(read)), idle_time_(idle) {}
 
 ReaderThreads::~ReaderThreads() {
+  leave();
+  for (auto& reader : readers_) reader.thread.join();
+}
+
+void ReaderThreads::leave() {
   {
     const std::lock_guard guard(lock_);
     stopping_ = true;
   }
   more_.notify_all();
-  for (auto& reader : readers_) reader.thread.join();
 }
 
 void ReaderThreads::wake_one() {

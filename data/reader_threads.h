@@ -20,12 +20,27 @@ class ReaderThreads {
   static constexpr size_t kMostReaders = 256;
   using Lock = std::unique_lock<std::mutex>;
 
+  /// While it lives, a lock that is held is let go of.
+  class Unlocked {
+   public:
+    explicit Unlocked(Lock& lock) : lock_(lock) { lock_.unlock(); }
+    ~Unlocked() { lock_.lock(); }
+    Unlocked(const Unlocked&) = delete;
+    Unlocked& operator=(const Unlocked&) = delete;
+
+   private:
+    Lock& lock_;
+  };
+
   /// read: called with `lock` held, of which it lets go while it reads; false when there is nothing
   /// to read. What it throws counts as that. lock must outlive this.
   ReaderThreads(std::mutex& lock, size_t most, std::function<bool(Lock&)> read,
                 std::chrono::milliseconds idle = std::chrono::seconds(5));
-  /// Waits for what is being read; what a store has to send is left (LeaveWhen).
+  /// leave(), and waits for what is being read.
   ~ReaderThreads();
+
+  /// Nothing is read any more, and what a store has to send is left (LeaveWhen).
+  void leave();
 
   /// Somebody waits for bytes.
   void hurry() { hurried_.store(true, std::memory_order_relaxed); }

@@ -72,6 +72,12 @@ ImagePart decode_turned(const StoredImage& image, const JpegRequest& request,
 
 }  // namespace
 
+void ReadScratch::give_back(ImageSize size) {
+  const size_t room = file.capacity() + image.pixels.capacity() + upright.pixels.capacity() +
+                      decoder.room() + kept.memory.capacity();
+  if (far_above(room, static_cast<size_t>(3 * size.height * size.width))) *this = ReadScratch{};
+}
+
 int64_t label_of(const Source& source, int64_t index) {
   try {
     return source.label(index);
@@ -115,8 +121,9 @@ FileStamp read_file(const char* path, std::vector<uint8_t>& bytes, const RoomFor
   if (room_for && !room_for(static_cast<uint64_t>(status.st_size))) {
     throw RunError("there is no room for the file");
   }
-  if (bytes.capacity() < static_cast<size_t>(status.st_size)) bytes.clear();  // nothing to copy
-  bytes.resize(static_cast<size_t>(status.st_size));
+  const auto size = static_cast<size_t>(status.st_size);
+  if (bytes.capacity() < size || far_above(bytes.capacity(), size)) bytes = {};  // nothing to copy
+  bytes.resize(size);
   size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t got = ::read(file.number, bytes.data() + done, bytes.size() - done);

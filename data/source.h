@@ -45,6 +45,10 @@ struct ReadScratch {
   JpegDecoder decoder;
   std::vector<uint8_t> index;
   JpegKept kept{};
+
+  /// Lets go of all of it where it is far_above an image of that size. To be called when what was
+  /// read is not needed any more.
+  void give_back(ImageSize size);
 };
 
 /// How bytes of samples come from where they are stored, for those who want them before open().

@@ -11,6 +11,7 @@
 
 #include "composer/recipe/value.h"
 #include "composer/storage/byte_reader.h"
+#include "composer/storage/foreign_json.h"
 
 namespace composer {
 namespace {
@@ -72,16 +73,10 @@ const NumberType* number_type(std::string_view name) {
 float number_of(const nlohmann::json& value) {
   if (value.is_boolean()) return value.get<bool>() ? 1 : 0;
   if (!value.is_number()) throw FormatError(shown_value(value) + " is no number");
-  return checked(value.get<double>(), value.dump());
+  return checked(value.get<double>(), shown_value(value));
 }
 
 }  // namespace
-
-std::string shown_value(const nlohmann::json& value) {
-  // Writing one calls itself for what lies within, as deep as a file says.
-  if (value.is_structured()) return value.is_array() ? "an array" : "an object";
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).substr(0, 40);
-}
 
 std::vector<float> numbers_in(std::string_view text) {
   while (text.ends_with('\0')) text.remove_suffix(1);

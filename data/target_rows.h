@@ -14,9 +14,6 @@ namespace composer {
 // Numbers of one target of a sample, at least one. All numbers_in() throw FormatError with the
 // reason where there is none, or one that is not finite or too large for a float.
 
-/// Of a value, for messages: its first characters, or that it is an array or an object.
-std::string shown_value(const nlohmann::json& value);
-
 /// Numbers of a text, with blanks between them.
 std::vector<float> numbers_in(std::string_view text);
 /// A number, true (1), false (0), or a list of these.

@@ -91,9 +91,10 @@ StoredImage Pipeline::first_resized(const StoredImage& image) {
     throw RunError("its shape makes it too large when the shorter side is resized to " +
                    std::to_string(transform_.resize_size));
   }
-  resized_.resize(static_cast<size_t>(first.height * first.width * channels_));
+  const auto bytes = static_cast<size_t>(first.height * first.width * channels_);
+  fit(resized_, bytes);
   resize(image, whole_of(image.size), first, false, resized_.data());
-  return {.bytes = resized_, .size = first, .channels = channels_};
+  return {.bytes = {resized_.data(), bytes}, .size = first, .channels = channels_};
 }
 
 bool Pipeline::draw_flip(const SamplePlace& place) const {

@@ -15,6 +15,7 @@
 #include "composer/recipe/registry.h"
 #include "composer/remote/fetched.h"
 #include "composer/storage/checkpoint.h"
+#include "composer/storage/foreign_json.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
 #include "composer/text.h"
@@ -119,7 +120,7 @@ std::map<std::string, double> metrics_at(const fs::path& checkpoint, int64_t bat
   std::ifstream lines(folder.filename() == "checkpoints" ? file : fs::path());
   std::map<std::string, double> metrics;
   for (std::string line; std::getline(lines, line);) {
-    const auto json = nlohmann::ordered_json::parse(line, nullptr, false);
+    const auto json = parse_foreign<nlohmann::ordered_json>(line);
     if (!json.is_object() || json.value("event", nlohmann::ordered_json()) != "eval" ||
         json.value("batch", nlohmann::ordered_json()) != batch)
       continue;

@@ -11,6 +11,7 @@
 
 #include "composer/error.h"
 #include "composer/storage/atomic_file.h"
+#include "composer/storage/foreign_json.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
@@ -114,12 +115,13 @@ Json read_description(const fs::path& folder) {
   if (!file && ::access(path.c_str(), R_OK) != 0 && errno != ENOENT && errno != ENOTDIR)
     throw UserError(path.string() + ": cannot be read: " + std::strerror(errno));
   if (!file) throw UserError(folder.string() + ": " + described_otherwise(folder));
-  auto json = Json::parse(std::istreambuf_iterator<char>(file), {}, nullptr, false);
-  if (!json.is_object() || json.value("format", "") != "composer network")
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  auto json = parse_foreign<Json>(text);
+  if (!json.is_object() || json.value("format", Json()) != "composer network")
     throw UserError(path.string() + ": is no description of a network, or damaged");
   if (const auto version = json.value("format_version", Json()); version != network_version)
-    throw UserError(path.string() + ": format version " + version.dump() + "; this program reads " +
-                    std::to_string(network_version));
+    throw UserError(path.string() + ": format version " + shown_value(version) +
+                    "; this program reads " + std::to_string(network_version));
   return json;
 }
 

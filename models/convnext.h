@@ -12,7 +12,7 @@
 namespace composer {
 
 /// Input [N, 3, H, W] of any size from 32 up; parameter names and default initialisation are
-/// torchvision's. Its stochastic depth is the algorithm of that name.
+/// torchvision's. Its stochastic depth is the algorithm of that name with scale_by_keep.
 class ConvNeXt final : public Model {
  public:
   struct Params {

@@ -12,7 +12,8 @@
 namespace composer {
 
 /// Input [N, 3, H, W] of any size from 32 up; parameter names and default initialisation are
-/// torchvision's. Its dropout and its stochastic depth are the algorithms of these names.
+/// torchvision's. Its dropout and its stochastic depth are the algorithms of these names, the
+/// latter with scale_by_keep.
 class EfficientNet final : public Model {
  public:
   struct Params {

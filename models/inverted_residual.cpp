@@ -94,6 +94,7 @@ class InvertedBlock final : public Block {
   }
 
   at::Tensor forward(const at::Tensor& input) override { return through_slots(input); }
+  bool adds_depth() const override { return true; }
   std::string describe() const override { return text_of(options_); }
 
  private:

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "composer/logging/log.h"
 #include "composer/logging/png.h"
 #include "composer/storage/atomic_file.h"
+#include "composer/storage/foreign_json.h"
 
 namespace composer {
 namespace {
@@ -30,7 +32,8 @@ void ImageFolder::open(const RunInfo& info) {
   folder_ = info.folder;
   auto kept = ordered_json::array();
   std::ifstream before(folder_ / "images" / "index.json");
-  const auto old = ordered_json::parse(before, nullptr, /*allow_exceptions=*/false);
+  const auto old =
+      parse_foreign<ordered_json>(std::string(std::istreambuf_iterator<char>(before), {}));
   if (info.start.batch > 0 && old.is_object())
     for (const auto& image : old.value("images", ordered_json::array()))
       if (image.value("batch", int64_t{0}) <= info.start.batch) kept.push_back(image);

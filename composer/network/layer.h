@@ -89,6 +89,10 @@ class Block : public Layer {
   std::deque<Slot>& slots() { return slots_; }
   std::string describe() const override { return name(); }
 
+  /// Whether a network's depth is counted in it: of residual blocks, and of those without a
+  /// shortcut that stand among them where sizes change.
+  virtual bool adds_depth() const { return false; }
+
  protected:
   Slot& add(std::string name, std::shared_ptr<Layer> layer);
 
@@ -123,6 +127,7 @@ class Sequential : public Block {
 class ResidualBlock : public Block {
  public:
   at::Tensor forward(const at::Tensor& input) override;
+  bool adds_depth() const override { return true; }
 
   /// The residual branch up to its last layer; may be the input itself.
   virtual at::Tensor branch(const at::Tensor& input) = 0;

@@ -27,12 +27,14 @@ constexpr double kSlowest = 1e6;       // and as many more as it takes at so man
 constexpr auto kLookForWaiting = std::chrono::milliseconds(100);  // whether anybody still waits
 
 /// The memory of requests ahead of their need, of all objects together: these bytes, once no more
-/// than `most` are taken with them.
+/// than `most` are taken with them or this thread is to leave.
 class AheadMemory {
  public:
   AheadMemory(uint64_t bytes, uint64_t most) : bytes_(std::min(bytes, most)) {
     std::unique_lock guard(lock);
-    changed.wait(guard, [&] { return taken + bytes_ <= most; });
+    const auto fits = [&] { return taken + bytes_ <= most; };
+    while (!changed.wait_for(guard, kLookForWaiting, fits) && !LeaveWhen::asked()) {
+    }
     taken += bytes_;
   }
   ~AheadMemory() {

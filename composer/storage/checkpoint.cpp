@@ -13,6 +13,7 @@
 
 #include "composer/balanced.h"
 #include "composer/logging/json_number.h"
+#include "composer/storage/foreign_json.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/safetensors.h"
 #include "composer/version.h"
@@ -157,14 +158,17 @@ void add_files(std::vector<TensorFile>& files, const char* prefix, Shares shares
 /// What of the machine and build is not as it was when the checkpoint was made, one line each.
 std::vector<std::string> differences(const ordered_json& manifest) {
   std::vector<std::string> lines;
-  const auto differs = [&](const char* key, const ordered_json& here, const char* what) {
-    if (manifest.at(key) == here) return;
-    lines.push_back("was written with " + std::string(what) + " " + manifest.at(key).dump() +
-                    ", this is " + here.dump());
+  const auto differs = [&](const ordered_json& there, const ordered_json& here,
+                           const std::string& what) {
+    if (there != here)
+      lines.push_back("was written with " + what + " " + shown_value(there) + ", this is " +
+                      shown_value(here));
   };
-  differs("compute_threads", at::get_num_threads(), "compute threads");
-  differs("instruction_set", at::get_cpu_capability(), "instruction set");
-  differs("build", build_description(), "build");
+  differs(manifest.at("compute_threads"), at::get_num_threads(), "compute threads");
+  differs(manifest.at("instruction_set"), at::get_cpu_capability(), "instruction set");
+  const auto build = build_description();
+  for (const auto& [what, here] : build.items())
+    differs(manifest.at("build").value(what, ordered_json()), here, what);
   return lines;
 }
 

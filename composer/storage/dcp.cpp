@@ -8,6 +8,7 @@
 
 #include "composer/error.h"
 #include "composer/storage/atomic_file.h"
+#include "composer/storage/foreign_json.h"
 
 namespace composer {
 namespace {
@@ -80,7 +81,7 @@ void add_pieces(Shards& all, const fs::path& file) {
   const auto metadata = read_safetensors_metadata(file);
   json info;
   if (const auto found = metadata.find(sharding_info); found != metadata.end()) {
-    info = json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+    info = parse_foreign<json>(found->second);
     if (!info.is_object())
       throw UserError(file.string() + ": its metadata " + sharding_info + " are no JSON object");
   }
@@ -212,7 +213,7 @@ bool is_dcp_shard(const fs::path& file) {
   if (shards != metadata.end()) return shards->second != "1";
   const auto found = metadata.find(sharding_info);
   if (found == metadata.end()) return false;
-  const auto info = json::parse(found->second, nullptr, /*allow_exceptions=*/false);
+  const auto info = parse_foreign<json>(found->second);
   return info.is_object() && std::ranges::any_of(info, [](const json& piece) {
            const auto begin = piece.is_object() ? piece.value("saved_offsets", json()) : json();
            return begin.is_array() && std::ranges::any_of(begin, [](const json& at) {

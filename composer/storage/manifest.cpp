@@ -10,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "composer/storage/foreign_json.h"
+
 namespace composer {
 namespace {
 
@@ -71,11 +73,11 @@ ordered_json read_manifest(const fs::path& checkpoint) {
                              : fs::exists(checkpoint, error) ? ": it has no manifest.json"
                                                              : ": there is no such folder"));
   }
-  auto manifest = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  auto manifest = parse_foreign<ordered_json>(text);
   if (!manifest.is_object() || !manifest.contains("format_version"))
     throw DamagedCheckpoint(path.string() + ": is damaged");
   if (manifest["format_version"] != manifest_version)
-    throw UserError(path.string() + ": format version " + manifest["format_version"].dump() +
+    throw UserError(path.string() + ": format version " + shown_value(manifest["format_version"]) +
                     "; this program reads " + std::to_string(manifest_version));
   return manifest;
 }

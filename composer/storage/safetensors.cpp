@@ -7,6 +7,7 @@
 #include "composer/error.h"
 #include "composer/save_progress.h"
 #include "composer/storage/atomic_file.h"
+#include "composer/storage/foreign_json.h"
 #include "composer/storage/mapped_file.h"
 
 namespace composer {
@@ -142,7 +143,7 @@ class Reader {
       throw wrong("needs dtype, shape and data_offsets");
     const Json &dtype = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
     if (!dtype.is_string() || !types().contains(dtype))
-      throw wrong("unknown dtype " + dtype.dump(-1, ' ', false, Json::error_handler_t::replace));
+      throw wrong("unknown dtype " + shown_value(dtype));
     if (!shape.is_array() || shape.size() > max_dimensions ||
         !std::all_of(shape.begin(), shape.end(), whole))
       throw wrong("the shape is no list of whole numbers");

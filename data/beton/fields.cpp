@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "composer/error.h"
+#include "composer/storage/foreign_json.h"
 
 namespace composer {
 namespace {
@@ -84,17 +85,6 @@ bool is_plain(const json& descr) {
          descr[0][1].is_string();
 }
 
-/// numpy's descr may be nested; a parser that recurses must not be led too deep.
-bool too_deep(std::string_view text) {
-  int depth = 0;
-  for (const char c : text) {
-    if (c == '[' || c == '{') ++depth;
-    if (c == ']' || c == '}') --depth;
-    if (depth > 64) return true;
-  }
-  return false;
-}
-
 /// Fills shape and dtype. Returns the bytes of one sample's array.
 uint64_t read_array(std::span<const uint8_t> arguments, BetonField& field) {
   uint64_t shape[kShapeEntries], length = 0;
@@ -103,7 +93,7 @@ uint64_t read_array(std::span<const uint8_t> arguments, BetonField& field) {
   if (length > arguments.size() - kTextAt) throw RunError("the type of its arrays is damaged");
   const std::string_view text(reinterpret_cast<const char*>(arguments.data()) + kTextAt,
                               static_cast<size_t>(length));
-  const json descr = too_deep(text) ? json() : json::parse(text, nullptr, false);
+  const auto descr = parse_foreign<json>(text);
   if (descr.is_discarded()) throw RunError("the type of its arrays is no JSON");
   uint64_t bytes = value_bytes(descr);
   field.dtype = is_plain(descr) ? descr[0][1].get<std::string>() : descr.dump();

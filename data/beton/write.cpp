@@ -108,6 +108,7 @@ class Packers {
         packed.values.resize(static_cast<size_t>(source_.num_values()));
         source_.read_values(index, packed.values);
         packed.image = use_image(image, [&] { return packer.pack(image, index, scratch); });
+        scratch.give_back(image.size);
       } catch (const RemoteError&) {
         packed.error = std::current_exception();
       } catch (const RunError& error) {

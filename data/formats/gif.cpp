@@ -13,6 +13,9 @@
 namespace composer {
 namespace {
 
+/// The most pixels of a byte of LZW codes: 4096 of a code of 12 bits.
+constexpr int64_t kMostRepetition = 2731;
+
 [[noreturn]] void refuse(const std::string& reason) { throw RunError("broken GIF: " + reason); }
 
 class Decoder {
@@ -34,6 +37,13 @@ class Decoder {
     const int64_t width = std::max<int64_t>(gif_->SWidth, int64_t{frame.Left} + frame.Width);
     if (height * width > kMaxPixels) {
       refuse(std::to_string(width) + " x " + std::to_string(height) + " pixels are too many");
+    }
+    const int64_t most = kMostRepetition * static_cast<int64_t>(rest_.size());
+    if (int64_t{frame.Height} * frame.Width > most) refuse("the data end too early");
+    if (height * width > std::max(most, kBareCanvasPixels)) {
+      refuse("a frame of " + std::to_string(frame.Width) + " x " + std::to_string(frame.Height) +
+             " on a canvas of " + std::to_string(width) + " x " + std::to_string(height) +
+             " pixels");
     }
     read_colours();
     out.resize(height, width, 3);

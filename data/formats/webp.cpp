@@ -3,6 +3,7 @@
 #include <webp/decode.h>
 #include <webp/demux.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -11,6 +12,9 @@
 
 namespace composer {
 namespace {
+
+/// Pixels of a byte, far above those of photographs and drawings.
+constexpr int64_t kUsualRepetition = 4096;
 
 [[noreturn]] void refuse(const std::string& reason) { throw RunError("broken WebP: " + reason); }
 
@@ -47,9 +51,23 @@ void decode_webp(std::span<const uint8_t> bytes, Image& out) {
       int64_t{frame.y_offset} + frame.height > height) {
     refuse("a frame outside its canvas");
   }
+  const int64_t usual = kUsualRepetition * static_cast<int64_t>(bytes.size());
+  const bool framed = frame.width != width || frame.height != height;
+  if (framed && height * width > std::max(usual, kBareCanvasPixels)) {
+    refuse("a frame of " + std::to_string(frame.width) + " x " + std::to_string(frame.height) +
+           " on a canvas of " + std::to_string(width) + " x " + std::to_string(height) + " pixels");
+  }
+  // One colour takes a few bytes, whatever its size: only the decoder tells it from damage. Memory
+  // of its own that it does not come to costs nothing.
+  if (int64_t{frame.width} * frame.height > usual) {
+    uint8_t* const pixels =
+        WebPDecodeRGB(frame.fragment.bytes, frame.fragment.size, nullptr, nullptr);
+    WebPFree(pixels);
+    if (pixels == nullptr) refuse("its pixels are damaged");
+  }
   out.resize(height, width, 3);
   const int64_t stride = width * 3;
-  if (frame.width != width || frame.height != height) {
+  if (framed) {
     std::memset(out.pixels.data(), 0, static_cast<size_t>(height * stride));
   }
   uint8_t* first = out.row(frame.y_offset) + int64_t{frame.x_offset} * 3;

@@ -49,9 +49,8 @@ bool jpeg_feed_possible();
 bool decode_jpeg_feed(const JpegFeed& feed, int scale, Dct dct, int64_t rows, Image& pixels,
                       std::string* warnings);
 
-/// The region by libjpeg's own means; without a request the whole image. Read to the end of the
-/// data where their end marker is missing, so that a cut is noticed wherever the region lies.
-/// warnings and errors: as decode_jpeg.
+/// The region by libjpeg's own means; without a request the whole image. All codes are read,
+/// wherever the region lies. warnings and errors: as decode_jpeg of the whole image.
 ImagePart decode_jpeg_region(std::span<const uint8_t> bytes, const JpegRequest* request,
                              Image& pixels, std::string* warnings);
 

@@ -218,6 +218,8 @@ ImagePart JpegDecoder::decode(std::span<const uint8_t> bytes, const JpegRequest&
 
 bool JpegDecoder::has_recorded() const { return state_->has_recorded; }
 
+size_t JpegDecoder::room() const { return state_->pixels.pixels.capacity(); }
+
 std::vector<uint8_t> make_jpeg_index(std::span<const uint8_t> bytes) {
   Ways ways;
   std::vector<uint8_t> index;

@@ -59,17 +59,21 @@ class JpegDecoder {
   /// index: what was recorded for these very bytes, or empty. A wrong one may give wrong pixels or
   /// an error, never a crash.
   /// recorded: if there is one and `index` is empty or not of this stream, gets the stream's index,
-  /// empty for a stream that cannot be indexed. Then the whole entropy-coded stream is walked.
-  /// warnings: as decode_jpeg. Throws RunError with the reason.
+  /// empty for a stream that cannot be indexed.
+  /// warnings: as decode_jpeg. Throws RunError with the reason, for the streams that decode_jpeg
+  /// refuses, whatever the region: without an index all codes are read, and only a stream whose
+  /// codes are whole has one.
   /// kept: coefficients that may be there, and comes to those of the whole image where they are
-  /// wanted and can be had: then too the whole stream is walked. Those that are another stream's,
-  /// or damaged, are not used.
+  /// wanted and can be had. Those that are another stream's, or damaged, are not used.
   ImagePart decode(std::span<const uint8_t> bytes, const JpegRequest& request,
                    std::span<const uint8_t> index = {}, std::vector<uint8_t>* recorded = nullptr,
                    std::string* warnings = nullptr, JpegKept* kept = nullptr);
 
   /// Whether the last decode() found out the stream's index, and put it into `recorded`.
   bool has_recorded() const;
+
+  /// Bytes of the pixels that it has room for.
+  size_t room() const;
 
  private:
   struct State;

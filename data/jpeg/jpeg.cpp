@@ -9,6 +9,7 @@
 
 #include "composer/error.h"
 #include "data/jpeg/codec.h"
+#include "data/jpeg/scan.h"
 #include "data/pixels/inks.h"
 
 // jpeglib.h needs <cstdio> before it.
@@ -151,16 +152,6 @@ void set_output(Decoder& d, int scale, Dct dct) {
   d.codec.scale_denom = static_cast<unsigned>(scale);
 }
 
-/// Whether an end marker stands behind the headers that have been read.
-bool has_end_marker(const Decoder& d) {
-  if (d.errors.ended_early) return false;
-  const JOCTET* codes = d.source.next_input_byte;
-  for (size_t at = d.source.bytes_in_buffer; at > 1; --at) {
-    if (codes[at - 2] == 0xFF && codes[at - 1] == JPEG_EOI) return true;
-  }
-  return false;
-}
-
 /// jpeg_crop_scanline reckons the width of a component as if its DCT were scaled as the others'
 /// are, which harms those that are yet to be upsampled.
 bool can_crop(const Decoder& d) {
@@ -176,9 +167,9 @@ bool can_crop(const Decoder& d) {
   return true;
 }
 
-/// Reads the rows of the region, at least the columns of `around`, and if asked what is below.
+/// Reads the rows of the region, at least the columns of `around`, and all codes below them.
 /// Gives the first column.
-int64_t read_region(Decoder& d, const JpegRegion& region, bool to_the_end, Image& out) {
+int64_t read_region(Decoder& d, const JpegRegion& region, Image& out) {
   JDIMENSION left = 0, width = d.codec.output_width;
   if (region.around.width < region.whole.width && can_crop(d)) {
     left = static_cast<JDIMENSION>(region.around.left);
@@ -194,9 +185,10 @@ int64_t read_region(Decoder& d, const JpegRegion& region, bool to_the_end, Image
   } else {
     read_rgb(d, out, height);
   }
-  // Here jpeg_skip_scanlines would not decode anything.
+  // Several scans have been read to the end before the first row. Of a single one
+  // jpeg_skip_scanlines would not decode the rest.
   JSAMPROW row = d.spare_row.data();
-  while (to_the_end && d.codec.output_scanline < d.codec.output_height) {
+  while (!jpeg_has_multiple_scans(&d.codec) && d.codec.output_scanline < d.codec.output_height) {
     jpeg_read_scanlines(&d.codec, &row, 1);
   }
   return left;
@@ -214,19 +206,25 @@ ImagePart decode_with(Decoder& d, const JpegRequest* request, Image& out) {
     fail_with(d, "%lld x %lld pixels are too many", static_cast<long long>(size.width),
               static_cast<long long>(size.height));
   }
+  const bool huffman = !jpeg_has_multiple_scans(&d.codec) && !d.codec.arith_code;
+  const auto codes = static_cast<int64_t>(d.source.bytes_in_buffer);
+  if (huffman && size.height * size.width > kMostHuffmanPixels * codes) {
+    d.errors.ended_early = true;
+    fail_with(d, "%lld bytes for %lld x %lld pixels", static_cast<long long>(codes),
+              static_cast<long long>(size.width), static_cast<long long>(size.height));
+  }
   const JpegRequest whole{{0, 0, size.height, size.width}};
   const JpegRequest& wanted = request != nullptr ? *request : whole;
   const JpegRegion region(size, wanted);
-  const bool complete = has_end_marker(d);
   set_output(d, wanted.scale, wanted.dct);
   jpeg_start_decompress(&d.codec);
-  const Box box = region.wanted;
-  const int64_t left = read_region(d, region, !complete, out);
-  // With one scan the last pixel has been read even where the end marker is missing; with several,
-  // scans are missing.
+  // Several scans have been read now, and some are missing. A single one's last pixel may be there
+  // though the end marker is not.
   if (d.errors.ended_early && jpeg_has_multiple_scans(&d.codec)) {
     fail_with(d, "premature end of file");
   }
+  const Box box = region.wanted;
+  const int64_t left = read_region(d, region, out);
   return {out.view().crop(0, box.left - left, box.height, box.width), box, region.whole};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <span>
 
 #include "data/jpeg/coefficients_simd.h"
@@ -27,7 +28,8 @@ KeptWriter::KeptWriter(const JpegScan& scan, size_t stream_bytes, JpegKept& to)
   to_.made_table.assign(head.begin(), head.end());
 }
 
-void KeptWriter::add(const int16_t* blocks) {
+void KeptWriter::add(const int16_t* blocks) noexcept try {
+  if (failed_) return;
   auto& rows = to_.memory;
   const size_t room = bytes_ + packed_room(row_blocks_);
   if (rows.size() < room) rows.resize(room + room / 2);
@@ -42,10 +44,12 @@ void KeptWriter::add(const int16_t* blocks) {
   uint8_t* const entry = table.data() + table.size() - kRowBytes;
   std::memcpy(entry, &end, sizeof end);
   std::memcpy(entry + kEndBytes, &checksum, sizeof checksum);
+} catch (const std::exception&) {
+  failed_ = true;
 }
 
 void KeptWriter::finish() {
-  to_.made = true;
+  to_.made = !failed_;
   to_.made_rows = {to_.memory.data(), bytes_};
 }
 
@@ -66,7 +70,7 @@ bool KeptRows::start(const JpegScan& scan, size_t stream_bytes, const JpegKept& 
   const size_t most = static_cast<size_t>(mcus.bottom - mcus.top) * packed_room(row_blocks_);
   const size_t end = end_of(end_ - kRowBytes);
   if (end < begin_ || end - begin_ > most) return false;
-  if (bytes_.size() < end - begin_ + kUnpackMargin) bytes_.resize(end - begin_ + kUnpackMargin);
+  fit(bytes_, end - begin_ + kUnpackMargin);
   if (blocks_.size() < 64 * count_) blocks_.resize(64 * count_);
   return kept.read(begin_, {bytes_.data(), end - begin_});
 }

@@ -19,14 +19,15 @@ class KeptWriter {
   /// to: gets table and rows; `made` when finish() is called.
   KeptWriter(const JpegScan& scan, size_t stream_bytes, JpegKept& to);
 
-  /// blocks: of a row of MCUs.
-  void add(const int16_t* blocks);
+  /// blocks: of a row of MCUs. Where there is no memory for it, nothing is kept.
+  void add(const int16_t* blocks) noexcept;
   void finish();
 
  private:
   const size_t row_blocks_;
   JpegKept& to_;
   size_t bytes_ = 0;
+  bool failed_ = false;
 };
 
 /// A part of what was kept. Keeps its memory from image to image.

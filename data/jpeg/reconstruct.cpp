@@ -22,7 +22,7 @@ void JpegReconstruction::aim(const JpegScan& scan, int64_t mcus_across, int64_t 
     const int64_t side = i == 0 ? step * kBlock : kBlock;
     stride_[i] = mcus_across * side;
     const auto bytes = static_cast<size_t>(mcu_rows * side * stride_[i] + kReadBeyond);
-    if (samples_[i].size() < bytes) samples_[i].resize(bytes);
+    fit(samples_[i], bytes);
   }
   targets_.clear();
   for (int64_t mcu = 0; mcu < mcus_across; ++mcu) {

@@ -9,12 +9,10 @@ namespace composer {
 namespace {
 
 constexpr size_t kUnstuffMargin = 32;
-constexpr uint8_t kEndMarker = 0xD9;
 
 /// Room for the bytes without stuffing and for what a walk may read behind them.
 void make_room(std::vector<uint8_t>& bits, size_t stuffed) {
-  const size_t wanted = stuffed + kUnstuffMargin + JpegWalker::kOvershoot;
-  if (bits.size() < wanted) bits.resize(wanted + wanted / 4);
+  fit(bits, stuffed + kUnstuffMargin + JpegWalker::kOvershoot);
 }
 
 int16_t* zeros(std::vector<int16_t>& blocks, size_t count) {
@@ -96,8 +94,6 @@ void WalkedRows::start(const JpegScan& scan, const McuLayout& layout, const Jpeg
   removed_before_ = 0;
   make_room(bits_, scan.codes.size());
   const auto got = unstuff(scan.codes, bits_.data(), writer != nullptr ? &removed_ : nullptr);
-  const bool complete = got.read + 1 < scan.codes.size() && scan.codes[got.read + 1] == kEndMarker;
-  to_the_end_ = writer != nullptr || keeper != nullptr || !complete;
   walker_.start(bits_.data(), got.written, 0, {});
   zeros(blocks_, coefficients(keeper != nullptr ? scan.mcus_across : mcus.right - mcus.left));
 }
@@ -161,7 +157,7 @@ int16_t* WalkedRows::next_row() noexcept {
 bool WalkedRows::finish() {
   // Who had the last row may have left some of it.
   if (keeper_ != nullptr) zeros(blocks_, coefficients(scan_->mcus_across));
-  for (; to_the_end_ && row_ < scan_->mcu_rows && walker_.good(); ++row_) pass_row();
+  for (; row_ < scan_->mcu_rows && walker_.good(); ++row_) pass_row();
   if (walker_.good()) begin_row();
   return walker_.good();
 }

@@ -52,8 +52,8 @@ class WalkedRows final : public JpegCoefficients {
   void start(const JpegScan& scan, const McuLayout& layout, const JpegMcus& mcus,
              JpegIndexWriter* writer, KeptWriter* keeper = nullptr);
   int16_t* next_row() noexcept override;
-  /// Once the rows wanted are there: walks to the end if an index is recorded or rows are kept, or
-  /// if no end marker follows, so that a cut is noticed. False when codes are damaged or missing.
+  /// Once the rows wanted are there: walks to the end. False when codes are damaged or missing,
+  /// wherever in the scan.
   bool finish();
   /// Whether the index is whole.
   bool recorded() const { return writer_ != nullptr; }
@@ -71,7 +71,6 @@ class WalkedRows final : public JpegCoefficients {
   KeptWriter* keeper_ = nullptr;
   JpegMcus mcus_;
   int64_t row_ = 0;
-  bool to_the_end_ = false;
   JpegWalker walker_;
   std::vector<uint8_t> bits_;
   std::vector<uint32_t> removed_;  ///< see unstuff()

@@ -54,7 +54,8 @@ bool JpegScan::parse(std::span<const uint8_t> bytes) {
     at += 2 + length;
     if (marker == kSos) {
       codes = bytes.subspan(at);
-      return take_scan(segment);
+      return take_scan(segment) &&
+             size.height * size.width <= kMostHuffmanPixels * static_cast<int64_t>(codes.size());
     }
     if (!take(marker, segment)) return false;
   }

@@ -11,6 +11,10 @@
 
 namespace composer {
 
+/// The most pixels of a byte of Huffman codes: a block takes two bits at least, and an MCU of 32 x
+/// 32 pixels has eight blocks or more.
+inline constexpr int64_t kMostHuffmanPixels = 512;
+
 /// A block of the MCU, in the order of the stream.
 struct JpegBlock {
   uint8_t component = 0;
@@ -43,7 +47,8 @@ struct JpegScan {
   /// Writes a size into `header`.
   void set_size(int64_t height, int64_t width);
 
-  /// False for every other stream: progressive, damaged, with restart intervals, ...
+  /// False for every other stream: progressive, damaged, with restart intervals, too short for its
+  /// size, ...
   bool parse(std::span<const uint8_t> bytes);
 
  private:

@@ -17,6 +17,7 @@
 #include "composer/remote/object_store.h"
 #include "composer/several_threads.h"
 #include "composer/storage/byte_reader.h"
+#include "composer/storage/foreign_json.h"
 #include "composer/text.h"
 #include "data/file_lock.h"
 #include "data/sample_table.h"

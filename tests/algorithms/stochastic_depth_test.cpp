@@ -4,6 +4,7 @@
 
 #include "composer/error.h"
 #include "composer/random.h"
+#include "models/efficientnet.h"
 #include "models/resnet_cifar.h"
 #include "tests/algorithms/tiny_model.h"
 
@@ -44,8 +45,8 @@ class ScaleBlock : public ResidualBlock {
 using Draw = StochasticBlock::Draw;
 
 struct OneBlock {
-  explicit OneBlock(Draw draw, double rate, bool projected = false)
-      : block(std::make_shared<ScaleBlock>(projected), draw, rate, 0, draws) {}
+  explicit OneBlock(Draw draw, double rate, bool projected = false, bool scale_by_keep = false)
+      : block(std::make_shared<ScaleBlock>(projected), draw, rate, 0, draws, scale_by_keep) {}
 
   /// What each of `samples` ones becomes.
   std::vector<float> operator()(int64_t samples) {
@@ -105,6 +106,27 @@ TEST_CASE("a dropped block is its shortcut, a kept one the sum", "[stochastic_de
   CHECK(quarter(1)[0] == Approx(9 + shortcut));
   quarter.state.time.batch = 0;  // weights of a file, which are those of a run's end
   CHECK(quarter(1)[0] == Approx(7.5 + shortcut));
+}
+
+TEST_CASE("with scale_by_keep training scales kept branches, and evaluation does not",
+          "[stochastic_depth]") {
+  const auto draw = GENERATE(Draw::block, Draw::sample);
+  OneBlock block(draw, 0.25, /*projected=*/false, /*scale_by_keep=*/true);
+  const float kept = 1 + 10 / 0.75f;
+  int64_t dropped = 0;
+  for (int64_t batch = 0; batch < 200; ++batch) {
+    block.state.time.batch = batch;
+    for (const float value : block(4)) {
+      dropped += value == 1;
+      if (value != 1) REQUIRE(value == Approx(kept));
+    }
+  }
+  CHECK(dropped == Approx(200).margin(100));
+  block.block.eval();
+  CHECK(block(1) == std::vector{11.0f});
+  block.block.train();
+  block.draws.reset();
+  CHECK(block(1) == std::vector{11.0f});
 }
 
 TEST_CASE("a network that outlives its run drops nothing", "[stochastic_depth]") {
@@ -174,6 +196,29 @@ TEST_CASE("rates grow with depth or are uniform", "[stochastic_depth]") {
   CHECK(StochasticDepth::rate(0, 4, {}) == Approx(0.05));
   CHECK(StochasticDepth::rate(3, 4, {}) == Approx(0.2));
   CHECK(StochasticDepth::rate(0, 4, {.drop_distribution = "uniform"}) == Approx(0.2));
+  CHECK(StochasticDepth::rate(0, 4, {.drop_distribution = "linear_from_zero"}) == 0);
+  CHECK(StochasticDepth::rate(3, 4, {.drop_distribution = "linear_from_zero"}) == Approx(0.2));
+  CHECK(StochasticDepth::rate(0, 1, {.drop_distribution = "linear_from_zero"}) == 0);
+  CHECK(StochasticDepth::rate(0, 4, {.drop_distribution = "linear_below"}) == 0);
+  CHECK(StochasticDepth::rate(3, 4, {.drop_distribution = "linear_below"}) == Approx(0.15));
+}
+
+TEST_CASE("blocks without a shortcut count as timm and torchvision count them",
+          "[stochastic_depth]") {
+  const auto rates = [](const std::string& distribution) {
+    EfficientNet model({.num_classes = 10});
+    std::vector<double> found;
+    for (const auto& one :
+         apply_stochastic_depth(model, {.drop_rate = 0.16, .drop_distribution = distribution}, {}))
+      found.push_back(std::stod(one.after.substr(one.after.find("drop rate ") + 10)));
+    return found;
+  };
+  // Of 16 blocks 9 have a shortcut.
+  CHECK_THAT(rates("linear_below"),
+             Catch::Approx(std::vector{.02, .04, .06, .07, .09, .10, .12, .13, .14}).margin(.0011));
+  CHECK_THAT(rates("linear"),
+             Catch::Approx(std::vector{.017, .035, .053, .071, .088, .106, .124, .142, .160})
+                 .margin(.0011));
 }
 
 TEST_CASE("rates warm up, reach their values and stay there", "[stochastic_depth]") {

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <set>
 #include <sstream>
@@ -114,6 +115,14 @@ std::set<std::string> words_of_the_program() {
   return names;
 }
 
+/// Of members, not of the function.
+int calls_of_dump(const std::string& text) {
+  int calls = 0;
+  for (size_t at = text.find("dump("); at != text.npos; at = text.find("dump(", at + 1))
+    if (at > 0 && (text[at - 1] == '.' || text[at - 1] == '>')) ++calls;
+  return calls;
+}
+
 /// Of the page on algorithms: from the heading of this name to the next one.
 std::string section(const std::string& name) {
   const auto page = text_of(root / "docs/algorithms.md");
@@ -165,6 +174,55 @@ TEST_CASE("every algorithm has its files, a test, and a section that names its h
       CHECK(text.find("`" + field.name) != std::string::npos);
     }
   }
+}
+
+TEST_CASE("JSON that others wrote is shown by shown_value", "[house]") {
+  // Calls of dump(), which calls itself for what lies within: each writes what the program made, or
+  // what parse_foreign gave.
+  const std::map<std::string, int> writers{{"analysis/line_chart.cpp", 2},
+                                           {"analysis/markup.cpp", 1},
+                                           {"analysis/trace/counter_trace.cpp", 1},
+                                           {"cli/data.cpp", 3},
+                                           {"cli/data_verify.cpp", 1},
+                                           {"cli/doctor.cpp", 1},
+                                           {"cli/lr_range.cpp", 1},
+                                           {"cli/model.cpp", 1},
+                                           {"cli/plan_scale.cpp", 1},
+                                           {"cli/prediction_lines.cpp", 1},
+                                           {"cli/quantize.cpp", 1},
+                                           {"cli/schema.cpp", 1},
+                                           {"cli/study_command.cpp", 1},
+                                           {"cli/study_folder.cpp", 2},
+                                           {"cli/trace.cpp", 1},
+                                           {"composer/evaluation_recorder.cpp", 1},
+                                           {"composer/logging/command_log.cpp", 1},
+                                           {"composer/logging/csv.cpp", 1},
+                                           {"composer/logging/image_folder.cpp", 2},
+                                           {"composer/logging/sinks.cpp", 1},
+                                           {"composer/run_description.cpp", 1},
+                                           {"composer/storage/checkpoint.cpp", 2},
+                                           {"composer/storage/checkpoint_writer.cpp", 2},
+                                           {"composer/storage/dcp.cpp", 2},
+                                           {"composer/storage/foreign_json.cpp", 1},
+                                           {"composer/storage/mailbox.cpp", 1},
+                                           {"composer/storage/provenance.cpp", 1},
+                                           {"composer/storage/run_folder.cpp", 1},
+                                           {"composer/storage/safetensors.cpp", 1},
+                                           {"composer/storage/weights.cpp", 1},
+                                           {"data/beton/fields.cpp", 1},
+                                           {"data/list_file.cpp", 1},
+                                           {"inference/description.cpp", 1},
+                                           {"inference/json_place.cpp", 1}};
+  for (const std::string folder :
+       {"algorithms", "analysis", "cli", "composer", "data", "inference", "models", "scale"})
+    for (const auto& name : files_below(folder, ".cpp")) {
+      const auto file = folder + "/" + name;
+      const auto text = text_of(root / file);
+      const auto known = writers.find(file);
+      INFO(file << ": what was read is shown by shown_value (composer/storage/foreign_json.h); "
+                   "what writes JSON of the program's own stands in the list of this test");
+      CHECK(calls_of_dump(text) == (known == writers.end() ? 0 : known->second));
+    }
 }
 
 TEST_CASE("every model has a recipe", "[house]") {

@@ -144,6 +144,7 @@ TEST_CASE("recipes of published results have their sources' values") {
                            {"algorithms.randaugment.severity", "9"},
                            {"algorithms.stochastic_depth.stochastic_method", "sample"},
                            {"algorithms.stochastic_depth.drop_distribution", "linear"},
+                           {"algorithms.stochastic_depth.scale_by_keep", "false"},
                            {"algorithms.stochastic_depth.drop_rate", "0.1"},
                            {"algorithms.progressive_resizing.initial_scale", "0.6"},
                            {"algorithms.progressive_resizing.delay_fraction", "0.2"}}));
@@ -282,6 +283,18 @@ TEST_CASE("recipes of published results have their sources' values") {
   has("convnext_tiny", also(reference, {{"train_dataset.imagenet.crop_size", "176"},
                                         {"optimizer.adamw.lr", "1e-3"},
                                         {"optimizer.adamw.weight_decay", "0.05"}}));
+  const auto drops = [&](const std::string& name, const std::string& rate,
+                         const std::string& distribution) {
+    const std::string key = "algorithms.stochastic_depth.";
+    has(name, {{key + "stochastic_method", "sample"},
+               {key + "drop_rate", rate},
+               {key + "drop_distribution", distribution},
+               {key + "scale_by_keep", "true"}});
+  };
+  drops("convnext_tiny", "0.1", "linear_from_zero");
+  drops("efficientnet_b0", "0.2", "linear_below");
+  drops("a1", "0.05", "linear_from_zero");
+  drops("a2", "0.05", "linear_from_zero");
   has("wide_resnet28_cifar10", {{"model.wide_resnet.depth", "28"},
                                 {"model.wide_resnet.width", "10"},
                                 {"schedulers.multistep.gamma", "0.2"}});

@@ -122,6 +122,9 @@ TEST_CASE("damage is found by checksum, and the newest whole checkpoint is taken
   CHECK_THROWS_AS(load_checkpoint(first), UserError);
   std::ofstream(first / "manifest.json") << "{\"format_version\": 99}";
   CHECK_THROWS_WITH(load_checkpoint(first), Contains("format version 99"));
+  std::ofstream(first / "manifest.json")
+      << "{\"format_version\": " << std::string(300'000, '[') << std::string(300'000, ']') << "}";
+  CHECK_THROWS_WITH(load_checkpoint(first), Contains("manifest.json: is damaged"));
 }
 
 TEST_CASE("a checkpoint that cannot be used stops a resumption and stays as it is",

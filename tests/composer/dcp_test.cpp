@@ -113,8 +113,12 @@ TEST_CASE("pieces that make no whole are refused by name", "[dcp]") {
     write_piece(second, piece, info);
     problem("does not say where its piece of 'w' begins");
   }
-  write_piece(second, piece, "no json");
-  problem("no JSON object");
+  for (const auto& info :
+       {std::string("no json"), offsets(std::string(300'000, '[') + std::string(300'000, ']'))}) {
+    write_piece(second, piece, info);
+    CHECK_FALSE(is_dcp_shard(second));
+    problem("no JSON object");
+  }
   write_piece(second, piece, offsets("[4611686018427387904, 4611686018427387904]"));
   problem("pieces are missing");
   write_piece(second, at::zeros({0, 1, 1}),

@@ -97,6 +97,10 @@ TEST_CASE("damaged and hostile safetensors files are user errors", "[safetensors
       {"unknown dtype",
        with_header(entry(R"("dtype":"F31","shape":[1],"data_offsets":[0,4])"), four)},
       {"unknown dtype", with_header(entry(R"("dtype":9,"shape":[1],"data_offsets":[0,4])"), four)},
+      {"unknown dtype an array",
+       with_header(entry("\"dtype\":" + std::string(300'000, '[') + std::string(300'000, ']') +
+                         R"(,"shape":[1],"data_offsets":[0,4])"),
+                   four)},
       {"whole numbers",
        with_header(entry(R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])"), four)},
       {"whole numbers",

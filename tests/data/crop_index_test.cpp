@@ -52,13 +52,17 @@ std::vector<fs::path> files_in(const fs::path& folder) {
 }
 
 std::unique_ptr<Loader> open(const fs::path& photos, const std::string& crop_index,
-                             const std::string& index_dir = "") {
+                             const std::string& index_dir = "",
+                             OnBadSample on_bad_sample = OnBadSample::error) {
   FolderParams params;
   params.datadir = photos.string();
   params.crop_size = 32;
   params.drop_last = false;
-  return ImageFolderDataset(params).open(
-      {.batch_size = 4, .num_workers = 2, .crop_index = crop_index, .index_dir = index_dir});
+  return ImageFolderDataset(params).open({.batch_size = 4,
+                                          .num_workers = 2,
+                                          .on_bad_sample = on_bad_sample,
+                                          .crop_index = crop_index,
+                                          .index_dir = index_dir});
 }
 
 std::vector<PlainBatch> epoch(const fs::path& photos, const std::string& crop_index,
@@ -227,6 +231,26 @@ TEST_CASE("an index that is damaged during a run changes no image", "[data]") {
   CHECK(run([&] { fs::resize_file(index, 100); }) == expected);
   CHECK(run([&] { std::ofstream(index) << std::string(2000, 'x'); }) == expected);
   CHECK(run([&] { fs::remove(index); }) == expected);
+}
+
+TEST_CASE("a damaged JPEG is left out in every epoch, with a crop index and without", "[data]") {
+  const Photos photos;
+  const UsersCache users;
+  for (int i = 0; i < 2; ++i) {
+    std::string damaged = photo(100 + i);
+    damaged.replace(damaged.size() * 9 / 10, 2, "\xFF\xD9");  // the last row of MCUs lacks codes
+    write_file(photos / ("0/damaged" + std::to_string(i) + ".jpg"), damaged);
+  }
+  for (const char* crop_index : {"off", "cache"}) {
+    const auto loader = open(photos.path(), crop_index, "", OnBadSample::skip);
+    loader->start(0, 0);
+    for (int i = 0; i < 6; ++i) {
+      size_t samples = 0;
+      for (const auto& batch : rest_of_epoch(*loader)) samples += batch.classes.size();
+      INFO("crop_index " << crop_index << ", epoch " << i);
+      CHECK(samples == 6);
+    }
+  }
 }
 
 TEST_CASE("a stale index is replaced once", "[data]") {

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "composer/error.h"
+#include "data/jpeg/decoder.h"
 #include "data/jpeg/jpeg.h"
 #include "tests/data/pillow.h"
 
@@ -55,6 +56,18 @@ TEST_CASE("a JPEG cut anywhere is refused with a reason, but for its end marker"
                       Contains("JPEG") && Contains("("));
   }
   CHECK_NOTHROW(decode_image(bytes_of(file.substr(0, file.size() - 2)), image));
+}
+
+TEST_CASE("what a JPEG asks for is checked before memory is", "[data]") {
+  std::string file = jpeg_file();
+  file.replace(file.find("\xFF\xC0") + 5, 4, "\x32\xC8\x32\xC8");  // 13,000 x 13,000 pixels
+  Image image;
+  CHECK_THROWS_WITH(decode_image(bytes_of(file), image), Contains("too early"));
+  CHECK(image.pixels.capacity() == 0);
+  JpegDecoder decoder;
+  CHECK_THROWS_WITH(decoder.decode(bytes_of(file), {{0, 0, 13'000, 13'000}}),
+                    Contains("too early"));
+  CHECK(decoder.room() == 0);
 }
 
 TEST_CASE("a JPEG damaged anywhere decodes or is refused, and never crashes", "[data]") {

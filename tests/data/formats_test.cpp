@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "data/datasets/image_folder.h"
+#include "data/source.h"
 #include "tests/data/pillow.h"
 #include "tests/data/small_images.h"
 
@@ -111,6 +112,49 @@ TEST_CASE("what a BMP or TIFF asks for is checked before memory is", "[data]") {
                     Contains("compression 254"));
   CHECK_THROWS_WITH(pixels_of(with(planes, photometric_value, "\x08")),
                     Contains("interpretation 8"));
+}
+
+TEST_CASE("what a GIF or WebP asks for is checked before memory is", "[data]") {
+  Image image;
+  const auto decode = [&](const std::string& hexadecimal) {
+    decode_image(bytes_of(from_hexadecimal(hexadecimal)), image);
+  };
+  const auto gif = [](const std::string& canvas, const std::string& frame) {
+    return "474946383961" + canvas + "800000" + "000000ffffff" + "2c00000000" + frame + "00" +
+           "0202440100" + "3b";
+  };
+  const std::string large = "ffffaa0a", small = "01000100";  // 65,535 x 2,730 pixels, one
+  CHECK_THROWS_WITH(decode(gif(large, small)), Contains("1 x 1 on a canvas of 65535 x 2730"));
+  CHECK_THROWS_WITH(decode(gif(large, large)), Contains("too early"));
+  CHECK_THROWS_WITH(decode(gif(small, large)), Contains("too early"));
+  // The lossless one, of 16,383 x 10,922 pixels.
+  CHECK_THROWS_WITH(decode("524946463000000057454250565038"
+                           "4c230000002ffe7faa0ab93244f43f7651fce87f4021db08d0c0ce9fec45"
+                           "189249880900b602ed0900"),
+                    Contains("damaged"));
+  CHECK(image.pixels.capacity() == 0);
+  decode(gif("e803e803", small));
+  CHECK(image.height == 1000);
+  CHECK(image.width == 1000);
+}
+
+TEST_CASE("memory far above what images take is given back", "[data]") {
+  Image image;
+  image.resize(4000, 4000, 3);
+  image.resize(10, 10, 3);
+  CHECK(image.pixels.capacity() == 48'000'000);
+  image.resize(5000, 5000, 3);
+  image.resize(3000, 3000, 3);
+  CHECK(image.pixels.capacity() >= 75'000'000);
+  image.resize(10, 10, 3);
+  CHECK(image.pixels.capacity() < 1000);
+
+  ReadScratch scratch;
+  scratch.image.resize(5000, 5000, 3);
+  scratch.give_back({3000, 3000});
+  CHECK(scratch.image.pixels.capacity() >= 75'000'000);
+  scratch.give_back({10, 10});
+  CHECK(scratch.image.pixels.capacity() == 0);
 }
 
 TEST_CASE("PNM by hand", "[data]") {

@@ -351,6 +351,34 @@ TEST_CASE("a JPEG cut anywhere is refused for every region as it is whole", "[da
   }
 }
 
+TEST_CASE("a damaged JPEG is refused for every region or for none", "[data]") {
+  JpegDecoder decoder;
+  auto codings = others();
+  codings.insert(codings.end(), indexable().begin(), indexable().begin() + 2);
+  size_t refused = 0, all = 0;
+  for (const auto& coding : codings) {
+    const auto bytes = encode(test_image(64, 52), coding);
+    const auto scan = std::ranges::search(bytes, Bytes{0xFF, 0xDA}).begin() - bytes.begin();
+    for (size_t at = static_cast<size_t>(scan) + 14; at + 2 < bytes.size(); at += 59) {
+      Bytes damaged = bytes;
+      damaged[at] ^= 0x55;
+      if (at % 2 == 0) damaged[at] = 0xFF, damaged[at + 1] = 0xD9;  // an end before the end
+      INFO(coding.name << ", byte " << at);
+      const bool bad = !whole_outcome(damaged).error.empty();
+      ++all, refused += bad;
+      for (const Box& box : {Box{0, 0, 9, 9}, Box{20, 30, 11, 12}, Box{55, 0, 9, 52}}) {
+        Bytes recorded;
+        CHECK(part_outcome(decoder, damaged, box).error.empty() != bad);
+        CHECK(part_outcome(decoder, damaged, box, {}, &recorded).error.empty() != bad);
+        CHECK(part_outcome(decoder, damaged, box, recorded).error.empty() != bad);
+        if (bad) CHECK(recorded.empty());
+      }
+    }
+  }
+  CHECK(refused > all / 10);
+  CHECK(refused < all);
+}
+
 TEST_CASE("a JPEG damaged anywhere ends as libjpeg alone would end", "[data]") {
   JpegDecoder decoder;
   for (const bool optimised : {false, true}) {

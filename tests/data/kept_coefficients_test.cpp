@@ -4,6 +4,7 @@
 
 #include "data/jpeg/coefficients_simd.h"
 #include "data/jpeg/jpeg.h"
+#include "data/jpeg/kept_rows.h"
 #include "tests/data/jpeg_encoding.h"
 #include "tests/data/kept_in_memory.h"
 #include "tests/each_target.h"
@@ -222,6 +223,16 @@ TEST_CASE("coefficients are made on every way to them, and of sound streams alon
   kept.wanted = true;
   const Bytes cut(bytes.begin(), bytes.end() - 40);
   CHECK_THROWS(decoder.decode(cut, request, {}, &recorded, nullptr, &kept));
+  CHECK_FALSE(kept.made);
+}
+
+TEST_CASE("where there is no memory for coefficients none are kept", "[data]") {
+  JpegScan scan;
+  scan.mcu_rows = 1, scan.mcus_across = int64_t{1} << 53, scan.blocks = 6;
+  JpegKept kept;
+  KeptWriter writer(scan, /*stream_bytes=*/0, kept);
+  writer.add(nullptr);
+  writer.finish();
   CHECK_FALSE(kept.made);
 }
 

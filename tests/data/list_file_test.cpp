@@ -135,6 +135,9 @@ TEST_CASE("what is wrong with a list is named by its line", "[data]") {
              Contains("a.jsonl:1: has no path, a text"));
   CHECK_THAT(problem("a.jsonl", "{\"path\": \"x\", \"label\": 1.5}"),
              Contains("a.jsonl:1: has the label 1.5; it must be a whole number or a text"));
+  CHECK_THAT(problem("a.jsonl", "{\"path\": \"x\", \"label\": " + std::string(300'000, '[') +
+                                    std::string(300'000, ']') + "}"),
+             Contains("a.jsonl:1: has the label an array; it must be a whole number or a text"));
   CHECK_THAT(problem("a.jsonl", "{\"path\": \"x\"}"),
              Contains("a.jsonl:1: has no label, a whole number or a text"));
   CHECK_THAT(problem("a.csv", "path,label\n1.jpg,0.0\n2.jpg,10.0\n"),

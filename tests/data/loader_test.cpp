@@ -352,6 +352,14 @@ TEST_CASE("chosen rows alone take part", "[data]") {
   CHECK_THROWS_AS(make({.rows = "101"}), UserError);
 }
 
+TEST_CASE("a row that is named twice is drawn twice", "[data]") {
+  const auto loader = make({.batch = 2, .shuffle = false, .rows = "5,5"});
+  const auto batch = plain(*loader->next());
+  CHECK(batch.classes == std::vector<int64_t>{5, 5});
+  const size_t half = batch.pixels.size() / 2;
+  CHECK((batch.pixels.substr(0, half) != batch.pixels.substr(half)));
+}
+
 TEST_CASE("ten thousand short epochs leave no thread and no memory", "[data][slow]") {
   make({})->start(0, 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until the last threads are gone

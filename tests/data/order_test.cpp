@@ -138,6 +138,17 @@ TEST_CASE("a balanced epoch shows every class equally often", "[data]") {
   CHECK(order_of(sampler, 0) != order_of(sampler, 1));
 }
 
+TEST_CASE("a sampler knows whether a sample may come twice", "[data]") {
+  const NumberedSource source(10);
+  const auto repeats = [&](OrderKind kind, std::vector<int64_t> rows) {
+    return Sampler(source, {.kind = kind, .subset = std::move(rows)}).repeats();
+  };
+  CHECK_FALSE(repeats(OrderKind::random, {}));
+  CHECK_FALSE(repeats(OrderKind::random, {5, 0, 3}));
+  CHECK(repeats(OrderKind::random, {5, 0, 5}));
+  CHECK(repeats(OrderKind::class_balanced, {}));
+}
+
 TEST_CASE("rows are written as numbers and ranges", "[data]") {
   CHECK(parse_rows("", 10, "rows").empty());
   CHECK(parse_rows("3", 10, "rows") == std::vector<int64_t>{3});

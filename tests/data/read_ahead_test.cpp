@@ -6,11 +6,13 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <new>
 #include <set>
 #include <thread>
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/remote/leaving.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/image_loader.h"
@@ -351,6 +353,48 @@ TEST_CASE("a loader that reads ahead ends at any moment and leaves no thread", "
   CHECK(eventually([&] { return threads_of_this_process() <= before; }));
 }
 
+namespace {
+
+/// All but the first files come when nobody waits for them any more, or too late.
+class SilentFiles final : public FileSource {
+ public:
+  static constexpr int64_t kFirst = 8;
+
+  explicit SilentFiles(const SampleTableWriter& files)
+      : FileSource(std::make_shared<const SampleTable>(files.bytes()), "", 3) {}
+
+  FileStamp fetch(int64_t index, std::vector<uint8_t>& bytes,
+                  const RoomFor& room_for) const override {
+    std::this_thread::sleep_for(milliseconds(5));
+    if (index < kFirst) return FileSource::fetch(index, bytes, room_for);
+    asked = true;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!LeaveWhen::asked() && !late) {
+      late = std::chrono::steady_clock::now() > end;
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    throw RunError("it did not come");
+  }
+  mutable std::atomic<bool> asked{false}, late{false};
+};
+
+}  // namespace
+
+TEST_CASE("the end of a loader does not wait for what readers wait for", "[data]") {
+  const Folder folder(40);
+  SampleTableWriter files;
+  for (size_t i = 0; i < 40; ++i) files.add_file(folder.path(i), 0);
+  const auto source = std::make_shared<SilentFiles>(files);
+  {
+    const auto loader = make(source, {.order = OrderKind::sequential, .workers = 1});
+    loader->start(0, 0);
+    loader->next();
+    CHECK(eventually([&] { return source->asked.load(); }));
+    std::this_thread::sleep_for(milliseconds(50));  // the loader's thread comes to wait for it, too
+  }
+  CHECK_FALSE(source->late);
+}
+
 TEST_CASE("ranges are joined where they are near, and cut where they are long", "[data]") {
   const auto pieces = merged({{0, 900, 1000}, {1, 0, 5}, {0, 0, 100}, {0, 105, 120}, {0, 50, 60}},
                              /*gap=*/10, /*most=*/90);
@@ -378,9 +422,11 @@ class WatchedBeton final : public BetonSource {
   }
   std::optional<Extent> extent(int64_t index, bool whole_page) const override {
     if (closed) late = !eventually([&] { return !closed.load(); });
+    if (index % 16 == fails_at) throw std::bad_alloc();
     return BetonSource::extent(index, whole_page);
   }
   mutable std::atomic<bool> closed{false}, late{false};
+  int64_t fails_at = -1;  ///< of each 16 samples
 
   std::vector<Extent> brought() const {
     const std::lock_guard guard(lock_);
@@ -441,6 +487,18 @@ TEST_CASE("all of a .beton file is brought; of a quasi-random order in whole pag
     CHECK(bytes <= data_pages.size() * 65536);
     if (order == OrderKind::sequential) CHECK(source->brought().size() <= 12);
   }
+}
+
+TEST_CASE("where samples lie that cannot be found out, others are read ahead as ever", "[data]") {
+  const TemporaryFolder folder;
+  const auto path = pixels_in_pages(folder, 400);
+  check_same(
+      [&] {
+        auto source = std::make_shared<WatchedBeton>(path, 3);
+        source->fails_at = 7;
+        return source;
+      },
+      {.batch = 40});
 }
 
 TEST_CASE("a part of a cut file cannot be brought, which is no error yet", "[data]") {

@@ -132,6 +132,11 @@ TEST_CASE("a folder that is damaged or none is named, with what is wrong", "[inf
   }
   put(with("\"format_version\": 1", "\"format_version\": 7"));
   CHECK_THROWS_WITH(read_network(folder / "net"), Contains("format version 7"));
+  put(with("\"format_version\": 1", "\"format_version\": [1]"));
+  CHECK_THROWS_WITH(read_network(folder / "net"), Contains("format version an array"));
+  put(with("\"format_version\": 1",
+           "\"format_version\": " + std::string(300'000, '[') + std::string(300'000, ']')));
+  CHECK_THROWS_WITH(read_network(folder / "net"), Contains("is no description of a network"));
   put(with("\"conv2d\"", "\"conv9d\""));
   CHECK_THROWS_WITH(read_network(folder / "net"), Contains("no operation 'conv9d'"));
   put(with("\"tensor\": \"conv1.weight\"", "\"tensor\": \"conv7.weight\""));
