@@ -155,9 +155,6 @@ class Job {
     SupervisorOptions options;
     options.grace_seconds = failure_grace_seconds;
     options.first_grace_seconds = grace_seconds();
-    options.spared_until = [&](double since) {
-      return saved_at_ > since ? saved_at_ + save_silence_seconds : 0;
-    };
     options.settle_seconds = settle_seconds;
     options.fails = [](int status) { return status != 0 && !interrupted(status); };
     options.take_line = [&](size_t number, Stream, std::string_view line) {
@@ -167,6 +164,10 @@ class Job {
     std::optional<JobWatch> watch;
     options.look = [&] {
       if (watch) look(*ranks, *watch);
+    };
+    options.spared_until = [&](double since) {
+      const bool saves = saved_at_ > since && !(on_terminal(0) && ranks->status(0) >= 0);
+      return saves ? saved_at_ + save_silence_seconds : 0;
     };
     Supervisor supervisor(options);
     ranks = &supervisor;

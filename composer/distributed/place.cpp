@@ -62,14 +62,14 @@ uint16_t port_of_job(const std::string& job) {
   return static_cast<uint16_t>(first_job_port + hash % job_ports);
 }
 
-/// Without LOCAL_WORLD_SIZE all ranks are taken to be on one machine.
-void check_local_size(const Place& place) {
+/// Without the variable `local_size` all ranks are taken to be on one machine, where they meet.
+void check_local_size(const Place& place, const char* size, const char* local_size) {
   const auto address = text("MASTER_ADDR");
-  if (place.size == 1 || text("LOCAL_WORLD_SIZE") || !address) return;
+  if (place.size == 1 || text(local_size) || !address) return;
   if (*address == "localhost" || *address == "::1" || address->starts_with("127.")) return;
-  throw UserError("LOCAL_WORLD_SIZE: is not set, but MASTER_ADDR is " + *address +
-                  ": say how many of the " + std::to_string(place.size) +
-                  " ranks (WORLD_SIZE) are on this machine");
+  throw UserError(std::string(local_size) + ": is not set, but MASTER_ADDR is " + *address +
+                  ": say how many of the " + std::to_string(place.size) + " ranks (" + size +
+                  ") are on this machine");
 }
 
 /// RANK, WORLD_SIZE, ...: this program's launcher, torchrun.
@@ -80,7 +80,7 @@ Place place_by_torch() {
     throw UserError("RANK: is not set, but WORLD_SIZE is " + std::to_string(place.size) +
                     "; start the ranks with composer -n, torchrun, srun or mpirun");
   place.rank = variable("RANK", 0, 0, place.size - 1);
-  check_local_size(place);
+  check_local_size(place, "WORLD_SIZE", "LOCAL_WORLD_SIZE");
   place.local_size = variable("LOCAL_WORLD_SIZE", place.size, 1, place.size);
   place.local_rank = variable("LOCAL_RANK", place.rank % place.local_size, 0, place.local_size - 1);
   place.node_rank = variable("NODE_RANK", place.rank / place.local_size, 0, place.size - 1);
@@ -110,6 +110,7 @@ Place place_by_mpi(const MpiVariables& names, const std::optional<std::string>& 
   place.may_see_own_gpu = true;
   place.size = variable(names.size, 1, 1, most_ranks);
   place.rank = variable(names.rank, 0, 0, place.size - 1);
+  check_local_size(place, names.size, names.local_size);
   place.local_size = variable(names.local_size, place.size, 1, place.size);
   place.local_rank =
       variable(names.local_rank, place.rank % place.local_size, 0, place.local_size - 1);

@@ -410,7 +410,9 @@ TEST_CASE("ranks are not killed while the first one's save advances", "[cli][slo
     REQUIRE(told.size() == 2);
     auto store = JobStore::connect(
         {.port = static_cast<uint16_t>(std::stoi(told[0])), .secret = told[1]}, 5);
-    tell_saved(store, 1);  // before the end is asked for
+    tell_saved(store, 1);
+    std::this_thread::sleep_for(std::chrono::seconds(3));  // heard before the end is asked for
+    const double asked_at = steady_seconds();
     process.signal(SIGTERM);
     for (const double end = steady_seconds() + 2 * grace; advances && steady_seconds() < end;) {
       tell_saved(store, 1);
@@ -418,6 +420,7 @@ TEST_CASE("ranks are not killed while the first one's save advances", "[cli][slo
     }
     if (advances) folder.write("done", "");
     const auto outcome = process.wait();
+    CHECK((advances || steady_seconds() < asked_at + 25));
     CHECK(outcome.status == 85);
     CHECK((outcome.errors.find("rank 0 did not end when it was asked to") != std::string::npos) ==
           !advances);

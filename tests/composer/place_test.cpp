@@ -198,6 +198,8 @@ TEST_CASE("variables that make no sense are named", "[ranks]") {
   CHECK_THROWS_WITH(place_in({{"RANK", "0"}, {"MASTER_PORT", "70000"}}), Contains("MASTER_PORT"));
   CHECK_THROWS_WITH(place_in({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "box"}}),
                     Contains("LOCAL_WORLD_SIZE: is not set"));
+  CHECK_THROWS_WITH(place_in({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MASTER_ADDR", "box"}}),
+                    Contains("MPI_LOCALNRANKS: is not set") && Contains("2 ranks (PMI_SIZE)"));
   CHECK(place_in({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "localhost"}}).local_size ==
         2);
   CHECK_THROWS_WITH(place_in({{"SLURM_PROCID", "7"}, {"SLURM_NTASKS", "4"}}),
