@@ -67,7 +67,7 @@ class StochasticBlock : public ResidualBlock {
 
 /// By its defaults MosaicML Composer's. timm's and torchvision's drop path has stochastic_method
 /// sample, scale_by_keep, and drop_distribution linear_from_zero (ResNet, ConvNeXt) or linear_below
-/// (EfficientNet, timm's MobileNetV3).
+/// (EfficientNet).
 /// The blocks draw until it is destroyed, which must be before the State that it got at init.
 class StochasticDepth : public Surgery {
  public:

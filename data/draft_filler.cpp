@@ -97,10 +97,11 @@ void DraftFiller::make(const Task& task, int64_t place, int64_t behind) {
   const int64_t sample = draft.order(position % plan_.epoch_samples);
   // A sample that an epoch has twice shall not look the same.
   const int64_t drawn_by = plan_.repeats ? position : sample;
+  const int64_t size = plan_.source.size();
+  const int64_t apart = plan_.repeats ? std::max(size, plan_.epoch_samples) : size;
   for (int64_t view = 0; view < options.views; ++view)
-    views_[static_cast<size_t>(view)] = {
-        plan_.common.seed, static_cast<uint64_t>(draft.epoch),
-        static_cast<uint64_t>(drawn_by + view * plan_.source.size())};
+    views_[static_cast<size_t>(view)] = {plan_.common.seed, static_cast<uint64_t>(draft.epoch),
+                                         static_cast<uint64_t>(drawn_by + view * apart)};
 
   const int64_t numbers = draft.size.height * draft.size.width * plan_.source.channels();
   const bool bytes = options.output == at::kByte;

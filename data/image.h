@@ -33,7 +33,7 @@ inline bool far_above(size_t bytes, size_t wanted) {
 
 /// Makes room for so many bytes, whatever they are. Memory is kept, unless it is far_above.
 inline void fit(std::vector<uint8_t>& memory, size_t bytes) {
-  if (far_above(memory.capacity(), bytes)) memory = {};
+  if (far_above(memory.capacity(), bytes)) memory = std::vector<uint8_t>();  // {} would keep it
   if (memory.size() < bytes) memory.resize(bytes);
 }
 

@@ -122,7 +122,8 @@ FileStamp read_file(const char* path, std::vector<uint8_t>& bytes, const RoomFor
     throw RunError("there is no room for the file");
   }
   const auto size = static_cast<size_t>(status.st_size);
-  if (bytes.capacity() < size || far_above(bytes.capacity(), size)) bytes = {};  // nothing to copy
+  if (bytes.capacity() < size || far_above(bytes.capacity(), size))
+    bytes = std::vector<uint8_t>();  // nothing to copy
   bytes.resize(size);
   size_t done = 0;
   while (done < bytes.size()) {

@@ -489,7 +489,7 @@ TEST_CASE("all of a .beton file is brought; of a quasi-random order in whole pag
   }
 }
 
-TEST_CASE("where samples lie that cannot be found out, others are read ahead as ever", "[data]") {
+TEST_CASE("a sample of which cannot be found out where it lies changes no batch", "[data]") {
   const TemporaryFolder folder;
   const auto path = pixels_in_pages(folder, 400);
   check_same(

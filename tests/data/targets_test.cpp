@@ -80,6 +80,7 @@ struct Setup {
   int64_t rank = 0, world_size = 1;
   OnBadSample on_bad_sample = OnBadSample::error;
   OrderKind order = OrderKind::random;
+  std::string rows{};
 };
 
 std::unique_ptr<Loader> make(std::shared_ptr<Source> source, const Setup& s) {
@@ -88,6 +89,7 @@ std::unique_ptr<Loader> make(std::shared_ptr<Source> source, const Setup& s) {
       {.transform = {.kind = Transform::Kind::random_resized_crop, .size = {16, 16}},
        .normalization = {{0, 0, 0}, {1, 1, 1}},
        .order = s.order,
+       .rows = s.rows,
        .views = s.views,
        .training = true},
       {.batch_size = s.batch,
@@ -151,6 +153,13 @@ TEST_CASE("views are several crops of each sample, which is read once", "[data]"
       for (const auto& batches_of_rank : of_ranks) parts.push_back(batches_of_rank[i].images);
     CHECK(at::equal(at::cat(parts), images_of(batches)));
   }
+}
+
+TEST_CASE("the views of a row that is named twice are all different", "[data]") {
+  const auto loader = make(std::make_shared<Pictures>(12, false),
+                           {.views = 2, .order = OrderKind::sequential, .rows = "0-11,0-11"});
+  const auto images = images_of(epoch_of(*loader)).view({2, 12, 2, -1});
+  for (int64_t i = 0; i < 12; ++i) CHECK(!at::equal(images[0][i][1], images[1][i][0]));
 }
 
 TEST_CASE("a loader of several views foretells each sample once", "[data]") {
