@@ -45,7 +45,9 @@ class Net : public Block {
 /// What Net computes, by LibTorch's autocast alone.
 at::Tensor plain_forward(const Net& net, const at::Tensor& input) {
   const auto weights = net.named_parameters();
-  const auto features = at::conv2d(input, weights["conv.weight"], weights["conv.bias"], 1, 0, 2);
+  const auto features =
+      at::conv2d(input, weights["conv.weight"], weights["conv.bias"], /*stride=*/{1, 1},
+                 /*padding=*/at::IntArrayRef{0, 0}, /*dilation=*/{2, 2});
   return at::linear(features.relu().flatten(1), weights["fc.weight"], weights["fc.bias"]);
 }
 
