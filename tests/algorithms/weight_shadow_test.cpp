@@ -53,8 +53,9 @@ using Add = std::function<void(Trainer&)>;
 
 /// Gradients of weights are rounded, as the plain network's are; the optimizer's pass stays.
 struct RoundedGradients : Algorithm {
-  void before_forward(State&) override { unfused_.emplace(); }
-  void after_backward(State&) override { unfused_.reset(); }
+  void before_train_batch(State&) override { unfused_.emplace(); }
+  void after_train_batch(State&) override { unfused_.reset(); }
+  Order order(Event) const override { return Order::last; }  // behind sam's second pass
   std::optional<Unfused> unfused_;
 };
 

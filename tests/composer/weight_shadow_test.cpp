@@ -19,7 +19,7 @@ namespace composer::weight_shadow_test {
 
 namespace {
 
-const at::Tensor images = wave({2, 3, 6, 6}, 0, 0.3);
+const at::Tensor images = wave({2, 3, 8, 8}, 0, 0.3);
 
 /// A convolution and a linear layer.
 class Net : public Block {
@@ -35,14 +35,19 @@ class Net : public Block {
   }
 
  private:
-  Slot& conv_ = add<Conv2d>("conv", Conv2dOptions{3, 4, {3, 3}});
+  // Dilated: no bf16_conv2d(), on any processor.
+  Slot& conv_ = add<Conv2d>(
+      "conv",
+      Conv2dOptions{.in_channels = 3, .out_channels = 4, .kernel = {3, 3}, .dilation = {2, 2}});
   Slot& fc_ = add<Linear>("fc", 64, 5);
 };
 
 /// What Net computes, by LibTorch's autocast alone.
 at::Tensor plain_forward(const Net& net, const at::Tensor& input) {
   const auto weights = net.named_parameters();
-  const auto features = at::conv2d(input, weights["conv.weight"], weights["conv.bias"]);
+  const auto features =
+      at::conv2d(input, weights["conv.weight"], weights["conv.bias"], /*stride=*/{1, 1},
+                 /*padding=*/at::IntArrayRef{0, 0}, /*dilation=*/{2, 2});
   return at::linear(features.relu().flatten(1), weights["fc.weight"], weights["fc.bias"]);
 }
 
