@@ -103,6 +103,7 @@ std::vector<double> measure(const AugmentSetting& setting, const Words& override
   const auto images = read_images(setting);
   state.image_size = {setting.resolution, setting.resolution};
   state.memory_format = at::MemoryFormat::ChannelsLast;
+  state.normalization = {{127.5, 127.5, 127.5}, {73.6, 73.6, 73.6}};
   const auto batches = images.to(state.device).split(setting.batch_size);
   const auto transform = algorithm->sample_transform(state);
   if (setting.where == "loader" && !transform)
