@@ -76,7 +76,6 @@ double time_loader(const SampleTransform& transform, const at::Tensor& images, u
 /// normalisation, does not count.
 double time_batch(Algorithm& algorithm, State& state, const at::Tensor& images,
                   std::atomic<bool>& effect) {
-  const Normalization normalization{{127.5, 127.5, 127.5}, {73.6, 73.6, 73.6}};
   const auto timed = [&](const auto& change) {
     synchronize(state.device);
     const double begin = steady_seconds();
@@ -88,7 +87,7 @@ double time_batch(Algorithm& algorithm, State& state, const at::Tensor& images,
   double seconds = timed([&] { algorithm.augment(state); });
   if (!effect) effect = !at::equal(state.raw_batch.images, images);
   state.batch.input =
-      normalize(state.raw_batch.images, normalization, at::MemoryFormat::ChannelsLast);
+      normalize(state.raw_batch.images, state.normalization, at::MemoryFormat::ChannelsLast);
   const auto before = state.batch.input.clone();
   seconds += timed([&] { algorithm.after_dataloader(state); });
   if (!effect) effect = !at::equal(state.batch.input, before);
