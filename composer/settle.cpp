@@ -464,7 +464,8 @@ class Settling {
     GivenWeights given;
     for (const auto& parameter : model->named_parameters())
       given.parameters[parameter.key()] = parameter.value();
-    given.tensors = in_own_names(*model, read_weights(file));
+    given.tensors = in_own_names(*model, without_wrapper(*model, read_weights(file), file.string(),
+                                                         recipe_.options.load_ignore));
     if (const auto layers = parameters_by_depth(*model); !layers.empty())
       given.last_layer = layers.back();
     for (const auto& name : given.last_layer)

@@ -295,7 +295,7 @@ TensorMap read_torch_file(const std::filesystem::path& path) {
   try {
     std::string choice;
     auto tensors = file.use_all([&](auto bytes) { return read(bytes, choice); });
-    if (!choice.empty()) log::info(path.string() + ": " + choice);
+    if (!choice.empty()) log::info_once(path.string() + ": " + choice);
     return tensors;
   } catch (const FormatError& error) {
     throw UserError(path.string() + ": " + error.what());
