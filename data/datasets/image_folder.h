@@ -70,7 +70,8 @@ bool is_meant_as_image(const std::filesystem::path& file);
 /// Of the .beton file or the class folders.
 DataPlace folder_place(const FolderParams& params);
 
-/// Names of the classes, in order; empty when there is no such folder.
+/// Names of the classes, in order; empty when there is no such folder. UserError for one that is
+/// not UTF-8.
 std::vector<std::string> folder_classes(const std::string& datadir);
 
 /// How many there are; nothing when there is none.
