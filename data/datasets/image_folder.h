@@ -108,6 +108,9 @@ class ImageFolderDataset final : public PreparedDataset {
   int64_t num_values() const override { return std::ssize(params_.ffcv.value_names()); }
   std::vector<std::string> number_names() const override { return params_.ffcv.number_names(); }
   std::optional<int64_t> num_classes() const override { return class_count(params_); }
+  std::optional<int64_t> num_labels() const override {
+    return params_.ffcv.use_ffcv ? params_.ffcv.num_labels() : std::nullopt;
+  }
   std::vector<std::string> class_names() const override {
     return params_.ffcv.targets.empty() ? folder_classes(params_.datadir)
                                         : params_.ffcv.value_names();
