@@ -11,6 +11,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
+#include "composer/averages.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/remote/fetched.h"
@@ -20,7 +21,6 @@
 #include "composer/storage/torch_file.h"
 #include "composer/storage/weights.h"
 #include "composer/text.h"
-#include "inference/from_checkpoint.h"
 
 namespace composer {
 namespace {

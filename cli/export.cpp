@@ -5,6 +5,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
+#include "composer/averages.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/text.h"

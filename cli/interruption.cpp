@@ -2,15 +2,15 @@
 
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdio>
 #include <cstring>
+
+#include "composer/interrupt.h"
 
 namespace composer {
 namespace {
 
 char words[128];
-struct sigaction int_before, term_before;
 
 void end(int signal) {
   EndsOnSignal::tell();
@@ -24,13 +24,15 @@ EndsOnSignal::EndsOnSignal(const std::string& command) {
   struct sigaction action {};
   action.sa_handler = end;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, &int_before);
-  sigaction(SIGTERM, &action, &term_before);
+  for (const int signal : ending_signals()) {
+    struct sigaction before {};
+    ::sigaction(signal, &action, &before);
+    before_.emplace_back(signal, before);
+  }
 }
 
 EndsOnSignal::~EndsOnSignal() {
-  sigaction(SIGINT, &int_before, nullptr);
-  sigaction(SIGTERM, &term_before, nullptr);
+  for (const auto& [signal, action] : before_) ::sigaction(signal, &action, nullptr);
 }
 
 /// What a handler of signals may call.

@@ -1,13 +1,16 @@
-// Ctrl-C and SIGTERM in commands that leave nothing behind.
+// Signals that ask for the end, in commands that leave nothing behind.
 #pragma once
 
+#include <csignal>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace composer {
 
-/// While it lives, a signal ends the process with the line "COMMAND: interrupted; nothing is
-/// reported" and the exit status 128 + signal. Work that takes over signals (composer/interrupt.h)
-/// comes first, and throws Interrupted. One lives at a time.
+/// While it lives, one of ending_signals() ends the process with the line "COMMAND: interrupted;
+/// nothing is reported" and the exit status 128 + signal. Work that takes over signals
+/// (composer/interrupt.h) comes first, and throws Interrupted. One lives at a time.
 class EndsOnSignal {
  public:
   explicit EndsOnSignal(const std::string& command);
@@ -17,6 +20,9 @@ class EndsOnSignal {
 
   /// Writes the line.
   static void tell();
+
+ private:
+  std::vector<std::pair<int, struct sigaction>> before_;
 };
 
 }  // namespace composer

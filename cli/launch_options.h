@@ -21,7 +21,7 @@ struct Launch {
   std::optional<uint16_t> master_port;  ///< nothing: any that is free
   int64_t max_restarts = 0;
   Bind bind = Bind::none;
-  std::optional<int> requeue_status;  ///< exit status after a SIGTERM, in place of 143
+  std::optional<int> requeue_status;  ///< exit status after a signal other than SIGINT
   /// That ranks have between a signal that asks for the end and SIGKILL; see launcher.h.
   std::optional<int64_t> grace_seconds;
 

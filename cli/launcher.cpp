@@ -21,6 +21,7 @@
 #include "composer/distributed/job_store.h"
 #include "composer/error.h"
 #include "composer/gpu_name.h"
+#include "composer/interrupt.h"
 #include "composer/logging/log.h"
 #include "composer/process/signals.h"
 #include "composer/process/supervisor.h"
@@ -84,8 +85,6 @@ std::string secret_of(const Launch& launch) {
   for (int i = 0; i < 4; ++i) secret += std::to_string(source()) + '-';
   return secret;
 }
-
-bool interrupted(int status) { return status == 128 + SIGINT || status == 128 + SIGTERM; }
 
 std::string how_it_ended(int status) {
   if (status <= 128) return "failed with status " + std::to_string(status);
@@ -156,7 +155,7 @@ class Job {
     options.grace_seconds = failure_grace_seconds;
     options.first_grace_seconds = grace_seconds();
     options.settle_seconds = settle_seconds;
-    options.fails = [](int status) { return status != 0 && !interrupted(status); };
+    options.fails = [](int status) { return status != 0 && !is_interruption(status); };
     options.take_line = [&](size_t number, Stream, std::string_view line) {
       logs_.take(number, line);
     };
@@ -211,7 +210,7 @@ class Job {
       if (news.run_folder) logs_.open(*news.run_folder, has_own_disk());
       if (news.status)
         end_for_others(supervisor,
-                       interrupted(*news.status) ? grace_seconds() : failure_grace_seconds);
+                       is_interruption(*news.status) ? grace_seconds() : failure_grace_seconds);
       else if (news.starts > starts_)
         end_for_others(supervisor, failure_grace_seconds);
     } catch (const std::exception& error) {
@@ -315,7 +314,8 @@ class Job {
 
   /// After a failure that starting again may mend, here or on another machine.
   bool goes_on_after(int status) {
-    const bool user_error = status == user_error_status, done = status == 0 || interrupted(status);
+    const bool user_error = status == user_error_status,
+               done = status == 0 || is_interruption(status);
     if (asked_to_end_ || lost_store_) return false;
     try {
       const bool told = several_machines() && starts_told() > starts_;
@@ -333,7 +333,7 @@ class Job {
   /// other launchers have left, or start again. Returns 0, or 128 + the signal that asked for the
   /// end.
   int wait_for_others() {
-    const Signals signals({SIGINT, SIGTERM});
+    const Signals signals(ending_signals());
     try {
       while (left() < launch_.machines() - 1 && starts_told() <= starts_) {
         if (const auto taken = signals.take(); !taken.empty()) {
@@ -355,10 +355,11 @@ class Job {
     } catch (const RunError& error) {  // nobody is left to be told
       lose_store(error);
     }
-    if (lost_store_ && ended_for_others_ && interrupted(status) && !asked_to_end_) status = 1;
+    if (lost_store_ && ended_for_others_ && is_interruption(status) && !asked_to_end_) status = 1;
     if (status == lost_peers_status) status = 1;
-    if (status == 0 || interrupted(status)) logs_.show_waiting();
-    if (status == 128 + SIGTERM && launch_.requeue_status) return *launch_.requeue_status;
+    if (status == 0 || is_interruption(status)) logs_.show_waiting();
+    if (is_interruption(status) && status != 128 + SIGINT && launch_.requeue_status)
+      return *launch_.requeue_status;
     return status;
   }
 
@@ -366,7 +367,7 @@ class Job {
   int say_farewell(int status) {
     const auto told = status_told();
     const bool for_others =
-        status == lost_peers_status || (ended_for_others_ && interrupted(status));
+        status == lost_peers_status || (ended_for_others_ && is_interruption(status));
     if (for_others && !asked_to_end_) status = told.value_or(1);
     if (status != 0 && !told) store_.set(over_key, std::to_string(status));
     if (launch_.node_rank != 0) {
@@ -374,7 +375,7 @@ class Job {
       return status;
     }
     const double until =
-        steady_seconds() + leave_seconds + (interrupted(status) ? grace_seconds() : 0);
+        steady_seconds() + leave_seconds + (is_interruption(status) ? grace_seconds() : 0);
     while (left() < launch_.machines() - 1 && steady_seconds() < until)
       std::this_thread::sleep_for(wait_between_looks);
     return status;

@@ -80,13 +80,13 @@ constexpr const char* help =
                                               makes .beton files and indices; shows and checks image data
   composer [-n N] [--max_restarts K] [--requeue_status S] [--grace_seconds G] [--bind none|cores|numa] [train | eval | PATH/TO/TRAINER] ...
                                               starts N ranks on this machine; after a failure up to K times again, from
-                                              the newest checkpoint; ends with S after a SIGTERM that saved; kills ranks
+                                              the newest checkpoint; ends with S after a SIGTERM, SIGUSR1 or SIGHUP; kills ranks
                                               G seconds after it (30), unless a save goes on;
                                               binds each to its cores, or to the memory node of its GPU
   composer -n N --node_rank R --world_size W --master_addr A [--master_port P] ...
                                               the same on several machines: one such line on each
 
-`composer SUBCOMMAND --help` says more. Exit status: 0 done, 1 the run failed, 2 the input is wrong, 130/143 interrupted.
+`composer SUBCOMMAND --help` says more. Exit status: 0 done, 1 the run failed, 2 the input is wrong, 129/130/138/143 interrupted.
 )";
 
 /// So that no file of ours becomes one of the standard streams where they were closed.

@@ -15,8 +15,8 @@ namespace composer {
 void add_builtin_components();
 
 /// Registers the built-in components, then does what the command line says. Without a subcommand it
-/// trains. Returns the exit status: 0 done, 1 the run failed, 2 the user's input is wrong, 130/143
-/// interrupted and saved.
+/// trains. Returns the exit status: 0 done, 1 the run failed, 2 the user's input is wrong, 128 +
+/// a signal interrupted and saved.
 int main(int argc, char** argv);
 
 }  // namespace composer

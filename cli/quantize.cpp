@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/prepared_images.h"
 #include "cli/quantization_report.h"
+#include "composer/averages.h"
 #include "composer/clock.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"

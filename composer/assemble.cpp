@@ -78,12 +78,17 @@ void check_targets(const std::string& path, const Dataset& dataset, const Recipe
     throw UserError("the data have " + std::to_string(values) +
                     " values for each image, the model " + outputs + " outputs" + setting);
   const auto classes = values > 0 ? std::nullopt : dataset.num_classes();
-  if (classes && *classes > model.num_classes())
-    throw UserError("the data have " + std::to_string(*classes) + " classes, the model " + outputs +
-                    setting +
-                    (*classes == model.num_classes() + 1 && dataset.class_names().empty()
-                         ? ", unless labels count from 1, which is to be 0"
-                         : ""));
+  if (classes && *classes > model.num_classes()) {
+    const auto labels = dataset.num_labels();
+    const bool gaps = labels && *labels < *classes;
+    throw UserError(
+        "the data have " + std::to_string(*classes) + " classes" +
+        (gaps ? " by their largest label, of which " + std::to_string(*labels) + " occur" : "") +
+        ", the model " + outputs + setting +
+        (*classes == model.num_classes() + 1 && dataset.class_names().empty()
+             ? ", unless labels count from 1, which is to be 0"
+             : ""));
+  }
   if (training && classes && *classes < model.num_classes())
     log::warn(path + ": the data have " + std::to_string(*classes) + " classes, the model " +
               outputs + " outputs, of which the others are never right" + setting);

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <csignal>
 #include <ctime>
 
 namespace composer {
@@ -17,12 +16,14 @@ constexpr double same_request_seconds = 0.5;
 std::atomic<int> received = 0;
 static_assert(decltype(received)::is_always_lock_free);
 timespec received_at;
-struct sigaction previous_int, previous_term;
+
+bool announces(int signal) { return signal == SIGHUP || signal == SIGUSR1; }
 
 void handle(int signal) {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  if (received == 0) {
+  if (signal == SIGHUP) ::signal(SIGPIPE, SIG_IGN);
+  if (received == 0 || (announces(received) && !announces(signal))) {
     received_at = now;
     received = signal;
     return;
@@ -34,19 +35,37 @@ void handle(int signal) {
 
 }  // namespace
 
+std::vector<int> ending_signals() {
+  std::vector<int> signals{SIGINT, SIGTERM};
+  for (const int signal : {SIGHUP, SIGUSR1}) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
+      signals.push_back(signal);
+  }
+  return signals;
+}
+
+bool is_interruption(int status) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1})
+    if (status == 128 + signal) return true;
+  return false;
+}
+
 InterruptGuard::InterruptGuard() {
   received = 0;
   struct sigaction action {};
   action.sa_handler = handle;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, &previous_int);
-  sigaction(SIGTERM, &action, &previous_term);
+  for (const int signal : ending_signals()) {
+    struct sigaction before {};
+    ::sigaction(signal, &action, &before);
+    before_.emplace_back(signal, before);
+  }
 }
 
 InterruptGuard::~InterruptGuard() {
-  sigaction(SIGINT, &previous_int, nullptr);
-  sigaction(SIGTERM, &previous_term, nullptr);
+  for (const auto& [signal, action] : before_) ::sigaction(signal, &action, nullptr);
 }
 
 int received_signal() { return received; }

@@ -155,6 +155,10 @@ class Dataset {
   /// not known. May read the data's folder.
   virtual std::optional<int64_t> num_classes() const { return std::nullopt; }
 
+  /// How many different class indices the samples have, where these are numbers that stand in the
+  /// data. Nothing where that is not known, or classes have names. May read the data's files.
+  virtual std::optional<int64_t> num_labels() const { return std::nullopt; }
+
   /// How many numbers each sample has for a target in place of a class; 0: it has a class. May read
   /// the data's folder.
   virtual int64_t num_values() const { return 0; }

@@ -38,6 +38,9 @@ constexpr int64_t longer = 4;  ///< training without weights is so many times as
 /// What layers learn that tell as many classes apart is of use for other images as it is.
 constexpr int64_t many_classes = 100;
 
+/// As many outputs are no mistake, if one in so many is used.
+constexpr int64_t most_outputs = 100'000, fewest_used = 10;
+
 /// of_few: with weights that tell few classes apart.
 struct Rates {
   double with_weights, of_few, without;
@@ -193,6 +196,7 @@ class Settling {
     values_ = dataset->num_values();
     names_ = dataset->class_names();
     classes_ = values_ > 0 ? std::optional(values_) : dataset->num_classes();
+    if (values_ == 0 && names_.empty()) labels_ = dataset->num_labels();
     if (facts_)
       samples_ = std::accumulate(facts_->samples.begin(), facts_->samples.end(), int64_t{0});
     else if (!wants_folders_ && param("rows").empty())
@@ -228,12 +232,27 @@ class Settling {
     return label < names_.size() ? names_[label] : std::to_string(label);
   }
 
+  /// Numbers need not be classes: they may be ids of something else.
+  void check_labels(const std::string& key) {
+    if (!labels_ || *labels_ >= *classes_) return;
+    const auto problem = "the labels go up to " + std::to_string(*classes_ - 1) + ", and " +
+                         std::to_string(*labels_) + " of these " + std::to_string(*classes_) +
+                         " classes occur";
+    if (*classes_ > most_outputs && *labels_ < *classes_ / fewest_used)
+      throw UserError(key + ": auto: " + problem +
+                      ": ids are no classes; number the classes from 0, or give them names as "
+                      "labels; to take labels as they are, give a number");
+    log::warn(key + ": auto: " + problem +
+              ": the other outputs are never right; classes are numbered from 0 without gaps");
+  }
+
   void set_classes(const std::string& key) {
     if (!classes_) return not_told(key, "a number");
     if (values_ == 0 && *classes_ < 2)
       throw UserError("train_dataset." + recipe_.train_dataset->name() + ": has one class" +
                       (names_.empty() ? "" : ", '" + names_[0] + "'") +
                       "; to tell classes apart takes two or more, a folder each");
+    check_labels(key);
     set(key, Value::scalar(std::to_string(*classes_)),
         values_ > 0 ? "as many as the data have values" : "as many as the data have classes");
   }
@@ -464,7 +483,8 @@ class Settling {
     GivenWeights given;
     for (const auto& parameter : model->named_parameters())
       given.parameters[parameter.key()] = parameter.value();
-    given.tensors = in_own_names(*model, read_weights(file));
+    given.tensors = in_own_names(*model, without_wrapper(*model, read_weights(file), file.string(),
+                                                         recipe_.options.load_ignore));
     if (const auto layers = parameters_by_depth(*model); !layers.empty())
       given.last_layer = layers.back();
     for (const auto& name : given.last_layer)
@@ -494,6 +514,7 @@ class Settling {
   std::optional<DataFacts> facts_;
   bool wants_folders_ = false;                ///< the set could tell more of class folders
   std::optional<int64_t> classes_, samples_;  ///< samples: to train on
+  std::optional<int64_t> labels_;             ///< different ones, where they are numbers
   int64_t views_ = 1;                         ///< images that are made of each of them
   int64_t values_ = 0;
   std::vector<std::string> names_;

@@ -13,6 +13,7 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/recipe/utf8.h"
 #include "composer/storage/byte_reader.h"
 #include "composer/storage/foreign_json.h"
 #include "composer/storage/mapped_file.h"
@@ -58,6 +59,12 @@ using Take = std::function<void(int64_t line, Entry entry)>;
 
 [[noreturn]] void fail(const fs::path& file, int64_t line, const std::string& problem) {
   throw UserError(file.string() + ":" + std::to_string(line) + ": " + problem);
+}
+
+/// Classes' names end up in checkpoints and in JSON.
+void check_utf8(const fs::path& file, int64_t line, const std::string& name) {
+  if (find_invalid_utf8(name) != std::string::npos)
+    fail(file, line, "the class '" + shown_utf8(name) + "' is not UTF-8; a list must be UTF-8");
 }
 
 std::string_view without_byte_order_mark(std::string_view text) {
@@ -502,8 +509,10 @@ std::vector<std::string> listed_columns(const fs::path& file, const ListColumns&
 std::vector<std::string> listed_classes(const fs::path& file, const ListColumns& columns) {
   Labels labels;
   if (is_list_file(file)) {
-    read_list(file, columns,
-              [&](int64_t line, const Entry& entry) { labels.place(entry.label, line); });
+    read_list(file, columns, [&](int64_t line, const Entry& entry) {
+      check_utf8(file, line, entry.label);
+      labels.place(entry.label, line);
+    });
     auto names = labels.sorted();
     if (names.empty()) throw UserError(file.string() + ": names no classes");
     if (labels.are_numbers()) names.clear();
@@ -519,6 +528,7 @@ std::vector<std::string> listed_classes(const fs::path& file, const ListColumns&
       text.remove_prefix(std::min(one.size() + 1, text.size()));
       if (one.ends_with('\r')) one.remove_suffix(1);
       if (one.empty()) continue;
+      check_utf8(file, line, std::string(one));
       if (labels.place(std::string(one), line) != static_cast<int32_t>(all.size()))
         fail(file, line, "names the class '" + std::string(one) + "' again");
       all.emplace_back(one);
@@ -551,6 +561,7 @@ SampleTableWriter list_table(const fs::path& file, const ListColumns& columns,
       return entries.push_back({std::move(entry.path), 0});
     }
     if (entry.label.empty()) fail(file, line, "has no label");
+    check_utf8(file, line, entry.label);
     entries.push_back({std::move(entry.path), labels.place(entry.label, line)});
   });
   if (entries.empty()) throw UserError(file.string() + ": lists no images");

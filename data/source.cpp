@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <unordered_set>
 #include <utility>
 
 #include "composer/error.h"
@@ -84,6 +85,12 @@ int64_t label_of(const Source& source, int64_t index) {
   } catch (const RunError& error) {
     throw RunError(source.name(index) + ": " + error.what());
   }
+}
+
+int64_t count_labels(const Source& source) {
+  std::unordered_set<int64_t> labels;
+  for (int64_t i = 0; i < source.size(); ++i) labels.insert(label_of(source, i));
+  return std::ssize(labels);
 }
 
 ImagePart read_part(const StoredImage& image, const JpegRequest& request, int64_t channels,

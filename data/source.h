@@ -129,6 +129,9 @@ class Source {
 /// source.label(index), whose RunError, where the label's bytes were lost, names the sample.
 int64_t label_of(const Source& source, int64_t index);
 
+/// How many different labels the samples have.
+int64_t count_labels(const Source& source);
+
 /// Decodes no more than the request needs, in the wanted number of channels. For a stream that is
 /// not upright, or pixels, scale is 1. Throws RunError with the reason.
 ImagePart read_part(const StoredImage& image, const JpegRequest& request, int64_t channels,

@@ -3,11 +3,13 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "composer/assemble.h"
+#include "composer/averages.h"
 #include "composer/error.h"
 #include "composer/logging/json_number.h"
 #include "composer/logging/log.h"
@@ -25,59 +27,6 @@ namespace composer {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// What the algorithm puts before the model's names in its state, if it averages the weights.
-std::string prefix_of(const std::string& algorithm) {
-  const auto& algorithms = registry().algorithms;
-  return algorithms.contains(algorithm) ? algorithms.find(algorithm)->average_prefix() : "";
-}
-
-/// The averages that an algorithm keeps, by the model's names; empty where it keeps none.
-TensorMap averages_of(const Checkpoint& checkpoint, const std::string& algorithm) {
-  TensorMap averages;
-  const auto prefix = prefix_of(algorithm);
-  const auto part = checkpoint.parts.find(path_of(ChoiceKey::algorithms, algorithm));
-  if (prefix.empty() || part == checkpoint.parts.end()) return averages;
-  for (const auto& [name, tensor] : part->second.tensors)
-    if (name.starts_with(prefix)) averages[name.substr(prefix.size())] = tensor;
-  return averages;
-}
-
-bool acts_on_predictions(const Component& algorithm) {
-  return algorithm.subscriptions().test(static_cast<size_t>(Event::predict_start)) ||
-         algorithm.subscriptions().test(static_cast<size_t>(Event::predict_after_forward));
-}
-
-/// What an evaluation of the checkpoint computes with: an average that takes the weights' place
-/// meanwhile, else the model's own.
-std::string weights_of_evaluation(const Checkpoint& checkpoint) {
-  for (const auto& algorithm : averaging_algorithms())
-    if (acts_on_predictions(*registry().algorithms.find(algorithm)) &&
-        !averages_of(checkpoint, algorithm).empty())
-      return algorithm;
-  return "model";
-}
-
-/// The model's tensors with those that `algorithm` averaged in their place.
-TensorMap averaged(const Checkpoint& checkpoint, const std::string& algorithm,
-                   const std::string& path) {
-  if (!checkpoint.parts.contains(path_of(ChoiceKey::algorithms, algorithm)))
-    throw UserError(path + ": has no weights of " + algorithm +
-                    ": the run was without it, or had not come to its start");
-  TensorMap tensors = checkpoint.model;
-  const auto averages = averages_of(checkpoint, algorithm);
-  for (const auto& [name, tensor] : averages) {
-    const auto place = tensors.find(name);
-    if (place == tensors.end())
-      throw UserError(path + ": the model has no tensor for '" + name + "' of " + algorithm);
-    place->second = tensor;
-  }
-  if (averages.empty())
-    throw UserError(path + ": holds no average of " + algorithm +
-                    ": either nothing is averaged yet, or the average is the model by now; use "
-                    "--weights model");
-  return tensors;
-}
 
 Recipe recipe_for_use(const std::string& path, const std::string& text) {
   if (text.empty())
@@ -165,8 +114,8 @@ TakenNetwork take_from_checkpoint(const std::string& path, std::string weights) 
   const auto checkpoint = load_checkpoint(path);
   const auto evaluated = weights_of_evaluation(checkpoint);
   if (weights.empty()) weights = evaluated;
-  auto state = weights == "model" ? checkpoint.model : averaged(checkpoint, weights, path);
-  auto taken = taken_by(recipe_for_use(path, checkpoint.recipe), path, std::move(state));
+  auto taken = taken_by(recipe_for_use(path, checkpoint.recipe), path,
+                        weights_of(checkpoint, weights, path));
   auto& network = taken.network;
   network.class_names = checkpoint.class_names;
   network.recipe = checkpoint.recipe;
@@ -218,17 +167,13 @@ void use_weights_alone(Recipe& recipe, bool strict) {
   options.load_strict = strict;
 }
 
-std::vector<std::string> averaging_algorithms() {
-  auto names = registry().algorithms.names();
-  std::erase_if(names, [](const auto& name) { return prefix_of(name).empty(); });
-  return names;
-}
-
 TakenNetwork take_network(const std::string& place, const std::string& weights) {
   const std::string path = fetched(place);
-  if (!weights.empty() && weights != "model" && prefix_of(weights).empty())
+  const auto averaging = averaging_algorithms();
+  if (!weights.empty() && weights != "model" &&
+      std::ranges::find(averaging, weights) == averaging.end())
     throw UserError("--weights: must be model, or an algorithm that averages the weights (" +
-                    joined(averaging_algorithms(), ", ") + "), not '" + weights + "'");
+                    joined(averaging, ", ") + "), not '" + weights + "'");
   if (weights_file(path) != path) return take_from_export(path, weights);
   if (fs::is_regular_file(path)) return take_from_file(path, weights);
   return take_from_checkpoint(path, weights);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "composer/recipe/recipe.h"
 #include "composer/storage/safetensors.h"
@@ -26,8 +25,5 @@ TakenNetwork take_network(const std::string& path, const std::string& weights = 
 /// Has a recipe take nothing but weights from its load_path, whatever training did with it, and
 /// look at no run folder.
 void use_weights_alone(Recipe& recipe, bool strict = true);
-
-/// The registered algorithms that average the weights.
-std::vector<std::string> averaging_algorithms();
 
 }  // namespace composer

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <set>
 
 #include "composer/logging/terminal.h"
 #include "composer/logging/url_secrets.h"
@@ -51,6 +52,12 @@ void info_wrapped(const std::string& message) {
   for (const auto& line : wrapped(message, terminal_columns())) info(line);
 }
 
+void info_once(const std::string& message) {
+  static std::mutex guard;
+  static std::set<std::string> told;
+  const std::lock_guard lock(guard);
+  if (told.insert(message).second) info(message);
+}
 void warn(const std::string& message) { write(spdlog::level::warn, "warning: " + message); }
 void error(const std::string& message) { write(spdlog::level::err, message); }
 void quiet() { logger().set_level(spdlog::level::warn); }

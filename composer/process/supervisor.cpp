@@ -24,14 +24,15 @@ constexpr std::array streams{Stream::output, Stream::errors};
 
 /// A signal that asks for the end.
 bool asks_to_end(int signal) {
-  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+  return signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT ||
+         signal == SIGUSR1;
 }
 
 /// Those to be passed on, the news of an end, and a reader's going away, which children may not be
-/// told to ignore. A hang-up that nohup had ignored stays so.
+/// told to ignore. A hang-up that nohup had ignored stays so, and so does an ignored SIGUSR1.
 std::vector<int> signals_to_take() {
-  std::vector<int> numbers{SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD};
-  for (const int number : {SIGHUP, SIGPIPE}) {
+  std::vector<int> numbers{SIGINT, SIGTERM, SIGQUIT, SIGUSR2, SIGTSTP, SIGCHLD};
+  for (const int number : {SIGHUP, SIGUSR1, SIGPIPE}) {
     struct sigaction action {};
     if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
       numbers.push_back(number);

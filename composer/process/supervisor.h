@@ -43,12 +43,12 @@ struct SupervisorOptions {
 
 /// Starts programs and sees them to their end, which is no later than its own. While it lives,
 /// SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 go to every child that runs, each once, as
-/// the number that came; SIGTSTP stops and continues them with this process. What asks for the end,
-/// or to stop, goes to all that a child has started in its group, SIGUSR1 and SIGUSR2 to the child
-/// alone. What asks for the end may come twice at once (shells signal a process, then its group):
-/// within half a second it counts once. Asked for a second time, children that still run after the
-/// grace time are killed. A SIGPIPE of this process is ignored. To be used by one thread, which
-/// lives as long as the children.
+/// the number that came; SIGTSTP stops and continues them with this process. SIGUSR2 goes to the
+/// child alone; the others, which ask for the end, and SIGTSTP go to all that a child has started
+/// in its group. What asks for the end may come twice at once (shells signal a process, then its
+/// group): within half a second it counts once. Asked for a second time, children that still run
+/// after the grace time are killed. A SIGPIPE of this process is ignored. To be used by one thread,
+/// which lives as long as the children.
 class Supervisor {
  public:
   explicit Supervisor(SupervisorOptions options = {});

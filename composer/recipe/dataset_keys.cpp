@@ -6,6 +6,7 @@
 
 #include "composer/logging/log.h"
 #include "composer/recipe/kinds.h"
+#include "composer/recipe/utf8.h"
 #include "composer/remote/remote_path.h"
 
 namespace composer {
@@ -40,13 +41,15 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, error);
 }
 
+bool is_text(const fs::path& path) { return find_invalid_utf8(path.string()) == std::string::npos; }
+
 /// Of names as in "a-{000..146}.tar", with "::" between several, those that are relative and there
 /// become absolute; for one with braces its folder is.
 std::string with_absolute_names(const std::string& shards) {
   const fs::path here = fs::current_path();
   const bool is_pattern =
       here.string().find('{') != std::string::npos || here.string().find("::") != std::string::npos;
-  if (is_pattern || is_remote(shards)) return shards;
+  if (is_pattern || !is_text(here) || is_remote(shards)) return shards;
   std::string all;
   for (size_t begin = 0; begin <= shards.size();) {
     const size_t end = std::min(shards.find("::", begin), shards.size());
@@ -91,7 +94,7 @@ void find_data_folders(Value& params, const std::string& path) {
     Value* value = params.find(key);
     if (folder.empty() || value->origin.file.empty() || is_there(folder)) continue;
     const fs::path beside = fs::path(value->origin.file).parent_path() / folder;
-    if (!is_there(beside)) continue;
+    if (!is_there(beside) || !is_text(beside)) continue;
     log::info(Problem{value->origin, join_path(path, key),
                       "'" + value->text + "' is not in the working directory; taking '" +
                           beside.string() + "', beside the recipe"}
@@ -105,7 +108,7 @@ void make_data_paths_absolute(Value& params) {
   const auto make_absolute = [&](const char* key, bool there) {
     if (const fs::path path = relative_path(params, key);
         !path.empty() && (!there || is_there(path)))
-      *params.find(key) = Value::string(fs::absolute(path).string());
+      *params.find(key) = Value::string(absolute_text(path));
   };
   for (const char* key : folder_keys) make_absolute(key, /*there=*/true);
   for (const char* key : copy_keys) make_absolute(key, /*there=*/false);
@@ -116,6 +119,11 @@ void make_data_paths_absolute(Value& params) {
   if (Value* shards = params.find(shards_key);
       shards != nullptr && shards->kind == Value::Kind::scalar && !shards->none())
     *shards = Value::string(with_absolute_names(shards->text));
+}
+
+std::string absolute_text(const fs::path& path) {
+  const auto whole = fs::absolute(path);
+  return (is_text(whole) ? whole : path).string();
 }
 
 }  // namespace composer

@@ -3,6 +3,7 @@
 // below datadir or, without it, the working directory.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "composer/recipe/params.h"
@@ -24,5 +25,9 @@ void find_data_folders(Value& params, const std::string& path);
 /// Relative paths of data become absolute: folders, files and shards that are there, and folders
 /// that copies go to. What is below datadir stays as it is.
 void make_data_paths_absolute(Value& params);
+
+/// The absolute path, or the path itself where a folder above has a name that is not UTF-8, which a
+/// recipe cannot hold.
+std::string absolute_text(const std::filesystem::path& path);
 
 }  // namespace composer

@@ -86,8 +86,7 @@ std::string dump_with_absolute_paths(const Recipe& recipe, Secrets secrets) {
     for (auto& set : sets->entries)
       for (auto& entry : set.value.find("dataset")->entries) make_data_paths_absolute(entry.value);
   if (std::error_code none; std::filesystem::exists(recipe.options.load_path, none))
-    root.set("load_path",
-             Value::string(std::filesystem::absolute(recipe.options.load_path).string()));
+    root.set("load_path", Value::string(absolute_text(recipe.options.load_path)));
   return secrets == Secrets::kept ? to_yaml(root) : yaml_without_secrets(std::move(root));
 }
 

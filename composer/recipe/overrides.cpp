@@ -17,12 +17,6 @@ bool is_option(const std::string& word) {
   return word.size() < 2 || !(std::isdigit(static_cast<unsigned char>(word[1])) || word[1] == '.');
 }
 
-/// `word` for a message: what is not UTF-8 becomes '?'.
-std::string shown(std::string word) {
-  for (size_t bad; (bad = find_invalid_utf8(word)) != std::string::npos;) word[bad] = '?';
-  return word;
-}
-
 void place(Value& value, const Origin& origin) {
   value.origin = origin;
   for (Value& item : value.items) place(item, origin);
@@ -78,7 +72,7 @@ std::vector<Override> parse_overrides(const std::vector<std::string>& words, Pro
     if (find_invalid_utf8(word) != std::string::npos) {
       if (takes_words) overrides.back().words.push_back(word);
       problems.push_back({takes_words ? overrides.back().origin : origin, "",
-                          std::string("'").append(shown(word)) + "' is not UTF-8 text"});
+                          std::string("'").append(shown_utf8(word)) + "' is not UTF-8 text"});
       continue;
     }
     if (!is_option(word)) {

@@ -31,4 +31,9 @@ size_t find_invalid_utf8(std::string_view text) {
   return std::string_view::npos;
 }
 
+std::string shown_utf8(std::string text) {
+  for (size_t bad; (bad = find_invalid_utf8(text)) != std::string::npos;) text[bad] = '?';
+  return text;
+}
+
 }  // namespace composer

@@ -251,14 +251,17 @@ Checkpoint read_checkpoint_facts(const fs::path& path) try {
   throw damaged_manifest(path);
 }
 
-Checkpoint load_checkpoint(const fs::path& path) try {
+Checkpoint load_checkpoint(const fs::path& path, bool with_optimizer) try {
   const auto manifest = read_manifest(path);
-  verify_files(path, manifest);
+  if (with_optimizer)
+    verify_files(path, manifest);
+  else
+    for (const char* files : {model_files, state_files}) verify_files(path, manifest, files);
   auto checkpoint = facts_from(manifest);
   TensorMap parts;
   for (const auto& [name, facts] : manifest.at("files").items()) {
     if (name.starts_with(model_files)) checkpoint.model.merge(read_safetensors(path / name));
-    if (name.starts_with(optimizer_files))
+    if (with_optimizer && name.starts_with(optimizer_files))
       checkpoint.optimizer.tensors.merge(read_safetensors(path / name));
     if (name.starts_with(state_files)) parts.merge(read_safetensors(path / name));
   }

@@ -64,8 +64,8 @@ nlohmann::ordered_json manifest_of(const Checkpoint& checkpoint,
                                    const std::vector<TensorFile>& files);
 
 /// UserError naming the file when something is missing, of another format version, or fails its
-/// checksum.
-Checkpoint load_checkpoint(const std::filesystem::path& path);
+/// checksum. with_optimizer: false leaves out the optimizer's tensors, whose files are not read.
+Checkpoint load_checkpoint(const std::filesystem::path& path, bool with_optimizer = true);
 
 /// What load_checkpoint gives, without the tensors, of which it reads none.
 Checkpoint read_checkpoint_facts(const std::filesystem::path& path);

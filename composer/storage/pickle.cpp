@@ -39,10 +39,9 @@ const at::ScalarType* find_type(std::string_view TypeNames::*kind, std::string_v
   return nullptr;
 }
 
-enum class Function { ordered_dict, tensor, typed_tensor, first_argument, opaque };
+enum class Function { ordered_dict, tensor, typed_tensor, first_argument };
 
-// What calling a name means here. Names of classes that training programs keep beside the weights
-// are let through without a meaning.
+// What calling a name means here. Other names make what training programs keep beside the weights.
 const std::map<std::pair<std::string_view, std::string_view>, Function>& functions() {
   static const std::map<std::pair<std::string_view, std::string_view>, Function> all{
       {{"collections", "OrderedDict"}, Function::ordered_dict},
@@ -52,14 +51,6 @@ const std::map<std::pair<std::string_view, std::string_view>, Function>& functio
       {{"torch._utils", "_rebuild_parameter"}, Function::first_argument},
       {{"torch._utils", "_rebuild_parameter_with_state"}, Function::first_argument},
       {{"torch", "Size"}, Function::first_argument},
-      {{"torch", "device"}, Function::opaque},
-      {{"argparse", "Namespace"}, Function::opaque},
-      {{"collections", "Counter"}, Function::opaque},
-      {{"collections", "defaultdict"}, Function::opaque},
-      {{"builtins", "set"}, Function::opaque},
-      {{"__builtin__", "set"}, Function::opaque},
-      {{"builtins", "dict"}, Function::opaque},
-      {{"__builtin__", "dict"}, Function::opaque},
   };
   return all;
 }
@@ -167,7 +158,7 @@ bool Unpickler::text(uint8_t opcode) {
     push(reader_.text(reader_.number<uint8_t>()));
   else if (opcode == 'X' || opcode == 'B' || opcode == 'T')
     push(reader_.text(reader_.number<uint32_t>()));
-  else if (opcode == 0x8d || opcode == 0x8e)
+  else if (opcode == 0x8d || opcode == 0x8e || opcode == 0x96)
     push(reader_.text(reader_.number<uint64_t>()));
   else
     return false;
@@ -231,7 +222,10 @@ bool Unpickler::container(uint8_t opcode) {
     case 'd':
       push(make(PickleDict{pairs(pop_to_mark())}, dicts_));
       break;
-    case 0x8f:  // a set, which nobody asks for
+    case 0x91:  // a frozen set, which nobody asks for
+      pop_to_mark();
+      [[fallthrough]];
+    case 0x8f:  // a set
       push(PickleOpaque{});
       break;
     default:
@@ -277,18 +271,23 @@ bool Unpickler::object(uint8_t opcode) {
   switch (opcode) {
     case 'c': {
       const auto module = reader_.line();
-      push_global({module, reader_.line()});
+      push(PickleGlobal{module, reader_.line()});
       break;
     }
     case 0x93: {
       const auto name = pop_as<std::string_view>("name");
-      push_global({pop_as<std::string_view>("module"), name});
+      push(PickleGlobal{pop_as<std::string_view>("module"), name});
       break;
     }
+    case 0x92:
+      pop();  // arguments by name
+      [[fallthrough]];
     case 'R':
     case 0x81: {
       const auto* arguments = pop_as<PickleTuple*>("arguments");
-      push(call(pop_as<PickleGlobal>("function"), arguments->items));
+      const auto function = pop();
+      const bool opaque = std::holds_alternative<PickleOpaque>(function);
+      push(opaque ? function : call(as<PickleGlobal>(function, "function"), arguments->items));
       break;
     }
     case 'b':
@@ -361,14 +360,6 @@ void Unpickler::push_integer(std::span<const uint8_t> bytes) {
   push(static_cast<int64_t>(value));
 }
 
-void Unpickler::push_global(PickleGlobal global) {
-  if (!functions().contains({global.module, global.name}) && storage_type(global) == nullptr &&
-      dtype(global) == nullptr)
-    fail("holds an object of type " + std::string(global.module) + "." + std::string(global.name) +
-         "; only state dicts can be read: save model.state_dict()");
-  push(global);
-}
-
 // ("storage", type, key, device, number of elements)
 void Unpickler::push_storage() {
   const auto& id = items(pop(), "storage");
@@ -386,8 +377,10 @@ void Unpickler::push_storage() {
 
 PickleValue Unpickler::call(const PickleGlobal& function,
                             const std::vector<PickleValue>& arguments) {
+  if (storage_type(function) != nullptr || dtype(function) != nullptr)
+    fail("the pickle is damaged: it calls what is no function");
   const auto found = functions().find({function.module, function.name});
-  if (found == functions().end()) fail("the pickle is damaged: it calls what is no function");
+  if (found == functions().end()) return PickleOpaque{function};
   switch (found->second) {
     case Function::ordered_dict:
       if (!arguments.empty()) fail("the pickle was made by Python 2, which is not supported");
@@ -399,8 +392,6 @@ PickleValue Unpickler::call(const PickleGlobal& function,
     case Function::first_argument:
       if (arguments.empty()) fail("the pickle is damaged: an argument is missing");
       return arguments[0];
-    case Function::opaque:
-      break;
   }
   return PickleOpaque{};
 }

@@ -1,6 +1,6 @@
 // An interpreter for the part of Python's pickle language that state dicts need. It builds plain
-// values; no name in the pickle is ever looked up or called, and a name it does not know is an
-// error.
+// values; no name in the pickle is ever looked up or called, and what a name it does not know would
+// make is opaque.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -35,8 +35,10 @@ struct PickleStorage {
   at::ScalarType type;  ///< Undefined: the tensor says
   std::span<const uint8_t> bytes;
 };
-/// An object that is of no use here (a number too large, a Namespace).
-struct PickleOpaque {};
+/// An object that is of no use here (None, a number too large, a Namespace).
+struct PickleOpaque {
+  PickleGlobal type{};  ///< the class or function that makes it; empty: none does
+};
 struct PickleMark {};
 struct PickleList;
 struct PickleTuple;
@@ -95,7 +97,6 @@ class Unpickler {
   void extend_dict(const std::vector<PickleValue>& added);
 
   void push_integer(std::span<const uint8_t> bytes);
-  void push_global(PickleGlobal global);
   void push_storage();
   PickleValue call(const PickleGlobal& function, const std::vector<PickleValue>& arguments);
   PickleValue make_tensor(const std::vector<PickleValue>& arguments, bool typed);

@@ -2,11 +2,18 @@
 
 #include <caffe2/serialize/inline_container.h>
 
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <sstream>
+
 #include "composer/error.h"
+#include "composer/logging/log.h"
 #include "composer/storage/atomic_file.h"
 #include "composer/storage/mapped_file.h"
 #include "composer/storage/pickle.h"
 #include "composer/storage/zip_archive.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -16,17 +23,105 @@ constexpr std::string_view wrappers[] = {"state_dict", "model_state_dict", "mode
                                          "state"};
 constexpr int max_wrapping = 4;
 
-const PickleDict* find_state_dict(const PickleValue& value, int depth = 0) {
+std::string text_of(const PickleGlobal& type) {
+  return std::string(type.module) + "." + std::string(type.name);
+}
+
+/// Tensors that stand in it; of what is no dict none.
+int64_t tensors_in(const PickleValue& value) {
   auto* const* dict = std::get_if<PickleDict*>(&value);
-  if (dict == nullptr || depth == max_wrapping) return nullptr;
-  const auto& items = (*dict)->items;
-  for (const auto& [key, item] : items)
-    if (std::holds_alternative<PickledTensor*>(item)) return *dict;
-  for (const auto wrapper : wrappers)
-    for (const auto& [key, item] : items)
-      if (const auto* name = std::get_if<std::string_view>(&key); name && *name == wrapper)
-        if (const auto* found = find_state_dict(item, depth + 1)) return found;
-  return nullptr;
+  return dict == nullptr ? 0 : std::ranges::count_if((*dict)->items, [](const auto& item) {
+    return std::holds_alternative<PickledTensor*>(item.second);
+  });
+}
+
+/// Finds the state dict among what a training program saved.
+class StateDictSearch {
+ public:
+  /// Null where there is none under a usual key.
+  PickleDict* find(const PickleValue& value, int depth = 0) {
+    auto* const* dict = std::get_if<PickleDict*>(&value);
+    if (dict == nullptr || depth == max_wrapping || !seen_.insert(*dict).second) return nullptr;
+    std::vector<Found> plain, averages;
+    for (const auto wrapper : wrappers)
+      add(**dict, depth, plain, [&](std::string_view key) { return key == wrapper; });
+    add(**dict, depth, averages, names_average);
+    if (!plain.empty() || !averages.empty()) return choose(plain, averages);
+    const int64_t own = tensors_in(value);
+    return own > 0 && own >= most_tensors_inside(**dict) ? *dict : nullptr;
+  }
+  /// Which state dict is taken, where there are several; else empty.
+  const std::string& choice() const { return choice_; }
+
+ private:
+  struct Found {
+    std::string key;
+    PickleDict* state_dict;
+  };
+
+  void add(const PickleDict& dict, int depth, std::vector<Found>& all, const auto& is_meant) {
+    for (const auto& [key, item] : dict.items)
+      if (const auto* name = std::get_if<std::string_view>(&key);
+          name && std::holds_alternative<PickleDict*>(item) && is_meant(*name))
+        if (auto* const found = find(item, depth + 1)) all.push_back({std::string(*name), found});
+  }
+
+  /// Of the dicts in it, each looked at once.
+  static int64_t most_tensors_inside(const PickleDict& dict) {
+    int64_t most = 0;
+    std::set<PickleDict*> inside;
+    for (const auto& [key, item] : dict.items)
+      if (auto* const* one = std::get_if<PickleDict*>(&item); one && inside.insert(*one).second)
+        most = std::max(most, tensors_in(item));
+    return most;
+  }
+
+  /// One of the averages, as evaluation is of them; not one that lacks tensors.
+  PickleDict* choose(const std::vector<Found>& plain, const std::vector<Found>& averages) {
+    const int64_t all = plain.empty() ? 0 : tensors_in(plain[0].state_dict);
+    const auto whole = std::ranges::find_if(
+        averages, [&](const Found& average) { return tensors_in(average.state_dict) >= all; });
+    const bool averaged = whole != averages.end();
+    const auto& taken = averaged ? *whole : plain[0];
+    std::vector<std::string> keys;
+    for (const auto* found : {&plain, &averages})
+      for (const auto& [key, state_dict] : *found) keys.push_back("'" + key + "'");
+    if (keys.size() > 1)
+      choice_ = "holds state dicts under " + first_few(keys) + "; '" + taken.key + "' is taken" +
+                (averaged ? ", the average, as for evaluation" : "");
+    return taken.state_dict;
+  }
+
+  std::set<PickleDict*> seen_;
+  std::string choice_;
+};
+
+[[noreturn]] void fail_without_state_dict(const PickleValue& value) {
+  const auto type_of = [](const PickleValue& held) {
+    const auto* opaque = std::get_if<PickleOpaque>(&held);
+    const auto* global = std::get_if<PickleGlobal>(&held);
+    return opaque != nullptr ? opaque->type : global != nullptr ? *global : PickleGlobal{};
+  };
+  if (const auto type = type_of(value); !type.name.empty())
+    throw FormatError("holds an object of type " + text_of(type) +
+                      "; only state dicts can be read: save model.state_dict()");
+  constexpr size_t described = 10;
+  std::vector<std::string> keys;
+  if (auto* const* dict = std::get_if<PickleDict*>(&value))
+    for (const auto& [key, item] : (*dict)->items) {
+      const auto* name = std::get_if<std::string_view>(&key);
+      if (name == nullptr) continue;
+      const auto type = type_of(item);
+      keys.push_back("'" + std::string(*name) + "'" +
+                     (keys.size() < described && tensors_in(item) > 0 ? " (a state dict)"
+                      : type.name.empty()                             ? ""
+                                          : " (an object of type " + text_of(type) + ")"));
+    }
+  if (keys.empty()) throw FormatError("holds no state dict");
+  throw FormatError("holds no state dict under " +
+                    joined({std::begin(wrappers), std::end(wrappers)}) + "; its keys are " +
+                    first_few(std::move(keys)) +
+                    "; save the state dict that is meant alone, or under state_dict");
 }
 
 // Elements of the tensor. Throws unless every one lies in the storage, and there are no more than
@@ -79,6 +174,10 @@ TensorMap copy_all(const PickleDict& state_dict, size_t file_size) {
   for (const auto& [key, value] : state_dict.items) {
     const auto* name = std::get_if<std::string_view>(&key);
     auto* const* tensor = std::get_if<PickledTensor*>(&value);
+    const auto* opaque = std::get_if<PickleOpaque>(&value);
+    if (name && opaque && opaque->type.name.starts_with("_rebuild_"))
+      throw FormatError("tensor '" + std::string(*name) +
+                        "' is of a kind that is not read: " + text_of(opaque->type));
     if (name == nullptr || tensor == nullptr) continue;
     const int64_t count = checked_count(**tensor, std::string(*name));
     const uint64_t bytes = static_cast<uint64_t>(count) * at::elementSize((*tensor)->type);
@@ -101,7 +200,7 @@ void check_kind(std::span<const uint8_t> bytes) {
       "not a PyTorch file: it does not begin as the zip archives that torch.save writes");
 }
 
-TensorMap read(std::span<const uint8_t> bytes) {
+TensorMap read(std::span<const uint8_t> bytes, std::string& choice) {
   check_kind(bytes);
   const ZipArchive archive(bytes);
   const auto pickle_name = archive.find_name("data.pkl");
@@ -118,8 +217,11 @@ TensorMap read(std::span<const uint8_t> bytes) {
     if (!storage) throw FormatError("a tensor's bytes are missing in the zip archive");
     return *storage;
   });
-  const auto* state_dict = find_state_dict(unpickler.run());
-  if (state_dict == nullptr) throw FormatError("holds no state dict");
+  const auto value = unpickler.run();
+  StateDictSearch search;
+  const auto* state_dict = search.find(value);
+  if (state_dict == nullptr) fail_without_state_dict(value);
+  choice = search.choice();
   return copy_all(*state_dict, bytes.size());
 }
 
@@ -177,10 +279,24 @@ class StateDictPickler {
 
 }  // namespace
 
+bool names_average(std::string_view name) {
+  std::string text = lower_case(std::string(name));
+  std::ranges::replace_if(
+      text, [](char c) { return c == '.' || c == '-' || c == '_'; }, ' ');
+  std::istringstream words(text);
+  return std::any_of(std::istream_iterator<std::string>(words), {}, [](const auto& word) {
+    return word == "ema" || word == "averaged" || word == "average" || word == "avg" ||
+           word == "swa" || word == "shadow";
+  });
+}
+
 TensorMap read_torch_file(const std::filesystem::path& path) {
   const MappedFile file(path);
   try {
-    return file.use_all(read);
+    std::string choice;
+    auto tensors = file.use_all([&](auto bytes) { return read(bytes, choice); });
+    if (!choice.empty()) log::info_once(path.string() + ": " + choice);
+    return tensors;
   } catch (const FormatError& error) {
     throw UserError(path.string() + ": " + error.what());
   }

@@ -4,8 +4,10 @@
 #include <c10/util/StringUtil.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 
+#include "composer/averages.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/name_pattern.h"
@@ -54,6 +56,10 @@ TensorMap without_prefix(TensorMap tensors, const std::string& prefix) {
   for (auto& [name, tensor] : tensors)
     stripped.emplace(name.substr(prefix.size()), std::move(tensor));
   return stripped;
+}
+
+bool begins_with_module(const TensorMap::value_type& item) {
+  return item.first.starts_with("module.");
 }
 
 /// "3 missing (a, b, c)"; long lists are cut.
@@ -141,7 +147,10 @@ TensorMap read_weights(const std::filesystem::path& path) {
   auto tensors = shards                             ? read_dcp(path)
                  : pytorch || starts_like_zip(path) ? read_torch_file(path)
                                                     : read_named_safetensors(path);
-  for (const char* prefix : {"_orig_mod.", "module.", "_orig_mod."})
+  // AveragedModel keeps its count beside the module's weights.
+  if (std::ranges::count_if(tensors, begins_with_module) == std::ssize(tensors) - 1)
+    tensors.erase("n_averaged");
+  for (const char* prefix : {"_orig_mod.", "module.", "module.", "_orig_mod."})
     tensors = without_prefix(std::move(tensors), prefix);
   return tensors;
 }
@@ -197,6 +206,79 @@ TensorMap read_named_safetensors(const std::filesystem::path& path) {
   return named;
 }
 
+namespace {
+
+/// What the model's tensors may be called: as here, or as timm does.
+std::set<std::string> known_names(const Model& model) {
+  std::set<std::string> known;
+  const auto names = model.names_in("timm");
+  for (const auto& [name, tensor] : model_tensors(model)) {
+    known.insert(name);
+    if (names) known.insert(names->name_of(name));
+  }
+  return known;
+}
+
+/// How many names are known without each of the prefixes that end at a dot, "" among them.
+std::map<std::string, size_t> known_behind(const TensorMap& tensors,
+                                           const std::set<std::string>& known,
+                                           const std::vector<std::string>& ignore) {
+  std::map<std::string, size_t> counts;
+  for (const auto& [name, tensor] : tensors) {
+    if (fits_any(name, ignore)) continue;
+    for (size_t begin = 0;; ++begin) {
+      if (known.contains(name.substr(begin))) ++counts[name.substr(0, begin)];
+      begin = name.find('.', begin);
+      if (begin == std::string::npos) break;
+    }
+  }
+  return counts;
+}
+
+/// "" where names are to stay as they are.
+std::string prefix_to_take_off(const std::map<std::string, size_t>& counts, size_t in_model,
+                               const std::string& source) {
+  std::vector<std::string> best;
+  size_t most = (in_model + 1) / 2;
+  for (const auto& [prefix, count] : counts) {
+    if (count > most) best.clear(), most = count;
+    if (count == most) best.push_back(prefix);
+  }
+  if (best.empty()) return "";
+  if (const auto average = std::ranges::find_if(best, names_average); average != best.end())
+    return *average;
+  if (best.size() > 1 && !best[0].empty())
+    throw UserError(source + ": holds weights of the network under '" + joined(best, "' and '") +
+                    "'; save the tensors of one of them alone, or in a training name the others "
+                    "in load_ignore, such as '" +
+                    best[1] + "*'");
+  return best[0];
+}
+
+}  // namespace
+
+TensorMap without_wrapper(const Model& model, TensorMap tensors, const std::string& source,
+                          const std::vector<std::string>& ignore) {
+  const auto known = known_names(model);
+  const auto prefix =
+      prefix_to_take_off(known_behind(tensors, known, ignore), model_tensors(model).size(), source);
+  if (prefix.empty()) return tensors;
+  TensorMap own, others;
+  for (auto& [name, tensor] : tensors)
+    if (name.starts_with(prefix) && !fits_any(name, ignore))
+      own.emplace(name.substr(prefix.size()), std::move(tensor));
+    else
+      others.emplace(name, std::move(tensor));
+  std::vector<std::string> left_out;
+  for (const auto& [name, tensor] : others)
+    if (fits_any(name, ignore) || !known.contains(name) || !own.emplace(name, tensor).second)
+      left_out.push_back(name);
+  log::info_once(source + ": takes '" + prefix + "' off the names of its tensors" +
+                 (names_average(prefix) ? ", the averaged ones, as for evaluation" : "") +
+                 (left_out.empty() ? "" : "; leaves out " + first_few(std::move(left_out))));
+  return own;
+}
+
 TensorMap in_own_names(const Model& model, TensorMap tensors) {
   const auto names = model.names_in("timm");
   if (!names) return tensors;
@@ -216,7 +298,8 @@ TensorMap in_own_names(const Model& model, TensorMap tensors) {
 
 Unloaded assign_weights(Model& model, const TensorMap& given, const std::string& source,
                         const LoadRules& rules) {
-  const auto tensors = in_own_names(model, given);
+  const auto unwrapped = without_wrapper(model, given, source, rules.ignore);
+  const auto tensors = in_own_names(model, unwrapped);
   NameList missing, unexpected, misshaped, integers;
   std::string last_layer, hint;
   std::vector<std::string> misshaped_names;
@@ -234,7 +317,7 @@ Unloaded assign_weights(Model& model, const TensorMap& given, const std::string&
   for (const auto& [name, target] : targets) {
     const auto found = tensors.find(name);
     if (fits_any(name, rules.ignore) ||
-        (names && !given.contains(name) && fits_any(names->name_of(name), rules.ignore))) {
+        (names && !unwrapped.contains(name) && fits_any(names->name_of(name), rules.ignore))) {
       unloaded.fresh.push_back(name);
     } else if (found == tensors.end()) {
       if (name.ends_with("num_batches_tracked")) continue;
@@ -267,8 +350,15 @@ Unloaded assign_weights(Model& model, const TensorMap& given, const std::string&
   report("tensors that the file has and the model lacks", unexpected);
   report("tensors of another shape", misshaped);
   report("tensors of integers, as those of a quantized network, which --model runs", integers);
-  if (unloaded.fresh.size() == targets.size())
-    problems.push_back(source + ": nothing of it would be loaded");
+  const auto is_taken = [&](const auto& item) {
+    return !item.first.ends_with("num_batches_tracked") && tensors.contains(item.first) &&
+           !std::ranges::binary_search(unloaded.fresh, item.first);
+  };
+  if (std::ranges::none_of(targets, is_taken))
+    problems.push_back(source + ": nothing of it would be loaded" +
+                       (given.empty() ? ""
+                                      : ": its tensors are named like " + given.begin()->first +
+                                            ", the model's like " + targets.begin()->first));
   if (!problems.empty()) {
     const bool last_alone =
         !last_layer.empty() && std::ranges::all_of(misshaped_names, [&](const auto& name) {
@@ -278,8 +368,9 @@ Unloaded assign_weights(Model& model, const TensorMap& given, const std::string&
     throw UserError(problems);
   }
 
-  if (names && !names->difference.empty() &&
-      std::ranges::any_of(tensors, [&](const auto& item) { return !given.contains(item.first); }))
+  if (names && !names->difference.empty() && std::ranges::any_of(tensors, [&](const auto& item) {
+        return !unwrapped.contains(item.first);
+      }))
     log::warn(source + ": has timm's names; timm's " + names->difference);
   const at::NoGradGuard no_grad;
   for (auto& [name, target] : targets) {
@@ -298,7 +389,18 @@ Unloaded assign_weights(Model& model, const TensorMap& given, const std::string&
 }
 
 void load_weights(Model& model, const std::filesystem::path& path, const LoadRules& rules) {
-  assign_weights(model, read_weights(path), path.string(), rules);
+  std::error_code none;
+  if (!std::filesystem::exists(path / "manifest.json", none)) {
+    assign_weights(model, read_weights(path), path.string(), rules);
+    return;
+  }
+  const auto checkpoint = load_checkpoint(path, /*with_optimizer=*/false);
+  const auto weights = weights_of_evaluation(checkpoint);
+  if (weights != "model")
+    log::info(
+        path.string() + ": the weights are the average that " + weights +
+        " keeps, as for evaluation; `composer export --weights model` writes the model's own");
+  assign_weights(model, weights_of(checkpoint, weights, path.string()), path.string(), rules);
 }
 
 }  // namespace composer

@@ -157,10 +157,18 @@ std::vector<std::string> FfcvParams::number_names() const {
   return use_ffcv && is_there() ? number_fields(BetonFile(path())) : std::vector<std::string>();
 }
 
-std::optional<int64_t> FfcvParams::num_classes() const {
+bool FfcvParams::has_classes() const {
   std::error_code error;
-  if (!targets.empty()) return std::nullopt;
-  if (!(is_remote(path()) ? is_there() : fs::is_regular_file(path(), error))) return std::nullopt;
+  return targets.empty() && (is_remote(path()) ? is_there() : fs::is_regular_file(path(), error));
+}
+
+std::optional<int64_t> FfcvParams::num_labels() const {
+  if (!has_classes()) return std::nullopt;
+  return count_labels(BetonSource(path(), 3));
+}
+
+std::optional<int64_t> FfcvParams::num_classes() const {
+  if (!has_classes()) return std::nullopt;
   const BetonSource source(path(), 3);
   int64_t largest = -1;
   for (int64_t i = 0; i < source.size(); ++i) {

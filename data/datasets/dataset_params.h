@@ -130,10 +130,16 @@ struct FfcvParams {
   /// One more than the largest class; nothing when there is no such file. Throws UserError for a
   /// negative class.
   std::optional<int64_t> num_classes() const;
+  /// How many different classes the samples have; nothing when there is no such file.
+  std::optional<int64_t> num_labels() const;
   /// Of the targets; none where they are classes. Opens the file.
   std::vector<std::string> value_names() const;
   /// Of the fields that could be targets; none without use_ffcv. Opens the file.
   std::vector<std::string> number_names() const;
+
+ private:
+  /// Whether there is a file of samples with classes.
+  bool has_classes() const;
 };
 
 /// The keys of published sets about noise that stands for them.

@@ -7,6 +7,7 @@
 #include "composer/distributed/place.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/recipe/utf8.h"
 #include "composer/text.h"
 #include "data/beton/source.h"
 #include "data/datasets/class_folders.h"
@@ -102,14 +103,27 @@ void warn_of_other_files(const std::string& folder, int64_t files, const std::st
               " in its class folders without an image's ending, left out, such as " + one);
 }
 
+namespace {
+
+std::vector<std::string> checked_names(const std::string& datadir, std::vector<std::string> names) {
+  for (const auto& name : names)
+    if (find_invalid_utf8(name) != std::string::npos)
+      throw UserError("datadir: '" + shown_path(datadir) + "' has the class folder '" +
+                      shown_utf8(name) + "', whose name is not UTF-8; rename it");
+  return names;
+}
+
+}  // namespace
+
 std::vector<std::string> folder_classes(const std::string& datadir) {
   if (datadir.empty()) return {};
-  if (is_remote(datadir)) return remote_classes(list_files(RemotePath(datadir)));
+  if (is_remote(datadir))
+    return checked_names(datadir, remote_classes(list_files(RemotePath(datadir))));
   const fs::path folder = datadir;
   for (const char* part : {"train", "val"}) {
-    if (has_folder(folder / part)) return class_folders(folder / part);
+    if (has_folder(folder / part)) return checked_names(datadir, class_folders(folder / part));
   }
-  return class_folders(folder);
+  return checked_names(datadir, class_folders(folder));
 }
 
 DataPlace folder_place(const FolderParams& params) {

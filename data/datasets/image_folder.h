@@ -70,7 +70,8 @@ bool is_meant_as_image(const std::filesystem::path& file);
 /// Of the .beton file or the class folders.
 DataPlace folder_place(const FolderParams& params);
 
-/// Names of the classes, in order; empty when there is no such folder.
+/// Names of the classes, in order; empty when there is no such folder. UserError for one that is
+/// not UTF-8.
 std::vector<std::string> folder_classes(const std::string& datadir);
 
 /// How many there are; nothing when there is none.
@@ -107,6 +108,9 @@ class ImageFolderDataset final : public PreparedDataset {
   int64_t num_values() const override { return std::ssize(params_.ffcv.value_names()); }
   std::vector<std::string> number_names() const override { return params_.ffcv.number_names(); }
   std::optional<int64_t> num_classes() const override { return class_count(params_); }
+  std::optional<int64_t> num_labels() const override {
+    return params_.ffcv.use_ffcv ? params_.ffcv.num_labels() : std::nullopt;
+  }
   std::vector<std::string> class_names() const override {
     return params_.ffcv.targets.empty() ? folder_classes(params_.datadir)
                                         : params_.ffcv.value_names();

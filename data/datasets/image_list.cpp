@@ -44,7 +44,7 @@ OpenedSet ImageListParams::open(const std::string& index_dir) const {
   };
   const auto table = kept_table(
       shard_table_file({root, {list.filename().string(), names.string()}},
-                       "list2 " + path + ' ' + label + targets_text(ffcv.targets), index_dir),
+                       "list3 " + path + ' ' + label + targets_text(ffcv.targets), index_dir),
       {.does = "reads the list " + list.string(), .root = root, .make = make});
   auto source = std::make_shared<FileSource>(table, root, 3);
   source->index_below(root);

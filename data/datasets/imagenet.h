@@ -36,6 +36,9 @@ class ImagenetDataset final : public PreparedDataset, public TellsFacts {
   int64_t num_values() const override { return std::ssize(params_.ffcv.value_names()); }
   std::vector<std::string> number_names() const override { return params_.ffcv.number_names(); }
   std::optional<int64_t> num_classes() const override;
+  std::optional<int64_t> num_labels() const override {
+    return params_.ffcv.use_ffcv ? params_.ffcv.num_labels() : std::nullopt;
+  }
   std::vector<std::string> class_names() const override;
   /// Of class folders on this machine.
   std::optional<DataFacts> facts(const LoaderOptions& options) const override;

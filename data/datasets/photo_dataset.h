@@ -46,6 +46,7 @@ OpenedSet opened_set(std::shared_ptr<Source> source, std::vector<std::string> cl
 /// What a set's files say, without them.
 struct SetFacts {
   int64_t classes = 0, values = 0;
+  int64_t labels = 0;                ///< different ones, of classes without names
   std::vector<std::string> names{};  ///< of the values, else of the classes
 };
 
@@ -85,6 +86,11 @@ class PhotoDataset : public PreparedDataset {
     const int64_t classes = facts_if_there().classes;
     return classes > 0 ? std::optional(classes) : std::nullopt;
   }
+  std::optional<int64_t> num_labels() const override {
+    if (is_beton_read()) return params_.ffcv.num_labels();
+    const int64_t labels = facts_if_there().labels;
+    return labels > 0 ? std::optional(labels) : std::nullopt;
+  }
   int64_t num_values() const override {
     return is_beton_read() ? std::ssize(params_.ffcv.value_names()) : facts().values;
   }
@@ -108,7 +114,8 @@ class PhotoDataset : public PreparedDataset {
     if (!facts_) {
       auto set = params_.open("");
       const int64_t values = set.source->num_values();
-      facts_ = SetFacts{set.classes, values,
+      const bool numbered = values == 0 && set.class_names.empty();
+      facts_ = SetFacts{set.classes, values, numbered ? count_labels(*set.source) : 0,
                         values > 0 ? set.source->value_names() : std::move(set.class_names)};
     }
     return *facts_;

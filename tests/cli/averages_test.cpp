@@ -90,6 +90,18 @@ TEST_CASE("eval, predict and export take the average that ema kept",
   check_equal(read_safetensors(folder / "model/model.safetensors"),
               read_safetensors(folder / (latest + "/model-00001-of-00001.safetensors")));
 
+  // A fine-tuning begins with what the checkpoint was evaluated by.
+  const auto tuned =
+      run(folder.path(), split("train -f r.yaml --algorithms channels_last --run_name tuned "
+                               "--load_weights_only true --max_duration 1ba --optimizer.sgd.lr 0 "
+                               "--load_path " +
+                               latest));
+  INFO(tuned.errors);
+  REQUIRE(tuned.status == 0);
+  CHECK(tuned.errors.find("the average that ema keeps") != std::string::npos);
+  CHECK(at::equal(read_weights(folder / "runs/tuned/checkpoints/latest").at("conv1.weight"),
+                  read_safetensors(folder / "average/model.safetensors").at("conv1.weight")));
+
   const auto swa = run(folder.path(), split(to_export + "swa --weights swa"));
   CHECK(swa.status == 2);
   CHECK(swa.errors.find("has no weights of swa") != std::string::npos);

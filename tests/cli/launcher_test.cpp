@@ -250,10 +250,14 @@ TEST_CASE("wrong input is no reason to start again", "[cli]") {
 
 TEST_CASE("a SIGTERM reaches all ranks and gives the status that asks for a requeue", "[cli]") {
   const TemporaryFolder folder;
+  const auto hangup = std::signal(SIGHUP, SIG_DFL);  // ignored under nohup, and children keep that
   write_program(folder, "waits", "touch began$RANK; exec sleep 100\n");
   for (const auto& [options, number, status] : {std::tuple{"-n 2 --requeue_status 85", SIGTERM, 85},
                                                 {"-n 2", SIGTERM, 143},
                                                 {"-n 1 --requeue_status 85", SIGTERM, 85},
+                                                {"-n 2 --max_restarts 1", SIGUSR1, 138},
+                                                {"-n 2 --requeue_status 85", SIGUSR1, 85},
+                                                {"-n 2 --requeue_status 85", SIGHUP, 85},
                                                 {"-n 2 --requeue_status 85", SIGINT, 130}}) {
     INFO(options);
     const Process process(folder.path(), split(options) + Words{"./waits"});
@@ -265,13 +269,17 @@ TEST_CASE("a SIGTERM reaches all ranks and gives the status that asks for a requ
     CHECK(outcome.errors == "");
     std::filesystem::remove(folder / "began0");
   }
+  std::signal(SIGHUP, hangup);
 }
 
 TEST_CASE("a rank that a SIGTERM ends by itself ends the others", "[cli]") {
   const TemporaryFolder folder;
-  write_program(folder, "ends", "[ $RANK != 1 ] || kill -TERM $$\nexec sleep 100\n");
   const double begin = steady_seconds();
-  CHECK(run(folder.path(), split("-n 3 ./ends")).status == 143);
+  for (const auto& [signal, status] : {std::pair{"TERM", 143}, {"USR1", 138}}) {
+    write_program(folder, "ends",
+                  std::string("[ $RANK != 1 ] || kill -") + signal + " $$\nexec sleep 100\n");
+    CHECK(run(folder.path(), split("-n 3 ./ends")).status == status);
+  }
   CHECK(steady_seconds() - begin < 20);  // not 30, nor 100
 }
 

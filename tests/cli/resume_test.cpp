@@ -1,5 +1,6 @@
 // Killed and resumed, a run ends in the same bytes as one that was left alone.
 #include <catch2/catch.hpp>
+#include <csignal>
 #include <thread>
 
 #include "program.h"
@@ -147,10 +148,13 @@ TEST_CASE("kill -9, twice, leaves each logged number once, as if nothing had hap
     }
 }
 
-TEST_CASE("SIGINT and SIGTERM save and exit with 130 and 143", "[cli][resume][slow]") {
+TEST_CASE("signals that ask for the end save and exit with 128 and their number",
+          "[cli][resume][slow]") {
   const TemporaryFolder folder;
   folder.write("recipe.yaml", recipe);
-  for (const auto& [number, status] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
+  const auto hangup = std::signal(SIGHUP, SIG_DFL);  // ignored under nohup, and children keep that
+  for (const auto& [number, status] :
+       {std::pair{SIGINT, 130}, {SIGTERM, 143}, {SIGUSR1, 138}, {SIGHUP, 129}}) {
     const auto name = std::to_string(status);
     const Process process(
         folder.path(),
@@ -164,6 +168,7 @@ TEST_CASE("SIGINT and SIGTERM save and exit with 130 and 143", "[cli][resume][sl
     CHECK(bytes_of(folder / ("runs/" + name + "/summary.json")).find("interrupted") !=
           std::string::npos);
   }
+  std::signal(SIGHUP, hangup);
 }
 
 TEST_CASE("a second program in a run's folder is refused, and the run stays one", "[cli][resume]") {

@@ -15,6 +15,7 @@
 #include "look.h"
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/composer/terminal.h"
 
 namespace composer::settle_test {
 
@@ -90,6 +91,40 @@ void write_weights(const fs::path& file, const std::string& model, const Words& 
 }
 
 }  // namespace
+
+TEST_CASE("labels of a list that are ids, or have gaps, are no classes", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_images(folder / "images", 3);
+  const auto listed = [&](const std::string& num_classes, const Words& labels) {
+    std::string text = "path,label\n";
+    for (size_t i = 0; i < labels.size(); ++i)
+      text += "images/" + std::to_string(i) + ".ppm," + labels[i] + "\n";
+    folder.write("list.csv", text);
+    return resolve(
+        {"r.yaml", "model: {resnet_cifar: {model_name: resnet_20, num_classes: " + num_classes +
+                       "}}\ntrain_dataset: {image_list: {file: " + (folder / "list.csv").string() +
+                       ", crop_size: 32}}\ntrain_batch_size: 2\nmax_duration: 1ep\n"},
+        {"--dataloader.index_dir", (folder / "index").string()}, everything());
+  };
+  const auto said_of = [&](const Words& labels) {
+    return standard_error_of([&] {
+      const auto settled = settle(listed("auto", labels), Purpose::training, everything());
+      const auto classes = std::stoi(*std::ranges::max_element(labels)) + 1;
+      CHECK(value_of(settled.recipe, "model.resnet_cifar.num_classes") == std::to_string(classes));
+    });
+  };
+  CHECK(said_of({"0", "1", "2"}) == "");
+  CHECK_THAT(said_of({"0", "2", "5"}), Contains("go up to 5, and 3 of these 6 classes occur"));
+  CHECK_THAT(said_of({"10000", "10985", "10000"}), Contains("2 of these 10986 classes occur"));
+  for (const auto purpose : {Purpose::training, Purpose::plan})
+    CHECK_THROWS_WITH(
+        settle(listed("auto", {"20000000", "7", "12345678"}), purpose, everything()),
+        Contains("model.resnet_cifar.num_classes: auto: the labels go up to 20000000, "
+                 "and 3 of these 20000001 classes occur"));
+  const auto given = listed("3", {"0", "2", "5"});
+  CHECK_THROWS_WITH(check_targets(given, *build_model(given), /*training=*/true),
+                    Contains("6 classes by their largest label, of which 3 occur"));
+}
 
 TEST_CASE("finetune needs a folder alone", "[cli][settle]") {
   const TemporaryFolder folder;

@@ -182,6 +182,20 @@ TEST_CASE("a run's own recipe names existing folders of data by absolute paths")
   CHECK(value(read(dump(made)).train_dataset, "datadir") == ".");
 }
 
+TEST_CASE("a folder that a recipe cannot name stays relative") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "k\xE4t/data");
+  const auto before = fs::current_path();
+  fs::current_path(folder / "k\xE4t");
+  const auto kept = dump_with_absolute_paths(read(recipe("datadir: data", "")));
+  const auto lists = dump_with_absolute_paths(
+      read("model: net\ntrain_dataset:\n  lists: {shards: data}\ntrain_batch_size: 8\n"
+           "max_duration: 1ep\n"));
+  fs::current_path(before);
+  CHECK(value(read(kept).train_dataset, "datadir") == "data");
+  CHECK(value(read(lists).train_dataset, "shards") == "data");
+}
+
 TEST_CASE("a run's own recipe names files of data and places of copies by absolute paths too") {
   const TemporaryFolder folder;
   for (const char* name : {"list.csv", "names.txt", "b.tar"}) folder.write(name, "");

@@ -105,6 +105,65 @@ TEST_CASE("a state dict among other things is found", "[torch_file]") {
   CHECK(tensors.at("w").sizes() == at::IntArrayRef{3});
 }
 
+TEST_CASE("objects beside a state dict are passed over", "[torch_file]") {
+  const TemporaryFolder folder;
+  // numpy.float64(...) with its dtype and bytes, an object with items, and one that another makes.
+  const auto scalar = "cnumpy._core.multiarray\nscalar\ncnumpy\ndtype\n"s + text("f8") +
+                      "\x89\x88\x87R(K\x03" + text("<") +
+                      "NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"s + "c_codecs\nencode\n" +
+                      text("abcdefgh") + text("latin1") + "\x86R\x86R";
+  const auto items = "cmine.utilities\nItems\n)\x81("s + text("lr") + "K\x01u";
+  const auto made = "c__builtin__\ngetattr\ncmine\nKind\n"s + text("of") + "\x86R)R";
+  const auto named = "cmine\nNamed\n)}\x92"s;
+  const auto outer = "}("s + text("accuracy") + scalar + text("hyper_parameters") + items +
+                     text("kind") + made + text("named") + named + text("set") + "(K\x01\x91" +
+                     text("best") + tensor(storage("FloatStorage", 6), {0, {}, {}}) +
+                     text("state_dict") +
+                     dict("w", tensor(storage("FloatStorage", 6), {1, {2}, {1}})) + "u";
+  const auto tensors = read_torch_file(folder.write("w.pth", archive(pickle(outer))));
+  REQUIRE(tensors.size() == 1);
+  CHECK(at::equal(tensors.at("w"), at::tensor({1.0F, 2.0F})));
+}
+
+TEST_CASE("of several state dicts a whole average is taken", "[torch_file]") {
+  const TemporaryFolder folder;
+  const auto at = [](int64_t offset) {
+    return tensor(storage("FloatStorage", 6), {offset, {2}, {1}});
+  };
+  const auto both = [](const std::string& name, const std::string& a, const std::string& b) {
+    return ordered_dict + "(" + text(name) + a + text(name + "2") + b + "u";
+  };
+  const auto read = [&](const std::string& key, const std::string& average) {
+    const auto outer = "}("s + text("model") + both("w", at(0), at(1)) + text(key) + average +
+                       text("optimizer_average") + "}" + "u";
+    return read_torch_file(folder.write("w.pth", archive(pickle(outer))));
+  };
+  for (const char* key : {"model_ema", "state_dict_ema", "EMA", "swa_model"}) {
+    INFO(key);
+    CHECK(read(key, both("module.w", at(3), at(4))).contains("module.w"));
+  }
+  CHECK(read("model_ema", dict("w", at(3))).size() == 2);  // a part of one
+  CHECK(read("schema", both("x", at(3), at(4))).contains("w"));
+}
+
+TEST_CASE("where no key is a state dict's the keys are listed", "[torch_file]") {
+  const TemporaryFolder folder;
+  const auto inner = dict("w", tensor(storage("FloatStorage", 6), {0, {6}, {1}})) + text("b") +
+                     tensor(storage("FloatStorage", 6), {0, {1}, {1}}) + "s";
+  const auto outer = "}("s + text("epoch") + "K\x05" + text("best") +
+                     tensor(storage("FloatStorage", 6), {0, {}, {}}) + text("generator") + inner +
+                     text("net") + "cmine\nNet\n)\x81u";
+  CHECK_THROWS_WITH(
+      read_torch_file(folder.write("w.pth", archive(pickle(outer)))),
+      Contains("no state dict") &&
+          Contains(
+              "'epoch', 'best', 'generator' (a state dict), 'net' (an object of type mine.Net)"));
+  const auto foreign = "ctorch._utils\n_rebuild_qtensor\n)R"s;
+  const auto beside = inner + text("q") + foreign + "s";
+  CHECK_THROWS_WITH(read_torch_file(folder.write("q.pth", archive(pickle(beside)))),
+                    Contains("'q'") && Contains("torch._utils._rebuild_qtensor"));
+}
+
 TEST_CASE("parameters and newer dtypes are read", "[torch_file]") {
   const TemporaryFolder folder;
   const auto parameter = "ctorch._utils\n_rebuild_parameter\n("s +

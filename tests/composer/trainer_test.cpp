@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "composer/error.h"
+#include "composer/interrupt.h"
 #include "composer/optimization/schedulers.h"
 #include "tiny_run.h"
 
@@ -465,6 +466,31 @@ TEST_CASE("a signal ends the run after its step, saved", "[trainer]") {
   CHECK(fs::read_symlink(path / "checkpoints/latest") == "ep0-ba3");
   CHECK(json_of(path / "summary.json").at("status") == "interrupted");
   CHECK(json_of(path / "summary.json").at("message") == "signal 15 (SIGTERM)");
+}
+
+TEST_CASE("SIGHUP and SIGUSR1 ask for the end too, unless they are ignored", "[trainer]") {
+  const auto on_hangup = std::signal(SIGHUP, SIG_DFL), on_pipe = std::signal(SIGPIPE, SIG_DFL);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    const InterruptGuard guard;
+    std::raise(signal);
+    CHECK(received_signal() == signal);
+    CHECK(is_interruption(128 + signal));
+  }
+  CHECK(std::signal(SIGPIPE, on_pipe) == SIG_IGN);  // a reader may have hung up too
+  CHECK_FALSE(is_interruption(128 + SIGKILL));
+  {
+    const InterruptGuard guard;  // what announces the end is not what asks for it a second time
+    std::raise(SIGUSR1);
+    std::raise(SIGTERM);
+    CHECK(received_signal() == SIGTERM);
+  }
+  std::signal(SIGHUP, SIG_IGN);
+  {
+    const InterruptGuard guard;
+    std::raise(SIGHUP);
+    CHECK(received_signal() == 0);
+  }
+  CHECK(std::signal(SIGHUP, on_hangup) == SIG_IGN);
 }
 
 TEST_CASE("a signal during evaluation is caught up on after resuming", "[trainer][resume]") {

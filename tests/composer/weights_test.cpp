@@ -70,6 +70,80 @@ TEST_CASE("wrappers' prefixes are taken off, types converted, counters optional"
   CHECK(model_tensors(target).at("fc.weight").scalar_type() == at::kFloat);
 }
 
+TensorMap under(const std::string& prefix, const TensorMap& tensors) {
+  TensorMap named;
+  for (const auto& [name, tensor] : tensors) named[prefix + name] = tensor;
+  return named;
+}
+
+/// All values are `value`.
+TensorMap filled(const Model& model, double value) {
+  auto tensors = copies(model);
+  for (auto& [name, tensor] : tensors) tensor.fill_(value);
+  return tensors;
+}
+
+TEST_CASE("a prefix of all names is taken off, whatever it is", "[weights]") {
+  for (const std::string prefix : {"model.", "net.", "backbone.", "model.module.encoder."}) {
+    INFO(prefix);
+    Net target(4);
+    auto tensors = under(prefix, filled(target, 3));
+    tensors["criterion.weight"] = at::ones({4});
+    assign_weights(target, tensors, prefix);
+    CHECK(model_tensors(target).at("fc.weight").min().item<double>() == 3);
+    // A layer may stand beside the wrapped ones.
+    for (const char* name : {"fc.weight", "fc.bias"}) {
+      auto beside = tensors.extract(prefix + name);
+      beside.key() = name;
+      beside.mapped().fill_(5);
+      tensors.insert(std::move(beside));
+    }
+    assign_weights(target, tensors, prefix);
+    CHECK(model_tensors(target).at("fc.weight").min().item<double>() == 5);
+    CHECK(model_tensors(target).at("bn.weight").min().item<double>() == 3);
+    // What stands under the prefix and is not the model's is not passed over.
+    tensors[prefix + "extra"] = at::ones({1});
+    CHECK_THROWS_WITH(assign_weights(target, tensors, prefix), Contains("(extra)"));
+  }
+}
+
+TEST_CASE("of weights under several prefixes the average is taken", "[weights]") {
+  Net target(4);
+  auto tensors = under("model.", filled(target, 1));
+  tensors.merge(under("ema_model.module.", filled(target, 2)));
+  tensors["ema_model.n_averaged"] = at::ones({});
+  assign_weights(target, tensors, "several");
+  CHECK(model_tensors(target).at("fc.weight").min().item<double>() == 2);
+
+  tensors = under("first.", filled(target, 3));
+  tensors.merge(under("second.", filled(target, 4)));
+  CHECK_THROWS_WITH(assign_weights(target, tensors, "two"),
+                    Contains("two: ") && Contains("'first.' and 'second.'"));
+  assign_weights(target, tensors, "two", {.ignore = {"second.*"}});
+  CHECK(model_tensors(target).at("fc.weight").min().item<double>() == 3);
+}
+
+TEST_CASE("an AveragedModel's weights are taken without its count", "[weights]") {
+  const TemporaryFolder folder;
+  Net target(4);
+  auto tensors = under("module.", filled(target, 2));
+  tensors["n_averaged"] = at::ones({1});
+  write_safetensors(folder / "w.safetensors", tensors);
+  const auto read = read_weights(folder / "w.safetensors");
+  CHECK(read.size() == model_tensors(target).size());
+  CHECK(read.contains("fc.weight"));
+}
+
+TEST_CASE("a file of which nothing fits is refused, strictly or not", "[weights]") {
+  Net model(4);
+  auto tensors = under("other_", copies(model));
+  tensors["bn.num_batches_tracked"] = at::ones({}, at::kLong);
+  for (const bool strict : {true, false})
+    CHECK_THROWS_WITH(assign_weights(model, tensors, "w.pth", {.strict = strict}),
+                      Contains("w.pth: nothing of it would be loaded") &&
+                          Contains("named like bn.num_batches_tracked"));
+}
+
 TEST_CASE("a file under a library's names and shapes is read under the model's", "[weights]") {
   const TemporaryFolder folder;
   const auto file = folder / "w.safetensors";

@@ -114,6 +114,15 @@ TEST_CASE("class folders are listed in the order of their paths, whatever lies i
   CHECK(relative[0] == expected[0].substr(folder.path().string().size() + 1));
 }
 
+TEST_CASE("a class folder whose name is not UTF-8 is refused by name", "[data]") {
+  for (const std::string part : {"", "train/"}) {
+    const TemporaryFolder folder;
+    for (const char* name : {"dog", "k\xE4t"}) fs::create_directories(folder / (part + name));
+    CHECK_THROWS_WITH(folder_classes(folder.path().string()),
+                      Contains("'k?t', whose name is not UTF-8"));
+  }
+}
+
 TEST_CASE("images beside class folders are told of", "[data]") {
   const TemporaryFolder folder;
   for (const char* file :

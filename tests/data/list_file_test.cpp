@@ -71,6 +71,20 @@ TEST_CASE("labels of a list may be names", "[data]") {
                     Contains("classes.txt:3: names the class 'dog' again"));
 }
 
+TEST_CASE("a class's name that is not UTF-8 is refused with its line", "[data]") {
+  const List list;
+  for (const std::string name : {"k\xE4t", "\xFF", "kat\xC3"}) {
+    CHECK_THROWS_WITH(list.read("a.csv", "1.jpg,dog\n2.jpg," + name + "\n"),
+                      Contains("a.csv:2: ") && Contains("is not UTF-8"));
+    write_file(list / "classes.txt", "dog\n\n" + name + "\n");
+    CHECK_THROWS_WITH(listed_classes(list / "classes.txt", {}),
+                      Contains("classes.txt:3: ") && Contains("is not UTF-8"));
+    write_file(list / "train.tsv", "1.jpg\t" + name + "\n");
+    CHECK_THROWS_WITH(listed_classes(list / "train.tsv", {}), Contains("train.tsv:1: "));
+  }
+  CHECK(list.read("a.csv", "k\xE4t.jpg,k\xC3\xA4t\n") == Names{"k\xE4t.jpg=0", "k\xC3\xA4t"});
+}
+
 TEST_CASE("the classes of a list of numbers are these numbers in another list too", "[data]") {
   const List list;
   list.read("train.csv", "1.jpg,2\n2.jpg,10\n3.jpg,7\n");
