@@ -478,7 +478,14 @@ void Trainer::start_loader() {
   std::string planner;
   for (const auto& algorithm : engine_.algorithms()) {
     if (auto transform = algorithm.component->sample_transform(state_))
-      train_loader_->add_transform(std::move(transform));
+      train_loader_->add_transform([transform = std::move(transform), name = algorithm.name](
+                                       const MutableImage& image, const SamplePlace& place) {
+        try {
+          transform(image, place);
+        } catch (...) {
+          rethrow_of("algorithms." + name, "sample_transform");
+        }
+      });
     auto sizes = algorithm.component->image_sizes(state_);
     if (!sizes) continue;
     if (plan)
