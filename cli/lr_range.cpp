@@ -156,7 +156,7 @@ int lr_range_command(const Words& words) {
   if (options.json)
     std::cout << json_of(range).dump() << std::endl;
   else
-    std::cout << text_of(range, terminal_columns(), isatty(STDOUT_FILENO) == 1)
+    std::cout << text_of(range, terminal_columns(), shows_colors(STDOUT_FILENO))
               << suggestion_text(range);
   return 0;
 }

@@ -135,6 +135,7 @@ class Trainings {
     command.program = "/proc/self/exe";  // this one, whatever takes its file's place meanwhile
     const auto share = shares_.of(place, training.options);
     command.environment = share.environment;
+    command.environment["NO_COLOR"] = "1";  // its lines are kept
     folder_.note_jobs(training.name, std::ssize(places_));
     try {
       auto file = folder_.recipe(training.variant).string();

@@ -18,8 +18,10 @@ namespace {
 spdlog::logger& logger() {
   // Never destroyed: threads that nobody waits for may still have something to say.
   static auto* const instance = [] {
-    auto made =
-        std::make_unique<std::shared_ptr<spdlog::logger>>(spdlog::stderr_color_mt("composer"));
+    const auto colors =
+        shows_colors(STDERR_FILENO) ? spdlog::color_mode::always : spdlog::color_mode::never;
+    auto made = std::make_unique<std::shared_ptr<spdlog::logger>>(
+        spdlog::stderr_color_mt("composer", colors));
     (*made)->set_pattern("%^%v%$");
     return made.release();
   }();

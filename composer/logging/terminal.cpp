@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "composer/logging/number_text.h"
 #include "composer/text.h"
@@ -32,6 +33,28 @@ std::string bar(double share, int64_t width) {
 }
 
 }  // namespace
+
+bool shows_colors(int file) {
+  const auto value = [](const char* name) -> std::string_view {
+    const char* const text = std::getenv(name);
+    return text == nullptr ? "" : text;
+  };
+  if (!value("NO_COLOR").empty()) return false;
+  if (const auto forced = value("CLICOLOR_FORCE"); !forced.empty() && forced != "0") return true;
+  const auto kind = value("TERM");
+  return isatty(file) == 1 && value("CLICOLOR") != "0" && !kind.empty() && kind != "dumb";
+}
+
+std::string without_colors(std::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b')
+      i = std::min(text.find('m', i), text.size() - 1);
+    else
+      plain += text[i];
+  }
+  return plain;
+}
 
 int64_t terminal_columns() {
   winsize size{};

@@ -8,6 +8,12 @@
 
 namespace composer {
 
+/// Whether what is written to `file` (a descriptor) shall have colours and bold letters: where it
+/// is a terminal that TERM knows. NO_COLOR, unless empty, and CLICOLOR=0 say no; CLICOLOR_FORCE,
+/// unless empty or 0, says yes, a terminal or not, to all but NO_COLOR.
+bool shows_colors(int file);
+std::string without_colors(std::string_view text);
+
 /// Of the terminal that standard error is, at this moment; 80 where that is not known.
 int64_t terminal_columns();
 

@@ -5,7 +5,9 @@
 #include <termios.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "tests/cli/look.h"
@@ -364,6 +366,21 @@ TEST_CASE("watch draws a run in a terminal, follows its size, and leaves it as i
   stopped.signal(SIGTERM);
   CHECK(stopped.wait() == 143);
   CHECK(stopped.echoes());
+}
+
+TEST_CASE("watch draws without colours where NO_COLOR is set", "[cli][report]") {
+  const Runs runs{{"a", ""}};
+  const auto shown = [&](const char* variable) {
+    setenv(variable, "1", 1);
+    OnTerminal watch(runs.folder.path(), split("watch runs/a"));
+    unsetenv(variable);
+    const auto screen = watch.until("q leaves");
+    watch.press('q');
+    CHECK(watch.wait() == 0);
+    return screen;
+  };
+  CHECK_THAT(shown("CLICOLOR_FORCE"), Contains("\x1b[1ma\x1b[22m"));
+  CHECK_FALSE(std::regex_search(shown("NO_COLOR"), std::regex("\x1b\\[[0-9;]*m")));
 }
 
 TEST_CASE("what shows no run is not watched", "[cli][report]") {

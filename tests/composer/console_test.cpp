@@ -4,7 +4,10 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "composer/logging/log.h"
 #include "tests/composer/terminal.h"
@@ -16,6 +19,30 @@ using Catch::Matchers::Contains;
 using Phase = Progress::Phase;
 
 namespace {
+
+/// Variables as they were, once it ends.
+class Environment {
+ public:
+  ~Environment() {
+    for (const auto& [name, value] : before_) put(name, value);
+  }
+  void set(const std::string& name, const std::string& value) {
+    const char* const now = std::getenv(name.c_str());
+    before_.emplace(name, now == nullptr ? "" : now);
+    put(name, value);
+  }
+
+ private:
+  /// An empty value unsets it.
+  static void put(const std::string& name, const std::string& value) {
+    if (value.empty())
+      ::unsetenv(name.c_str());
+    else
+      ::setenv(name.c_str(), value.c_str(), 1);
+  }
+
+  std::map<std::string, std::string> before_;
+};
 
 /// 90 epochs of 100 batches.
 Schedule long_schedule() {
@@ -160,6 +187,32 @@ TEST_CASE("a line that is wrapped on a terminal is whole elsewhere", "[console]"
   REQUIRE(lines.size() >= 2);
   CHECK(lines[0] == "split: 96 samples to train on,");
   CHECK(lines[1] == "24 to evaluate on");
+}
+
+TEST_CASE("colours are shown on terminals, unless the environment says otherwise", "[console]") {
+  Environment environment;
+  for (const char* name : {"NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"}) environment.set(name, "");
+  environment.set("TERM", "xterm");
+  const TemporaryFolder folder;
+  const int file = ::open((folder / "file").c_str(), O_CREAT | O_WRONLY, 0600);
+  TerminalForTest terminal(40);
+  const auto shown = [&] { return std::pair(shows_colors(STDERR_FILENO), shows_colors(file)); };
+  CHECK(shown() == std::pair(true, false));
+  environment.set("TERM", "dumb");
+  CHECK(shown() == std::pair(false, false));
+  environment.set("CLICOLOR_FORCE", "1");
+  CHECK(shown() == std::pair(true, true));
+  environment.set("NO_COLOR", "1");
+  CHECK(shown() == std::pair(false, false));
+  environment.set("NO_COLOR", "");
+  environment.set("CLICOLOR_FORCE", "0");
+  environment.set("TERM", "xterm");
+  CHECK(shown() == std::pair(true, false));
+  environment.set("CLICOLOR", "0");
+  CHECK(shown() == std::pair(false, false));
+  close(file);
+  CHECK(without_colors("\x1b[1ma\x1b[22m \x1b[32mb\x1b[39m") == "a b");
+  CHECK(without_colors("a\x1b[") == "a");
 }
 
 TEST_CASE("bars are drawn a few times a second only", "[console]") {
