@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <iostream>
@@ -121,6 +122,8 @@ std::filesystem::path cmake_folder() {
 }
 
 int run(Words words) {
+  if (!words.empty() && words[0] == "help")
+    std::rotate(words.begin(), words.begin() + 1, words.end()), words.back() = "--help";
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
     std::cout << help;
     return 0;
