@@ -83,7 +83,8 @@ constexpr auto entries = std::to_array<Entry>({
 
 /// As it stands among the words of an entry.
 std::string listed(const std::string& word) {
-  auto text = " " + lower_case(word) + " ";
+  std::string text(1, ' ');
+  text.append(lower_case(word)).append(1, ' ');
   std::ranges::replace(text, '-', '_');
   return text;
 }
