@@ -8,6 +8,7 @@
 
 #include "cli/declarations.h"
 #include "composer/error.h"
+#include "composer/logging/terminal.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/value.h"
 #include "composer/text.h"
@@ -81,7 +82,7 @@ bool parse(CLI::App& app, const Words& words) {
     refuse_strays(app, words);
     return true;
   } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
+    std::cout << wrapped_for(STDOUT_FILENO, app.help());
     return false;
   } catch (const CLI::ConversionError& problem) {
     throw UserError("composer " + app.get_name() + ": " + not_a_number(problem.what()));

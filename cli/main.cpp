@@ -20,6 +20,7 @@
 #include "composer/distributed/place.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/logging/terminal.h"
 #include "composer/rank_threads.h"
 #include "composer/recipe/registry.h"
 #include "composer/version.h"
@@ -125,7 +126,7 @@ int run(Words words) {
   if (!words.empty() && words[0] == "help")
     std::rotate(words.begin(), words.begin() + 1, words.end()), words.back() = "--help";
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
-    std::cout << help;
+    std::cout << wrapped_for(STDOUT_FILENO, help);
     return 0;
   }
   if (words[0] == "--version") {

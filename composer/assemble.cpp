@@ -575,7 +575,7 @@ LoaderOptions loader_options(const TrainerOptions& options, const EvaluatorOptio
 TrainerParts assemble_model(const Recipe& recipe) {
   use_remote_keys(recipe.options.remote);
   if (!recipe.automatic.empty())
-    log::info_wrapped("auto: not decided here, where stand-ins do: " + joined(recipe.automatic));
+    log::info("auto: not decided here, where stand-ins do: " + joined(recipe.automatic));
   TrainerParts parts;
   parts.options = recipe.options;
   use_rank_threads(recipe.options);
@@ -620,7 +620,7 @@ Settled settle_for_run(const Recipe& recipe, Purpose purpose) {
 
 TrainerParts assemble_training(const Recipe& given) {
   const auto settled = settle_for_run(given);
-  for (const auto& choice : settled.choices) log::info_wrapped("auto: " + choice);
+  for (const auto& choice : settled.choices) log::info("auto: " + choice);
   const Recipe& recipe = settled.recipe;
   warn_of_options_without_effect(recipe.options.dataloader);
   warn_of_profiler_without_effect(recipe.options.profiler);

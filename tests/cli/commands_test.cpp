@@ -10,6 +10,7 @@
 #include "composer/recipe/recipe.h"
 #include "look.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/python.h"
 
 namespace composer::commands_test {
 
@@ -348,6 +349,28 @@ TEST_CASE("list and describe", "[cli][slow]") {
   CHECK(run(folder.path(), {"list", "callbacks"}).output.find("\nmfu ") != std::string::npos);
   CHECK(run(folder.path(), {"describe", "callback", "mfu"}).output.find("peak_flops") !=
         std::string::npos);
+}
+
+TEST_CASE("the wheel's package starts the program as a module, too", "[cli]") {
+  if (!test::has_python()) {
+    WARN("skipped: there is no Python of the tests");
+    return;
+  }
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "composer_native/bin");
+  for (const char* file : {"__init__.py", "__main__.py"})
+    fs::copy_file(fs::path(SOURCE_DIR) / "packaging/composer_native" / file,
+                  folder / "composer_native" / file);
+  const auto program =
+      folder.write("composer_native/bin/composer", "#!/bin/sh\necho \"$LIBTORCH $*\"\n");
+  fs::permissions(program, fs::perms::owner_all);
+  CHECK(
+      test::run_python("import subprocess, sys\n"
+                       "words = [sys.executable, '-m', 'composer_native', 'train', '--plan']\n"
+                       "done = subprocess.run(words, env={'LIBTORCH': 'here'}, "
+                       "capture_output=True, text=True)\n"
+                       "assert done.stdout == 'here train --plan\\n', done\n",
+                       folder));
 }
 
 TEST_CASE("commands that lack a word are answered with the whole one", "[cli][slow]") {

@@ -1,11 +1,16 @@
 // What a trained network is used with: eval, predict, export.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "composer/logging/number_text.h"
 #include "composer/storage/safetensors.h"
+#include "composer/text.h"
+#include "on_terminal.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/composer/terminal.h"
 
 namespace composer::use_test {
 
@@ -169,6 +174,38 @@ TEST_CASE("eval --json gives accuracy by class and the confusion matrix", "[cli]
     CHECK(line.at("per_class").at(name) == confusion[c][c].get<double>() / 2);
   }
   CHECK(line.at("metrics/eval/Accuracy") == Approx(hits / 6));
+}
+
+TEST_CASE("a terminal gets a table of an evaluation, and no line breaks within a word",
+          "[cli][use][train][slow]") {
+  const Trained trained;
+  const auto on_terminal = [&](const std::string& words) {
+    OnTerminal program(trained.folder.path(), split(words), 60);
+    auto lines = drawn_lines(program.until("nothing of the kind"));
+    CHECK(program.wait() == 0);
+    std::erase(lines, "");
+    for (const auto& line : lines) {
+      INFO(line);
+      CHECK((columns_of(line) <= 60 || line.starts_with('{')));
+    }
+    return lines;
+  };
+  const auto accuracy = json::parse(trained.of("eval " + trained.weights).output)
+                            .at("metrics/eval/Accuracy")
+                            .get<double>();
+  const auto table = on_terminal("eval " + trained.weights);
+  CHECK(std::ranges::count(table, "eval  Accuracy      " + number_text(accuracy, 4)) == 1);
+  const auto text = on_terminal("eval --json " + trained.weights);
+  CHECK_THAT(text.back(), Contains("\"confusion\""));
+
+  const auto run = on_terminal("train -f r.yaml --run_name one --max_duration 1ba --device cpu");
+  CHECK_THAT(joined(run, "\n"), Contains("completed after 0 epochs, 1 batch"));
+  CHECK(run.back() == "page: composer report runs/one --output runs/one/report.html");
+  const auto page =
+      on_terminal("train -f r.yaml --run_name two --max_duration 1ba --loggers report");
+  CHECK(page.back() == "page: runs/two/report.html");
+  on_terminal("train -f r.yaml --plan");
+  on_terminal("--help");
 }
 
 TEST_CASE("a prediction that is not finite is an error", "[cli][use]") {

@@ -109,7 +109,12 @@ TEST_CASE("text is counted and cut in columns", "[console]") {
         "epoch 1  loss 2  eval 3");
   CHECK(parts_that_fit({"epoch 1", "loss 2", "eval 3"}, 9, 2) == "epoch 1");
   CHECK(wrapped("one, two, three", 10) == std::vector<std::string>{"one, two,", "three"});
-  CHECK(wrapped("runs/abcdef", 5) == std::vector<std::string>{"runs/", "abcde", "f"});
+  using Lines = std::vector<std::string>;
+  CHECK(wrapped("run: runs/abcdef 1", 5) == Lines{"run:", "runs/abcdef", "1"});
+  CHECK(wrapped("a, bcdefg hijkl", 10) == Lines{"a, bcdefg", "hijkl"});
+  CHECK(wrapped("  aé bc  de", 6) == Lines{"  aé", "  bc", "  de"});
+  CHECK(wrapped("abc def", 3) == Lines{"abc", "def"});
+  CHECK(wrapped("", 3) == Lines{""});
 }
 
 TEST_CASE("bars leave out what does not fit, the last first", "[console]") {
@@ -180,13 +185,14 @@ TEST_CASE("an epoch's line keeps the evaluation's accuracy on a narrow terminal"
 TEST_CASE("a line that is wrapped on a terminal is whole elsewhere", "[console]") {
   const std::string split = "split: 96 samples to train on, 24 to evaluate on";
   // First, as the log keeps to the colours of the terminal that it first meets.
-  CHECK(standard_error_of([&] { log::info_wrapped(split); }) == split + "\n");
+  CHECK(standard_error_of([&] { log::info(split); }) == split + "\n");
   TerminalForTest terminal(40);
-  log::info_wrapped(split);
+  log::info(split);
   const auto lines = drawn_lines(terminal.text());
   REQUIRE(lines.size() >= 2);
   CHECK(lines[0] == "split: 96 samples to train on,");
   CHECK(lines[1] == "24 to evaluate on");
+  CHECK(wrapped_for(-1, "one two\nthree") == "one two\nthree");
 }
 
 TEST_CASE("colours are shown on terminals, unless the environment says otherwise", "[console]") {

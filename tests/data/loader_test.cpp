@@ -276,7 +276,7 @@ TEST_CASE("an evaluation goes on after a batch without a good sample", "[data]")
     REQUIRE(batches.size() == 3);
     CHECK(batches[0].classes.empty());
     CHECK(batches[1].classes == std::vector<int64_t>{1});
-    CHECK_THROWS_WITH(rest_of_epoch(*make_one(1)), "not one of 1 samples can be read");
+    CHECK_THROWS_WITH(rest_of_epoch(*make_one(1)), "not one of 1 sample can be read");
   }
 }
 
