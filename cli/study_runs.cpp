@@ -20,6 +20,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/machine_limits.h"
+#include "composer/machine_use.h"
 #include "composer/process/supervisor.h"
 #include "composer/rank_threads.h"
 #include "composer/text.h"
@@ -102,6 +103,7 @@ class Trainings {
     std::unique_ptr<SecretRecipe> recipe;
     std::ofstream log;
     bool log_failed = false;
+    OtherPrograms others{};
     std::deque<std::string> last_lines;  ///< of standard error
   };
 
@@ -196,6 +198,8 @@ class Trainings {
       if (!place || supervisor_.status(place->number) < 0) continue;
       const auto running = std::move(*place);
       place.reset();
+      if (const auto share = running.others.share())
+        folder_.note_others(running.training.name, *share);
       ended_(running.training, problem_of(running));
     }
   }
