@@ -57,6 +57,8 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   const at::NoGradGuard no_grad;
   const bool training = state_.model->is_training();
   const auto batch_before = std::exchange(state_.batch, {});
+  const auto indices_before = std::exchange(state_.indices, {});
+  const auto* const loader_before = std::exchange(state_.loader, loader_.get());
   state_.model->eval();
   state_.evaluation_set = set_;
   state_.eval_metrics.clear();
@@ -75,6 +77,7 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
     if (!batch) break;
     const bool empty = batch->samples() == 0;  // fewer samples than ranks
     if (empty && !state_.divided_weights) continue;
+    state_.indices = batch->indices;
     state_.batch = normalized(empty ? blank(*batch) : *batch, loader_->normalization(), state_,
                               type_of_input());
     engine_.run(Event::eval_batch_start, state_, !empty);
@@ -102,6 +105,8 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   }
   engine_.run(Event::eval_end, state_);
   state_.batch = batch_before;
+  state_.indices = indices_before;
+  state_.loader = loader_before;
   state_.model->train(training);
   return values;
 }

@@ -578,6 +578,8 @@ void Trainer::agree() {
 void Trainer::train_batch(RawBatch batch) {
   const auto [first_sample, samples] = take_share(batch, state_.ranks);
   state_.first_sample = first_sample;
+  state_.loader = train_loader_.get();
+  state_.indices = batch.indices;
   state_.raw_batch = std::exchange(batch, {});
   engine_.run(Event::augment, state_);
   state_.batch = normalized(std::exchange(state_.raw_batch, {}), train_loader_->normalization(),

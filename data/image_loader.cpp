@@ -40,6 +40,7 @@ class ImageLoader final : public Loader {
   }
   ImageSize image_size() const override { return options_.transform.size; }
   const Normalization& normalization() const override { return options_.normalization; }
+  std::string sample_name(int64_t index) const override { return source_->name(index); }
   std::string digest() const override { return digest_of(*source_); }
   void start(int64_t epoch, int64_t batch, SizePlan plan) override;
   void add_transform(SampleTransform transform) override {
@@ -371,6 +372,7 @@ RawBatch ImageLoader::batch_of(Draft& draft) const {
   batch.images = std::move(draft.input);
   batch.target.classes = std::move(draft.classes);
   batch.target.values = std::move(draft.values);
+  batch.indices = std::move(draft.indices);
   if (draft.bad.empty()) return batch;
   std::vector<int64_t> good;
   for (int64_t i = 0; i < draft.samples; ++i) {
@@ -385,6 +387,7 @@ RawBatch ImageLoader::batch_of(Draft& draft) const {
       (samples.unsqueeze(1) * options_.views + at::arange(options_.views)).flatten();
   batch.images = batch.images.index_select(0, places);
   batch.target = batch.target.at_places(places);
+  batch.indices = batch.indices.index_select(0, places);
   return batch;
 }
 
@@ -428,6 +431,7 @@ std::shared_ptr<Draft> ImageLoader::open_draft(int64_t epoch, int64_t batch, con
   const int64_t images = draft->samples * options_.views;
   draft->input = pool_.reused({images, draft->size.height, draft->size.width, source_->channels()},
                               options_.output);
+  draft->indices = at::empty({images}, at::kLong);
   if (const int64_t values = source_->num_values(); values > 0)
     draft->values = pool_.fresh({images, values}, at::kFloat);
   else
