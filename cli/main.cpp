@@ -37,8 +37,8 @@ constexpr const char* help =
   composer train -f RECIPE [--key VALUE ...]  trains; any key of the recipe can be overridden
   composer train -f RECIPE --plan | --dump    what would run | the resolved recipe as YAML
   composer eval --load_path P [-f RECIPE]     evaluates weights, by the recipe inside the checkpoint or another
-  composer predict --load_path P --source FILE|FOLDER|F.beton [-f RECIPE] [--top_k 5] [--logits]
-  composer predict --model EXPORT --source FILE|FOLDER|F.beton [--precision fp32|bf16] [--batch_size 32]
+  composer predict --load_path P --source FILE|FOLDER|F.beton|LIST.csv [-f RECIPE] [--top_k 5] [--logits]
+  composer predict --model EXPORT --source FILE|FOLDER|F.beton|LIST.csv [--precision fp32|bf16] [--batch_size 32]
                                               without the trainer, and faster
   composer list [algorithms|models|datasets|optimizers|schedulers|callbacks|loggers|recipes]
   composer describe algorithm NAME            (or model, dataset, ...) its hyperparameters
