@@ -42,7 +42,7 @@ Share take_share(RawBatch& batch, const Ranks& all) {
   const int64_t begin = share_begin(samples, ranks.rank(), ranks.size());
   const int64_t end = share_begin(samples, ranks.rank() + 1, ranks.size());
   batch.images = rows_of_all(batch.images, counts, ranks).slice(0, begin, end);
-  batch.indices = {};  // which need not be sent
+  batch.indices = at::Tensor();  // which need not be sent
   for (auto* part : batch.target.tensors())
     if (part->defined()) *part = rows_of_all(*part, counts, ranks).slice(0, begin, end);
   return {begin, samples};
