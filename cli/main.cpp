@@ -8,6 +8,7 @@
 #include <csignal>
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 #include <utility>
 
 #include "algorithms/all.h"
@@ -111,6 +112,26 @@ int measure(const std::string& name, int (*command)(const Words&), const Words& 
   }
 }
 
+/// A command that prints text for people: lines of a terminal are broken between words.
+int show(int (*command)(const Words&), const Words& words) {
+  if (isatty(STDOUT_FILENO) != 1 || std::ranges::find(words, "--json") != words.end())
+    return command(words);
+  std::ostringstream text;
+  auto* const output = std::cout.rdbuf(text.rdbuf());
+  const auto print = [&] {
+    std::cout.rdbuf(output);
+    std::cout << wrapped_for(STDOUT_FILENO, text.str());
+  };
+  try {
+    const int status = command(words);
+    print();
+    return status;
+  } catch (...) {
+    print();
+    throw;
+  }
+}
+
 /// Where find_package(composer) finds the installation that this program is of.
 std::filesystem::path cmake_folder() {
   const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
@@ -159,6 +180,7 @@ int run(Words words) {
   heed_machine_limits();
   if (name == "bench" || name == "check" || name == "lr-range")
     return measure(name, command->second, words);
+  if (name == "list" || name == "describe" || name == "doctor") return show(command->second, words);
   return command->second(words);
 }
 

@@ -205,7 +205,8 @@ TEST_CASE("a terminal gets a table of an evaluation, and no line breaks within a
       on_terminal("train -f r.yaml --run_name two --max_duration 1ba --loggers report");
   CHECK(page.back() == "page: runs/two/report.html");
   on_terminal("train -f r.yaml --plan");
-  on_terminal("--help");
+  for (const char* words : {"--help", "train --help", "list", "describe algorithm blurpool"})
+    on_terminal(words);
 }
 
 TEST_CASE("predict takes a list, and says what is right where it has labels", "[cli][use][slow]") {
