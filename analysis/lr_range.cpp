@@ -175,17 +175,6 @@ Axes axes_of(const LrRange& range, const std::vector<double>& smooth) {
   return {Axis::logarithmic(steps.front().lr, steps.back().lr), Axis::linear(low, high)};
 }
 
-std::string without_colors(const std::string& text) {
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\x1b')
-      i = std::min(text.find('m', i), text.size() - 1);
-    else
-      plain += text[i];
-  }
-  return plain;
-}
-
 }  // namespace
 
 std::string text_of(const LrRange& range, int64_t columns, bool colors) {

@@ -45,6 +45,16 @@ std::string likely_class(const Run& run, int64_t index, double probability, int6
           element("span", {{"class", "number"}}, percent_figure(probability)));
 }
 
+/// Which sample of its set it is; empty where that is not known.
+std::string sample_line(const EvaluationRecord::Wrong& wrong) {
+  std::string text = wrong.path;
+  if (wrong.sample) {
+    const auto number = "sample " + std::to_string(*wrong.sample);
+    if (!text.ends_with(number)) text += (text.empty() ? "" : ", ") + number;
+  }
+  return text.empty() ? "" : element("small", {{"class", "faded"}}, escaped(text));
+}
+
 std::string wrong_picture(const Run& run, const EvaluationRecord::Wrong& wrong) {
   std::string likely;
   bool named = false;
@@ -61,7 +71,7 @@ std::string wrong_picture(const Run& run, const EvaluationRecord::Wrong& wrong) 
                              element("div", {},
                                      element("b", {{"title", name}}, escaped(name)) +
                                          element("small", {}, "loss " + figure(wrong.loss, 3))) +
-                                 element("ol", {}, likely)));
+                                 element("ol", {}, likely) + sample_line(wrong)));
 }
 
 }  // namespace

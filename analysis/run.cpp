@@ -107,6 +107,8 @@ EvaluationRecord evaluation_of(const ordered_json& json) {
                                   number_of(one.at("loss")),
                                   number_of(one.at("probability")),
                                   {}};
+    wrong.path = one.value("path", "");
+    if (one.contains("sample")) wrong.sample = integer_of(one.at("sample"), 0, most_samples);
     for (const auto& pair : one.at("likely"))
       wrong.likely.emplace_back(class_of(pair.at(0)), number_of(pair.at(1)));
     record.wrong.push_back(std::move(wrong));

@@ -56,6 +56,8 @@ struct EvaluationRecord {
     int64_t label;
     double loss, probability;                        ///< of the label
     std::vector<std::pair<int64_t, double>> likely;  ///< class and probability, likeliest first
+    std::string path{};               ///< what its set calls the sample; may be empty
+    std::optional<int64_t> sample{};  ///< its number there
   };
 
   int64_t epoch = 0, batch = 0, num_classes = 0;

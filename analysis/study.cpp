@@ -67,6 +67,7 @@ ordered_json json_of(const StudyRun& run) {
       {"seconds", run.seconds},
       {"samples", run.samples},
       {"jobs", run.jobs},
+      {"others_share", run.others_share},
       {"images_per_s", number(run.images_per_second)},
       {"peak_memory_bytes",
        run.peak_memory_bytes ? ordered_json(*run.peak_memory_bytes) : ordered_json()},

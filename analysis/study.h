@@ -11,6 +11,7 @@
 
 #include "analysis/curve.h"
 #include "analysis/repeats.h"
+#include "composer/machine_use.h"
 
 namespace composer {
 
@@ -34,11 +35,14 @@ struct StudyRun {
   std::optional<double> images_per_second;  ///< of training alone
   std::optional<int64_t> peak_memory_bytes;
   int64_t jobs = 1;                     ///< trainings at a time of which it was one
+  double others_share = 0;              ///< OtherPrograms::share() while it was trained
   std::optional<Curve::Point> reached;  ///< where the target was met first
   Curve curve;                          ///< of the metric
   bool has_page = false;                ///< report.html in its folder
 
   bool done() const { return status == "completed"; }
+  /// Others had so much of the machine meanwhile that its times are marked.
+  bool disturbed() const { return done() && others_share >= busy_share; }
 };
 
 /// As the run's folder tells it. One without a folder is not started.

@@ -78,6 +78,22 @@ bool any_repeated(const Study& study) {
                              [](const auto& variant) { return variant.runs.size() > 1; });
 }
 
+/// Behind the times of a variant of which a run was disturbed.
+std::string mark_of(const Variant& variant) {
+  return std::ranges::any_of(variant.runs, &StudyRun::disturbed) ? "*" : "";
+}
+
+/// What the mark means; empty where there is none.
+std::string disturbance_of(const Study& study) {
+  double most = 0;
+  for (const auto& variant : study.variants)
+    for (const auto& run : variant.runs)
+      if (run.disturbed()) most = std::max(most, run.others_share);
+  return most == 0 ? ""
+                   : "*: the machine was busy meanwhile: " + others_text(most) +
+                         " of a run; alone it would be faster";
+}
+
 bool any_done(const Study& study) {
   return std::ranges::any_of(study.variants, [](const auto& variant) {
     return std::ranges::any_of(variant.runs, &StudyRun::done);
@@ -115,16 +131,19 @@ StudyTable table_of(const Study& study) {
       cells.push_back(i == 0 ? "" : verdict(contrast));
     }
     const bool any = figures.seconds.count > 0;
-    cells.push_back(any ? duration_figure(figures.seconds.mean) : "-");
-    cells.push_back(figures.images_per_second.count > 0 ? figure(figures.images_per_second.mean)
-                                                        : "-");
+    const auto mark = mark_of(variant);
+    const auto marked_duration = [&](double seconds) { return duration_figure(seconds) + mark; };
+    cells.push_back(any ? marked_duration(figures.seconds.mean) : "-");
+    cells.push_back(
+        figures.images_per_second.count > 0 ? figure(figures.images_per_second.mean) + mark : "-");
     if (study.target) {
       cells.push_back(to_target(figures.samples_to_target, figures, whole_count));
-      cells.push_back(to_target(figures.seconds_to_target, figures, duration_figure));
+      cells.push_back(to_target(figures.seconds_to_target, figures, marked_duration));
     }
     cells.push_back(figures.peak_memory_bytes ? bytes_figure(*figures.peak_memory_bytes) : "-");
     if (study.price_per_hour)
-      cells.push_back(any ? decimal_figure(*study.price_per_hour * figures.seconds.mean / 3600, 2)
+      cells.push_back(any ? decimal_figure(*study.price_per_hour * figures.seconds.mean / 3600, 2) +
+                                mark
                           : "-");
     table.rows.push_back(std::move(cells));
     table.marked.push_back(contrast.beyond_noise().value_or(false));
@@ -158,6 +177,8 @@ std::vector<std::string> remarks_of(const Study& study) {
                       "leaves out 0, which by chance happens to 1 of 20 that make no difference");
   if (study.compared && is_share(study.metric)) remarks.emplace_back("pp: percentage points");
   if (study.target) remarks.push_back("target: " + target_text(*study.target));
+  if (auto disturbance = disturbance_of(study); !disturbance.empty())
+    remarks.push_back(std::move(disturbance));
   remarks.insert(remarks.end(), study.notes.begin(), study.notes.end());
   for (const auto& variant : study.variants) {
     if (!variant.impossible.empty())

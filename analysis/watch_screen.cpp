@@ -102,19 +102,6 @@ Lines evaluation_table(const Run& run, int64_t columns, int64_t rows) {
   return lines;
 }
 
-/// Columns of a line with escape sequences.
-int64_t visible_columns(const std::string& line) {
-  std::string plain;
-  for (size_t i = 0; i < line.size(); ++i) {
-    if (line[i] != '\x1b') {
-      plain += line[i];
-      continue;
-    }
-    while (i < line.size() && line[i] != 'm') ++i;
-  }
-  return columns_of(plain);
-}
-
 /// Charts in as many columns of plots as fit, `rows` rows in all.
 Lines plots(const std::vector<LineChart>& charts, int64_t columns, int64_t rows) {
   const int64_t beside = std::clamp<int64_t>(columns / 60, 1, 3);
@@ -131,7 +118,7 @@ Lines plots(const std::vector<LineChart>& charts, int64_t columns, int64_t rows)
       if (index >= charts.size()) break;
       const auto plot = terminal_plot(charts[index], Against::batch, width, height);
       for (size_t i = 0; i < band.size(); ++i) {
-        const auto room = (width + gap) * column - visible_columns(band[i]);
+        const auto room = (width + gap) * column - columns_of(without_colors(band[i]));
         band[i] += std::string(static_cast<size_t>(std::max<int64_t>(room, 0)), ' ') + plot[i];
       }
     }

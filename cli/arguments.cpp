@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <initializer_list>
 #include <iostream>
 
 #include "cli/declarations.h"
 #include "composer/error.h"
+#include "composer/logging/terminal.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/value.h"
 #include "composer/text.h"
@@ -29,6 +32,44 @@ std::string none_of(const std::string& word, const Words& known) {
   return "'" + word + "' is none of " + joined(known) + did_you_mean(word, known);
 }
 
+bool has_weights(const std::string& word) {
+  const std::filesystem::path path(word);
+  const auto ending = path.extension();
+  if (ending == ".pth" || ending == ".pt" || ending == ".ckpt" || ending == ".safetensors")
+    return true;
+  std::error_code error;
+  return std::ranges::any_of(
+      std::initializer_list{"manifest.json", "network.json", "checkpoints"},
+      [&](const char* name) { return std::filesystem::exists(path / name, error); });
+}
+
+/// UserError where a command that takes weights and images by options alone was given paths
+/// without: it names the options.
+void refuse_strays(const CLI::App& app, const Words& words) {
+  const bool takes_images = app.get_option_no_throw("--source") != nullptr;
+  if (!takes_images && app.get_option_no_throw("--load_path") == nullptr) return;
+  const auto left = app.remaining();
+  const auto end =
+      std::ranges::find_if(left, [](const auto& word) { return word.starts_with('-'); });
+  const Words strays(left.begin(), end);
+  if (strays.empty() || (!has_weights(strays[0]) && names_recipe(strays[0]))) return;
+  std::string command = "composer " + app.get_name();
+  for (const auto& word : strays) {
+    std::error_code error;
+    const bool data = !has_weights(word) && std::filesystem::exists(word, error);
+    command += (has_weights(word) ? " --load_path "
+                : takes_images    ? " --source "
+                : data            ? " --datadir "
+                                  : " --load_path ") +
+               word;
+  }
+  if (std::ranges::mismatch(strays, words).in1 == strays.end())
+    for (size_t i = strays.size(); i < words.size(); ++i) command += " " + words[i];
+  else
+    command += " ...";
+  throw UserError("'" + strays[0] + "' belongs to no option; did you mean " + command + "?");
+}
+
 }  // namespace
 
 bool parse(CLI::App& app, const Words& words) {
@@ -38,13 +79,18 @@ bool parse(CLI::App& app, const Words& words) {
   }
   try {
     app.parse(Words(words.rbegin(), words.rend()));
+    refuse_strays(app, words);
     return true;
   } catch (const CLI::CallForHelp&) {
-    std::cout << app.help();
+    std::cout << wrapped_for(STDOUT_FILENO, app.help());
     return false;
   } catch (const CLI::ConversionError& problem) {
     throw UserError("composer " + app.get_name() + ": " + not_a_number(problem.what()));
+  } catch (const CLI::RequiredError& problem) {
+    refuse_strays(app, words);
+    throw UserError("composer " + app.get_name() + ": " + problem.what());
   } catch (const CLI::ExtrasError&) {
+    refuse_strays(app, words);
     const auto words_left = app.remaining();
     const auto option = std::ranges::find_if(
         words_left, [](const auto& word) { return word.starts_with('-') && word.size() > 1; });

@@ -18,7 +18,9 @@
 #include "composer/clock.h"
 #include "composer/device.h"
 #include "composer/error.h"
+#include "composer/logging/log.h"
 #include "composer/logging/tensorboard.h"
+#include "composer/machine_use.h"
 #include "composer/profiling/timer.h"
 #include "composer/text.h"
 
@@ -422,6 +424,13 @@ double median(std::vector<double> values) {
   return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-int bench_command(const Words& words) { return dispatch("bench", benchmarks, words); }
+int bench_command(const Words& words) {
+  const OtherPrograms others;
+  const int status = dispatch("bench", benchmarks, words);
+  if (const auto share = others.share(); share && *share >= busy_share)
+    log::warn("the machine was busy meanwhile: " + others_text(*share) +
+              "; measured alone, the figures would be others");
+  return status;
+}
 
 }  // namespace composer

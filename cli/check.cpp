@@ -92,8 +92,9 @@ std::string error_text(double error) {
 void print(const StepCheck& check, const Words& algorithms) {
   auto& out = std::cout;
   out << side_text(check.checked) << "\nagainst " << side_text(check.reference) << ", "
-      << check.deviations.front().by_step.size() << " steps of " << check.batch_size
-      << " images\nalgorithms: " << (algorithms.empty() ? "none" : joined(algorithms)) << "\n\n"
+      << quantity(std::ssize(check.deviations.front().by_step), "step") << " of "
+      << quantity(check.batch_size, "image")
+      << "\nalgorithms: " << (algorithms.empty() ? "none" : joined(algorithms)) << "\n\n"
       << std::left << std::setw(12) << "" << std::setw(12) << "deviation" << std::setw(12)
       << "tolerance"
       << "the worst\n";
@@ -109,8 +110,8 @@ void print(const StepCheck& check, const Words& algorithms) {
         << deviation.step + 1 << (deviation.within() ? "" : "  BEYOND") << '\n';
   }
   if (check.overflowed > 0)
-    out << "\ngradients overflowed in " << check.overflowed
-        << " steps, while loss scaling looked for its scale: not compared there\n";
+    out << "\ngradients overflowed in " << quantity(check.overflowed, "step")
+        << ", while loss scaling looked for its scale: not compared there\n";
   if (!check.free_losses.empty()) out << "\nloss of steps that each side goes on by itself:\n";
   for (const auto& [checked, reference] : check.free_losses)
     out << "  " << std::setw(12) << checked << std::setw(12) << reference << '\n';

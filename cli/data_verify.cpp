@@ -16,6 +16,7 @@
 #include "composer/logging/log.h"
 #include "composer/remote/remote_error.h"
 #include "composer/remote/remote_path.h"
+#include "composer/text.h"
 #include "data/beton/decode_whole.h"
 #include "data/beton/source.h"
 #include "data/datasets/image_folder.h"
@@ -204,10 +205,11 @@ class Findings {
                              {"warnings", warnings_}, {"bad_files", bad_files_}};
       std::cout << all.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
     } else {
-      std::cout << samples_ << " samples: " << bad_samples_ << " bad, " << warned_samples_
-                << " with warnings";
-      if (left_out_ > 0) std::cout << "; " << left_out_ << " other files left out: no images";
-      if (bad_file_count_ > 0) std::cout << "; " << bad_file_count_ << " damaged files";
+      std::cout << quantity(samples_, "sample") << ": " << bad_samples_ << " bad, "
+                << warned_samples_ << " with warnings";
+      if (left_out_ > 0)
+        std::cout << "; " << quantity(left_out_, "other file") << " left out: no images";
+      if (bad_file_count_ > 0) std::cout << "; " << quantity(bad_file_count_, "damaged file");
       std::cout << '\n';
     }
     return bad_samples_ + bad_file_count_ > 0 ? 1 : 0;

@@ -1,6 +1,12 @@
 // The subcommand eval.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -11,6 +17,8 @@
 #include "composer/error.h"
 #include "composer/logging/json_number.h"
 #include "composer/logging/log.h"
+#include "composer/logging/metric_sense.h"
+#include "composer/logging/number_text.h"
 #include "composer/recipe/evaluators.h"
 #include "composer/run_header.h"
 #include "composer/text.h"
@@ -35,6 +43,25 @@ void add_confusion(ordered_json& line, const at::Tensor& counts,
   }
 }
 
+/// A line a metric: its set, its name and what it is.
+std::string table_of(const std::vector<std::pair<std::string, double>>& metrics) {
+  std::vector<std::array<std::string, 3>> rows{{"set", "metric", "value"}};
+  for (const auto& [name, value] : metrics) {
+    const std::string set(evaluation_set(name));
+    rows.push_back({set, name.substr(std::string_view("metrics/").size() + set.size() + 1),
+                    number_text(value, 4)});
+  }
+  std::array<size_t, 3> widths{};
+  for (const auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::ostringstream text;
+  for (const auto& [set, metric, value] : rows)
+    text << std::left << std::setw(static_cast<int>(widths[0])) << set << "  "
+         << std::setw(static_cast<int>(widths[1])) << metric << "  " << std::right
+         << std::setw(static_cast<int>(widths[2])) << value << '\n';
+  return text.str();
+}
+
 /// The weights' outputs mean the classes of their training set.
 void check_classes(const std::string& path, const std::vector<std::string>& data,
                    const std::vector<std::string>& trained, const Recipe& recipe) {
@@ -49,15 +76,15 @@ void check_classes(const std::string& path, const std::vector<std::string>& data
 int eval_command(const Words& words) {
   CLI::App app(
       "Evaluates weights on the recipe's val_dataset and evaluators: one JSON object on standard "
-      "output.",
+      "output, on a\nterminal a table.",
       "eval");
   UseOptions use;
   bool json = false;
   use.add_to(app);
   app.add_flag(
       "--json", json,
-      "also per_class accuracy and confusion (rows: true classes) of val_dataset, where there are "
-      "classes");
+      "JSON on a terminal too, and per_class accuracy and confusion (rows: true classes) of "
+      "val_dataset, where there are classes");
   if (!parse(app, words)) return 0;
 
   const auto recipe = resolve_for_use(use, app);
@@ -83,6 +110,10 @@ int eval_command(const Words& words) {
   const auto metrics = trainer.evaluate_all(json && by_classes ? &confusion : nullptr);
   if (trainer.signal() != 0) return 128 + trainer.signal();
   if (!trainer.state().ranks.first()) return 0;
+  if (!json && isatty(STDOUT_FILENO) == 1) {
+    std::cout << table_of(metrics) << std::flush;
+    return 0;
+  }
   ordered_json line;
   for (const auto& [name, value] : metrics) line[name] = json_number(value);
   if (json && by_classes && recipe.val_dataset) {

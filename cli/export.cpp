@@ -116,8 +116,8 @@ int export_command(const Words& words) {
   format.write(taken, options);
   const auto& network = taken.network;
   log::info("wrote the network of " + options.path + " (weights: " + network.weights +
-            (network.batch > 0 ? ", after " + std::to_string(network.batch) + " batches" : "") +
-            ") to " + options.output);
+            (network.batch > 0 ? ", after " + quantity(network.batch, "batch") : "") + ") to " +
+            options.output);
   return 0;
 }
 

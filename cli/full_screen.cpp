@@ -6,6 +6,8 @@
 
 #include <string_view>
 
+#include "composer/logging/terminal.h"
+
 namespace composer {
 namespace {
 
@@ -20,7 +22,7 @@ void put(std::string_view text) {
 
 }  // namespace
 
-FullScreen::FullScreen() {
+FullScreen::FullScreen() : colors_(shows_colors(STDOUT_FILENO)) {
   if (termios settings{}; tcgetattr(STDIN_FILENO, &settings) == 0) {
     before_ = settings;
     settings.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | ISIG);
@@ -45,7 +47,8 @@ FullScreen::Size FullScreen::size() const {
 void FullScreen::show(const std::vector<std::string>& lines) const {
   std::string screen = "\x1b[H";
   for (size_t i = 0; i < lines.size(); ++i)
-    screen += lines[i] + "\x1b[0m\x1b[K" + (i + 1 < lines.size() ? "\r\n" : "");
+    screen += (colors_ ? lines[i] + "\x1b[0m" : without_colors(lines[i])) + "\x1b[K" +
+              (i + 1 < lines.size() ? "\r\n" : "");
   put(screen + "\x1b[J");
 }
 

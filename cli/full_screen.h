@@ -26,7 +26,8 @@ class FullScreen {
   /// At this moment.
   Size size() const;
 
-  /// Puts lines, which fit, in place of what is there.
+  /// Puts lines, which fit, in place of what is there; without their colours where there shall be
+  /// none (shows_colors()).
   void show(const std::vector<std::string>& lines) const;
 
   /// Waits for a key so many seconds; nothing when none came, 'q' too where there will be none any
@@ -34,6 +35,7 @@ class FullScreen {
   std::optional<char> key(double seconds) const;
 
  private:
+  const bool colors_;
   std::optional<termios> before_;  ///< of standard input, where that is a terminal
 };
 

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "composer/error.h"
+#include "composer/recipe/foreign_words.h"
 
 namespace composer {
 namespace {
@@ -140,6 +141,14 @@ void check_place_of_subcommand(const Words& words) {
   const auto waits_for_value = [](const std::string& word) {
     return word.starts_with("-") && word.find('=') == word.npos;
   };
+  if (!words.empty() && words[0].starts_with("--")) {
+    const auto name = words[0].substr(0, words[0].find('='));
+    const Words value = name.size() < words[0].size() ? Words{words[0].substr(name.size() + 1)}
+                        : words.size() > 1            ? Words{words[1]}
+                                                      : Words{};
+    if (const auto meant = ranks_meant_by(name.substr(2), value); !meant.empty())
+      throw UserError(name + ": no such option; did you mean " + meant + "?");
+  }
   for (size_t i = 1; i < words.size(); ++i)
     if ((words[i] == "train" || words[i] == "eval") && !waits_for_value(words[i - 1]))
       throw UserError(words[0].substr(0, words[0].find('=')) +

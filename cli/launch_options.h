@@ -48,7 +48,7 @@ Launch take_launch_options(Words& words);
 void check_place_of_options(const Words& words);
 
 /// UserError where words that begin with a recipe's key have train or eval behind it, and not as a
-/// key's first value.
+/// key's first value, or begin with what other launchers call -n.
 void check_place_of_subcommand(const Words& words);
 
 }  // namespace composer

@@ -414,7 +414,7 @@ fs::path find_program(const std::string& name) {
   if (is_path) throw UserError(problem + "program, neither here nor beside composer");
   if (!program.empty())
     throw UserError(problem + "subcommand; the program of that name is started as ./" + name);
-  Words known;
+  Words known{"--help", "--version"};
   for (const auto& [subcommand, function] : command_table()) known.push_back(subcommand);
   throw UserError(problem + "subcommand" + suggestion(name, known));
 }

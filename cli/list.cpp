@@ -51,6 +51,30 @@ std::vector<std::string> kinds(const std::string& (CatalogBase::*word)() const) 
   return words;
 }
 
+/// UserError for a name without its kind, or a kind without a name.
+void check_kind_and_name(const Words& words) {
+  if (words.size() != 1 || words[0].starts_with('-')) return;
+  const auto& word = words[0];
+  if (const auto* catalog = catalog_of(word))
+    throw UserError("composer describe: which " + catalog->kind() + "? `composer list " +
+                    catalog->plural() + "` names them");
+  std::string commands;
+  Words names;
+  for (const auto* catalog : registry().catalogs()) {
+    const auto here = catalog->names();
+    names.insert(names.end(), here.begin(), here.end());
+    if (catalog->contains(word))
+      commands.append(commands.empty() ? "; did you mean " : " or ")
+          .append("composer describe " + catalog->kind() + " " + word);
+  }
+  const bool recipe =
+      std::ranges::any_of(list_recipes(), [&](const auto& one) { return one.name == word; });
+  throw UserError("composer describe: needs a kind and a name" +
+                  (!commands.empty() ? commands + "?"
+                   : recipe ? "; '" + word + "' is a recipe: composer train -f " + word + " --dump"
+                            : did_you_mean(word, names)));
+}
+
 }  // namespace
 
 int list_command(const Words& words) {
@@ -85,6 +109,7 @@ int describe_command(const Words& words) {
   const auto known = kinds(&CatalogBase::kind);
   app.add_option("kind", kind, "of component")->required()->check(choices(known));
   app.add_option("name", name, "as `composer list` shows it")->required();
+  check_kind_and_name(words);
   if (!parse(app, words)) return 0;
 
   const auto* catalog = catalog_of(kind);

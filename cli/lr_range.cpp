@@ -20,6 +20,7 @@
 #include "composer/optimization/optimizer.h"
 #include "composer/optimization/scheduler.h"
 #include "composer/settle.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -121,7 +122,7 @@ void run_test(const Recipe& recipe, const RangeOptions& options, LrRange& range)
   parts.loggers = {reader};
   Trainer trainer(std::move(parts));
   trainer.add<StopsWith>("lr_range", *reader);
-  log::info("lr-range: " + std::to_string(options.steps) + " steps");
+  log::info("lr-range: " + quantity(options.steps, "step"));
   const auto summary = trainer.fit();
   if (summary.signal != 0) throw Interrupted{summary.signal};
 }
@@ -156,7 +157,7 @@ int lr_range_command(const Words& words) {
   if (options.json)
     std::cout << json_of(range).dump() << std::endl;
   else
-    std::cout << text_of(range, terminal_columns(), isatty(STDOUT_FILENO) == 1)
+    std::cout << text_of(range, terminal_columns(), shows_colors(STDOUT_FILENO))
               << suggestion_text(range);
   return 0;
 }

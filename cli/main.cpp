@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <iostream>
+#include <sstream>
 #include <utility>
 
 #include "algorithms/all.h"
@@ -19,6 +21,7 @@
 #include "composer/distributed/place.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/logging/terminal.h"
 #include "composer/rank_threads.h"
 #include "composer/recipe/registry.h"
 #include "composer/version.h"
@@ -35,8 +38,8 @@ constexpr const char* help =
   composer train -f RECIPE [--key VALUE ...]  trains; any key of the recipe can be overridden
   composer train -f RECIPE --plan | --dump    what would run | the resolved recipe as YAML
   composer eval --load_path P [-f RECIPE]     evaluates weights, by the recipe inside the checkpoint or another
-  composer predict --load_path P --source FILE|FOLDER|F.beton [-f RECIPE] [--top_k 5] [--logits]
-  composer predict --model EXPORT --source FILE|FOLDER|F.beton [--precision fp32|bf16] [--batch_size 32]
+  composer predict --load_path P --source FILE|FOLDER|F.beton|LIST.csv [-f RECIPE] [--top_k 5] [--logits]
+  composer predict --model EXPORT --source FILE|FOLDER|F.beton|LIST.csv [--precision fp32|bf16] [--batch_size 32]
                                               without the trainer, and faster
   composer list [algorithms|models|datasets|optimizers|schedulers|callbacks|loggers|recipes]
   composer describe algorithm NAME            (or model, dataset, ...) its hyperparameters
@@ -109,6 +112,26 @@ int measure(const std::string& name, int (*command)(const Words&), const Words& 
   }
 }
 
+/// A command that prints text for people: lines of a terminal are broken between words.
+int show(int (*command)(const Words&), const Words& words) {
+  if (isatty(STDOUT_FILENO) != 1 || std::ranges::find(words, "--json") != words.end())
+    return command(words);
+  std::ostringstream text;
+  auto* const output = std::cout.rdbuf(text.rdbuf());
+  const auto print = [&] {
+    std::cout.rdbuf(output);
+    std::cout << wrapped_for(STDOUT_FILENO, text.str());
+  };
+  try {
+    const int status = command(words);
+    print();
+    return status;
+  } catch (...) {
+    print();
+    throw;
+  }
+}
+
 /// Where find_package(composer) finds the installation that this program is of.
 std::filesystem::path cmake_folder() {
   const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
@@ -121,8 +144,10 @@ std::filesystem::path cmake_folder() {
 }
 
 int run(Words words) {
+  if (!words.empty() && words[0] == "help")
+    std::rotate(words.begin(), words.begin() + 1, words.end()), words.back() = "--help";
   if (words.empty() || words[0] == "--help" || words[0] == "-h") {
-    std::cout << help;
+    std::cout << wrapped_for(STDOUT_FILENO, help);
     return 0;
   }
   if (words[0] == "--version") {
@@ -155,6 +180,7 @@ int run(Words words) {
   heed_machine_limits();
   if (name == "bench" || name == "check" || name == "lr-range")
     return measure(name, command->second, words);
+  if (name == "list" || name == "describe" || name == "doctor") return show(command->second, words);
   return command->second(words);
 }
 

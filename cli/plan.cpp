@@ -23,6 +23,7 @@
 #include "composer/storage/manifest.h"
 #include "composer/storage/run_folder.h"
 #include "composer/storage/weights.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -166,8 +167,8 @@ void print_evaluations(std::ostream& out, const Recipe& recipe, const Model& mod
   if (recipe.val_dataset) {
     const auto length = epoch_length(recipe, /*training=*/false);
     if (length.note.empty()) check_targets(recipe, model, /*training=*/false);
-    out << "evaluation: " << length.samples << " samples, " << length.image.height << " x "
-        << length.image.width << length.note << '\n';
+    out << "evaluation: " << quantity(length.samples, "sample") << ", " << length.image.height
+        << " x " << length.image.width << length.note << '\n';
   }
   for (const auto& [name, dataset, options] : recipe.evaluators)
     out << "evaluators." << name << ": " << dataset->name() << ", every "
@@ -296,8 +297,8 @@ std::string resumption_line(const StartingPoint& start, const Timestamp& time, S
   if (time.batch > 0 && schedule.finished(time)) return line + "nothing is left to train\n";
   const auto total = schedule.total_batches();
   if (!total) return line + "runs for " + schedule.max_duration.str() + " in all\n";
-  return line + std::to_string(*total - schedule.place(time)) + " of " + std::to_string(*total) +
-         " batches are left\n";
+  return line + std::to_string(*total - schedule.place(time)) + " of " + quantity(*total, "batch") +
+         (*total == 1 ? " is left\n" : " are left\n");
 }
 
 /// Refuses as training does what the run cannot start from.
@@ -365,11 +366,11 @@ std::string plan(const Recipe& given) {
   const int64_t weights = number_of_weights(*state.model);
   for (const auto& choice : settled.choices) out << "auto: " << choice << '\n';
   out << "model: " << recipe.model->name() << ", " << weights << " parameters\n"
-      << "train_dataset: " << recipe.train_dataset->name() << ", " << length.samples
-      << " samples an epoch, " << length.image.height << " x " << length.image.width << length.note
-      << '\n'
-      << "max_duration: " << state.schedule.max_duration.str() << ", " << length.batches
-      << " batches an epoch";
+      << "train_dataset: " << recipe.train_dataset->name() << ", "
+      << quantity(length.samples, "sample") << " an epoch, " << length.image.height << " x "
+      << length.image.width << length.note << '\n'
+      << "max_duration: " << state.schedule.max_duration.str() << ", "
+      << quantity(length.batches, "batch") << " an epoch";
   if (const auto total = state.schedule.total_batches()) out << ", " << *total << " in all";
   out << "\nprecision: " << options.precision << what_amp_is(options)
       << ", device: " << options.device << '\n';

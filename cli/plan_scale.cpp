@@ -694,7 +694,7 @@ int plan_scale_command(const Words& words) {
                                       {.options = option_names(app)}),
                               Purpose::plan);
   const Recipe& recipe = settled.recipe;
-  for (const auto& choice : settled.choices) log::info_wrapped("auto: " + choice);
+  for (const auto& choice : settled.choices) log::info("auto: " + choice);
   assumptions.overlap = !gpu.driver.empty();
   assumptions.save_async = recipe.options.save_async;
   const auto subjects = subjects_of(recipe, gpu, given);

@@ -21,6 +21,7 @@
 #include "data/beton/source.h"
 #include "data/datasets/dataset_params.h"
 #include "data/datasets/image_folder.h"
+#include "data/list_file.h"
 #include "data/thread_count.h"
 #include "inference/network_folder.h"
 #include "inference/runtime.h"
@@ -59,6 +60,25 @@ std::vector<std::string> files_of(const std::filesystem::path& source) {
   return files;
 }
 
+struct Images {
+  std::vector<std::string> files;
+  PredictionLines::Labels labels{};
+};
+
+/// Those of a list have labels, if it has.
+Images images_of(const std::string& source) {
+  if (!is_list_file(source)) return {files_of(source)};
+  if (is_remote(source))
+    throw UserError("--source: '" + shown_path(source) + "' is remote; lists are read from a disk");
+  Images images{{}, {.list = source}};
+  for (auto& file : listed_files(source)) {
+    images.files.push_back(std::move(file.path));
+    images.labels.texts.push_back(std::move(file.label));
+    images.labels.lines.push_back(file.line);
+  }
+  return images;
+}
+
 /// What both ways have on the command line.
 struct PredictOptions {
   std::string source;
@@ -66,7 +86,8 @@ struct PredictOptions {
 
   void add_to(CLI::App& app) {
     app.add_option("--source", source,
-                   "an image, a folder of images, or a .beton file, local or remote")
+                   "an image, a folder of images, or a .beton file, local or remote; or a list of "
+                   "images (.csv, .tsv, .jsonl), with labels or without")
         ->required();
     app.add_option("--top_k", lines.top_k, "classes to show, the likeliest first")
         ->check(positive());
@@ -88,7 +109,8 @@ void check_alone() {
 }
 
 constexpr const char* about =
-    "Classifies images: one JSON object a line with source (or index), classes and\nprobabilities.";
+    "Classifies images: one JSON object a line with source (or index), classes and\nprobabilities; "
+    "of a list with labels also label and correct, and the accuracy in the log.";
 
 /// Of a checkpoint, or a file of weights, by the trainer.
 int predict_by_recipe(const Words& words) {
@@ -107,7 +129,7 @@ int predict_by_recipe(const Words& words) {
     throw UserError(
         "predict: which network? give --load_path a checkpoint folder, .safetensors or .pth file, "
         "or --model a folder that `composer export` or `composer quantize` wrote");
-  const auto files = files_of(predict.source);
+  auto [files, labels] = images_of(predict.source);
   const auto recipe = resolve_for_use(use, app);
   for (const auto& key : recipe.automatic)
     if (key.ends_with(".num_classes") || key.ends_with(".crop_size"))
@@ -130,11 +152,12 @@ int predict_by_recipe(const Words& words) {
   auto names = trainer.loaded().class_names;
   if (names.empty()) names = dataset->class_names();
   predict.lines.objective = &trainer.state().model->objective();
-  const PredictionLines lines(files, names, recipe.options.load_path, predict.lines);
+  PredictionLines lines(std::move(files), names, recipe.options.load_path, predict.lines,
+                        std::move(labels));
   trainer.predict(*loader, [&](const at::Tensor& logits, const at::Tensor& samples) {
     lines.print(logits, samples);
   });
-  std::cout.flush();
+  lines.finish();
   return 0;
 }
 
@@ -161,7 +184,7 @@ int predict_by_model(const Words& words) {
   if (!parse(app, words)) return 0;
 
   check_alone();
-  const auto files = files_of(predict.source);
+  auto [files, labels] = images_of(predict.source);
   const auto network = read_network(fetched(model));
   options.on_bad_sample = on_bad_sample_words.at(on_bad_sample);
   options.resize_filter = network.resize_filter;
@@ -169,13 +192,15 @@ int predict_by_model(const Words& words) {
   const Runtime runtime(network, run_precision_words.at(precision));
   const auto objective = make_objective(network.loss, {}, network.classes());
   if (objective) predict.lines.objective = objective.get();
-  const PredictionLines lines(files, network.class_names, model, predict.lines);
+  PredictionLines lines(std::move(files), network.class_names, model, predict.lines,
+                        std::move(labels));
   loader->start(0, 0);
   while (const auto batch = loader->next()) {
     if (batch->samples() == 0) continue;
     lines.print(runtime.logits(batch->images), batch->target.classes);
     std::cout.flush();
   }
+  lines.finish();
   return 0;
 }
 

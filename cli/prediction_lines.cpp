@@ -1,12 +1,18 @@
 #include "cli/prediction_lines.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "composer/error.h"
+#include "composer/logging/log.h"
+#include "composer/logging/number_text.h"
+#include "composer/recipe/value.h"
 #include "composer/remote/remote_path.h"
+#include "composer/text.h"
 #include "data/beton/source.h"
 
 namespace composer {
@@ -31,12 +37,44 @@ std::string class_name(const std::vector<std::string>& names, int64_t index) {
 
 PredictionLines::PredictionLines(std::vector<std::string> files,
                                  std::vector<std::string> class_names, std::string weights,
-                                 Options options)
+                                 Options options, Labels labels)
     : files_(std::move(files)),
       class_names_(std::move(class_names)),
       weights_(std::move(weights)),
       options_(options),
-      rows_(files_.size() == 1 && is_beton(files_[0])) {}
+      labels_(std::move(labels)),
+      rows_(files_.size() == 1 && is_beton(files_[0])) {
+  if (!options_.objective->takes_values()) find_classes();
+}
+
+/// Labels are names where one of them is the name of a class, else numbers.
+void PredictionLines::find_classes() {
+  const auto place_of = [&](const std::string& name) {
+    const auto place = std::ranges::find(class_names_, name) - class_names_.begin();
+    return place == std::ssize(class_names_) ? -1 : place;
+  };
+  const bool names =
+      std::ranges::any_of(labels_.texts, [&](const auto& text) { return place_of(text) >= 0; });
+  const auto most =
+      class_names_.empty() ? std::numeric_limits<int64_t>::max() : std::ssize(class_names_);
+  for (size_t i = 0; i < labels_.texts.size(); ++i) {
+    const auto& text = labels_.texts[i];
+    int64_t label = -1;
+    if (names) {
+      label = place_of(text);
+    } else {
+      const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), label);
+      if (wrong != std::errc{} || end != text.data() + text.size() || label >= most) label = -1;
+    }
+    if (label < 0 && !text.empty())
+      throw UserError(
+          labels_.list + ":" + std::to_string(labels_.lines.at(i)) + ": '" + text +
+          "' is none of the classes of " + weights_ +
+          (class_names_.empty() ? ", which are numbers" : ": " + first_few(class_names_)) +
+          did_you_mean(text, class_names_));
+    classes_.push_back(label);
+  }
+}
 
 /// logits: [classes].
 void PredictionLines::add_classes(ordered_json& line, const at::Tensor& logits) const {
@@ -58,7 +96,7 @@ void PredictionLines::add_values(ordered_json& line, const at::Tensor& outputs) 
   if (!class_names_.empty()) line["value_names"] = class_names_;
 }
 
-void PredictionLines::print(const at::Tensor& logits, const at::Tensor& samples) const {
+void PredictionLines::print(const at::Tensor& logits, const at::Tensor& samples) {
   for (int64_t i = 0; i < logits.size(0); ++i) {
     const auto sample = samples.const_data_ptr<int64_t>()[i];
     const auto file = shown_path(files_.at(rows_ ? 0 : static_cast<size_t>(sample)));
@@ -75,9 +113,24 @@ void PredictionLines::print(const at::Tensor& logits, const at::Tensor& samples)
       add_values(line, logits[i]);
     else
       add_classes(line, logits[i]);
+    if (const auto place = static_cast<size_t>(sample);
+        place < classes_.size() && classes_[place] >= 0) {
+      const bool right = logits[i].argmax().item<int64_t>() == classes_[place];
+      line["label"] = labels_.texts[place];
+      line["correct"] = right;
+      ++labelled_, right_ += right ? 1 : 0;
+    }
     if (options_.logits) line["logits"] = numbers(logits[i]);
     std::cout << text_of(line) << '\n';
   }
+}
+
+void PredictionLines::finish() const {
+  std::cout.flush();
+  if (labelled_ > 0)
+    log::info("accuracy: " +
+              number_text(static_cast<double>(right_) / static_cast<double>(labelled_), 4) + ", " +
+              std::to_string(right_) + " of " + quantity(labelled_, "image"));
 }
 
 }  // namespace composer

@@ -169,6 +169,7 @@ Variant StudyProgress::variant_of(const StudyVariant& given) const {
     auto run = read_study_run(folder_.run(name), first_seed_ + i, study_.metric, study_.target);
     run.name = name;
     run.jobs = folder_.jobs_of(name);
+    run.others_share = folder_.others_share_of(name);
     if (const auto problem = problems_.find(name); problem != problems_.end() && !run.done())
       run.message = problem->second, run.status = "failed";
     variant.runs.push_back(std::move(run));

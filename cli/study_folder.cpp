@@ -156,6 +156,17 @@ int64_t StudyFolder::jobs_of(const std::string& run) const {
   return in >> jobs ? jobs : 1;
 }
 
+void StudyFolder::note_others(const std::string& run, double share) const {
+  if (share > others_share_of(run))
+    write_whole(folder_ / "logs" / (run + ".busy"), std::to_string(share) + "\n");
+}
+
+double StudyFolder::others_share_of(const std::string& run) const {
+  std::ifstream in(folder_ / "logs" / (run + ".busy"));
+  double share = 0;
+  return in >> share ? share : 0;
+}
+
 std::string recipe_with_secrets(const Recipe& recipe) {
   auto whole = dump_with_absolute_paths(recipe, Secrets::kept);
   return whole == dump_with_absolute_paths(recipe) ? std::string() : whole;

@@ -17,6 +17,7 @@ namespace composer {
 /// | runs/V-seedS/      | the run of variant V with seed S                             |
 /// | logs/V-seedS.log   | what that training printed                                   |
 /// | logs/V-seedS.jobs  | with how many others at a time, where there were any         |
+/// | logs/V-seedS.busy  | the share of the machine that other programs had meanwhile   |
 /// | report.html        | the study's page                                             |
 class StudyFolder {
  public:
@@ -45,6 +46,11 @@ class StudyFolder {
   void note_jobs(const std::string& run, int64_t jobs) const;
   /// 1 where it had the machine alone.
   int64_t jobs_of(const std::string& run) const;
+
+  /// OtherPrograms::share() while it was trained. The largest is kept.
+  void note_others(const std::string& run, double share) const;
+  /// 0 where none was noted.
+  double others_share_of(const std::string& run) const;
 
  private:
   std::filesystem::path folder_;

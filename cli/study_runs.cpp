@@ -20,6 +20,7 @@
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/machine_limits.h"
+#include "composer/machine_use.h"
 #include "composer/process/supervisor.h"
 #include "composer/rank_threads.h"
 #include "composer/text.h"
@@ -102,6 +103,7 @@ class Trainings {
     std::unique_ptr<SecretRecipe> recipe;
     std::ofstream log;
     bool log_failed = false;
+    OtherPrograms others{};
     std::deque<std::string> last_lines;  ///< of standard error
   };
 
@@ -135,6 +137,7 @@ class Trainings {
     command.program = "/proc/self/exe";  // this one, whatever takes its file's place meanwhile
     const auto share = shares_.of(place, training.options);
     command.environment = share.environment;
+    command.environment["NO_COLOR"] = "1";  // its lines are kept
     folder_.note_jobs(training.name, std::ssize(places_));
     try {
       auto file = folder_.recipe(training.variant).string();
@@ -195,6 +198,8 @@ class Trainings {
       if (!place || supervisor_.status(place->number) < 0) continue;
       const auto running = std::move(*place);
       place.reset();
+      if (const auto share = running.others.share())
+        folder_.note_others(running.training.name, *share);
       ended_(running.training, problem_of(running));
     }
   }

@@ -1,3 +1,6 @@
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 
@@ -8,6 +11,8 @@
 #include "composer/distributed/place.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/logging/terminal.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -34,12 +39,12 @@ std::string limit_line(const Summary& summary, const std::string& recipe) {
 }
 
 void say_what_came_of_it(const Summary& summary, const RunFolder& folder) {
-  std::string line = summary.status + " after " + std::to_string(summary.time.epoch) + " epochs, " +
-                     std::to_string(summary.time.batch) + " batches";
+  std::string line = summary.status + " after " + quantity(summary.time.epoch, "epoch") + ", " +
+                     quantity(summary.time.batch, "batch");
   if (const auto found = summary.metrics.find("metrics/eval/Accuracy");
       found != summary.metrics.end())
     line += ", eval accuracy " + std::to_string(found->second);
-  log::info_wrapped(line);
+  log::info(line);
   if (summary.wait_fraction)
     log::info(limit_line(summary, folder.kept() ? (folder.path() / "hparams.yaml").string()
                                                 : std::string("RECIPE")));
@@ -75,6 +80,15 @@ void say_what_next(const RunFolder& folder) {
       latest + " --format torchscript --output network.pt");
 }
 
+/// The last line. written: by the run itself.
+void say_where_page_is(const std::filesystem::path& run, bool written) {
+  const auto page = shell_word((run / "report.html").string());
+  std::error_code none;
+  log::info(written && std::filesystem::exists(run / "report.html", none)
+                ? "page: " + page
+                : "page: composer report " + shell_word(run.string()) + " --output " + page);
+}
+
 }  // namespace
 
 int train_command(const Words& words) {
@@ -103,20 +117,23 @@ int train_command(const Words& words) {
   if (profile) trace_some_steps(recipe.options.profiler.schedule);
   if (dump_only) {
     const auto settled = settle_for_run(recipe, Purpose::plan);
-    for (const auto& choice : settled.choices) log::info_wrapped("auto: " + choice);
+    for (const auto& choice : settled.choices) log::info("auto: " + choice);
     std::cout << dump(settled.recipe);
     return 0;
   }
   if (plan_only) {
-    std::cout << plan(recipe);
+    std::cout << wrapped_for(STDOUT_FILENO, plan(recipe));
     return 0;
   }
   if (place_of_process().rank > 0) log::quiet();
+  const bool writes_page = std::ranges::any_of(
+      recipe.loggers, [](const auto& logger) { return logger->name() == "report"; });
   Trainer trainer(assemble_training(recipe));
   const auto summary = trainer.fit();
   say_what_came_of_it(summary, trainer.folder());
   if (file.empty() && summary.signal == 0 && trainer.folder().kept())
     say_what_next(trainer.folder());
+  if (trainer.folder().kept()) say_where_page_is(trainer.folder().path(), writes_page);
   return summary.signal == 0 ? 0 : 128 + summary.signal;
 }
 

@@ -10,6 +10,7 @@
 #include "composer/distributed/job_store.h"
 #include "composer/distributed/rendezvous.h"
 #include "composer/error.h"
+#include "composer/exception_text.h"
 #include "composer/image_fit.h"
 #include "composer/logging/log.h"
 #include "composer/rank_threads.h"
@@ -30,12 +31,25 @@
 namespace composer {
 namespace {
 
+/// key: of the recipe.
 template <class T>
-std::vector<Member<T>> build_members(
-    const std::vector<std::shared_ptr<ComponentOf<T>>>& components) {
+std::shared_ptr<T> constructed(const ComponentOf<T>& component, const std::string& key) {
+  try {
+    return component.build();
+  } catch (const UserError&) {
+    throw;
+  } catch (...) {
+    rethrow_of(key + "." + component.name(), "construction");
+  }
+}
+
+template <class T>
+std::vector<Member<T>> build_members(const std::vector<std::shared_ptr<ComponentOf<T>>>& components,
+                                     const std::string& key) {
   std::vector<Member<T>> members;
   for (const auto& component : components)
-    members.push_back({component->name(), component->build(), component->subscriptions()});
+    members.push_back(
+        {component->name(), constructed(*component, key), component->subscriptions()});
   return members;
 }
 
@@ -499,7 +513,8 @@ std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe) {
 
 std::shared_ptr<Model> build_model(const Recipe& recipe) {
   seed_generator(static_cast<uint64_t>(recipe.options.seed));
-  auto model = recipe.model->build();
+  auto model = constructed(*recipe.model, "model");
+  model->set_title(path_of(ChoiceKey::model, recipe.model->name()));
   const auto& options = recipe.options;
   model->set_objective(make_objective(options.loss, options.class_weights, model->num_classes()));
   return model;
@@ -565,14 +580,14 @@ LoaderOptions loader_options(const TrainerOptions& options, const EvaluatorOptio
 TrainerParts assemble_model(const Recipe& recipe) {
   use_remote_keys(recipe.options.remote);
   if (!recipe.automatic.empty())
-    log::info_wrapped("auto: not decided here, where stand-ins do: " + joined(recipe.automatic));
+    log::info("auto: not decided here, where stand-ins do: " + joined(recipe.automatic));
   TrainerParts parts;
   parts.options = recipe.options;
   use_rank_threads(recipe.options);
   parts.device = resolve_device(recipe.options.device);
   parts.model = build_model(recipe);
-  parts.algorithms = build_members(recipe.algorithms);
-  parts.callbacks = build_members(recipe.callbacks);
+  parts.algorithms = build_members(recipe.algorithms, "algorithms");
+  parts.callbacks = build_members(recipe.callbacks, "callbacks");
   parts.recipe = dump_with_absolute_paths(recipe);
   return parts;
 }
@@ -610,7 +625,7 @@ Settled settle_for_run(const Recipe& recipe, Purpose purpose) {
 
 TrainerParts assemble_training(const Recipe& given) {
   const auto settled = settle_for_run(given);
-  for (const auto& choice : settled.choices) log::info_wrapped("auto: " + choice);
+  for (const auto& choice : settled.choices) log::info("auto: " + choice);
   const Recipe& recipe = settled.recipe;
   warn_of_options_without_effect(recipe.options.dataloader);
   warn_of_profiler_without_effect(recipe.options.profiler);

@@ -38,6 +38,8 @@ struct Target {
 struct RawBatch {
   at::Tensor images;
   Target target;
+  at::Tensor indices{};  ///< int64 [N] on the CPU: each sample's number in its set
+                         ///< (Loader::sample_name); undefined where the loader does not tell
 
   int64_t samples() const { return images.defined() ? images.size(0) : 0; }
   RawBatch to(at::Device device) const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "composer/exception_text.h"
 #include "composer/state.h"
 
 namespace composer {
@@ -33,23 +34,28 @@ void Engine::arrange() {
   arranged_ = true;
 }
 
-void Engine::run(Event event, State& state) {
+void Engine::run(Event event, State& state, bool watched) {
   if (!arranged_) arrange();
   const auto& listeners = listeners_[static_cast<size_t>(event)];
-  if (listeners.algorithms.empty() && listeners.callbacks.empty()) return;
+  if (listeners.algorithms.empty() && (listeners.callbacks.empty() || !watched)) return;
 
   RECORD_USER_SCOPE(name(event));
   const auto run_algorithms = [&] {
-    for (const auto* member : listeners.algorithms) {
-      RECORD_USER_SCOPE(member->name);
-      member->component->run(event, state);
-    }
+    for (const auto* member : listeners.algorithms) try {
+        RECORD_USER_SCOPE(member->name);
+        member->component->run(event, state);
+      } catch (...) {
+        rethrow_of("algorithms." + member->name, name(event));
+      }
   };
   const auto run_callbacks = [&] {
-    for (const auto* member : listeners.callbacks) {
-      RECORD_USER_SCOPE(member->name);
-      member->component->run(event, state, *state.logger, control_);
-    }
+    if (!watched) return;
+    for (const auto* member : listeners.callbacks) try {
+        RECORD_USER_SCOPE(member->name);
+        member->component->run(event, state, *state.logger, control_);
+      } catch (...) {
+        rethrow_of("callbacks." + member->name, name(event));
+      }
   };
   if (event == Event::init) {
     run_callbacks();

@@ -34,7 +34,8 @@ class Engine {
     callbacks_.push_back(std::move(callback)), arranged_ = false;
   }
 
-  void run(Event event, State& state);
+  /// watched: by callbacks too. What one of them throws names it and the event.
+  void run(Event event, State& state, bool watched = true);
 
   /// Whether an algorithm listens to `event` that does not ask to run last there.
   bool acts_before_last(Event event) const;

@@ -7,6 +7,7 @@
 #include "composer/logging/json_number.h"
 #include "composer/logging/log.h"
 #include "composer/logging/png.h"
+#include "composer/logging/url_secrets.h"
 #include "composer/normalize.h"
 #include "composer/state.h"
 #include "composer/storage/atomic_file.h"
@@ -91,7 +92,7 @@ void EvaluationRecorder::eval_batch_end(const State& state, Logger&, RunControl&
   if (!records_) return;
   const auto& classes = state.batch.target.classes;
   confusion_.add(state.outputs, classes);
-  if (state.ranks.first()) wrong_.add(state.batch.input, state.outputs, classes);
+  if (state.ranks.first()) wrong_.add(state.batch.input, state.outputs, classes, state.indices);
 }
 
 void EvaluationRecorder::eval_end(const State& state, Logger&, RunControl&) {
@@ -133,15 +134,21 @@ void EvaluationRecorder::write(const State& state) const {
     fs::create_directories(folder_ / place);
     const auto images = pictures(), losses = wrong_.losses().cpu(), logits = wrong_.logits().cpu(),
                classes = wrong_.classes().cpu();
+    const auto indices = wrong_.indices().defined() ? wrong_.indices().cpu() : at::Tensor();
     for (int64_t i = 0; i < images.size(0); ++i) {
       const auto name = prefix + (i < 10 ? "0" : "") + std::to_string(i) + ".png";
       write_png(folder_ / place / name, png_of(images[i]));
       auto one = opinion(logits[i], classes[i].item<int64_t>(), losses[i].item<float>());
       one["image"] = (place / name).string();
+      if (indices.defined()) {
+        const auto sample = indices[i].item<int64_t>();
+        one["sample"] = sample;
+        one["path"] = without_secrets(state.loader->sample_name(sample));
+      }
       wrong.push_back(std::move(one));
     }
   }
-  write_whole(file(), json.dump() + "\n");
+  write_whole(file(), json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
   if (channels > 0) remove_others(folder_ / place, prefix);
 }
 

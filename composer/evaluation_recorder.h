@@ -13,8 +13,9 @@ namespace composer {
 /// After each whole evaluation <folder>/evaluation.json: epoch, batch, samples, num_classes,
 /// per_class (accuracies by class index, null for those without samples), confusion (what is not 0:
 /// [class, taken for, samples]), and `wrong`, the images of the highest loss, which lie beside it
-/// as PNG files of at most 192 pixels a side: class, loss, probability of the class, and the
-/// likeliest classes with theirs. Counts are of all ranks; images of the first rank's share
+/// as PNG files of at most 192 pixels a side: class, loss, probability of the class, the likeliest
+/// classes with theirs, and, where the loader tells, `path` (Loader::sample_name) and number of the
+/// `sample`. Counts are of all ranks; images of the first rank's share
 /// (all_ranks says whether that is everything). What cannot be written is left out with a warning.
 /// Nothing of an evaluation on another set than val_dataset, or whose targets are values.
 /// A run that goes on from before the evaluation in that file takes it away.

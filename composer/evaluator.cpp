@@ -12,14 +12,6 @@ namespace {
 /// Ranks ask each other so often whether one has received a signal: all have as many batches.
 constexpr int64_t batches_between_signals = 8;
 
-/// watched: by callbacks too, as events are.
-void fire(Engine& engine, Event event, State& state, bool watched) {
-  if (watched) return engine.run(event, state);
-  for (const auto& [name, algorithm, events] : engine.algorithms())
-    if (events[static_cast<size_t>(event)] && algorithm->listens(event))
-      algorithm->run(event, state);
-}
-
 /// One sample of nothing in the shapes of a batch without any, for a rank that has to run the
 /// network because others do.
 RawBatch blank(RawBatch batch) {
@@ -65,6 +57,8 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   const at::NoGradGuard no_grad;
   const bool training = state_.model->is_training();
   const auto batch_before = std::exchange(state_.batch, {});
+  const auto indices_before = std::exchange(state_.indices, {});
+  const auto* const loader_before = std::exchange(state_.loader, loader_.get());
   state_.model->eval();
   state_.evaluation_set = set_;
   state_.eval_metrics.clear();
@@ -83,16 +77,17 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
     if (!batch) break;
     const bool empty = batch->samples() == 0;  // fewer samples than ranks
     if (empty && !state_.divided_weights) continue;
+    state_.indices = batch->indices;
     state_.batch = normalized(empty ? blank(*batch) : *batch, loader_->normalization(), state_,
                               type_of_input());
-    fire(engine_, Event::eval_batch_start, state_, !empty);
-    fire(engine_, Event::eval_before_forward, state_, !empty);
+    engine_.run(Event::eval_batch_start, state_, !empty);
+    engine_.run(Event::eval_before_forward, state_, !empty);
     state_.outputs = state_.network().forward(state_.batch.input);
-    fire(engine_, Event::eval_after_forward, state_, !empty);
+    engine_.run(Event::eval_after_forward, state_, !empty);
     if (!empty) metrics->update(state_.outputs, state_.batch.target);
     if (!empty && confusion != nullptr) confusion->add(state_.outputs, state_.batch.target.classes);
     feed.fetch_ahead();
-    fire(engine_, Event::eval_batch_end, state_, !empty);
+    engine_.run(Event::eval_batch_end, state_, !empty);
     show_progress(Progress::Phase::evaluating, ++batches);
   }
   show_progress(Progress::Phase::evaluated, batches);
@@ -110,6 +105,8 @@ Evaluator::Metrics Evaluator::run(ConfusionMatrix* confusion) {
   }
   engine_.run(Event::eval_end, state_);
   state_.batch = batch_before;
+  state_.indices = indices_before;
+  state_.loader = loader_before;
   state_.model->train(training);
   return values;
 }
@@ -150,12 +147,12 @@ void Evaluator::predict(Loader& loader, const Receive& receive) {
     if (empty && !state_.divided_weights) continue;
     state_.batch = normalized((empty ? blank(*batch) : *batch).to(state_.device),
                               loader.normalization(), state_);
-    fire(engine_, Event::predict_batch_start, state_, !empty);
-    fire(engine_, Event::predict_before_forward, state_, !empty);
+    engine_.run(Event::predict_batch_start, state_, !empty);
+    engine_.run(Event::predict_before_forward, state_, !empty);
     state_.outputs = state_.network().forward(state_.batch.input);
-    fire(engine_, Event::predict_after_forward, state_, !empty);
+    engine_.run(Event::predict_after_forward, state_, !empty);
     if (!empty) receive(state_.outputs.to(at::kCPU, at::kFloat), batch->target.classes);
-    fire(engine_, Event::predict_batch_end, state_, !empty);
+    engine_.run(Event::predict_batch_end, state_, !empty);
   }
   engine_.run(Event::predict_end, state_);
 }

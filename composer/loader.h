@@ -45,6 +45,8 @@ class Loader {
   /// Size of one image as the loader hands it out without a plan.
   virtual ImageSize image_size() const = 0;
   virtual const Normalization& normalization() const = 0;
+  /// What messages call the sample of that number: its file, or the file and the place in it.
+  virtual std::string sample_name(int64_t /*index*/) const { return {}; }
   /// Tells the data that the samples are of from others, by their number and labels in order;
   /// the same for all sides of a split. Empty: not known.
   virtual std::string digest() const { return {}; }

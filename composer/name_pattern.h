@@ -19,4 +19,13 @@ inline bool fits_any(const std::string& name, const std::vector<std::string>& pa
   return std::ranges::any_of(patterns, [&](const auto& pattern) { return fits(name, pattern); });
 }
 
+/// "; did you mean 'layer1.*'?" for a pattern that fits none of the names and is how some begin, as
+/// a layer's name is; else empty.
+inline std::string layer_hint(const std::string& pattern, const std::vector<std::string>& names) {
+  for (const auto& whole : {pattern + ".*", pattern + "*"})
+    if (std::ranges::any_of(names, [&](const auto& name) { return fits(name, whole); }))
+      return "; did you mean '" + whole + "'?";
+  return "";
+}
+
 }  // namespace composer

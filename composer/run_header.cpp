@@ -4,18 +4,19 @@
 
 #include "composer/device.h"
 #include "composer/rank_threads.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
 
 std::string samples_of(const Loader& loader) {
   const auto size = loader.image_size();
-  return std::to_string(loader.samples_per_epoch()) + " samples of " + std::to_string(size.height) +
+  return quantity(loader.samples_per_epoch(), "sample") + " of " + std::to_string(size.height) +
          "x" + std::to_string(size.width);
 }
 
 std::string length_of(const Schedule& schedule) {
-  auto text = std::to_string(schedule.batches_per_epoch) + " steps an epoch, ";
+  auto text = quantity(schedule.batches_per_epoch, "step") + " an epoch, ";
   if (const auto total = schedule.total_batches()) text += std::to_string(*total) + " in all, ";
   return text + schedule.max_duration.str();
 }
@@ -34,11 +35,11 @@ std::vector<std::string> run_header(const State& state, const TrainerOptions& op
   for (const auto& parameter : state.model->parameters()) parameters += parameter.numel();
   return {
       "device: " + describe(state.device) + ", " + std::string(name(state.precision)) + ", " +
-          (state.device.is_cpu() ? "" : std::to_string(at::get_num_threads()) + " CPU threads, ") +
-          std::to_string(rank_threads(options).loader) + " loader threads",
+          (state.device.is_cpu() ? "" : quantity(at::get_num_threads(), "CPU thread") + ", ") +
+          quantity(rank_threads(options).loader, "loader thread"),
       "network: " + state.model->describe() + ", " + std::to_string(parameters) + " parameters, " +
-          std::to_string(state.model->num_classes()) +
-          (state.model->objective().takes_values() ? " outputs" : " classes"),
+          quantity(state.model->num_classes(),
+                   state.model->objective().takes_values() ? "output" : "class"),
       "training: " + samples_of(training) + ", " + length_of(state.schedule) +
           (state.ranks.alone() ? "" : ", " + std::to_string(state.ranks.size()) + " ranks") +
           (of_rows == 1 ? "" : ", " + std::to_string(of_rows) + " an image"),

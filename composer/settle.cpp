@@ -535,7 +535,7 @@ Settled settle_as(const Recipe& recipe, const Begun& begun, const Registry& know
 
 Recipe settled_with_log(const Recipe& recipe) {
   auto settled = settle(recipe);
-  for (const auto& choice : settled.choices) log::info_wrapped("auto: " + choice);
+  for (const auto& choice : settled.choices) log::info("auto: " + choice);
   return std::move(settled.recipe);
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "composer/error.h"
+#include "composer/text.h"
 
 namespace composer {
 
@@ -32,8 +33,8 @@ Share take_share(RawBatch& batch, const Ranks& all) {
   const auto counts = ranks.gather(batch.samples());
   const int64_t samples = std::accumulate(counts.begin(), counts.end(), int64_t{0});
   if (samples < ranks.size())
-    throw RunError("of a batch only " + std::to_string(samples) +
-                   " samples could be read, too few for " + std::to_string(ranks.size()) +
+    throw RunError("of a batch only " + quantity(samples, "sample") +
+                   " could be read, too few for " + std::to_string(ranks.size()) +
                    (all.of_rows().alone() ? " ranks" : " groups of ranks that share images"));
   if (std::ranges::min(counts) > 0)
     return {std::accumulate(counts.begin(), counts.begin() + ranks.rank(), int64_t{0}), samples};
@@ -41,6 +42,7 @@ Share take_share(RawBatch& batch, const Ranks& all) {
   const int64_t begin = share_begin(samples, ranks.rank(), ranks.size());
   const int64_t end = share_begin(samples, ranks.rank() + 1, ranks.size());
   batch.images = rows_of_all(batch.images, counts, ranks).slice(0, begin, end);
+  batch.indices = at::Tensor();  // which need not be sent
   for (auto* part : batch.target.tensors())
     if (part->defined()) *part = rows_of_all(*part, counts, ranks).slice(0, begin, end);
   return {begin, samples};

@@ -123,7 +123,7 @@ void check_goes_on(const StartingPoint& start, const Checkpoint& checkpoint,
       checkpoint.samples_per_epoch == schedule.samples_per_epoch)
     return;
   const auto text = [](int64_t size, int64_t batches) {
-    return std::to_string(batches) + " batches of " + std::to_string(size) + " an epoch";
+    return quantity(batches, "batch") + " of " + std::to_string(size) + " an epoch";
   };
   const auto problem = path + ": was made with " +
                        text(checkpoint.train_batch_size, checkpoint.batches_per_epoch) +

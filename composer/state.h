@@ -31,7 +31,9 @@ struct State {
 
   RawBatch raw_batch;  ///< at augment the whole batch, still bytes, on `device`; else empty
   Batch batch;  ///< the microbatch from before_forward to after_backward, else the whole batch
-  int64_t first_sample = 0;     ///< of `batch` within the whole batch of all ranks
+  int64_t first_sample = 0;        ///< of `batch` within the whole batch of all ranks
+  const Loader* loader = nullptr;  ///< that the whole batch is from; null: none yet
+  at::Tensor indices;              ///< RawBatch::indices of the whole batch
   ImageSize image_size;         ///< of a training image as the loader hands it out without a plan
   Normalization normalization;  ///< of training images
   std::vector<std::string> class_names;  ///< in order of their index; may be empty
@@ -70,6 +72,10 @@ struct State {
                                              ///< val_dataset, then those of evaluators; none
                                              ///< where nothing is trained
   std::string evaluation_set;  ///< of the last evaluation, from before its eval_start on
+
+  /// "train/cat/1.jpg, sample 12" of the sample at this place of the whole batch; "" where the
+  /// loader does not tell.
+  std::string sample_text(int64_t place) const;
 
   /// The model under the run's precision.
   Network network() const {

@@ -1,6 +1,7 @@
 // Lists and letters, for messages and words of recipes.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,14 @@ inline std::string first_few(std::vector<std::string> parts) {
   const size_t more = parts.size() - kMost;
   parts.resize(kMost);
   return joined(parts) + " and " + std::to_string(more) + " more";
+}
+
+/// "1 batch", "2 batches".
+inline std::string quantity(int64_t count, const std::string& noun) {
+  std::string text = std::to_string(count);
+  text.append(1, ' ').append(noun);
+  if (count != 1) text += noun.ends_with("ch") || noun.ends_with('s') ? "es" : "s";
+  return text;
 }
 
 /// ASCII letters only.

@@ -478,7 +478,14 @@ void Trainer::start_loader() {
   std::string planner;
   for (const auto& algorithm : engine_.algorithms()) {
     if (auto transform = algorithm.component->sample_transform(state_))
-      train_loader_->add_transform(std::move(transform));
+      train_loader_->add_transform([transform = std::move(transform), name = algorithm.name](
+                                       const MutableImage& image, const SamplePlace& place) {
+        try {
+          transform(image, place);
+        } catch (...) {
+          rethrow_of("algorithms." + name, "sample_transform");
+        }
+      });
     auto sizes = algorithm.component->image_sizes(state_);
     if (!sizes) continue;
     if (plan)
@@ -571,6 +578,8 @@ void Trainer::agree() {
 void Trainer::train_batch(RawBatch batch) {
   const auto [first_sample, samples] = take_share(batch, state_.ranks);
   state_.first_sample = first_sample;
+  state_.loader = train_loader_.get();
+  state_.indices = batch.indices;
   state_.raw_batch = std::exchange(batch, {});
   engine_.run(Event::augment, state_);
   state_.batch = normalized(std::exchange(state_.raw_batch, {}), train_loader_->normalization(),

@@ -6,8 +6,8 @@
 
 namespace composer {
 
-void WrongImages::add(const at::Tensor& input, const at::Tensor& logits,
-                      const at::Tensor& classes) {
+void WrongImages::add(const at::Tensor& input, const at::Tensor& logits, const at::Tensor& classes,
+                      const at::Tensor& indices) {
   const at::NoGradGuard no_grad;
   const auto numbers = logits.to(at::kFloat);
   const auto losses = at::cross_entropy_loss(numbers, classes, /*weight=*/{}, at::Reduction::None);
@@ -19,8 +19,10 @@ void WrongImages::add(const at::Tensor& input, const at::Tensor& logits,
     kept = kept.defined() ? at::cat({kept, chosen}) : chosen;
   };
   put(losses_, losses), put(images_, input), put(logits_, numbers), put(classes_, classes);
+  if (indices.defined()) put(indices_, indices.to(classes.device()));
   const auto order = std::get<1>(losses_.topk(std::min(most_, losses_.size(0))));
-  for (auto* kept : {&losses_, &images_, &logits_, &classes_}) *kept = kept->index_select(0, order);
+  for (auto* kept : {&losses_, &images_, &logits_, &classes_, &indices_})
+    if (kept->defined()) *kept = kept->index_select(0, order);
 }
 
 }  // namespace composer

@@ -5,6 +5,7 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/text.h"
 
 namespace composer {
 
@@ -21,7 +22,7 @@ void BadSampleLog::add(const std::string& what) {
 void BadSampleLog::sum_up(int64_t samples) {
   const std::lock_guard guard(lock_);
   if (added_.empty() || what_is_done_ != OnBadSample::skip) return;
-  const auto of = " of " + std::to_string(samples) + " samples ";
+  const auto of = " of " + quantity(samples, "sample") + " ";
   const auto bad = std::ssize(added_);
   if (bad >= samples) throw RunError("not one" + of + "can be read");
   if (std::exchange(told_, bad) == bad) return;

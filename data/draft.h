@@ -30,6 +30,7 @@ struct Draft {
   at::Tensor input;
   at::Tensor classes;  ///< undefined where there are values
   at::Tensor values;   ///< float32 [samples, num_values()]
+  at::Tensor indices;  ///< int64 [samples]: which of the source they are
 
   std::atomic<int64_t> taken{0};     ///< places before it are some task's
   std::atomic<int64_t> done{0};      ///< images of finished tasks

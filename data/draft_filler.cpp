@@ -103,6 +103,8 @@ void DraftFiller::make(const Task& task, int64_t place, int64_t behind) {
     views_[static_cast<size_t>(view)] = {plan_.common.seed, static_cast<uint64_t>(draft.epoch),
                                          static_cast<uint64_t>(drawn_by + view * apart)};
 
+  std::fill_n(draft.indices.mutable_data_ptr<int64_t>() + place * options.views, options.views,
+              sample);
   const int64_t numbers = draft.size.height * draft.size.width * plan_.source.channels();
   const bool bytes = options.output == at::kByte;
   if (!bytes) pixels_.resize(static_cast<size_t>(numbers * options.views));

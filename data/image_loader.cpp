@@ -16,6 +16,7 @@
 #include "composer/machine_limits.h"
 #include "composer/profiling/thread_range.h"
 #include "composer/remote/leaving.h"
+#include "composer/text.h"
 #include "data/coefficient_store.h"
 #include "data/decoded_source.h"
 #include "data/draft_filler.h"
@@ -39,6 +40,7 @@ class ImageLoader final : public Loader {
   }
   ImageSize image_size() const override { return options_.transform.size; }
   const Normalization& normalization() const override { return options_.normalization; }
+  std::string sample_name(int64_t index) const override { return source_->name(index); }
   std::string digest() const override { return digest_of(*source_); }
   void start(int64_t epoch, int64_t batch, SizePlan plan) override;
   void add_transform(SampleTransform transform) override {
@@ -149,8 +151,8 @@ void check_shares(int64_t samples, int64_t batches, const LoaderOptions& common)
                     std::to_string(common.world_size));
   const int64_t last = samples - (batches - 1) * common.batch_size;
   if (last < common.world_size)
-    throw UserError("the last batch of an epoch has only " + std::to_string(last) +
-                    " samples, too few for " + shares() +
+    throw UserError("the last batch of an epoch has only " + quantity(last, "sample") +
+                    ", too few for " + shares() +
                     ": set drop_last: true, or take another train_batch_size");
 }
 
@@ -161,8 +163,8 @@ int64_t batches_of(int64_t samples, const ImageLoaderOptions& options,
   const bool drop_last = options.drop_last;
   if (samples == 0) throw UserError("the data set has no samples");
   if (drop_last && samples < size) {
-    throw UserError("the data set has " + std::to_string(samples) +
-                    " samples, fewer than one batch of " + std::to_string(size) +
+    throw UserError("the data set has " + quantity(samples, "sample") +
+                    ", fewer than one batch of " + std::to_string(size) +
                     "; make the batch smaller or set drop_last: false");
   }
   const int64_t batches = drop_last ? samples / size : (samples + size - 1) / size;
@@ -173,8 +175,8 @@ int64_t batches_of(int64_t samples, const ImageLoaderOptions& options,
   if (!common.subset_num_batches) return shared(batches);
   if (*common.subset_num_batches > batches) {
     log::warn("subset_num_batches: " + std::to_string(*common.subset_num_batches) +
-              " is more than the " + std::to_string(batches) +
-              " batches of an epoch; all of them are used");
+              " is more than the " + quantity(batches, "batch") +
+              " of an epoch; all of them are used");
   }
   return shared(std::clamp<int64_t>(*common.subset_num_batches, 1, batches));
 }
@@ -312,8 +314,7 @@ std::unique_ptr<ReadAhead> ImageLoader::read_ahead() {
 void ImageLoader::start(int64_t epoch, int64_t batch, SizePlan plan) {
   if (epoch < 0 || batch < 0 || batch > batches_) {
     throw RunError("cannot go on from batch " + std::to_string(batch) + " of epoch " +
-                   std::to_string(epoch) + ": an epoch has " + std::to_string(batches_) +
-                   " batches");
+                   std::to_string(epoch) + ": an epoch has " + quantity(batches_, "batch"));
   }
   if (!options_.training) plan = {};
   int64_t sequence = ahead_ ? ahead_->restart(epoch, batch) : 0;
@@ -371,6 +372,7 @@ RawBatch ImageLoader::batch_of(Draft& draft) const {
   batch.images = std::move(draft.input);
   batch.target.classes = std::move(draft.classes);
   batch.target.values = std::move(draft.values);
+  batch.indices = std::move(draft.indices);
   if (draft.bad.empty()) return batch;
   std::vector<int64_t> good;
   for (int64_t i = 0; i < draft.samples; ++i) {
@@ -385,6 +387,7 @@ RawBatch ImageLoader::batch_of(Draft& draft) const {
       (samples.unsqueeze(1) * options_.views + at::arange(options_.views)).flatten();
   batch.images = batch.images.index_select(0, places);
   batch.target = batch.target.at_places(places);
+  batch.indices = batch.indices.index_select(0, places);
   return batch;
 }
 
@@ -428,6 +431,7 @@ std::shared_ptr<Draft> ImageLoader::open_draft(int64_t epoch, int64_t batch, con
   const int64_t images = draft->samples * options_.views;
   draft->input = pool_.reused({images, draft->size.height, draft->size.width, source_->channels()},
                               options_.output);
+  draft->indices = at::empty({images}, at::kLong);
   if (const int64_t values = source_->num_values(); values > 0)
     draft->values = pool_.fresh({images, values}, at::kFloat);
   else

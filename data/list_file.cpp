@@ -171,7 +171,8 @@ class HeaderDoubt {
 };
 
 struct Places {
-  size_t path, label;
+  size_t path;
+  std::optional<size_t> label;    ///< none: labels lack
   std::vector<size_t> targets{};  ///< in place of the label
 };
 
@@ -189,8 +190,9 @@ std::optional<Places> places_in(const std::vector<std::string>& fields,
                                 const ListColumns& columns) {
   const auto path = column_of(columns.path, kPathNames, fields);
   const auto label = column_of(columns.label, kLabelNames, fields);
-  if (!path || !label || *path == *label) return std::nullopt;
-  return Places{*path, *label};
+  const bool lacks = !label && columns.label_may_lack && columns.label == "auto";
+  if (!path || (!label && !lacks) || path == label) return std::nullopt;
+  return Places{*path, label};
 }
 
 /// Where all of a first line is one field because others separate theirs with something else.
@@ -230,7 +232,7 @@ Places places_of_targets(const fs::path& file, const std::vector<std::string>& f
     if (!found) fail_without_column(file, fields, name);
     return *found;
   };
-  Places places{place(columns.path), 0};
+  Places places{place(columns.path), {}};
   for (const auto& target : columns.targets) places.targets.push_back(place(target));
   return places;
 }
@@ -273,12 +275,13 @@ void read_columns(const fs::path& file, std::string_view text, char separator, L
       if (places) continue;
       if (columns.path != "auto" || columns.label != "auto" || is_header(header))
         fail_without_columns(file, header, columns);
-      if (count != 2)
+      const bool paths_alone = count == 1 && columns.label_may_lack;
+      if (count != 2 && !paths_alone)
         fail(file, 1,
              "expected two columns, path and label, or a first line that names them; "
              "it has " +
                  first_few(fields) + separator_hint(fields) + "; targets names columns of numbers");
-      places = Places{0, 1};
+      places = Places{0, paths_alone ? std::nullopt : std::optional<size_t>(1)};
       doubt.emplace();
     }
     if (fields.size() != count)
@@ -289,7 +292,7 @@ void read_columns(const fs::path& file, std::string_view text, char separator, L
     for (size_t i = 0; i < places->targets.size(); ++i)
       entry.targets.push_back(target_of(file, records.line(), columns.targets[i],
                                         std::string_view(fields[places->targets[i]])));
-    if (columns.targets.empty()) entry.label = trimmed(fields[places->label]);
+    if (places->label) entry.label = trimmed(fields[*places->label]);
     entry.path = trimmed(fields[places->path]);
     if (doubt) doubt->add(entry);
     take(records.line(), std::move(entry));
@@ -351,7 +354,10 @@ void read_json_lines(const fs::path& file, std::string_view text, const ListColu
       if (!object.contains(target)) fail_without_value(file, line, object, target, "a number");
       entry.targets.push_back(target_of(file, line, target, object[target]));
     }
-    if (columns.targets.empty()) entry.label = label_text(file, line, object, columns.label);
+    const bool lacks =
+        columns.label_may_lack && value_of(object, columns.label, kLabelNames) == nullptr;
+    if (columns.targets.empty() && !lacks)
+      entry.label = label_text(file, line, object, columns.label);
     take(line, std::move(entry));
   }
 }
@@ -537,6 +543,19 @@ std::vector<std::string> listed_classes(const fs::path& file, const ListColumns&
   });
   if (names.empty()) throw UserError(file.string() + ": names no classes");
   return names;
+}
+
+std::vector<ListedFile> listed_files(const fs::path& file) {
+  ListColumns columns;
+  columns.label_may_lack = true;
+  std::vector<ListedFile> files;
+  read_list(file, columns, [&](int64_t line, Entry entry) {
+    if (entry.path.empty()) fail(file, line, "has no path");
+    files.push_back({(file.parent_path() / entry.path).lexically_normal().string(),
+                     std::move(entry.label), line});
+  });
+  if (files.empty()) throw UserError(file.string() + ": lists no images");
+  return files;
 }
 
 SampleTableWriter list_table(const fs::path& file, const ListColumns& columns,

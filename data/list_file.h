@@ -1,6 +1,7 @@
 // Lists of image files and their classes: CSV, TSV and JSON lines.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@ struct ListColumns {
   /// Those of numbers, several with blanks between them or as a list, that are read in place of
   /// labels; none: labels.
   std::vector<std::string> targets{};
+  bool label_may_lack = false;  ///< then labels are empty
 };
 
 /// Whether the file's name ends like that of a list: .csv, .tsv or .jsonl.
@@ -30,6 +32,16 @@ std::vector<std::string> listed_classes(const std::filesystem::path& file,
 /// that targets may name. None where the first line names nothing. Throws UserError.
 std::vector<std::string> listed_columns(const std::filesystem::path& file,
                                         const ListColumns& columns);
+
+/// A file that a list names, as seen from here, and its label; empty where it has none.
+struct ListedFile {
+  std::string path, label;
+  int64_t line = 0;
+};
+
+/// Those of a list, with or without labels, in its order; relative paths begin at its folder.
+/// Throws UserError naming the line that is wrong.
+std::vector<ListedFile> listed_files(const std::filesystem::path& file);
 
 /// The files that a list names, in its order, as a table; relative paths begin at its folder.
 /// Labels are numbers, if all of them are, or names in sorted order. classes: of listed_classes;

@@ -110,10 +110,10 @@ void tell_of_split(const Classes& classes, const std::vector<bool>& evaluated,
     if (members.size() == 1) single.push_back(class_text(label, options.class_names));
   }
   const auto count = static_cast<size_t>(std::ranges::count(evaluated, true));
-  log::info_wrapped("split: " + std::to_string(samples - count) + " samples to train on, " +
-                    std::to_string(count) + " to evaluate on");
+  log::info("split: " + quantity(static_cast<int64_t>(samples - count), "sample") +
+            " to train on, " + std::to_string(count) + " to evaluate on");
   if (!single.empty())
-    log::info_wrapped("split: classes with one sample, which is trained on: " + first_few(single));
+    log::info("split: classes with one sample, which is trained on: " + first_few(single));
 }
 
 }  // namespace

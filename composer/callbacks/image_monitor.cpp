@@ -27,9 +27,14 @@ void ImageMonitor::batch_start(const State& state, Logger& logger, RunControl&) 
   const int64_t shown = std::min(params_.num_images, state.batch.samples());
   const int64_t channels = shown > 0 ? state.batch.input.size(1) : 0;
   if (channels != 1 && channels != 3) return;
+  auto captions = label_texts(state.batch.target.slice(0, shown), state.class_names);
+  const bool is_whole = state.indices.defined() && state.indices.size(0) == state.batch.samples();
+  for (int64_t i = 0; is_whole && i < shown; ++i)
+    if (const auto text = state.sample_text(i); !text.empty())
+      captions[static_cast<size_t>(i)] += ", " + text;
   logger.log_images("images/train",
                     denormalize(state.batch.input.slice(0, 0, shown), state.normalization),
-                    label_texts(state.batch.target.slice(0, shown), state.class_names));
+                    std::move(captions));
 }
 
 namespace {

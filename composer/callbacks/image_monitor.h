@@ -12,8 +12,8 @@
 namespace composer {
 
 /// images/train: images of a training batch as the network gets them, after all augmentation, in
-/// the colours that they had before normalisation, with their labels as captions. Of the run's
-/// first batch, and every `interval`.
+/// the colours that they had before normalisation, with their labels as captions, and what their
+/// set calls them. Of the run's first batch, and every `interval`.
 class ImageMonitor : public Callback {
  public:
   struct Params {

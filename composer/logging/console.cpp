@@ -71,7 +71,7 @@ ConsoleSink::~ConsoleSink() { ConsoleSink::flush(); }
 void ConsoleSink::open(const RunInfo& info) {
   schedule_ = info.schedule;
   last_ = epoch_begin_ = info.start;
-  for (const auto& line : info.header) log::info_wrapped(line);
+  for (const auto& line : info.header) log::info(line);
   printed_ = steady_seconds();
 }
 

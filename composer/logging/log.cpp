@@ -1,5 +1,6 @@
 #include "composer/logging/log.h"
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "composer/logging/terminal.h"
 #include "composer/logging/url_secrets.h"
@@ -16,12 +18,29 @@
 namespace composer::log {
 namespace {
 
+/// What standard error gets of a message.
+class ForTerminal : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& out) override {
+    const auto text = wrapped_for(STDERR_FILENO, {message.payload.data(), message.payload.size()});
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<ForTerminal>();
+  }
+};
+
 spdlog::logger& logger() {
   // Never destroyed: threads that nobody waits for may still have something to say.
   static auto* const instance = [] {
-    auto made =
-        std::make_unique<std::shared_ptr<spdlog::logger>>(spdlog::stderr_color_mt("composer"));
-    (*made)->set_pattern("%^%v%$");
+    const auto colors =
+        shows_colors(STDERR_FILENO) ? spdlog::color_mode::always : spdlog::color_mode::never;
+    auto made = std::make_unique<std::shared_ptr<spdlog::logger>>(
+        spdlog::stderr_color_mt("composer", colors));
+    auto formatter = std::make_unique<spdlog::pattern_formatter>();
+    formatter->add_flag<ForTerminal>('*').set_pattern("%^%*%$");
+    (*made)->set_formatter(std::move(formatter));
     return made.release();
   }();
   return **instance;
@@ -47,10 +66,6 @@ void write(spdlog::level::level_enum level, const std::string& line) {
 }  // namespace
 
 void info(const std::string& message) { write(spdlog::level::info, message); }
-void info_wrapped(const std::string& message) {
-  if (isatty(STDERR_FILENO) != 1) return info(message);
-  for (const auto& line : wrapped(message, terminal_columns())) info(line);
-}
 
 void info_once(const std::string& message) {
   static std::mutex guard;
@@ -58,6 +73,7 @@ void info_once(const std::string& message) {
   const std::lock_guard lock(guard);
   if (told.insert(message).second) info(message);
 }
+
 void warn(const std::string& message) { write(spdlog::level::warn, "warning: " + message); }
 void error(const std::string& message) { write(spdlog::level::err, message); }
 void quiet() { logger().set_level(spdlog::level::warn); }

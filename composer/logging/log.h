@@ -7,9 +7,8 @@
 
 namespace composer::log {
 
+// On a terminal lines are broken between words to fit it.
 void info(const std::string& message);
-/// The same; where standard error is a terminal, broken after commas to lines that fit.
-void info_wrapped(const std::string& message);
 /// The same, once in a process for each text: of what is read several times.
 void info_once(const std::string& message);
 void warn(const std::string& message);

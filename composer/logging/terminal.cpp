@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "composer/logging/number_text.h"
 #include "composer/text.h"
@@ -33,9 +34,31 @@ std::string bar(double share, int64_t width) {
 
 }  // namespace
 
-int64_t terminal_columns() {
+bool shows_colors(int file) {
+  const auto value = [](const char* name) -> std::string_view {
+    const char* const text = std::getenv(name);
+    return text == nullptr ? "" : text;
+  };
+  if (!value("NO_COLOR").empty()) return false;
+  if (const auto forced = value("CLICOLOR_FORCE"); !forced.empty() && forced != "0") return true;
+  const auto kind = value("TERM");
+  return isatty(file) == 1 && value("CLICOLOR") != "0" && !kind.empty() && kind != "dumb";
+}
+
+std::string without_colors(std::string_view text) {
+  std::string plain;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b')
+      i = std::min(text.find('m', i), text.size() - 1);
+    else
+      plain += text[i];
+  }
+  return plain;
+}
+
+int64_t terminal_columns(int file) {
   winsize size{};
-  if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  if (ioctl(file, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
   return size.ws_col;
 }
 
@@ -65,18 +88,38 @@ std::string progress_line(const std::string& name, double share,
 }
 
 std::vector<std::string> wrapped(std::string_view line, int64_t columns) {
+  const std::string indent(std::min(line.find_first_not_of(' '), line.size()), ' ');
+  const int64_t room = std::max<int64_t>(columns - columns_of(indent), 0);
+  line.remove_prefix(indent.size());
   std::vector<std::string> lines;
-  while (columns_of(line) > columns) {
-    size_t end = bytes_of(line, columns);
-    if (const auto comma = line.substr(0, end).rfind(", "); comma != std::string_view::npos)
-      end = comma + 2;
-    auto part = line.substr(0, end);
-    if (part.ends_with(' ')) part.remove_suffix(1);
-    lines.emplace_back(part);
-    line.remove_prefix(end);
+  while (columns_of(line) > room) {
+    // The blank behind what fits may be the next character.
+    const auto fits = line.substr(0, bytes_of(line, room + 1));
+    size_t end = fits.rfind(", ");
+    if (end != fits.npos && 2 * columns_of(fits.substr(0, end)) >= room)
+      ++end;
+    else
+      end = fits.rfind(' ');
+    if (end == fits.npos) end = line.find(' ');
+    if (end == line.npos) break;
+    lines.push_back(indent + std::string(line.substr(0, line.find_last_not_of(' ', end) + 1)));
+    line.remove_prefix(std::min(line.find_first_not_of(' ', end), line.size()));
   }
-  lines.emplace_back(line);
+  if (!line.empty() || lines.empty()) lines.push_back(indent + std::string(line));
   return lines;
+}
+
+std::string wrapped_for(int file, std::string_view text) {
+  if (isatty(file) != 1) return std::string(text);
+  const int64_t columns = terminal_columns(file);
+  std::string all;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    all += joined(wrapped(text.substr(0, end), columns), "\n");
+    if (end < text.size()) all += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return all;
 }
 
 }  // namespace composer

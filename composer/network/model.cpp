@@ -11,12 +11,12 @@ at::Tensor Model::loss(const at::Tensor& logits, const Target& target, Over over
 
 int64_t Model::freeze(const std::vector<std::string>& patterns) {
   const auto parameters = named_parameters();
+  const auto names = parameters.keys();
   for (const auto& pattern : patterns)
-    if (std::ranges::none_of(parameters,
-                             [&](const auto& item) { return fits(item.key(), pattern); }))
-      throw UserError("freeze: '" + pattern + "' fits no parameter of the model; they are named " +
-                      "like " + parameters.begin()->key() + " and " +
-                      (parameters.end() - 1)->key());
+    if (std::ranges::none_of(names, [&](const auto& name) { return fits(name, pattern); }))
+      throw UserError("freeze: '" + pattern + "' fits no parameter of the model" +
+                      layer_hint(pattern, names) + "; they are named like " + names.front() +
+                      " and " + names.back());
   int64_t frozen = 0;
   for (const auto& item : parameters) {
     if (fits_any(item.key(), patterns)) {

@@ -46,6 +46,10 @@ class Model : public Block {
     return objective_ ? objective_->loss(outputs, target, over) : loss(outputs, target, over);
   }
 
+  /// What messages call it from now on, "model.resnet"; the name of its class where nobody said.
+  void set_title(std::string title) { title_ = std::move(title); }
+  const std::string& title() const { return title_.empty() ? name() : title_; }
+
   /// How many pixels of the image lie, along an axis, between two places of the last feature map; 1
   /// where that is not known. Smaller images are warned of.
   virtual int64_t stride() const { return 1; }
@@ -64,6 +68,7 @@ class Model : public Block {
 
  private:
   std::shared_ptr<const Objective> objective_;
+  std::string title_;
   std::vector<torch::nn::Module*> frozen_;  ///< layers of this network with running statistics
 };
 

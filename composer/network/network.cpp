@@ -2,9 +2,8 @@
 
 #include <ATen/record_function.h>
 
-#include "composer/device.h"
 #include "composer/distributed/divided_weights.h"
-#include "composer/error.h"
+#include "composer/exception_text.h"
 #include "composer/network/divided_pass.h"
 
 namespace composer {
@@ -19,16 +18,19 @@ at::Tensor Network::forward(const at::Tensor& images) const {
     const auto outputs = model_.forward(images);
     weights_->end_pass();
     return outputs;
-  } catch (const c10::Error& error) {
-    if (is_out_of_memory(error)) throw;
-    throw RunError("the model fails on a batch of shape " + c10::str(images.sizes()) + ": " +
-                   error.what_without_backtrace());
+  } catch (...) {
+    rethrow_of(model_.title(), (model_.is_training() ? "forward" : "forward of an evaluation") +
+                                   (" on a batch of shape " + c10::str(images.sizes())));
   }
 }
 
 at::Tensor Network::loss(const at::Tensor& logits, const Target& target, Over over) const {
   const Autocast autocast(precision_, device_);
-  return model_.loss_to_train(logits, target, over);
+  try {
+    return model_.loss_to_train(logits, target, over);
+  } catch (...) {
+    rethrow_of(model_.title(), "loss");
+  }
 }
 
 }  // namespace composer

@@ -23,8 +23,8 @@ class Network {
         rows_(std::move(rows)) {}
 
   /// Normalised images [N, C, H, W] -> logits [N, num_classes]; where ranks share the images, all
-  /// of them get whole images and the same logits. RunError, with the shape, when a layer fails on
-  /// them.
+  /// of them get whole images and the same logits. RunError, with the model's title and the shape,
+  /// when a layer fails on them.
   at::Tensor forward(const at::Tensor& images) const;
 
   at::Tensor loss(const at::Tensor& logits, const Target& target, Over over = Over::batch) const;

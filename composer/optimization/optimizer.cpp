@@ -106,10 +106,13 @@ void Optimizer::check_patterns() const {
       return std::ranges::any_of(group.names,
                                  [&](const auto& name) { return fits(name, rule.pattern); });
     };
-    if (std::ranges::none_of(groups_, fits_one))
-      problems.push_back("optimizer: groups: pattern '" + rule.pattern +
-                         "' fits no parameter that is trained; they are named like " +
-                         groups_.front().names.front() + " and " + groups_.back().names.back());
+    if (std::ranges::any_of(groups_, fits_one)) continue;
+    std::vector<std::string> names;
+    for (const auto& group : groups_)
+      names.insert(names.end(), group.names.begin(), group.names.end());
+    problems.push_back("optimizer: groups: pattern '" + rule.pattern +
+                       "' fits no parameter that is trained" + layer_hint(rule.pattern, names) +
+                       "; they are named like " + names.front() + " and " + names.back());
   }
   if (!problems.empty()) throw UserError(problems);
 }

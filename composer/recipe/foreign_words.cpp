@@ -64,8 +64,9 @@ constexpr auto entries = std::to_array<Entry>({
     {words_for_folders, "save_remote", "s3://bucket/prefix", "", "", true},
     {words_for_folders, "run_dir", "FOLDER"},
     {" experiment exp exp_name experiment_name name ", "run_name", "NAME"},
-    {" gpus gpu ngpus num_gpus n_gpus gpu_id gpu_ids cuda use_cuda devices accelerator ", "device",
-     "gpu", "", "gpu"},
+    {" gpus gpu ngpus num_gpus n_gpus ngpu gpu_id gpu_ids cuda use_cuda devices num_devices "
+     "accelerator nproc_per_node ",
+     "device", "gpu", "", "gpu"},
     {" no_cuda no_gpu cpu ", "device", "cpu", "", "cpu"},
     {" amp use_amp native_amp mixed_precision half ", "precision", "amp", "", "amp"},
     {" fp16 float16 ", "precision", "amp_fp16", "", "amp_fp16"},
@@ -79,6 +80,14 @@ constexpr auto entries = std::to_array<Entry>({
     {" eval_every eval_freq val_interval check_val_every_n_epoch ", "eval_interval", "1ep", "ep"},
     {" manual_seed random_seed ", "seed", "17"},
 });
+
+/// As it stands among the words of an entry.
+std::string listed(const std::string& word) {
+  std::string text(1, ' ');
+  text.append(lower_case(word)).append(1, ' ');
+  std::ranges::replace(text, '-', '_');
+  return text;
+}
 
 std::string value_of(const Entry& entry, const std::vector<std::string>& values) {
   if (!entry.constant.empty()) return std::string(entry.constant);
@@ -103,12 +112,22 @@ std::vector<std::string> ending_with(const std::vector<std::string>& paths,
 
 }  // namespace
 
+std::string ranks_meant_by(const std::string& word, const std::vector<std::string>& values) {
+  constexpr std::string_view words =
+      " gpus ngpus num_gpus n_gpus ngpu devices num_devices nproc_per_node nproc num_processes "
+      "num_procs gpus_per_node ";
+  if (words.find(listed(word)) == std::string_view::npos || values.size() != 1) return "";
+  const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
+  const bool several = std::ranges::all_of(values[0], is_digit) && values[0] != "0" &&
+                       values[0] != "1" && !values[0].empty();
+  return several ? "composer -n " + values[0] + " ..." : "";
+}
+
 Meant meant_by(const std::string& word, const std::vector<std::string>& values,
                const std::vector<std::string>& paths) {
-  std::string known(1, ' ');
-  known.append(lower_case(word)).append(1, ' ');
-  std::ranges::replace(known, '-', '_');
-  Meant meant;
+  const auto known = listed(word);
+  Meant meant{ranks_meant_by(word, values), ""};
+  if (!meant.option.empty()) return meant;
   for (const Entry& entry : entries) {
     if (entry.words.find(known) == std::string_view::npos) continue;
     if (entry.remote && (values.empty() || !is_remote(values[0]))) continue;

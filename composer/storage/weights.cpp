@@ -309,10 +309,14 @@ Unloaded assign_weights(Model& model, const TensorMap& given, const std::string&
   const auto names = model.names_in("timm");
   for (const auto& pattern : rules.ignore) {
     const auto meant = [&](const auto& item) { return fits(item.first, pattern); };
-    if (std::ranges::none_of(targets, meant) && std::ranges::none_of(given, meant) &&
-        std::ranges::none_of(tensors, meant))
-      problems.push_back("load_ignore: '" + pattern + "' fits no tensor of the model or of " +
-                         source + "; the model's are named like " + targets.begin()->first);
+    if (std::ranges::any_of(targets, meant) || std::ranges::any_of(given, meant) ||
+        std::ranges::any_of(tensors, meant))
+      continue;
+    std::vector<std::string> of_model;
+    for (const auto& [name, target] : targets) of_model.push_back(name);
+    problems.push_back("load_ignore: '" + pattern + "' fits no tensor of the model or of " +
+                       source + layer_hint(pattern, of_model) + "; the model's are named like " +
+                       of_model.front());
   }
   for (const auto& [name, target] : targets) {
     const auto found = tensors.find(name);

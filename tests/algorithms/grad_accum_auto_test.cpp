@@ -218,7 +218,7 @@ TEST_CASE("a forward pass may run out of memory, in whichever words", "[grad_acc
       "err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes");
   CHECK(at::equal(trained(2, words), trained(8, "")));
   CHECK_THROWS_WITH(trained(2, "CUDA error: an illegal memory access"),
-                    Contains("the model fails on a batch of shape [8, 3, 8, 8]"));
+                    Contains("RoomFor at forward on a batch of shape [8, 3, 8, 8]"));
 }
 
 TEST_CASE("without auto a lack of memory ends the run", "[grad_accum]") {

@@ -214,7 +214,7 @@ TEST_CASE("what a run left of its evaluation is shown", "[report]") {
               R"({"epoch": 3, "batch": 6, "samples": 12, "num_classes": 2, "all_ranks": true,
     "per_class": [0.5, 1.0], "confusion": [[0, 0, 3], [0, 1, 3], [1, 1, 6]],
     "wrong": [{"image": "images/wrong/ba6-00.png", "class": 0, "loss": 4.5, "probability": 0.011,
-               "likely": [[1, 0.989], [0, 0.011]]}]})");
+               "likely": [[1, 0.989], [0, 0.011]], "sample": 7, "path": "val/<cat>/3.jpg"}]})");
   files.write("images/wrong/ba6-00.png", "png");
   files.write("images/index.json",
               R"({"images": [{"file": "images/lost.png", "caption": "cat 0.70, <dog> 0.30"}]})");
@@ -222,6 +222,7 @@ TEST_CASE("what a run left of its evaluation is shown", "[report]") {
   CHECK_THAT(page, Contains("data:image/png;base64,cG5n") && Contains("loss 4.5") &&
                        Contains("98.9 %") && Contains("&lt;dog&gt;") &&
                        Contains("cannot be read") && Contains("cat 0.70") &&
+                       Contains("val/&lt;cat&gt;/3.jpg, sample 7") &&
                        Contains("conv1 -&gt; BlurConv") && Contains("tiny, 12 parameters"));
   const auto cells = data_of(page, R"(<script type="application/json" class="confusion-cells">)");
   REQUIRE(cells.size() == 1);

@@ -95,6 +95,22 @@ TEST_CASE("the table says what is beyond the noise", "[analysis][study]") {
   CHECK_THAT(text_of(study), Contains("Welch") && Contains("percentage points"));
 }
 
+TEST_CASE("times of runs on a busy machine are marked", "[analysis][study]") {
+  auto study = study_of({variant_of("all", {0.9, 0.91}, 10), variant_of("without ema", {0.8}, 10)});
+  CHECK_THAT(text_of(study), !Contains("*"));
+  study.variants[0].runs[0].others_share = 0.05;
+  study.variants[1].runs[0].others_share = 0.48;
+  study.target = StudyTarget{accuracy, 0.5};
+  study.variants[1].runs[0].reached = Curve::Point{};
+  const auto table = table_of(study);
+  CHECK_FALSE(row_of(table, "all")[4].ends_with("*"));
+  for (const size_t cell : std::initializer_list<size_t>{4, 5, 7})
+    CHECK(row_of(table, "without ema")[cell].ends_with("*"));
+  CHECK_THAT(text_of(study),
+             Contains("*: the machine was busy meanwhile: other programs took 48 %"));
+  CHECK(json_of(study)["variants"][1]["runs"][0]["others_share"] == 0.48);
+}
+
 TEST_CASE("with one seed the noise is said to be unknown", "[analysis][study]") {
   const auto study = study_of({variant_of("all", {0.9}, 10), variant_of("without ema", {0.8}, 10)});
   const auto table = table_of(study);

@@ -49,7 +49,7 @@ std::vector<std::string> names_in(const json& study) {
 json without_times(json study) {
   const auto erase_times = [](json& figures) {
     for (const std::string key :
-         {"seconds", "images_per_s", "seconds_to_target", "peak_memory_bytes"})
+         {"seconds", "others_share", "images_per_s", "seconds_to_target", "peak_memory_bytes"})
       figures.erase(key);
   };
   for (auto& variant : study.at("variants")) {

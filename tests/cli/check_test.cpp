@@ -97,7 +97,7 @@ TEST_CASE("check says for people what differs most", "[cli][check]") {
   INFO(outcome.errors << outcome.output);
   CHECK(outcome.status == 0);
   for (const char* text :
-       {"amp_bf16 on cpu", "against fp32 on cpu", "1 steps of 16 images",
+       {"amp_bf16 on cpu", "against fp32 on cpu", "1 step of 16 images",
         "algorithms: channels_last, label_smoothing, mixup, stochastic_depth, ema\n",
         "gradients   all within what rounding does", "all is within the tolerances"})
     CHECK_THAT(outcome.output, Contains(text));

@@ -10,6 +10,7 @@
 #include "composer/recipe/recipe.h"
 #include "look.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/python.h"
 
 namespace composer::commands_test {
 
@@ -348,6 +349,62 @@ TEST_CASE("list and describe", "[cli][slow]") {
   CHECK(run(folder.path(), {"list", "callbacks"}).output.find("\nmfu ") != std::string::npos);
   CHECK(run(folder.path(), {"describe", "callback", "mfu"}).output.find("peak_flops") !=
         std::string::npos);
+}
+
+TEST_CASE("the wheel's package starts the program as a module, too", "[cli]") {
+  if (!test::has_python()) {
+    WARN("skipped: there is no Python of the tests");
+    return;
+  }
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "composer_native/bin");
+  for (const char* file : {"__init__.py", "__main__.py"})
+    fs::copy_file(fs::path(SOURCE_DIR) / "packaging/composer_native" / file,
+                  folder / "composer_native" / file);
+  const auto program =
+      folder.write("composer_native/bin/composer", "#!/bin/sh\necho \"$LIBTORCH $*\"\n");
+  fs::permissions(program, fs::perms::owner_all);
+  CHECK(
+      test::run_python("import subprocess, sys\n"
+                       "words = [sys.executable, '-m', 'composer_native', 'train', '--plan']\n"
+                       "done = subprocess.run(words, env={'LIBTORCH': 'here'}, "
+                       "capture_output=True, text=True)\n"
+                       "assert done.stdout == 'here train --plan\\n', done\n",
+                       folder));
+}
+
+TEST_CASE("commands that lack a word are answered with the whole one", "[cli][slow]") {
+  const TemporaryFolder folder;
+  const auto refused = [&](const char* line, const std::string& text) {
+    INFO(line);
+    const auto outcome = look(folder.path(), split(line));
+    CHECK(outcome.status == 2);
+    CHECK_THAT(outcome.errors, Contains(text));
+  };
+  refused("describe blurpool", "did you mean composer describe algorithm blurpool?");
+  refused("describe algorithm", "`composer list algorithms`");
+  refused("describe quickstart", "composer train -f quickstart --dump");
+  refused("describe blurpol", "did you mean 'blurpool'?");
+  refused("version", "did you mean '--version'?");
+  refused("train --gpus 4", "did you mean composer -n 4 ...?");
+  refused("--nproc_per_node 4 train", "did you mean composer -n 4 ...?");
+  const auto help = look(folder.path(), {"help"});
+  CHECK(help.status == 0);
+  CHECK(help.output == look(folder.path(), {"--help"}).output);
+  CHECK(look(folder.path(), split("help data info")).output ==
+        look(folder.path(), split("data info --help")).output);
+
+  folder.write("a.jpg", "");
+  fs::create_directories(folder / "weights");
+  folder.write("weights/manifest.json", "{}");
+  refused("predict a.jpg", "did you mean composer predict --source a.jpg?");
+  refused("predict weights a.jpg --top_k 2",
+          "did you mean composer predict --load_path weights --source a.jpg --top_k 2?");
+  refused("predict --load_path weights a.jpg", "did you mean composer predict --source a.jpg ...?");
+  refused("predict --model weights a.jpg", "did you mean composer predict --source a.jpg ...?");
+  refused("eval weights", "did you mean composer eval --load_path weights?");
+  refused("eval w.pth --json", "did you mean composer eval --load_path w.pth --json?");
+  refused("eval weights .", "did you mean composer eval --load_path weights --datadir .?");
 }
 
 TEST_CASE("every recipe of the program resolves, and its dump resolves to itself", "[cli][slow]") {

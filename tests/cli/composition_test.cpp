@@ -53,7 +53,9 @@ bool compatible(const Names& algorithms) {
   }
 }
 
-struct Killed {};
+struct Killed : RunError {
+  Killed() : RunError("killed") {}
+};
 
 class Killer : public Callback {
  public:

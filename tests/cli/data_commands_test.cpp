@@ -238,7 +238,7 @@ TEST_CASE("data verify lists the bad samples of a .beton file", "[cli][slow]") {
   const auto cut_off = run(folder.path(), {"data", "verify", "cut.beton"});
   CHECK(cut_off.status == 1);
   CHECK_THAT(cut_off.output, Catch::StartsWith("cut.beton: cut off: ") &&
-                                 Contains("0 samples: 0 bad, 0 with warnings; 1 damaged files"));
+                                 Contains("0 samples: 0 bad, 0 with warnings; 1 damaged file"));
   write_file(folder.path() / "other.beton", std::string(100, 'x'));
   const auto other = run(folder.path(), {"data", "verify", "other.beton"});
   CHECK(other.status == 2);
@@ -283,7 +283,7 @@ TEST_CASE("data verify leaves out the files that training leaves out", "[cli]") 
   write_file(folder.path() / "set/cat/labels.csv", "1,2");
   const auto good = run(folder.path(), {"data", "verify", "set"});
   CHECK(good.status == 0);
-  CHECK(good.output == "1 samples: 0 bad, 0 with warnings; 2 other files left out: no images\n");
+  CHECK(good.output == "1 sample: 0 bad, 0 with warnings; 2 other files left out: no images\n");
   CHECK(json::parse(run(folder.path(), {"data", "verify", "set", "--json"}).output)["left_out"] ==
         2);
   CHECK(run(folder.path(), {"data", "verify", "set/README"}).status == 1);  // asked for by its name
@@ -311,7 +311,7 @@ TEST_CASE("an index.json of something else makes no set of shards", "[cli]") {
   const auto outcome = run(folder.path(), {"data", "verify", "set"});
   INFO(outcome.errors);
   CHECK(outcome.status == 0);
-  CHECK(outcome.output == "1 samples: 0 bad, 0 with warnings; 1 other files left out: no images\n");
+  CHECK(outcome.output == "1 sample: 0 bad, 0 with warnings; 1 other file left out: no images\n");
   write_file(folder.path() / "set/train/index.json", R"({"shards": [)");
   const auto damaged = run(folder.path(), {"data", "verify", "set"});
   CHECK(damaged.status == 2);
@@ -330,14 +330,14 @@ TEST_CASE("data verify compares MDS shards with the hashes in their index", "[cl
   const auto good = run(folder.path(), {"data", "verify", "set"});
   INFO(good.errors);
   CHECK(good.status == 0);
-  CHECK(good.output == "1 samples: 0 bad, 0 with warnings\n");
+  CHECK(good.output == "1 sample: 0 bad, 0 with warnings\n");
   shard[shard.find("format")] = 'F';  // of what says how the shard was written
   write_file(folder.path() / "set/shard.00000.mds", shard);
   const auto bad = run(folder.path(), {"data", "verify", "set"});
   CHECK(bad.status == 1);
   CHECK(bad.output ==
         "set/shard.00000.mds: its sha256 is not the one in the index\n"
-        "1 samples: 0 bad, 0 with warnings; 1 damaged files\n");
+        "1 sample: 0 bad, 0 with warnings; 1 damaged file\n");
   const auto told = json::parse(run(folder.path(), {"data", "verify", "set", "--json"}).output);
   CHECK(told["bad"] == 0);
   CHECK(told["bad_files"][0]["sample"] == "set/shard.00000.mds");
@@ -393,7 +393,7 @@ TEST_CASE("data verify goes on where MDS shards are missing or damaged", "[cli]"
   CHECK_THAT(outcome.output, Contains("set/shard.0.mds: no such file\n") &&
                                  Contains("set/shard.1.mds: its sha1 is not the one") &&
                                  Contains("set/shard.2.mds: has not the ") &&
-                                 Contains("1 samples: 0 bad, 0 with warnings; 3 damaged files"));
+                                 Contains("1 sample: 0 bad, 0 with warnings; 3 damaged files"));
   fs::remove(folder.path() / "set/shard.1.mds");
   fs::remove(folder.path() / "set/shard.2.mds");
   CHECK_THAT(run(folder.path(), {"data", "verify", "set"}).output,

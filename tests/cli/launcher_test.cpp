@@ -478,6 +478,9 @@ TEST_CASE("a recipe's keys in front of the subcommand are told where they go", "
                                     "--parallelism ..."));
   CHECK_THROWS_WITH(check_place_of_subcommand(split("--load_path=x eval")),
                     Catch::Contains("--load_path: goes behind the subcommand: composer eval "));
+  for (const char* line : {"--gpus 4 train -f r.yaml", "--nproc_per_node=4 ./trainer"})
+    CHECK_THROWS_WITH(check_place_of_subcommand(split(line)),
+                      Catch::EndsWith("did you mean composer -n 4 ...?"));
   CHECK_NOTHROW(check_place_of_subcommand(split("-f r.yaml --run_name train")));
   CHECK_NOTHROW(check_place_of_subcommand({}));
 }

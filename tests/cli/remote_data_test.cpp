@@ -275,7 +275,7 @@ TEST_CASE("commands take shards of a store by their folder, their names and sign
   f.server.put("photos/val/notes.md", "no image");
   CHECK_THAT(
       done("data verify " + web + "/photos/val/all.txt?token=secret"),
-      Contains("1 samples: 0 bad") && Contains("1 other files left out") && !Contains("secret"));
+      Contains("1 sample: 0 bad") && Contains("1 other file left out") && !Contains("secret"));
   f.server.put("photos/index.json", R"({"files": 64})");
   CHECK_THAT(done("data verify s3://bucket/photos"), Contains("64 samples: 0 bad"));
   const auto list = run(f.folder.path(), split("data info s3://bucket/list.csv"));
@@ -297,13 +297,13 @@ TEST_CASE("data verify compares MDS shards of a store with the hashes in their i
     INFO(outcome.errors);
     CHECK(outcome.status == 1);
     CHECK_THAT(outcome.output, Contains("/shard.mds: its sha1 is not the one in the index") &&
-                                   Contains("1 samples: 0 bad, 0 with warnings; 1 damaged files"));
+                                   Contains("1 sample: 0 bad, 0 with warnings; 1 damaged file"));
   }
   f.server.remove("shard.mds");
   const auto missing = run(f.folder.path(), split("data verify s3://bucket"));
   CHECK(missing.status == 1);
   CHECK_THAT(missing.output, Contains("s3://bucket/shard.mds: there is no such object") &&
-                                 Contains("0 samples: 0 bad, 0 with warnings; 1 damaged files"));
+                                 Contains("0 samples: 0 bad, 0 with warnings; 1 damaged file"));
 }
 
 }  // namespace composer::remote_data_test

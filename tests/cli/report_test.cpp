@@ -1,14 +1,12 @@
 // report, compare and watch on runs of the program.
-#include <poll.h>
-#include <pty.h>
-#include <sys/ioctl.h>
-#include <termios.h>
-
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "tests/cli/look.h"
+#include "tests/cli/on_terminal.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::report_test {
@@ -131,64 +129,6 @@ json opened(const TemporaryFolder& folder, const std::string& program, const std
   return json::parse(
       from_base64(outcome.output.substr(begin, outcome.output.find("</pre>", at) - begin)));
 }
-
-/// The program on a terminal of its own.
-class OnTerminal {
- public:
-  OnTerminal(const fs::path& folder, const std::vector<std::string>& words) {
-    winsize size{24, 80, 0, 0};
-    id_ = forkpty(&screen_, nullptr, nullptr, &size);
-    if (id_ == 0) {
-      if (chdir(folder.c_str()) != 0) _exit(126);
-      std::string program = PROGRAM;
-      std::vector<char*> arguments{program.data()};
-      for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-      arguments.push_back(nullptr);
-      execv(PROGRAM, arguments.data());
-      _exit(127);
-    }
-    tcgetattr(screen_, &before_);
-  }
-  ~OnTerminal() {
-    if (id_ > 0) kill(id_, SIGKILL), waitpid(id_, nullptr, 0);
-    close(screen_);
-  }
-  OnTerminal(const OnTerminal&) = delete;
-  OnTerminal& operator=(const OnTerminal&) = delete;
-
-  /// What it shows from now on, until that holds `text`; everything after 20 s.
-  std::string until(const std::string& text) {
-    std::string shown;
-    pollfd ready{screen_, POLLIN, 0};
-    while (shown.find(text) == std::string::npos && poll(&ready, 1, 20'000) > 0) {
-      char bytes[4096];
-      const auto count = read(screen_, bytes, sizeof bytes);
-      if (count <= 0) break;
-      shown.append(bytes, static_cast<size_t>(count));
-    }
-    return shown;
-  }
-  void resize(unsigned short rows, unsigned short columns) {
-    const winsize size{rows, columns, 0, 0};
-    ioctl(screen_, TIOCSWINSZ, &size);
-  }
-  void press(char key) { REQUIRE(write(screen_, &key, 1) == 1); }
-  void signal(int number) const { kill(id_, number); }
-  bool echoes() const {
-    termios now{};
-    return tcgetattr(screen_, &now) == 0 && (now.c_lflag & ECHO) != 0;
-  }
-  int wait() {
-    int status = 0;
-    waitpid(std::exchange(id_, -1), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-
- private:
-  pid_t id_ = -1;
-  int screen_ = -1;
-  termios before_{};
-};
 
 }  // namespace
 
@@ -364,6 +304,21 @@ TEST_CASE("watch draws a run in a terminal, follows its size, and leaves it as i
   stopped.signal(SIGTERM);
   CHECK(stopped.wait() == 143);
   CHECK(stopped.echoes());
+}
+
+TEST_CASE("watch draws without colours where NO_COLOR is set", "[cli][report]") {
+  const Runs runs{{"a", ""}};
+  const auto shown = [&](const char* variable) {
+    setenv(variable, "1", 1);
+    OnTerminal watch(runs.folder.path(), split("watch runs/a"));
+    unsetenv(variable);
+    const auto screen = watch.until("q leaves");
+    watch.press('q');
+    CHECK(watch.wait() == 0);
+    return screen;
+  };
+  CHECK_THAT(shown("CLICOLOR_FORCE"), Contains("\x1b[1ma\x1b[22m"));
+  CHECK_FALSE(std::regex_search(shown("NO_COLOR"), std::regex("\x1b\\[[0-9;]*m")));
 }
 
 TEST_CASE("what shows no run is not watched", "[cli][report]") {

@@ -1,11 +1,16 @@
 // What a trained network is used with: eval, predict, export.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "composer/logging/number_text.h"
 #include "composer/storage/safetensors.h"
+#include "composer/text.h"
+#include "on_terminal.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
+#include "tests/composer/terminal.h"
 
 namespace composer::use_test {
 
@@ -169,6 +174,79 @@ TEST_CASE("eval --json gives accuracy by class and the confusion matrix", "[cli]
     CHECK(line.at("per_class").at(name) == confusion[c][c].get<double>() / 2);
   }
   CHECK(line.at("metrics/eval/Accuracy") == Approx(hits / 6));
+}
+
+TEST_CASE("a terminal gets a table of an evaluation, and no line breaks within a word",
+          "[cli][use][train][slow]") {
+  const Trained trained;
+  const auto on_terminal = [&](const std::string& words) {
+    OnTerminal program(trained.folder.path(), split(words), 60);
+    auto lines = drawn_lines(program.until("nothing of the kind"));
+    CHECK(program.wait() == 0);
+    std::erase(lines, "");
+    for (const auto& line : lines) {
+      INFO(line);
+      CHECK((columns_of(line) <= 60 || line.starts_with('{')));
+    }
+    return lines;
+  };
+  const auto accuracy = json::parse(trained.of("eval " + trained.weights).output)
+                            .at("metrics/eval/Accuracy")
+                            .get<double>();
+  const auto table = on_terminal("eval " + trained.weights);
+  CHECK(std::ranges::count(table, "eval  Accuracy      " + number_text(accuracy, 4)) == 1);
+  const auto text = on_terminal("eval --json " + trained.weights);
+  CHECK_THAT(text.back(), Contains("\"confusion\""));
+
+  const auto run = on_terminal("train -f r.yaml --run_name one --max_duration 1ba --device cpu");
+  CHECK_THAT(joined(run, "\n"), Contains("completed after 0 epochs, 1 batch"));
+  CHECK(run.back() == "page: composer report runs/one --output runs/one/report.html");
+  const auto page =
+      on_terminal("train -f r.yaml --run_name two --max_duration 1ba --loggers report");
+  CHECK(page.back() == "page: runs/two/report.html");
+  on_terminal("train -f r.yaml --plan");
+  for (const char* words : {"--help", "train --help", "list", "describe algorithm blurpool"})
+    on_terminal(words);
+}
+
+TEST_CASE("predict takes a list, and says what is right where it has labels", "[cli][use][slow]") {
+  const Trained trained;
+  REQUIRE(trained.of(to_export).status == 0);
+  const auto predicted = [&](const std::string& list, const std::string& weights) {
+    fs::create_directories(trained.folder / "lists");
+    trained.folder.write("lists/l.csv", list);
+    return trained.of("predict --source lists/l.csv " + weights);
+  };
+  const std::string labelled =
+      "path,label\n../val/ape/0.ppm,ape\n../val/bee/1.ppm,bee\n../val/cat/0.ppm,bee\n";
+  for (const std::string weights : {"--model net", "--load_path net"}) {
+    const auto outcome = predicted(labelled, weights);
+    INFO(outcome.errors);
+    REQUIRE(outcome.status == 0);
+    std::istringstream lines(outcome.output);
+    std::vector<std::string> sources, labels;
+    int right = 0;
+    for (std::string text; std::getline(lines, text);) {
+      const auto line = json::parse(text);
+      sources.push_back(line.at("source"));
+      labels.push_back(line.at("label"));
+      CHECK(line.at("correct") == (line.at("class_names")[0] == line.at("label")));
+      right += line.at("correct").get<bool>() ? 1 : 0;
+    }
+    CHECK(sources == std::vector<std::string>{"val/ape/0.ppm", "val/bee/1.ppm", "val/cat/0.ppm"});
+    CHECK(labels == std::vector<std::string>{"ape", "bee", "bee"});
+    CHECK_THAT(outcome.errors, Contains("accuracy: " + number_text(right / 3.0, 4) + ", " +
+                                        std::to_string(right) + " of 3 images"));
+    CHECK_THAT(predicted("../val/ape/0.ppm,2\n", weights).output, Contains("\"label\":\"2\""));
+    const auto alone = predicted("file\n../val/ape/0.ppm\n", weights);
+    CHECK(alone.status == 0);
+    CHECK_THAT(alone.output + alone.errors, !Contains("\"label\"") && !Contains("accuracy: "));
+    const auto wrong = predicted("../val/ape/0.ppm,bee\n../val/ape/1.ppm,apee\n", weights);
+    CHECK(wrong.status == 2);
+    CHECK_THAT(wrong.errors, Contains("lists/l.csv:2: 'apee' is none of the classes of ") &&
+                                 Contains("did you mean 'ape'?"));
+    CHECK(predicted("../val/ape/0.ppm,3\n", weights).status == 2);
+  }
 }
 
 TEST_CASE("a prediction that is not finite is an error", "[cli][use]") {

@@ -260,7 +260,7 @@ TEST_CASE("a run that fails keeps the checkpoint that was being written", "[trai
   trainer.add<EachBatch>("fail", [](int64_t batch) {
     if (batch == 5) throw RunError("as the test wants it");
   });
-  CHECK_THROWS_WITH(trainer.fit(), "as the test wants it");
+  CHECK_THROWS_WITH(trainer.fit(), Contains("as the test wants it"));
   CHECK(names_in(folder / "run/checkpoints") == std::set<std::string>{"ep1-ba4", "latest"});
 }
 

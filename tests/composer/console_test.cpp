@@ -4,7 +4,10 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "composer/logging/log.h"
 #include "tests/composer/terminal.h"
@@ -16,6 +19,30 @@ using Catch::Matchers::Contains;
 using Phase = Progress::Phase;
 
 namespace {
+
+/// Variables as they were, once it ends.
+class Environment {
+ public:
+  ~Environment() {
+    for (const auto& [name, value] : before_) put(name, value);
+  }
+  void set(const std::string& name, const std::string& value) {
+    const char* const now = std::getenv(name.c_str());
+    before_.emplace(name, now == nullptr ? "" : now);
+    put(name, value);
+  }
+
+ private:
+  /// An empty value unsets it.
+  static void put(const std::string& name, const std::string& value) {
+    if (value.empty())
+      ::unsetenv(name.c_str());
+    else
+      ::setenv(name.c_str(), value.c_str(), 1);
+  }
+
+  std::map<std::string, std::string> before_;
+};
 
 /// 90 epochs of 100 batches.
 Schedule long_schedule() {
@@ -82,7 +109,12 @@ TEST_CASE("text is counted and cut in columns", "[console]") {
         "epoch 1  loss 2  eval 3");
   CHECK(parts_that_fit({"epoch 1", "loss 2", "eval 3"}, 9, 2) == "epoch 1");
   CHECK(wrapped("one, two, three", 10) == std::vector<std::string>{"one, two,", "three"});
-  CHECK(wrapped("runs/abcdef", 5) == std::vector<std::string>{"runs/", "abcde", "f"});
+  using Lines = std::vector<std::string>;
+  CHECK(wrapped("run: runs/abcdef 1", 5) == Lines{"run:", "runs/abcdef", "1"});
+  CHECK(wrapped("a, bcdefg hijkl", 10) == Lines{"a, bcdefg", "hijkl"});
+  CHECK(wrapped("  aé bc  de", 6) == Lines{"  aé", "  bc", "  de"});
+  CHECK(wrapped("abc def", 3) == Lines{"abc", "def"});
+  CHECK(wrapped("", 3) == Lines{""});
 }
 
 TEST_CASE("bars leave out what does not fit, the last first", "[console]") {
@@ -153,13 +185,40 @@ TEST_CASE("an epoch's line keeps the evaluation's accuracy on a narrow terminal"
 TEST_CASE("a line that is wrapped on a terminal is whole elsewhere", "[console]") {
   const std::string split = "split: 96 samples to train on, 24 to evaluate on";
   // First, as the log keeps to the colours of the terminal that it first meets.
-  CHECK(standard_error_of([&] { log::info_wrapped(split); }) == split + "\n");
+  CHECK(standard_error_of([&] { log::info(split); }) == split + "\n");
   TerminalForTest terminal(40);
-  log::info_wrapped(split);
+  log::info(split);
   const auto lines = drawn_lines(terminal.text());
   REQUIRE(lines.size() >= 2);
   CHECK(lines[0] == "split: 96 samples to train on,");
   CHECK(lines[1] == "24 to evaluate on");
+  CHECK(wrapped_for(-1, "one two\nthree") == "one two\nthree");
+}
+
+TEST_CASE("colours are shown on terminals, unless the environment says otherwise", "[console]") {
+  Environment environment;
+  for (const char* name : {"NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"}) environment.set(name, "");
+  environment.set("TERM", "xterm");
+  const TemporaryFolder folder;
+  const int file = ::open((folder / "file").c_str(), O_CREAT | O_WRONLY, 0600);
+  TerminalForTest terminal(40);
+  const auto shown = [&] { return std::pair(shows_colors(STDERR_FILENO), shows_colors(file)); };
+  CHECK(shown() == std::pair(true, false));
+  environment.set("TERM", "dumb");
+  CHECK(shown() == std::pair(false, false));
+  environment.set("CLICOLOR_FORCE", "1");
+  CHECK(shown() == std::pair(true, true));
+  environment.set("NO_COLOR", "1");
+  CHECK(shown() == std::pair(false, false));
+  environment.set("NO_COLOR", "");
+  environment.set("CLICOLOR_FORCE", "0");
+  environment.set("TERM", "xterm");
+  CHECK(shown() == std::pair(true, false));
+  environment.set("CLICOLOR", "0");
+  CHECK(shown() == std::pair(false, false));
+  close(file);
+  CHECK(without_colors("\x1b[1ma\x1b[22m \x1b[32mb\x1b[39m") == "a b");
+  CHECK(without_colors("a\x1b[") == "a");
 }
 
 TEST_CASE("bars are drawn a few times a second only", "[console]") {

@@ -121,6 +121,9 @@ TEST_CASE("load_strict: false lists what stayed fresh and what was left over", "
                     Contains("another shape"));
   CHECK_THROWS_WITH(assign_weights(model, {{"x", at::zeros({1})}}, "w", {.strict = false}),
                     Contains("nothing of it would be loaded"));
+  CHECK_THROWS_WITH(
+      assign_weights(model, tensors, "w", {.ignore = {"fc"}}),
+      Contains("load_ignore: 'fc' fits no tensor") && Contains("did you mean 'fc.*'?"));
 }
 
 TEST_CASE("frozen parameters and their batch norms stay as they are", "[freeze]") {
@@ -147,6 +150,12 @@ TEST_CASE("what cannot be frozen is refused", "[freeze]") {
     parts.options.freeze = {"layer1.*"};
     CHECK_THROWS_WITH(Trainer(std::move(parts)).prepare(),
                       Contains("freeze: 'layer1.*' fits no parameter") && Contains("conv.weight"));
+  }
+  SECTION("a layer") {
+    const std::string layer = GENERATE("conv", "con"), whole = layer == "con" ? "con*" : "conv.*";
+    parts.options.freeze = {layer};
+    CHECK_THROWS_WITH(Trainer(std::move(parts)).prepare(),
+                      Contains("fits no parameter of the model; did you mean '" + whole + "'?"));
   }
   SECTION("everything") {
     parts.options.freeze = {"*"};

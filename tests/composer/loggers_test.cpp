@@ -264,14 +264,14 @@ TEST_CASE("callbacks and sinks are told once how the run ended", "[logging][trai
   fit([] { std::raise(SIGTERM); });
   CHECK(notes == Notes{"interrupted: signal 15 (SIGTERM)"});
   CHECK(sink_notes == notes);
-  CHECK_THROWS_WITH(fit([] { throw RunError("no more data"); }), "no more data");
-  CHECK(notes == Notes{"failed: no more data"});
+  const std::string problem = "callbacks.action at batch_end: no more data";
+  CHECK_THROWS_WITH(fit([] { throw RunError("no more data"); }), problem);
+  CHECK(notes == Notes{"failed: " + problem});
   CHECK(sink_notes == notes);
-  const auto log = standard_error_of([&] {
-    CHECK_THROWS_WITH(fit([] { throw RunError("no more data"); }, true), "no more data");
-  });
+  const auto log = standard_error_of(
+      [&] { CHECK_THROWS_WITH(fit([] { throw RunError("no more data"); }, true), problem); });
   CHECK_THAT(log, Contains("callbacks.notes: at the run's end: the callback's own"));
-  CHECK(sink_notes == Notes{"failed: no more data"});
+  CHECK(sink_notes == Notes{"failed: " + problem});
 }
 
 }  // namespace composer::loggers_test

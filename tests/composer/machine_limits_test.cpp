@@ -1,14 +1,55 @@
 #include "composer/machine_limits.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 
+#include "composer/machine_use.h"
 #include "tests/data/helpers.h"
 
 namespace composer::machine_limits_test {
 
 using namespace composer::test;
 namespace fs = std::filesystem;
+
+TEST_CASE("what other programs take of the machine", "[machine]") {
+  const TemporaryFolder root;
+  const auto second = ::sysconf(_SC_CLK_TCK);
+  const auto processor = std::to_string(scheduled_processors().front());
+  const auto ticks = [&](double seconds) {
+    return std::to_string(std::llround(seconds * static_cast<double>(second)));
+  };
+  // Of one processor that this process may run on, and one that it may not.
+  const auto write_processors = [&](double user, double idle, double stolen) {
+    write_file(root / "proc/stat", "cpu  9 9 9 9 9 9 9 9 0 0\ncpu" + processor + " " + ticks(user) +
+                                       " 0 0 " + ticks(idle) + " 0 0 0 " + ticks(stolen) +
+                                       " 0 0\ncpu99999 " + ticks(user * 100) +
+                                       " 0 0 0 0 0 0 0 0 0\nintr 5\n");
+  };
+  const auto write_process = [&](int number, int parent, double own, double of_ended) {
+    write_file(root / ("proc/" + std::to_string(number) + "/stat"),
+               std::to_string(number) + " (a ) b) S " + std::to_string(parent) +
+                   " 0 0 0 0 0 0 0 0 0 " + ticks(own) + " 0 " + ticks(of_ended) + " 0 20 0\n");
+  };
+  write_processors(10, 10, 0);
+  write_process(50, 1, 2, 1);
+  write_process(51, 50, 1, 0);
+  write_process(70, 1, 5, 0);
+  const OtherPrograms others(root.path(), 50);
+  CHECK_FALSE(others.share());  // no time has passed
+  write_processors(18, 11, 1);
+  write_process(50, 1, 3, 1);
+  write_process(51, 50, 2, 1);
+  write_process(52, 51, 1, 0);
+  write_process(70, 1, 8, 0);
+  REQUIRE(others.share());  // of 10 s: 4 are ours, 1 is idle
+  CHECK(*others.share() == Approx(0.5));
+  CHECK(others_text(0.5) == "other programs took 50 % of the processors' time");
+  CHECK_FALSE(OtherPrograms(root / "none").share());
+  CHECK(OtherPrograms().share().value_or(0) <= 1);
+}
 
 TEST_CASE("limits of containers are those of the narrowest group above", "[machine]") {
   const TemporaryFolder two;

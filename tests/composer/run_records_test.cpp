@@ -8,8 +8,10 @@
 #include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
+#include "composer/callbacks/image_monitor.h"
 #include "composer/error.h"
 #include "composer/evaluation_recorder.h"
 #include "composer/logging/image_folder.h"
@@ -70,17 +72,53 @@ TEST_CASE("the worst images are those of the highest loss, whatever the batches"
     WrongImages worst(8);
     for (int64_t begin = 0; begin < 50; begin += batch) {
       const auto part = [&](const at::Tensor& all) { return all.slice(0, begin, begin + batch); };
-      worst.add(part(input), part(logits), part(classes));
+      worst.add(part(input), part(logits), part(classes), part(at::arange(50)));
     }
     CAPTURE(batch);
     CHECK(at::allclose(worst.losses(), losses.index_select(0, order)));
     CHECK(at::equal(worst.images(), input.index_select(0, order)));
     CHECK(at::equal(worst.logits(), logits.index_select(0, order)));
     CHECK(at::equal(worst.classes(), classes.index_select(0, order)));
+    CHECK(at::equal(worst.indices(), order));
   }
   WrongImages few(8);
   few.add(input.slice(0, 0, 3), logits.slice(0, 0, 3), classes.slice(0, 0, 3));
   CHECK(few.losses().size(0) == 3);
+}
+
+TEST_CASE("pictures are called what the loader calls their samples", "[run_records]") {
+  struct Named : TinyLoader {
+    using TinyLoader::TinyLoader;
+    std::optional<RawBatch> next() override {
+      auto batch = TinyLoader::next();
+      if (batch) batch->indices = at::arange(first_, first_ + batch->samples()), first_ += 8;
+      if (!batch) first_ = 0;
+      return batch;
+    }
+    std::string sample_name(int64_t index) const override {
+      return "set/\xff" + std::to_string(index) + ".jpg";
+    }
+    int64_t first_ = 0;
+  };
+  const TemporaryFolder folder;
+  auto parts = parts_in(folder);
+  parts.train_loader = std::make_shared<Named>(32, 8);
+  parts.eval_loader = std::make_shared<Named>(16, 8);
+  parts.callbacks.push_back({"image_monitor",
+                             std::make_shared<ImageMonitor>(ImageMonitor::Params{.num_images = 2}),
+                             subscriptions<ImageMonitor>()});
+  Trainer(std::move(parts)).fit();
+  std::set<int64_t> samples;
+  for (const auto& one : json_in(folder / "run/evaluation.json").at("wrong")) {
+    const auto sample = one.at("sample").get<int64_t>();
+    samples.insert(sample);
+    CHECK(one.at("class") == sample % 2);
+    CHECK(one.at("path") == "set/\ufffd" + std::to_string(sample) + ".jpg");
+  }
+  CHECK(samples.size() == 16);
+  const auto images = json_in(folder / "run/images/index.json").at("images");
+  REQUIRE(images.size() == 2);
+  CHECK(images[1].at("caption") == "1, set/\ufffd1.jpg, sample 1");
 }
 
 TEST_CASE("a run leaves its last evaluation's confusion and worst images", "[run_records]") {

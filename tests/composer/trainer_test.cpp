@@ -6,7 +6,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <stdexcept>
 #include <thread>
+#include <type_traits>
 
 #include "composer/error.h"
 #include "composer/interrupt.h"
@@ -149,7 +151,7 @@ TEST_CASE("augment has the batch as bytes, changed before it is normalised and g
    public:
     explicit Blank(std::vector<std::string>& log) : log_(log) {}
     void augment(State& state) override {
-      const auto& [images, target] = state.raw_batch;
+      const auto& [images, target, indices] = state.raw_batch;
       CHECK(images.scalar_type() == at::kByte);
       CHECK(images.sizes() == at::IntArrayRef{8, 8, 8, 3});
       CHECK(target.classes.numel() == 8);
@@ -560,7 +562,7 @@ TEST_CASE("a failure at the end alone is made good by the same command", "[train
   const auto status = [&] { return json_of(folder.path() / "run/summary.json").at("status"); };
   Trainer failed(parts_of_run());
   failed.add<FailsAtTheEnd>("fails");
-  CHECK_THROWS_WITH(failed.fit(), "no room");
+  CHECK_THROWS_WITH(failed.fit(), "callbacks.fails at fit_end: no room");
   CHECK(status() == "failed");
   Trainer(parts_of_run()).fit();
   CHECK(status() == "completed");
@@ -604,11 +606,91 @@ TEST_CASE("a failure is told by summary.json and leaves the last checkpoint", "[
   parts.options.run_name = "run";
   Trainer trainer(std::move(parts));
   trainer.add<AtBatch>("fail", 6, [](RunControl&) { throw RunError("as the test wants it"); });
-  CHECK_THROWS_WITH(trainer.fit(), "as the test wants it");
+  const std::string problem = "callbacks.fail at batch_end: as the test wants it";
+  CHECK_THROWS_WITH(trainer.fit(), problem);
   const auto path = folder.path() / "run";
   CHECK(json_of(path / "summary.json").at("status") == "failed");
-  CHECK(json_of(path / "summary.json").at("message") == "as the test wants it");
+  CHECK(json_of(path / "summary.json").at("message") == problem);
   CHECK(fs::read_symlink(path / "checkpoints/latest") == "ep1-ba4");
+}
+
+namespace {
+
+struct ThrowsAtLoss : Algorithm {
+  void after_loss(State&) override { throw std::out_of_range("index 9"); }
+};
+struct ThrowsTransform : Algorithm {
+  SampleTransform sample_transform(const State&) override {
+    return [](const MutableImage&, const SamplePlace&) { throw std::logic_error("no such pixel"); };
+  }
+};
+struct ThrowsNumber : Callback {
+  void eval_batch_end(const State&, Logger&, RunControl&) override { throw 42; }
+};
+struct Refuses : Callback {
+  void fit_start(const State&, Logger&, RunControl&) override { throw UserError("no such file"); }
+};
+
+struct TransformingLoader : TinyLoader {
+  using TinyLoader::TinyLoader;
+  void add_transform(SampleTransform transform) override { transform_ = std::move(transform); }
+  std::optional<RawBatch> next() override {
+    auto batch = TinyLoader::next();
+    if (batch && transform_) transform_({batch->images.mutable_data_ptr<uint8_t>(), 8, 8, 3}, {});
+    return batch;
+  }
+  SampleTransform transform_;
+};
+
+/// What it throws is no exception of LibTorch's.
+struct ThrowingModel : TinyModel {
+  enum Where { training, evaluation, losses } where;
+  explicit ThrowingModel(Where where) : where(where) {}
+  at::Tensor forward(const at::Tensor& input) override {
+    if (where == (is_training() ? training : evaluation)) throw std::runtime_error("no layer");
+    return TinyModel::forward(input);
+  }
+  at::Tensor loss(const at::Tensor& logits, const Target& target, Over over) override {
+    if (where == losses) throw std::runtime_error("no loss");
+    return TinyModel::loss(logits, target, over);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("an exception names the component that threw it, and where", "[trainer]") {
+  const auto fit = [](auto&& change) {
+    auto parts = tiny_parts();
+    parts.train_loader = std::make_shared<TransformingLoader>(32, 8);
+    Trainer trainer(std::move(parts));
+    change(trainer);
+    trainer.fit();
+  };
+  const auto with = [&]<class T>(std::type_identity<T>) {
+    fit([](Trainer& trainer) { trainer.add<T>("mine"); });
+  };
+  CHECK_THROWS_WITH(with(std::type_identity<ThrowsAtLoss>()),
+                    "algorithms.mine at after_loss: index 9");
+  CHECK_THROWS_WITH(with(std::type_identity<ThrowsTransform>()),
+                    "algorithms.mine at sample_transform: no such pixel");
+  CHECK_THROWS_WITH(with(std::type_identity<ThrowsNumber>()),
+                    "callbacks.mine at eval_batch_end: it threw what is no std::exception");
+  CHECK_THROWS_WITH(with(std::type_identity<Refuses>()),
+                    "callbacks.mine at fit_start: no such file");
+  CHECK_THROWS_AS(with(std::type_identity<Refuses>()), UserError);
+
+  const auto with_model = [](ThrowingModel::Where where) {
+    auto parts = tiny_parts();
+    parts.model = std::make_shared<ThrowingModel>(where);
+    if (where == ThrowingModel::losses) parts.model->set_title("model.mine");
+    Trainer(std::move(parts)).fit();
+  };
+  CHECK_THROWS_WITH(with_model(ThrowingModel::training),
+                    Catch::EndsWith("ThrowingModel at forward on a batch of shape [8, 3, 8, 8]: "
+                                    "no layer"));
+  CHECK_THROWS_WITH(with_model(ThrowingModel::evaluation),
+                    Catch::Contains("ThrowingModel at forward of an evaluation on a batch"));
+  CHECK_THROWS_WITH(with_model(ThrowingModel::losses), "model.mine at loss: no loss");
 }
 
 TEST_CASE("what a sink in the loop fails on is written once, and the summary says so",

@@ -108,6 +108,27 @@ TEST_CASE("the classes of a list of numbers are these numbers in another list to
                     Contains("empty.csv: names no classes"));
 }
 
+TEST_CASE("the files of a list are told with their labels, or without", "[data]") {
+  const List list;
+  const auto files = [&](const std::string& name, const std::string& text) {
+    write_file(list / name, text);
+    Names all;
+    for (const auto& [path, label, line] : listed_files(list / name))
+      all.push_back(fs::path(path).lexically_relative(list.path()).string() + "=" + label + "@" +
+                    std::to_string(line));
+    return all;
+  };
+  const Names labelled{"a/1.jpg=cat@2", "2.jpg=@3"};
+  CHECK(files("a.csv", "label,path\ncat,a/1.jpg\n,a/../2.jpg\n") == labelled);
+  const Names alone{"a/1.jpg=@2", "2.jpg=@3"};
+  CHECK(files("b.csv", "id,file\n7,a/1.jpg\n8,2.jpg\n") == alone);
+  CHECK(files("c.csv", "a/1.jpg\n2.jpg\n") == Names{"a/1.jpg=@1", "2.jpg=@2"});
+  CHECK(files("d.jsonl", "{\"path\": \"a/1.jpg\"}\n{\"path\": \"2.jpg\", \"label\": 3}\n") ==
+        Names{"a/1.jpg=@1", "2.jpg=3@2"});
+  CHECK_THROWS_WITH(files("e.csv", "path\n"), Contains("e.csv: lists no images"));
+  CHECK_THROWS_WITH(files("f.csv", "id,name,x\n1,2,3\n"), Contains("f.csv:1: expected two"));
+}
+
 TEST_CASE("what is wrong with a list is named by its line", "[data]") {
   const List list;
   const auto problem = [&](const std::string& name, const std::string& text,

@@ -276,8 +276,22 @@ TEST_CASE("an evaluation goes on after a batch without a good sample", "[data]")
     REQUIRE(batches.size() == 3);
     CHECK(batches[0].classes.empty());
     CHECK(batches[1].classes == std::vector<int64_t>{1});
-    CHECK_THROWS_WITH(rest_of_epoch(*make_one(1)), "not one of 1 samples can be read");
+    CHECK_THROWS_WITH(rest_of_epoch(*make_one(1)), "not one of 1 sample can be read");
   }
+}
+
+TEST_CASE("batches tell which samples they are of, whatever became of bad ones", "[data]") {
+  for (const int64_t workers : {0, 2})
+    for (const auto on_bad_sample : {OnBadSample::skip, OnBadSample::replace}) {
+      const auto loader = make({.workers = workers, .broken = 20, .on_bad_sample = on_bad_sample});
+      int64_t samples = 0;
+      while (const auto batch = loader->next()) {
+        CHECK(at::equal(batch->indices, batch->target.classes));
+        samples += batch->samples();
+      }
+      CHECK(samples > 0);
+      CHECK_THAT(loader->sample_name(3), Contains("3"));
+    }
 }
 
 TEST_CASE("a transform that throws ends the run whatever bad samples do", "[data]") {

@@ -179,7 +179,7 @@ TEST_CASE("training batches of fewer samples than ranks are refused", "[data]") 
                         Contains("train_batch_size at least 4"));
   CHECK_THROWS_WITH(
       open(false, true, 8, 2),
-      Contains("last batch of an epoch has only 1 samples") && Contains("drop_last: true"));
+      Contains("last batch of an epoch has only 1 sample, ") && Contains("drop_last: true"));
   CHECK_NOTHROW(open(true, true, 8, 2));
   CHECK_NOTHROW(open(false, true, 8, 1));
   CHECK_NOTHROW(open(false, true, 23, 2));

@@ -1,9 +1,13 @@
 #include "data/transform.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <set>
 
+#include "data/datasets/dataset_params.h"
 #include "data/datasets/shapes.h"
 #include "data/jpeg/jpeg.h"
 #include "data/pixels/orient.h"
@@ -120,6 +124,65 @@ with open("out", "wb") as out:
   const auto theirs = read_bytes(folder / "out");
   CHECK((theirs == ours));
   record("evaluation.txt", fingerprint(theirs));
+}
+
+TEST_CASE("the preparation that docs/inference.md shows in Python is that of an evaluation",
+          "[data][peer][slow]") {
+  if (!has_python()) {
+    WARN("skipped: no Python environment");
+    return;
+  }
+  const std::string page = read_bytes(SOURCE_DIR "/docs/inference.md");
+  const auto begin = page.find("import numpy, torch\nfrom PIL");
+  REQUIRE(begin != std::string::npos);
+  const auto code = page.substr(begin, page.find("```", begin) - begin);
+  const TemporaryFolder folder;
+  REQUIRE(run_python(code + R"(
+random = numpy.random.default_rng(1)
+exif = Image.Exif()
+exif[0x0112] = 6
+with open("out", "wb") as out, open("spec", "w") as spec:
+    for number, (h, w, resize, height, width) in enumerate([
+            (37, 50, 33, 28, 28), (50, 37, 33, 28, 28), (90, 31, 20, 25, 21), (13, 90, 40, 40, 40),
+            (64, 64, -1, 28, 28), (21, 70, -1, 32, 32), (9, 6, -1, 17, 12), (32, 33, 32, 32, 32)]):
+        image = Image.fromarray(random.integers(0, 256, (h, w, 3), dtype=numpy.uint8))
+        image.save(f"{number}.png")
+        image.resize((w, h), Image.BICUBIC, (0, 0, 5, 5)).save(f"{number}.jpg", quality=95, exif=exif)
+        for file, channels in (f"{number}.png", 3), (f"{number}.png", 1), (f"{number}.jpg", 3):
+            mean, std = [100.0, 110.0, 120.0][:channels], [50.0, 60.0, 70.0][:channels]
+            about = {"channels": channels, "resize_size": resize, "height": height, "width": width,
+                     "mean": mean, "std": std}
+            pixels = prepared(file, about).permute(1, 2, 0) * torch.tensor(std) + torch.tensor(mean)
+            out.write(pixels.round().to(torch.uint8).contiguous().numpy().tobytes())
+            print(file, channels, resize, height, width, file=spec)
+)",
+                     folder));
+  const auto theirs = read_bytes(folder / "out");
+  size_t at = 0, rows = 0;
+  std::ifstream spec(folder / "spec");
+  std::string file;
+  for (int64_t channels, resize, height, width;
+       spec >> file >> channels >> resize >> height >> width; ++rows) {
+    CAPTURE(file, channels, resize);
+    const auto count = static_cast<size_t>(channels);
+    const Preparation preparation{
+        .channels = channels,
+        .resize_size = resize,
+        .size = {height, width},
+        .normalization = {std::vector<double>(count, 0), std::vector<double>(count, 1)}};
+    const auto loader = open_file_loader({(folder / file).string()}, preparation, LoaderOptions{});
+    const auto images = loader->next()->images;
+    const auto bytes = static_cast<size_t>(images.numel());
+    REQUIRE(at + bytes <= theirs.size());
+    int most = 0;
+    for (size_t i = 0; i < bytes; ++i)
+      most = std::max(most, std::abs(static_cast<uint8_t>(theirs[at + i]) -
+                                     images.const_data_ptr<uint8_t>()[i]));
+    CHECK(most <= (file.ends_with(".jpg") ? 1 : 0));  // libjpeg may be another one
+    at += bytes;
+  }
+  CHECK(rows == 24);
+  CHECK(at == theirs.size());
 }
 
 TEST_CASE("random crops cover area and ratio as asked and fall back for thin images", "[data]") {

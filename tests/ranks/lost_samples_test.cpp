@@ -92,7 +92,7 @@ TEST_CASE("a batch that keeps fewer samples than ranks ends the run", "[ranks]")
   const auto setup = losing({{8, {0, 1, 2}}});
   CHECK_NOTHROW(train_on(1, setup));
   CHECK_THROWS_WITH(train_on(2, setup),
-                    "of a batch only 1 samples could be read, too few for 2 ranks");
+                    "of a batch only 1 sample could be read, too few for 2 ranks");
 }
 
 TEST_CASE("what is left of a batch is shared out in its order", "[ranks]") {
