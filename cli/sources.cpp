@@ -8,6 +8,7 @@
 #include "composer/remote/address.h"
 #include "composer/remote/listing.h"
 #include "composer/remote/remote_path.h"
+#include "composer/system_files.h"
 #include "data/beton/source.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/image_folder.h"
@@ -44,7 +45,8 @@ std::vector<std::string> walk(const fs::path& folder, const Predicate& takes_hid
   for (fs::recursive_directory_iterator at(folder, follow, error), end; !error && at != end;
        at.increment(error)) {
     const auto type = at->status(unknown).type();
-    const bool hidden = at->path().filename().string().starts_with('.') && !takes_hidden(at, type);
+    const auto name = at->path().filename().string();
+    const bool hidden = is_system_file(name) || (name.starts_with('.') && !takes_hidden(at, type));
     if (type == fs::file_type::directory) {
       if (hidden || (at->is_symlink(unknown) && leads_back(at->path())))
         at.disable_recursion_pending();
@@ -68,7 +70,7 @@ std::vector<std::string> remote_files_below(const std::string& path) {
   const RemotePath remote(path);
   std::vector<std::string> files;
   for (const auto& file : list_files(remote).files)
-    if (("/" + file.name).find("/.") == std::string::npos)
+    if (("/" + file.name).find("/.") == std::string::npos && !is_in_system_folder(file.name))
       files.push_back(address_of(remote.with_key(file.object.key)));
   return files;
 }

@@ -12,6 +12,7 @@
 
 #include "composer/error.h"
 #include "composer/several_threads.h"
+#include "composer/system_files.h"
 
 namespace composer {
 namespace {
@@ -62,7 +63,7 @@ class Lister {
         return folders;
       }
       const std::string_view name = entry->d_name;
-      if (name == "." || name == "..") continue;
+      if (name == "." || name == ".." || is_system_file(name)) continue;
       if (is_folder(::dirfd(folder), *entry, in))
         folders.push_back(in + entry->d_name);
       else if (file_kind_of(name) != FileKind::other)
@@ -99,6 +100,7 @@ class Lister {
 }  // namespace
 
 FileKind file_kind_of(std::string_view name) {
+  if (is_system_file(name.substr(name.rfind('/') + 1))) return FileKind::other;
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || dot == 0) return FileKind::other;
   std::string ending(name.substr(dot));

@@ -7,6 +7,7 @@
 #include "composer/distributed/place.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/system_files.h"
 #include "composer/text.h"
 #include "data/beton/source.h"
 #include "data/datasets/class_folders.h"
@@ -36,7 +37,7 @@ FolderEntries entries_of(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with('.')) continue;
+    if (name.starts_with('.') || is_system_file(name)) continue;
     if (entry.is_directory(error))
       entries.classes.push_back(name);
     else if (file_kind_of(name) != FileKind::other)

@@ -6,6 +6,7 @@
 
 #include "composer/error.h"
 #include "composer/remote/remote_path.h"
+#include "composer/system_files.h"
 #include "data/remote_files.h"
 
 namespace composer {
@@ -23,12 +24,14 @@ std::string part_of(const Listing& listing, const FolderParams& params) {
   return "";
 }
 
-/// The class's folder of a file below the part; empty where it has none, or a hidden one.
+/// The class's folder of a file below the part; empty where it has none, a hidden one, or lies in
+/// a system's.
 std::string_view class_of(const std::string& name, const std::string& part) {
   if (!name.starts_with(part)) return {};
   const auto rest = std::string_view(name).substr(part.size());
   const size_t end = rest.find('/');
-  return end == rest.npos || rest.front() == '.' ? std::string_view() : rest.substr(0, end);
+  const bool other = end == rest.npos || rest.front() == '.' || is_in_system_folder(rest);
+  return other ? std::string_view() : rest.substr(0, end);
 }
 
 /// Directly in the part, and not hidden.
@@ -118,7 +121,8 @@ std::shared_ptr<Source> open_remote_images(std::shared_ptr<ObjectStore> store, C
                                            const Listing& listing) {
   std::vector<RemoteFileSource::Chosen> chosen;
   for (size_t i = 0; i < listing.files.size(); ++i)
-    if (has_image_name(listing.files[i].name)) chosen.push_back({i, 0});
+    if (has_image_name(listing.files[i].name) && !is_in_system_folder(listing.files[i].name))
+      chosen.push_back({i, 0});
   if (chosen.empty()) throw UserError(listing.folder + ": has no image files");
   return std::make_shared<RemoteFileSource>(std::move(store), cache, listing, chosen,
                                             listing.folder, 3);

@@ -11,6 +11,7 @@
 #include "composer/logging/log.h"
 #include "composer/several_threads.h"
 #include "composer/storage/byte_reader.h"
+#include "composer/system_files.h"
 #include "composer/text.h"
 #include "data/datasets/class_folders.h"
 #include "data/sample_table.h"
@@ -48,7 +49,7 @@ std::optional<SampleFile> sample_file(const std::string& path) {
   if (path.starts_with("__") && slash >= 4 && path.compare(slash - 2, 2, "__") == 0)
     return std::nullopt;
   const size_t name = path.rfind('/') + 1, dot = path.find('.', name);
-  if (dot == std::string::npos || dot == name) return std::nullopt;
+  if (dot == std::string::npos || dot == name || is_in_system_folder(path)) return std::nullopt;
   return SampleFile{path.substr(0, dot), lower_case(path.substr(dot + 1))};
 }
 

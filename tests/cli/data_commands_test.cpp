@@ -294,10 +294,12 @@ TEST_CASE("data verify leaves out the files that training leaves out", "[cli]") 
   fs::remove(folder.path() / "set/cat/2.heic");
   write_file(folder.path() / "set/cat/.keep", "");
   write_file(folder.path() / "set/.old/1.jpg", "no class");
-  write_file(folder.path() / "set/cat/._1.jpg", "an image to training");
+  write_file(folder.path() / "set/cat/.1.jpg", "an image to training");
+  for (const char* file : {"cat/._1.JPG", "cat/@eaDir/1.JPG/thumb.jpg", "__MACOSX/cat/1.jpg"})
+    write_file(folder.path() / "set" / file, "a system's");
   const auto hidden = run(folder.path(), {"data", "verify", "set"});
   CHECK(hidden.status == 1);
-  CHECK_THAT(hidden.output, Catch::StartsWith("set/cat/._1.jpg: ") && Contains("2 samples: 1 bad"));
+  CHECK_THAT(hidden.output, Catch::StartsWith("set/cat/.1.jpg: ") && Contains("2 samples: 1 bad"));
   write_file(folder.path() / "texts/a.txt", "about");
   const auto none = run(folder.path(), {"data", "verify", "texts"});
   CHECK(none.status == 2);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "composer/error.h"
+#include "composer/system_files.h"
 #include "composer/text.h"
 #include "data/datasets/image_folder.h"
 #include "data/index_place.h"
@@ -122,6 +123,38 @@ TEST_CASE("images beside class folders are told of", "[data]") {
   Errors errors(folder / "errors");
   CHECK(opened(folder.path())->size() == 1);
   CHECK_THAT(errors.text(), Contains("/train' has 2 images beside its class folders"));
+}
+
+TEST_CASE("what systems leave in folders is neither image nor class", "[data]") {
+  const TemporaryFolder folder;
+  for (const char* file :
+       {"train/cat/1.jpg", "train/dog/2.jpg", "train/cat/._1.jpg", "train/cat/@eaDir/1.jpg/t.jpg",
+        "train/cat/.ipynb_checkpoints/1-checkpoint.jpg", "train/cat/Thumbs.db",
+        "train/@eaDir/cat/t.jpg", "train/__MACOSX/cat/._1.jpg", "train/$RECYCLE.BIN/x.jpg",
+        "train/lost+found/y.jpg", "train/#recycle/z.jpg", "train/System Volume Information/i.txt",
+        "val/__MACOSX/cat/1.jpg", "val/dog/3.jpg"})
+    write_file(folder / file, "");
+  Errors errors(folder / "errors");
+  const std::string root = folder.path().string();
+  CHECK(names_in(folder.path()) ==
+        std::vector<std::string>{root + "/train/cat/1.jpg 0", root + "/train/dog/2.jpg 1"});
+  CHECK(folder_classes(folder.path()) == std::vector<std::string>{"cat", "dog"});
+  FolderParams val = folder_at(folder.path());
+  val.is_train = false;
+  CHECK(names_of(*open_class_folders(val)) == std::vector<std::string>{root + "/val/dog/3.jpg 1"});
+  CHECK_THAT(errors.text(), !Contains("left out"));
+}
+
+TEST_CASE("systems' files and folders are known by their names", "[data]") {
+  for (const char* name : {"._a.jpg", "@EADIR", "$Recycle.Bin", "thumbs.db", ".Trash-1000",
+                           ".DS_Store", "Icon\r", "@Recycle", "#snapshot"})
+    CHECK(is_system_file(name));
+  for (const char* name : {"", "a.jpg", ".a.jpg", "_", "recycled", "trash", "@", "eaDir"})
+    CHECK_FALSE(is_system_file(name));
+  CHECK(is_in_system_folder("a/@eaDir/b.jpg"));
+  CHECK(is_in_system_folder("a/._b.jpg"));
+  CHECK_FALSE(is_in_system_folder("/a//b.jpg"));
+  CHECK(file_kind_of("a/._b.jpg") == FileKind::other);
 }
 
 TEST_CASE("parts of a set are not taken for classes", "[data]") {

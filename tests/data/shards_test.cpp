@@ -132,8 +132,8 @@ TEST_CASE("WebDataset's samples are found in all shards, in order", "[data]") {
                  sample("a/" + number, "image" + number, std::to_string(i)) + tar_end());
   }
   shards.write("s-050.tar", tar_member("__meta__/x.jpg", "no") + tar_member("readme", "no") +
-                                tar_member(".hidden.jpg", "no") + tar_member("x/", "", '5') +
-                                sample("p/x.y/key", "one", " 7\n") +
+                                tar_member("@eaDir/a.jpg", "no") + tar_member(".hidden.jpg", "no") +
+                                tar_member("x/", "", '5') + sample("p/x.y/key", "one", " 7\n") +
                                 sample("p/x.y/key2", "two", "8") + tar_end());
   shards.write("other.txt", "no");
   const auto all = shards.read();
