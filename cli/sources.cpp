@@ -9,6 +9,7 @@
 #include "composer/remote/listing.h"
 #include "composer/remote/remote_path.h"
 #include "composer/system_files.h"
+#include "composer/text.h"
 #include "data/beton/source.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/image_folder.h"
@@ -220,16 +221,23 @@ std::shared_ptr<Source> open_beton(const std::string& path) {
 }
 
 std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
-                                    OnBadSample on_bad_sample) {
-  FolderParams params;
-  params.datadir = path;
-  params.is_train = is_train;
+                                    OnBadSample on_bad_sample,
+                                    const std::vector<std::string>& class_names) {
+  const auto open_folder = [&]() -> std::shared_ptr<Source> {
+    const auto folders = folder_classes(path);
+    if (folders.empty()) return open_folder_files_at(path);
+    FolderParams params;
+    params.datadir = path;
+    params.is_train = is_train;
+    return open_class_folders(
+        params, on_bad_sample, {},
+        are_among(folders, class_names) ? class_names : std::vector<std::string>());
+  };
   if (is_remote(path)) {
     if (is_beton(path)) return open_beton(path);
     if (auto shards = open_shards(path, is_train)) return shards;
     if (has_image_name(RemotePath(path).name())) return open_remote_files({path}, 3);
-    return folder_classes(path).empty() ? open_folder_files_at(path)
-                                        : open_class_folders(params, on_bad_sample);
+    return open_folder();
   }
   if (auto shards = open_shards(path, is_train)) return shards;
   std::error_code error;
@@ -238,8 +246,7 @@ std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
   for (const char* file : {"data_batch_1.bin", "cifar-10-batches-bin"}) {
     if (fs::exists(fs::path(path) / file, error)) return open_cifar10(path, is_train);
   }
-  if (folder_classes(path).empty()) return open_folder_files(path);
-  return open_class_folders(params, on_bad_sample);
+  return open_folder();
 }
 
 }  // namespace composer

@@ -31,9 +31,11 @@ void add_shard_columns(CLI::App& app, ShardColumns& columns);
 /// local or remote (by a list of the store's, or a manifest), a folder with CIFAR-10's binary
 /// files, or open_shards(). on_bad_sample: error refuses files in class folders whose format is not
 /// read, which are bad samples otherwise. A .beton file without classes is taken for its images.
+/// class_names: where the names of all class folders are among these, labels are places in them.
 /// Throws UserError.
 std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
-                                    OnBadSample on_bad_sample = OnBadSample::error);
+                                    OnBadSample on_bad_sample = OnBadSample::error,
+                                    const std::vector<std::string>& class_names = {});
 
 /// A .beton file, with or without classes. Throws UserError.
 std::shared_ptr<Source> open_beton(const std::string& path);

@@ -1,6 +1,7 @@
 // Lists and letters, for messages and words of recipes.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,13 @@ inline std::string first_few(std::vector<std::string> parts) {
   const size_t more = parts.size() - kMost;
   parts.resize(kMost);
   return joined(parts) + " and " + std::to_string(more) + " more";
+}
+
+/// Whether each name is one of the others.
+inline bool are_among(const std::vector<std::string>& names, std::vector<std::string> others) {
+  std::ranges::sort(others);
+  return std::ranges::all_of(
+      names, [&](const auto& name) { return std::ranges::binary_search(others, name); });
 }
 
 /// ASCII letters only.

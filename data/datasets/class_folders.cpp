@@ -142,7 +142,7 @@ std::optional<std::vector<uint8_t>> class_table(const std::vector<std::string>& 
                                                 const std::vector<ClassListing>& listings) {
   SampleTableWriter writer;
   for (size_t i = 0; i < classes.size(); ++i) {
-    if (listings[i].error || listings[i].images.empty()) return std::nullopt;
+    if (listings[i].error) return std::nullopt;
     writer.add_class(classes[i]);
     for (const auto& image : listings[i].images) writer.add_file(image, static_cast<int32_t>(i));
     for (const auto& [path, stamp] : listings[i].watched) writer.watch(path, stamp);

@@ -40,8 +40,7 @@ std::vector<ClassListing> list_class_folders(const std::filesystem::path& folder
 /// The images of one folder, in no order. Throws UserError where it cannot be read.
 std::vector<std::string> images_below(const std::filesystem::path& folder);
 
-/// The table of such listings, to be kept; nothing where a class could not be listed or has no
-/// images.
+/// The table of such listings, to be kept; nothing where a class could not be listed.
 std::optional<std::vector<uint8_t>> class_table(const std::vector<std::string>& classes,
                                                 const std::vector<ClassListing>& listings);
 

@@ -9,7 +9,8 @@ namespace composer {
 
 namespace fs = std::filesystem;
 
-OpenedSet ImageListParams::open(const std::string& index_dir) const {
+OpenedSet ImageListParams::open(const std::string& index_dir,
+                                const std::vector<std::string>& class_names) const {
   if (file.empty()) throw UserError("file: missing; it must name a list of images and classes");
   for (const auto& [key, value] : {std::pair("file", &file), std::pair("classes", &classes)})
     if (is_remote(*value))
@@ -49,6 +50,7 @@ OpenedSet ImageListParams::open(const std::string& index_dir) const {
   auto source = std::make_shared<FileSource>(table, root, 3);
   source->index_below(root);
   source->are_rows_of(list.string());
+  if (!class_names.empty()) source->set_labels(places_of(table->class_names(), class_names));
   return {source, table->classes(), table->class_names()};
 }
 

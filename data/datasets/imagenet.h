@@ -37,6 +37,7 @@ class ImagenetDataset final : public PreparedDataset, public TellsFacts {
   std::vector<std::string> number_names() const override { return params_.ffcv.number_names(); }
   std::optional<int64_t> num_classes() const override;
   std::vector<std::string> class_names() const override;
+  bool finds_classes_by_name() const override { return !params_.ffcv.use_ffcv; }
   /// Of class folders on this machine.
   std::optional<DataFacts> facts(const LoaderOptions& options) const override;
 

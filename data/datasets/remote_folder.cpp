@@ -72,9 +72,10 @@ std::string remote_part_folder(const Listing& listing, const FolderParams& param
 
 std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, CacheFolder& cache,
                                             const Listing& listing, const FolderParams& params,
-                                            OnBadSample on_bad_sample) {
+                                            OnBadSample on_bad_sample,
+                                            const std::vector<std::string>& class_names) {
   const std::string part = part_of(listing, params), folder = listing.folder + part;
-  const auto names = remote_classes(listing);
+  const auto names = class_names.empty() ? remote_classes(listing) : class_names;
   const auto present = by_class(listing, part);
   if (present.empty())
     throw UserError("datadir: '" + folder + "' has no class folders; expected " + kClassFolders);
@@ -89,12 +90,13 @@ std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, 
                          return is_loose_image(file.name, part);
                        }));
   std::vector<RemoteFileSource::Chosen> chosen;
-  std::vector<std::string> problems, unreadable;
+  std::vector<std::string> problems, unreadable, empty;
   int64_t others = 0;
   std::string an_other;
-  for (const auto& [name, files] : present) {
-    const auto place = std::ranges::lower_bound(names, name);
-    if (place == names.end() || *place != name) {
+  const auto places = places_of(folders, names);
+  for (size_t i = 0; const auto& [name, files] : present) {
+    const int32_t place = places[i++];
+    if (place < 0) {
       problems.push_back(folder + name + ": train/ has no class of this name");
       continue;
     }
@@ -105,11 +107,16 @@ std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, 
         if (path[path.rfind('/') + 1] != '.' && others++ == 0) an_other = path.substr(part.size());
         continue;
       }
-      chosen.push_back({file, place - names.begin()});
+      chosen.push_back({file, place});
       if (!has_image_name(path)) unreadable.push_back(listing.folder + path);
     }
-    if (chosen.size() == before) problems.push_back(folder + name + kNoImages);
+    if (chosen.size() == before) empty.push_back(name);
   }
+  const bool evaluation = !params.is_train || !class_names.empty();
+  if (evaluation && !chosen.empty())
+    warn_of_empty_classes(folder, empty);
+  else
+    for (const auto& name : empty) problems.push_back(folder + name + kNoImages);
   warn_of_other_files(folder, others, an_other);
   if (!unreadable.empty() && on_bad_sample == OnBadSample::error)
     problems.push_back(unreadable_images(unreadable));

@@ -216,6 +216,28 @@ TEST_CASE("class folders that cannot be read, or hold no images, are named toget
   fs::permissions(folder / "train/d", fs::perms::owner_all);
 }
 
+TEST_CASE("an evaluation's folders may lack classes, or images of some", "[data]") {
+  const TemporaryFolder folder;
+  for (const char* file : {"train/cat/1.jpg", "train/dog/2.jpg", "train/owl/3.jpg", "val/owl/4.jpg",
+                           "test/owl/5.jpg", "test/cat/6.jpg"})
+    write_file(folder / file, "");
+  for (const char* empty : {"val/dog", "test/dog"}) fs::create_directories(folder / empty);
+  Errors errors(folder / "errors");
+  FolderParams val = folder_at(folder.path());
+  val.is_train = false;
+  const std::string root = folder.path().string();
+  CHECK(names_of(*open_class_folders(val)) == std::vector<std::string>{root + "/val/owl/4.jpg 2"});
+  const auto test = folder_at(folder / "test");
+  CHECK(names_of(*open_class_folders(test, OnBadSample::error, {}, {"owl", "dog", "ape", "cat"})) ==
+        std::vector<std::string>{root + "/test/cat/6.jpg 3", root + "/test/owl/5.jpg 0"});
+  CHECK_THROWS_WITH(open_class_folders(test), Contains("test/dog: a class folder without images"));
+  fs::remove(folder / "val/owl/4.jpg");
+  CHECK_THROWS_WITH(open_class_folders(val), Contains("val/owl: a class folder without images"));
+  const auto told = errors.text();
+  for (const char* part : {"/val", "/test"})
+    CHECK_THAT(told, Contains(part + std::string("' has class folders without images, dog: ")));
+}
+
 TEST_CASE("the list of class folders is kept, until one of them changes", "[data][slow]") {
   const TemporaryFolder folder, cache, elsewhere;
   for (const char* file : {"a/1.jpg", "a/deep/2.jpg", "b/3.jpg"}) write_file(folder / file, "");
