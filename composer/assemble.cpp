@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "composer/alike_names.h"
 #include "composer/callbacks.h"
 #include "composer/callbacks/image_monitor.h"
 #include "composer/device.h"
@@ -78,12 +79,13 @@ void check_targets(const std::string& path, const Dataset& dataset, const Recipe
     throw UserError("the data have " + std::to_string(values) +
                     " values for each image, the model " + outputs + " outputs" + setting);
   const auto classes = values > 0 ? std::nullopt : dataset.num_classes();
-  if (classes && *classes > model.num_classes())
+  if (classes && *classes > model.num_classes()) {
+    const auto names = dataset.class_names();
+    const bool from_one = names.empty() && *classes == model.num_classes() + 1;
     throw UserError("the data have " + std::to_string(*classes) + " classes, the model " + outputs +
-                    setting +
-                    (*classes == model.num_classes() + 1 && dataset.class_names().empty()
-                         ? ", unless labels count from 1, which is to be 0"
-                         : ""));
+                    (names.empty() ? "" : "; the data's are " + first_few(names)) + setting +
+                    (from_one ? ", unless labels count from 1, which is to be 0" : ""));
+  }
   if (training && classes && *classes < model.num_classes())
     log::warn(path + ": the data have " + std::to_string(*classes) + " classes, the model " +
               outputs + " outputs, of which the others are never right" + setting);
@@ -113,6 +115,15 @@ auto in_place(const std::string& path, const auto& step) {
   }
 }
 
+void warn_of_alike_classes(const std::string& path, const std::vector<std::string>& classes) {
+  const auto alike = alike_names(classes);
+  if (!alike.empty())
+    log::warn(path +
+              ": has classes whose names differ in case, in blanks around them or in their "
+              "Unicode form alone: " +
+              joined(alike, "; ") + "; are they meant to be one?");
+}
+
 /// Names of the classes that the set's labels will mean.
 std::vector<std::string> classes_of(const SetToOpen& set) {
   auto names = set.class_names.empty() ? set.described->class_names() : set.class_names;
@@ -127,6 +138,7 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, const SetToOpen& s
     auto options = set.options;
     auto class_names = classes_of(set);
     options.class_names = class_names;
+    if (set.training) warn_of_alike_classes(set.path, class_names);
     options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();
     std::shared_ptr<Loader> loader = set.dataset->open(options);
     const auto channels = std::ssize(loader->normalization().mean);
@@ -235,10 +247,14 @@ void check_same_classes(const std::string& path, const Recipe&,
                         const std::vector<std::string>& evaluated) {
   if (trained.empty() || evaluated.empty() || trained == evaluated) return;
   std::vector<std::string> differences;
-  if (const auto missing = without(trained, evaluated); !missing.empty())
-    differences.push_back("missing: " + first_few(missing));
-  if (const auto extra = without(evaluated, trained); !extra.empty())
-    differences.push_back("not in train_dataset: " + first_few(extra));
+  auto missing = without(trained, evaluated);
+  const auto extra = without(evaluated, trained);
+  if (!missing.empty()) differences.push_back("missing: " + first_few(missing));
+  if (!extra.empty()) differences.push_back("not in train_dataset: " + first_few(extra));
+  missing.insert(missing.end(), extra.begin(), extra.end());
+  if (const auto alike = alike_names(missing); !alike.empty())
+    differences.push_back("which differ in case, blanks or Unicode form alone: " +
+                          first_few(alike));
   if (differences.empty()) differences.push_back("in another order");
   throw UserError(path + ": its classes are not those of train_dataset (" +
                   joined(differences, "; ") +

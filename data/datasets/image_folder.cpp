@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <string_view>
 #include <unordered_map>
 
 #include "composer/distributed/place.h"
@@ -102,6 +104,27 @@ void warn_of_other_files(const std::string& folder, int64_t files, const std::st
     log::warn("datadir: '" + folder + "' has " + std::to_string(files) +
               (files == 1 ? " file" : " files") +
               " in its class folders without an image's ending, left out, such as " + one);
+}
+
+void warn_of_nested_classes(const std::string& folder, const std::vector<std::string>& classes,
+                            const std::vector<std::string_view>& files) {
+  std::map<std::string, std::set<std::string>> folders;  // of each class
+  for (const auto file : files) {
+    const size_t end = file.find('/'), next = file.find('/', end + 1);
+    if (end != file.npos && next != file.npos)
+      folders[std::string(file.substr(0, end))].emplace(file.substr(end + 1, next - end - 1));
+  }
+  for (const auto& [name, inside] : folders) {
+    const std::vector<std::string> names(inside.begin(), inside.end());
+    const bool again = names.size() + 1 >= classes.size() && are_among(names, classes);
+    if (classes.size() > 1 && !again) continue;
+    log::warn("datadir: '" + folder + "' has the class '" + name + "' with the folders " +
+              first_few(names) + " in it, whose images are all of that class; " +
+              (classes.size() == 1 ? "where these are the classes, or parts of the set, datadir is "
+                                     "the folder '" +
+                                         name + "'"
+                                   : "is the set there once more?"));
+  }
 }
 
 void warn_of_empty_classes(const std::string& folder, const std::vector<std::string>& classes) {
@@ -299,6 +322,9 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params, OnBadSamp
     if (labels[i] < 0) problems.has_unknown_class(present[i]);
   const auto empty = without_images(*table, present);
   const bool evaluation = !params.is_train || !class_names.empty();
+  std::vector<std::string_view> folders;
+  for (uint64_t i = 0; i < table->containers(); ++i) folders.push_back(table->container_text(i));
+  if (!evaluation) warn_of_nested_classes(folder.string(), present, folders);
   if (evaluation && table->size() > 0)
     warn_of_empty_classes(folder.string(), empty);
   else

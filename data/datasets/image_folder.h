@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 
 #include "data/datasets/dataset_params.h"
 
@@ -49,6 +50,10 @@ void warn_of_loose_images(const std::string& folder, int64_t images);
 /// One where there are files in class folders that are no images by their names. one: the path of
 /// such a file.
 void warn_of_other_files(const std::string& folder, int64_t files, const std::string& one);
+/// One where a class folder looks like the folder of the classes. files: paths below the latter of
+/// images, or of their folders with a '/'.
+void warn_of_nested_classes(const std::string& folder, const std::vector<std::string>& classes,
+                            const std::vector<std::string_view>& files);
 /// One where there are class folders without images, of an evaluation.
 void warn_of_empty_classes(const std::string& folder, const std::vector<std::string>& classes);
 

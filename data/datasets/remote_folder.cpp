@@ -90,6 +90,7 @@ std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, 
                          return is_loose_image(file.name, part);
                        }));
   std::vector<RemoteFileSource::Chosen> chosen;
+  std::vector<std::string_view> images;
   std::vector<std::string> problems, unreadable, empty;
   int64_t others = 0;
   std::string an_other;
@@ -108,11 +109,13 @@ std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, 
         continue;
       }
       chosen.push_back({file, place});
+      images.push_back(std::string_view(path).substr(part.size()));
       if (!has_image_name(path)) unreadable.push_back(listing.folder + path);
     }
     if (chosen.size() == before) empty.push_back(name);
   }
   const bool evaluation = !params.is_train || !class_names.empty();
+  if (!evaluation) warn_of_nested_classes(folder, folders, images);
   if (evaluation && !chosen.empty())
     warn_of_empty_classes(folder, empty);
   else

@@ -203,6 +203,21 @@ TEST_CASE("an evaluation on the images that are trained on is told of", "[cli]")
   CHECK_THAT(told(parts + beton + "x.beton", parts + beton + "y.beton"), !Contains(same));
 }
 
+TEST_CASE("a training tells of classes that look like one, and names those that are too many",
+          "[cli]") {
+  const TemporaryFolder folder;
+  draw_photos(folder / "photos", {"Cat", "cat", "dog"});
+  folder.write("r.yaml", recipe);
+  const auto alike = run(folder.path(), split("train -f r.yaml --max_duration 1ba"));
+  CHECK(alike.status == 0);
+  CHECK_THAT(alike.errors, Contains("train_dataset.image_folder: has classes whose names differ") &&
+                               Contains("Unicode form alone: Cat, cat; are they meant to be one?"));
+  const auto many = run(folder.path(), split("train -f r.yaml --num_classes 2"));
+  CHECK(many.status == 2);
+  CHECK_THAT(many.errors, Contains("the data have 3 classes, the model 2; the data's are Cat, cat, "
+                                   "dog; set model.resnet_cifar.num_classes"));
+}
+
 TEST_CASE("rows that leave out whole classes of the training set are told", "[cli]") {
   const TemporaryFolder folder;
   draw_photos(folder / "photos", {"cat", "dog", "fox", "owl"});

@@ -216,6 +216,26 @@ TEST_CASE("class folders that cannot be read, or hold no images, are named toget
   fs::permissions(folder / "train/d", fs::perms::owner_all);
 }
 
+TEST_CASE("a class folder that looks like the folder of the classes is told of", "[data]") {
+  const TemporaryFolder folder;
+  const auto told = [&](const std::string& name, const std::vector<std::string>& files) {
+    for (const auto& file : files) write_file(folder / (name + "/" + file), "");
+    Errors errors(folder / "errors");
+    opened(folder / name);
+    return errors.text();
+  };
+  CHECK_THAT(told("one", {"photos/cat/1.jpg", "photos/dog/2.jpg"}),
+             Contains("one' has the class 'photos' with the folders cat, dog in it") &&
+                 Contains("datadir is the folder 'photos'"));
+  CHECK_THAT(told("two", {"cat/1.jpg", "dog/2.jpg", "two/cat/1.jpg", "two/dog/2.jpg"}),
+             Contains("two' has the class 'two' with the folders cat, dog in it") &&
+                 Contains("is the set there once more?"));
+  for (const auto& files : {std::vector<std::string>{"cat/1.jpg"},
+                            {"cat/a/1.jpg", "dog/a/2.jpg"},
+                            {"1/1/1.jpg", "2/1/2.jpg", "3/1/3.jpg"}})
+    CHECK_THAT(told("set " + files[0].substr(0, 3), files), !Contains("in it"));
+}
+
 TEST_CASE("an evaluation's folders may lack classes, or images of some", "[data]") {
   const TemporaryFolder folder;
   for (const char* file : {"train/cat/1.jpg", "train/dog/2.jpg", "train/owl/3.jpg", "val/owl/4.jpg",
