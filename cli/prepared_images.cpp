@@ -64,14 +64,6 @@ class ChannelSource final : public Source {
   int64_t channels_;
 };
 
-bool has_mnist(const fs::path& folder, bool is_train) {
-  const std::string name = is_train ? "train-images-idx3-ubyte" : "t10k-images-idx3-ubyte";
-  for (const auto& place : {folder, folder / "MNIST" / "raw"})
-    for (const char* ending : {"", ".gz"})
-      if (std::error_code error; fs::is_regular_file(place / (name + ending), error)) return true;
-  return false;
-}
-
 std::shared_ptr<Source> source_at(const ImageRequest& request,
                                   const std::vector<std::string>& class_names) {
   return !is_remote(request.path) && has_mnist(request.path, request.is_train)

@@ -136,6 +136,18 @@ bool has_remote_tars(const std::string& path, bool is_train) {
 
 }  // namespace
 
+namespace {
+
+/// UserError where the folder has MosaicML's shards, of which index.json is missing.
+void refuse_lone_shards(const fs::path& folder) {
+  for (const char* ending : {".mds", ".mds.zstd", ".mds.zst", ".mds.gz", ".mds.br"})
+    if (const auto files = shards_in(folder, ending); !files.names.empty())
+      throw UserError(folder.string() + ": has MDS shards such as " + files.names[0] +
+                      " and no index.json, which says what they hold; it is written with them");
+}
+
+}  // namespace
+
 bool names_tar_files(const std::string& path) {
   if (path.find('{') != std::string::npos) return true;
   return (is_remote(path) ? RemotePath(path).name() : path).ends_with(".tar");
@@ -151,7 +163,8 @@ std::optional<MdsParams> mds_at(const std::string& path, bool is_train,
       return std::nullopt;
   } else {
     std::error_code error;
-    const fs::path index = part_at(path, is_train) / "index.json";
+    const fs::path folder = part_at(path, is_train), index = folder / "index.json";
+    if (!fs::is_regular_file(index, error)) refuse_lone_shards(folder);
     if (!fs::is_regular_file(index, error) || !is_mds_index(index.string())) return std::nullopt;
   }
   MdsParams params;
@@ -241,7 +254,8 @@ std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
   }
   if (auto shards = open_shards(path, is_train)) return shards;
   std::error_code error;
-  if (!fs::exists(path, error)) throw UserError(path + ": there is no such file or folder");
+  if (!fs::exists(path, error))
+    throw UserError(path + ": there is no such file or folder" + slash_hint(path));
   if (!fs::is_directory(path, error)) return open_beton(path);
   for (const char* file : {"data_batch_1.bin", "cifar-10-batches-bin"}) {
     if (fs::exists(fs::path(path) / file, error)) return open_cifar10(path, is_train);

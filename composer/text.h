@@ -34,6 +34,11 @@ inline bool are_among(const std::vector<std::string>& names, std::vector<std::st
       names, [&](const auto& name) { return std::ranges::binary_search(others, name); });
 }
 
+/// For a message about a path that is not there: empty, or that it looks like one of Windows.
+inline std::string slash_hint(std::string_view path) {
+  return path.find('\\') == path.npos ? "" : "; folders are parted by /, not by \\";
+}
+
 /// ASCII letters only.
 inline std::string lower_case(std::string text) {
   for (char& c : text)

@@ -1,6 +1,7 @@
 #include "data/datasets/image_list.h"
 
 #include "composer/remote/remote_path.h"
+#include "composer/text.h"
 #include "data/kept_table.h"
 #include "data/list_file.h"
 #include "data/shards/shard_files.h"
@@ -23,7 +24,8 @@ OpenedSet ImageListParams::open(const std::string& index_dir,
     const fs::path whole = fs::absolute(fs::path(datadir) / name).lexically_normal();
     std::error_code error;
     if (!fs::is_regular_file(whole, error))
-      throw UserError(std::string(key) + ": there is no file '" + whole.string() + "'");
+      throw UserError(std::string(key) + ": there is no file '" + whole.string() + "'" +
+                      slash_hint(name));
     return whole;
   };
   const fs::path list = found(file, "file");

@@ -151,8 +151,8 @@ TEST_CASE("a sample's image and class are found by the endings of its files", "[
                                tar_end();
   Shards shards;
   shards.write("a.tar", with_all);
-  CHECK_THROWS_WITH(shards.read(), Contains("a.tar: the sample k has several images") &&
-                                       Contains("say which by image: ENDING"));
+  CHECK_THROWS_WITH(shards.read(), Contains("a.tar: the sample k has several images (.jpg, "
+                                            ".seg.png): say which by image: ENDING"));
   CHECK(shards.read({.image = "jpg"}) == Names{"a.tar k.JPG 5 jpg"});
   CHECK(shards.read({.image = "seg.png", .label = "txt"}) == Names{"a.tar k.seg.png 3 seg"});
   CHECK(shards.read({.image = "jpg", .label = "id"}) == Names{"a.tar k.JPG 4 jpg"});
@@ -181,6 +181,11 @@ TEST_CASE("shards that are damaged and samples that lack something are named", "
   CHECK_THAT(problem(sample("k", "x", "-1") + tar_end()), Contains("no class number in its .cls"));
   CHECK_THAT(problem(sample("k", "x", "one") + tar_end()), Contains("no class number in its .cls"));
   CHECK_THAT(problem(tar_member("k.cls", "1") + tar_end()), Contains("no image, only .cls"));
+  CHECK_THROWS_WITH(shards.read({.label = "json"}), Contains("has no .json with its class"));
+  shards.write("b.tar",
+               tar_member("k.jpg", "") + tar_member("k.json", "{\"label\": \"\xE9\"}") + tar_end());
+  CHECK_THROWS_WITH(shards.read({.label = "json"}),
+                    Contains("b.tar: the sample k has a .json that is not UTF-8"));
   CHECK_THAT(problem(tar_member("k.jpg", "") + tar_member("k.jpg", "") + tar_end()),
              Contains("the sample k has two files .jpg"));
   CHECK_THAT(problem(sample("k", "x", "1").substr(0, 512)),
