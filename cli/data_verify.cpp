@@ -44,7 +44,7 @@ std::vector<std::string> image_files(const std::string& path) {
     return has_image_name(RemotePath(path).name()) ? std::vector<std::string>{path}
                                                    : remote_files_below(path);
   if (fs::is_directory(path)) return files_below(path);
-  if (!fs::exists(path)) throw UserError(path + ": no such file or folder");
+  if (!fs::exists(path)) throw UserError(path + ": no such file or folder" + slash_hint(path));
   return {path};
 }
 

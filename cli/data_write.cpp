@@ -23,6 +23,7 @@
 #include "composer/logging/log.h"
 #include "composer/remote/object_store.h"
 #include "composer/remote/remote_path.h"
+#include "composer/text.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/datasets/cifar10.h"
@@ -167,7 +168,8 @@ std::shared_ptr<Source> open(const Setting& s) {
     return checked(shards).open("").source;
   }
   if (!is_remote(s.source) && !fs::exists(s.source, error)) {
-    throw UserError("--source: there is no file or folder '" + s.source + "'");
+    throw UserError("--source: there is no file or folder '" + s.source + "'" +
+                    slash_hint(s.source));
   }
   if (s.format == "beton") return std::make_shared<BetonSource>(s.source, 3, s.targets);
   if (s.format == "mnist") return open_mnist(s.source, is_train);

@@ -66,9 +66,10 @@ std::string table_of(const std::vector<std::pair<std::string, double>>& metrics)
 void check_classes(const std::string& path, const std::vector<std::string>& data,
                    const std::vector<std::string>& trained, const Recipe& recipe) {
   if (data.empty() || trained.empty() || data == trained) return;
-  throw UserError(path + ": has the classes " + joined(data) + "; " + recipe.options.load_path +
-                  " was trained on " + joined(trained) +
-                  ": the same label would mean two things; give the data the same class folders");
+  throw UserError(path + ": has the classes " + first_few(data) + "; " + recipe.options.load_path +
+                  " was trained on " + first_few(trained) +
+                  ": the same label would mean two things; give the data class folders, or labels "
+                  "of a list, of these names, of which some may be missing");
 }
 
 }  // namespace

@@ -251,6 +251,12 @@ int main(int argc, char** argv) {
     return 128 + interrupted.signal;
   } catch (const PeerError& error) {
     return lost_peers(error);
+  } catch (const std::filesystem::filesystem_error& error) {
+    if (error.code() == std::errc::filename_too_long) {
+      log::error(error.path1().string() + ": is longer than a path, or a name in it, may be");
+      return 2;
+    }
+    log::error(std::string("failed: ") + error.what());
   } catch (const c10::Error& error) {
     log::error(std::string("failed: ") + error.what_without_backtrace());
   } catch (const std::exception& error) {

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <filesystem>
 
@@ -14,6 +15,9 @@ void check_output_file(const std::string& output, bool overwrite) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (output.empty()) throw UserError("--output: is empty; name the file to write");
+  if (fs::path(output).filename().string().size() > NAME_MAX)
+    throw UserError("--output: its name is longer than a file's may be (" +
+                    std::to_string(NAME_MAX) + " bytes)");
   if (fs::is_directory(output, error)) throw UserError("--output: '" + output + "' is a folder");
   if (fs::exists(fs::symlink_status(output, error)) && !overwrite)
     throw UserError("--output: '" + output + "' exists; --overwrite replaces it");

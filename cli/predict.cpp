@@ -36,7 +36,8 @@ std::vector<std::string> files_of(const std::filesystem::path& source) {
   if (remote && (is_beton(source) || has_image_name(RemotePath(source.string()).name())))
     return {source.string()};
   if (!remote && !std::filesystem::exists(source, error))
-    throw UserError("--source: " + source.string() + " does not exist");
+    throw UserError("--source: " + source.string() + " does not exist" +
+                    slash_hint(source.string()));
   if (!remote && !std::filesystem::is_directory(source, error)) return {source.string()};
   auto files = [&] {
     try {

@@ -64,18 +64,11 @@ class ChannelSource final : public Source {
   int64_t channels_;
 };
 
-bool has_mnist(const fs::path& folder, bool is_train) {
-  const std::string name = is_train ? "train-images-idx3-ubyte" : "t10k-images-idx3-ubyte";
-  for (const auto& place : {folder, folder / "MNIST" / "raw"})
-    for (const char* ending : {"", ".gz"})
-      if (std::error_code error; fs::is_regular_file(place / (name + ending), error)) return true;
-  return false;
-}
-
-std::shared_ptr<Source> source_at(const ImageRequest& request) {
+std::shared_ptr<Source> source_at(const ImageRequest& request,
+                                  const std::vector<std::string>& class_names) {
   return !is_remote(request.path) && has_mnist(request.path, request.is_train)
              ? open_mnist(request.path, request.is_train)
-             : open_source(request.path, request.is_train, request.on_bad_sample);
+             : open_source(request.path, request.is_train, request.on_bad_sample, class_names);
 }
 
 /// Class folders in two parts have the one that is wanted.
@@ -104,20 +97,21 @@ std::string spread_rows(int64_t count, int64_t size) {
   return rows;
 }
 
-/// Class folders stand for the classes that the network was trained on.
+/// Class folders stand for classes that the network was trained on.
 void check_names(const std::string& path, const TrainedNetwork& network) {
   const auto folders = folder_classes(path);
-  if (folders.empty() || network.class_names.empty() || folders == network.class_names) return;
+  if (network.class_names.empty() || are_among(folders, network.class_names)) return;
   throw UserError(path + " has the classes " + first_few(folders) +
                   "; the network was trained on " + first_few(network.class_names) +
-                  ": the same label would mean two things; give the data the same class folders");
+                  ": the same label would mean two things; give the data class folders of these "
+                  "names, of which some may be missing");
 }
 
 PreparedImages open_images(const ImageRequest& request, const TrainedNetwork& network) {
   check_part(request);
   const auto& preparation = network.preparation;
   const auto& [option, path, is_train, on_bad_sample, most] = request;
-  const auto images = source_at(request);
+  const auto images = source_at(request, network.class_names);
   const auto* const beton = dynamic_cast<const BetonSource*>(images.get());
   const auto source = std::make_shared<ChannelSource>(images, preparation.channels);
   const bool shards = dynamic_cast<const PartSource*>(images.get()) != nullptr;

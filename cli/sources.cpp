@@ -8,6 +8,8 @@
 #include "composer/remote/address.h"
 #include "composer/remote/listing.h"
 #include "composer/remote/remote_path.h"
+#include "composer/system_files.h"
+#include "composer/text.h"
 #include "data/beton/source.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/image_folder.h"
@@ -44,7 +46,8 @@ std::vector<std::string> walk(const fs::path& folder, const Predicate& takes_hid
   for (fs::recursive_directory_iterator at(folder, follow, error), end; !error && at != end;
        at.increment(error)) {
     const auto type = at->status(unknown).type();
-    const bool hidden = at->path().filename().string().starts_with('.') && !takes_hidden(at, type);
+    const auto name = at->path().filename().string();
+    const bool hidden = is_system_file(name) || (name.starts_with('.') && !takes_hidden(at, type));
     if (type == fs::file_type::directory) {
       if (hidden || (at->is_symlink(unknown) && leads_back(at->path())))
         at.disable_recursion_pending();
@@ -68,7 +71,7 @@ std::vector<std::string> remote_files_below(const std::string& path) {
   const RemotePath remote(path);
   std::vector<std::string> files;
   for (const auto& file : list_files(remote).files)
-    if (("/" + file.name).find("/.") == std::string::npos)
+    if (("/" + file.name).find("/.") == std::string::npos && !is_in_system_folder(file.name))
       files.push_back(address_of(remote.with_key(file.object.key)));
   return files;
 }
@@ -133,6 +136,18 @@ bool has_remote_tars(const std::string& path, bool is_train) {
 
 }  // namespace
 
+namespace {
+
+/// UserError where the folder has MosaicML's shards, of which index.json is missing.
+void refuse_lone_shards(const fs::path& folder) {
+  for (const char* ending : {".mds", ".mds.zstd", ".mds.zst", ".mds.gz", ".mds.br"})
+    if (const auto files = shards_in(folder, ending); !files.names.empty())
+      throw UserError(folder.string() + ": has MDS shards such as " + files.names[0] +
+                      " and no index.json, which says what they hold; it is written with them");
+}
+
+}  // namespace
+
 bool names_tar_files(const std::string& path) {
   if (path.find('{') != std::string::npos) return true;
   return (is_remote(path) ? RemotePath(path).name() : path).ends_with(".tar");
@@ -148,7 +163,8 @@ std::optional<MdsParams> mds_at(const std::string& path, bool is_train,
       return std::nullopt;
   } else {
     std::error_code error;
-    const fs::path index = part_at(path, is_train) / "index.json";
+    const fs::path folder = part_at(path, is_train), index = folder / "index.json";
+    if (!fs::is_regular_file(index, error)) refuse_lone_shards(folder);
     if (!fs::is_regular_file(index, error) || !is_mds_index(index.string())) return std::nullopt;
   }
   MdsParams params;
@@ -218,26 +234,33 @@ std::shared_ptr<Source> open_beton(const std::string& path) {
 }
 
 std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
-                                    OnBadSample on_bad_sample) {
-  FolderParams params;
-  params.datadir = path;
-  params.is_train = is_train;
+                                    OnBadSample on_bad_sample,
+                                    const std::vector<std::string>& class_names) {
+  const auto open_folder = [&]() -> std::shared_ptr<Source> {
+    const auto folders = folder_classes(path);
+    if (folders.empty()) return open_folder_files_at(path);
+    FolderParams params;
+    params.datadir = path;
+    params.is_train = is_train;
+    return open_class_folders(
+        params, on_bad_sample, {},
+        are_among(folders, class_names) ? class_names : std::vector<std::string>());
+  };
   if (is_remote(path)) {
     if (is_beton(path)) return open_beton(path);
     if (auto shards = open_shards(path, is_train)) return shards;
     if (has_image_name(RemotePath(path).name())) return open_remote_files({path}, 3);
-    return folder_classes(path).empty() ? open_folder_files_at(path)
-                                        : open_class_folders(params, on_bad_sample);
+    return open_folder();
   }
   if (auto shards = open_shards(path, is_train)) return shards;
   std::error_code error;
-  if (!fs::exists(path, error)) throw UserError(path + ": there is no such file or folder");
+  if (!fs::exists(path, error))
+    throw UserError(path + ": there is no such file or folder" + slash_hint(path));
   if (!fs::is_directory(path, error)) return open_beton(path);
   for (const char* file : {"data_batch_1.bin", "cifar-10-batches-bin"}) {
     if (fs::exists(fs::path(path) / file, error)) return open_cifar10(path, is_train);
   }
-  if (folder_classes(path).empty()) return open_folder_files(path);
-  return open_class_folders(params, on_bad_sample);
+  return open_folder();
 }
 
 }  // namespace composer

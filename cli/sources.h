@@ -31,9 +31,11 @@ void add_shard_columns(CLI::App& app, ShardColumns& columns);
 /// local or remote (by a list of the store's, or a manifest), a folder with CIFAR-10's binary
 /// files, or open_shards(). on_bad_sample: error refuses files in class folders whose format is not
 /// read, which are bad samples otherwise. A .beton file without classes is taken for its images.
+/// class_names: where the names of all class folders are among these, labels are places in them.
 /// Throws UserError.
 std::shared_ptr<Source> open_source(const std::string& path, bool is_train,
-                                    OnBadSample on_bad_sample = OnBadSample::error);
+                                    OnBadSample on_bad_sample = OnBadSample::error,
+                                    const std::vector<std::string>& class_names = {});
 
 /// A .beton file, with or without classes. Throws UserError.
 std::shared_ptr<Source> open_beton(const std::string& path);
@@ -52,8 +54,8 @@ std::optional<MdsParams> mds_at(const std::string& path, bool is_train,
                                 const ShardColumns& columns = {});
 
 /// All files below the folder in the order of their paths; links to folders are followed. Hidden
-/// ones (such as an index of ours) are left out, and what is no file (a pipe). Throws UserError
-/// when there are none.
+/// ones (such as an index of ours) are left out, those of systems (composer/system_files.h), and
+/// what is no file (a pipe). Throws UserError when there are none.
 std::vector<std::string> files_below(const std::filesystem::path& folder);
 
 /// The same of a remote folder, or those that a manifest names: addresses, which may hold secrets.

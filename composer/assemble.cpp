@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "composer/alike_names.h"
 #include "composer/callbacks.h"
 #include "composer/callbacks/image_monitor.h"
 #include "composer/device.h"
@@ -93,15 +94,15 @@ void check_targets(const std::string& path, const Dataset& dataset, const Recipe
                     " values for each image, the model " + outputs + " outputs" + setting);
   const auto classes = values > 0 ? std::nullopt : dataset.num_classes();
   if (classes && *classes > model.num_classes()) {
+    const auto names = dataset.class_names();
     const auto labels = dataset.num_labels();
     const bool gaps = labels && *labels < *classes;
+    const bool from_one = names.empty() && *classes == model.num_classes() + 1;
     throw UserError(
         "the data have " + std::to_string(*classes) + " classes" +
         (gaps ? " by their largest label, of which " + std::to_string(*labels) + " occur" : "") +
-        ", the model " + outputs + setting +
-        (*classes == model.num_classes() + 1 && dataset.class_names().empty()
-             ? ", unless labels count from 1, which is to be 0"
-             : ""));
+        ", the model " + outputs + (names.empty() ? "" : "; the data's are " + first_few(names)) +
+        setting + (from_one ? ", unless labels count from 1, which is to be 0" : ""));
   }
   if (training && classes && *classes < model.num_classes())
     log::warn(path + ": the data have " + std::to_string(*classes) + " classes, the model " +
@@ -115,6 +116,10 @@ struct SetToOpen {
   std::shared_ptr<Dataset> described;  ///< which knows targets and classes; may be `dataset`
   LoaderOptions options;
   bool training = false;
+  /// Of the set, where they are known already.
+  std::vector<std::string> class_names{};
+  /// That the network was trained on; empty where that is not known.
+  std::vector<std::string> trained{};
 };
 
 /// `step`, whose errors name `path`.
@@ -128,14 +133,30 @@ auto in_place(const std::string& path, const auto& step) {
   }
 }
 
-OpenSet open(const Recipe& recipe, const TrainerParts& parts, SetToOpen set,
-             std::vector<std::string> class_names) {
+void warn_of_alike_classes(const std::string& path, const std::vector<std::string>& classes) {
+  const auto alike = alike_names(classes);
+  if (!alike.empty())
+    log::warn(path +
+              ": has classes whose names differ in case, in blanks around them or in their "
+              "Unicode form alone: " +
+              joined(alike, "; ") + "; are they meant to be one?");
+}
+
+/// Names of the classes that the set's labels will mean.
+std::vector<std::string> classes_of(const SetToOpen& set) {
+  auto names = set.class_names.empty() ? set.described->class_names() : set.class_names;
+  const bool by_name = !names.empty() && set.dataset->finds_classes_by_name();
+  return by_name && are_among(names, set.trained) ? set.trained : names;
+}
+
+OpenSet open(const Recipe& recipe, const TrainerParts& parts, const SetToOpen& set) {
   Model& model = *parts.model;
   return in_place(set.path, [&]() -> OpenSet {
     check_targets(set.path, *set.described, recipe, model, set.training);
     auto options = set.options;
-    if (class_names.empty()) class_names = set.described->class_names();
+    auto class_names = classes_of(set);
     options.class_names = class_names;
+    if (set.training) warn_of_alike_classes(set.path, class_names);
     options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();
     std::shared_ptr<Loader> loader = set.dataset->open(options);
     const auto channels = std::ssize(loader->normalization().mean);
@@ -195,9 +216,9 @@ void warn_of_other_size(const Recipe& recipe, const Loader& evaluated) {
             " meant?");
 }
 
-/// class_names: of the set, where they are known already.
+/// class_names, trained: as of SetToOpen.
 OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
-             std::vector<std::string> class_names = {}) {
+             std::vector<std::string> class_names = {}, std::vector<std::string> trained = {}) {
   const auto path = path_of_set(recipe, training);
   const auto dataset = in_place(path, [&] { return build_dataset(recipe, training); });
   // Both sides of a split lie in the training set's files: val/ may not be there.
@@ -205,8 +226,8 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
                              ? dataset
                              : in_place(path, [&] { return build_dataset(recipe, true); });
   auto set = open(recipe, parts,
-                  {path, dataset, described, loader_options(recipe.options, training), training},
-                  std::move(class_names));
+                  {path, dataset, described, loader_options(recipe.options, training), training,
+                   std::move(class_names), std::move(trained)});
   if (training) return set;
   warn_of_val_not_read(recipe);
   warn_of_other_size(recipe, *set.loader);
@@ -218,12 +239,16 @@ std::string path_of(const NamedEvaluation& evaluator) {
          evaluator.dataset->name();
 }
 
-OpenSet open(const Recipe& recipe, const TrainerParts& parts, const NamedEvaluation& evaluator) {
+OpenSet open(const Recipe& recipe, const TrainerParts& parts, const NamedEvaluation& evaluator,
+             const std::vector<std::string>& trained) {
   const auto path = path_of(evaluator);
   const auto dataset = in_place(path, [&] { return evaluator.dataset->build(); });
   return open(recipe, parts,
-              {path, dataset, dataset, loader_options(recipe.options, evaluator.options), false},
-              {});
+              {.path = path,
+               .dataset = dataset,
+               .described = dataset,
+               .options = loader_options(recipe.options, evaluator.options),
+               .trained = trained});
 }
 
 /// Those of `names` that are not among `others`.
@@ -240,16 +265,19 @@ void check_same_classes(const std::string& path, const Recipe&,
                         const std::vector<std::string>& evaluated) {
   if (trained.empty() || evaluated.empty() || trained == evaluated) return;
   std::vector<std::string> differences;
-  if (const auto missing = without(trained, evaluated); !missing.empty())
-    differences.push_back("missing: " + first_few(missing));
-  if (const auto extra = without(evaluated, trained); !extra.empty())
-    differences.push_back("not in train_dataset: " + first_few(extra));
+  auto missing = without(trained, evaluated);
+  const auto extra = without(evaluated, trained);
+  if (!missing.empty()) differences.push_back("missing: " + first_few(missing));
+  if (!extra.empty()) differences.push_back("not in train_dataset: " + first_few(extra));
+  missing.insert(missing.end(), extra.begin(), extra.end());
+  if (const auto alike = alike_names(missing); !alike.empty())
+    differences.push_back("which differ in case, blanks or Unicode form alone: " +
+                          first_few(alike));
   if (differences.empty()) differences.push_back("in another order");
-  throw UserError(
-      path + ": its classes are not those of train_dataset (" + joined(differences, "; ") +
-      "), so that the same label would mean two things; give both the same classes, "
-      "for folders one datadir with train/ and val/, where val/ may lack some, for lists classes, "
-      "which names the training's list");
+  throw UserError(path + ": its classes are not those of train_dataset (" +
+                  joined(differences, "; ") +
+                  "), so that the same label would mean two things; give both the same classes, "
+                  "of which folders, and lists of names, may lack some for an evaluation");
 }
 
 /// Outputs are places in the list of targets: UserError where one that both sets have stands at
@@ -306,16 +334,17 @@ class Complaints {
   std::vector<std::string> lines_;
 };
 
-/// Adds the recipe's further sets to `parts`. class_names: that their labels must
-/// mean; may be empty.
+/// Adds the recipe's further sets to `parts`. trained: as of SetToOpen. training: whether sets with
+/// other classes are refused here.
 void open_evaluators(const Recipe& recipe, TrainerParts& parts,
-                     const std::vector<std::string>& class_names, Complaints& complaints) {
+                     const std::vector<std::string>& trained, bool training,
+                     Complaints& complaints) {
   for (const auto& evaluator : recipe.evaluators)
     complaints.collect([&] {
-      auto set = open(recipe, parts, evaluator);
+      auto set = open(recipe, parts, evaluator, trained);
       const bool values = parts.model->objective().takes_values();
       const auto check = values ? &check_same_targets : &check_same_classes;
-      check(path_of(evaluator), recipe, class_names, set.class_names);
+      if (training) check(path_of(evaluator), recipe, trained, set.class_names);
       parts.evaluators.push_back({evaluator.name, std::move(set.loader),
                                   evaluator.options.eval_interval, std::move(set.class_names)});
     });
@@ -597,18 +626,23 @@ TrainerParts assemble_evaluation(const Recipe& given) {
   use_remote_keys(recipe.options.remote);
   Complaints complaints;
   complaints.collect([&] { check_division_of_images(recipe.options, /*training=*/false); });
-  complaints.collect([&] { check_load_path(recipe.options.load_path); });
+  std::vector<std::string> trained;
+  complaints.collect([&] {
+    const auto& path = recipe.options.load_path;
+    check_load_path(path);
+    if (!path.empty()) trained = read_provenance(weights_file(fetched(path))).class_names;
+  });
   if (!recipe.val_dataset && recipe.evaluators.empty())
     complaints.add("val_dataset: missing: there is nothing to evaluate on");
   TrainerParts parts;
   complaints.collect([&] { parts = assemble_model(recipe); });
   if (recipe.val_dataset && parts.model)
     complaints.collect([&] {
-      auto set = open(recipe, parts, false);
+      auto set = open(recipe, parts, false, {}, trained);
       parts.eval_loader = std::move(set.loader);
       parts.class_names = std::move(set.class_names);
     });
-  if (parts.model) open_evaluators(recipe, parts, {}, complaints);
+  if (parts.model) open_evaluators(recipe, parts, trained, /*training=*/false, complaints);
   complaints.raise();
   join(parts);
   return parts;
@@ -645,8 +679,8 @@ TrainerParts assemble_training(const Recipe& given) {
   const bool one_set = options.split.val > 0;
   if (parts.model && recipe.val_dataset && (!one_set || trained.loader))
     complaints.collect([&] {
-      evaluated =
-          open(recipe, parts, false, one_set ? trained.class_names : std::vector<std::string>());
+      const auto& names = trained.class_names;
+      evaluated = open(recipe, parts, false, one_set ? names : std::vector<std::string>(), names);
     });
   if (trained.loader && evaluated.loader)
     complaints.collect([&] {
@@ -657,7 +691,8 @@ TrainerParts assemble_training(const Recipe& given) {
       if (!one_set)
         warn_of_same_samples(path, trained.dataset->place(), evaluated.dataset->place());
     });
-  if (parts.model) open_evaluators(recipe, parts, trained.class_names, complaints);
+  if (parts.model)
+    open_evaluators(recipe, parts, trained.class_names, /*training=*/true, complaints);
   complaints.raise();
   add_unless_named<SpeedMonitor>("speed_monitor", parts);
   add_unless_named<ImageMonitor>("image_monitor", parts);

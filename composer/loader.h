@@ -109,7 +109,8 @@ struct LoaderOptions {
   std::optional<int64_t> subset_num_batches =
       std::nullopt;  ///< end each epoch after this many batches; more than it has: a warning
   std::optional<Split> split = std::nullopt;  ///< of the data's training part; none = all samples
-  std::vector<std::string> class_names{};     ///< for messages; may be empty
+  /// In order of their index, for messages, and for sets that find_classes_by_name(); may be empty.
+  std::vector<std::string> class_names{};
   bool makes_files = true;  ///< a set may write or copy what it is told to; false: what lies there
   bool cold = false;        ///< to measure: each sample leaves the system's cache before it is read
   std::shared_ptr<DecodedSamples> decoded{};  ///< to measure what decoding costs; null: none
@@ -168,6 +169,11 @@ class Dataset {
   /// Names of the classes, or values, in order of their index; empty when the set has none. May
   /// read the data's folder.
   virtual std::vector<std::string> class_names() const { return {}; }
+
+  /// Whether labels of an evaluation's samples are the places of their classes' names among
+  /// LoaderOptions::class_names, where there are some: the data may lack classes. Otherwise they
+  /// are the data's own.
+  virtual bool finds_classes_by_name() const { return false; }
 
   /// What the data have numbers of, where the set's parameters could name some as targets; for
   /// messages. May read the data's folder.

@@ -358,6 +358,8 @@ struct TrainerOptions {
       problems +=
           "save_best: needs evaluations, but eval_interval is 0; give save_best: none, or another "
           "eval_interval\n";
+    if (run_name.size() > 255)
+      problems += "run_name: is longer than the name of a folder may be (255 bytes)\n";
     if (run_name.find('/') != std::string::npos || run_name == "." || run_name == "..")
       problems += "run_name: must be the name of a folder, not the path '" + run_name + "'\n";
     return problems;

@@ -23,6 +23,7 @@
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
+#include "composer/system_files.h"
 #include "composer/text.h"
 
 namespace composer {
@@ -291,7 +292,8 @@ class Settling {
          entry.increment(problem)) {
       std::error_code none;
       const auto name = entry->path().filename().string();
-      if (name != "train" && !name.starts_with('.') && entry->is_directory(none))
+      if (name != "train" && !name.starts_with('.') && !is_system_file(name) &&
+          entry->is_directory(none))
         others.push_back(name + "/");
     }
     std::ranges::sort(others);

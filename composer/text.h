@@ -1,6 +1,7 @@
 // Lists and letters, for messages and words of recipes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -33,6 +34,18 @@ inline std::string quantity(int64_t count, const std::string& noun) {
   text.append(1, ' ').append(noun);
   if (count != 1) text += noun.ends_with("ch") || noun.ends_with('s') ? "es" : "s";
   return text;
+}
+
+/// Whether each name is one of the others.
+inline bool are_among(const std::vector<std::string>& names, std::vector<std::string> others) {
+  std::ranges::sort(others);
+  return std::ranges::all_of(
+      names, [&](const auto& name) { return std::ranges::binary_search(others, name); });
+}
+
+/// For a message about a path that is not there: empty, or that it looks like one of Windows.
+inline std::string slash_hint(std::string_view path) {
+  return path.find('\\') == path.npos ? "" : "; folders are parted by /, not by \\";
 }
 
 /// ASCII letters only.

@@ -72,7 +72,22 @@ std::string_view without_byte_order_mark(std::string_view text) {
   return text;
 }
 
-/// Fields of CSV (RFC 4180) or, without quotes, of TSV.
+/// Takes the first line off the text. It ends with LF, CR LF or CR, which it does not have.
+std::string_view take_line(std::string_view& text) {
+  const size_t end = std::min(text.find_first_of("\r\n"), text.size());
+  const auto line = text.substr(0, end);
+  text.remove_prefix(std::min(end + (text.substr(end, 2) == "\r\n" ? 2 : 1), text.size()));
+  return line;
+}
+
+/// UserError where the file is UTF-16.
+void check_encoding(const fs::path& file, std::string_view text) {
+  const bool marked = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
+  if (marked || text.substr(0, 2).find('\0') != text.npos)
+    fail(file, 1, "is UTF-16; a list must be UTF-8");
+}
+
+/// Fields of CSV (RFC 4180) or, without quotes, of TSV. Lines end with LF, CR LF or CR.
 class Records {
  public:
   Records(std::string_view text, char separator)
@@ -89,8 +104,8 @@ class Records {
       if (!text_.starts_with(separator_)) break;
       skip(1);
     }
-    if (text_.starts_with('\r')) skip(1);
-    if (!text_.empty() && text_[0] != '\n') throw std::string("text behind a closing quote");
+    if (!text_.empty() && text_[0] != '\n' && text_[0] != '\r')
+      throw std::string("text behind a closing quote");
     return true;
   }
   /// That the record began in.
@@ -98,16 +113,15 @@ class Records {
 
  private:
   void skip(size_t bytes) {
-    lines_ += std::count(text_.begin(), text_.begin() + static_cast<ptrdiff_t>(bytes), '\n');
+    for (size_t i = 0; i < bytes; ++i)
+      lines_ += text_[i] == '\n' || (text_[i] == '\r' && text_.substr(i + 1, 1) != "\n");
     text_.remove_prefix(bytes);
   }
 
   std::string plain() {
-    size_t end = 0;
-    while (end < text_.size() && text_[end] != separator_ && text_[end] != '\n') ++end;
-    const bool with_return =
-        end > 0 && text_[end - 1] == '\r' && (end == text_.size() || text_[end] == '\n');
-    std::string field(text_.substr(0, end - with_return));
+    const char ends[] = {separator_, '\r', '\n', '\0'};
+    const size_t end = std::min(text_.find_first_of(ends), text_.size());
+    std::string field(text_.substr(0, end));
     skip(end);
     return field;
   }
@@ -334,15 +348,15 @@ std::string label_text(const fs::path& file, int64_t line, const nlohmann::json&
   if (!label->is_string() && !label->is_number_integer())
     fail(file, line,
          "has the label " + shown_value(*label) + "; it must be a whole number or a text");
-  return label->is_string() ? label->get<std::string>() : label->dump();
+  return label->is_string() ? trimmed(label->get<std::string>()) : label->dump();
 }
 
 void read_json_lines(const fs::path& file, std::string_view text, const ListColumns& columns,
                      const Take& take) {
   for (int64_t line = 1; !text.empty(); ++line) {
-    const std::string_view one = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(one.size() + 1, text.size()));
-    if (one.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    const auto one = take_line(text);
+    if (one.find_first_not_of(" \t") == std::string_view::npos) continue;
+    if (find_invalid_utf8(one) != one.npos) fail(file, line, "is not UTF-8; a list must be UTF-8");
     const auto object = nlohmann::json::parse(one, nullptr, false);
     if (!object.is_object()) fail(file, line, "is no JSON object");
     const auto* path = value_of(object, columns.path, kPathNames);
@@ -366,8 +380,7 @@ void read_list(const fs::path& file, const ListColumns& columns, const Take& tak
   const MappedFile mapping(file);
   mapping.use_all([&](std::span<const uint8_t> bytes) {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
-      fail(file, 1, "is UTF-16; a list must be UTF-8");
+    check_encoding(file, text);
     const std::string ending = lower_case(file.extension().string());
     if (ending == ".jsonl")
       read_json_lines(file, text, columns, take);
@@ -396,7 +409,7 @@ std::vector<FirstColumn> first_columns(const fs::path& file, std::string_view te
   const std::string ending = lower_case(file.extension().string());
   std::vector<FirstColumn> columns;
   if (ending == ".jsonl") {
-    const auto object = nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr, false);
+    const auto object = nlohmann::json::parse(take_line(text), nullptr, false);
     if (object.is_object())
       for (const auto& [key, value] : object.items())
         columns.push_back({key, holds_numbers(value)});
@@ -529,15 +542,14 @@ std::vector<std::string> listed_classes(const fs::path& file, const ListColumns&
     std::vector<std::string> all;
     auto text =
         without_byte_order_mark({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    check_encoding(file, text);
     for (int64_t line = 1; !text.empty(); ++line) {
-      std::string_view one = text.substr(0, text.find('\n'));
-      text.remove_prefix(std::min(one.size() + 1, text.size()));
-      if (one.ends_with('\r')) one.remove_suffix(1);
+      const auto one = trimmed(take_line(text));
       if (one.empty()) continue;
-      check_utf8(file, line, std::string(one));
-      if (labels.place(std::string(one), line) != static_cast<int32_t>(all.size()))
-        fail(file, line, "names the class '" + std::string(one) + "' again");
-      all.emplace_back(one);
+      check_utf8(file, line, one);
+      if (labels.place(one, line) != static_cast<int32_t>(all.size()))
+        fail(file, line, "names the class '" + one + "' again");
+      all.push_back(one);
     }
     return all;
   });
@@ -571,6 +583,9 @@ SampleTableWriter list_table(const fs::path& file, const ListColumns& columns,
     if (entry.path.empty()) fail(file, line, "has no path");
     if (entry.path.find('\0') != std::string::npos) fail(file, line, "has a 0 in its path");
     if (entry.path.ends_with('/')) fail(file, line, "'" + entry.path + "' is no file");
+    if (std::error_code error;
+        !slash_hint(entry.path).empty() && !fs::exists(file.parent_path() / entry.path, error))
+      fail(file, line, "there is no '" + entry.path + "'" + slash_hint(entry.path));
     if (!columns.targets.empty()) {
       try {
         targets.add(entry.targets);

@@ -52,6 +52,25 @@ void warn_of_labels_from_one(const Source& source, const std::vector<std::string
 }
 
 /// rows: empty = all.
+void warn_of_one_class(const Source& source, const std::vector<int64_t>& rows,
+                       const std::vector<std::string>& names) {
+  const int64_t count = rows.empty() ? source.size() : std::ssize(rows);
+  if (source.num_values() > 0 || count < 2) return;
+  const auto label = [&](int64_t i) {
+    return source.label(rows.empty() ? i : rows[static_cast<size_t>(i)]);
+  };
+  try {
+    const int64_t first = label(0);
+    for (int64_t i = 1; i < count; ++i)
+      if (label(i) != first) return;
+    log::warn("all samples to train on are of one class, " + class_text(first, names) +
+              ": there is nothing to tell apart");
+  } catch (const RunError&) {
+    return;  // a lost one, of which who reads the sample will say so
+  }
+}
+
+/// rows: empty = all.
 void warn_of_classes_not_evaluated(const Source& source, const std::vector<int64_t>& rows,
                                    const std::vector<std::string>& names) {
   if (names.empty() || source.num_values() > 0) return;
@@ -123,6 +142,7 @@ std::vector<int64_t> chosen_rows(const Source& source, const std::string& text, 
   auto rows = parse_rows(text, source.size(), "rows");
   if (training && !rows.empty()) warn_of_classes_left_out(source, rows, options.class_names);
   if (training && rows.empty()) warn_of_labels_from_one(source, options.class_names);
+  if (training) warn_of_one_class(source, rows, options.class_names);
   if (!training && !options.split) warn_of_classes_not_evaluated(source, rows, options.class_names);
   if (!options.split) return rows;
   if (rows.empty()) {

@@ -17,7 +17,7 @@ namespace {
 constexpr char kMagic[16] = "composer table\n";
 constexpr uint64_t kParts = 1;
 constexpr unsigned kCodingShift = 8;
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kVersion = 2;
 
 struct Header {
   char magic[16];

@@ -83,10 +83,11 @@ std::shared_ptr<Source> open_cifar10(const std::string& datadir, bool is_train) 
   }
   if (files.empty()) {
     std::error_code error;
-    const bool python = fs::exists(fs::path(datadir) / "cifar-10-batches-py", error);
+    const bool python = fs::exists(fs::path(datadir) / "cifar-10-batches-py", error) ||
+                        fs::exists(fs::path(datadir) / "data_batch_1", error);
     throw UserError(
         "datadir: '" + datadir + "' has no " + expected +
-        (python ? "; cifar-10-batches-py is the Python version, which is not read" : ""));
+        (python ? "; its Python version (cifar-10-batches-py) is there, which is not read" : ""));
   }
   if (is_train && files.size() != kTrainFiles) {
     log::warn("datadir: '" + datadir + "' has " + std::to_string(files.size()) + " of the " +

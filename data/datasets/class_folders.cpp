@@ -12,6 +12,7 @@
 
 #include "composer/error.h"
 #include "composer/several_threads.h"
+#include "composer/system_files.h"
 
 namespace composer {
 namespace {
@@ -62,7 +63,7 @@ class Lister {
         return folders;
       }
       const std::string_view name = entry->d_name;
-      if (name == "." || name == "..") continue;
+      if (name == "." || name == ".." || is_system_file(name)) continue;
       if (is_folder(::dirfd(folder), *entry, in))
         folders.push_back(in + entry->d_name);
       else if (file_kind_of(name) != FileKind::other)
@@ -99,6 +100,7 @@ class Lister {
 }  // namespace
 
 FileKind file_kind_of(std::string_view name) {
+  if (is_system_file(name.substr(name.rfind('/') + 1))) return FileKind::other;
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos || dot == 0) return FileKind::other;
   std::string ending(name.substr(dot));
@@ -140,7 +142,7 @@ std::optional<std::vector<uint8_t>> class_table(const std::vector<std::string>& 
                                                 const std::vector<ClassListing>& listings) {
   SampleTableWriter writer;
   for (size_t i = 0; i < classes.size(); ++i) {
-    if (listings[i].error || listings[i].images.empty()) return std::nullopt;
+    if (listings[i].error) return std::nullopt;
     writer.add_class(classes[i]);
     for (const auto& image : listings[i].images) writer.add_file(image, static_cast<int32_t>(i));
     for (const auto& [path, stamp] : listings[i].watched) writer.watch(path, stamp);

@@ -14,8 +14,9 @@
 
 namespace composer {
 
-/// What a file is, by the ending of its name.
+/// What a file is, by the ending of its name; other where it is a system's (system_files.h).
 enum class FileKind { image, unreadable_image, other };
+/// name: may be a path.
 FileKind file_kind_of(std::string_view name);
 
 /// The folder's path with a '/' behind it.
@@ -23,23 +24,23 @@ std::string with_slash(const std::filesystem::path& folder);
 
 struct ClassListing {
   std::vector<std::string> images;  ///< paths below the folder of the classes, sorted
-  int64_t others = 0;               ///< files that are not meant as images, but for hidden ones
-  std::string an_other{};           ///< the path of one of them
+  /// Files that are not meant as images, but for hidden ones and those of systems.
+  int64_t others = 0;
+  std::string an_other{};  ///< the path of one of them
   /// The folders, and links that lead neither to folders nor to images, in no order.
   std::vector<std::pair<std::string, PlaceStamp>> watched;
   std::exception_ptr error;  ///< what kept it from being listed: UserError
 };
 
 /// The files of each class, those in deeper folders and behind links to folders included, that are
-/// meant as images. Links that lead back to a folder above are passed over.
+/// meant as images. Links that lead back to a folder above are passed over, and folders of systems.
 std::vector<ClassListing> list_class_folders(const std::filesystem::path& folder,
                                              const std::vector<std::string>& classes);
 
 /// The images of one folder, in no order. Throws UserError where it cannot be read.
 std::vector<std::string> images_below(const std::filesystem::path& folder);
 
-/// The table of such listings, to be kept; nothing where a class could not be listed or has no
-/// images.
+/// The table of such listings, to be kept; nothing where a class could not be listed.
 std::optional<std::vector<uint8_t>> class_table(const std::vector<std::string>& classes,
                                                 const std::vector<ClassListing>& listings);
 

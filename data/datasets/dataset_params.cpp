@@ -8,6 +8,7 @@
 #include "composer/logging/log.h"
 #include "composer/remote/address.h"
 #include "composer/remote/object_store.h"
+#include "composer/text.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/file_lock.h"
@@ -293,7 +294,8 @@ std::string checked_datadir(const std::string& datadir, const std::string& expec
   std::error_code error;
   if (!fs::exists(datadir, error)) {
     throw UserError(
-        "datadir: there is no folder '" + datadir + "'; expected " + expected +
+        "datadir: there is no folder '" + datadir + "'" + slash_hint(datadir) + "; expected " +
+        expected +
         "; if the data moved, datadir is to name their new place, for train_dataset and, where "
         "there is one, for val_dataset");
   }

@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 
 #include "composer/distributed/place.h"
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/recipe/utf8.h"
+#include "composer/system_files.h"
 #include "composer/text.h"
 #include "data/beton/source.h"
 #include "data/datasets/class_folders.h"
@@ -37,7 +41,7 @@ FolderEntries entries_of(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with('.')) continue;
+    if (name.starts_with('.') || is_system_file(name)) continue;
     if (entry.is_directory(error))
       entries.classes.push_back(name);
     else if (file_kind_of(name) != FileKind::other)
@@ -114,6 +118,45 @@ std::vector<std::string> checked_names(const std::string& datadir, std::vector<s
 }
 
 }  // namespace
+
+void warn_of_nested_classes(const std::string& folder, const std::vector<std::string>& classes,
+                            const std::vector<std::string_view>& files) {
+  std::map<std::string, std::set<std::string>> folders;  // of each class
+  for (const auto file : files) {
+    const size_t end = file.find('/'), next = file.find('/', end + 1);
+    if (end != file.npos && next != file.npos)
+      folders[std::string(file.substr(0, end))].emplace(file.substr(end + 1, next - end - 1));
+  }
+  for (const auto& [name, inside] : folders) {
+    const std::vector<std::string> names(inside.begin(), inside.end());
+    const bool again = names.size() + 1 >= classes.size() && are_among(names, classes);
+    if (classes.size() > 1 && !again) continue;
+    log::warn("datadir: '" + folder + "' has the class '" + name + "' with the folders " +
+              first_few(names) + " in it, whose images are all of that class; " +
+              (classes.size() == 1 ? "where these are the classes, or parts of the set, datadir is "
+                                     "the folder '" +
+                                         name + "'"
+                                   : "is the set there once more?"));
+  }
+}
+
+void warn_of_empty_classes(const std::string& folder, const std::vector<std::string>& classes) {
+  if (!classes.empty())
+    log::warn("datadir: '" + folder + "' has class folders without images, " + first_few(classes) +
+              ": nothing is evaluated of these classes");
+}
+
+std::vector<int32_t> places_of(const std::vector<std::string>& classes,
+                               const std::vector<std::string>& names) {
+  std::unordered_map<std::string, int32_t> places;
+  for (size_t i = 0; i < names.size(); ++i) places.emplace(names[i], static_cast<int32_t>(i));
+  std::vector<int32_t> found;
+  for (const auto& name : classes) {
+    const auto place = places.find(name);
+    found.push_back(place == places.end() ? -1 : place->second);
+  }
+  return found;
+}
 
 std::vector<std::string> folder_classes(const std::string& datadir) {
   if (datadir.empty()) return {};
@@ -201,14 +244,10 @@ namespace {
 /// What keeps class folders from being a set.
 class FolderProblems {
  public:
-  /// classes: those that there may be.
-  FolderProblems(const fs::path& folder, const std::vector<std::string>& classes)
-      : folder_(folder), root_(with_slash(folder)), classes_(classes) {}
+  explicit FolderProblems(const fs::path& folder) : folder_(folder), root_(with_slash(folder)) {}
 
-  bool has_class(const std::string& name) {
-    if (std::binary_search(classes_.begin(), classes_.end(), name)) return true;
+  void has_unknown_class(const std::string& name) {
     problems_.push_back((folder_ / name).string() + ": train/ has no class of this name");
-    return false;
   }
   void has_no_images(const std::string& name) {
     problems_.push_back((folder_ / name).string() + kNoImages);
@@ -230,7 +269,6 @@ class FolderProblems {
  private:
   const fs::path& folder_;
   const std::string root_;
-  const std::vector<std::string>& classes_;
   std::vector<std::string> problems_, unreadable_;
 };
 
@@ -245,30 +283,34 @@ void tell_of_others(const fs::path& folder, const std::vector<ClassListing>& lis
 }
 
 /// Of listings that make no table.
-[[noreturn]] void throw_problems(FolderProblems problems, const std::vector<std::string>& classes,
-                                 const std::vector<ClassListing>& listings,
-                                 OnBadSample on_bad_sample) {
-  for (size_t i = 0; i < classes.size(); ++i) {
-    if (!problems.has_class(classes[i])) continue;
-    if (listings[i].error) std::rethrow_exception(listings[i].error);
-    for (const auto& image : listings[i].images) problems.look_at(image);
-    if (listings[i].images.empty()) problems.has_no_images(classes[i]);
-  }
-  problems.throw_any(on_bad_sample);
-  throw std::logic_error("listings without a problem make a table");
+[[noreturn]] void throw_error(const std::vector<ClassListing>& listings) {
+  for (const auto& listing : listings)
+    if (listing.error) std::rethrow_exception(listing.error);
+  throw std::logic_error("listings without an error make a table");
+}
+
+std::vector<std::string> without_images(const SampleTable& table,
+                                        const std::vector<std::string>& classes) {
+  std::vector<bool> has(classes.size());
+  for (int64_t i = 0; i < table.size(); ++i) has[static_cast<size_t>(table.label(i))] = true;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < classes.size(); ++i)
+    if (!has[i]) names.push_back(classes[i]);
+  return names;
 }
 
 }  // namespace
 
 std::shared_ptr<Source> open_class_folders(const FolderParams& params, OnBadSample on_bad_sample,
-                                           const std::string& index_dir) {
+                                           const std::string& index_dir,
+                                           const std::vector<std::string>& class_names) {
   if (is_remote(params.datadir)) {
     const RemotePath path(params.datadir);
     return open_remote_classes(open_store(path), *CacheFolder::get(), list_files(path), params,
-                               on_bad_sample);
+                               on_bad_sample, class_names);
   }
   const fs::path folder = part_folder(params.datadir, params.is_train, kClassFolders);
-  const auto names = folder_classes(params.datadir);
+  const auto names = class_names.empty() ? folder_classes(params.datadir) : class_names;
   const FolderEntries entries = entries_of(folder);
   const auto& present = entries.classes;
   if (present.empty()) no_classes(folder);
@@ -286,14 +328,21 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params, OnBadSamp
                                    tell_of_others(folder, listings);
                                    return class_table(present, listings);
                                  }});
-  FolderProblems problems(folder, names);
-  if (!table) throw_problems(std::move(problems), present, listings, on_bad_sample);
+  if (!table) throw_error(listings);
   listings.clear();
-  std::vector<int32_t> labels;  // -1: there may be no such class
-  for (const auto& name : present) {
-    const auto place = std::lower_bound(names.begin(), names.end(), name);
-    labels.push_back(problems.has_class(name) ? static_cast<int32_t>(place - names.begin()) : -1);
-  }
+  FolderProblems problems(folder);
+  auto labels = places_of(present, names);
+  for (size_t i = 0; i < present.size(); ++i)
+    if (labels[i] < 0) problems.has_unknown_class(present[i]);
+  const auto empty = without_images(*table, present);
+  const bool evaluation = !params.is_train || !class_names.empty();
+  std::vector<std::string_view> folders;
+  for (uint64_t i = 0; i < table->containers(); ++i) folders.push_back(table->container_text(i));
+  if (!evaluation) warn_of_nested_classes(folder.string(), present, folders);
+  if (evaluation && table->size() > 0)
+    warn_of_empty_classes(folder.string(), empty);
+  else
+    for (const auto& name : empty) problems.has_no_images(name);
   for (int64_t i = 0; on_bad_sample == OnBadSample::error && i < table->size(); ++i) {
     if (file_kind_of(table->name(i)) == FileKind::unreadable_image &&
         labels[static_cast<size_t>(table->label(i))] >= 0)
@@ -304,6 +353,12 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params, OnBadSamp
   source->set_labels(std::move(labels));
   source->index_below(folder.string());
   return source;
+}
+
+std::shared_ptr<Source> open_class_folders(const FolderParams& params, const FolderParams& part,
+                                           const LoaderOptions& options) {
+  return open_class_folders(part, options.on_bad_sample, options.index_dir,
+                            params.is_train ? std::vector<std::string>() : options.class_names);
 }
 
 Transform folder_transform(const FolderParams& params, bool is_train,
@@ -325,9 +380,7 @@ Preparation folder_preparation(const FolderParams& params, const LoaderOptions& 
 std::unique_ptr<Loader> ImageFolderDataset::open(const LoaderOptions& options) const {
   const auto part = with_part_to_open(params_, options);
   check_written_file(part, options);
-  const auto original = [&] {
-    return open_class_folders(part, options.on_bad_sample, options.index_dir);
-  };
+  const auto original = [&] { return open_class_folders(params_, part, options); };
   const auto source = params_.ffcv.use_ffcv ? params_.ffcv.open(3, original, options) : original();
   warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
   return open_loader(source, folder_transform(params_, params_.is_train, options),

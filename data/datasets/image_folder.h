@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 
 #include "data/datasets/dataset_params.h"
 
@@ -49,17 +50,33 @@ void warn_of_loose_images(const std::string& folder, int64_t images);
 /// One where there are files in class folders that are no images by their names. one: the path of
 /// such a file.
 void warn_of_other_files(const std::string& folder, int64_t files, const std::string& one);
+/// One where a class folder looks like the folder of the classes. files: paths below the latter of
+/// images, or of their folders with a '/'.
+void warn_of_nested_classes(const std::string& folder, const std::vector<std::string>& classes,
+                            const std::vector<std::string_view>& files);
+/// One where there are class folders without images, of an evaluation.
+void warn_of_empty_classes(const std::string& folder, const std::vector<std::string>& classes);
+
+/// The place of each class among `names`; -1: it is none of them.
+std::vector<int32_t> places_of(const std::vector<std::string>& classes,
+                               const std::vector<std::string>& names);
 
 /// Opens datadir/train or datadir/val if there is one of them, else datadir itself. Classes are
 /// numbered in sorted order of their folders' names (those of train/ where it is there); files come
 /// in sorted order; links to folders are followed. datadir may be remote: a folder of a bucket, or
-/// a manifest (composer/remote/listing.h). Throws UserError for a folder without classes, a
-/// class without images; for images of formats that cannot be read (HEIC, ...) if bad samples are
-/// errors: otherwise they are bad samples of the set. index_dir: as of LoaderOptions; the list of
-/// the files is kept there.
+/// a manifest (composer/remote/listing.h). Throws UserError for a folder without classes, for a
+/// class without images, unless this is an evaluation; for images of formats that cannot be read
+/// (HEIC, ...) if bad samples are errors: otherwise they are bad samples of the set. index_dir: as
+/// of LoaderOptions; the list of the files is kept there. class_names: of an evaluation, in whose
+/// order classes are numbered, all folders' names among them; empty: as above.
 std::shared_ptr<Source> open_class_folders(const FolderParams& params,
                                            OnBadSample on_bad_sample = OnBadSample::error,
-                                           const std::string& index_dir = {});
+                                           const std::string& index_dir = {},
+                                           const std::vector<std::string>& class_names = {});
+
+/// As params and options want it; part: the parameters of what is to be opened (with_part_to_open).
+std::shared_ptr<Source> open_class_folders(const FolderParams& params, const FolderParams& part,
+                                           const LoaderOptions& options);
 
 /// Whether a file's name ends like those of the images that can be read (.jpg, .png, ...).
 bool has_image_name(const std::filesystem::path& file);
@@ -115,6 +132,7 @@ class ImageFolderDataset final : public PreparedDataset {
     return params_.ffcv.targets.empty() ? folder_classes(params_.datadir)
                                         : params_.ffcv.value_names();
   }
+  bool finds_classes_by_name() const override { return !params_.ffcv.use_ffcv; }
 
  private:
   Params params_;

@@ -1,6 +1,7 @@
 #include "data/datasets/image_list.h"
 
 #include "composer/remote/remote_path.h"
+#include "composer/text.h"
 #include "data/kept_table.h"
 #include "data/list_file.h"
 #include "data/shards/shard_files.h"
@@ -9,7 +10,8 @@ namespace composer {
 
 namespace fs = std::filesystem;
 
-OpenedSet ImageListParams::open(const std::string& index_dir) const {
+OpenedSet ImageListParams::open(const std::string& index_dir,
+                                const std::vector<std::string>& class_names) const {
   if (file.empty()) throw UserError("file: missing; it must name a list of images and classes");
   for (const auto& [key, value] : {std::pair("file", &file), std::pair("classes", &classes)})
     if (is_remote(*value))
@@ -22,7 +24,8 @@ OpenedSet ImageListParams::open(const std::string& index_dir) const {
     const fs::path whole = fs::absolute(fs::path(datadir) / name).lexically_normal();
     std::error_code error;
     if (!fs::is_regular_file(whole, error))
-      throw UserError(std::string(key) + ": there is no file '" + whole.string() + "'");
+      throw UserError(std::string(key) + ": there is no file '" + whole.string() + "'" +
+                      slash_hint(name));
     return whole;
   };
   const fs::path list = found(file, "file");
@@ -49,6 +52,7 @@ OpenedSet ImageListParams::open(const std::string& index_dir) const {
   auto source = std::make_shared<FileSource>(table, root, 3);
   source->index_below(root);
   source->are_rows_of(list.string());
+  if (!class_names.empty()) source->set_labels(places_of(table->class_names(), class_names));
   return {source, table->classes(), table->class_names()};
 }
 

@@ -33,7 +33,8 @@ struct ImageListParams : FolderParams {
            check_targets(*this, label, classes);
   }
   /// Throws UserError naming the line that is wrong.
-  OpenedSet open(const std::string& index_dir) const;
+  OpenedSet open(const std::string& index_dir,
+                 const std::vector<std::string>& class_names = {}) const;
   /// Of the list's columns.
   std::vector<std::string> number_names() const;
   std::string place() const;

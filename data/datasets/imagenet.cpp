@@ -41,8 +41,7 @@ std::unique_ptr<Loader> ImagenetDataset::open(const LoaderOptions& options) cons
                             .num_classes = kSyntheticClasses,
                             .samples = *ImagenetDataset(part).published_samples()};
   const auto source = open_published(
-      part.ffcv, part, noise,
-      [&] { return open_class_folders(part, options.on_bad_sample, options.index_dir); }, options);
+      part.ffcv, part, noise, [&] { return open_class_folders(params_, part, options); }, options);
   warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
   const Transform transform = params_.use_synthetic
                                   ? Transform{.size = image_size()}

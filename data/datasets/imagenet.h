@@ -40,6 +40,7 @@ class ImagenetDataset final : public PreparedDataset, public TellsFacts {
     return params_.ffcv.use_ffcv ? params_.ffcv.num_labels() : std::nullopt;
   }
   std::vector<std::string> class_names() const override;
+  bool finds_classes_by_name() const override { return !params_.ffcv.use_ffcv; }
   /// Of class folders on this machine.
   std::optional<DataFacts> facts(const LoaderOptions& options) const override;
 

@@ -86,27 +86,38 @@ std::vector<int32_t> read_labels(const std::string& path) {
   return {bytes.begin(), bytes.end()};
 }
 
-/// The file with or without .gz in one of the folders, or empty.
-std::string find(const std::vector<fs::path>& folders, const std::string& name) {
-  for (const auto& folder : folders) {
-    for (const char* ending : {"", ".gz"}) {
-      const fs::path path = folder / (name + ending);
-      std::error_code error;
-      if (fs::is_regular_file(path, error)) return path.string();
-    }
-  }
+std::string images_of(bool is_train) {
+  return std::string(is_train ? "train" : "t10k") + "-images-idx3-ubyte";
+}
+
+/// The file, with or without .gz, in datadir or in MNIST/raw below it; empty: none. It may be
+/// called train-images.idx3-ubyte, and lie in a folder of its own name, as some unpack it.
+std::string find(const fs::path& datadir, const std::string& name) {
+  std::string dotted = name;
+  dotted[name.rfind("-idx")] = '.';
+  for (const auto& folder : {datadir, datadir / "MNIST" / "raw"})
+    for (const auto& own : {name, dotted})
+      for (const auto& path : {folder / own, folder / own / own})
+        for (const char* ending : {"", ".gz"}) {
+          std::error_code error;
+          const std::string file = path.string() + ending;
+          if (fs::is_regular_file(file, error)) return file;
+        }
   return {};
 }
 
 }  // namespace
 
+bool has_mnist(const fs::path& datadir, bool is_train) {
+  return !find(datadir, images_of(is_train)).empty();
+}
+
 std::shared_ptr<Source> open_mnist(const std::string& datadir, bool is_train) {
-  const std::string part = is_train ? "train" : "t10k";
-  const std::string images = part + "-images-idx3-ubyte", labels = part + "-labels-idx1-ubyte";
+  const std::string images = images_of(is_train);
+  const std::string labels = std::string(is_train ? "train" : "t10k") + "-labels-idx1-ubyte";
   const std::string expected = images + " and " + labels + " (.gz or not), or with MNIST/raw in it";
   const fs::path folder = checked_datadir(datadir, expected);
-  const std::vector<fs::path> folders = {folder, folder / "MNIST" / "raw"};
-  const std::string image_file = find(folders, images), label_file = find(folders, labels);
+  const std::string image_file = find(folder, images), label_file = find(folder, labels);
   for (const auto& [name, found] : {std::pair{images, image_file}, {labels, label_file}}) {
     if (found.empty()) {
       throw UserError("datadir: '" + datadir + "' has no " + name + "; expected " + expected);

@@ -1,6 +1,8 @@
 // MNIST's handwritten digits (LeCun et al. 1998) from the original idx files, compressed or not.
 #pragma once
 
+#include <filesystem>
+
 #include "data/datasets/dataset_params.h"
 
 namespace composer {
@@ -43,6 +45,9 @@ class MnistDataset final : public PreparedDataset {
  private:
   Params params_;
 };
+
+/// Whether the images of the part are in datadir, as open_mnist() finds them.
+bool has_mnist(const std::filesystem::path& datadir, bool is_train);
 
 /// The idx files of the training or the test part in datadir or in MNIST/raw below it. Throws
 /// UserError naming what is missing or damaged.

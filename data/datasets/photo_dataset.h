@@ -53,8 +53,10 @@ struct SetFacts {
 /// A set that has the parameters, transforms, orders, splits and .beton files of class folders. P:
 /// derived from FolderParams; its OpenedSet open(index_dir) const opens the files that the
 /// parameters name, or throws UserError naming what is missing. index_dir: as of LoaderOptions, for
-/// what shall be kept. P::kNamesClasses: whether these files may name their classes. P::place(),
-/// where it has one: what has the samples, by which a warning knows that two sets have the same.
+/// what shall be kept. Where it is open(index_dir, class_names), it finds_classes_by_name(), as of
+/// Dataset; empty: the files' own. P::kNamesClasses: whether these files may name their classes.
+/// P::place(), where it has one: what has the samples, by which a warning knows that two sets have
+/// the same.
 template <class P>
 class PhotoDataset : public PreparedDataset {
  public:
@@ -64,7 +66,7 @@ class PhotoDataset : public PreparedDataset {
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override {
     const auto part = with_part_to_open(params_, options);
-    const auto original = [&] { return part.open(options.index_dir).source; };
+    const auto original = [&] { return open_part(part, options).source; };
     const auto source =
         params_.ffcv.use_ffcv ? params_.ffcv.open(3, original, options) : original();
     warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
@@ -91,6 +93,7 @@ class PhotoDataset : public PreparedDataset {
     const int64_t labels = facts_if_there().labels;
     return labels > 0 ? std::optional(labels) : std::nullopt;
   }
+  bool finds_classes_by_name() const override { return kFindsClasses && !params_.ffcv.use_ffcv; }
   int64_t num_values() const override {
     return is_beton_read() ? std::ssize(params_.ffcv.value_names()) : facts().values;
   }
@@ -104,6 +107,16 @@ class PhotoDataset : public PreparedDataset {
   }
 
  private:
+  static constexpr bool kFindsClasses =
+      requires(const P& p, const std::vector<std::string>& names) {
+    p.open("", names);
+  };
+
+  OpenedSet open_part(const P& part, const LoaderOptions& options) const {
+    if constexpr (kFindsClasses)
+      if (!params_.is_train) return part.open(options.index_dir, options.class_names);
+    return part.open(options.index_dir);
+  }
   /// Not where the .beton file is yet to be written.
   bool is_beton_read() const {
     const auto& ffcv = params_.ffcv;

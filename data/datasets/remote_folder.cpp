@@ -6,6 +6,7 @@
 
 #include "composer/error.h"
 #include "composer/remote/remote_path.h"
+#include "composer/system_files.h"
 #include "data/remote_files.h"
 
 namespace composer {
@@ -23,12 +24,14 @@ std::string part_of(const Listing& listing, const FolderParams& params) {
   return "";
 }
 
-/// The class's folder of a file below the part; empty where it has none, or a hidden one.
+/// The class's folder of a file below the part; empty where it has none, a hidden one, or lies in
+/// a system's.
 std::string_view class_of(const std::string& name, const std::string& part) {
   if (!name.starts_with(part)) return {};
   const auto rest = std::string_view(name).substr(part.size());
   const size_t end = rest.find('/');
-  return end == rest.npos || rest.front() == '.' ? std::string_view() : rest.substr(0, end);
+  const bool other = end == rest.npos || rest.front() == '.' || is_in_system_folder(rest);
+  return other ? std::string_view() : rest.substr(0, end);
 }
 
 /// Directly in the part, and not hidden.
@@ -69,9 +72,10 @@ std::string remote_part_folder(const Listing& listing, const FolderParams& param
 
 std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, CacheFolder& cache,
                                             const Listing& listing, const FolderParams& params,
-                                            OnBadSample on_bad_sample) {
+                                            OnBadSample on_bad_sample,
+                                            const std::vector<std::string>& class_names) {
   const std::string part = part_of(listing, params), folder = listing.folder + part;
-  const auto names = remote_classes(listing);
+  const auto names = class_names.empty() ? remote_classes(listing) : class_names;
   const auto present = by_class(listing, part);
   if (present.empty())
     throw UserError("datadir: '" + folder + "' has no class folders; expected " + kClassFolders);
@@ -86,12 +90,14 @@ std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, 
                          return is_loose_image(file.name, part);
                        }));
   std::vector<RemoteFileSource::Chosen> chosen;
-  std::vector<std::string> problems, unreadable;
+  std::vector<std::string_view> images;
+  std::vector<std::string> problems, unreadable, empty;
   int64_t others = 0;
   std::string an_other;
-  for (const auto& [name, files] : present) {
-    const auto place = std::ranges::lower_bound(names, name);
-    if (place == names.end() || *place != name) {
+  const auto places = places_of(folders, names);
+  for (size_t i = 0; const auto& [name, files] : present) {
+    const int32_t place = places[i++];
+    if (place < 0) {
       problems.push_back(folder + name + ": train/ has no class of this name");
       continue;
     }
@@ -102,11 +108,18 @@ std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, 
         if (path[path.rfind('/') + 1] != '.' && others++ == 0) an_other = path.substr(part.size());
         continue;
       }
-      chosen.push_back({file, place - names.begin()});
+      chosen.push_back({file, place});
+      images.push_back(std::string_view(path).substr(part.size()));
       if (!has_image_name(path)) unreadable.push_back(listing.folder + path);
     }
-    if (chosen.size() == before) problems.push_back(folder + name + kNoImages);
+    if (chosen.size() == before) empty.push_back(name);
   }
+  const bool evaluation = !params.is_train || !class_names.empty();
+  if (!evaluation) warn_of_nested_classes(folder, folders, images);
+  if (evaluation && !chosen.empty())
+    warn_of_empty_classes(folder, empty);
+  else
+    for (const auto& name : empty) problems.push_back(folder + name + kNoImages);
   warn_of_other_files(folder, others, an_other);
   if (!unreadable.empty() && on_bad_sample == OnBadSample::error)
     problems.push_back(unreadable_images(unreadable));
@@ -118,7 +131,8 @@ std::shared_ptr<Source> open_remote_images(std::shared_ptr<ObjectStore> store, C
                                            const Listing& listing) {
   std::vector<RemoteFileSource::Chosen> chosen;
   for (size_t i = 0; i < listing.files.size(); ++i)
-    if (has_image_name(listing.files[i].name)) chosen.push_back({i, 0});
+    if (has_image_name(listing.files[i].name) && !is_in_system_folder(listing.files[i].name))
+      chosen.push_back({i, 0});
   if (chosen.empty()) throw UserError(listing.folder + ": has no image files");
   return std::make_shared<RemoteFileSource>(std::move(store), cache, listing, chosen,
                                             listing.folder, 3);

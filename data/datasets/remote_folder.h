@@ -15,7 +15,8 @@ std::string remote_part_folder(const Listing& listing, const FolderParams& param
 /// The same rules and errors as open_class_folders'.
 std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, CacheFolder& cache,
                                             const Listing& listing, const FolderParams& params,
-                                            OnBadSample on_bad_sample);
+                                            OnBadSample on_bad_sample,
+                                            const std::vector<std::string>& class_names = {});
 
 /// All files with an image's name, with class 0. Throws UserError where there are none.
 std::shared_ptr<Source> open_remote_images(std::shared_ptr<ObjectStore> store, CacheFolder& cache,

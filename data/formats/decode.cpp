@@ -60,6 +60,8 @@ void decode_image(std::span<const uint8_t> bytes, Image& out, std::string* warni
   if (is_pnm(head)) return decode_pnm(bytes, out);
   if (is_tiff(head)) return decode_tiff(bytes, out, warnings);
   if (head.starts_with("BM")) return decode_bmp(bytes, out);
+  if (head.starts_with("\0\x05\x16\x07"sv))
+    throw RunError("no image: an AppleDouble file, which macOS keeps beside another");
   const auto format = unreadable_format(head);
   throw RunError(format.empty()
                      ? "no image: none of " + std::string(kImageFormats) + " begins like this"

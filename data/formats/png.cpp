@@ -1,12 +1,17 @@
 #include "data/formats/png.h"
 
 #include <png.h>
+#include <zlib.h>
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstring>
+#include <string_view>
 #include <vector>
 
 #include "composer/error.h"
+#include "data/jpeg/header.h"
+#include "data/pixels/orient.h"
 
 namespace composer {
 namespace {
@@ -74,9 +79,8 @@ void decode_with(Decoder& d, Image& out) {
   png_read_image(d.png, d.rows.data());
 }
 
-}  // namespace
-
-void decode_png(std::span<const uint8_t> bytes, Image& out, std::string* warnings) {
+/// The pixels as they are stored.
+void decode_stored(std::span<const uint8_t> bytes, Image& out, std::string* warnings) {
   Decoder decoder;
   decoder.rest = bytes;
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, fail, take_warning);
@@ -88,6 +92,79 @@ void decode_png(std::span<const uint8_t> bytes, Image& out, std::string* warning
     throw RunError("broken PNG: " + std::string(decoder.message));
   }
   if (warnings != nullptr && decoder.warning[0] != '\0') *warnings += decoder.warning;
+}
+
+/// As much of the text as EXIF may have.
+std::string inflated(std::string_view packed) {
+  constexpr size_t kMost = size_t{1} << 18;
+  std::string text(kMost, '\0');
+  uLongf size = kMost;
+  uncompress(reinterpret_cast<Bytef*>(text.data()), &size,
+             reinterpret_cast<const Bytef*>(packed.data()), static_cast<uLong>(packed.size()));
+  text.resize(std::min<size_t>(size, kMost));
+  return text;
+}
+
+void skip_behind(char c, std::string_view& text) {
+  text.remove_prefix(std::min(text.find(c), text.size() - 1) + 1);
+}
+
+/// A text chunk's text where it has EXIF, as ImageMagick writes it; else empty.
+std::string exif_text(std::string_view type, std::string_view data) {
+  const auto keyword = data.substr(0, data.find('\0'));
+  if (keyword != "Raw profile type exif" && keyword != "Raw profile type APP1") return {};
+  auto text = data.substr(std::min(keyword.size() + 1, data.size()));
+  bool packed = type == "zTXt";
+  if (packed) text.remove_prefix(std::min<size_t>(1, text.size()));  // the method
+  if (type == "iTXt") {
+    packed = text.starts_with('\1');
+    text.remove_prefix(std::min<size_t>(2, text.size()));
+    for (int i = 0; i < 2 && !text.empty(); ++i) skip_behind('\0', text);  // language, keyword
+  }
+  return packed ? inflated(text) : std::string(text);
+}
+
+/// Of the lines behind the third, which say what it is and how long.
+std::vector<uint8_t> bytes_in_hexadecimal(std::string_view text) {
+  for (int i = 0; i < 3 && !text.empty(); ++i) skip_behind('\n', text);
+  std::vector<uint8_t> bytes;
+  int high = -1;
+  for (const char c : text) {
+    const int digit = c >= '0' && c <= '9'   ? c - '0'
+                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                             : -1;
+    if (digit < 0) continue;
+    if (high >= 0) bytes.push_back(static_cast<uint8_t>(high * 16 + digit));
+    high = high >= 0 ? -1 : digit;
+  }
+  return bytes;
+}
+
+/// That the chunks give, before the pixels or behind them; 0: none.
+int orientation_of(std::span<const uint8_t> bytes) {
+  constexpr size_t kSignature = 8, kAround = 12;  // a chunk's length, type and checksum
+  const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  for (size_t at = kSignature; all.size() - at >= kAround;) {
+    const size_t length = png_get_uint_32(bytes.data() + at);
+    if (length > all.size() - at - kAround) break;
+    const auto type = all.substr(at + 4, 4), data = all.substr(at + 8, length);
+    int found = 0;
+    if (type == "eXIf")
+      found = exif_orientation(bytes.subspan(at + 8, length));
+    else if (type == "tEXt" || type == "zTXt" || type == "iTXt")
+      found = exif_orientation(bytes_in_hexadecimal(exif_text(type, data)));
+    if (found != 0) return found;
+    at += kAround + length;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void decode_png(std::span<const uint8_t> bytes, Image& out, std::string* warnings) {
+  decode_stored(bytes, out, warnings);
+  apply_orientation(out, orientation_of(bytes));
 }
 
 }  // namespace composer

@@ -9,6 +9,8 @@
 #include <string>
 
 #include "composer/error.h"
+#include "data/jpeg/header.h"
+#include "data/pixels/orient.h"
 
 namespace composer {
 namespace {
@@ -30,6 +32,15 @@ struct Frame : WebPIterator {
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
 };
+
+/// 0: none.
+int orientation_of(const WebPDemuxer* demuxer) {
+  WebPChunkIterator found;
+  if (WebPDemuxGetChunk(demuxer, "EXIF", 1, &found) == 0) return 0;
+  const int orientation = exif_orientation({found.chunk.bytes, found.chunk.size});
+  WebPDemuxReleaseChunkIterator(&found);
+  return orientation;
+}
 
 }  // namespace
 
@@ -81,6 +92,7 @@ void decode_webp(std::span<const uint8_t> bytes, Image& out) {
                                  static_cast<int>(stride)) == nullptr) {
     refuse("its pixels are damaged");
   }
+  apply_orientation(out, orientation_of(demuxer.get()));
 }
 
 }  // namespace composer

@@ -63,25 +63,10 @@ struct Tiff {
   }
 };
 
-/// The orientation that an APP1 segment gives; 0 if none or a senseless one.
-int exif_orientation(Bytes segment) {
+/// Whether an APP1 segment, or a block, begins as one of EXIF.
+bool has_exif_name(Bytes segment) {
   static constexpr char kName[] = "Exif\0";  // and the literal's own 0: six bytes
-  if (segment.size() < 14 || std::memcmp(segment.data(), kName, 6) != 0) return 0;
-  Tiff tiff{segment.subspan(6)};
-  tiff.little = tiff.bytes[0] == 'I';
-  if (tiff.bytes[0] != tiff.bytes[1] || (!tiff.little && tiff.bytes[0] != 'M')) return 0;
-  if (tiff.number(2, 2) != 42) return 0;
-  const size_t directory = tiff.number(4, 4);
-  const size_t entries = tiff.number(directory, 2);
-  for (size_t i = 0; i < entries; ++i) {
-    const size_t entry = directory + 2 + 12 * i;
-    if (entry > tiff.bytes.size()) break;
-    constexpr uint32_t kOrientation = 0x0112, kShort = 3;
-    if (tiff.number(entry, 2) != kOrientation || tiff.number(entry + 2, 2) != kShort) continue;
-    const uint32_t value = tiff.number(entry + 8, 2);
-    return value >= 1 && value <= 8 ? static_cast<int>(value) : 0;
-  }
-  return 0;
+  return segment.size() >= 6 && std::memcmp(segment.data(), kName, 6) == 0;
 }
 
 void read_frame(uint8_t marker, Bytes segment, JpegHeader& header) {
@@ -112,6 +97,26 @@ bool is_frame(uint8_t marker) {
 
 }  // namespace
 
+int exif_orientation(Bytes block) {
+  if (has_exif_name(block)) block = block.subspan(6);
+  if (block.size() < 8) return 0;
+  Tiff tiff{block};
+  tiff.little = tiff.bytes[0] == 'I';
+  if (tiff.bytes[0] != tiff.bytes[1] || (!tiff.little && tiff.bytes[0] != 'M')) return 0;
+  if (tiff.number(2, 2) != 42) return 0;
+  const size_t directory = tiff.number(4, 4);
+  const size_t entries = tiff.number(directory, 2);
+  for (size_t i = 0; i < entries; ++i) {
+    const size_t entry = directory + 2 + 12 * i;
+    if (entry > tiff.bytes.size()) break;
+    constexpr uint32_t kOrientation = 0x0112, kShort = 3;
+    if (tiff.number(entry, 2) != kOrientation || tiff.number(entry + 2, 2) != kShort) continue;
+    const uint32_t value = tiff.number(entry + 8, 2);
+    return value >= 1 && value <= 8 ? static_cast<int>(value) : 0;
+  }
+  return 0;
+}
+
 JpegHeader read_jpeg_header(std::span<const uint8_t> bytes) {
   if (bytes.size() < 2 || bytes[0] != 0xFF || bytes[1] != kSoi) refuse("it begins as no JPEG does");
   JpegHeader header;
@@ -134,7 +139,7 @@ JpegHeader read_jpeg_header(std::span<const uint8_t> bytes) {
       read_frame(marker, bytes.subspan(at + 2, length - 2), header);
       found = true;
     }
-    if (marker == kApp1 && !rotated) {
+    if (marker == kApp1 && !rotated && has_exif_name(bytes.subspan(at + 2, length - 2))) {
       const int orientation = exif_orientation(bytes.subspan(at + 2, length - 2));
       rotated = orientation != 0;
       if (rotated) header.orientation = orientation;

@@ -25,4 +25,8 @@ struct JpegHeader {
 /// pixels, or more than kMaxPixels.
 JpegHeader read_jpeg_header(std::span<const uint8_t> bytes);
 
+/// The orientation, 1..8, that a block of EXIF gives: a TIFF header and directory, with or without
+/// "Exif\0\0" before; 0: none, or a senseless one.
+int exif_orientation(std::span<const uint8_t> block);
+
 }  // namespace composer

@@ -145,7 +145,8 @@ std::string column_for(const char* key, const std::string& wanted,
   for (const char* name : usual)
     if (std::find(fitting.begin(), fitting.end(), name) != fitting.end()) return name;
   if (fitting.size() != 1)
-    throw fail(fitting.empty() ? "no column can be it" : "more than one column can be it");
+    throw fail(fitting.empty() ? "no column can be it"
+                               : "more than one column can be it: " + first_few(fitting));
   return fitting[0];
 }
 

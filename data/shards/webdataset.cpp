@@ -9,8 +9,10 @@
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
+#include "composer/recipe/utf8.h"
 #include "composer/several_threads.h"
 #include "composer/storage/byte_reader.h"
+#include "composer/system_files.h"
 #include "composer/text.h"
 #include "data/datasets/class_folders.h"
 #include "data/sample_table.h"
@@ -48,7 +50,7 @@ std::optional<SampleFile> sample_file(const std::string& path) {
   if (path.starts_with("__") && slash >= 4 && path.compare(slash - 2, 2, "__") == 0)
     return std::nullopt;
   const size_t name = path.rfind('/') + 1, dot = path.find('.', name);
-  if (dot == std::string::npos || dot == name) return std::nullopt;
+  if (dot == std::string::npos || dot == name || is_in_system_folder(path)) return std::nullopt;
   return SampleFile{path.substr(0, dot), lower_case(path.substr(dot + 1))};
 }
 
@@ -74,7 +76,9 @@ std::optional<int32_t> class_of_json(std::string_view text, const std::string& n
 
 std::vector<float> numbers_in_json(std::string_view text, const std::string& name) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (!json.is_object()) throw FormatError("it is no JSON object");
+  if (!json.is_object())
+    throw FormatError(find_invalid_utf8(text) == text.npos ? "it is no JSON object"
+                                                           : "it is not UTF-8");
   if (!json.contains(name)) {
     std::vector<std::string> names;
     for (const auto& [key, value] : json.items()) names.push_back(key);
@@ -188,12 +192,14 @@ class Reader {
         fail(sample, "no ." + files_.image + ", only " + endings_near(files_.image, sample));
       return *image;
     }
+    std::vector<std::string> images;
     for (const auto& [ending, member] : sample.files) {
       if (file_kind_of("x." + ending) == FileKind::other) continue;
-      if (image != nullptr)
-        fail(sample, "several images (" + endings_of(sample) + "): say which by image: ENDING");
+      images.push_back('.' + ending);
       image = &member;
     }
+    if (images.size() > 1)
+      fail(sample, "several images (" + first_few(images) + "): say which by image: ENDING");
     if (image == nullptr) fail(sample, "no image, only " + endings_of(sample));
     return *image;
   }
@@ -201,6 +207,8 @@ class Reader {
   int32_t label_of(const Sample& sample) const {
     const TargetPlace place(files_.label);
     const auto text = text_of(sample, place, " with its class");
+    if (place.in_json && find_invalid_utf8(text) != text.npos)
+      fail(sample, "a .json that is not UTF-8");
     const auto label = place.in_json ? class_of_json(text, place.name) : class_of(text);
     if (!label)
       fail(sample, place.in_json ? "no class number named " + place.name + " in its .json"

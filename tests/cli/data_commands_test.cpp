@@ -103,22 +103,36 @@ TEST_CASE("data commands say what is wrong with their input", "[cli][slow]") {
   fs::create_directory(folder.path() / "empty");
   folder.write("a.json", "[]");
   folder.write("a.tar.gz", "x");
+  write_file(folder.path() / "shards/shard.00000.mds", "x");
+  write_file(folder.path() / "packed/train/shard.00000.mds.zstd", "x");
+  folder.write("two.csv", "a.jpg,cat\nempty\\b.jpg,dog\n");
   struct Case {
     Words words;
     const char* reason;
   };
-  const std::vector<Case> cases{{{"info", "a.jpg"}, "a.jpg: no .beton file of version 2"},
-                                {{"info", "none.beton"}, "none.beton: no such file"},
-                                {{"info", "empty"}, "empty: is a folder without tar files"},
-                                {{"info", "a.json"}, "a.json: a list of JSON objects is .jsonl"},
-                                {{"info", "a.tar.gz"}, "a.tar.gz: is compressed; unpack it"},
-                                {{"info"}, "file is required"},
-                                {{"hash", "none.beton"}, "none.beton: no such file"},
-                                {{"verify", "none"}, "none: no such file or folder"},
-                                {{"verify", "empty"}, "empty: has no files"},
-                                {{"verify", "a.jpg", "--num_workers", "-1"}, "num_workers"},
-                                {{"inof", "a.jpg"}, "did you mean 'info'"},
-                                {{}, "which action?"}};
+  const std::vector<Case> cases{
+      {{"info", "a.jpg"}, "a.jpg: no .beton file of version 2"},
+      {{"info", "none.beton"}, "none.beton: no such file"},
+      {{"info", "empty"}, "empty: is a folder without tar files"},
+      {{"info", "a.json"}, "a.json: a list of JSON objects is .jsonl"},
+      {{"info", "a.tar.gz"}, "a.tar.gz: is compressed; unpack it"},
+      {{"info", "shards"},
+       "has MDS shards such as shard.00000.mds and no "
+       "index.json"},
+      {{"verify", "shards"}, "shards: has MDS shards such as"},
+      {{"hash", "packed"}, "packed/train: has MDS shards such as"},
+      {{"info", "two.csv"}, "two.csv:2: there is no 'empty\\b.jpg'"},
+      {{"verify", "a\\b"}, "folders are parted by /, not by \\"},
+      {{"verify", std::string(300, 'x')}, "x: is longer than a path, or a name in it, may be"},
+      {{"write", "--format", "mnist", "--source", "empty", "--output", std::string(300, 'x')},
+       "--output: its name is longer than a file's may be (255 bytes)"},
+      {{"info"}, "file is required"},
+      {{"hash", "none.beton"}, "none.beton: no such file"},
+      {{"verify", "none"}, "none: no such file or folder"},
+      {{"verify", "empty"}, "empty: has no files"},
+      {{"verify", "a.jpg", "--num_workers", "-1"}, "num_workers"},
+      {{"inof", "a.jpg"}, "did you mean 'info'"},
+      {{}, "which action?"}};
   for (const auto& one : cases) {
     const auto outcome = run(folder.path(), Words{"data"} + one.words);
     CHECK(outcome.status == 2);
@@ -294,10 +308,12 @@ TEST_CASE("data verify leaves out the files that training leaves out", "[cli]") 
   fs::remove(folder.path() / "set/cat/2.heic");
   write_file(folder.path() / "set/cat/.keep", "");
   write_file(folder.path() / "set/.old/1.jpg", "no class");
-  write_file(folder.path() / "set/cat/._1.jpg", "an image to training");
+  write_file(folder.path() / "set/cat/.1.jpg", "an image to training");
+  for (const char* file : {"cat/._1.JPG", "cat/@eaDir/1.JPG/thumb.jpg", "__MACOSX/cat/1.jpg"})
+    write_file(folder.path() / "set" / file, "a system's");
   const auto hidden = run(folder.path(), {"data", "verify", "set"});
   CHECK(hidden.status == 1);
-  CHECK_THAT(hidden.output, Catch::StartsWith("set/cat/._1.jpg: ") && Contains("2 samples: 1 bad"));
+  CHECK_THAT(hidden.output, Catch::StartsWith("set/cat/.1.jpg: ") && Contains("2 samples: 1 bad"));
   write_file(folder.path() / "texts/a.txt", "about");
   const auto none = run(folder.path(), {"data", "verify", "texts"});
   CHECK(none.status == 2);

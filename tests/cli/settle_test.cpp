@@ -196,7 +196,7 @@ TEST_CASE("a folder beside train/ that is not val/ is told of", "[cli][settle]")
   const TemporaryFolder folder;
   write_pets(folder / "pets/train");
   write_pets(folder / "pets/validation", 2);
-  fs::create_directory(folder / "pets/.git");
+  for (const char* other : {"pets/.git", "pets/@eaDir"}) fs::create_directory(folder / other);
   const auto outcome = run(folder.path(), split("train -f finetune --datadir pets --plan"));
   CHECK(outcome.status == 0);
   CHECK_THAT(outcome.errors,

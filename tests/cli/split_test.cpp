@@ -5,6 +5,8 @@
 
 #include "composer/assemble.h"
 #include "composer/error.h"
+#include "composer/storage/provenance.h"
+#include "composer/storage/safetensors.h"
 #include "data/datasets/shapes.h"
 #include "data/jpeg/jpeg.h"
 #include "everything.h"
@@ -112,6 +114,54 @@ TEST_CASE("sets whose classes differ are refused with the names", "[cli]") {
   CHECK(same.status == 0);
 }
 
+TEST_CASE("an evaluation's classes are found by the names of the training", "[cli]") {
+  const TemporaryFolder folder;
+  draw_photos(folder / "photos", {"cat", "dog", "owl"});
+  draw_photos(folder / "test", {"cat", "owl"});
+  fs::create_directories(folder / "test/dog");
+  folder.write("list.csv", "test/owl/0.jpg,owl\ntest/owl/1.jpg,owl\n");
+  const std::string in = folder.path().string();
+  const std::string sets =
+      "eval_batch_size: 40\nval_dataset: {image_folder: {crop_size: 16, datadir: " + in +
+      "/test}}\nevaluators: {listed: {dataset: {image_list: {crop_size: 16, file: " + in +
+      "/list.csv}}}}\n";
+  const auto given = [&](const std::string& more) {
+    return resolve({"r.yaml",
+                    "model: {resnet_cifar: {model_name: resnet_20, num_classes: 3}}\n"
+                    "train_dataset: {image_folder: {crop_size: 16, datadir: " +
+                        in +
+                        "/photos}}\n"
+                        "optimizer: {sgd: {lr: 0.05}}\ntrain_batch_size: 8\nmax_duration: 1ep\n"
+                        "dataloader: {num_workers: 0}\nprogress_bar: false\ndevice: cpu\n"
+                        "run_dir: none\n" +
+                        sets + more},
+                   {}, everything());
+  };
+  const auto labels_of = [](Loader& loader) {
+    loader.start(0, 0);
+    const auto labels = loader.next()->target.classes;
+    return std::vector<int64_t>(labels.const_data_ptr<int64_t>(),
+                                labels.const_data_ptr<int64_t>() + labels.numel());
+  };
+  using Names = std::vector<std::string>;
+  const auto check = [&](TrainerParts parts, int64_t cat, int64_t owl) {
+    std::vector<int64_t> expected(10, cat);
+    expected.resize(20, owl);
+    CHECK(labels_of(*parts.eval_loader) == expected);
+    REQUIRE(parts.evaluators.size() == 1);
+    CHECK(labels_of(*parts.evaluators[0].loader) == std::vector<int64_t>{owl, owl});
+  };
+  check(assemble_training(given("")), 0, 2);
+  const auto weights = folder / "weights.safetensors";
+  write_safetensors(
+      weights, {},
+      to_metadata({.recipe = "", .network = {}, .class_names = Names{"owl", "dog", "cat"}}));
+  check(assemble_evaluation(given("load_path: " + weights.string() + "\n")), 2, 0);
+  fs::rename(folder / "test/cat", folder / "test/emu");
+  CHECK_THROWS_WITH(assemble_training(given("")),
+                    Contains("(missing: cat; not in train_dataset: emu)"));
+}
+
 TEST_CASE("an evaluation on the images that are trained on is told of", "[cli]") {
   const TemporaryFolder folder;
   draw_photos(folder / "flat", {"cat", "dog"});
@@ -151,6 +201,21 @@ TEST_CASE("an evaluation on the images that are trained on is told of", "[cli]")
   CHECK_THAT(told(parts + beton + "x.beton", parts + beton + "x.beton"),
              Contains("reads " + in + "/x.beton, " + same));
   CHECK_THAT(told(parts + beton + "x.beton", parts + beton + "y.beton"), !Contains(same));
+}
+
+TEST_CASE("a training tells of classes that look like one, and names those that are too many",
+          "[cli]") {
+  const TemporaryFolder folder;
+  draw_photos(folder / "photos", {"Cat", "cat", "dog"});
+  folder.write("r.yaml", recipe);
+  const auto alike = run(folder.path(), split("train -f r.yaml --max_duration 1ba"));
+  CHECK(alike.status == 0);
+  CHECK_THAT(alike.errors, Contains("train_dataset.image_folder: has classes whose names differ") &&
+                               Contains("Unicode form alone: Cat, cat; are they meant to be one?"));
+  const auto many = run(folder.path(), split("train -f r.yaml --num_classes 2"));
+  CHECK(many.status == 2);
+  CHECK_THAT(many.errors, Contains("the data have 3 classes, the model 2; the data's are Cat, cat, "
+                                   "dog; set model.resnet_cifar.num_classes"));
 }
 
 TEST_CASE("rows that leave out whole classes of the training set are told", "[cli]") {

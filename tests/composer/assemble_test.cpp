@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "composer/alike_names.h"
 #include "composer/builtin.h"
 #include "tests/composer/tiny_run.h"
 
@@ -80,6 +81,26 @@ TEST_CASE("the classes of each set are listed once", "[assemble]") {
   CHECK_THROWS_WITH(
       assemble_training(recipe_with("eval_batch_size: 8\nval_dataset: {listed: {second: bird}}\n")),
       Catch::Contains("missing: dog; not in train_dataset: bird"));
+}
+
+TEST_CASE("names that differ in case, blanks or Unicode form alone are alike", "[assemble]") {
+  using Names = std::vector<std::string>;
+  CHECK(alike_names({"Cat", "dog", "cat", "cats", "c\xC3\xA1t"}) == Names{"Cat, cat"});
+  for (const auto& [one, other] :
+       {std::pair<std::string, std::string>{"caf\xC3\xA9", "cafe\xCC\x81"},
+        {"\xC3\x89", "e\xCC\x81"},                                 // two letters e, acute
+        {"\xED\x95\x9C", "\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB"},  // a Hangul syllable
+        {"\xE1\xBA\xAD", "a\xCC\xA3\xCC\x82"},                     // Vietnamese, two marks
+        {"\xE3\x81\x8C", "\xE3\x81\x8B\xE3\x82\x99"},              // kana
+        {"\xD0\x81\xD0\x96", "\xD0\xB5\xCC\x88\xD0\xB6"},          // Cyrillic
+        {"\xC5\x81\xC3\x98", "\xC5\x82\xC3\xB8"},
+        {"cat ", "cat"}})
+    CHECK(alike_names({one, other}) == Names{one + ", " + other});
+  CHECK(alike_names({"a\xFF", "a\xFE", "\xE9", "e"}).empty());
+  CHECK(alike_names({}).empty());
+  CHECK_THROWS_WITH(
+      assemble_training(recipe_with("eval_batch_size: 8\nval_dataset: {listed: {second: Dog}}\n")),
+      Catch::Contains("alone: dog, Dog"));
 }
 
 TEST_CASE("a loss of numbers for data with classes is told of the numbers that they have",

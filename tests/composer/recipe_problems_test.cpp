@@ -115,6 +115,8 @@ TEST_CASE("every problem of a recipe is one line that says where, what and what 
       {"depth: 50", "depth: \"\xFF\"", "r.yaml:3:13: not UTF-8 text"},
       {"callbacks: [speed_monitor]", "load_weights_only: yes",
        "r.yaml:24:20: load_weights_only: needs load_path"},
+      {"callbacks: [speed_monitor]", "run_name: \"" + std::string(256, 'a') + '"',
+       "r.yaml:24:11: run_name: is longer than the name of a folder may be (255 bytes)"},
       {"callbacks: [speed_monitor]", "run_name: a/b",
        "r.yaml:24:11: run_name: must be the name of a folder, not the path 'a/b'"},
       {"callbacks: [speed_monitor]", "log_interval: 5sec",

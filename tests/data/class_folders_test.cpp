@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "composer/error.h"
+#include "composer/system_files.h"
 #include "composer/text.h"
 #include "data/datasets/image_folder.h"
 #include "data/index_place.h"
@@ -133,6 +134,38 @@ TEST_CASE("images beside class folders are told of", "[data]") {
   CHECK_THAT(errors.text(), Contains("/train' has 2 images beside its class folders"));
 }
 
+TEST_CASE("what systems leave in folders is neither image nor class", "[data]") {
+  const TemporaryFolder folder;
+  for (const char* file :
+       {"train/cat/1.jpg", "train/dog/2.jpg", "train/cat/._1.jpg", "train/cat/@eaDir/1.jpg/t.jpg",
+        "train/cat/.ipynb_checkpoints/1-checkpoint.jpg", "train/cat/Thumbs.db",
+        "train/@eaDir/cat/t.jpg", "train/__MACOSX/cat/._1.jpg", "train/$RECYCLE.BIN/x.jpg",
+        "train/lost+found/y.jpg", "train/#recycle/z.jpg", "train/System Volume Information/i.txt",
+        "val/__MACOSX/cat/1.jpg", "val/dog/3.jpg"})
+    write_file(folder / file, "");
+  Errors errors(folder / "errors");
+  const std::string root = folder.path().string();
+  CHECK(names_in(folder.path()) ==
+        std::vector<std::string>{root + "/train/cat/1.jpg 0", root + "/train/dog/2.jpg 1"});
+  CHECK(folder_classes(folder.path()) == std::vector<std::string>{"cat", "dog"});
+  FolderParams val = folder_at(folder.path());
+  val.is_train = false;
+  CHECK(names_of(*open_class_folders(val)) == std::vector<std::string>{root + "/val/dog/3.jpg 1"});
+  CHECK_THAT(errors.text(), !Contains("left out"));
+}
+
+TEST_CASE("systems' files and folders are known by their names", "[data]") {
+  for (const char* name : {"._a.jpg", "@EADIR", "$Recycle.Bin", "thumbs.db", ".Trash-1000",
+                           ".DS_Store", "Icon\r", "@Recycle", "#snapshot"})
+    CHECK(is_system_file(name));
+  for (const char* name : {"", "a.jpg", ".a.jpg", "_", "recycled", "trash", "@", "eaDir"})
+    CHECK_FALSE(is_system_file(name));
+  CHECK(is_in_system_folder("a/@eaDir/b.jpg"));
+  CHECK(is_in_system_folder("a/._b.jpg"));
+  CHECK_FALSE(is_in_system_folder("/a//b.jpg"));
+  CHECK(file_kind_of("a/._b.jpg") == FileKind::other);
+}
+
 TEST_CASE("parts of a set are not taken for classes", "[data]") {
   using Names = std::vector<std::string>;
   for (const Names& parts : {Names{"Testing", "Training"}, Names{"Test", "Train"},
@@ -190,6 +223,48 @@ TEST_CASE("class folders that cannot be read, or hold no images, are named toget
   fs::permissions(folder / "train/d", fs::perms::none);
   CHECK_THROWS_WITH(opened(folder.path()), Contains("train/d: cannot be read: Permission denied"));
   fs::permissions(folder / "train/d", fs::perms::owner_all);
+}
+
+TEST_CASE("a class folder that looks like the folder of the classes is told of", "[data]") {
+  const TemporaryFolder folder;
+  const auto told = [&](const std::string& name, const std::vector<std::string>& files) {
+    for (const auto& file : files) write_file(folder / (name + "/" + file), "");
+    Errors errors(folder / "errors");
+    opened(folder / name);
+    return errors.text();
+  };
+  CHECK_THAT(told("one", {"photos/cat/1.jpg", "photos/dog/2.jpg"}),
+             Contains("one' has the class 'photos' with the folders cat, dog in it") &&
+                 Contains("datadir is the folder 'photos'"));
+  CHECK_THAT(told("two", {"cat/1.jpg", "dog/2.jpg", "two/cat/1.jpg", "two/dog/2.jpg"}),
+             Contains("two' has the class 'two' with the folders cat, dog in it") &&
+                 Contains("is the set there once more?"));
+  for (const auto& files : {std::vector<std::string>{"cat/1.jpg"},
+                            {"cat/a/1.jpg", "dog/a/2.jpg"},
+                            {"1/1/1.jpg", "2/1/2.jpg", "3/1/3.jpg"}})
+    CHECK_THAT(told("set " + files[0].substr(0, 3), files), !Contains("in it"));
+}
+
+TEST_CASE("an evaluation's folders may lack classes, or images of some", "[data]") {
+  const TemporaryFolder folder;
+  for (const char* file : {"train/cat/1.jpg", "train/dog/2.jpg", "train/owl/3.jpg", "val/owl/4.jpg",
+                           "test/owl/5.jpg", "test/cat/6.jpg"})
+    write_file(folder / file, "");
+  for (const char* empty : {"val/dog", "test/dog"}) fs::create_directories(folder / empty);
+  Errors errors(folder / "errors");
+  FolderParams val = folder_at(folder.path());
+  val.is_train = false;
+  const std::string root = folder.path().string();
+  CHECK(names_of(*open_class_folders(val)) == std::vector<std::string>{root + "/val/owl/4.jpg 2"});
+  const auto test = folder_at(folder / "test");
+  CHECK(names_of(*open_class_folders(test, OnBadSample::error, {}, {"owl", "dog", "ape", "cat"})) ==
+        std::vector<std::string>{root + "/test/cat/6.jpg 3", root + "/test/owl/5.jpg 0"});
+  CHECK_THROWS_WITH(open_class_folders(test), Contains("test/dog: a class folder without images"));
+  fs::remove(folder / "val/owl/4.jpg");
+  CHECK_THROWS_WITH(open_class_folders(val), Contains("val/owl: a class folder without images"));
+  const auto told = errors.text();
+  for (const char* part : {"/val", "/test"})
+    CHECK_THAT(told, Contains(part + std::string("' has class folders without images, dog: ")));
 }
 
 TEST_CASE("the list of class folders is kept, until one of them changes", "[data][slow]") {

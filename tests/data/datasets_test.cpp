@@ -106,6 +106,19 @@ TEST_CASE("mnist reads idx files, compressed or not, from either folder", "[data
         std::vector<int64_t>{9, 0});
 }
 
+TEST_CASE("mnist reads files that were unpacked under other names", "[data]") {
+  const TemporaryFolder folder;
+  write_file(folder / "train-images.idx3-ubyte", idx_images(2));
+  write_file(folder / "train-labels.idx1-ubyte", idx_labels({3, 1}));
+  write_file(folder / "t10k-images-idx3-ubyte/t10k-images-idx3-ubyte", idx_images(1));
+  write_file(folder / "t10k-labels-idx1-ubyte/t10k-labels-idx1-ubyte", idx_labels({7}));
+  CHECK(has_mnist(folder.path(), true));
+  CHECK(first_epoch(MnistDataset(mnist_at(folder.path())))[0].classes ==
+        std::vector<int64_t>{3, 1});
+  CHECK(first_epoch(MnistDataset(mnist_at(folder.path(), false)))[0].classes ==
+        std::vector<int64_t>{7});
+}
+
 TEST_CASE("mnist refuses wrong files by name", "[data]") {
   const TemporaryFolder folder;
   const auto open = [&] { first_epoch(MnistDataset(mnist_at(folder.path()))); };

@@ -1,3 +1,5 @@
+#include <zlib.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cctype>
@@ -5,6 +7,7 @@
 #include <sstream>
 
 #include "data/datasets/image_folder.h"
+#include "data/pixels/orient.h"
 #include "data/source.h"
 #include "tests/data/pillow.h"
 #include "tests/data/small_images.h"
@@ -22,7 +25,73 @@ std::string pixels_of(const std::string& bytes) {
   return flat(image);
 }
 
+std::string small_image(const std::string& name) {
+  for (const auto& one : kSmallImages)
+    if (name == one.name) return from_hexadecimal(one.hexadecimal);
+  FAIL(name);
+  return {};
+}
+
+std::string png_chunk(const std::string& type, const std::string& data) {
+  const std::string sum = type + data;
+  return big_endian(static_cast<uint32_t>(data.size())) + sum +
+         big_endian(static_cast<uint32_t>(
+             crc32(0, reinterpret_cast<const Bytef*>(sum.data()), static_cast<uInt>(sum.size()))));
+}
+
+std::string riff_chunk(const std::string& type, const std::string& data) {
+  const std::string size = big_endian(static_cast<uint32_t>(data.size()));
+  return type + std::string(size.rbegin(), size.rend()) + data + std::string(data.size() % 2, '\0');
+}
+
+/// Of a PNG's text.
+std::string in_hexadecimal(const std::string& bytes) {
+  std::string text;
+  for (const char c : bytes)
+    for (const int digit : {static_cast<uint8_t>(c) >> 4, c & 15})
+      text += "0123456789abcdef"[static_cast<size_t>(digit)];
+  return text;
+}
+
 }  // namespace
+
+TEST_CASE("the orientation of EXIF is applied to PNG and WebP", "[data]") {
+  for (const char orientation : {'\1', '\3', '\6', '\10'}) {
+    const std::string block = std::string("MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", 19) +
+                              orientation + std::string(6, '\0');
+    const std::string named = std::string("Exif\0\0", 6) + block;
+    const std::string png = small_image("png"), webp = small_image("lossless webp");
+    Image upright;
+    decode_image(bytes_of(png), upright);
+    apply_orientation(upright, orientation);
+    const std::string expected = flat(upright);
+
+    const size_t header_end = 33, end = png.size() - 12;
+    const auto with = [&](size_t at, const std::string& chunk) {
+      return png.substr(0, at) + chunk + png.substr(at);
+    };
+    const std::string profile = "\nexif\n      32\n" + in_hexadecimal(named) + "\n";
+    std::string packed(1000, '\0');
+    uLongf size = packed.size();
+    REQUIRE(compress(reinterpret_cast<Bytef*>(packed.data()), &size,
+                     reinterpret_cast<const Bytef*>(profile.data()), profile.size()) == Z_OK);
+    packed.resize(size);
+    const std::string keyword = std::string("Raw profile type exif") + '\0';
+    for (const auto& file :
+         {with(header_end, png_chunk("eXIf", block)), with(end, png_chunk("eXIf", named)),
+          with(header_end, png_chunk("tEXt", keyword + profile)),
+          with(end, png_chunk("zTXt", keyword + '\0' + packed)),
+          with(header_end, png_chunk("iTXt", keyword + std::string("\1\0\0\0", 4) + packed))})
+      CHECK(pixels_of(file) == expected);
+
+    const std::string canvas("\x08\0\0\0\x06\0\0\x04\0\0", 10);
+    for (const auto& exif : {block, named}) {
+      const std::string chunks =
+          "WEBP" + riff_chunk("VP8X", canvas) + webp.substr(12) + riff_chunk("EXIF", exif);
+      CHECK(pixels_of(riff_chunk("RIFF", chunks)) == expected);
+    }
+  }
+}
 
 TEST_CASE("small files of every format", "[data]") {
   std::map<std::string, std::string> pixels;

@@ -50,6 +50,29 @@ TEST_CASE("lists of files and classes are read in every form", "[data]") {
         Names{"a/1.jpg=3"});
 }
 
+TEST_CASE("lines of a list may end as on any system, and names may have blanks around them",
+          "[data]") {
+  const List list;
+  const Names numbers{"a/1.jpg=3", "/b/2.jpg=0"};
+  CHECK(list.read("a.csv", "path,label\ra/1.jpg,3\r\r/b/2.jpg,0\r") == numbers);
+  CHECK(list.read("a.csv", "\"path\",\"label\"\r\"a/1.jpg\",\"3\"\r/b/2.jpg,0") == numbers);
+  CHECK(list.read("a.tsv", "a/1.jpg\t3\r/b/2.jpg\t0\r") == numbers);
+  CHECK(
+      list.read("a.jsonl",
+                "{\"path\": \"a/1.jpg\", \"label\": 3}\r{\"path\": \"/b/2.jpg\", \"label\": 0}") ==
+      numbers);
+  CHECK_THROWS_WITH(list.read("a.csv", "1.jpg,0\r\r2.jpg,-1\r"),
+                    Contains("a.csv:3: has the class"));
+  CHECK_THROWS_WITH(list.read("a.jsonl", "{\"path\": \"x\", \"label\": 1}\r\n\r\n[]\r\n"),
+                    Contains("a.jsonl:3: is no JSON object"));
+  CHECK(list.read("a.jsonl", R"({"path": "1.jpg", "label": " cat "})", {}, {"cat"}) ==
+        Names{"1.jpg=0", "cat"});
+  for (const char* names : {"dog\rcat\r", "dog \n\tcat\n \n", " dog\r\ncat"}) {
+    write_file(list / "classes.txt", names);
+    CHECK(listed_classes(list / "classes.txt", {}) == Names{"dog", "cat"});
+  }
+}
+
 TEST_CASE("labels of a list may be names", "[data]") {
   const List list;
   const std::string text = "1.jpg,dog\n2.jpg,cat\n3.jpg,dog\n4.jpg,7\n";
@@ -184,6 +207,17 @@ TEST_CASE("what is wrong with a list is named by its line", "[data]") {
                                           "1\0,\0",
                                           6)),
              Contains("a.csv:1: is UTF-16"));
+  CHECK_THAT(problem("a.csv", std::string("1\0,\0", 4)), Contains("a.csv:1: is UTF-16"));
+  CHECK_THAT(problem("a.jsonl", "{\"path\": \"x\", \"label\": 1}\n{\"path\": \"\xE9\"}\n"),
+             Contains("a.jsonl:2: is not UTF-8; a list must be UTF-8"));
+  CHECK_THAT(problem("a.csv", "1.jpg,0\nc\\2.jpg,1\n"),
+             Contains("a.csv:2: there is no 'c\\2.jpg'; folders are parted by /, not by \\"));
+  write_file(list / "c\\2.jpg", "");
+  CHECK(problem("a.csv", "1.jpg,0\nc\\2.jpg,1\n").empty());
+  write_file(list / "classes.txt", std::string("\xFF\xFE"
+                                               "d\0",
+                                               4));
+  CHECK_THROWS_WITH(listed_classes(list / "classes.txt", {}), Contains("is UTF-16"));
   CHECK_THROWS_AS(list_table(list / "none.csv", {}, {}), UserError);
   CHECK(is_list_file("a.CSV"));
   CHECK_FALSE(is_list_file("a.txt"));

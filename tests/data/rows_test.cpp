@@ -12,6 +12,7 @@
 #include "data/datasets/synthetic.h"
 #include "data/memory_source.h"
 #include "data/order.h"
+#include "tests/data/errors.h"
 #include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
 
@@ -140,6 +141,24 @@ TEST_CASE("the digest of data is of their number and labels in order", "[data]")
   CHECK(of_many != digest_of(labelled(many)));
   CHECK(digest_of(LostLabel()).empty());
   CHECK_NOTHROW(chosen_rows(LostLabel(), "", true, {}));
+}
+
+TEST_CASE("samples to train on that are all of one class are told of", "[data]") {
+  const TemporaryFolder folder;
+  const auto told = [&](const std::vector<int32_t>& labels, const std::string& rows,
+                        bool training = true) {
+    LoaderOptions options;
+    options.class_names = {"cat", "photos"};
+    Errors errors(folder / "errors");
+    chosen_rows(labelled(labels), rows, training, options);
+    return errors.text();
+  };
+  const std::string one = "all samples to train on are of one class, photos: ";
+  CHECK_THAT(told({1, 1, 1}, ""), Catch::Contains(one));
+  CHECK_THAT(told({0, 1, 1}, "1-2"), Catch::Contains(one));
+  CHECK_THAT(told({0, 1, 1}, ""), !Catch::Contains(one));
+  CHECK_THAT(told({1}, ""), !Catch::Contains(one));
+  CHECK_THAT(told({1, 1}, "", false), !Catch::Contains(one));
 }
 
 TEST_CASE("without a split the rows are those that are named", "[data]") {

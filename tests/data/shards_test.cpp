@@ -132,8 +132,8 @@ TEST_CASE("WebDataset's samples are found in all shards, in order", "[data]") {
                  sample("a/" + number, "image" + number, std::to_string(i)) + tar_end());
   }
   shards.write("s-050.tar", tar_member("__meta__/x.jpg", "no") + tar_member("readme", "no") +
-                                tar_member(".hidden.jpg", "no") + tar_member("x/", "", '5') +
-                                sample("p/x.y/key", "one", " 7\n") +
+                                tar_member("@eaDir/a.jpg", "no") + tar_member(".hidden.jpg", "no") +
+                                tar_member("x/", "", '5') + sample("p/x.y/key", "one", " 7\n") +
                                 sample("p/x.y/key2", "two", "8") + tar_end());
   shards.write("other.txt", "no");
   const auto all = shards.read();
@@ -151,8 +151,8 @@ TEST_CASE("a sample's image and class are found by the endings of its files", "[
                                tar_end();
   Shards shards;
   shards.write("a.tar", with_all);
-  CHECK_THROWS_WITH(shards.read(), Contains("a.tar: the sample k has several images") &&
-                                       Contains("say which by image: ENDING"));
+  CHECK_THROWS_WITH(shards.read(), Contains("a.tar: the sample k has several images (.jpg, "
+                                            ".seg.png): say which by image: ENDING"));
   CHECK(shards.read({.image = "jpg"}) == Names{"a.tar k.JPG 5 jpg"});
   CHECK(shards.read({.image = "seg.png", .label = "txt"}) == Names{"a.tar k.seg.png 3 seg"});
   CHECK(shards.read({.image = "jpg", .label = "id"}) == Names{"a.tar k.JPG 4 jpg"});
@@ -181,6 +181,11 @@ TEST_CASE("shards that are damaged and samples that lack something are named", "
   CHECK_THAT(problem(sample("k", "x", "-1") + tar_end()), Contains("no class number in its .cls"));
   CHECK_THAT(problem(sample("k", "x", "one") + tar_end()), Contains("no class number in its .cls"));
   CHECK_THAT(problem(tar_member("k.cls", "1") + tar_end()), Contains("no image, only .cls"));
+  CHECK_THROWS_WITH(shards.read({.label = "json"}), Contains("has no .json with its class"));
+  shards.write("b.tar",
+               tar_member("k.jpg", "") + tar_member("k.json", "{\"label\": \"\xE9\"}") + tar_end());
+  CHECK_THROWS_WITH(shards.read({.label = "json"}),
+                    Contains("b.tar: the sample k has a .json that is not UTF-8"));
   CHECK_THAT(problem(tar_member("k.jpg", "") + tar_member("k.jpg", "") + tar_end()),
              Contains("the sample k has two files .jpg"));
   CHECK_THAT(problem(sample("k", "x", "1").substr(0, 512)),
