@@ -52,7 +52,8 @@ struct SetFacts {
 /// A set that has the parameters, transforms, orders, splits and .beton files of class folders. P:
 /// derived from FolderParams; its OpenedSet open(index_dir) const opens the files that the
 /// parameters name, or throws UserError naming what is missing. index_dir: as of LoaderOptions, for
-/// what shall be kept. P::kNamesClasses: whether these files may name their classes. P::place(),
+/// what shall be kept. Where it has open(index_dir, on_bad_sample), samples whose files are missing
+/// may be refused by it. P::kNamesClasses: whether these files may name their classes. P::place(),
 /// where it has one: what has the samples, by which a warning knows that two sets have the same.
 template <class P>
 class PhotoDataset : public PreparedDataset {
@@ -63,9 +64,7 @@ class PhotoDataset : public PreparedDataset {
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override {
     const auto part = with_part_to_open(params_, options);
-    const auto original = [&] { return part.open(options.index_dir).source; };
-    const auto source =
-        params_.ffcv.use_ffcv ? params_.ffcv.open(3, original, options) : original();
+    const auto source = source_of(part, options);
     warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
     return open_loader(source, folder_transform(params_, params_.is_train, options),
                        params_.transforms, imagenet_normalization(), params_, options);
@@ -98,6 +97,15 @@ class PhotoDataset : public PreparedDataset {
   }
 
  private:
+  static std::shared_ptr<Source> source_of(const P& part, const LoaderOptions& options) {
+    const auto original = [&] {
+      if constexpr (requires { part.open(options.index_dir, options.on_bad_sample); })
+        return part.open(options.index_dir, options.on_bad_sample).source;
+      else
+        return part.open(options.index_dir).source;
+    };
+    return part.ffcv.use_ffcv ? part.ffcv.open(3, original, options) : original();
+  }
   /// Not where the .beton file is yet to be written.
   bool is_beton_read() const {
     const auto& ffcv = params_.ffcv;
