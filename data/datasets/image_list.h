@@ -39,6 +39,7 @@ struct ImageListParams : FolderParams {
   /// Throws UserError naming the line that is wrong, and where bad samples are errors each whose
   /// file is not there.
   OpenedSet open(const std::string& index_dir, OnBadSample on_bad_sample = OnBadSample::skip) const;
+  bool has_evaluation() const { return false; }
   /// Of the list's columns.
   std::vector<std::string> number_names() const;
   std::string place() const;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "composer/error.h"
+#include "composer/remote/remote_path.h"
 #include "data/datasets/image_folder.h"
 #include "data/source.h"
 
@@ -56,7 +57,7 @@ struct SetFacts {
 /// may be refused by it. P::kNamesClasses: whether these files may name their classes. P::place(),
 /// where it has one: what has the samples, by which a warning knows that two sets have the same.
 template <class P>
-class PhotoDataset : public PreparedDataset {
+class PhotoDataset : public PreparedDataset, public TellsFacts {
  public:
   using Params = P;
 
@@ -85,7 +86,7 @@ class PhotoDataset : public PreparedDataset {
     return classes > 0 ? std::optional(classes) : std::nullopt;
   }
   int64_t num_values() const override {
-    return is_beton_read() ? std::ssize(params_.ffcv.value_names()) : facts().values;
+    return is_beton_read() ? std::ssize(params_.ffcv.value_names()) : set_facts().values;
   }
   std::vector<std::string> number_names() const override {
     return is_beton_read() ? params_.ffcv.number_names() : params_.number_names();
@@ -94,6 +95,17 @@ class PhotoDataset : public PreparedDataset {
     if (is_beton_read() && !params_.ffcv.targets.empty()) return params_.ffcv.value_names();
     if (is_beton_read() && !P::kNamesClasses) return {};
     return facts_if_there().names;
+  }
+  /// Nothing of remote files.
+  std::optional<DataFacts> facts(const LoaderOptions& options) const override {
+    auto part = params_;
+    part.ffcv.use_ffcv = is_beton_read();
+    if (is_remote(part.ffcv.use_ffcv ? part.ffcv.path() : part.place())) return {};
+    auto looking = options;
+    looking.makes_files = false;
+    auto told = facts_of(*source_of(part, looking), params_.rows);
+    told.has_evaluation = params_.has_evaluation();
+    return told;
   }
 
  private:
@@ -106,13 +118,9 @@ class PhotoDataset : public PreparedDataset {
     };
     return part.ffcv.use_ffcv ? part.ffcv.open(3, original, options) : original();
   }
-  /// Not where the .beton file is yet to be written.
-  bool is_beton_read() const {
-    const auto& ffcv = params_.ffcv;
-    return ffcv.use_ffcv && (!ffcv.ffcv_write_dataset || ffcv.is_there());
-  }
+  bool is_beton_read() const { return params_.ffcv.is_read(); }
   /// As when it was first asked for.
-  const SetFacts& facts() const {
+  const SetFacts& set_facts() const {
     if (!facts_) {
       auto set = params_.open("");
       const int64_t values = set.source->num_values();
@@ -124,7 +132,7 @@ class PhotoDataset : public PreparedDataset {
   /// Empty where there are no files: opening the set will tell why.
   SetFacts facts_if_there() const {
     try {
-      return facts();
+      return set_facts();
     } catch (const UserError&) {
       return {};
     }
