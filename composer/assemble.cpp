@@ -560,8 +560,10 @@ LoaderOptions loader_options(const TrainerOptions& options, const EvaluatorOptio
 
 TrainerParts assemble_model(const Recipe& recipe) {
   use_remote_keys(recipe.options.remote);
-  if (!recipe.automatic.empty())
-    log::info_wrapped("auto: not decided here, where stand-ins do: " + joined(recipe.automatic));
+  auto undecided = recipe.automatic;
+  if (recipe.options.class_weights.follow_from_data()) undecided.push_back("class_weights");
+  if (!undecided.empty())
+    log::info_wrapped("auto: not decided here, where stand-ins do: " + joined(undecided));
   TrainerParts parts;
   parts.options = recipe.options;
   use_rank_threads(recipe.options);
