@@ -5,13 +5,19 @@
 #include <filesystem>
 #include <initializer_list>
 #include <iostream>
+#include <optional>
 
 #include "cli/declarations.h"
+#include "cli/run_folder.h"
 #include "composer/error.h"
 #include "composer/logging/terminal.h"
+#include "composer/recipe/foreign_words.h"
+#include "composer/recipe/overrides.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/value.h"
 #include "composer/text.h"
+#include "data/beton/source.h"
+#include "data/list_file.h"
 
 namespace composer {
 
@@ -70,6 +76,63 @@ void refuse_strays(const CLI::App& app, const Words& words) {
   throw UserError("'" + strays[0] + "' belongs to no option; did you mean " + command + "?");
 }
 
+/// UserError where --file, which is the recipe's option, was given what a set's key of that name
+/// takes: twice, or a list of images.
+void check_recipe_option(const CLI::App& app, const Words& words) {
+  if (app.get_option_no_throw("--file") == nullptr) return;
+  Words files;
+  for (size_t i = 0; i < words.size(); ++i)
+    if (words[i].starts_with("--file="))
+      files.push_back(words[i].substr(words[i].find('=') + 1));
+    else if ((words[i] == "-f" || words[i] == "--file") && i + 1 < words.size())
+      files.push_back(words[++i]);
+  const auto list =
+      std::ranges::find_if(files, [](const auto& file) { return is_list_file(file); });
+  if (list == files.end() && files.size() < 2) return;
+  Words keys;
+  for (const auto& set : registry().datasets.names()) {
+    const auto component = registry().datasets.find(set);
+    const auto fields = component->fields().fields;
+    if (std::ranges::find(fields, "file", &Field::name) == fields.end()) continue;
+    for (const char* key : {"--train_dataset.", "--val_dataset."})
+      keys.push_back(key + set + ".file");
+  }
+  throw UserError("composer " + app.get_name() + ": --file is the recipe, as -f is" +
+                  (list == files.end() ? ", and is given once" : ", and '" + *list + "' is none") +
+                  (keys.empty() ? "" : "; the file of a data set is " + joined(keys, " or ")));
+}
+
+/// The words by which a folder of images, a list of them or a .beton file is trained on.
+std::string words_for(const std::string& data) {
+  return is_list_file(data) ? "--train_dataset image_list --train_dataset.image_list.file " + data
+                            : "--datadir " + data;
+}
+
+/// Whether images of one's own lie there.
+bool is_own_data(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return !is_run(path);
+  return std::filesystem::exists(path, error) && (is_list_file(path) || is_beton(path));
+}
+
+/// Of a command whose recipe is the quickstart where none is given, which draws its own images:
+/// the data that the words name.
+std::optional<std::string> data_for_quickstart(const CLI::App& app, const Words& words) {
+  const Words commands{"train", "ablate", "sweep", "lr-range"};
+  if (app.get_option("--file")->count() > 0 ||
+      std::ranges::find(commands, app.get_name()) == commands.end())
+    return {};
+  std::optional<std::string> data;
+  Problems ignored;
+  for (const auto& given : parse_overrides(words, ignored)) {
+    if (given.key.starts_with("train_dataset") || given.key.starts_with("val_dataset")) return {};
+    if (given.words.size() == 1 &&
+        (given.key == "datadir" || meant_by(given.key, given.words, {}).key == "datadir"))
+      data = given.words[0];
+  }
+  return data;
+}
+
 }  // namespace
 
 bool parse(CLI::App& app, const Words& words) {
@@ -77,6 +140,7 @@ bool parse(CLI::App& app, const Words& words) {
     declare(app);
     return false;
   }
+  check_recipe_option(app, words);
   try {
     app.parse(Words(words.rbegin(), words.rend()));
     refuse_strays(app, words);
@@ -143,9 +207,17 @@ Words option_names(const CLI::App& app) {
 
 Words overrides_of(const CLI::App& app) {
   auto words = app.remaining();
-  if (words.empty() || app.get_option("--file")->count() > 0 || !names_recipe(words[0]))
-    return words;
-  throw UserError("'" + words[0] + "' is a recipe: composer " + app.get_name() + " -f " + words[0]);
+  const std::string command = "composer " + app.get_name() + " -f ";
+  if (const auto data = data_for_quickstart(app, words))
+    throw UserError("the quickstart draws its own images; for those of " + *data + ": " + command +
+                    "finetune " + words_for(*data));
+  if (words.empty() || words[0].starts_with('-')) return words;
+  if (app.get_option("--file")->count() == 0 && names_recipe(words[0]))
+    throw UserError("'" + words[0] + "' is a recipe: " + command + words[0]);
+  if (app.get_name() == "train" && is_own_data(words[0]))
+    throw UserError("'" + words[0] + "' has images to train on: " + command + "finetune " +
+                    words_for(words[0]));
+  return words;
 }
 
 void check_word(const std::string& option, const std::string& word, const Words& known) {

@@ -29,7 +29,8 @@ CLI::Validator choices(const Words& words);
 Words option_names(const CLI::App& app);
 
 /// The words that `app`, whose option --file is a recipe, left as overrides. UserError where the
-/// recipe stands among them without that option.
+/// recipe stands among them without that option, and where images of one's own do that only
+/// another recipe takes.
 Words overrides_of(const CLI::App& app);
 
 /// UserError where `word`, which was given for `option`, is none of `known`.

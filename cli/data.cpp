@@ -16,6 +16,7 @@
 #include "composer/remote/remote_path.h"
 #include "composer/text.h"
 #include "data/beton/source.h"
+#include "data/datasets/photo_dataset.h"
 
 namespace composer {
 namespace {
@@ -89,13 +90,31 @@ ordered_json describe_images(const BetonFile& file, size_t field) {
   return images;
 }
 
+/// counts: of the samples of each label. names: of the classes; may be empty. Classes of one sample
+/// are told, unless all are such.
+ordered_json describe_labels(const std::string& field, const std::map<int64_t, int64_t>& counts,
+                             const std::vector<std::string>& names = {}) {
+  ordered_json labels{{"field", field}, {"distinct", counts.size()}};
+  auto& histogram = labels["histogram"] = ordered_json::object();
+  for (const auto& [label, count] : counts) histogram[std::to_string(label)] = count;
+  if (!names.empty()) labels["names"] = names;
+  auto& single = labels["single"] = ordered_json::array();
+  const auto several = [](const auto& one) { return one.second > 1; };
+  if (std::ranges::none_of(counts, several)) return labels;
+  for (const auto& [label, count] : counts) {
+    if (count > 1) continue;
+    if (names.empty())
+      single.push_back(label);
+    else
+      single.push_back(names.at(static_cast<size_t>(label)));
+  }
+  return labels;
+}
+
 ordered_json describe_labels(const BetonFile& file, size_t field) {
   std::map<int64_t, int64_t> counts;
   for (int64_t row = 0; row < file.samples(); ++row) ++counts[file.integer(row, field)];
-  ordered_json labels{{"field", file.fields()[field].name}, {"distinct", counts.size()}};
-  auto& histogram = labels["histogram"] = ordered_json::object();
-  for (const auto& [label, count] : counts) histogram[std::to_string(label)] = count;
-  return labels;
+  return describe_labels(file.fields()[field].name, counts);
 }
 
 ordered_json info_of(const BetonFile& file) {
@@ -142,16 +161,24 @@ void print_field(const ordered_json& field) {
 void print_labels(const ordered_json& labels) {
   constexpr size_t max_lines = 100;
   const auto& histogram = labels["histogram"];
+  const bool named = labels.contains("names");
   std::cout << "labels (" << labels["field"].get<std::string>()
-            << "): " << labels["distinct"].get<size_t>() << " values\n";
+            << "): " << labels["distinct"].get<size_t>() << (named ? " classes\n" : " values\n");
   size_t lines = 0;
   for (const auto& [label, count] : histogram.items()) {
     if (lines++ == max_lines) {
       std::cout << "  ... and " << histogram.size() - max_lines << " more: --json has all\n";
       break;
     }
-    std::cout << "  " << std::right << std::setw(8) << label << "  " << count << '\n';
+    std::cout << "  " << std::right << std::setw(8) << label << "  " << count;
+    if (named) std::cout << "  " << labels["names"].at(std::stoul(label)).get<std::string>();
+    std::cout << (count == 1 && !labels["single"].empty() ? "  <- one sample\n" : "\n");
   }
+  Words single;
+  for (const auto& one : labels["single"])
+    single.push_back(one.is_string() ? one.get<std::string>() : one.dump());
+  if (!single.empty())
+    std::cout << "classes with one sample, perhaps mistyped labels: " << first_few(single) << '\n';
 }
 
 /// The range and the mean of each value.
@@ -174,8 +201,9 @@ ordered_json describe_values(const Source& source) {
   return values;
 }
 
-/// Of shards and lists.
-ordered_json info_of(const Source& source, const std::string& path) {
+/// Of class folders, shards and lists.
+ordered_json info_of(const OpenedSet& set, const std::string& path) {
+  const Source& source = *set.source;
   if (source.num_values() > 0) {
     ordered_json json{{"path", path}, {"samples", source.size()}};
     if (source.paged_bytes() > 0) json["bytes"] = source.paged_bytes();
@@ -184,13 +212,22 @@ ordered_json info_of(const Source& source, const std::string& path) {
   }
   std::map<int64_t, int64_t> counts;
   for (int64_t i = 0; i < source.size(); ++i) ++counts[label_of(source, i)];
-  ordered_json labels{{"field", "label"}, {"distinct", counts.size()}};
-  auto& histogram = labels["histogram"] = ordered_json::object();
-  for (const auto& [label, count] : counts) histogram[std::to_string(label)] = count;
   ordered_json json{{"path", path}, {"samples", source.size()}};
   if (source.paged_bytes() > 0) json["bytes"] = source.paged_bytes();
-  json["labels"] = std::move(labels);
+  json["labels"] = describe_labels("label", counts, set.class_names);
   return json;
+}
+
+/// Class folders on this machine, those of train/ where it is there; without a source where the
+/// path has none.
+OpenedSet open_folders(const std::string& path) {
+  std::error_code error;
+  if (is_remote(path) || !std::filesystem::is_directory(path, error)) return {};
+  FolderParams params;
+  params.datadir = path;
+  auto names = folder_classes(path);
+  if (names.empty()) return {};
+  return {open_class_folders(params, OnBadSample::skip), std::ssize(names), std::move(names)};
 }
 
 /// What is no .beton file by its name, with what to do about it.
@@ -199,8 +236,8 @@ void refuse_other_files(const std::string& path) {
   if (is_remote(path) || !std::filesystem::exists(path, error)) return;
   if (std::filesystem::is_directory(path, error))
     throw UserError(path +
-                    ": is a folder without tar files or MDS shards; composer data verify looks "
-                    "through images in folders");
+                    ": is a folder without tar files, MDS shards or class folders; composer data "
+                    "verify looks through images in folders");
   const auto name = lower_case(path);
   if (name.ends_with(".gz") || name.ends_with(".tgz"))
     throw UserError(path + ": is compressed; unpack it, tar files are read by ranges");
@@ -208,8 +245,8 @@ void refuse_other_files(const std::string& path) {
     throw UserError(path + ": a list of JSON objects is .jsonl, one object a line");
 }
 
-int print_shards(const Source& source, const std::string& path, bool json) {
-  const auto info = info_of(source, path);
+int print_set(const OpenedSet& set, const std::string& path, bool json) {
+  const auto info = info_of(set, path);
   if (json) {
     std::cout << info.dump(-1, ' ', false, ordered_json::error_handler_t::replace) << '\n';
     return 0;
@@ -230,21 +267,24 @@ int print_shards(const Source& source, const std::string& path, bool json) {
 }  // namespace
 
 int data_info_command(const Words& words) {
-  CLI::App app("Shows what a .beton file, shards or a list of images hold.", "data info");
+  CLI::App app("Shows what a .beton file, class folders, shards or a list of images hold.",
+               "data info");
   std::string path;
   bool json = false;
   app.add_option("file", path,
                  "a .beton file, local or remote; a tar file of WebDataset's, several by braces or "
                  "a folder of them; a "
-                 "folder of\nMDS shards; a list of images (.csv, .tsv, .jsonl)")
+                 "folder of\nMDS shards or of class folders; a list of images (.csv, .tsv, "
+                 ".jsonl)")
       ->required();
   ShardColumns columns;
   add_shard_columns(app, columns);
   app.add_flag("--json", json, "one JSON object on standard output");
   if (!parse(app, words)) return 0;
 
-  if (const auto shards = open_shards(path, /*is_train=*/true, columns))
-    return print_shards(*shards, shown_path(path), json);
+  auto set = open_shard_set(path, /*is_train=*/true, columns);
+  if (!set.source) set = open_folders(path);
+  if (set.source) return print_set(set, shown_path(path), json);
   refuse_other_files(path);
   const auto info = info_of(BetonFile(path));
   if (json) {

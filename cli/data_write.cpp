@@ -50,7 +50,7 @@ const std::map<std::string, WriteMode> modes{{"keep", WriteMode::keep},
 struct Setting {
   std::string format, source, output, split = "train", rows, mode, page_size = "auto",
                                       on_bad_sample = "error", image = "auto", label = "auto",
-                                      classes;
+                                      classes, images_dir;
   std::vector<std::string> targets;
   std::optional<uint64_t> shuffle;
   int64_t subset = -1, max_resolution = -1, smart_threshold = -1, chunk_size = 0;
@@ -82,6 +82,8 @@ void add_options(CLI::App& app, Setting& s) {
                  "webdataset's files, fields of a .beton file");
   app.add_option("--classes", s.classes,
                  "of a list whose labels are names: a file with a name a line, or another list");
+  app.add_option("--images_dir", s.images_dir,
+                 "of a list: the folder that its paths begin in (default: its own)");
   app.add_option("--output,--write_path", s.output,
                  "the .beton file to write: a path, or s3://bucket/key")
       ->required();
@@ -184,8 +186,8 @@ std::shared_ptr<Source> open(const Setting& s) {
   if (s.format == "csv") {
     ImageListParams list;
     list.file = s.source, list.path = s.image, list.label = s.label, list.classes = s.classes;
-    list.ffcv.targets = s.targets;
-    return checked(list).open("").source;
+    list.images_dir = s.images_dir, list.ffcv.targets = s.targets;
+    return checked(list).open("", s.write.on_bad_sample).source;
   }
   FolderParams params;
   params.datadir = s.source;
@@ -417,7 +419,8 @@ void warn_of_options_without_effect(const CLI::App& app, const Setting& s) {
   const bool has_columns = s.format == "webdataset" || s.format == "mds" || s.format == "csv";
   warn("--image", has_columns, " with this format");
   warn("--label", has_columns, " with this format");
-  warn("--classes", s.format == "csv", " without --format csv");
+  for (const char* option : {"--classes", "--images_dir"})
+    warn(option, s.format == "csv", " without --format csv");
   warn("--smart_threshold", mode == WriteMode::smart, " without --write_mode smart");
   warn("--compress_probability", mode == WriteMode::proportion, " without --write_mode proportion");
   warn("--seed", mode == WriteMode::proportion, " without --write_mode proportion");

@@ -176,18 +176,17 @@ std::optional<MdsParams> mds_at(const std::string& path, bool is_train,
 
 namespace {
 
-/// Null for another path.
-std::shared_ptr<Source> shards_at(const std::string& path, bool is_train,
-                                  const ShardColumns& columns) {
+/// Without a source for another path.
+OpenedSet shards_at(const std::string& path, bool is_train, const ShardColumns& columns) {
   const auto open = [&](auto params) {
     params.label = columns.label, params.ffcv.targets = columns.targets;
-    return params.open("").source;
+    return params.open("");
   };
   std::error_code error;
   const bool folder = fs::is_directory(path, error);
   if (!folder && is_list_file(is_remote(path) ? path.substr(0, path.find('?')) : path)) {
     ImageListParams list;
-    list.file = path, list.path = columns.image;
+    list.file = path, list.path = columns.image, list.images_dir = columns.images_dir;
     return open(list);
   }
   if (!folder && names_tar_files(path)) {
@@ -195,11 +194,11 @@ std::shared_ptr<Source> shards_at(const std::string& path, bool is_train,
     shards.shards = path, shards.image = columns.image;
     return open(shards);
   }
-  if (!folder && !is_remote(path)) return nullptr;
-  if (const auto mds = mds_at(path, is_train, columns)) return mds->open("").source;
+  if (!folder && !is_remote(path)) return {};
+  if (const auto mds = mds_at(path, is_train, columns)) return mds->open("");
   const bool has_tars = folder ? !shards_in(part_at(path, is_train), ".tar").names.empty()
                                : has_remote_tars(path, is_train);
-  if (!has_tars) return nullptr;
+  if (!has_tars) return {};
   WebDatasetParams tar;
   tar.datadir = path, tar.is_train = is_train, tar.image = columns.image;
   return open(tar);
@@ -215,17 +214,25 @@ void add_shard_columns(CLI::App& app, ShardColumns& columns) {
   app.add_option("--targets", columns.targets,
                  "of shards and lists: what numbers there are in place of classes "
                  "(docs/targets.md)");
+  app.add_option("--images_dir", columns.images_dir,
+                 "of a list: the folder that its paths begin in (default: its own)");
 }
 
-std::shared_ptr<Source> open_shards(const std::string& path, bool is_train,
-                                    const ShardColumns& columns) {
-  auto source = shards_at(path, is_train, columns);
-  if (source) return source;
+OpenedSet open_shard_set(const std::string& path, bool is_train, const ShardColumns& columns) {
+  if (!columns.images_dir.empty() && !is_list_file(path))
+    throw UserError("--images_dir: '" + shown_path(path) + "' is no list of images");
+  auto set = shards_at(path, is_train, columns);
+  if (set.source) return set;
   const std::string refused = ": '" + shown_path(path) + "' is neither shards nor a list of images";
   if (!columns.targets.empty()) throw UserError("--targets" + refused);
   if (columns.image != "auto") throw UserError("--image" + refused);
   if (columns.label != "auto") throw UserError("--label" + refused);
-  return nullptr;
+  return {};
+}
+
+std::shared_ptr<Source> open_shards(const std::string& path, bool is_train,
+                                    const ShardColumns& columns) {
+  return open_shard_set(path, is_train, columns).source;
 }
 
 std::shared_ptr<Source> open_beton(const std::string& path) {

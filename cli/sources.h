@@ -17,12 +17,14 @@ class App;
 namespace composer {
 
 struct MdsParams;
+struct OpenedSet;
 
 /// What of shards and lists is meant; auto: the one that can be it.
 struct ShardColumns {
   std::string image = "auto";
   std::string label = "auto";
   std::vector<std::string> targets;  ///< as of FfcvParams
+  std::string images_dir;            ///< as of ImageListParams
 };
 
 void add_shard_columns(CLI::App& app, ShardColumns& columns);
@@ -45,6 +47,8 @@ std::shared_ptr<Source> open_beton(const std::string& path);
 /// Throws UserError.
 std::shared_ptr<Source> open_shards(const std::string& path, bool is_train,
                                     const ShardColumns& columns = {});
+/// The same, with the classes that its files tell of; its source is null for another path.
+OpenedSet open_shard_set(const std::string& path, bool is_train, const ShardColumns& columns = {});
 
 /// Whether the path is of tar files, one or several by braces, rather than of a folder.
 bool names_tar_files(const std::string& path);

@@ -72,7 +72,7 @@ void say_what_next(const RunFolder& folder) {
       "datasets, recipes\n"
       "  composer describe algorithm progressive_resizing\n"
       "  composer train --algorithms channels_last       the same with one algorithm\n"
-      "  composer train -f resnet18 --train_dataset.imagenet.datadir YOUR_IMAGES --plan\n"
+      "  composer train -f finetune --datadir YOUR_IMAGES --plan\n"
       "  composer eval --load_path " +
       latest +
       "\n"

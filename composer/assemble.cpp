@@ -545,12 +545,13 @@ std::shared_ptr<Model> build_model(const Recipe& recipe) {
   auto model = constructed(*recipe.model, "model");
   model->set_title(path_of(ChoiceKey::model, recipe.model->name()));
   const auto& options = recipe.options;
-  model->set_objective(make_objective(options.loss, options.class_weights, model->num_classes()));
+  model->set_objective(
+      make_objective(options.loss, options.class_weights.numbers, model->num_classes()));
   return model;
 }
 
 void check_class_weights(const TrainerOptions& options, const Model& model) {
-  if (!options.class_weights.empty() && options.loss == "auto" &&
+  if (options.class_weights.given() && options.loss == "auto" &&
       model.loss_name() != "soft_cross_entropy")
     throw UserError("class_weights: the model's loss is " + std::string(model.loss_name()) +
                     ", which has no weights of classes; give loss: cross_entropy, or the model's "
@@ -608,8 +609,10 @@ LoaderOptions loader_options(const TrainerOptions& options, const EvaluatorOptio
 
 TrainerParts assemble_model(const Recipe& recipe) {
   use_remote_keys(recipe.options.remote);
-  if (!recipe.automatic.empty())
-    log::info("auto: not decided here, where stand-ins do: " + joined(recipe.automatic));
+  auto undecided = recipe.automatic;
+  if (recipe.options.class_weights.follow_from_data()) undecided.push_back("class_weights");
+  if (!undecided.empty())
+    log::info("auto: not decided here, where stand-ins do: " + joined(undecided));
   TrainerParts parts;
   parts.options = recipe.options;
   use_rank_threads(recipe.options);
@@ -649,7 +652,8 @@ TrainerParts assemble_evaluation(const Recipe& given) {
 }
 
 Settled settle_for_run(const Recipe& recipe, Purpose purpose) {
-  const auto begun = recipe.automatic.empty() ? std::nullopt : begun_recipe(recipe);
+  const bool is_settled = recipe.automatic.empty() && !recipe.options.class_weights.balanced;
+  const auto begun = is_settled ? std::nullopt : begun_recipe(recipe);
   if (!begun) return settle(recipe, purpose);
   const auto as_begun = settle_as(recipe, *begun);
   auto settled = settle(as_begun.recipe, purpose);

@@ -3,17 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
-#include <vector>
 
 #include "composer/loader.h"
 
 namespace composer {
 
 struct DataFacts {
-  /// To train on, of each class, a split's evaluation included. 0: the set's parameters leave the
-  /// class out.
-  std::vector<int64_t> samples;
+  /// To train on, of each class that has some, a split's evaluation included. Of a set with values
+  /// all are of class 0.
+  std::map<int64_t, int64_t> samples{};
   /// Pixels: the middle one of the shorter sides of some images that can be read; 0: of none.
   int64_t side = 0;
   int64_t looked_at = 0;        ///< how many images these are
@@ -24,8 +24,8 @@ struct DataFacts {
 class TellsFacts {
  public:
   virtual ~TellsFacts() = default;
-  /// Reads the data's folder and some images. Nothing where the data cannot tell. UserError as
-  /// Dataset::open().
+  /// Reads which samples there are, and some images. Nothing where the data cannot tell. UserError
+  /// as Dataset::open().
   virtual std::optional<DataFacts> facts(const LoaderOptions& options) const = 0;
 };
 

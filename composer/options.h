@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "composer/class_weights.h"
 #include "composer/logging/metric_sense.h"
 #include "composer/profiling/trace_options.h"
 #include "composer/recipe/params.h"
@@ -166,7 +167,7 @@ struct TrainerOptions {
   Time max_duration;
   Time eval_interval{1, TimeUnit::epoch};
   std::string loss = "auto";
-  std::vector<double> class_weights;
+  ClassWeights class_weights;
   std::string precision = "fp32";
   std::string device = "auto";
   int64_t seed = 17;
@@ -219,7 +220,9 @@ struct TrainerOptions {
       "classes need one: binary_cross_entropy for labels that hold or not, mse or l1 for numbers",
       one_of("auto", "cross_entropy", "binary_cross_entropy", "mse", "l1"));
     f("class_weights", class_weights,
-      "one for each class: factors of the loss of its samples; none = all the same", above(0));
+      "factors of the loss of each class's samples: one for each class; those of some by their "
+      "names, NAME=NUMBER; balanced: the rarer a class, the larger; none = all the same",
+      above(0));
     f("precision", precision, "arithmetic of forward and loss; amp is what suits the device",
       one_of("fp32", "tf32", "amp", "amp_fp16", "amp_bf16", "bf16"));
     f("device", device, "where to compute; auto is the GPU if there is one",

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
-#include <numeric>
 #include <optional>
 
 #include "composer/assemble.h"
@@ -100,14 +99,15 @@ class Settling {
       else
         set(key, *value, "as " + begun.source + " has it");
     }
+    if (recipe_.options.class_weights.balanced) weigh_as_begun(begun);
     if (std::ranges::find(automatic_, "split.val") != automatic_.end()) evaluate_as_begun(begun);
     return {resolved(), std::move(choices_)};
   }
 
   Settled settle() {
-    if (recipe_.automatic.empty()) return {recipe_, {}};
+    if (recipe_.automatic.empty() && !weighs_by_data()) return {recipe_, {}};
     use_remote_keys(recipe_.options.remote);
-    try_to("train_dataset." + recipe_.train_dataset->name() + ": ", !param("datadir").empty(),
+    try_to("train_dataset." + recipe_.train_dataset->name() + ": ", data_are_named(),
            [this] { look_at_data(); });
     decide("model.*.num_classes", [this](auto& key) { set_classes(key); });
     decide("split.val", [this](auto& key) { set_split(key); });
@@ -115,6 +115,7 @@ class Settling {
     decide("train_batch_size", [this](auto& key) { set_batch(key); });
     if (!own_part_.empty()) set_eval_batch();
     decide("max_duration", [this](auto& key) { set_duration(key); });
+    if (weighs_by_data() && looked_) gather([this] { set_class_weights(); });
     decide("load_weights_only",
            [this](auto& key) { set_with_weights(key, "true", Value::scalar("false")); });
     const auto reads = [](const auto& key) {
@@ -126,6 +127,7 @@ class Settling {
     decide("optimizer.*.layer_decay", [this](auto& key) { set_layer_decay(key); });
     decide("optimizer.*.groups", [this](auto& key) { set_groups(key); });
     decide("load_ignore", [this](auto& key) { set_ignored(key); });
+    if (!problems_.empty()) throw UserError(problems_);
     return {resolved(), std::move(choices_), std::move(unread_)};
   }
 
@@ -137,7 +139,7 @@ class Settling {
                    {.evaluation = purpose_ == Purpose::evaluation, .options = {}});
   }
 
-  /// Runs step(). For a plan: whether nothing was missing; otherwise a choice says what, and
+  /// Runs step(). Whether nothing was missing: what was is a problem, but for a plan a choice, and
   /// Settled::unread where it was named.
   bool try_to(const std::string& place, bool named, const std::function<void()>& step) try {
     step();
@@ -145,15 +147,22 @@ class Settling {
   } catch (const UserError& error) {
     std::vector<std::string> problems;
     for (const auto& problem : error.problems()) problems.push_back(place + problem);
-    if (purpose_ != Purpose::plan) throw UserError(problems);
-    choices_.push_back("not read: " + place + error.what());
-    if (named) unread_.insert(unread_.end(), problems.begin(), problems.end());
+    const bool planned = purpose_ == Purpose::plan;
+    if (planned) choices_.push_back("not read: " + place + error.what());
+    auto& told = planned ? unread_ : problems_;
+    if (!planned || named) told.insert(told.end(), problems.begin(), problems.end());
     return false;
+  }
+
+  /// What step() finds wrong is told with all else.
+  void gather(const std::function<void()>& step) try { step(); } catch (const UserError& error) {
+    problems_.insert(problems_.end(), error.problems().begin(), error.problems().end());
   }
 
   void decide(const std::string& pattern, const std::function<void(const std::string&)>& how) {
     for (const auto& key : automatic_)
-      if (const auto* const found = find_automatic(key); found->key == pattern) how(key);
+      if (const auto* const found = find_automatic(key); found->key == pattern)
+        gather([&] { how(key); });
   }
 
   void set(const std::string& key, Value value, const std::string& reason) {
@@ -177,6 +186,16 @@ class Settling {
     return value == nullptr ? "" : value->text;
   }
 
+  /// By one of the keys that sets have for it.
+  bool data_are_named() {
+    return std::ranges::any_of(std::array{"datadir", "file", "shards"},
+                               [this](const char* key) { return !param(key).empty(); });
+  }
+
+  bool weighs_by_data() const {
+    return purpose_ != Purpose::evaluation && recipe_.options.class_weights.follow_from_data();
+  }
+
   std::string start() const {
     return weights_ ? "for weights are given" : "for no weights are given";
   }
@@ -187,20 +206,20 @@ class Settling {
     const auto asks = [&](const std::string& key) {
       return key == "load_ignore" ? weights_ : !is_of_weights(key);
     };
-    if (std::ranges::none_of(automatic_, asks)) return;
+    if (std::ranges::none_of(automatic_, asks) && !weighs_by_data()) return;
     const auto dataset = recipe_.train_dataset->build();
     const auto options = loader_options(recipe_.options, true);
     const auto* const telling = dynamic_cast<const TellsFacts*>(dataset.get());
     if (telling != nullptr) facts_ = telling->facts(options);
-    // Noise stands for the published data; a .beton file and what is remote are the user's own.
-    wants_folders_ = telling != nullptr && !facts_ && param("use_synthetic") != "true";
+    // Noise stands for the published data; what is remote is the user's own.
+    is_elsewhere_ = telling != nullptr && !facts_ && param("use_synthetic") != "true";
     values_ = dataset->num_values();
     names_ = dataset->class_names();
     classes_ = values_ > 0 ? std::optional(values_) : dataset->num_classes();
     if (values_ == 0 && names_.empty()) labels_ = dataset->num_labels();
     if (facts_)
-      samples_ = std::accumulate(facts_->samples.begin(), facts_->samples.end(), int64_t{0});
-    else if (!wants_folders_ && param("rows").empty())
+      samples_ = samples_of_all();
+    else if (!is_elsewhere_ && param("rows").empty())
       samples_ = dataset->published_samples();
     if (const auto views = param("views"); !views.empty()) views_ = std::stoll(views);
     const auto& split = recipe_.options.split.val;
@@ -213,24 +232,31 @@ class Settling {
       *samples_ -= std::llround(split * static_cast<double>(*samples_));
   }
 
+  int64_t samples_of_all() const {
+    int64_t all = 0;
+    for (const auto& [label, samples] : facts_->samples) all += samples;
+    return all;
+  }
+
   /// Leaves what a split of this share leaves to train on.
   void take_evaluated(double share) {
-    for (const auto samples : facts_->samples)
+    for (auto& [label, samples] : facts_->samples)
       if (samples > 1)
-        *samples_ -=
+        samples -=
             std::clamp<int64_t>(std::llround(share * static_cast<double>(samples)), 1, samples - 1);
+    samples_ = samples_of_all();
   }
 
   /// The data cannot tell what `key` asks; UserError unless this is a plan without data.
   void not_told(const std::string& key, const std::string& instead) {
     if (!looked_) return leave(key);
     throw UserError(key + ": auto: the data do not tell" +
-                    (wants_folders_ ? ", as these are no class folders on this machine" : "") +
-                    "; give " + instead);
+                    (is_elsewhere_ ? ", as they are not on this machine" : "") + "; give " +
+                    instead);
   }
 
-  std::string class_text(size_t label) const {
-    return label < names_.size() ? names_[label] : std::to_string(label);
+  std::string class_text(int64_t label) const {
+    return label < std::ssize(names_) ? names_[static_cast<size_t>(label)] : std::to_string(label);
   }
 
   /// Numbers need not be classes: they may be ids of something else.
@@ -252,7 +278,7 @@ class Settling {
     if (values_ == 0 && *classes_ < 2)
       throw UserError("train_dataset." + recipe_.train_dataset->name() + ": has one class" +
                       (names_.empty() ? "" : ", '" + names_[0] + "'") +
-                      "; to tell classes apart takes two or more, a folder each");
+                      "; to tell classes apart takes two or more");
     check_labels(key);
     set(key, Value::scalar(std::to_string(*classes_)),
         values_ > 0 ? "as many as the data have values" : "as many as the data have classes");
@@ -270,15 +296,20 @@ class Settling {
       return evaluate_own_part();
     }
     std::vector<std::string> few;
-    for (size_t label = 0; label < facts_->samples.size(); ++label)
-      if (facts_->samples[label] == 1) few.push_back(class_text(label));
+    for (const auto& [label, samples] : facts_->samples)
+      if (samples == 1 && values_ == 0) few.push_back(class_text(label));
     if (!few.empty())
       throw UserError("train_dataset." + recipe_.train_dataset->name() +
                       ": fewer than two images, one to train and one to evaluate on, in " +
                       (few.size() == 1 ? "class " : "classes ") + first_few(few) +
-                      "; add some, or take the folder away");
+                      "; add some, or take it away; is its name mistyped? With --split.val " +
+                      one_line(write_value(evaluated_share)) + " such images are trained on");
     warn_of_unread_parts();
-    set(key, write_value(evaluated_share), "a fifth of each class, for the data have no val/");
+    std::error_code none;
+    set(key, write_value(evaluated_share),
+        std::string("a fifth of each class, for ") + (fs::is_directory(param("datadir"), none)
+                                                          ? "the data have no val/"
+                                                          : "no val_dataset is given"));
     take_evaluated(evaluated_share);
   }
 
@@ -300,6 +331,39 @@ class Settling {
     if (!others.empty())
       log::warn("datadir: '" + folder.string() + "' has " + first_few(others) +
                 " beside train/, not read: images to evaluate on belong in val/");
+  }
+
+  /// The weights that the run has, whatever was added to its data since.
+  void weigh_as_begun(const Begun& begun) {
+    const auto* const value = begun.recipe.find("class_weights");
+    if (value != nullptr && value->kind == Value::Kind::list && !value->items.empty())
+      set("class_weights", *value, "as " + begun.source + " has it");
+  }
+
+  void set_class_weights() {
+    const auto& weights = recipe_.options.class_weights;
+    const std::string key = "class_weights", &loss = recipe_.options.loss;
+    if (values_ > 0 || (loss != "auto" && loss != "cross_entropy"))
+      throw UserError(key + ": are for classes, " +
+                      (values_ > 0 ? "the data have values" : "loss: " + loss + " knows none"));
+    if (!classes_ || (weights.balanced && !facts_))
+      throw UserError(key + ": the data do not tell " +
+                      (classes_ ? "how many samples each class has" : "their classes") +
+                      (is_elsewhere_ ? ", as they are not on this machine" : "") +
+                      "; give a number for each class");
+    std::vector<std::string> classes;
+    for (int64_t label = 0; label < *classes_; ++label) classes.push_back(class_text(label));
+    auto numbers =
+        numbers_of(weights, classes, facts_ ? facts_->samples : std::map<int64_t, int64_t>());
+    const auto [least, most] = std::ranges::minmax(numbers);
+    // Outputs beyond the classes are never right: any number does.
+    if (const auto* const outputs =
+            find_path(root_, "model." + recipe_.model->name() + ".num_classes"))
+      numbers.resize(std::max(numbers.size(), static_cast<size_t>(std::stoll(outputs->text))), 1);
+    set_path(root_, key, write_value(numbers));
+    choices_.push_back(key + ": " + one_line(write_value(least)) + " to " +
+                       one_line(write_value(most)) + ", as " +
+                       (weights.balanced ? "classes have few or many samples" : "they are named"));
   }
 
   /// The set that a run evaluated on; where that was a part of its data, it moves with them.
@@ -510,11 +574,11 @@ class Settling {
   const bool weights_;
   std::vector<std::string> automatic_;  ///< the keys to decide
   Value root_;
-  std::vector<std::string> choices_, undecided_, unread_;
+  std::vector<std::string> choices_, undecided_, unread_, problems_;
 
   bool looked_ = false;  ///< at the data
   std::optional<DataFacts> facts_;
-  bool wants_folders_ = false;                ///< the set could tell more of class folders
+  bool is_elsewhere_ = false;                 ///< the set could tell more of data here
   std::optional<int64_t> classes_, samples_;  ///< samples: to train on
   std::optional<int64_t> labels_;             ///< different ones, where they are numbers
   int64_t views_ = 1;                         ///< images that are made of each of them

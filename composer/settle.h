@@ -17,15 +17,17 @@ enum class Purpose {
 };
 
 struct Settled {
-  Recipe recipe;                      ///< none of its keys is `auto`, but in a plan
+  /// None of its keys is `auto`, and class_weights are numbers, but in a plan.
+  Recipe recipe;
   std::vector<std::string> choices;   ///< "train_batch_size: 8, as an epoch has ...": a line each
   std::vector<std::string> unread{};  ///< of a plan: why a datadir or load_path could not be read
 };
 
-/// Decides the keys that are `auto` (automatic_keys()). Reads the folder of train_dataset, some of
-/// its images, and the weights of load_path. A pure function of these and the recipe; one without
-/// `auto` stays as it is. Throws UserError where data or weights are missing or do not tell, and
-/// for classes of too few images.
+/// Decides the keys that are `auto` (automatic_keys()), and for training class_weights that are
+/// balanced or by name. Reads which samples train_dataset has, some of their images, and the
+/// weights of load_path. A pure function of these and the recipe; one without such keys stays as it
+/// is. Throws UserError with all that is wrong: where data or weights are missing or do not tell,
+/// and for classes of too few images.
 Settled settle(const Recipe& recipe, Purpose purpose = Purpose::training,
                const Registry& known = registry());
 

@@ -10,10 +10,12 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "composer/error.h"
 #include "composer/logging/log.h"
 #include "composer/recipe/utf8.h"
+#include "composer/several_threads.h"
 #include "composer/storage/byte_reader.h"
 #include "composer/storage/foreign_json.h"
 #include "composer/storage/mapped_file.h"
@@ -503,6 +505,102 @@ class Labels {
   std::vector<int64_t> lines_;
 };
 
+/// A sample of a list.
+struct Listed {
+  std::string path;
+  int32_t label;  ///< its place among the list's labels
+  int64_t line;
+};
+
+/// The whole path of a listed one.
+std::string below(const std::string& root, const std::string& path) {
+  return path.starts_with('/') ? path : root + path;
+}
+
+/// Of a whole path.
+bool is_file(const std::string& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+/// Paths without an image's ending get that of the first such file, where it is not there without.
+void add_ending(const std::string& root, std::vector<Listed>& entries) {
+  const auto has_none = [](const Listed& entry) {
+    return file_kind_of(entry.path) == FileKind::other;
+  };
+  const auto first = std::ranges::find_if(entries, has_none);
+  if (first == entries.end() || is_file(below(root, first->path))) return;
+  for (const char* ending : {".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".webp", ".gif",
+                             ".bmp", ".tif", ".tiff", ".ppm", ".pgm"}) {
+    if (!is_file(below(root, first->path + ending))) continue;
+    for (auto& entry : entries)
+      if (has_none(entry)) entry.path += ending;
+    return;
+  }
+}
+
+/// What to say where a list's files are somewhere else: of the first of them.
+std::string images_dir_hint(const fs::path& list, const std::string& path) {
+  const fs::path folder = list.parent_path();
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::vector<Listed> listed{{path, 0, 1}};
+    const std::string root = (entry->path() / "").string();
+    std::error_code none;
+    if (path.starts_with('/') || !entry->is_directory(none)) continue;
+    add_ending(root, listed);
+    if (is_file(root + listed[0].path))
+      return "; did you mean images_dir: " + entry->path().string() + "?";
+  }
+  return "; images_dir names the folder that they begin in";
+}
+
+/// Throws UserError. missing: places in `entries`, in order.
+[[noreturn]] void fail_without_files(const fs::path& list, const std::string& root,
+                                     const std::vector<Listed>& entries,
+                                     const std::vector<size_t>& missing) {
+  const bool all = missing.size() == entries.size();
+  const size_t shown = std::min<size_t>(missing.size(), all ? 10 : 100);
+  std::vector<std::string> problems;
+  for (size_t i = 0; i < shown; ++i)
+    problems.push_back(list.string() + ":" + std::to_string(entries[missing[i]].line) +
+                       ": there is no file '" + below(root, entries[missing[i]].path) + "'");
+  if (all)
+    problems.push_back(list.string() + ": none of its files is there, " +
+                       std::to_string(missing.size()) + " in all" +
+                       images_dir_hint(list, entries.front().path));
+  else if (missing.size() > shown)
+    problems.push_back(list.string() + ": " + std::to_string(missing.size() - shown) +
+                       " more of its files are not there; composer data verify names all");
+  throw UserError(problems);
+}
+
+/// Looks for the files of the entries, as ListedFiles has it.
+void look_for(const fs::path& list, const ListedFiles& files, std::vector<Listed>& entries,
+              SampleTableWriter& writer) {
+  add_ending(files.root, entries);
+  std::unordered_set<std::string> folders;
+  for (const auto& entry : entries) folders.insert(entry.path.substr(0, entry.path.rfind('/') + 1));
+  for (const auto& folder : folders) {
+    const auto stamp = place_stamp_of(below(files.root, folder));
+    writer.watch(folder, settled(stamp, stamp, wall_clock_ns()));
+  }
+  constexpr uint64_t at_once = 64;
+  std::vector<char> there(entries.size());
+  in_several_threads((entries.size() + at_once - 1) / at_once, [&](uint64_t batch) {
+    const auto end = std::min<uint64_t>(entries.size(), (batch + 1) * at_once);
+    for (uint64_t i = batch * at_once; i < end; ++i)
+      there[i] = is_file(below(files.root, entries[i].path));
+  });
+  std::vector<size_t> missing;
+  for (size_t i = 0; i < entries.size(); ++i)
+    if (there[i] == 0) missing.push_back(i);
+  if (missing.empty()) return;
+  if (files.required) fail_without_files(list, files.root, entries, missing);
+  writer.watch("", PlaceStamp{});  // which equals nothing
+}
+
 }  // namespace
 
 bool is_list_file(const fs::path& file) {
@@ -571,11 +669,8 @@ std::vector<ListedFile> listed_files(const fs::path& file) {
 }
 
 SampleTableWriter list_table(const fs::path& file, const ListColumns& columns,
-                             const std::optional<std::vector<std::string>>& classes) {
-  struct Listed {
-    std::string path;
-    int32_t label;
-  };
+                             const std::optional<std::vector<std::string>>& classes,
+                             const std::optional<ListedFiles>& files) {
   std::vector<Listed> entries;
   Labels labels;
   TargetRows targets(columns.targets);
@@ -592,14 +687,15 @@ SampleTableWriter list_table(const fs::path& file, const ListColumns& columns,
       } catch (const FormatError& problem) {
         fail(file, line, std::string("has ") + problem.what());
       }
-      return entries.push_back({std::move(entry.path), 0});
+      return entries.push_back({std::move(entry.path), 0, line});
     }
     if (entry.label.empty()) fail(file, line, "has no label");
     check_utf8(file, line, entry.label);
-    entries.push_back({std::move(entry.path), labels.place(entry.label, line)});
+    entries.push_back({std::move(entry.path), labels.place(entry.label, line), line});
   });
   if (entries.empty()) throw UserError(file.string() + ": lists no images");
   SampleTableWriter writer;
+  if (files) look_for(file, *files, entries, writer);
   if (!columns.targets.empty()) {
     for (const auto& entry : entries) writer.add_file(entry.path, 0);
     writer.set_values(targets);
@@ -611,8 +707,8 @@ SampleTableWriter list_table(const fs::path& file, const ListColumns& columns,
   if (!are_numbers) names = classes ? *classes : labels.sorted();
   const auto numbers = are_numbers ? labels.numbers(file) : labels.looked_up(file, names);
   for (const auto& name : names) writer.add_class(name);
-  for (const auto& [path, label] : entries)
-    writer.add_file(path, numbers[static_cast<size_t>(label)]);
+  for (const auto& entry : entries)
+    writer.add_file(entry.path, numbers[static_cast<size_t>(entry.label)]);
   return writer;
 }
 

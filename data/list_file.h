@@ -20,6 +20,14 @@ struct ListColumns {
   bool label_may_lack = false;  ///< then labels are empty
 };
 
+/// The files of a list, which are looked for. Paths that have no image's ending may leave out that
+/// of their files, the same for all. The table watches the folders that the files lie in; one that
+/// lacks some is made anew at each start.
+struct ListedFiles {
+  std::string root;      ///< a folder with its '/': relative paths begin there
+  bool required = true;  ///< UserError naming each line whose file is not there; else they stay
+};
+
 /// Whether the file's name ends like that of a list: .csv, .tsv or .jsonl.
 bool is_list_file(const std::filesystem::path& file);
 
@@ -45,9 +53,10 @@ std::vector<ListedFile> listed_files(const std::filesystem::path& file);
 
 /// The files that a list names, in its order, as a table; relative paths begin at its folder.
 /// Labels are numbers, if all of them are, or names in sorted order. classes: of listed_classes;
-/// labels are the places of their names there, or where it is empty numbers. Throws UserError
-/// naming the line, and column, that is wrong.
+/// labels are the places of their names there, or where it is empty numbers. files: where they are
+/// looked for; nothing: nowhere. Throws UserError naming the line, and column, that is wrong.
 SampleTableWriter list_table(const std::filesystem::path& file, const ListColumns& columns,
-                             const std::optional<std::vector<std::string>>& classes);
+                             const std::optional<std::vector<std::string>>& classes,
+                             const std::optional<ListedFiles>& files = {});
 
 }  // namespace composer

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 constexpr std::array folder_keys{"datadir", "ffcv_dir"};
 /// Folders that data are put into, made where they are not there.
 constexpr std::array copy_keys{"ffcv_local_dir", "local_dir"};
-/// Files, below datadir where that is given.
-constexpr std::array file_keys{"file", "classes"};
+/// Files, and a folder of them, below datadir where that is given.
+constexpr std::array file_keys{"file", "classes", "images_dir"};
 constexpr const char* shards_key = "shards";
 
 /// The field of a bool of this name, or null.

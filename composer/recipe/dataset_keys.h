@@ -1,6 +1,6 @@
 // Keys that mean the same wherever a set has them: is_train, shuffle and drop_last follow from what
-// the set is for; datadir and ffcv_dir are folders of data, file, classes and shards name files
-// below datadir or, without it, the working directory.
+// the set is for; datadir and ffcv_dir are folders of data, file, classes, images_dir and shards
+// name what is below datadir or, without it, the working directory.
 #pragma once
 
 #include <filesystem>

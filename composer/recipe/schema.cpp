@@ -82,6 +82,15 @@ Json type_schema(std::string_view type, const Rules& rules) {
   constexpr std::string_view optional = " or none", list = "list of ";
   if (type == FieldType<Microbatches>::name())
     return {{"anyOf", {with_bounds({{"type", "integer"}}, rules), {{"enum", {"auto"}}}}}};
+  if (type == FieldType<ClassWeights>::name()) {
+    const Json number = with_bounds({{"type", "number"}}, rules), text{{"type", "string"}};
+    return {{"anyOf",
+             {number,
+              text,
+              {{"type", "array"}, {"items", {{"anyOf", {number, text}}}}},
+              {{"type", "object"}, {"additionalProperties", number}},
+              {{"enum", {nullptr}}}}}};
+  }
   if (type.ends_with(optional)) {
     type.remove_suffix(optional.size());
     return {{"anyOf", {type_schema(type, rules), {{"enum", {nullptr, "none"}}}}}};

@@ -52,7 +52,7 @@ RunFolder::RunFolder(const std::string& run_dir, std::string run_name, bool resu
       kept_(!run_dir.empty()),
       resume_(resume) {
   if (!kept_) return;
-  if (std::error_code none; !resume && fs::exists(path_))
+  if (std::error_code none; !resume && fs::exists(path_) && !trained_nothing())
     throw UserError("run_name: the run folder " + path_.string() + " exists already; give " +
                     "--autoresume true to go on with it" +
                     (fs::exists(checkpoints(), none) ? "" : " or, without a checkpoint, begin it") +
@@ -69,9 +69,24 @@ std::unique_ptr<Mailbox> RunFolder::claim() const {
     throw UserError("run_dir: " + path_.parent_path().string() +
                     " cannot be made: " + problem.message());
   auto lock = std::make_unique<Mailbox>(path_);
-  if (!lock->made_folder() && !resume_)
+  if (lock->made_folder() || resume_) return lock;
+  if (!trained_nothing())
     throw UserError("run_name: the run folder " + path_.string() + " exists already");
+  fs::remove_all(checkpoints(), problem);  // of its first weights
+  if (problem)
+    throw UserError("run_name: " + checkpoints().string() +
+                    " cannot be removed: " + problem.message());
   return lock;
+}
+
+/// Of a run that left a summary, or was killed before it could.
+bool RunFolder::trained_nothing() const {
+  if (const auto summary = read_summary())
+    return summary->status != "completed" && summary->time.batch == 0;
+  std::error_code none;
+  const auto has = [&](const char* name) { return fs::exists(path_ / name, none); };
+  return has("hparams.yaml") && !has("summary.json") && !has("checkpoints") &&
+         (!has("metrics.jsonl") || fs::is_empty(path_ / "metrics.jsonl", none));
 }
 
 void RunFolder::write_recipe(const std::string& recipe) const {
@@ -92,10 +107,13 @@ std::optional<Summary> RunFolder::read_summary() const {
   const auto json = nlohmann::json::parse(in, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return {};
   const auto status = json.find("status"), speed = json.find("samples_per_second"),
-             wait = json.find("wait_fraction"), peak = json.find("peak_memory_bytes");
+             batches = json.find("batches"), wait = json.find("wait_fraction"),
+             peak = json.find("peak_memory_bytes");
   if (status == json.end() || !status->is_string()) return {};
   Summary summary;
   summary.status = status->get<std::string>();
+  const bool counted = batches != json.end() && batches->is_number_integer();
+  summary.time.batch = counted ? batches->get<int64_t>() : -1;
   if (speed != json.end() && speed->is_number()) summary.samples_per_second = speed->get<double>();
   if (wait != json.end() && wait->is_number()) summary.wait_fraction = wait->get<double>();
   if (peak != json.end() && peak->is_number_integer())

@@ -41,7 +41,8 @@ struct Summary {
 class RunFolder {
  public:
   /// An empty run_name stands for a new, unique one, an empty run_dir for leaving nothing on the
-  /// disk. Touches no file. UserError when the folder exists already and the run does not resume.
+  /// disk. Touches no file. UserError when the folder exists already and the run does not resume,
+  /// unless it is of one that ended before it had trained a batch.
   RunFolder(const std::string& run_dir, std::string run_name, bool resume);
 
   bool kept() const { return kept_; }
@@ -51,12 +52,12 @@ class RunFolder {
 
   /// Makes the folder and keeps other processes, and other runs of this one, out of it as long as
   /// the lock lives; null when nothing is kept. UserError when another has it, when it exists
-  /// already and the run does not resume, or when it cannot be made.
+  /// already, as above, or when it cannot be made.
   std::unique_ptr<Mailbox> claim() const;
   /// Writes hparams.yaml (the resolved recipe; empty: none) into the folder, which is claimed.
   void write_recipe(const std::string& recipe) const;
-  /// What the run came to before: its status, and what was measured while it trained. Nothing
-  /// where there is no summary that can be read.
+  /// What the run came to before: its status, its batches (-1: not told), and what was measured
+  /// while it trained. Nothing where there is no summary that can be read.
   std::optional<Summary> read_summary() const;
   /// With the time of day, "ended".
   void write_summary(const Summary& summary) const;
@@ -64,6 +65,8 @@ class RunFolder {
   void remove_summary() const;
 
  private:
+  bool trained_nothing() const;
+
   std::string run_name_;
   std::filesystem::path path_;
   bool kept_, resume_;

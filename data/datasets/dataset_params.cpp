@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include "composer/clock.h"
 #include "composer/error.h"
@@ -13,6 +14,8 @@
 #include "data/beton/write.h"
 #include "data/file_lock.h"
 #include "data/index_place.h"
+#include "data/list_file.h"
+#include "data/order.h"
 #include "data/pixels/augment.h"
 #include "data/remote_files.h"
 
@@ -26,6 +29,23 @@ OrderKind order_of(const DatasetParams& params) {
   if (params.order == "quasi_random") return OrderKind::quasi_random;
   if (params.order == "class_balanced") return OrderKind::class_balanced;
   return OrderKind::random;
+}
+
+constexpr int64_t kLooks = 64;
+
+/// The shorter sides of some of the images, sorted.
+std::vector<int64_t> shorter_sides(const Source& source) {
+  std::vector<int64_t> sides;
+  ReadScratch scratch;
+  const int64_t looks = std::min(kLooks, source.size());
+  for (int64_t i = 0; i < looks; ++i) try {
+      const auto size = source.open((2 * i + 1) * source.size() / (2 * looks), scratch).size;
+      sides.push_back(std::min(size.height, size.width));
+    } catch (const RunError&) {
+      continue;  // training tells what is wrong with it
+    }
+  std::ranges::sort(sides);
+  return sides;
 }
 
 /// Lines in the log, each a quarter of a minute after the last.
@@ -183,6 +203,20 @@ std::optional<int64_t> FfcvParams::num_classes() const {
   return largest < 0 ? std::nullopt : std::optional(largest + 1);
 }
 
+DataFacts facts_of(const Source& source, const std::string& rows) {
+  auto taken = parse_rows(rows, source.size(), "rows");
+  if (taken.empty()) {
+    taken.resize(static_cast<size_t>(source.size()));
+    std::iota(taken.begin(), taken.end(), 0);
+  }
+  DataFacts facts;
+  for (const int64_t row : taken) ++facts.samples[label_of(source, row)];
+  const auto sides = shorter_sides(source);
+  facts.looked_at = std::ssize(sides);
+  if (!sides.empty()) facts.side = sides[sides.size() / 2];
+  return facts;
+}
+
 void warn_of_download(bool download) {
   if (download) log::warn("download: true has no effect, nothing is downloaded");
 }
@@ -283,6 +317,21 @@ Preparation fitted(int64_t channels, ImageSize size, Normalization normalization
           .normalization = std::move(normalization)};
 }
 
+namespace {
+
+/// What is no folder may be another set's file.
+std::string how_to_read(const std::string& file) {
+  if (is_list_file(file))
+    return "; a list of images is read by --train_dataset image_list --train_dataset.image_list."
+           "file " +
+           file;
+  if (!is_beton(file)) return "";
+  return "; a .beton file is read by use_ffcv: true, with its folder as ffcv_dir and its name as "
+         "ffcv_dest";
+}
+
+}  // namespace
+
 std::string checked_datadir(const std::string& datadir, const std::string& expected) {
   if (datadir.empty())
     throw UserError("datadir: missing; it must name the folder with " + expected);
@@ -301,7 +350,7 @@ std::string checked_datadir(const std::string& datadir, const std::string& expec
   }
   if (!fs::is_directory(datadir, error)) {
     throw UserError("datadir: '" + datadir + "' is not a folder; expected a folder with " +
-                    expected);
+                    expected + how_to_read(datadir));
   }
   return datadir;
 }

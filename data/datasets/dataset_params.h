@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "composer/data_facts.h"
 #include "composer/loader.h"
 #include "composer/recipe/params.h"
 #include "data/image_loader.h"
@@ -120,6 +121,8 @@ struct FfcvParams {
 
   std::string path() const;
   bool is_there() const;  ///< the file
+  /// Whether it is read rather than the original files: not where it is yet to be written.
+  bool is_read() const { return use_ffcv && (!ffcv_write_dataset || is_there()); }
   /// Of samples that are read from the file; empty where the original ones are.
   DataPlace place(const std::string& rows) const;
   /// The .beton file, written first from `original` where that is asked for, with its crop index
@@ -164,6 +167,10 @@ Params with_part_to_open(Params params, const LoaderOptions& options) {
   params.is_train = params.is_train || options.split;
   return params;
 }
+
+/// What the source tells of itself, and its images of their size; no part for evaluation. rows: as
+/// of DatasetParams.
+DataFacts facts_of(const Source& source, const std::string& rows);
 
 /// `download` is known to Composer's recipes.
 void warn_of_download(bool download);

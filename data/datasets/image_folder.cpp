@@ -57,6 +57,27 @@ std::vector<std::string> class_folders(const fs::path& folder) {
 
 }  // namespace
 
+std::string FolderParams::check() const {
+  FolderParams read = *this;
+  read_beton_at_datadir(read);
+  return DatasetParams::check() + read.ffcv.check();
+}
+
+bool FolderParams::has_evaluation() const {
+  return !ffcv.use_ffcv && !datadir.empty() && !is_remote(datadir) &&
+         has_folder(fs::path(datadir) / "val");
+}
+
+void read_beton_at_datadir(FolderParams& params) {
+  auto& ffcv = params.ffcv;
+  if (ffcv.use_ffcv || has_folder(params.datadir) || !is_beton(params.datadir)) return;
+  const fs::path file = params.datadir;
+  ffcv.use_ffcv = true;
+  ffcv.ffcv_dir = is_remote(params.datadir) ? "" : file.parent_path().string();
+  ffcv.ffcv_dest = is_remote(params.datadir) ? params.datadir : file.filename().string();
+  params.datadir.clear();
+}
+
 bool has_image_name(const fs::path& file) {
   return file_kind_of(file.filename().string()) == FileKind::image;
 }
@@ -359,6 +380,18 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params, const Fol
                                            const LoaderOptions& options) {
   return open_class_folders(part, options.on_bad_sample, options.index_dir,
                             params.is_train ? std::vector<std::string>() : options.class_names);
+}
+
+std::optional<DataFacts> folder_facts(const FolderParams& params, const LoaderOptions& options) {
+  const bool written = params.ffcv.is_read();
+  if (is_remote(written ? params.ffcv.path() : params.datadir)) return {};
+  auto looking = options;
+  looking.makes_files = false;
+  const auto original = [&] { return open_class_folders(params, params, options); };
+  const auto source = written ? params.ffcv.open(3, original, looking) : original();
+  auto facts = facts_of(*source, params.rows);
+  facts.has_evaluation = params.has_evaluation();
+  return facts;
 }
 
 Transform folder_transform(const FolderParams& params, bool is_train,

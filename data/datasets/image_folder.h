@@ -27,12 +27,20 @@ struct FolderParams : DatasetParams {
     f("transforms", transforms, "what is done to single training images");
     ffcv.fields(f);
   }
-  std::string check() const { return DatasetParams::check() + ffcv.check(); }
+  std::string check() const;
+  /// Whether there is a part to evaluate on beside the one that is trained on.
+  bool has_evaluation() const;
   /// What original files that are opened by the parameters could have as targets.
   std::vector<std::string> number_names() const { return {}; }
   /// The file or folder that has them, as of DataPlace.
   std::string place() const { return {}; }
 };
+
+/// A .beton file that datadir names is read as by use_ffcv.
+void read_beton_at_datadir(FolderParams& params);
+
+/// Of the .beton file or the class folders; nothing where they are remote.
+std::optional<DataFacts> folder_facts(const FolderParams& params, const LoaderOptions& options);
 
 /// What a folder of images should have, and what is said of those that do not.
 inline const std::string kClassFolders =
@@ -108,11 +116,13 @@ Transform folder_transform(const FolderParams& params, bool is_train, const Load
 /// What an evaluation makes of an image.
 Preparation folder_preparation(const FolderParams& params, const LoaderOptions& options);
 
-class ImageFolderDataset final : public PreparedDataset {
+class ImageFolderDataset final : public PreparedDataset, public TellsFacts {
  public:
   using Params = FolderParams;
 
-  explicit ImageFolderDataset(Params params) : params_(std::move(params)) {}
+  explicit ImageFolderDataset(Params params) : params_(std::move(params)) {
+    read_beton_at_datadir(params_);
+  }
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
   std::optional<Preparation> preparation(const LoaderOptions& options) const override {
@@ -133,6 +143,9 @@ class ImageFolderDataset final : public PreparedDataset {
                                         : params_.ffcv.value_names();
   }
   bool finds_classes_by_name() const override { return !params_.ffcv.use_ffcv; }
+  std::optional<DataFacts> facts(const LoaderOptions& options) const override {
+    return folder_facts(params_, options);
+  }
 
  private:
   Params params_;

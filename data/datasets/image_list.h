@@ -9,6 +9,7 @@ namespace composer {
 
 struct ImageListParams : FolderParams {
   std::string file;
+  std::string images_dir;
   std::string classes;
   std::string path = "auto";
   std::string label = "auto";
@@ -18,8 +19,11 @@ struct ImageListParams : FolderParams {
   void fields(auto&& f) {
     FolderParams::fields(f);
     f("file", file,
-      "the list, .csv, .tsv or .jsonl, below datadir where that is given; its paths begin at its "
-      "own folder");
+      "the list, .csv, .tsv or .jsonl, below datadir where that is given; its paths begin at "
+      "images_dir");
+    f("images_dir", images_dir,
+      "folder that the list's paths begin in, below datadir where that is given; none = the "
+      "list's own");
     f("classes", classes,
       "where labels are names: a file with one a line, in the classes' order, or the list (that of "
       "training) whose names count; none = those of the list itself, sorted");
@@ -32,9 +36,11 @@ struct ImageListParams : FolderParams {
     return DatasetParams::check() + ffcv.check(/*has_numbers=*/true) +
            check_targets(*this, label, classes);
   }
-  /// Throws UserError naming the line that is wrong.
-  OpenedSet open(const std::string& index_dir,
+  /// Throws UserError naming the line that is wrong, and where bad samples are errors each whose
+  /// file is not there.
+  OpenedSet open(const std::string& index_dir, OnBadSample on_bad_sample = OnBadSample::skip,
                  const std::vector<std::string>& class_names = {}) const;
+  bool has_evaluation() const { return false; }
   /// Of the list's columns.
   std::vector<std::string> number_names() const;
   std::string place() const;

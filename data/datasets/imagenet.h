@@ -1,7 +1,6 @@
 // ImageNet-1k (ILSVRC 2012) from its class folders.
 #pragma once
 
-#include "composer/data_facts.h"
 #include "data/datasets/image_folder.h"
 
 namespace composer {
@@ -18,7 +17,9 @@ class ImagenetDataset final : public PreparedDataset, public TellsFacts {
     std::string check() const { return FolderParams::check() + StandInParams::check(ffcv); }
   };
 
-  explicit ImagenetDataset(Params params) : params_(std::move(params)) {}
+  explicit ImagenetDataset(Params params) : params_(std::move(params)) {
+    if (!params_.use_synthetic) read_beton_at_datadir(params_);
+  }
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
   std::optional<Preparation> preparation(const LoaderOptions& options) const override {
@@ -41,7 +42,6 @@ class ImagenetDataset final : public PreparedDataset, public TellsFacts {
   }
   std::vector<std::string> class_names() const override;
   bool finds_classes_by_name() const override { return !params_.ffcv.use_ffcv; }
-  /// Of class folders on this machine.
   std::optional<DataFacts> facts(const LoaderOptions& options) const override;
 
  private:

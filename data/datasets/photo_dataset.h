@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "composer/error.h"
+#include "composer/remote/remote_path.h"
 #include "data/datasets/image_folder.h"
 #include "data/source.h"
 
@@ -53,12 +54,12 @@ struct SetFacts {
 /// A set that has the parameters, transforms, orders, splits and .beton files of class folders. P:
 /// derived from FolderParams; its OpenedSet open(index_dir) const opens the files that the
 /// parameters name, or throws UserError naming what is missing. index_dir: as of LoaderOptions, for
-/// what shall be kept. Where it is open(index_dir, class_names), it finds_classes_by_name(), as of
-/// Dataset; empty: the files' own. P::kNamesClasses: whether these files may name their classes.
-/// P::place(), where it has one: what has the samples, by which a warning knows that two sets have
-/// the same.
+/// what shall be kept. Where it has open(index_dir, on_bad_sample, class_names), samples whose
+/// files are missing may be refused by it, and it finds_classes_by_name(), as of Dataset; empty:
+/// the files' own. P::kNamesClasses: whether these files may name their classes. P::place(), where
+/// it has one: what has the samples, by which a warning knows that two sets have the same.
 template <class P>
-class PhotoDataset : public PreparedDataset {
+class PhotoDataset : public PreparedDataset, public TellsFacts {
  public:
   using Params = P;
 
@@ -66,9 +67,7 @@ class PhotoDataset : public PreparedDataset {
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override {
     const auto part = with_part_to_open(params_, options);
-    const auto original = [&] { return open_part(part, options).source; };
-    const auto source =
-        params_.ffcv.use_ffcv ? params_.ffcv.open(3, original, options) : original();
+    const auto source = source_of(part, options);
     warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
     return open_loader(source, folder_transform(params_, params_.is_train, options),
                        params_.transforms, imagenet_normalization(), params_, options);
@@ -95,7 +94,7 @@ class PhotoDataset : public PreparedDataset {
   }
   bool finds_classes_by_name() const override { return kFindsClasses && !params_.ffcv.use_ffcv; }
   int64_t num_values() const override {
-    return is_beton_read() ? std::ssize(params_.ffcv.value_names()) : facts().values;
+    return is_beton_read() ? std::ssize(params_.ffcv.value_names()) : set_facts().values;
   }
   std::vector<std::string> number_names() const override {
     return is_beton_read() ? params_.ffcv.number_names() : params_.number_names();
@@ -105,25 +104,39 @@ class PhotoDataset : public PreparedDataset {
     if (is_beton_read() && !P::kNamesClasses) return {};
     return facts_if_there().names;
   }
+  /// Nothing of remote files.
+  std::optional<DataFacts> facts(const LoaderOptions& options) const override {
+    auto part = params_;
+    part.ffcv.use_ffcv = is_beton_read();
+    if (is_remote(part.ffcv.use_ffcv ? part.ffcv.path() : part.place())) return {};
+    auto looking = options;
+    looking.makes_files = false;
+    auto told = facts_of(*source_of(part, looking), params_.rows);
+    told.has_evaluation = params_.has_evaluation();
+    return told;
+  }
 
  private:
   static constexpr bool kFindsClasses =
       requires(const P& p, const std::vector<std::string>& names) {
-    p.open("", names);
+    p.open("", OnBadSample::skip, names);
   };
 
-  OpenedSet open_part(const P& part, const LoaderOptions& options) const {
-    if constexpr (kFindsClasses)
-      if (!params_.is_train) return part.open(options.index_dir, options.class_names);
-    return part.open(options.index_dir);
+  std::shared_ptr<Source> source_of(const P& part, const LoaderOptions& options) const {
+    const auto original = [&] {
+      if constexpr (kFindsClasses)
+        return part
+            .open(options.index_dir, options.on_bad_sample,
+                  params_.is_train ? std::vector<std::string>() : options.class_names)
+            .source;
+      else
+        return part.open(options.index_dir).source;
+    };
+    return part.ffcv.use_ffcv ? part.ffcv.open(3, original, options) : original();
   }
-  /// Not where the .beton file is yet to be written.
-  bool is_beton_read() const {
-    const auto& ffcv = params_.ffcv;
-    return ffcv.use_ffcv && (!ffcv.ffcv_write_dataset || ffcv.is_there());
-  }
+  bool is_beton_read() const { return params_.ffcv.is_read(); }
   /// As when it was first asked for.
-  const SetFacts& facts() const {
+  const SetFacts& set_facts() const {
     if (!facts_) {
       auto set = params_.open("");
       const int64_t values = set.source->num_values();
@@ -136,7 +149,7 @@ class PhotoDataset : public PreparedDataset {
   /// Empty where there are no files: opening the set will tell why.
   SetFacts facts_if_there() const {
     try {
-      return facts();
+      return set_facts();
     } catch (const UserError&) {
       return {};
     }

@@ -32,6 +32,7 @@ struct WebDatasetParams : FolderParams {
   }
   /// Throws UserError naming what is missing or damaged.
   OpenedSet open(const std::string& index_dir) const;
+  bool has_evaluation() const { return shards.empty() && FolderParams::has_evaluation(); }
   /// The shards by their names, or the folder of all.
   std::string place() const;
 

@@ -97,6 +97,35 @@ TEST_CASE("data info and data hash take the integer field called label", "[cli]"
                                     "integer fields, id, age, none of which is called label"));
 }
 
+TEST_CASE("data info names the classes of lists and folders, and marks those of one sample",
+          "[cli]") {
+  const TemporaryFolder folder;
+  for (const char* name : {"set/train/cat/1.jpg", "set/train/cat/2.jpg", "set/train/dgo/3.jpg"})
+    write_file(folder.path() / name, jpeg_bytes(8, 8));
+  folder.write("names.csv", "id,label\n1,cat\n2,cat\n3,dgo\n");
+  folder.write("numbers.csv", "id,label\n1,0\n2,0\n3,7\n");
+  const auto info = [&](Words words) {
+    words.insert(words.begin(), {"data", "info"});
+    const auto outcome = run(folder.path(), words);
+    INFO(outcome.errors);
+    CHECK(outcome.status == 0);
+    return outcome.output;
+  };
+  for (const Words& set : {Words{"names.csv", "--image", "id"}, Words{"set"}}) {
+    const auto text = info(set);
+    CHECK_THAT(text, Contains("3 samples") && Contains("2 classes") && Contains("  2  cat\n") &&
+                         Contains("  1  dgo  <- one sample\n") &&
+                         Contains("one sample, perhaps mistyped labels: dgo\n"));
+    const auto labels = json::parse(info(set + Words{"--json"}))["labels"];
+    CHECK(labels["names"] == json{"cat", "dgo"});
+    CHECK(labels["single"] == json{"dgo"});
+    CHECK(labels["histogram"] == json{{"0", 2}, {"1", 1}});
+  }
+  CHECK_THAT(info({"numbers.csv", "--image", "id"}), Contains("2 values") &&
+                                                         Contains("7  1  <- one sample\n") &&
+                                                         Contains("mistyped labels: 7\n"));
+}
+
 TEST_CASE("data commands say what is wrong with their input", "[cli][slow]") {
   const TemporaryFolder folder;
   write_file(folder.path() / "a.jpg", jpeg_bytes(8, 8));
@@ -126,6 +155,7 @@ TEST_CASE("data commands say what is wrong with their input", "[cli][slow]") {
       {{"verify", std::string(300, 'x')}, "x: is longer than a path, or a name in it, may be"},
       {{"write", "--format", "mnist", "--source", "empty", "--output", std::string(300, 'x')},
        "--output: its name is longer than a file's may be (255 bytes)"},
+      {{"info", "a.jpg", "--images_dir", "empty"}, "is no list of images"},
       {{"info"}, "file is required"},
       {{"hash", "none.beton"}, "none.beton: no such file"},
       {{"verify", "none"}, "none: no such file or folder"},

@@ -52,12 +52,17 @@ void write_pets(const fs::path& folder) {
 TEST_CASE("the commands of the page on fine-tuning do what it says", "[cli][docs][slow]") {
   const TemporaryFolder folder;
   write_pets(folder / "pets");
+  fs::create_directory_symlink(folder / "pets", folder / "photos");
+  std::string labels = "image,label\n";
+  for (const std::string name : {"cat", "dog"})
+    for (int i = 0; i < 20; ++i) labels += name + "/" + std::to_string(i) + "," + name + "\n";
+  folder.write("labels.csv", labels);
   ResNet::Params params;
   params.model_name = "resnet18";
   write_safetensors(folder / "resnet18.safetensors", model_tensors(ResNet(params)));
 
   const auto commands = commands_of(fs::path(SOURCE_DIR) / "docs/fine_tuning.md");
-  REQUIRE(commands.size() == 7);
+  REQUIRE(commands.size() == 9);
   std::vector<Outcome> outcomes;
   for (auto command : commands) {
     replace(command, "resnet18.pth", "resnet18.safetensors");
@@ -71,10 +76,12 @@ TEST_CASE("the commands of the page on fine-tuning do what it says", "[cli][docs
     INFO(outcomes.back().errors);
     REQUIRE(outcomes.back().status == 0);
   }
-  CHECK_THAT(outcomes[0].output, Catch::Contains("auto: model.resnet.num_classes: 2"));
-  CHECK_THAT(outcomes[1].errors, Catch::Contains("stays fresh: fc.bias, fc.weight"));
-  CHECK(nlohmann::json::parse(outcomes[4].output).at("per_class").contains("dog"));
-  std::istringstream lines(outcomes[5].output);
+  CHECK_THAT(outcomes[0].output, Catch::Contains("2 classes") && Catch::Contains("20  dog"));
+  CHECK_THAT(outcomes[1].errors, Catch::Contains("auto: train_batch_size: 8, for 32 images"));
+  CHECK_THAT(outcomes[2].output, Catch::Contains("auto: model.resnet.num_classes: 2"));
+  CHECK_THAT(outcomes[3].errors, Catch::Contains("stays fresh: fc.bias, fc.weight"));
+  CHECK(nlohmann::json::parse(outcomes[6].output).at("per_class").contains("dog"));
+  std::istringstream lines(outcomes[7].output);
   int64_t predicted = 0;
   for (std::string line; std::getline(lines, line); ++predicted)
     CHECK(nlohmann::json::parse(line).at("class_names").size() == 1);

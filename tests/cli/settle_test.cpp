@@ -151,6 +151,134 @@ TEST_CASE("finetune needs a folder alone", "[cli][settle]") {
   CHECK(dump(settle(again, Purpose::training, everything()).recipe) == dump(recipe));
 }
 
+namespace {
+
+/// 20 images of cats and 10 of dogs, without their endings, which lie in photos/.
+fs::path write_list(const TemporaryFolder& folder, const std::string& more = "") {
+  write_images(folder / "photos", 30);
+  std::string list = "id,breed\n";
+  for (int i = 0; i < 30; ++i) list += std::to_string(i) + (i < 20 ? ",cat\n" : ",dog\n");
+  return folder.write("labels.csv", list + more);
+}
+
+Recipe finetune_list(const fs::path& list, const std::string& words) {
+  return resolve(find_recipe("finetune"),
+                 split("--train_dataset image_list --image_list.path id --image_list.label breed "
+                       "--device cpu --image_list.file " +
+                       list.string() + " --dataloader.index_dir " +
+                       (list.parent_path() / "index").string() + " " + words),
+                 everything());
+}
+
+Settled settled_list(const fs::path& list, const std::string& words) {
+  return settle(finetune_list(list, words), Purpose::training, everything());
+}
+
+}  // namespace
+
+TEST_CASE("finetune needs a list of labels alone, and the folder of its images", "[cli][settle]") {
+  const TemporaryFolder folder;
+  const auto list = write_list(folder);
+  const std::string images = "--images_dir " + (folder / "photos").string();
+  const auto [recipe, choices, unread] = settled_list(list, images);
+  CHECK(recipe.automatic.empty());
+  check_values(recipe, {{"model.resnet.num_classes", "2"},
+                        {"split.val", "0.2"},
+                        {"train_dataset.image_list.crop_size", "64"},
+                        {"train_batch_size", "8"},
+                        {"max_duration", "200ep"}});
+  CHECK(std::ranges::count(choices, "train_batch_size: 8, for 24 images to train on") == 1);
+  CHECK(std::ranges::count(
+            choices, "split.val: 0.2, a fifth of each class, for no val_dataset is given") == 1);
+  CHECK_THROWS_WITH(settled_list(list, ""),
+                    Contains("train_dataset.image_list: ") && Contains("labels.csv:2: ") &&
+                        Contains("did you mean images_dir: " + (folder / "photos").string()));
+
+  const auto mistyped = write_list(folder, "3,dgo\n");
+  CHECK_THROWS_WITH(settled_list(mistyped, images),
+                    Contains("fewer than two images") && Contains("in class dgo"));
+  check_values(settled_list(mistyped, images + " --split.val 0.2").recipe,
+               {{"model.resnet.num_classes", "3"}});
+  CHECK_THROWS_WITH(settled(list), Contains("--train_dataset image_list --train_dataset.image_list."
+                                            "file " +
+                                            list.string()));
+}
+
+TEST_CASE("image_folder and a .beton file tell as much as class folders", "[cli][settle]") {
+  const TemporaryFolder folder;
+  write_pets(folder / "pets");
+  const auto written = run(
+      folder.path(), split("data write --format image_folder --source pets --output pets.beton"));
+  INFO(written.errors);
+  REQUIRE(written.status == 0);
+  for (const std::string set : {"imagenet", "image_folder"})
+    for (const std::string data : {"pets", "pets.beton"}) {
+      INFO(set << ' ' << data);
+      const auto recipe =
+          settle(resolve(find_recipe("finetune"),
+                         split("--train_dataset " + set + " --device cpu --datadir " +
+                               (folder / data).string() + " --dataloader.index_dir " +
+                               (folder / "index").string()),
+                         everything()),
+                 Purpose::training, everything())
+              .recipe;
+      check_values(recipe, {{"model.resnet.num_classes", "2"},
+                            {"split.val", "0.2"},
+                            {"train_dataset." + set + ".crop_size", "64"},
+                            {"train_batch_size", "8"}});
+    }
+  const auto planned =
+      run(folder.path(), split("train -f finetune --datadir pets.beton --device cpu --plan"));
+  INFO(planned.errors);
+  CHECK(planned.status == 0);
+  CHECK_THAT(planned.output, Contains("evaluation: 8 samples"));
+}
+
+TEST_CASE("all that is wrong with data and weights is told at once", "[cli][settle]") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_WITH(settled(folder / "none", {"--load_path", "none.pth"}),
+                    Contains("train_dataset.imagenet: datadir: there is no folder") &&
+                        Contains("load_path: none.pth does not exist"));
+}
+
+TEST_CASE("class_weights are balanced, or given by names", "[cli][settle]") {
+  const TemporaryFolder folder;
+  const auto list = write_list(folder);
+  const std::string words = "--images_dir " + (folder / "photos").string() + " --class_weights ";
+  const auto weights = [&](const std::string& given) {
+    return value_of(settled_list(list, words + given).recipe, "class_weights");
+  };
+  CHECK(weights("balanced") == "[0.75, 1.5]");  // of 16 and 8 images to train on
+  CHECK(weights("balanced --split.val 0.5") == "[0.75, 1.5]");
+  CHECK(weights("dog=3") == "[1.0, 3.0]");
+  CHECK(weights("dog=3 cat=0.5") == "[0.5, 3.0]");
+  CHECK(weights(R"({"dog":3})") == "[1.0, 3.0]");
+  CHECK(weights("balanced --num_classes 3") == "[0.75, 1.5, 1.0]");
+  CHECK_THROWS_WITH(weights("dgo=3"),
+                    Contains("class_weights: there is no class 'dgo'; the classes "
+                             "are cat, dog; did you mean 'dog'?"));
+  CHECK_THROWS_WITH(weights("balanced --loss mse"), Contains("are for classes, loss: mse knows"));
+  CHECK_THROWS_WITH(weights("balance"), Contains("must be a number, not 'balance'; others are "
+                                                 "balanced, NAME=NUMBER"));
+  CHECK_THROWS_WITH(weights("dog=0"), Contains("class_weights.dog: must be above 0, not 0"));
+  CHECK_THROWS_WITH(weights("1 dog=2"), Contains("numbers or weights by name, not both"));
+
+  const auto of_file = [&](const std::string& text) {
+    return value_of(resolve({"r.yaml", find_recipe("finetune").text + "class_weights: " + text}, {},
+                            everything()),
+                    "class_weights");
+  };
+  CHECK(of_file("{dog: 3}") == "{dog: 3.0}");
+  CHECK(of_file("balanced") == "balanced");
+  CHECK(of_file("[1, 2]") == "[1.0, 2.0]");
+
+  const Begun begun{tree(settled_list(list, words + "balanced").recipe), "hparams.yaml"};
+  write_list(folder, "1,dog\n2,dog\n3,dog\n4,dog\n5,dog\n6,dog\n");
+  CHECK(weights("balanced") != "[0.75, 1.5]");
+  const auto resumed = settle_as(finetune_list(list, words + "balanced"), begun, everything());
+  CHECK(value_of(resumed.recipe, "class_weights") == "[0.75, 1.5]");
+}
+
 TEST_CASE("what is given is not chosen", "[cli][settle]") {
   const TemporaryFolder folder;
   write_pets(folder / "pets");
@@ -225,13 +353,12 @@ TEST_CASE("folders that cannot be trained on are refused with the reason", "[cli
   CHECK_THAT(refusal(), Contains("dog: a class folder without images"));
 }
 
-TEST_CASE("sizes and lengths want class folders on this machine", "[cli][settle]") {
+TEST_CASE("sizes and lengths want the data", "[cli][settle]") {
   const TemporaryFolder folder;
   write_pets(folder / "pets");
   const auto given = split("--num_classes 2 --crop_size 64 --split.val 0");
   CHECK_THROWS_WITH(settled(folder / "pets", given + split("--use_ffcv true")),
-                    Contains("train_batch_size: auto: the data do not tell, as these are no class "
-                             "folders on this machine; give a number"));
+                    Contains("train_dataset.imagenet: ffcv_dest: there is no file '"));
   const auto noise = settled(folder / "pets", given + split("--use_synthetic true")).choices;
   CHECK(std::ranges::count(noise, "train_batch_size: 32, for 1281167 images to train on") == 1);
 }

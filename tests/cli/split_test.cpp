@@ -280,10 +280,14 @@ TEST_CASE("a list's missing image is named with its row, and labels that count f
   CHECK(from_one.status == 0);
   CHECK_THAT(from_one.errors, Contains("no sample to train on has label 0") && Contains(question));
   const auto gap = train("gap.csv");
-  CHECK(gap.status == 1);
-  CHECK_THAT(gap.errors, !Contains(question) &&
-                             Contains("photos/cat/none.jpg: cannot open the file") &&
-                             Contains("(row 16, from 0, of ") && Contains("gap.csv)"));
+  CHECK(gap.status == 2);
+  CHECK_THAT(gap.errors, !Contains(question) && Contains("gap.csv:17: there is no file '") &&
+                             Contains("photos/cat/none.jpg'"));
+  const auto replaced = train("gap.csv --dataloader.on_bad_sample replace");
+  INFO(replaced.errors);
+  CHECK(replaced.status == 0);
+  CHECK_THAT(replaced.errors, Contains("photos/cat/none.jpg: cannot open the file") &&
+                                  Contains("(row 16, from 0, of ") && Contains("gap.csv)"));
 }
 
 TEST_CASE("data that are others than a checkpoint's are told, or refused", "[cli][train]") {

@@ -40,11 +40,12 @@ struct Photos : Pictures {
 /// A set of files that lie anywhere.
 struct Lists : Pictures {
   struct Params {
-    std::string datadir, file, classes, shards, ffcv_local_dir;
+    std::string datadir, file, classes, images_dir, shards, ffcv_local_dir;
     void fields(auto&& f) {
       f("datadir", datadir, "folder");
       f("file", file, "list");
       f("classes", classes, "list");
+      f("images_dir", images_dir, "folder");
       f("shards", shards, "files");
       f("ffcv_local_dir", ffcv_local_dir, "folder");
     }
@@ -208,11 +209,13 @@ TEST_CASE("a run's own recipe names files of data and places of copies by absolu
   };
   const auto absolute = [](const fs::path& path) { return fs::absolute(path).string(); };
 
-  const auto set = kept("file: " + (there / "list.csv").string() +
-                        ", classes: " + (there / "names.txt").string() + ", shards: \"" +
-                        (there / "a-{0..1}.tar").string() + "::" + (there / "b.tar").string() +
-                        "::/c.tar\", ffcv_local_dir: to/come");
+  const auto set =
+      kept("file: " + (there / "list.csv").string() + ", images_dir: " + there.string() +
+           ", classes: " + (there / "names.txt").string() + ", shards: \"" +
+           (there / "a-{0..1}.tar").string() + "::" + (there / "b.tar").string() +
+           "::/c.tar\", ffcv_local_dir: to/come");
   CHECK(value(set, "file") == absolute(there / "list.csv"));
+  CHECK(value(set, "images_dir") == absolute(there));
   CHECK(value(set, "classes") == absolute(there / "names.txt"));
   CHECK(value(set, "shards") ==
         absolute(there / "a-{0..1}.tar") + "::" + absolute(there / "b.tar") + "::/c.tar");

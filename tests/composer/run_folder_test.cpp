@@ -98,6 +98,8 @@ TEST_CASE("a run folder belongs to one process, until that ends in whatever way"
   }
   CHECK(content(run.path() / "hparams.yaml") == "seed: 1\n");
   CHECK_FALSE(fs::exists(run.path() / ".lock"));
+  CHECK(RunFolder(folder.path() / "runs", "run", false).claim() != nullptr);  // nothing is trained
+  folder.write("runs/run/metrics.jsonl", "{}\n");
   CHECK_THROWS_WITH(RunFolder(folder.path() / "runs", "run", false),
                     Contains("exists already; give --autoresume true to go on with it or, without "
                              "a checkpoint, begin it, or another --run_name"));

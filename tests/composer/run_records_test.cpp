@@ -323,6 +323,24 @@ TEST_CASE("input that is refused before the first batch leaves no folder", "[run
   CHECK(fs::exists(folder / "run/summary.json"));
 }
 
+TEST_CASE("a run that trained no batch leaves its name to the next one", "[run_records]") {
+  struct Breaks : Callback {
+    explicit Breaks(int64_t batch) : at(batch) {}
+    void batch_start(const State& state, Logger&, RunControl&) override {
+      if (state.time.batch == at) throw RunError("broken");
+    }
+    int64_t at;
+  };
+  const TemporaryFolder folder;
+  for (const int64_t at : {0, 0, 1}) {
+    Trainer trainer(parts_in(folder));
+    trainer.add<Breaks>("breaks", at);
+    CHECK_THROWS_WITH(trainer.fit(), "broken");
+    CHECK(fs::exists(folder / "run/summary.json"));
+  }
+  CHECK_THROWS_WITH(Trainer(parts_in(folder)), Catch::Contains("exists already"));
+}
+
 TEST_CASE("the summary's training metrics are means over whole epochs", "[run_records]") {
   SummarySink sink;
   const auto write = [&](const char* event, int64_t batch, double accuracy) {

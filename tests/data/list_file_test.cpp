@@ -257,6 +257,56 @@ TEST_CASE("a header is not taken for a sample", "[data]") {
   CHECK(list.read("a.csv", "x,y\n") == Names{"x=0", "y"});
 }
 
+TEST_CASE("the files of a list are looked for, and each that is not there told by its line",
+          "[data]") {
+  const List list;
+  for (const char* name : {"in/1.jpg", "in/sub/2.jpg", "in/3.jpg"}) write_file(list / name, "");
+  const std::string root = (list / "in/").string();
+  const auto table = [&](const std::string& text, bool required = true) {
+    write_file(list / "a.csv", text);
+    return SampleTable(
+        list_table(list / "a.csv", {}, {}, ListedFiles{.root = root, .required = required})
+            .bytes());
+  };
+  const auto problems = [&](const std::string& text) -> Names {
+    try {
+      table(text);
+    } catch (const UserError& error) {
+      return error.problems();
+    }
+    return {};
+  };
+  CHECK(table("1.jpg,a\n" + root + "3.jpg,b\n").watched() == 2);
+  const auto missing = problems("1.jpg,a\n\n4.jpg,b\nsub/2.jpg,b\nsub,a\n");
+  REQUIRE(missing.size() == 2);
+  CHECK_THAT(missing[0], Contains("a.csv:3: there is no file '" + root + "4.jpg'"));
+  CHECK_THAT(missing[1], Contains("a.csv:5: there is no file '" + root + "sub'"));
+  CHECK(table("1.jpg,a\n4.jpg,b\n", /*required=*/false).size() == 2);
+
+  const auto elsewhere = problems("2.jpg,a\n4.jpg,b\n");
+  REQUIRE(elsewhere.size() == 3);
+  CHECK_THAT(elsewhere[2], Contains("none of its files is there, 2 in all; images_dir names"));
+  std::string all = "9.jpg,a\n3.jpg,a\n";
+  for (int i = 10; i < 200; ++i) all += std::to_string(i) + ".jpg,a\n";
+  const auto many = problems(all);
+  CHECK(many.size() == 101);
+  CHECK_THAT(many.back(), Contains("91 more of its files are not there"));
+}
+
+TEST_CASE("the paths of a list may leave out the ending of its files", "[data]") {
+  const List list;
+  for (const char* name : {"in/1.png", "in/2.png", "in/x.jpg"}) write_file(list / name, "");
+  write_file(list / "a.csv", "1,a\n2,b\nx.jpg,a\n");
+  const ListedFiles files{.root = (list / "in/").string()};
+  const SampleTable table(list_table(list / "a.csv", {}, {}, files).bytes());
+  CHECK(table.name(0) == "1.png");
+  CHECK(table.name(1) == "2.png");
+  CHECK(table.name(2) == "x.jpg");
+  CHECK_THROWS_WITH(
+      list_table(list / "a.csv", {}, {}, ListedFiles{.root = (list / "out/").string()}),
+      Contains("did you mean images_dir: " + (list / "in").string() + "?"));
+}
+
 TEST_CASE("columns of numbers are read in place of labels", "[data]") {
   const List list;
   const auto values = [&](const std::string& name, const std::string& text,
