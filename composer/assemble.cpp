@@ -82,9 +82,11 @@ void check_targets(const std::string& path, const Dataset& dataset, const Recipe
   if (classes && *classes > model.num_classes()) {
     const auto names = dataset.class_names();
     const bool from_one = names.empty() && *classes == model.num_classes() + 1;
-    throw UserError("the data have " + std::to_string(*classes) + " classes, the model " + outputs +
-                    (names.empty() ? "" : "; the data's are " + first_few(names)) + setting +
-                    (from_one ? ", unless labels count from 1, which is to be 0" : ""));
+    throw UserError(
+        "the data have " + std::to_string(*classes) + " classes, the model " + outputs +
+        (names.empty() ? "" : "; the data's are " + first_few(names)) +
+        (training ? setting : "; it is evaluated on the classes of its training alone") +
+        (from_one ? ", unless labels count from 1, which is to be 0" : ""));
   }
   if (training && classes && *classes < model.num_classes())
     log::warn(path + ": the data have " + std::to_string(*classes) + " classes, the model " +
