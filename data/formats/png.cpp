@@ -145,6 +145,7 @@ std::vector<uint8_t> bytes_in_hexadecimal(std::string_view text) {
 int orientation_of(std::span<const uint8_t> bytes) {
   constexpr size_t kSignature = 8, kAround = 12;  // a chunk's length, type and checksum
   const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string text;  // the first that there is: unpacking takes time
   for (size_t at = kSignature; all.size() - at >= kAround;) {
     const size_t length = png_get_uint_32(bytes.data() + at);
     if (length > all.size() - at - kAround) break;
@@ -152,8 +153,8 @@ int orientation_of(std::span<const uint8_t> bytes) {
     int found = 0;
     if (type == "eXIf")
       found = exif_orientation(bytes.subspan(at + 8, length));
-    else if (type == "tEXt" || type == "zTXt" || type == "iTXt")
-      found = exif_orientation(bytes_in_hexadecimal(exif_text(type, data)));
+    else if (text.empty() && (type == "tEXt" || type == "zTXt" || type == "iTXt"))
+      text = exif_text(type, data), found = exif_orientation(bytes_in_hexadecimal(text));
     if (found != 0) return found;
     at += kAround + length;
   }
