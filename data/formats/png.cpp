@@ -16,6 +16,8 @@
 namespace composer {
 namespace {
 
+constexpr size_t kMostRepetition = 1032;  // of deflate: 258 bytes by two bits
+
 struct Decoder {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -60,7 +62,6 @@ void decode_with(Decoder& d, Image& out) {
   const auto height = static_cast<int64_t>(png_get_image_height(d.png, d.info));
   const auto width = static_cast<int64_t>(png_get_image_width(d.png, d.info));
   if (height * width > kMaxPixels) png_error(d.png, "the image has too many pixels");
-  constexpr size_t kMostRepetition = 1032;  // of deflate: 258 bytes by two bits
   if (png_get_rowbytes(d.png, d.info) * static_cast<size_t>(height) > bytes * kMostRepetition) {
     png_error(d.png, "the data end too early");
   }
@@ -97,11 +98,11 @@ void decode_stored(std::span<const uint8_t> bytes, Image& out, std::string* warn
 /// As much of the text as EXIF may have.
 std::string inflated(std::string_view packed) {
   constexpr size_t kMost = size_t{1} << 18;
-  std::string text(kMost, '\0');
-  uLongf size = kMost;
+  std::string text(std::min(kMost, packed.size() * kMostRepetition), '\0');
+  uLongf size = text.size();
   uncompress(reinterpret_cast<Bytef*>(text.data()), &size,
              reinterpret_cast<const Bytef*>(packed.data()), static_cast<uLong>(packed.size()));
-  text.resize(std::min<size_t>(size, kMost));
+  text.resize(std::min<size_t>(size, text.size()));
   return text;
 }
 
