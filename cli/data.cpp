@@ -17,6 +17,7 @@
 #include "composer/text.h"
 #include "data/beton/source.h"
 #include "data/datasets/photo_dataset.h"
+#include "data/shards/shard_files.h"
 
 namespace composer {
 namespace {
@@ -235,9 +236,9 @@ void refuse_other_files(const std::string& path) {
   std::error_code error;
   if (is_remote(path) || !std::filesystem::exists(path, error)) return;
   if (std::filesystem::is_directory(path, error))
-    throw UserError(path +
-                    ": is a folder without tar files, MDS shards or class folders; composer data "
-                    "verify looks through images in folders");
+    throw UserError(path + ": is a folder without tar files, MDS shards or class folders" +
+                    compressed_tars_hint(path) +
+                    "; composer data verify looks through images in folders");
   const auto name = lower_case(path);
   if (name.ends_with(".gz") || name.ends_with(".tgz"))
     throw UserError(path + ": is compressed; unpack it, tar files are read by ranges");

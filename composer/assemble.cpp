@@ -102,7 +102,8 @@ void check_targets(const std::string& path, const Dataset& dataset, const Recipe
         "the data have " + std::to_string(*classes) + " classes" +
         (gaps ? " by their largest label, of which " + std::to_string(*labels) + " occur" : "") +
         ", the model " + outputs + (names.empty() ? "" : "; the data's are " + first_few(names)) +
-        setting + (from_one ? ", unless labels count from 1, which is to be 0" : ""));
+        (training ? setting : "; it is evaluated on the classes of its training alone") +
+        (from_one ? ", unless labels count from 1, which is to be 0" : ""));
   }
   if (training && classes && *classes < model.num_classes())
     log::warn(path + ": the data have " + std::to_string(*classes) + " classes, the model " +

@@ -25,13 +25,14 @@ std::string part_of(const Listing& listing, const FolderParams& params) {
 }
 
 /// The class's folder of a file below the part; empty where it has none, a hidden one, or lies in
-/// a system's.
+/// a folder of a system.
 std::string_view class_of(const std::string& name, const std::string& part) {
   if (!name.starts_with(part)) return {};
   const auto rest = std::string_view(name).substr(part.size());
   const size_t end = rest.find('/');
-  const bool other = end == rest.npos || rest.front() == '.' || is_in_system_folder(rest);
-  return other ? std::string_view() : rest.substr(0, end);
+  if (end == rest.npos || rest.front() == '.') return {};
+  return is_in_system_folder(rest.substr(0, rest.rfind('/'))) ? std::string_view()
+                                                              : rest.substr(0, end);
 }
 
 /// Directly in the part, and not hidden.
@@ -105,7 +106,9 @@ std::shared_ptr<Source> open_remote_classes(std::shared_ptr<ObjectStore> store, 
     for (const size_t file : files) {
       const std::string& path = listing.files[file].name;
       if (!is_meant_as_image(path)) {
-        if (path[path.rfind('/') + 1] != '.' && others++ == 0) an_other = path.substr(part.size());
+        const auto own = std::string_view(path).substr(path.rfind('/') + 1);
+        if (!own.starts_with('.') && !is_system_file(own) && others++ == 0)
+          an_other = path.substr(part.size());
         continue;
       }
       chosen.push_back({file, place});

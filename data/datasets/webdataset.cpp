@@ -31,8 +31,8 @@ OpenedSet WebDatasetParams::open(const std::string& index_dir) const {
     const auto part = folder();
     files = shards_in(part, ".tar");
     if (files.names.empty())
-      throw UserError("datadir: '" + shown_path(part) + "' has no .tar files; expected " +
-                      kExpected);
+      throw UserError("datadir: '" + shown_path(part) + "' has no .tar files" +
+                      compressed_tars_hint(part) + "; expected " + kExpected);
   }
   const auto table = kept_table(
       shard_table_file(files, "webdataset " + image + ' ' + label + targets_text(ffcv.targets),

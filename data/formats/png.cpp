@@ -16,6 +16,8 @@
 namespace composer {
 namespace {
 
+constexpr size_t kMostRepetition = 1032;  // of deflate: 258 bytes by two bits
+
 struct Decoder {
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -60,7 +62,6 @@ void decode_with(Decoder& d, Image& out) {
   const auto height = static_cast<int64_t>(png_get_image_height(d.png, d.info));
   const auto width = static_cast<int64_t>(png_get_image_width(d.png, d.info));
   if (height * width > kMaxPixels) png_error(d.png, "the image has too many pixels");
-  constexpr size_t kMostRepetition = 1032;  // of deflate: 258 bytes by two bits
   if (png_get_rowbytes(d.png, d.info) * static_cast<size_t>(height) > bytes * kMostRepetition) {
     png_error(d.png, "the data end too early");
   }
@@ -97,11 +98,11 @@ void decode_stored(std::span<const uint8_t> bytes, Image& out, std::string* warn
 /// As much of the text as EXIF may have.
 std::string inflated(std::string_view packed) {
   constexpr size_t kMost = size_t{1} << 18;
-  std::string text(kMost, '\0');
-  uLongf size = kMost;
+  std::string text(std::min(kMost, packed.size() * kMostRepetition), '\0');
+  uLongf size = text.size();
   uncompress(reinterpret_cast<Bytef*>(text.data()), &size,
              reinterpret_cast<const Bytef*>(packed.data()), static_cast<uLong>(packed.size()));
-  text.resize(std::min<size_t>(size, kMost));
+  text.resize(std::min<size_t>(size, text.size()));
   return text;
 }
 
@@ -145,6 +146,7 @@ std::vector<uint8_t> bytes_in_hexadecimal(std::string_view text) {
 int orientation_of(std::span<const uint8_t> bytes) {
   constexpr size_t kSignature = 8, kAround = 12;  // a chunk's length, type and checksum
   const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string text;  // the first that there is: unpacking takes time
   for (size_t at = kSignature; all.size() - at >= kAround;) {
     const size_t length = png_get_uint_32(bytes.data() + at);
     if (length > all.size() - at - kAround) break;
@@ -152,8 +154,8 @@ int orientation_of(std::span<const uint8_t> bytes) {
     int found = 0;
     if (type == "eXIf")
       found = exif_orientation(bytes.subspan(at + 8, length));
-    else if (type == "tEXt" || type == "zTXt" || type == "iTXt")
-      found = exif_orientation(bytes_in_hexadecimal(exif_text(type, data)));
+    else if (text.empty() && (type == "tEXt" || type == "zTXt" || type == "iTXt"))
+      text = exif_text(type, data), found = exif_orientation(bytes_in_hexadecimal(text));
     if (found != 0) return found;
     at += kAround + length;
   }

@@ -109,9 +109,10 @@ int exif_orientation(Bytes block) {
   for (size_t i = 0; i < entries; ++i) {
     const size_t entry = directory + 2 + 12 * i;
     if (entry > tiff.bytes.size()) break;
-    constexpr uint32_t kOrientation = 0x0112, kShort = 3;
-    if (tiff.number(entry, 2) != kOrientation || tiff.number(entry + 2, 2) != kShort) continue;
-    const uint32_t value = tiff.number(entry + 8, 2);
+    constexpr uint32_t kOrientation = 0x0112, kShort = 3, kLong = 4;
+    const uint32_t type = tiff.number(entry + 2, 2);
+    if (tiff.number(entry, 2) != kOrientation || (type != kShort && type != kLong)) continue;
+    const uint32_t value = tiff.number(entry + 8, type == kShort ? 2 : 4);
     return value >= 1 && value <= 8 ? static_cast<int>(value) : 0;
   }
   return 0;

@@ -188,6 +188,14 @@ ShardFiles shards_in(const fs::path& folder, const std::string& ending) {
   return files;
 }
 
+std::string compressed_tars_hint(const fs::path& folder) {
+  if (is_remote(folder.string())) return {};
+  for (const char* ending : {".tar.gz", ".tgz", ".tar.zst", ".tar.xz", ".tar.bz2"})
+    if (const auto files = shards_in(folder, ending); !files.names.empty())
+      return "; " + files.names[0] + " is compressed: unpack it, tar files are read by ranges";
+  return {};
+}
+
 fs::path shard_table_file(const ShardFiles& files, const std::string& about,
                           const std::string& index_dir) {
   std::string all = about + joined(files.versions, "\n");

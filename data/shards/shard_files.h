@@ -46,6 +46,10 @@ std::string path_below(const std::string& folder, const std::string& name);
 /// ones. May be none.
 ShardFiles shards_in(const std::filesystem::path& folder, const std::string& ending);
 
+/// For a message about a local folder without tar files: where it has compressed ones, what to do
+/// about them; else empty.
+std::string compressed_tars_hint(const std::filesystem::path& folder);
+
 /// Where a table of the files is kept. about: what else the table depends on.
 std::filesystem::path shard_table_file(const ShardFiles& files, const std::string& about,
                                        const std::string& index_dir);

@@ -134,6 +134,7 @@ TEST_CASE("data commands say what is wrong with their input", "[cli][slow]") {
   folder.write("a.tar.gz", "x");
   write_file(folder.path() / "shards/shard.00000.mds", "x");
   write_file(folder.path() / "packed/train/shard.00000.mds.zstd", "x");
+  write_file(folder.path() / "tars/a.tar.gz", "x");
   folder.write("two.csv", "a.jpg,cat\nempty\\b.jpg,dog\n");
   struct Case {
     Words words;
@@ -150,6 +151,7 @@ TEST_CASE("data commands say what is wrong with their input", "[cli][slow]") {
        "index.json"},
       {{"verify", "shards"}, "shards: has MDS shards such as"},
       {{"hash", "packed"}, "packed/train: has MDS shards such as"},
+      {{"info", "tars"}, "; a.tar.gz is compressed: unpack it"},
       {{"info", "two.csv"}, "two.csv:2: there is no 'empty\\b.jpg'"},
       {{"verify", "a\\b"}, "folders are parted by /, not by \\"},
       {{"verify", std::string(300, 'x')}, "x: is longer than a path, or a name in it, may be"},

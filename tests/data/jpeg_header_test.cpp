@@ -50,6 +50,21 @@ TEST_CASE("the EXIF orientation is found in either byte order", "[data]") {
   }
 }
 
+TEST_CASE("a block of EXIF may have a name before it, and a long orientation", "[data]") {
+  Bytes block = {'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0, 0x12, 1, 3, 0, 1, 0, 0, 0, 6, 0, 0, 0};
+  CHECK(exif_orientation(block) == 6);
+  block[12] = 4;
+  CHECK(exif_orientation(block) == 6);
+  block[20] = 1;  // 65542
+  CHECK(exif_orientation(block) == 0);
+  block[20] = 0;
+  const Bytes name = {'E', 'x', 'i', 'f', 0, 0};
+  block.insert(block.begin(), name.begin(), name.end());
+  CHECK(exif_orientation(block) == 6);
+  for (size_t length = 0; length < block.size(); ++length)
+    CHECK_NOTHROW(exif_orientation(std::span(block).first(length)));
+}
+
 TEST_CASE("damaged headers of a JPEG are refused with a reason", "[data]") {
   const auto bytes = encode(test_image(20, 30), {});
   const std::string text(bytes.begin(), bytes.end());

@@ -475,9 +475,10 @@ TEST_CASE("what a remote folder lacks is told as of a local one", "[remote]") {
   f.server.put("parts/Test/0/x.jpg", "x");
   f.server.put("parts/Train/0/x.jpg", "x");
   CHECK_THROWS_WITH(open("s3://bucket/parts", true), Contains("has the folders Test, Train, with"));
-  for (const char* file : {"e/train/0/x.jpg", "e/train/y.jpg", "e/train/.z.jpg", "e/w.jpg",
-                           "e/train/0/notes.txt", "e/train/0/.keep", "e/train/0/._x.jpg",
-                           "e/train/@eaDir/0/x.jpg", "e/train/0/@eaDir/x.jpg/t.jpg"})
+  for (const char* file :
+       {"e/train/0/x.jpg", "e/train/y.jpg", "e/train/.z.jpg", "e/w.jpg", "e/train/0/notes.txt",
+        "e/train/0/.keep", "e/train/0/._x.jpg", "e/train/0/Thumbs.db", "e/train/@eaDir/0/x.jpg",
+        "e/train/0/@eaDir/x.jpg/t.jpg"})
     f.server.put(file, "x");
   Errors errors(f.disk / "errors");
   CHECK(open("s3://bucket/e", true)->size() == 1);
