@@ -72,7 +72,7 @@ Images images_of(const std::string& source) {
   if (is_remote(source))
     throw UserError("--source: '" + shown_path(source) + "' is remote; lists are read from a disk");
   Images images{{}, {.list = source}};
-  for (auto& file : listed_files(source)) {
+  for (auto& file : listed_images(source)) {
     images.files.push_back(std::move(file.path));
     images.labels.texts.push_back(std::move(file.label));
     images.labels.lines.push_back(file.line);

@@ -655,10 +655,10 @@ std::vector<std::string> listed_classes(const fs::path& file, const ListColumns&
   return names;
 }
 
-std::vector<ListedFile> listed_files(const fs::path& file) {
+std::vector<ListedImage> listed_images(const fs::path& file) {
   ListColumns columns;
   columns.label_may_lack = true;
-  std::vector<ListedFile> files;
+  std::vector<ListedImage> files;
   read_list(file, columns, [&](int64_t line, Entry entry) {
     if (entry.path.empty()) fail(file, line, "has no path");
     files.push_back({(file.parent_path() / entry.path).lexically_normal().string(),

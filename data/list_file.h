@@ -41,15 +41,15 @@ std::vector<std::string> listed_classes(const std::filesystem::path& file,
 std::vector<std::string> listed_columns(const std::filesystem::path& file,
                                         const ListColumns& columns);
 
-/// A file that a list names, as seen from here, and its label; empty where it has none.
-struct ListedFile {
+/// An image that a list names, its path as seen from here, and its label; empty where it has none.
+struct ListedImage {
   std::string path, label;
   int64_t line = 0;
 };
 
 /// Those of a list, with or without labels, in its order; relative paths begin at its folder.
 /// Throws UserError naming the line that is wrong.
-std::vector<ListedFile> listed_files(const std::filesystem::path& file);
+std::vector<ListedImage> listed_images(const std::filesystem::path& file);
 
 /// The files that a list names, in its order, as a table; relative paths begin at its folder.
 /// Labels are numbers, if all of them are, or names in sorted order. classes: of listed_classes;

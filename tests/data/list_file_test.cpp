@@ -136,7 +136,7 @@ TEST_CASE("the files of a list are told with their labels, or without", "[data]"
   const auto files = [&](const std::string& name, const std::string& text) {
     write_file(list / name, text);
     Names all;
-    for (const auto& [path, label, line] : listed_files(list / name))
+    for (const auto& [path, label, line] : listed_images(list / name))
       all.push_back(fs::path(path).lexically_relative(list.path()).string() + "=" + label + "@" +
                     std::to_string(line));
     return all;
