@@ -674,12 +674,13 @@ SampleTableWriter list_table(const fs::path& file, const ListColumns& columns,
   std::vector<Listed> entries;
   Labels labels;
   TargetRows targets(columns.targets);
+  const fs::path root = files ? fs::path(files->root) : file.parent_path();
   read_list(file, columns, [&](int64_t line, Entry entry) {
     if (entry.path.empty()) fail(file, line, "has no path");
     if (entry.path.find('\0') != std::string::npos) fail(file, line, "has a 0 in its path");
     if (entry.path.ends_with('/')) fail(file, line, "'" + entry.path + "' is no file");
     if (std::error_code error;
-        !slash_hint(entry.path).empty() && !fs::exists(file.parent_path() / entry.path, error))
+        !slash_hint(entry.path).empty() && !fs::exists(root / entry.path, error))
       fail(file, line, "there is no '" + entry.path + "'" + slash_hint(entry.path));
     if (!columns.targets.empty()) {
       try {

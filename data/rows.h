@@ -16,8 +16,9 @@ namespace composer {
 /// of a sample is a pure function of the split's share and seed, the rows and their labels.
 ///
 /// For training, the log tells how large the sides are, which classes have one sample, and warns of
-/// classes that `rows` leaves out, and of samples that are all of one class; for an evaluation, of classes that have no sample. Throws
-/// UserError for rows that are not there, and where nothing is left to evaluate on.
+/// classes that `rows` leaves out, and of samples that are all of one class; for an evaluation, of
+/// classes that have no sample. Throws UserError for rows that are not there, and where nothing is
+/// left to evaluate on.
 std::vector<int64_t> chosen_rows(const Source& source, const std::string& rows, bool training,
                                  const LoaderOptions& options);
 

@@ -277,6 +277,8 @@ TEST_CASE("the files of a list are looked for, and each that is not there told b
     return {};
   };
   CHECK(table("1.jpg,a\n" + root + "3.jpg,b\n").watched() == 2);
+  write_file(list / "in/c\\4.jpg", "");
+  CHECK(table("1.jpg,a\nc\\4.jpg,b\n").size() == 2);
   const auto missing = problems("1.jpg,a\n\n4.jpg,b\nsub/2.jpg,b\nsub,a\n");
   REQUIRE(missing.size() == 2);
   CHECK_THAT(missing[0], Contains("a.csv:3: there is no file '" + root + "4.jpg'"));

@@ -287,7 +287,7 @@ TEST_CASE("names of classes come from the list that is said to have them", "[dat
   CHECK(ImageListDataset(val).class_names().size() == 3);
   CHECK(val.open("").source->name(0) == sets / "folders/1/0009.jpg");
   val.classes = "";
-  CHECK(val.open("", {"cat", "dog", "ant"}).source->label(0) == 1);
+  CHECK(val.open("", OnBadSample::skip, {"cat", "dog", "ant"}).source->label(0) == 1);
   CHECK(ImageListDataset(val).finds_classes_by_name());
 
   train = params("numbers.csv", "0/0000.jpg,2\n1/0008.jpg,10\n");
