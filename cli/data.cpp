@@ -177,7 +177,7 @@ void print_labels(const ordered_json& labels) {
   }
   Words single;
   for (const auto& one : labels["single"])
-    single.push_back(one.is_string() ? one.get<std::string>() : one.dump());
+    single.push_back(one.is_string() ? one.get<std::string>() : std::to_string(one.get<int64_t>()));
   if (!single.empty())
     std::cout << "classes with one sample, perhaps mistyped labels: " << first_few(single) << '\n';
 }

@@ -32,7 +32,7 @@ inline std::string first_few(std::vector<std::string> parts) {
 inline std::string quantity(int64_t count, const std::string& noun) {
   std::string text = std::to_string(count);
   text.append(1, ' ').append(noun);
-  if (count != 1) text += noun.ends_with("ch") || noun.ends_with('s') ? "es" : "s";
+  if (count != 1) text += noun.ends_with("tch") || noun.ends_with('s') ? "es" : "s";
   return text;
 }
 

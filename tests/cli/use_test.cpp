@@ -186,7 +186,8 @@ TEST_CASE("a terminal gets a table of an evaluation, and no line breaks within a
     std::erase(lines, "");
     for (const auto& line : lines) {
       INFO(line);
-      CHECK((columns_of(line) <= 60 || line.starts_with('{')));
+      const bool one_word = line.find(' ', line.find_first_not_of(' ')) == line.npos;
+      CHECK((columns_of(line) <= 60 || line.starts_with('{') || one_word));
     }
     return lines;
   };
@@ -198,11 +199,10 @@ TEST_CASE("a terminal gets a table of an evaluation, and no line breaks within a
   const auto text = on_terminal("eval --json " + trained.weights);
   CHECK_THAT(text.back(), Contains("\"confusion\""));
 
-  const auto run = on_terminal("train -f r.yaml --run_name one --max_duration 1ba --device cpu");
+  const auto run = on_terminal("train -f r.yaml --run_name one --max_duration 1ba --loggers none");
   CHECK_THAT(joined(run, "\n"), Contains("completed after 0 epochs, 1 batch"));
   CHECK(run.back() == "page: composer report runs/one --output runs/one/report.html");
-  const auto page =
-      on_terminal("train -f r.yaml --run_name two --max_duration 1ba --loggers report");
+  const auto page = on_terminal("train -f r.yaml --run_name two --max_duration 1ba");
   CHECK(page.back() == "page: runs/two/report.html");
   on_terminal("train -f r.yaml --plan");
   for (const char* words : {"--help", "train --help", "list", "describe algorithm blurpool"})
