@@ -133,7 +133,7 @@ class Dataset {
 
   /// The given image files, or the samples of one .beton file, through this set's evaluation
   /// transforms, in order. Class i is the i-th file or sample: bad ones may be left out. Throws
-  /// UserError naming files that are missing or of the wrong kind.
+  /// UserError naming files that are missing or no files, where bad samples are errors.
   virtual std::unique_ptr<Loader> open_files(std::vector<std::string> files,
                                              const LoaderOptions& options) const = 0;
 

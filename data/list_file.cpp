@@ -164,26 +164,74 @@ bool is_header(const std::vector<std::string>& fields) {
          std::none_of(fields.begin(), fields.end(), is_image);
 }
 
+/// The whole path of a listed one.
+std::string below(const std::string& root, const std::string& path) {
+  return path.starts_with('/') ? path : root + path;
+}
+
+/// Of a whole path.
+bool is_file(const std::string& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+/// What a path without an image's ending lacks to be a file's, which may be nothing; nullopt: there
+/// is no such file.
+std::optional<std::string> ending_of(const std::string& root, const std::string& path) {
+  const std::string whole = below(root, path);
+  if (is_file(whole)) return "";
+  if (file_kind_of(path) != FileKind::other) return std::nullopt;
+  for (const char* ending : {".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".webp", ".gif",
+                             ".bmp", ".tif", ".tiff", ".ppm", ".pgm"})
+    if (is_file(whole + ending)) return ending;
+  return std::nullopt;
+}
+
+constexpr size_t kMostLookedFor = 50;  ///< paths, before a list's files are taken to be elsewhere
+
 /// Whether the first of all samples looks like a header of unusual names: only it is no image by
-/// its name, or has a label that is no number.
+/// its name, or has a label that is no number, or is two words, of which the label occurs once and
+/// no file is there. That takes a file of another sample, or, where none is found, that all other
+/// paths are no words and all other labels occur again.
 class HeaderDoubt {
  public:
   void add(const Entry& sample) {
     const bool image = file_kind_of(sample.path) != FileKind::other;
     const bool number = number_of(sample.label).has_value();
-    if (samples_++ == 0)
-      first_image_ = image, first_number_ = number;
-    else
+    const bool word = sample.path.find_first_of("./\\0123456789") == std::string::npos;
+    if (samples_++ == 0) {
+      first_image_ = image, first_number_ = number, first_ = sample;
+      words_ = word && !sample.label.empty() && !is_decimal(sample.label);
+    } else {
       images_ = images_ && image, numbers_ = numbers_ && number;
+      no_words_ = no_words_ && !word;
+      if (words_ && others_.size() < kMostLookedFor) others_.push_back(sample.path);
+    }
+    if (words_) ++labels_[sample.label];
   }
-  bool holds() const {
-    return samples_ > 1 && !first_image_ && (images_ || (!first_number_ && numbers_));
+  /// root: where files are looked for; nothing: nowhere.
+  bool holds(const std::optional<std::string>& root) const {
+    if (samples_ < 2 || first_image_) return false;
+    return images_ || (!first_number_ && numbers_) || (words_ && are_names(root));
   }
 
  private:
+  bool are_names(const std::optional<std::string>& root) const {
+    const auto there = [&](const std::string& path) { return ending_of(*root, path).has_value(); };
+    if (labels_.at(first_.label) > 1 || (root && there(first_.path))) return false;
+    if (root && std::ranges::any_of(others_, there)) return true;
+    return no_words_ && std::ranges::all_of(labels_, [&](const auto& label) {
+             return label.second > 1 || label.first == first_.label;
+           });
+  }
+
   int64_t samples_ = 0;
   bool first_image_ = false, first_number_ = false;
-  bool images_ = true, numbers_ = true;  ///< of all others
+  bool images_ = true, numbers_ = true, no_words_ = true;  ///< of all others
+  bool words_ = false;                                     ///< the first, without digits
+  Entry first_;
+  std::vector<std::string> others_;  ///< the first of their paths
+  std::unordered_map<std::string, int64_t> labels_;
 };
 
 struct Places {
@@ -265,7 +313,7 @@ std::vector<float> target_of(const fs::path& file, int64_t line, const std::stri
 }
 
 void read_columns(const fs::path& file, std::string_view text, char separator, ListColumns columns,
-                  const Take& take) {
+                  const std::optional<std::string>& root, const Take& take) {
   for (auto* const name : {&columns.path, &columns.label}) *name = trimmed(*name);
   for (auto& name : columns.targets) name = trimmed(name);
   Records records(text, separator);
@@ -313,7 +361,7 @@ void read_columns(const fs::path& file, std::string_view text, char separator, L
     if (doubt) doubt->add(entry);
     take(records.line(), std::move(entry));
   }
-  if (doubt && doubt->holds())
+  if (doubt && doubt->holds(root))
     fail(file, 1,
          "'" + joined(header) +
              "' is unlike all lines below it: of a header, path and label say which columns are "
@@ -378,7 +426,9 @@ void read_json_lines(const fs::path& file, std::string_view text, const ListColu
   }
 }
 
-void read_list(const fs::path& file, const ListColumns& columns, const Take& take) {
+/// root: where its files are looked for; nothing: nowhere.
+void read_list(const fs::path& file, const ListColumns& columns,
+               const std::optional<std::string>& root, const Take& take) {
   const MappedFile mapping(file);
   mapping.use_all([&](std::span<const uint8_t> bytes) {
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -387,7 +437,7 @@ void read_list(const fs::path& file, const ListColumns& columns, const Take& tak
     if (ending == ".jsonl")
       read_json_lines(file, text, columns, take);
     else
-      read_columns(file, text, ending == ".tsv" ? '\t' : ',', columns, take);
+      read_columns(file, text, ending == ".tsv" ? '\t' : ',', columns, root, take);
     return true;
   });
 }
@@ -512,31 +562,18 @@ struct Listed {
   int64_t line;
 };
 
-/// The whole path of a listed one.
-std::string below(const std::string& root, const std::string& path) {
-  return path.starts_with('/') ? path : root + path;
-}
-
-/// Of a whole path.
-bool is_file(const std::string& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
-
-/// Paths without an image's ending get that of the first such file, where it is not there without.
+/// Paths without an image's ending get that of the first file that is found of them, where it is
+/// not there without.
 void add_ending(const std::string& root, std::vector<Listed>& entries) {
   const auto has_none = [](const Listed& entry) {
     return file_kind_of(entry.path) == FileKind::other;
   };
-  const auto first = std::ranges::find_if(entries, has_none);
-  if (first == entries.end() || is_file(below(root, first->path))) return;
-  for (const char* ending : {".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG", ".webp", ".gif",
-                             ".bmp", ".tif", ".tiff", ".ppm", ".pgm"}) {
-    if (!is_file(below(root, first->path + ending))) continue;
-    for (auto& entry : entries)
-      if (has_none(entry)) entry.path += ending;
-    return;
-  }
+  std::optional<std::string> ending;
+  for (size_t i = 0, looked = 0; i < entries.size() && looked < kMostLookedFor && !ending; ++i)
+    if (has_none(entries[i])) ++looked, ending = ending_of(root, entries[i].path);
+  if (!ending || ending->empty()) return;
+  for (auto& entry : entries)
+    if (has_none(entry)) entry.path += *ending;
 }
 
 /// What to say where a list's files are somewhere else: of the first of them.
@@ -545,13 +582,10 @@ std::string images_dir_hint(const fs::path& list, const std::string& path) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    std::vector<Listed> listed{{path, 0, 1}};
     const std::string root = (entry->path() / "").string();
     std::error_code none;
     if (path.starts_with('/') || !entry->is_directory(none)) continue;
-    add_ending(root, listed);
-    if (is_file(root + listed[0].path))
-      return "; did you mean images_dir: " + entry->path().string() + "?";
+    if (ending_of(root, path)) return "; did you mean images_dir: " + entry->path().string() + "?";
   }
   return "; images_dir names the folder that they begin in";
 }
@@ -626,7 +660,7 @@ std::vector<std::string> listed_columns(const fs::path& file, const ListColumns&
 std::vector<std::string> listed_classes(const fs::path& file, const ListColumns& columns) {
   Labels labels;
   if (is_list_file(file)) {
-    read_list(file, columns, [&](int64_t line, const Entry& entry) {
+    read_list(file, columns, std::nullopt, [&](int64_t line, const Entry& entry) {
       check_utf8(file, line, entry.label);
       labels.place(entry.label, line);
     });
@@ -659,7 +693,7 @@ std::vector<ListedImage> listed_images(const fs::path& file) {
   ListColumns columns;
   columns.label_may_lack = true;
   std::vector<ListedImage> files;
-  read_list(file, columns, [&](int64_t line, Entry entry) {
+  read_list(file, columns, (file.parent_path() / "").string(), [&](int64_t line, Entry entry) {
     if (entry.path.empty()) fail(file, line, "has no path");
     files.push_back({(file.parent_path() / entry.path).lexically_normal().string(),
                      std::move(entry.label), line});
@@ -675,7 +709,8 @@ SampleTableWriter list_table(const fs::path& file, const ListColumns& columns,
   Labels labels;
   TargetRows targets(columns.targets);
   const fs::path root = files ? fs::path(files->root) : file.parent_path();
-  read_list(file, columns, [&](int64_t line, Entry entry) {
+  const auto looked_in = files ? std::optional(files->root) : std::nullopt;
+  read_list(file, columns, looked_in, [&](int64_t line, Entry entry) {
     if (entry.path.empty()) fail(file, line, "has no path");
     if (entry.path.find('\0') != std::string::npos) fail(file, line, "has a 0 in its path");
     if (entry.path.ends_with('/')) fail(file, line, "'" + entry.path + "' is no file");

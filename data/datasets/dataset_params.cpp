@@ -287,6 +287,8 @@ std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files,
     source = std::make_shared<NumberedBeton>(files[0], preparation.channels);
   } else if (is_remote(files.at(0))) {
     source = open_remote_files(files, preparation.channels);
+  } else if (options.on_bad_sample != OnBadSample::error) {  // missing ones are bad
+    source = std::make_shared<FileSource>(table_of_files(files), "", preparation.channels);
   } else {
     source = open_image_files(files, preparation.channels);
   }

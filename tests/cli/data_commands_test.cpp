@@ -136,6 +136,7 @@ TEST_CASE("data commands say what is wrong with their input", "[cli][slow]") {
   write_file(folder.path() / "packed/train/shard.00000.mds.zstd", "x");
   write_file(folder.path() / "tars/a.tar.gz", "x");
   folder.write("two.csv", "a.jpg,cat\nempty\\b.jpg,dog\n");
+  folder.write("ids.csv", "id,breed\n0a1,pug\n0a2,pug\n");
   struct Case {
     Words words;
     const char* reason;
@@ -153,6 +154,7 @@ TEST_CASE("data commands say what is wrong with their input", "[cli][slow]") {
       {{"hash", "packed"}, "packed/train: has MDS shards such as"},
       {{"info", "tars"}, "; a.tar.gz is compressed: unpack it"},
       {{"info", "two.csv"}, "two.csv:2: there is no 'empty\\b.jpg'"},
+      {{"info", "ids.csv"}, "ids.csv:1: 'id, breed' is unlike all lines below it"},
       {{"verify", "a\\b"}, "folders are parted by /, not by \\"},
       {{"verify", std::string(300, 'x')}, "x: is longer than a path, or a name in it, may be"},
       {{"write", "--format", "mnist", "--source", "empty", "--output", std::string(300, 'x')},

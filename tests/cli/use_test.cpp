@@ -246,6 +246,21 @@ TEST_CASE("predict takes a list, and says what is right where it has labels", "[
     CHECK_THAT(wrong.errors, Contains("lists/l.csv:2: 'apee' is none of the classes of ") &&
                                  Contains("did you mean 'ape'?"));
     CHECK(predicted("../val/ape/0.ppm,3\n", weights).status == 2);
+
+    const std::string gap = "path,label\n../val/ape/9.ppm,ape\n../val/bee/1.ppm,bee\n";
+    const auto stopped = predicted(gap, weights);
+    CHECK(stopped.status == 2);
+    CHECK(stopped.output.empty());
+    CHECK_THAT(stopped.errors, Contains("val/ape/9.ppm: no such file"));
+    for (const std::string way : {"skip", "replace"}) {
+      if (way == "replace" && weights == "--model net") continue;  // has no such word
+      const auto skipped = predicted(gap, weights + " --on_bad_sample " + way);
+      INFO(skipped.errors);
+      CHECK(skipped.status == 0);
+      CHECK(std::ranges::count(skipped.output, '\n') == 1);
+      CHECK_THAT(skipped.output, Contains("val/bee/1.ppm") && Contains("\"label\":\"bee\""));
+      CHECK_THAT(skipped.errors, Contains("skipped: val/ape/9.ppm: "));
+    }
   }
 }
 

@@ -247,8 +247,16 @@ TEST_CASE("a header is not taken for a sample", "[data]") {
              Contains("a.csv:1: 'img_name, breed' is unlike all lines below it"));
   CHECK_THAT(problem("id,level\n10_left,0\n10_right,2\n"),
              Contains("a.csv:1: 'id, level' is unlike all lines below it"));
+  const std::string ids = "0a1,pug\n0a2,beagle\n0a3,pug\n0a4,beagle\n";
+  CHECK_THAT(problem("id,breed\n" + ids),
+             Contains("a.csv:1: 'id, breed' is unlike all lines below it"));
 
   // What may well be a sample is one.
+  CHECK(problem("id,pug\n" + ids).empty());                  // its label occurs again
+  CHECK(problem("i0,breed\n" + ids).empty());                // a digit
+  CHECK(problem("in/id,breed\n" + ids).empty());             // a folder
+  CHECK(problem("id,breed\n" + ids + "5,x\n").empty());      // another label occurs once
+  CHECK(problem("id,breed\n" + ids + "rex,pug\n").empty());  // another word
   CHECK(list.read("a.csv", "a.jpg,class\nb.jpg,file\n") ==
         Names{"a.jpg=0", "b.jpg=1", "class", "file"});
   CHECK(list.read("a.csv", "a.jpg,x\nb.jpg,1\nc.jpg,2\n").size() == 6);
@@ -307,6 +315,35 @@ TEST_CASE("the paths of a list may leave out the ending of its files", "[data]")
   CHECK_THROWS_WITH(
       list_table(list / "a.csv", {}, {}, ListedFiles{.root = (list / "out/").string()}),
       Contains("did you mean images_dir: " + (list / "in").string() + "?"));
+}
+
+TEST_CASE("a list's files decide what ending is left out, and whether its first line is a header",
+          "[data]") {
+  const List list;
+  for (const char* name : {"in/2.png", "in/4.png", "in/ape.png"}) write_file(list / name, "");
+  const auto problems = [&](const std::string& text, bool required = true) -> Names {
+    write_file(list / "a.csv", text);
+    const ListedFiles files{.root = (list / "in/").string(), .required = required};
+    try {
+      list_table(list / "a.csv", {}, {}, files);
+    } catch (const UserError& error) {
+      return error.problems();
+    }
+    return {};
+  };
+  const auto missing = problems("1,a\n2,b\n3,b\n");
+  REQUIRE(missing.size() == 2);
+  CHECK_THAT(missing[0], Contains("a.csv:1: there is no file '") && Contains("in/1.png'"));
+  CHECK_THAT(missing[1], Contains("a.csv:3: there is no file '") && Contains("in/3.png'"));
+
+  for (const bool required : {true, false}) {
+    const auto header = problems("id,breed\n2,pug\nape,beagle\n3,pug\n", required);
+    REQUIRE(header.size() == 1);
+    CHECK_THAT(header[0], Contains("a.csv:1: 'id, breed' is unlike all lines below it"));
+  }
+  CHECK(problems("ape,breed\n2,pug\n4,pug\n").empty());
+  CHECK(problems("id,pug\n2,pug\n", /*required=*/false).empty());
+  CHECK(problems("id.jpg,breed\n2,pug\n4,pug\n", /*required=*/false).empty());
 }
 
 TEST_CASE("columns of numbers are read in place of labels", "[data]") {
