@@ -111,7 +111,8 @@ TEST_CASE("pictures are called what the loader calls their samples", "[run_recor
                              subscriptions<ImageMonitor>()});
   Trainer(std::move(parts)).fit();
   std::set<int64_t> samples;
-  for (const auto& one : json_in(folder / "run/evaluation.json").at("wrong")) {
+  const auto evaluation = json_in(folder / "run/evaluation.json");
+  for (const auto& one : evaluation.at("wrong")) {
     const auto sample = one.at("sample").get<int64_t>();
     samples.insert(sample);
     CHECK(one.at("class") == 1 - sample % 2);
