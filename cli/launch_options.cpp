@@ -27,14 +27,14 @@ Bind bind_of(const std::string& word) {
   throw UserError("--bind: '" + word + "' is not none, cores or numa");
 }
 
-constexpr int64_t most_grace_seconds = 1'000'000;
+constexpr int64_t most_grace_seconds = 1'000'000, most_ranks = 4096;  // of a machine
 constexpr int64_t any = std::numeric_limits<int64_t>::max();
 
 const std::map<std::string, Option>& launch_options() {
   static const auto set_ranks = [](Launch& launch, int64_t n) { launch.ranks = n; };
   static const std::map<std::string, Option> options{
-      {"-n", {1, any, set_ranks}},
-      {"--nproc", {1, any, set_ranks}},
+      {"-n", {1, most_ranks, set_ranks}},
+      {"--nproc", {1, most_ranks, set_ranks}},
       {"--node_rank", {0, any, [](Launch& launch, int64_t n) { launch.node_rank = n; }}},
       {"--world_size", {1, any, [](Launch& launch, int64_t n) { launch.world_size = n; }}},
       {"--master_addr",

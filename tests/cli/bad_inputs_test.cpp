@@ -110,6 +110,7 @@ const std::vector<Bad> cases{
     {"train --spatial_ranks 0", "", "spatial_ranks"},
     {"train --spatial_ranks 2 --parallelism fsdp", "", "spatial_ranks: not with parallelism: fsdp"},
     {"-n 0 train", "", "-n"},
+    {"-n 5000 train", "", "at most 4096"},
     {"-n two train", "", "-n"},
     {"-n 3 --world_size 7 train", "", "machines of 3"},
     {"-n 2 list", "", "not of list"},
