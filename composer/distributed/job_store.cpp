@@ -153,8 +153,10 @@ uint16_t JobStore::port() const { return tcp_->store->getPort(); }
 
 void JobStore::set(const std::string& key, const std::string& value) {
   asked([&] {
-    tcp_->store->set(tcp_->name_of(key), std::vector<uint8_t>(value.begin(), value.end()));
-    return 0;
+    const auto name = tcp_->name_of(key);
+    tcp_->store->set(name, std::vector<uint8_t>(value.begin(), value.end()));
+    // c10d does not wait until the host has taken a value: the answer to what comes after it tells
+    return tcp_->store->check({name});
   });
 }
 

@@ -47,6 +47,7 @@ class JobStore {
   static JobStore of(const Place& place, double timeout_seconds);
 
   uint16_t port() const;
+  /// Every process that asks from then on sees the value.
   void set(const std::string& key, const std::string& value);
   /// Nothing where nobody has set it; never waits for that.
   std::optional<std::string> get(const std::string& key);
