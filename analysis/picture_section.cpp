@@ -6,6 +6,7 @@
 
 #include "analysis/figure_text.h"
 #include "analysis/markup.h"
+#include "composer/text.h"
 
 namespace composer {
 namespace {
@@ -47,11 +48,7 @@ std::string likely_class(const Run& run, int64_t index, double probability, int6
 
 /// Which sample of its set it is; empty where that is not known.
 std::string sample_line(const EvaluationRecord::Wrong& wrong) {
-  std::string text = wrong.path;
-  if (wrong.sample) {
-    const auto number = "sample " + std::to_string(*wrong.sample);
-    if (!text.ends_with(number)) text += (text.empty() ? "" : ", ") + number;
-  }
+  const auto text = wrong.sample ? sample_text(wrong.path, *wrong.sample) : wrong.path;
   return text.empty() ? "" : element("small", {{"class", "faded"}}, escaped(text));
 }
 

@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <cstring>
 
-#include "composer/interrupt.h"
-
 namespace composer {
 namespace {
 
@@ -17,23 +15,15 @@ void end(int signal) {
   _exit(128 + signal);
 }
 
+/// Sets what is told.
+auto handler_of(const std::string& command) {
+  std::snprintf(words, sizeof words, "%s: interrupted; nothing is reported\n", command.c_str());
+  return end;
+}
+
 }  // namespace
 
-EndsOnSignal::EndsOnSignal(const std::string& command) {
-  std::snprintf(words, sizeof words, "%s: interrupted; nothing is reported\n", command.c_str());
-  struct sigaction action {};
-  action.sa_handler = end;
-  sigemptyset(&action.sa_mask);
-  for (const int signal : ending_signals()) {
-    struct sigaction before {};
-    ::sigaction(signal, &action, &before);
-    before_.emplace_back(signal, before);
-  }
-}
-
-EndsOnSignal::~EndsOnSignal() {
-  for (const auto& [signal, action] : before_) ::sigaction(signal, &action, nullptr);
-}
+EndsOnSignal::EndsOnSignal(const std::string& command) : handlers_(handler_of(command), 0) {}
 
 /// What a handler of signals may call.
 void EndsOnSignal::tell() {

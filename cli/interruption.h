@@ -1,10 +1,9 @@
 // Signals that ask for the end, in commands that leave nothing behind.
 #pragma once
 
-#include <csignal>
 #include <string>
-#include <utility>
-#include <vector>
+
+#include "composer/interrupt.h"
 
 namespace composer {
 
@@ -14,15 +13,12 @@ namespace composer {
 class EndsOnSignal {
  public:
   explicit EndsOnSignal(const std::string& command);
-  ~EndsOnSignal();
-  EndsOnSignal(const EndsOnSignal&) = delete;
-  EndsOnSignal& operator=(const EndsOnSignal&) = delete;
 
   /// Writes the line.
   static void tell();
 
  private:
-  std::vector<std::pair<int, struct sigaction>> before_;
+  SignalHandlers handlers_;
 };
 
 }  // namespace composer

@@ -14,6 +14,7 @@
 #include "composer/remote/remote_path.h"
 #include "composer/text.h"
 #include "data/beton/source.h"
+#include "data/datasets/image_folder.h"
 
 namespace composer {
 namespace {
@@ -49,19 +50,15 @@ PredictionLines::PredictionLines(std::vector<std::string> files,
 
 /// Labels are names where one of them is the name of a class, else numbers.
 void PredictionLines::find_classes() {
-  const auto place_of = [&](const std::string& name) {
-    const auto place = std::ranges::find(class_names_, name) - class_names_.begin();
-    return place == std::ssize(class_names_) ? -1 : place;
-  };
-  const bool names =
-      std::ranges::any_of(labels_.texts, [&](const auto& text) { return place_of(text) >= 0; });
+  const auto places = places_of(labels_.texts, class_names_);
+  const bool names = std::ranges::any_of(places, [](int32_t place) { return place >= 0; });
   const auto most =
       class_names_.empty() ? std::numeric_limits<int64_t>::max() : std::ssize(class_names_);
   for (size_t i = 0; i < labels_.texts.size(); ++i) {
     const auto& text = labels_.texts[i];
     int64_t label = -1;
     if (names) {
-      label = place_of(text);
+      label = places[i];
     } else {
       const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), label);
       if (wrong != std::errc{} || end != text.data() + text.size() || label >= most) label = -1;

@@ -5,14 +5,23 @@
 #include "composer/cuda.h"
 
 namespace composer {
+namespace {
+
+/// A function of NVIDIA's driver; nullptr where there is none.
+template <class Function>
+Function* in_driver(const char* name) {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+  return driver == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(driver, name));
+}
+
+using Find = int(int* device, int index);
+
+}  // namespace
 
 std::string gpu_name(int index) {
   if (index >= open_cuda().gpus) return {};
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-  using Find = int(int* device, int index);
-  using NameOf = int(char* name, int bytes, int device);
-  auto* const find = reinterpret_cast<Find*>(dlsym(driver, "cuDeviceGet"));
-  auto* const name_of = reinterpret_cast<NameOf*>(dlsym(driver, "cuDeviceGetName"));
+  auto* const find = in_driver<Find>("cuDeviceGet");
+  auto* const name_of = in_driver<int(char* name, int bytes, int device)>("cuDeviceGetName");
   char name[256] = "";
   int device = 0;
   if (find == nullptr || name_of == nullptr || find(&device, index) != 0 ||
@@ -22,16 +31,11 @@ std::string gpu_name(int index) {
 }
 
 std::vector<std::string> gpu_addresses() {
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-  if (driver == nullptr) return {};
-  using Initialize = int(unsigned flags);
-  using Count = int(int* count);
-  using Find = int(int* device, int index);
-  using AddressOf = int(char* address, int bytes, int device);
-  auto* const initialize = reinterpret_cast<Initialize*>(dlsym(driver, "cuInit"));
-  auto* const count_all = reinterpret_cast<Count*>(dlsym(driver, "cuDeviceGetCount"));
-  auto* const find = reinterpret_cast<Find*>(dlsym(driver, "cuDeviceGet"));
-  auto* const address_of = reinterpret_cast<AddressOf*>(dlsym(driver, "cuDeviceGetPCIBusId"));
+  auto* const initialize = in_driver<int(unsigned flags)>("cuInit");
+  auto* const count_all = in_driver<int(int* count)>("cuDeviceGetCount");
+  auto* const find = in_driver<Find>("cuDeviceGet");
+  auto* const address_of =
+      in_driver<int(char* address, int bytes, int device)>("cuDeviceGetPCIBusId");
   int count = 0, device = 0;
   if (initialize == nullptr || count_all == nullptr || initialize(0) != 0 || count_all(&count) != 0)
     return {};

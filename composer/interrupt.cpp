@@ -33,15 +33,23 @@ void handle(int signal) {
   if (since > same_request_seconds) _exit(128 + signal);
 }
 
+/// Nothing has been received.
+auto fresh_handler() {
+  received = 0;
+  return handle;
+}
+
 }  // namespace
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
 
 std::vector<int> ending_signals() {
   std::vector<int> signals{SIGINT, SIGTERM};
-  for (const int signal : {SIGHUP, SIGUSR1}) {
-    struct sigaction action {};
-    if (::sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
-      signals.push_back(signal);
-  }
+  for (const int signal : {SIGHUP, SIGUSR1})
+    if (!is_ignored(signal)) signals.push_back(signal);
   return signals;
 }
 
@@ -51,12 +59,11 @@ bool is_interruption(int status) {
   return false;
 }
 
-InterruptGuard::InterruptGuard() {
-  received = 0;
+SignalHandlers::SignalHandlers(void (*handler)(int), int flags) {
   struct sigaction action {};
-  action.sa_handler = handle;
+  action.sa_handler = handler;
   sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = flags;
   for (const int signal : ending_signals()) {
     struct sigaction before {};
     ::sigaction(signal, &action, &before);
@@ -64,9 +71,11 @@ InterruptGuard::InterruptGuard() {
   }
 }
 
-InterruptGuard::~InterruptGuard() {
+SignalHandlers::~SignalHandlers() {
   for (const auto& [signal, action] : before_) ::sigaction(signal, &action, nullptr);
 }
+
+InterruptGuard::InterruptGuard() : handlers_(fresh_handler(), SA_RESTART) {}
 
 int received_signal() { return received; }
 

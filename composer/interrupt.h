@@ -16,18 +16,30 @@ std::vector<int> ending_signals();
 /// failure.
 bool is_interruption(int status);
 
+/// Whether this process has been told to ignore the signal.
+bool is_ignored(int signal);
+
+/// Has `handler` called on ending_signals() for its lifetime.
+class SignalHandlers {
+ public:
+  SignalHandlers(void (*handler)(int), int flags);
+  ~SignalHandlers();
+  SignalHandlers(const SignalHandlers&) = delete;
+  SignalHandlers& operator=(const SignalHandlers&) = delete;
+
+ private:
+  std::vector<std::pair<int, struct sigaction>> before_;
+};
+
 /// Takes over ending_signals() for its lifetime. A SIGHUP has SIGPIPE ignored from then on: readers
 /// of what this process writes may be gone too. A SIGINT or SIGTERM after a SIGHUP or SIGUSR1,
 /// which only announce the end, is a first one. One lives at a time.
 class InterruptGuard {
  public:
   InterruptGuard();
-  ~InterruptGuard();
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
 
  private:
-  std::vector<std::pair<int, struct sigaction>> before_;
+  SignalHandlers handlers_;
 };
 
 /// The signal received since the guard was made, 0 for none.

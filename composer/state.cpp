@@ -2,6 +2,7 @@
 
 #include "composer/logging/url_secrets.h"
 #include "composer/recipe/utf8.h"
+#include "composer/text.h"
 
 namespace composer {
 
@@ -9,8 +10,7 @@ std::string State::sample_text(int64_t place) const {
   if (loader == nullptr || !indices.defined() || place >= indices.size(0)) return "";
   const auto index = indices.const_data_ptr<int64_t>()[place];
   const auto name = shown_utf8(without_secrets(loader->sample_name(index)));
-  const auto number = "sample " + std::to_string(index);
-  return name.empty() || name.ends_with(number) ? name : name + ", " + number;
+  return name.empty() ? "" : composer::sample_text(name, index);
 }
 
 }  // namespace composer

@@ -43,6 +43,13 @@ inline bool are_among(const std::vector<std::string>& names, std::vector<std::st
       names, [&](const auto& name) { return std::ranges::binary_search(others, name); });
 }
 
+/// What pictures of a sample are called: its name and number, of which the name may end with it.
+inline std::string sample_text(const std::string& name, int64_t sample) {
+  const auto number = "sample " + std::to_string(sample);
+  if (name.ends_with(number)) return name;
+  return name.empty() ? number : name + ", " + number;
+}
+
 /// For a message about a path that is not there: empty, or that it looks like one of Windows.
 inline std::string slash_hint(std::string_view path) {
   return path.find('\\') == path.npos ? "" : "; folders are parted by /, not by \\";

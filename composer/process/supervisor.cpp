@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "composer/clock.h"
+#include "composer/interrupt.h"
 
 namespace composer {
 namespace {
@@ -32,11 +33,8 @@ bool asks_to_end(int signal) {
 /// told to ignore. A hang-up that nohup had ignored stays so, and so does an ignored SIGUSR1.
 std::vector<int> signals_to_take() {
   std::vector<int> numbers{SIGINT, SIGTERM, SIGQUIT, SIGUSR2, SIGTSTP, SIGCHLD};
-  for (const int number : {SIGHUP, SIGUSR1, SIGPIPE}) {
-    struct sigaction action {};
-    if (::sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN)
-      numbers.push_back(number);
-  }
+  for (const int number : {SIGHUP, SIGUSR1, SIGPIPE})
+    if (!is_ignored(number)) numbers.push_back(number);
   return numbers;
 }
 

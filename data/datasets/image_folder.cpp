@@ -382,15 +382,19 @@ std::shared_ptr<Source> open_class_folders(const FolderParams& params, const Fol
                             params.is_train ? std::vector<std::string>() : options.class_names);
 }
 
-std::optional<DataFacts> folder_facts(const FolderParams& params, const LoaderOptions& options) {
+std::optional<DataFacts> facts_of(const FolderParams& params, const std::string& place,
+                                  const std::function<std::shared_ptr<Source>()>& original,
+                                  LoaderOptions options) {
   const bool written = params.ffcv.is_read();
-  if (is_remote(written ? params.ffcv.path() : params.datadir)) return {};
-  auto looking = options;
-  looking.makes_files = false;
-  const auto original = [&] { return open_class_folders(params, params, options); };
-  const auto source = written ? params.ffcv.open(3, original, looking) : original();
-  auto facts = facts_of(*source, params.rows);
-  facts.has_evaluation = params.has_evaluation();
+  if (is_remote(written ? params.ffcv.path() : place)) return {};
+  options.makes_files = false;
+  return facts_of(*(written ? params.ffcv.open(3, original, options) : original()), params.rows);
+}
+
+std::optional<DataFacts> folder_facts(const FolderParams& params, const LoaderOptions& options) {
+  auto facts = facts_of(
+      params, params.datadir, [&] { return open_class_folders(params, params, options); }, options);
+  if (facts) facts->has_evaluation = params.has_evaluation();
   return facts;
 }
 

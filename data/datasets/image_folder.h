@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string_view>
 
 #include "data/datasets/dataset_params.h"
@@ -39,7 +40,11 @@ struct FolderParams : DatasetParams {
 /// A .beton file that datadir names is read as by use_ffcv.
 void read_beton_at_datadir(FolderParams& params);
 
-/// Of the .beton file or the class folders; nothing where they are remote.
+/// Of the .beton file, or of `original`, whose files are at `place`; nothing where they are remote.
+std::optional<DataFacts> facts_of(const FolderParams& params, const std::string& place,
+                                  const std::function<std::shared_ptr<Source>()>& original,
+                                  LoaderOptions options);
+/// The same of class folders.
 std::optional<DataFacts> folder_facts(const FolderParams& params, const LoaderOptions& options);
 
 /// What a folder of images should have, and what is said of those that do not.

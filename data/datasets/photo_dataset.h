@@ -67,7 +67,8 @@ class PhotoDataset : public PreparedDataset, public TellsFacts {
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override {
     const auto part = with_part_to_open(params_, options);
-    const auto source = source_of(part, options);
+    const auto original = [&] { return original_of(part, options); };
+    const auto source = part.ffcv.use_ffcv ? part.ffcv.open(3, original, options) : original();
     warn_of_transforms(part.is_train, params_.transforms != TransformParams{});
     return open_loader(source, folder_transform(params_, params_.is_train, options),
                        params_.transforms, imagenet_normalization(), params_, options);
@@ -106,13 +107,9 @@ class PhotoDataset : public PreparedDataset, public TellsFacts {
   }
   /// Nothing of remote files.
   std::optional<DataFacts> facts(const LoaderOptions& options) const override {
-    auto part = params_;
-    part.ffcv.use_ffcv = is_beton_read();
-    if (is_remote(part.ffcv.use_ffcv ? part.ffcv.path() : part.place())) return {};
-    auto looking = options;
-    looking.makes_files = false;
-    auto told = facts_of(*source_of(part, looking), params_.rows);
-    told.has_evaluation = params_.has_evaluation();
+    auto told = facts_of(
+        params_, params_.place(), [&] { return original_of(params_, options); }, options);
+    if (told) told->has_evaluation = params_.has_evaluation();
     return told;
   }
 
@@ -122,17 +119,14 @@ class PhotoDataset : public PreparedDataset, public TellsFacts {
     p.open("", OnBadSample::skip, names);
   };
 
-  std::shared_ptr<Source> source_of(const P& part, const LoaderOptions& options) const {
-    const auto original = [&] {
-      if constexpr (kFindsClasses)
-        return part
-            .open(options.index_dir, options.on_bad_sample,
-                  params_.is_train ? std::vector<std::string>() : options.class_names)
-            .source;
-      else
-        return part.open(options.index_dir).source;
-    };
-    return part.ffcv.use_ffcv ? part.ffcv.open(3, original, options) : original();
+  std::shared_ptr<Source> original_of(const P& part, const LoaderOptions& options) const {
+    if constexpr (kFindsClasses)
+      return part
+          .open(options.index_dir, options.on_bad_sample,
+                params_.is_train ? std::vector<std::string>() : options.class_names)
+          .source;
+    else
+      return part.open(options.index_dir).source;
   }
   bool is_beton_read() const { return params_.ffcv.is_read(); }
   /// As when it was first asked for.
