@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "composer/interrupt.h"
+
 namespace composer {
 namespace {
 
@@ -23,7 +25,8 @@ auto handler_of(const std::string& command) {
 
 }  // namespace
 
-EndsOnSignal::EndsOnSignal(const std::string& command) : handlers_(handler_of(command), 0) {}
+EndsOnSignal::EndsOnSignal(const std::string& command)
+    : handlers_(ending_signals(), handler_of(command)) {}
 
 /// What a handler of signals may call.
 void EndsOnSignal::tell() {

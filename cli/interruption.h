@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "composer/interrupt.h"
+#include "composer/process/signals.h"
 
 namespace composer {
 

@@ -1,7 +1,6 @@
 #include "composer/cuda.h"
 
 #include <ATen/detail/CUDAHooksInterface.h>
-#include <dlfcn.h>
 
 #include <filesystem>
 #include <typeinfo>
@@ -18,11 +17,6 @@ bool kernel_has_driver() {
   std::error_code error;
   return std::filesystem::exists("/dev/nvidiactl", error) ||
          std::filesystem::exists("/proc/driver/nvidia/version", error);
-}
-
-template <class Function>
-Function* function_of(void* library, const char* name) {
-  return reinterpret_cast<Function*>(dlsym(library, name));
 }
 
 std::string version(long number) {  // 1000 * major + 10 * minor
@@ -50,7 +44,7 @@ std::string why_no_gpu(void* driver) {
 
 Cuda open() {
   Cuda cuda;
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+  void* const driver = nvidia_driver();
   cuda.driver = driver != nullptr || kernel_has_driver();
   if (!cuda.driver)
     cuda.problem = "no NVIDIA driver (libcuda.so.1) on this machine";
@@ -66,6 +60,8 @@ Cuda open() {
 }
 
 }  // namespace
+
+void* nvidia_driver() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL); }
 
 const Cuda& open_cuda() {
   static const Cuda cuda = open();

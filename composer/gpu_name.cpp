@@ -1,18 +1,9 @@
 #include "composer/gpu_name.h"
 
-#include <dlfcn.h>
-
 #include "composer/cuda.h"
 
 namespace composer {
 namespace {
-
-/// A function of NVIDIA's driver; nullptr where there is none.
-template <class Function>
-Function* in_driver(const char* name) {
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-  return driver == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(driver, name));
-}
 
 using Find = int(int* device, int index);
 
@@ -20,8 +11,10 @@ using Find = int(int* device, int index);
 
 std::string gpu_name(int index) {
   if (index >= open_cuda().gpus) return {};
-  auto* const find = in_driver<Find>("cuDeviceGet");
-  auto* const name_of = in_driver<int(char* name, int bytes, int device)>("cuDeviceGetName");
+  void* const driver = nvidia_driver();
+  auto* const find = function_of<Find>(driver, "cuDeviceGet");
+  auto* const name_of =
+      function_of<int(char* name, int bytes, int device)>(driver, "cuDeviceGetName");
   char name[256] = "";
   int device = 0;
   if (find == nullptr || name_of == nullptr || find(&device, index) != 0 ||
@@ -31,11 +24,12 @@ std::string gpu_name(int index) {
 }
 
 std::vector<std::string> gpu_addresses() {
-  auto* const initialize = in_driver<int(unsigned flags)>("cuInit");
-  auto* const count_all = in_driver<int(int* count)>("cuDeviceGetCount");
-  auto* const find = in_driver<Find>("cuDeviceGet");
+  void* const driver = nvidia_driver();
+  auto* const initialize = function_of<int(unsigned flags)>(driver, "cuInit");
+  auto* const count_all = function_of<int(int* count)>(driver, "cuDeviceGetCount");
+  auto* const find = function_of<Find>(driver, "cuDeviceGet");
   auto* const address_of =
-      in_driver<int(char* address, int bytes, int device)>("cuDeviceGetPCIBusId");
+      function_of<int(char* address, int bytes, int device)>(driver, "cuDeviceGetPCIBusId");
   int count = 0, device = 0;
   if (initialize == nullptr || count_all == nullptr || initialize(0) != 0 || count_all(&count) != 0)
     return {};

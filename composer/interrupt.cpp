@@ -41,11 +41,6 @@ auto fresh_handler() {
 
 }  // namespace
 
-bool is_ignored(int signal) {
-  struct sigaction action {};
-  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
 std::vector<int> ending_signals() {
   std::vector<int> signals{SIGINT, SIGTERM};
   for (const int signal : {SIGHUP, SIGUSR1})
@@ -59,23 +54,7 @@ bool is_interruption(int status) {
   return false;
 }
 
-SignalHandlers::SignalHandlers(void (*handler)(int), int flags) {
-  struct sigaction action {};
-  action.sa_handler = handler;
-  sigemptyset(&action.sa_mask);
-  action.sa_flags = flags;
-  for (const int signal : ending_signals()) {
-    struct sigaction before {};
-    ::sigaction(signal, &action, &before);
-    before_.emplace_back(signal, before);
-  }
-}
-
-SignalHandlers::~SignalHandlers() {
-  for (const auto& [signal, action] : before_) ::sigaction(signal, &action, nullptr);
-}
-
-InterruptGuard::InterruptGuard() : handlers_(fresh_handler(), SA_RESTART) {}
+InterruptGuard::InterruptGuard() : handlers_(ending_signals(), fresh_handler()) {}
 
 int received_signal() { return received; }
 

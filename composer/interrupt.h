@@ -2,9 +2,9 @@
 // stops the process at once.
 #pragma once
 
-#include <csignal>
-#include <utility>
 #include <vector>
+
+#include "composer/process/signals.h"
 
 namespace composer {
 
@@ -15,21 +15,6 @@ std::vector<int> ending_signals();
 /// Whether an exit status is 128 + one of these signals: the program was interrupted, which is no
 /// failure.
 bool is_interruption(int status);
-
-/// Whether this process has been told to ignore the signal.
-bool is_ignored(int signal);
-
-/// Has `handler` called on ending_signals() for its lifetime.
-class SignalHandlers {
- public:
-  SignalHandlers(void (*handler)(int), int flags);
-  ~SignalHandlers();
-  SignalHandlers(const SignalHandlers&) = delete;
-  SignalHandlers& operator=(const SignalHandlers&) = delete;
-
- private:
-  std::vector<std::pair<int, struct sigaction>> before_;
-};
 
 /// Takes over ending_signals() for its lifetime. A SIGHUP has SIGPIPE ignored from then on: readers
 /// of what this process writes may be gone too. A SIGINT or SIGTERM after a SIGHUP or SIGUSR1,

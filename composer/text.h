@@ -43,7 +43,7 @@ inline bool are_among(const std::vector<std::string>& names, std::vector<std::st
       names, [&](const auto& name) { return std::ranges::binary_search(others, name); });
 }
 
-/// What pictures of a sample are called: its name and number, of which the name may end with it.
+/// A sample's name and number. A name that ends with the number says both.
 inline std::string sample_text(const std::string& name, int64_t sample) {
   const auto number = "sample " + std::to_string(sample);
   if (name.ends_with(number)) return name;

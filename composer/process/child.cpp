@@ -12,6 +12,7 @@
 
 #include "composer/clock.h"
 #include "composer/error.h"
+#include "composer/process/signals.h"
 
 namespace composer {
 namespace {
@@ -92,11 +93,7 @@ class SignalsBlocked {
 /// Handlers are this program's; what is ignored stays so.
 void forget_handlers() {
   for (int number = 1; number < NSIG; ++number) {
-    struct sigaction action {};
-    if (::sigaction(number, nullptr, &action) != 0 || action.sa_handler == SIG_IGN) continue;
-    action.sa_handler = SIG_DFL;
-    action.sa_flags = 0;
-    ::sigaction(number, &action, nullptr);
+    if (!is_ignored(number)) ::signal(number, SIG_DFL);
   }
 }
 

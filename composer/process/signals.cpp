@@ -27,13 +27,14 @@ void note(int number) {
 
 }  // namespace
 
-Signals::Signals(const std::vector<int>& numbers) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
-    throw RunError(std::string("no pipe can be made: ") + std::strerror(errno));
-  reader_ = ends[0], writer = ends[1];
+bool is_ignored(int number) {
   struct sigaction action {};
-  action.sa_handler = note;
+  return ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+SignalHandlers::SignalHandlers(const std::vector<int>& numbers, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   for (const int number : numbers) {
@@ -43,17 +44,29 @@ Signals::Signals(const std::vector<int>& numbers) {
   }
 }
 
-Signals::~Signals() {
+SignalHandlers::~SignalHandlers() {
   for (const auto& [number, action] : before_) ::sigaction(number, &action, nullptr);
-  ::close(std::exchange(reader_, -1));
+}
+
+Signals::Pipe::Pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0)
+    throw RunError(std::string("no pipe can be made: ") + std::strerror(errno));
+  reader = ends[0], writer = ends[1];
+}
+
+Signals::Pipe::~Pipe() {
+  ::close(reader);
   ::close(writer);
   writer = -1;
 }
 
+Signals::Signals(const std::vector<int>& numbers) : handlers_(numbers, note) {}
+
 std::vector<int> Signals::take() const {
   std::vector<int> all;
   std::array<unsigned char, 256> bytes;
-  for (ssize_t size; (size = ::read(reader_, bytes.data(), bytes.size())) > 0;)
+  for (ssize_t size; (size = ::read(pipe_.reader, bytes.data(), bytes.size())) > 0;)
     all.insert(all.end(), bytes.begin(), bytes.begin() + size);
   return all;
 }

@@ -1,4 +1,5 @@
-// Signals as things to read, between other things that a loop waits for.
+// Handlers of signals for a lifetime, and signals as things to read, between other things that a
+// loop waits for.
 #pragma once
 
 #include <csignal>
@@ -7,23 +8,44 @@
 
 namespace composer {
 
+/// Whether this process has been told to ignore the signal.
+bool is_ignored(int number);
+
+/// Has `handler` called on these signals for its lifetime; then all is as before. What they
+/// interrupt goes on (SA_RESTART).
+class SignalHandlers {
+ public:
+  SignalHandlers(const std::vector<int>& numbers, void (*handler)(int));
+  ~SignalHandlers();
+  SignalHandlers(const SignalHandlers&) = delete;
+  SignalHandlers& operator=(const SignalHandlers&) = delete;
+
+ private:
+  std::vector<std::pair<int, struct sigaction>> before_;
+};
+
 /// Takes the given signals for its lifetime, whichever thread they come to; then all is as before.
 /// One at a time in a process.
 class Signals {
  public:
   explicit Signals(const std::vector<int>& numbers);
-  ~Signals();
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
 
   /// A descriptor that is readable when a signal has come.
-  int descriptor() const { return reader_; }
+  int descriptor() const { return pipe_.reader; }
   /// Those that have come since the last call, in their order. Never waits.
   std::vector<int> take() const;
 
  private:
-  int reader_ = -1;
-  std::vector<std::pair<int, struct sigaction>> before_;
+  struct Pipe {
+    Pipe();
+    ~Pipe();
+    Pipe(const Pipe&) = delete;
+    Pipe& operator=(const Pipe&) = delete;
+    int reader = -1;
+  };
+
+  Pipe pipe_;
+  SignalHandlers handlers_;  // ends before the pipe that it writes to
 };
 
 }  // namespace composer

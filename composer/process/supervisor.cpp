@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "composer/clock.h"
-#include "composer/interrupt.h"
 
 namespace composer {
 namespace {
