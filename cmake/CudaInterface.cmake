@@ -1,9 +1,10 @@
 # libcomposer_cuda.so and the program must agree on these headers. CUDA_INTERFACE defines the number that tells: what reads it
 # is compiled with it.
-set(headers distributed/nccl.h network/activation.h network/norm_call.h network/operations.h normalize.h step_recorder.h)
+set(headers composer/distributed/nccl.h composer/network/activation.h composer/network/norm_call.h composer/network/operations.h
+  composer/normalize.h composer/step_recorder.h)
 set(sums)
 foreach(header ${headers})
-  set(header ${PROJECT_SOURCE_DIR}/composer/${header})
+  set(header ${PROJECT_SOURCE_DIR}/${header})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
   file(SHA256 ${header} sum)
   string(APPEND sums ${sum})

@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include "composer/loader.h"
+#include "composer/normalization.h"
 
 namespace composer {
 

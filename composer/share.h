@@ -5,15 +5,10 @@
 #include <vector>
 
 #include "composer/batch.h"
+#include "composer/distributed/place.h"
 #include "composer/ranks.h"
 
 namespace composer {
-
-/// Where the share of a rank begins among `samples`; it ends where that of the next one does.
-/// Shares differ by one sample at most.
-constexpr int64_t share_begin(int64_t samples, int64_t rank, int64_t ranks) {
-  return samples * rank / ranks;
-}
 
 /// The place of a rank's share in the batch of all.
 struct Share {

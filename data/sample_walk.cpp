@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "composer/share.h"
+#include "composer/distributed/place.h"
 
 namespace composer {
 

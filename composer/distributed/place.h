@@ -27,6 +27,12 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
+/// Where the share of a rank begins among `samples` of a batch; it ends where that of the next one
+/// does. Shares differ by one sample at most.
+constexpr int64_t share_begin(int64_t samples, int64_t rank, int64_t ranks) {
+  return samples * rank / ranks;
+}
+
 /// From the environment that a launcher makes: this program's and torchrun (RANK, WORLD_SIZE, ...),
 /// else mpirun (OMPI_COMM_WORLD_RANK, ...; PMI_RANK, PMI_SIZE), else srun (SLURM_PROCID, ...; not a
 /// batch script or a shell inside an allocation). One rank where none of them is set. MASTER_ADDR,

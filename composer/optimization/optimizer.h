@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "composer/algorithm.h"
+#include "composer/state_dict.h"
 #include "composer/network/layer.h"
 #include "composer/optimization/parameter_groups.h"
 #include "composer/optimization/update_pass.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/algorithm.h"
+#include "composer/state_dict.h"
 #include "composer/time.h"
 
 namespace composer {
