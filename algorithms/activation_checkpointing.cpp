@@ -1,12 +1,12 @@
 #include "algorithms/activation_checkpointing.h"
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/name_pattern.h"
+#include "base/text.h"
 #include "composer/logging/logger.h"
-#include "composer/name_pattern.h"
 #include "composer/network/surgery.h"
 #include "composer/state.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

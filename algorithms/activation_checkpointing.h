@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "base/params/params.h"
 #include "composer/algorithm.h"
 #include "composer/network/layer.h"
 #include "composer/recipe/compatibility.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

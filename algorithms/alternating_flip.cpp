@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "composer/random.h"
+#include "base/random.h"
 
 namespace composer {
 

@@ -6,7 +6,7 @@
 
 #include "algorithms/augmentation/augment_batch.h"
 #include "algorithms/augmentation/primitives.h"
-#include "composer/recipe/params.h"
+#include "base/params/params.h"
 
 namespace composer {
 

@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "composer/network/layers.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/state.h"

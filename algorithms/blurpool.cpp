@@ -8,8 +8,8 @@
 
 #include "algorithms/parts/pooled_blur.h"
 #include "algorithms/parts/unstrided_pool.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "composer/logging/logger.h"
 #include "composer/network/fused_norm.h"
 #include "composer/optimization/optimizer.h"

@@ -13,9 +13,9 @@
 
 #include "algorithms/parts/rounding.h"
 #include "algorithms/parts/surgery.h"
+#include "base/params/params.h"
 #include "composer/network/layers.h"
 #include "composer/network/surgery.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

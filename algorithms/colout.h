@@ -6,9 +6,9 @@
 
 #include <string>
 
+#include "base/params/params.h"
+#include "base/random.h"
 #include "composer/algorithm.h"
-#include "composer/random.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "algorithms/parts/start_time.h"
-#include "composer/logging/log.h"
+#include "base/log.h"
 #include "composer/state.h"
 
 namespace composer {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "algorithms/parts/whole_batch.h"
+#include "base/params/params.h"
 #include "composer/algorithm.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

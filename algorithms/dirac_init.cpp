@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/state.h"
 
 namespace composer {

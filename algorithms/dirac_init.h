@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "base/params/params.h"
 #include "composer/algorithm.h"
 #include "composer/network/layers.h"
 #include "composer/recipe/compatibility.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "algorithms/parts/replaced_layers.h"
+#include "base/error.h"
+#include "base/number_text.h"
+#include "base/random.h"
 #include "composer/device.h"
-#include "composer/error.h"
-#include "composer/logging/number_text.h"
 #include "composer/network/operations.h"
-#include "composer/random.h"
 
 namespace composer {
 namespace {

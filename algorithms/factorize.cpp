@@ -6,7 +6,7 @@
 #include <cmath>
 #include <typeinfo>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/state.h"
 
 namespace composer {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "composer/state.h"
 
 namespace composer {

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/optimization/gradient_norm.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/state.h"

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/params/params.h"
 #include "composer/algorithm.h"
 #include "composer/ranks.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

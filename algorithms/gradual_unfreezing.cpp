@@ -5,8 +5,8 @@
 #include <unordered_set>
 
 #include "algorithms/parts/start_time.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "composer/logging/logger.h"
 #include "composer/optimization/parameter_groups.h"
 #include "composer/state.h"

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/params/params.h"
 #include "composer/algorithm.h"
 #include "composer/network/model.h"
 #include "composer/recipe/compatibility.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/state.h"
 
 namespace composer {

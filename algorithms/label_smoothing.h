@@ -6,8 +6,8 @@
 
 #include <string>
 
+#include "base/params/params.h"
 #include "composer/algorithm.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "algorithms/parts/weight_copy.h"
+#include "base/params/params.h"
 #include "composer/recipe/compatibility.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

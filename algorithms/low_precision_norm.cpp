@@ -5,8 +5,8 @@
 
 #include <optional>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "composer/logging/logger.h"
 #include "composer/network/layers.h"
 #include "composer/state.h"

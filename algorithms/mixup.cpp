@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "algorithms/parts/whole_batch.h"
+#include "base/log.h"
 #include "composer/device.h"
-#include "composer/logging/log.h"
 #include "composer/state.h"
 
 namespace composer {

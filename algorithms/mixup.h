@@ -6,10 +6,10 @@
 
 #include <string>
 
+#include "base/params/params.h"
+#include "base/random.h"
 #include "composer/algorithm.h"
-#include "composer/random.h"
 #include "composer/recipe/compatibility.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "algorithms/parts/growth.h"
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/logging/logger.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/state.h"

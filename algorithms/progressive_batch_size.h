@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/params/params.h"
 #include "composer/algorithm.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

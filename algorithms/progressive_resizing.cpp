@@ -5,7 +5,7 @@
 
 #include "algorithms/parts/growth.h"
 #include "algorithms/parts/whole_batch.h"
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/logging/logger.h"
 #include "composer/state.h"
 

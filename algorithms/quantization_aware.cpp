@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/outline.h"
 #include "composer/state.h"
 

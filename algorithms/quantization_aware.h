@@ -14,10 +14,10 @@
 #include "algorithms/parts/rounding.h"
 #include "algorithms/parts/start_time.h"
 #include "algorithms/parts/surgery.h"
+#include "base/params/params.h"
 #include "composer/network/layers.h"
 #include "composer/network/surgery.h"
 #include "composer/recipe/compatibility.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "algorithms/parts/whole_batch.h"
+#include "base/params/params.h"
 #include "composer/algorithm.h"
 #include "composer/loader.h"
 #include "composer/recipe/compatibility.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

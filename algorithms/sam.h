@@ -8,9 +8,9 @@
 #include <functional>
 #include <vector>
 
+#include "base/params/params.h"
 #include "composer/algorithm.h"
 #include "composer/ranks.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

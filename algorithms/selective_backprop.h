@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/params/params.h"
+#include "base/random.h"
 #include "composer/algorithm.h"
 #include "composer/network/network.h"
-#include "composer/random.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/channel_gates.h"
 #include "composer/state.h"
 

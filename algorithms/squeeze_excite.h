@@ -8,8 +8,8 @@
 
 #include "algorithms/parts/replaced_layers.h"
 #include "algorithms/parts/surgery.h"
+#include "base/params/params.h"
 #include "composer/network/surgery.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

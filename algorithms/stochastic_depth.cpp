@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "algorithms/parts/start_time.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/random.h"
 #include "composer/device.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
 #include "composer/logging/logger.h"
 #include "composer/network/norm_layer.h"
 #include "composer/network/operations.h"
-#include "composer/random.h"
 #include "composer/state.h"
 
 namespace composer {

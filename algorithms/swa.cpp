@@ -3,8 +3,8 @@
 #include <ATen/core/grad_mode.h>
 
 #include "algorithms/parts/start_time.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "composer/logging/logger.h"
 #include "composer/state.h"
 

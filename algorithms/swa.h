@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "algorithms/parts/weight_copy.h"
-#include "composer/recipe/params.h"
+#include "base/params/params.h"
 
 namespace composer {
 

@@ -1,7 +1,7 @@
 #include "algorithms/sync_batchnorm.h"
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "composer/network/divided_pass.h"
 #include "composer/network/synced_norm.h"
 #include "composer/state.h"

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "algorithms/parts/whole_batch.h"
+#include "base/error.h"
 #include "composer/device.h"
-#include "composer/error.h"
 #include "composer/state.h"
 
 namespace composer {

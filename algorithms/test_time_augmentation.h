@@ -8,8 +8,8 @@
 #include <functional>
 #include <string>
 
+#include "base/params/params.h"
 #include "composer/algorithm.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

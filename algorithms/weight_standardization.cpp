@@ -4,8 +4,8 @@
 #include <unordered_set>
 
 #include "algorithms/parts/replaced_layers.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "composer/state.h"
 
 namespace composer {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "algorithms/parts/surgery.h"
+#include "base/params/params.h"
 #include "composer/network/layers.h"
 #include "composer/network/surgery.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "algorithms/parts/replaced_layers.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "composer/network/surgery.h"
 #include "composer/state.h"
 

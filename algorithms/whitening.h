@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "algorithms/parts/start_time.h"
+#include "base/params/params.h"
 #include "composer/algorithm.h"
 #include "composer/network/layers.h"
 #include "composer/ranks.h"
 #include "composer/recipe/compatibility.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -7,7 +7,7 @@
 
 #include "analysis/figure_text.h"
 #include "analysis/metric_text.h"
-#include "composer/logging/json_number.h"
+#include "base/json_number.h"
 #include "composer/logging/metric_sense.h"
 
 namespace composer {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "analysis/comparison.h"
-#include "composer/logging/terminal.h"
+#include "base/terminal.h"
 
 namespace composer {
 namespace {

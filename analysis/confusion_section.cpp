@@ -8,7 +8,7 @@
 #include "analysis/figure_text.h"
 #include "analysis/markup.h"
 #include "analysis/picture_section.h"
-#include "composer/logging/terminal.h"
+#include "base/terminal.h"
 
 namespace composer {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <sstream>
 
-#include "composer/logging/number_text.h"
+#include "base/number_text.h"
 
 namespace composer {
 namespace {

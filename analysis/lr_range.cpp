@@ -9,8 +9,8 @@
 #include "analysis/markup.h"
 #include "analysis/page_parts.h"
 #include "analysis/terminal_plot.h"
-#include "composer/logging/json_number.h"
-#include "composer/logging/terminal.h"
+#include "base/json_number.h"
+#include "base/terminal.h"
 
 namespace composer {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "analysis/markup.h"
 #include "analysis/report.h"
-#include "composer/version.h"
+#include "base/version.h"
 
 namespace composer {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "analysis/figure_text.h"
 #include "analysis/markup.h"
-#include "composer/text.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {

@@ -5,9 +5,9 @@
 #include <set>
 #include <sstream>
 
-#include "composer/error.h"
-#include "composer/logging/json_number.h"
-#include "composer/recipe/value.h"
+#include "base/error.h"
+#include "base/json_number.h"
+#include "base/params/value.h"
 
 namespace composer {
 namespace {

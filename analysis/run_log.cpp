@@ -3,8 +3,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "composer/error.h"
-#include "composer/logging/json_number.h"
+#include "base/error.h"
+#include "base/json_number.h"
 
 namespace composer {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "analysis/comparison.h"
 #include "analysis/run.h"
-#include "composer/error.h"
-#include "composer/logging/json_number.h"
+#include "base/error.h"
+#include "base/json_number.h"
 #include "composer/logging/metric_sense.h"
 #include "composer/run_requests.h"
 

@@ -9,8 +9,8 @@
 #include "analysis/line_chart.h"
 #include "analysis/markup.h"
 #include "analysis/metric_text.h"
+#include "base/terminal.h"
 #include "composer/logging/metric_sense.h"
-#include "composer/logging/terminal.h"
 
 namespace composer {
 namespace {

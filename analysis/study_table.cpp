@@ -5,8 +5,8 @@
 
 #include "analysis/figure_text.h"
 #include "analysis/metric_text.h"
+#include "base/terminal.h"
 #include "composer/logging/metric_sense.h"
-#include "composer/logging/terminal.h"
 
 namespace composer {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "analysis/chart_axes.h"
 #include "analysis/figure_text.h"
-#include "composer/logging/terminal.h"
+#include "base/terminal.h"
 
 namespace composer {
 namespace {

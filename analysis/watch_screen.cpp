@@ -7,9 +7,9 @@
 #include "analysis/figure_text.h"
 #include "analysis/run_charts.h"
 #include "analysis/terminal_plot.h"
+#include "base/terminal.h"
+#include "base/text.h"
 #include "composer/logging/metric_sense.h"
-#include "composer/logging/terminal.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -8,8 +8,8 @@
 #include <sstream>
 #include <string>
 
-#include "composer/clock.h"
-#include "composer/error.h"
+#include "base/clock.h"
+#include "base/error.h"
 #include "data/datasets/image_folder.h"
 #include "data/order.h"
 

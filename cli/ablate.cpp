@@ -3,13 +3,13 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/study_command.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
 #include "composer/logging/metric_sense.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -7,15 +7,15 @@
 #include <iostream>
 #include <optional>
 
+#include "base/error.h"
+#include "base/params/value.h"
+#include "base/terminal.h"
+#include "base/text.h"
 #include "cli/declarations.h"
 #include "cli/run_folder.h"
-#include "composer/error.h"
-#include "composer/logging/terminal.h"
 #include "composer/recipe/foreign_words.h"
 #include "composer/recipe/overrides.h"
 #include "composer/recipe/recipe.h"
-#include "composer/recipe/value.h"
-#include "composer/text.h"
 #include "data/beton/source.h"
 #include "data/list_file.h"
 

@@ -10,19 +10,19 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/machine_use.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/bench_operators.h"
 #include "composer/assemble.h"
 #include "composer/callbacks.h"
 #include "composer/callbacks/image_monitor.h"
-#include "composer/clock.h"
 #include "composer/device.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
 #include "composer/logging/tensorboard.h"
-#include "composer/machine_use.h"
 #include "composer/profiling/timer.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

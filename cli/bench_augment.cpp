@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/clock.h"
+#include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
-#include "composer/clock.h"
 #include "composer/device.h"
-#include "composer/error.h"
 #include "composer/normalize.h"
 #include "composer/recipe/recipe.h"
 #include "composer/state.h"

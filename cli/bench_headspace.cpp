@@ -5,17 +5,17 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/machine_limits.h"
+#include "base/place.h"
+#include "base/process/interrupt.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
 #include "cli/headspace.h"
 #include "composer/assemble.h"
-#include "composer/clock.h"
 #include "composer/device.h"
-#include "composer/distributed/place.h"
-#include "composer/error.h"
-#include "composer/interrupt.h"
-#include "composer/logging/log.h"
-#include "composer/machine_limits.h"
 #include "composer/optimization/bf16_choice.h"
 #include "composer/profiling/timer.h"
 #include "composer/settle.h"

@@ -7,10 +7,10 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
+#include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
-#include "composer/clock.h"
-#include "composer/error.h"
 #include "data/formats/decode.h"
 #include "data/jpeg/decoder.h"
 #include "data/pixels/resize.h"

@@ -7,11 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/clock.h"
+#include "base/number_text.h"
+#include "base/remote/fetched.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
-#include "composer/clock.h"
-#include "composer/logging/number_text.h"
-#include "composer/remote/fetched.h"
 #include "inference/network_folder.h"
 #include "inference/runtime.h"
 

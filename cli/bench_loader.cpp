@@ -4,13 +4,13 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/remote/remote_path.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
 #include "cli/sources.h"
-#include "composer/clock.h"
 #include "composer/device.h"
-#include "composer/error.h"
-#include "composer/remote/remote_path.h"
 #include "data/datasets/dataset_params.h"
 #include "data/image_loader.h"
 

@@ -4,7 +4,7 @@
 #include <iomanip>
 #include <nlohmann/json.hpp>
 
-#include "composer/clock.h"
+#include "base/clock.h"
 #include "composer/device.h"
 #include "composer/state.h"
 

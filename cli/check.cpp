@@ -6,19 +6,19 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "base/json_number.h"
+#include "base/log.h"
+#include "base/params/value.h"
+#include "base/place.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "composer/assemble.h"
 #include "composer/comparison/step_check.h"
 #include "composer/device.h"
-#include "composer/distributed/place.h"
-#include "composer/error.h"
-#include "composer/logging/json_number.h"
-#include "composer/logging/log.h"
 #include "composer/network/fused_norm.h"
-#include "composer/recipe/value.h"
 #include "composer/settle.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

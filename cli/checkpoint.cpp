@@ -8,19 +8,19 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/remote/fetched.h"
+#include "base/remote/remote_path.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
 #include "composer/averages.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/remote/fetched.h"
-#include "composer/remote/remote_path.h"
 #include "composer/storage/dcp.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/torch_file.h"
 #include "composer/storage/weights.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -1,5 +1,5 @@
 // The subcommands. Each takes the words after its name, and returns the exit status or throws
-// (composer/error.h, Interrupted).
+// (base/error.h, Interrupted).
 #pragma once
 
 #include <map>

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/comparison.h"
+#include "base/terminal.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/prediction_lines.h"
 #include "cli/run_report.h"
-#include "composer/logging/terminal.h"
 
 namespace composer {
 namespace {

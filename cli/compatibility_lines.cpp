@@ -1,7 +1,7 @@
 #include "cli/compatibility_lines.h"
 
+#include "base/text.h"
 #include "composer/recipe/registry.h"
-#include "composer/text.h"
 
 namespace composer {
 

@@ -7,16 +7,16 @@
 #include <map>
 #include <optional>
 
+#include "base/error.h"
+#include "base/params/rule_text.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/declarations.h"
 #include "cli/launch_options.h"
-#include "composer/error.h"
 #include "composer/recipe/dump.h"
 #include "composer/recipe/evaluators.h"
 #include "composer/recipe/overrides.h"
 #include "composer/recipe/recipe.h"
-#include "composer/recipe/rule_text.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <memory>
 
-#include "composer/error.h"
-#include "composer/machine_limits.h"
+#include "base/error.h"
+#include "base/machine_limits.h"
 
 namespace composer {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <utility>
 
-#include "composer/logging/terminal.h"
-#include "composer/text.h"
+#include "base/terminal.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {

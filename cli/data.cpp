@@ -9,12 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/error.h"
+#include "base/remote/remote_path.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/sources.h"
-#include "composer/error.h"
-#include "composer/remote/remote_path.h"
-#include "composer/text.h"
 #include "data/beton/source.h"
 #include "data/datasets/photo_dataset.h"
 #include "data/shards/shard_files.h"

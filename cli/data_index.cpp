@@ -4,12 +4,12 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "base/remote/remote_path.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/in_order.h"
 #include "cli/sources.h"
-#include "composer/error.h"
-#include "composer/remote/remote_path.h"
 #include "data/index_place.h"
 #include "data/thread_count.h"
 

@@ -8,15 +8,15 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/remote/remote_error.h"
+#include "base/remote/remote_path.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/in_order.h"
 #include "cli/sources.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/remote/remote_error.h"
-#include "composer/remote/remote_path.h"
-#include "composer/text.h"
 #include "data/beton/decode_whole.h"
 #include "data/beton/source.h"
 #include "data/datasets/image_folder.h"

@@ -4,7 +4,7 @@
 #include <ranges>
 #include <utility>
 
-#include "composer/text.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {

@@ -7,6 +7,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/machine_limits.h"
+#include "base/text.h"
+#include "base/version.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/read_speed.h"
@@ -17,10 +20,7 @@
 #include "composer/distributed/local_ranks.h"
 #include "composer/exception_text.h"
 #include "composer/gpu_name.h"
-#include "composer/machine_limits.h"
 #include "composer/profiling/kineto.h"
-#include "composer/text.h"
-#include "composer/version.h"
 
 namespace composer {
 namespace {

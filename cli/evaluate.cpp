@@ -8,20 +8,20 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/error.h"
+#include "base/json_number.h"
+#include "base/log.h"
+#include "base/number_text.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/prediction_lines.h"
 #include "cli/use_options.h"
 #include "composer/assemble.h"
 #include "composer/distributed/rendezvous.h"
-#include "composer/error.h"
-#include "composer/logging/json_number.h"
-#include "composer/logging/log.h"
 #include "composer/logging/metric_sense.h"
-#include "composer/logging/number_text.h"
 #include "composer/recipe/evaluators.h"
 #include "composer/run_header.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -2,13 +2,13 @@
 #include <filesystem>
 #include <map>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
 #include "composer/averages.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/text.h"
 #include "inference/from_checkpoint.h"
 #include "inference/network_folder.h"
 #include "inference/onnx/onnx_file.h"

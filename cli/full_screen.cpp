@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-#include "composer/logging/terminal.h"
+#include "base/terminal.h"
 
 namespace composer {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "composer/interrupt.h"
+#include "base/process/interrupt.h"
 
 namespace composer {
 namespace {

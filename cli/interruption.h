@@ -3,13 +3,13 @@
 
 #include <string>
 
-#include "composer/process/signals.h"
+#include "base/process/signals.h"
 
 namespace composer {
 
 /// While it lives, one of ending_signals() ends the process with the line "COMMAND: interrupted;
 /// nothing is reported" and the exit status 128 + signal. Work that takes over signals
-/// (composer/interrupt.h) comes first, and throws Interrupted. One lives at a time.
+/// (base/process/interrupt.h) comes first, and throws Interrupted. One lives at a time.
 class EndsOnSignal {
  public:
   explicit EndsOnSignal(const std::string& command);

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <utility>
 
-#include "composer/clock.h"
-#include "composer/error.h"
+#include "base/clock.h"
+#include "base/error.h"
 
 namespace composer {
 namespace {

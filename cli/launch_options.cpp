@@ -7,7 +7,7 @@
 #include <limits>
 #include <map>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/recipe/foreign_words.h"
 
 namespace composer {

@@ -14,18 +14,18 @@
 #include <random>
 #include <thread>
 
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/params/value.h"
+#include "base/process/interrupt.h"
+#include "base/process/signals.h"
+#include "base/process/supervisor.h"
 #include "cli/core_binding.h"
 #include "cli/job_watch.h"
 #include "cli/rank_logs.h"
-#include "composer/clock.h"
 #include "composer/distributed/job_store.h"
-#include "composer/error.h"
 #include "composer/gpu_name.h"
-#include "composer/interrupt.h"
-#include "composer/logging/log.h"
-#include "composer/process/signals.h"
-#include "composer/process/supervisor.h"
-#include "composer/recipe/value.h"
 
 namespace composer {
 namespace {

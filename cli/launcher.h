@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/process/child.h"
 #include "cli/commands.h"
 #include "cli/launch_options.h"
-#include "composer/process/child.h"
 
 namespace composer {
 

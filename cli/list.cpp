@@ -3,13 +3,13 @@
 #include <iomanip>
 #include <iostream>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/compatibility_lines.h"
-#include "composer/error.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/registry.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

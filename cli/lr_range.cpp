@@ -8,19 +8,19 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/place.h"
+#include "base/terminal.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/page_file.h"
 #include "cli/study_command.h"
 #include "composer/assemble.h"
-#include "composer/distributed/place.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/logging/terminal.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/optimization/scheduler.h"
 #include "composer/settle.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

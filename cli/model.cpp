@@ -4,16 +4,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/error.h"
+#include "base/terminal.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/cost_table.h"
 #include "composer/assemble.h"
 #include "composer/device.h"
-#include "composer/error.h"
 #include "composer/image_fit.h"
-#include "composer/logging/terminal.h"
 #include "composer/network/layer_error.h"
-#include "composer/text.h"
 #include "models/named_models.h"
 
 namespace composer {

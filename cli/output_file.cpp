@@ -7,7 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer {
 

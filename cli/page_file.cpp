@@ -6,10 +6,10 @@
 #include <cerrno>
 #include <fstream>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/log.h"
+#include "base/text.h"
 
 namespace composer {
 

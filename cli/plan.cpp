@@ -5,25 +5,25 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/error.h"
+#include "base/files/run_folder.h"
+#include "base/log.h"
+#include "base/place.h"
+#include "base/remote/remote_path.h"
+#include "base/text.h"
 #include "composer/assemble.h"
-#include "composer/distributed/place.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
 #include "composer/network/divided_pass.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/norm_layer.h"
 #include "composer/optimization/bf16_choice.h"
 #include "composer/rank_threads.h"
 #include "composer/recipe/recipe_changes.h"
-#include "composer/remote/remote_path.h"
 #include "composer/starting_point.h"
 #include "composer/step_graphs.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/manifest.h"
-#include "composer/storage/run_folder.h"
 #include "composer/storage/weights.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

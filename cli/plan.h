@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "composer/image_size.h"
+#include "base/loading/image_size.h"
+#include "base/time.h"
 #include "composer/recipe/recipe.h"
-#include "composer/time.h"
 
 namespace composer {
 

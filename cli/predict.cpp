@@ -5,6 +5,11 @@
 #include <set>
 #include <string>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/remote/fetched.h"
+#include "base/remote/remote_path.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/declarations.h"
@@ -13,11 +18,6 @@
 #include "cli/use_options.h"
 #include "composer/assemble.h"
 #include "composer/distributed/rendezvous.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/remote/fetched.h"
-#include "composer/remote/remote_path.h"
-#include "composer/text.h"
 #include "data/beton/source.h"
 #include "data/datasets/dataset_params.h"
 #include "data/datasets/image_folder.h"

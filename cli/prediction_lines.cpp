@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/logging/number_text.h"
-#include "composer/recipe/value.h"
-#include "composer/remote/remote_path.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/number_text.h"
+#include "base/params/value.h"
+#include "base/remote/remote_path.h"
+#include "base/text.h"
 #include "data/beton/source.h"
 #include "data/datasets/image_folder.h"
 

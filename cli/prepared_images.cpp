@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/remote/remote_path.h"
+#include "base/text.h"
 #include "cli/sources.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/remote/remote_path.h"
-#include "composer/text.h"
 #include "data/beton/source.h"
 #include "data/datasets/dataset_params.h"
 #include "data/datasets/image_folder.h"

@@ -4,9 +4,9 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "composer/logging/json_number.h"
-#include "composer/logging/number_text.h"
-#include "composer/text.h"
+#include "base/json_number.h"
+#include "base/number_text.h"
+#include "base/text.h"
 #include "inference/quantization/places.h"
 
 namespace composer {

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <utility>
 
-#include "composer/logging/log.h"
+#include "base/log.h"
 
 namespace composer {
 namespace {

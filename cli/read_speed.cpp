@@ -11,8 +11,8 @@
 #include <system_error>
 #include <vector>
 
-#include "composer/clock.h"
-#include "composer/error.h"
+#include "base/clock.h"
+#include "base/error.h"
 
 namespace composer {
 namespace {

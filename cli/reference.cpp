@@ -5,18 +5,18 @@
 #include <iostream>
 #include <map>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/compatibility_lines.h"
 #include "cli/declarations.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
 #include "composer/options.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/evaluators.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/registry.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -1,14 +1,14 @@
 // The subcommand request: asks something of a run that is going on.
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/params/value.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/run_folder.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/recipe/value.h"
 #include "composer/run_requests.h"
-#include "composer/text.h"
 
 namespace composer {
 

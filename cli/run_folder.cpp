@@ -5,9 +5,9 @@
 #include <initializer_list>
 #include <vector>
 
-#include "composer/error.h"
-#include "composer/recipe/value.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/params/value.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {

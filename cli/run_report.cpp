@@ -4,11 +4,11 @@
 #include <optional>
 
 #include "analysis/report.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/files/mailbox.h"
+#include "base/log.h"
 #include "cli/page_file.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/storage/mailbox.h"
 
 namespace composer {
 

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "composer/error.h"
-#include "composer/remote/address.h"
-#include "composer/remote/listing.h"
-#include "composer/remote/remote_path.h"
-#include "composer/system_files.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/files/system_files.h"
+#include "base/remote/address.h"
+#include "base/remote/listing.h"
+#include "base/remote/remote_path.h"
+#include "base/text.h"
 #include "data/beton/source.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/image_folder.h"

@@ -58,7 +58,7 @@ std::optional<MdsParams> mds_at(const std::string& path, bool is_train,
                                 const ShardColumns& columns = {});
 
 /// All files below the folder in the order of their paths; links to folders are followed. Hidden
-/// ones (such as an index of ours) are left out, those of systems (composer/system_files.h), and
+/// ones (such as an index of ours) are left out, those of systems (base/files/system_files.h), and
 /// what is no file (a pipe). Throws UserError when there are none.
 std::vector<std::string> files_below(const std::filesystem::path& folder);
 

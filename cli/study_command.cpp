@@ -9,18 +9,18 @@
 
 #include "analysis/figure_text.h"
 #include "analysis/metric_text.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/log.h"
+#include "base/place.h"
+#include "base/remote/local_folder.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/study_runs.h"
 #include "composer/assemble.h"
-#include "composer/distributed/place.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
 #include "composer/network/model.h"
 #include "composer/optimization/scheduler.h"
 #include "composer/recipe/overrides.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/storage/local_folder.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -6,10 +6,10 @@
 #include <set>
 #include <sstream>
 
-#include "composer/error.h"
-#include "composer/recipe/value.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/storage/foreign_json.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/params/foreign_json.h"
+#include "base/params/value.h"
 
 namespace composer {
 namespace {

@@ -6,8 +6,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "base/files/mailbox.h"
 #include "composer/recipe/recipe.h"
-#include "composer/storage/mailbox.h"
 
 namespace composer {
 

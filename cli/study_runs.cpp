@@ -16,14 +16,14 @@
 #include <string_view>
 #include <utility>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/machine_limits.h"
+#include "base/machine_use.h"
+#include "base/process/supervisor.h"
+#include "base/text.h"
 #include "composer/cuda.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/machine_limits.h"
-#include "composer/machine_use.h"
-#include "composer/process/supervisor.h"
 #include "composer/rank_threads.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -7,17 +7,17 @@
 #include <set>
 
 #include "analysis/figure_text.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "base/url_secrets.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/study_command.h"
 #include "cli/sweep_axes.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
 #include "composer/logging/metric_sense.h"
-#include "composer/logging/url_secrets.h"
 #include "composer/optimization/scheduler.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

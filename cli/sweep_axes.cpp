@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <set>
 
-#include "composer/error.h"
-#include "composer/logging/url_secrets.h"
-#include "composer/random.h"
+#include "base/error.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "base/url_secrets.h"
 #include "composer/recipe/overrides.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <iostream>
 
+#include "base/error.h"
+#include "base/files/mailbox.h"
 #include "cli/arguments.h"
 #include "cli/run_folder.h"
-#include "composer/error.h"
-#include "composer/storage/mailbox.h"
 
 namespace composer {
 

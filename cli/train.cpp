@@ -4,15 +4,15 @@
 #include <cstdio>
 #include <iostream>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/place.h"
+#include "base/terminal.h"
+#include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/plan.h"
 #include "composer/assemble.h"
-#include "composer/distributed/place.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/logging/terminal.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/error.h"
+#include "base/remote/fetched.h"
 #include "composer/assemble.h"
-#include "composer/error.h"
-#include "composer/remote/fetched.h"
 #include "composer/remote_keys.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/provenance.h"

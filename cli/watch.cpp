@@ -6,15 +6,15 @@
 
 #include "analysis/run_log_tail.h"
 #include "analysis/watch_screen.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/files/mailbox.h"
+#include "base/log.h"
+#include "base/process/interrupt.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/full_screen.h"
 #include "cli/run_folder.h"
-#include "composer/clock.h"
-#include "composer/error.h"
-#include "composer/interrupt.h"
-#include "composer/logging/log.h"
-#include "composer/storage/mailbox.h"
 
 namespace composer {
 namespace {

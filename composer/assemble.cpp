@@ -4,30 +4,30 @@
 #include <filesystem>
 #include <sstream>
 
-#include "composer/alike_names.h"
+#include "base/error.h"
+#include "base/files/run_folder.h"
+#include "base/log.h"
+#include "base/params/alike_names.h"
+#include "base/remote/cache_folder.h"
+#include "base/remote/fetched.h"
+#include "base/remote/remote_path.h"
+#include "base/text.h"
 #include "composer/callbacks.h"
 #include "composer/callbacks/image_monitor.h"
 #include "composer/device.h"
 #include "composer/distributed/job_store.h"
 #include "composer/distributed/rendezvous.h"
-#include "composer/error.h"
 #include "composer/exception_text.h"
 #include "composer/image_fit.h"
-#include "composer/logging/log.h"
 #include "composer/rank_threads.h"
 #include "composer/recipe/evaluators.h"
-#include "composer/remote/cache_folder.h"
-#include "composer/remote/fetched.h"
-#include "composer/remote/remote_path.h"
 #include "composer/remote_keys.h"
 #include "composer/settle.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/dcp.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/provenance.h"
-#include "composer/storage/run_folder.h"
 #include "composer/storage/weights.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -29,7 +29,7 @@ LoaderOptions loader_options(const TrainerOptions& options, bool training);
 LoaderOptions loader_options(const TrainerOptions& options, const EvaluatorOptions& evaluator);
 
 /// UserError when `path` is neither empty nor something that weights can be loaded from. What is
-/// remote is fetched (composer/remote/fetched.h).
+/// remote is fetched (base/remote/fetched.h).
 void check_load_path(const std::string& path);
 
 /// UserError where ranks that have rows of the same images could leave out different samples.

@@ -1,7 +1,7 @@
 #include "composer/averages.h"
 
-#include "composer/error.h"
-#include "composer/recipe/kinds.h"
+#include "base/error.h"
+#include "base/params/kinds.h"
 
 namespace composer {
 namespace {

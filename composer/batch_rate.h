@@ -6,7 +6,7 @@
 #include <functional>
 #include <utility>
 
-#include "composer/clock.h"
+#include "base/clock.h"
 
 namespace composer {
 

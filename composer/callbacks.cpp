@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "composer/logging/logger.h"
 #include "composer/network/metrics.h"
 #include "composer/optimization/optimizer.h"

@@ -4,11 +4,11 @@
 #include <optional>
 #include <string>
 
+#include "base/params/params.h"
+#include "base/time.h"
 #include "composer/algorithm.h"
 #include "composer/batch_rate.h"
 #include "composer/profiling/timer.h"
-#include "composer/recipe/params.h"
-#include "composer/time.h"
 
 namespace composer {
 

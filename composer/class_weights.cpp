@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "composer/error.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {

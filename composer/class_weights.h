@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "composer/recipe/params.h"
+#include "base/params/params.h"
 
 namespace composer {
 

@@ -1,12 +1,15 @@
 // Everything that a program with components of its own includes, besides cli/main.h.
 #pragma once
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/params/params.h"
+#include "base/random.h"
+#include "base/time.h"
 #include "composer/algorithm.h"
 #include "composer/batch.h"
-#include "composer/error.h"
 #include "composer/event.h"
 #include "composer/loader.h"
-#include "composer/logging/log.h"
 #include "composer/logging/logger.h"
 #include "composer/network/graph.h"
 #include "composer/network/layer.h"
@@ -17,8 +20,5 @@
 #include "composer/network/surgery.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/optimization/scheduler.h"
-#include "composer/random.h"
-#include "composer/recipe/params.h"
 #include "composer/recipe/registry.h"
 #include "composer/state.h"
-#include "composer/time.h"

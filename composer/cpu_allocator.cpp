@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string>
 
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer {
 namespace {

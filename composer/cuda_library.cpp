@@ -7,8 +7,8 @@
 #include <mutex>
 #include <string>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 
 namespace composer {
 namespace {

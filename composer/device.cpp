@@ -17,10 +17,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/place.h"
 #include "composer/cuda.h"
-#include "composer/distributed/place.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
 
 namespace composer {
 namespace {

@@ -4,13 +4,13 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "composer/logging/json_number.h"
-#include "composer/logging/log.h"
+#include "base/files/atomic_file.h"
+#include "base/json_number.h"
+#include "base/log.h"
+#include "base/url_secrets.h"
 #include "composer/logging/png.h"
-#include "composer/logging/url_secrets.h"
 #include "composer/normalize.h"
 #include "composer/state.h"
-#include "composer/storage/atomic_file.h"
 
 namespace composer {
 namespace {

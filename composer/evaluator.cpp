@@ -3,8 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/record_function.h>
 
+#include "base/process/interrupt.h"
 #include "composer/feed.h"
-#include "composer/interrupt.h"
 
 namespace composer {
 namespace {

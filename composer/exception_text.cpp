@@ -5,9 +5,9 @@
 #include <typeinfo>
 #include <utility>
 
+#include "base/error.h"
+#include "base/url_secrets.h"
 #include "composer/device.h"
-#include "composer/error.h"
-#include "composer/logging/url_secrets.h"
 
 namespace composer {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <typeinfo>
 
-#include "composer/clock.h"
+#include "base/clock.h"
 #include "composer/network/graph.h"
 #include "composer/network/layers.h"
 #include "composer/network/surgery.h"

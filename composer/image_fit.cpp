@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "composer/error.h"
+#include "base/error.h"
+#include "base/time.h"
 #include "composer/network/layer_error.h"
 #include "composer/optimization/scheduler.h"
-#include "composer/time.h"
 
 namespace composer {
 namespace {

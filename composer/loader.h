@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "base/loading/image_size.h"
+#include "base/loading/loader_options.h"
+#include "base/loading/normalization.h"
+#include "base/loading/sample_transform.h"
 #include "composer/batch.h"
-#include "composer/image_size.h"
-#include "composer/loader_options.h"
-#include "composer/normalization.h"
-#include "composer/sample_transform.h"
 
 namespace composer {
 

@@ -2,8 +2,8 @@
 
 #include <cstdio>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "composer/logging/logger.h"
 #include "composer/network/cost.h"
 #include "composer/peak_flops.h"

@@ -5,10 +5,10 @@
 #include <optional>
 #include <vector>
 
+#include "base/params/params.h"
 #include "composer/algorithm.h"
 #include "composer/batch_rate.h"
 #include "composer/network/graph.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

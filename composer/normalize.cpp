@@ -8,8 +8,8 @@
 #include <string>
 #include <tuple>
 
+#include "base/error.h"
 #include "composer/cuda_library.h"
-#include "composer/error.h"
 
 namespace composer {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include "composer/normalization.h"
+#include "base/loading/normalization.h"
 
 namespace composer {
 

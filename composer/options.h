@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "base/params/params.h"
+#include "base/remote/local_folder.h"
+#include "base/remote/remote_path.h"
+#include "base/time.h"
 #include "composer/class_weights.h"
 #include "composer/logging/metric_sense.h"
 #include "composer/profiling/trace_options.h"
-#include "composer/recipe/params.h"
-#include "composer/remote/remote_path.h"
-#include "composer/storage/local_folder.h"
-#include "composer/time.h"
 
 namespace composer {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "composer/clock.h"
+#include "base/clock.h"
 #include "composer/device.h"
 #include "composer/gpu_name.h"
 

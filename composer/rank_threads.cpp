@@ -6,9 +6,9 @@
 #include <atomic>
 #include <cstdlib>
 
+#include "base/log.h"
+#include "base/number_text.h"
 #include "composer/cuda.h"
-#include "composer/logging/log.h"
-#include "composer/logging/number_text.h"
 
 namespace composer {
 namespace {

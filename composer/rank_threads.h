@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "composer/distributed/place.h"
-#include "composer/machine_limits.h"
+#include "base/machine_limits.h"
+#include "base/place.h"
 #include "composer/options.h"
 
 namespace composer {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer {
 namespace {

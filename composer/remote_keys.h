@@ -1,8 +1,8 @@
 // A recipe's `remote` for the whole process.
 #pragma once
 
+#include "base/remote/remote_options.h"
 #include "composer/options.h"
-#include "composer/remote/remote_options.h"
 
 namespace composer {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "composer/clock.h"
+#include "base/clock.h"
 
 namespace composer {
 

@@ -3,9 +3,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "composer/storage/atomic_file.h"
-#include "composer/storage/host_name.h"
-#include "composer/storage/local_time.h"
+#include "base/files/atomic_file.h"
+#include "base/host_name.h"
+#include "base/local_time.h"
 
 namespace composer {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/time.h"
 #include "composer/engine.h"
-#include "composer/time.h"
 
 namespace composer {
 

@@ -2,9 +2,9 @@
 
 #include <ATen/Parallel.h>
 
+#include "base/text.h"
 #include "composer/device.h"
 #include "composer/rank_threads.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -4,10 +4,10 @@
 #include <charconv>
 #include <utility>
 
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "composer/algorithm.h"
-#include "composer/clock.h"
-#include "composer/logging/log.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "composer/storage/mailbox.h"
+#include "base/files/mailbox.h"
 
 namespace composer {
 

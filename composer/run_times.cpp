@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "composer/clock.h"
-#include "composer/interrupt.h"
+#include "base/clock.h"
+#include "base/process/interrupt.h"
 #include "composer/logging/logger.h"
 #include "composer/state.h"
 

@@ -7,23 +7,23 @@
 #include <functional>
 #include <optional>
 
+#include "base/error.h"
+#include "base/files/system_files.h"
+#include "base/log.h"
+#include "base/name_pattern.h"
+#include "base/place.h"
+#include "base/remote/fetched.h"
+#include "base/remote/remote_path.h"
+#include "base/text.h"
 #include "composer/assemble.h"
 #include "composer/data_facts.h"
-#include "composer/distributed/place.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/name_pattern.h"
 #include "composer/optimization/parameter_groups.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/dump.h"
-#include "composer/remote/fetched.h"
-#include "composer/remote/remote_path.h"
 #include "composer/remote_keys.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
-#include "composer/system_files.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/params/value.h"
 #include "composer/recipe/recipe.h"
-#include "composer/recipe/value.h"
 
 namespace composer {
 

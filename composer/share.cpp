@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "composer/error.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace composer {
 

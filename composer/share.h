@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/place.h"
 #include "composer/batch.h"
-#include "composer/distributed/place.h"
 #include "composer/ranks.h"
 
 namespace composer {

@@ -2,16 +2,16 @@
 
 #include <algorithm>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/params/kinds.h"
+#include "base/remote/fetched.h"
+#include "base/text.h"
 #include "composer/network/outline.h"
-#include "composer/recipe/kinds.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/recipe_changes.h"
-#include "composer/remote/fetched.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/weights.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -1,8 +1,8 @@
 #include "composer/state.h"
 
-#include "composer/logging/url_secrets.h"
-#include "composer/recipe/utf8.h"
-#include "composer/text.h"
+#include "base/params/utf8.h"
+#include "base/text.h"
+#include "base/url_secrets.h"
 
 namespace composer {
 

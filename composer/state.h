@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "base/loading/image_size.h"
+#include "base/time.h"
 #include "composer/batch.h"
-#include "composer/image_size.h"
 #include "composer/loader.h"
 #include "composer/network/network.h"
 #include "composer/optimization/precision.h"
 #include "composer/ranks.h"
-#include "composer/time.h"
 
 namespace composer {
 

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <exception>
 
+#include "base/error.h"
+#include "base/log.h"
 #include "composer/cuda_library.h"
 #include "composer/device.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
 #include "composer/network/generators.h"
 
 namespace composer {

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "composer/batch.h"
 #include "composer/engine.h"
-#include "composer/error.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/state.h"
 #include "composer/step_recorder.h"

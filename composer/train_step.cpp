@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+#include "base/log.h"
 #include "composer/device.h"
 #include "composer/distributed/divided_weights.h"
-#include "composer/error.h"
 #include "composer/kept_values.h"
-#include "composer/logging/log.h"
 #include "composer/network/generators.h"
 #include "composer/network/layer_error.h"
 #include "composer/optimization/gradient_norm.h"

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/files/run_folder.h"
 #include "composer/engine.h"
 #include "composer/evaluator.h"
 #include "composer/feed.h"
@@ -27,7 +28,6 @@
 #include "composer/starting_point.h"
 #include "composer/state.h"
 #include "composer/storage/checkpoint_writer.h"
-#include "composer/storage/run_folder.h"
 #include "composer/train_step.h"
 
 namespace composer {

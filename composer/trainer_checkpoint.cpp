@@ -7,11 +7,11 @@
 #include <exception>
 #include <filesystem>
 
-#include "composer/clock.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/process/interrupt.h"
 #include "composer/distributed/divided_weights.h"
-#include "composer/error.h"
-#include "composer/interrupt.h"
-#include "composer/logging/log.h"
 #include "composer/network/outline.h"
 #include "composer/recipe/dump.h"
 #include "composer/recipe/recipe_changes.h"

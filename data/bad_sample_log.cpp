@@ -3,9 +3,9 @@
 #include <iterator>
 #include <utility>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
 
 namespace composer {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/formats/decode.h"
 #include "data/jpeg/header.h"
 

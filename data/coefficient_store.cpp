@@ -8,9 +8,9 @@
 #include <cstring>
 #include <utility>
 
-#include "composer/clock.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "data/locked_file.h"
 
 namespace composer {

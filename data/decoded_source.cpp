@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "composer/error.h"
-#include "composer/remote/remote_error.h"
+#include "base/error.h"
+#include "base/remote/remote_error.h"
 #include "data/pixels/copy.h"
 
 namespace composer {

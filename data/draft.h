@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "composer/image_size.h"
+#include "base/loading/image_size.h"
 #include "data/order.h"
 
 namespace composer {

@@ -8,9 +8,9 @@
 #include <string>
 #include <string_view>
 
-#include "composer/error.h"
+#include "base/error.h"
+#include "base/remote/remote_error.h"
 #include "composer/profiling/thread_range.h"
-#include "composer/remote/remote_error.h"
 #include "data/pixels/copy.h"
 
 namespace composer {

@@ -10,10 +10,10 @@
 #include <thread>
 #include <utility>
 
-#include "composer/clock.h"
-#include "composer/error.h"
-#include "composer/interrupt.h"
-#include "composer/logging/log.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/process/interrupt.h"
 #include "data/locked_file.h"
 
 namespace composer {

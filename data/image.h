@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "composer/image_size.h"
-#include "composer/sample_transform.h"  // MutableImage
+#include "base/loading/image_size.h"
+#include "base/loading/sample_transform.h"  // MutableImage
 
 namespace composer {
 

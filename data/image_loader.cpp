@@ -11,12 +11,12 @@
 #include <system_error>
 #include <thread>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/machine_limits.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/machine_limits.h"
+#include "base/remote/leaving.h"
+#include "base/text.h"
 #include "composer/profiling/thread_range.h"
-#include "composer/remote/leaving.h"
-#include "composer/text.h"
 #include "data/coefficient_store.h"
 #include "data/decoded_source.h"
 #include "data/draft_filler.h"

@@ -13,7 +13,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/locked_file.h"
 
 namespace composer {

@@ -17,8 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "composer/storage/atomic_file.h"
-#include "composer/storage/mapped_file.h"
+#include "base/files/atomic_file.h"
+#include "base/files/mapped_file.h"
 
 namespace composer {
 

@@ -2,10 +2,10 @@
 
 #include <cstdio>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/remote/remote_path.h"
-#include "composer/storage/user_cache_folder.h"
+#include "base/error.h"
+#include "base/files/user_cache_folder.h"
+#include "base/log.h"
+#include "base/remote/remote_path.h"
 #include "data/coefficient_store.h"
 
 namespace composer {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 
 namespace composer {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <atomic>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/several_threads.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/storage/byte_reader.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/files/byte_reader.h"
+#include "base/log.h"
+#include "base/several_threads.h"
 #include "data/file_lock.h"
 
 namespace composer {

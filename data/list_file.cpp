@@ -12,14 +12,14 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/recipe/utf8.h"
-#include "composer/several_threads.h"
-#include "composer/storage/byte_reader.h"
-#include "composer/storage/foreign_json.h"
-#include "composer/storage/mapped_file.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/files/byte_reader.h"
+#include "base/files/mapped_file.h"
+#include "base/log.h"
+#include "base/params/foreign_json.h"
+#include "base/params/utf8.h"
+#include "base/several_threads.h"
+#include "base/text.h"
 #include "data/datasets/class_folders.h"
 #include "data/target_rows.h"
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <thread>
 
-#include "composer/error.h"
-#include "composer/storage/atomic_file.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
 
 namespace composer {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <numeric>
 
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "composer/random.h"
+#include "base/random.h"
 #include "data/source.h"
 
 namespace composer {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "composer/clock.h"
+#include "base/clock.h"
 #include "composer/profiling/thread_range.h"
 
 namespace composer {

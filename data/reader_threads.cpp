@@ -6,8 +6,8 @@
 #include <system_error>
 #include <utility>
 
-#include "composer/clock.h"
-#include "composer/remote/leaving.h"
+#include "base/clock.h"
+#include "base/remote/leaving.h"
 
 namespace composer {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/index_file.h"
 
 namespace composer {

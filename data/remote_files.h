@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/remote/listing.h"
+#include "base/remote/listing.h"
 #include "data/source.h"
 
 namespace composer {

@@ -7,9 +7,9 @@
 #include <set>
 #include <utility>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "data/order.h"
 #include "data/xxh64.h"
 

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <ctime>
 
-#include "composer/error.h"
-#include "composer/storage/byte_reader.h"
-#include "composer/storage/checksum.h"
+#include "base/error.h"
+#include "base/files/byte_reader.h"
+#include "base/files/checksum.h"
 #include "data/target_rows.h"
 
 namespace composer {

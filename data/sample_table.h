@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "composer/storage/mapped_file.h"
+#include "base/files/mapped_file.h"
 
 namespace composer {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "composer/distributed/place.h"
+#include "base/place.h"
 
 namespace composer {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "composer/clock.h"
+#include "base/clock.h"
 #include "composer/profiling/thread_range.h"
 
 namespace composer {

@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/coded_source.h"
 #include "data/formats/decode.h"
 #include "data/pixels/copy.h"

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "composer/storage/mapped_file.h"
+#include "base/files/mapped_file.h"
 #include "data/image.h"
 #include "data/index_slot.h"
 #include "data/jpeg/decoder.h"

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "composer/recipe/value.h"
-#include "composer/storage/byte_reader.h"
-#include "composer/storage/foreign_json.h"
+#include "base/files/byte_reader.h"
+#include "base/params/foreign_json.h"
+#include "base/params/value.h"
 
 namespace composer {
 namespace {

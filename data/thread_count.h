@@ -1,7 +1,7 @@
 // How many threads an option num_workers means.
 #pragma once
 
-#include "composer/machine_limits.h"
+#include "base/machine_limits.h"
 
 namespace composer {
 

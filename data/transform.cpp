@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/ffcv_crop.h"
 #include "data/pixels/copy.h"
 

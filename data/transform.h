@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "composer/image_size.h"
-#include "composer/random.h"
-#include "composer/sample_transform.h"
+#include "base/loading/image_size.h"
+#include "base/loading/sample_transform.h"
+#include "base/random.h"
 #include "data/image.h"
 #include "data/pixels/copy.h"
 #include "data/pixels/resize.h"

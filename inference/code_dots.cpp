@@ -1,4 +1,4 @@
-#include "composer/simd.h"
+#include "base/simd.h"
 #include "inference/code_tiles.h"
 
 #ifdef COMPOSER_X86

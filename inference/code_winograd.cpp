@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "composer/simd.h"
+#include "base/simd.h"
 #include "inference/code_winograd_dots.h"
 #include "inference/requantizer.h"
 #include "inference/tile_layer.h"

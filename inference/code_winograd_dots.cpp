@@ -1,6 +1,6 @@
 #include "inference/code_winograd_dots.h"
 
-#include "composer/simd.h"
+#include "base/simd.h"
 
 #ifdef COMPOSER_X86
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "composer/logging/json_number.h"
+#include "base/json_number.h"
 #include "inference/json_place.h"
 
 namespace composer {

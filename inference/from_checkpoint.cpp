@@ -8,19 +8,19 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "base/json_number.h"
+#include "base/log.h"
+#include "base/params/foreign_json.h"
+#include "base/remote/fetched.h"
+#include "base/text.h"
 #include "composer/assemble.h"
 #include "composer/averages.h"
-#include "composer/error.h"
-#include "composer/logging/json_number.h"
-#include "composer/logging/log.h"
 #include "composer/network/outline.h"
 #include "composer/recipe/registry.h"
-#include "composer/remote/fetched.h"
 #include "composer/storage/checkpoint.h"
-#include "composer/storage/foreign_json.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
-#include "composer/text.h"
 #include "inference/network_folder.h"
 
 namespace composer {

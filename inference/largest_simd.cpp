@@ -9,7 +9,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "composer/vectors_inl.h"
+#include "base/vectors_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace composer::HWY_NAMESPACE {

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "composer/error.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/storage/foreign_json.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/params/foreign_json.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"

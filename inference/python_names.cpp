@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "composer/assemble.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
 #include "composer/network/outline.h"
 #include "composer/recipe/recipe.h"
-#include "composer/text.h"
 #include "inference/graph_json.h"
 
 namespace composer {

@@ -8,8 +8,8 @@
 #include <limits>
 #include <utility>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "composer/normalize.h"
 #include "composer/one_thread.h"
 #include "inference/codes.h"

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/simd.h"
 #include "composer/cpu_instructions.h"
 #include "composer/network/weight_gradient.h"
-#include "composer/simd.h"
 #include "inference/code_lines.h"
 #include "inference/code_tiles.h"
 #include "inference/requantizer.h"

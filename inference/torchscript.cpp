@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "composer/error.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/text.h"
 #include "inference/description.h"
 #include "inference/fold.h"
 

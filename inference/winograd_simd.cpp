@@ -11,7 +11,7 @@
 #include <numbers>
 #include <utility>
 
-#include "composer/vectors_inl.h"
+#include "base/vectors_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace composer::HWY_NAMESPACE {

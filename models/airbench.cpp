@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/layers.h"
 #include "models/network_declaration.h"
 #include "models/residual_blocks.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/params/params.h"
 #include "composer/network/model.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

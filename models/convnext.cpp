@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/layers.h"
 #include "composer/network/norm_layers.h"
 #include "models/network_declaration.h"

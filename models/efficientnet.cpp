@@ -7,7 +7,7 @@
 #include <cmath>
 #include <map>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "models/initializers.h"
 #include "models/inverted_residual.h"
 #include "models/network_declaration.h"

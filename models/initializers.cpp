@@ -2,9 +2,9 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "composer/error.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "composer/network/layers.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

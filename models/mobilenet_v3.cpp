@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "models/initializers.h"
 #include "models/inverted_residual.h"
 #include "models/network_declaration.h"

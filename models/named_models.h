@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "composer/image_size.h"
+#include "base/loading/image_size.h"
 
 namespace composer {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "composer/image_size.h"
+#include "base/loading/image_size.h"
 #include "composer/recipe/registry.h"
 
 namespace composer {

@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/loss.h"
 #include "models/initializers.h"
 #include "models/network_declaration.h"

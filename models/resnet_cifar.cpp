@@ -1,6 +1,6 @@
 #include "models/resnet_cifar.h"
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "models/network_declaration.h"
 #include "models/residual_blocks.h"
 

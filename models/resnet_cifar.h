@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/params/params.h"
 #include "composer/network/model.h"
-#include "composer/recipe/params.h"
 #include "models/initializers.h"
 #include "models/residual_blocks.h"
 

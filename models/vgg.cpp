@@ -5,7 +5,7 @@
 #include <array>
 #include <map>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/layers.h"
 #include "models/initializers.h"
 #include "models/network_declaration.h"

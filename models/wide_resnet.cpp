@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "models/initializers.h"
 #include "models/network_declaration.h"
 #include "models/residual_blocks.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer {
 

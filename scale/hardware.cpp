@@ -4,9 +4,9 @@
 #include <cmath>
 #include <optional>
 
-#include "composer/error.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "composer/peak_flops.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/peak_flops.h"
 #include "scale/divided_step.h"
 #include "scale/stages.h"

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <queue>
 
-#include "composer/random.h"
+#include "base/random.h"
 #include "scale/stages.h"
 
 namespace composer {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/image_size.h"
+#include "base/loading/image_size.h"
 #include "composer/network/cost.h"
 #include "composer/network/graph.h"
 #include "scale/collective.h"

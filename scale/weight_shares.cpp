@@ -4,7 +4,7 @@
 #include <numeric>
 #include <set>
 
-#include "composer/balanced.h"
+#include "base/balanced.h"
 #include "composer/distributed/divided_weights.h"
 
 namespace composer {

@@ -1,21 +1,23 @@
 # Fails, with the offending line, when an #include points the wrong way:
-#   cli, examples -> {inference, analysis, scale} -> {algorithms, models, data} -> composer -> LibTorch
+#   cli, examples -> {inference, analysis, scale} -> {algorithms, models, data} -> composer -> base
+#   base includes nothing of LibTorch
 #   cuda -> composer; nothing includes cuda
 # when an algorithm includes another (what they share is in algorithms/parts/), or when a third-party header is included outside the files that own it.
 # Run with: cmake -DROOT=<repository> -P layering.cmake
 cmake_minimum_required(VERSION 3.25)
 
-set(folders composer algorithms models data inference analysis scale cli cuda examples)
-set(composer_may composer)
-set(algorithms_may composer algorithms)
-set(models_may composer models)
-set(data_may composer data)
-set(cuda_may composer cuda)
-set(inference_may composer algorithms models data inference)
-set(analysis_may composer analysis)
-set(scale_may composer scale)
-set(cli_may composer algorithms models data inference analysis scale cli)
-set(examples_may composer algorithms models data inference analysis scale cli)
+set(folders base composer algorithms models data inference analysis scale cli cuda examples)
+set(base_may base)
+set(composer_may base composer)
+set(algorithms_may base composer algorithms)
+set(models_may base composer models)
+set(data_may base composer data)
+set(cuda_may base composer cuda)
+set(inference_may base composer algorithms models data inference)
+set(analysis_may base composer analysis)
+set(scale_may base composer scale)
+set(cli_may base composer algorithms models data inference analysis scale cli)
+set(examples_may base composer algorithms models data inference analysis scale cli)
 
 # header pattern | files that may include it, relative to ROOT
 set(owned
@@ -27,11 +29,11 @@ set(owned
   "webp/|^data/formats/webp\\.cpp$"
   "zstd\\.h|^data/shards/zstd_file\\.cpp$"
   "hwloc(/.*)?\\.h|^cli/core_binding\\.cpp$"
-  "openssl/|^(composer/remote/signature)?(data/digest)?\\.cpp$"
-  "curl/|^composer/remote/[a-z_]+\\.cpp$"
-  "spdlog/|^composer/logging/log\\.cpp$"
-  "fmt/|^composer/logging/log\\.cpp$"
-  "yaml-cpp/|^composer/recipe/[a-z_]+\\.cpp$"
+  "openssl/|^(base/remote/signature)?(data/digest)?\\.cpp$"
+  "curl/|^base/remote/[a-z_]+\\.cpp$"
+  "spdlog/|^base/log\\.cpp$"
+  "fmt/|^base/log\\.cpp$"
+  "yaml-cpp/|^(composer/recipe|base/params)/[a-z_]+\\.cpp$"
   "nlohmann/json_fwd\\.hpp|^[a-z]+/"
   "nlohmann/json\\.hpp|\\.cpp$"
   "torch/csrc/distributed/|^c(uda)?(omposer/distributed)?/"

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "composer/algorithm.h"
-#include "composer/error.h"
 #include "composer/state.h"
 
 namespace composer::test {

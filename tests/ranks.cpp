@@ -11,8 +11,8 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <vector>
 
+#include "base/error.h"
 #include "composer/distributed/process_group.h"
-#include "composer/error.h"
 
 namespace composer::test {
 namespace {

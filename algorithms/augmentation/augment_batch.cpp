@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "algorithms/augmentation/batch_op.h"
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "algorithms/augmentation/image_op.h"
+#include "base/loading/image_size.h"
+#include "base/random.h"
 #include "composer/algorithm.h"
-#include "composer/image_size.h"
-#include "composer/random.h"
 #include "composer/state.h"
 
 namespace composer {

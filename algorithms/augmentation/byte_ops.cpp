@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "algorithms/augmentation/byte_ops_simd.h"
-#include "composer/simd.h"
+#include "base/simd.h"
 
 namespace composer::bytes {
 namespace {

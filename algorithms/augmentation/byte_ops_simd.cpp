@@ -5,7 +5,7 @@
 #include "hwy/foreach_target.h"
 
 // After foreach_target.h
-#include "composer/vectors_inl.h"
+#include "base/vectors_inl.h"
 
 // Compiled without fused multiply-add, which would round once where the plain form rounds twice.
 HWY_BEFORE_NAMESPACE();

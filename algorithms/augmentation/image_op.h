@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "composer/sample_transform.h"
+#include "base/loading/sample_transform.h"
 
 namespace composer {
 

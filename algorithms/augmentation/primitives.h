@@ -4,8 +4,8 @@
 #include <string>
 
 #include "algorithms/augmentation/image_op.h"
-#include "composer/image_size.h"
-#include "composer/random.h"
+#include "base/loading/image_size.h"
+#include "base/random.h"
 
 namespace composer {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "algorithms/augmentation/image_op.h"
-#include "composer/image_size.h"
+#include "base/loading/image_size.h"
 
 namespace composer {
 

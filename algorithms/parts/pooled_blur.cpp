@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "composer/simd.h"
+#include "base/simd.h"
 
 namespace composer {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "composer/random.h"
+#include "base/random.h"
 
 namespace composer {
 namespace {

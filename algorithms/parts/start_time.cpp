@@ -1,6 +1,6 @@
 #include "algorithms/parts/start_time.h"
 
-#include "composer/logging/log.h"
+#include "base/log.h"
 #include "composer/state.h"
 
 namespace composer {

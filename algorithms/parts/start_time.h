@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "composer/time.h"
+#include "base/time.h"
 
 namespace composer {
 

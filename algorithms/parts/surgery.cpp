@@ -1,6 +1,6 @@
 #include "algorithms/parts/surgery.h"
 
-#include "composer/logging/log.h"
+#include "base/log.h"
 #include "composer/logging/logger.h"
 #include "composer/state.h"
 

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "composer/device.h"
-#include "composer/error.h"
 #include "composer/state.h"
 
 namespace composer {

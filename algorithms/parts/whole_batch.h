@@ -6,9 +6,9 @@
 
 #include <string_view>
 
+#include "base/loading/image_size.h"
+#include "base/random.h"
 #include "composer/batch.h"
-#include "composer/image_size.h"
-#include "composer/random.h"
 
 namespace composer {
 

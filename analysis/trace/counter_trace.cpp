@@ -9,8 +9,8 @@
 
 #include "analysis/trace/device_counters.h"
 #include "analysis/trace/text_source.h"
-#include "composer/error.h"
-#include "composer/storage/atomic_file.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
 
 namespace composer {
 namespace {

@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "analysis/trace/trace_json.h"
-#include "composer/logging/number_text.h"
-#include "composer/text.h"
+#include "base/number_text.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "analysis/trace/report_section.h"
-#include "composer/logging/terminal.h"
+#include "base/terminal.h"
 
 namespace composer {
 namespace {

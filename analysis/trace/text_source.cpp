@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer {
 namespace {

@@ -9,8 +9,8 @@
 #include "analysis/trace/counter_trace.h"
 #include "analysis/trace/trace_files.h"
 #include "analysis/trace/trace_reader.h"
-#include "composer/error.h"
-#include "composer/recipe/value.h"
+#include "base/error.h"
+#include "base/params/value.h"
 
 namespace composer {
 namespace {

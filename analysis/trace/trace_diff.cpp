@@ -7,8 +7,8 @@
 #include "analysis/trace/kernel_type.h"
 #include "analysis/trace/profiler_steps.h"
 #include "analysis/trace/trace_files.h"
-#include "composer/error.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {

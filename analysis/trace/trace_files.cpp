@@ -8,8 +8,8 @@
 #include <system_error>
 
 #include "analysis/trace/trace_reader.h"
-#include "composer/error.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {

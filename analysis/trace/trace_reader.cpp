@@ -7,7 +7,7 @@
 
 #include "analysis/trace/json_cursor.h"
 #include "analysis/trace/text_source.h"
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer {
 namespace {

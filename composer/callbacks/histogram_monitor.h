@@ -1,8 +1,8 @@
 // How weights and gradients are spread, for the loggers that draw that.
 #pragma once
 
+#include "base/time.h"
 #include "composer/algorithm.h"
-#include "composer/time.h"
 
 namespace composer {
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "base/number_text.h"
 #include "composer/logging/logger.h"
-#include "composer/logging/number_text.h"
 #include "composer/normalize.h"
 #include "composer/state.h"
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "base/params/params.h"
+#include "base/time.h"
 #include "composer/algorithm.h"
 #include "composer/batch.h"
-#include "composer/recipe/params.h"
-#include "composer/time.h"
 
 namespace composer {
 

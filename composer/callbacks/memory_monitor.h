@@ -1,9 +1,9 @@
 // How much memory a run takes.
 #pragma once
 
+#include "base/params/params.h"
+#include "base/time.h"
 #include "composer/algorithm.h"
-#include "composer/recipe/params.h"
-#include "composer/time.h"
 
 namespace composer {
 

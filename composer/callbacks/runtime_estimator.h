@@ -1,8 +1,8 @@
 // How long a run will still take.
 #pragma once
 
+#include "base/params/params.h"
 #include "composer/algorithm.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -2,9 +2,9 @@
 
 #include <c10/util/StringUtil.h>
 
-#include "composer/logging/log.h"
+#include "base/log.h"
+#include "base/number_text.h"
 #include "composer/logging/metric_sense.h"
-#include "composer/logging/number_text.h"
 #include "composer/state.h"
 
 namespace composer {

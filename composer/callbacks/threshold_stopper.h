@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
+#include "base/params/params.h"
 #include "composer/algorithm.h"
 #include "composer/network/metrics.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "composer/comparison/replay.h"
 #include "composer/device.h"
-#include "composer/error.h"
 
 namespace composer {
 namespace {

@@ -7,10 +7,10 @@
 #include <set>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "composer/clock.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "composer/distributed/gradient_sync.h"
 #include "composer/distributed/process_group.h"
-#include "composer/logging/log.h"
 #include "composer/network/weight_shadow.h"
 
 namespace composer {

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
-#include "composer/clock.h"
+#include "base/clock.h"
+#include "base/error.h"
 #include "composer/distributed/process_group.h"
-#include "composer/error.h"
 
 namespace composer {
 namespace {

@@ -17,9 +17,9 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
-#include "composer/logging/log.h"
-#include "composer/remote/signature.h"
-#include "composer/save_progress.h"
+#include "base/log.h"
+#include "base/remote/signature.h"
+#include "base/save_progress.h"
 
 namespace composer {
 namespace {

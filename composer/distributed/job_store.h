@@ -10,8 +10,8 @@
 #include <string>
 #include <thread>
 
-#include "composer/distributed/place.h"
-#include "composer/error.h"
+#include "base/error.h"
+#include "base/place.h"
 
 namespace c10d {
 class Store;

@@ -5,9 +5,9 @@
 #include <future>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "composer/clock.h"
+#include "base/clock.h"
+#include "base/error.h"
 #include "composer/distributed/process_group.h"
-#include "composer/error.h"
 
 namespace composer {
 

@@ -27,12 +27,12 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <utility>
 
-#include "composer/clock.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/own_address.h"
 #include "composer/distributed/job_store.h"
 #include "composer/distributed/nccl.h"
-#include "composer/distributed/own_address.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
 
 namespace composer {
 namespace {

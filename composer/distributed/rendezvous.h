@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include "composer/distributed/place.h"
+#include "base/place.h"
 #include "composer/ranks.h"
 
 namespace composer {

@@ -1,6 +1,6 @@
 #include "composer/distributed/stragglers.h"
 
-#include "composer/clock.h"
+#include "base/clock.h"
 #include "composer/distributed/process_group.h"
 #include "composer/logging/logger.h"
 #include "composer/state.h"

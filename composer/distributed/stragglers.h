@@ -1,8 +1,8 @@
 // Shows which rank the others wait for.
 #pragma once
 
+#include "base/time.h"
 #include "composer/algorithm.h"
-#include "composer/time.h"
 
 namespace composer {
 

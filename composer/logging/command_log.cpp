@@ -8,13 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "composer/clock.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/params/json.h"
+#include "base/process/no_broken_pipe.h"
+#include "base/text.h"
 #include "composer/logging/sinks.h"
-#include "composer/process/no_broken_pipe.h"
-#include "composer/recipe/json.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -4,10 +4,10 @@
 #include <optional>
 #include <string>
 
+#include "base/params/params.h"
+#include "base/process/child.h"
+#include "base/process/line_writer.h"
 #include "composer/logging/log_sink.h"
-#include "composer/process/child.h"
-#include "composer/process/line_writer.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -9,11 +9,11 @@
 #include <mutex>
 #include <stop_token>
 
-#include "composer/clock.h"
-#include "composer/logging/log.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/number_text.h"
+#include "base/terminal.h"
 #include "composer/logging/metric_sense.h"
-#include "composer/logging/number_text.h"
-#include "composer/logging/terminal.h"
 
 namespace composer {
 namespace {

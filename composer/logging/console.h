@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/params/params.h"
 #include "composer/logging/log_sink.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -4,11 +4,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/json_number.h"
+#include "base/text.h"
 #include "composer/logging/earlier_lines.h"
-#include "composer/logging/json_number.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer {
 

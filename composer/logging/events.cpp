@@ -1,7 +1,7 @@
 #include "composer/logging/events.h"
 
+#include "base/files/crc32c.h"
 #include "composer/logging/png.h"
-#include "composer/storage/crc32c.h"
 
 namespace composer {
 namespace {

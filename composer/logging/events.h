@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/files/protobuf.h"
 #include "composer/logging/records.h"
-#include "composer/storage/protobuf.h"
 
 namespace composer {
 

@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "composer/error.h"
-#include "composer/storage/atomic_file.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
 
 namespace composer {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/params/json.h"
 #include "composer/logging/events.h"
-#include "composer/recipe/json.h"
 
 namespace composer {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "composer/storage/protobuf.h"
+#include "base/files/protobuf.h"
 
 namespace composer {
 

@@ -6,10 +6,10 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "composer/logging/log.h"
+#include "base/files/atomic_file.h"
+#include "base/log.h"
+#include "base/params/foreign_json.h"
 #include "composer/logging/png.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/storage/foreign_json.h"
 
 namespace composer {
 namespace {

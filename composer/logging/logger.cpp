@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "composer/clock.h"
-#include "composer/logging/log.h"
+#include "base/clock.h"
+#include "base/log.h"
 #include "composer/logging/spread.h"
 
 namespace composer {

@@ -8,8 +8,8 @@
 #include <new>
 #include <stdexcept>
 
-#include "composer/error.h"
-#include "composer/storage/atomic_file.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
 
 namespace composer {
 namespace {

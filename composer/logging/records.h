@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/time.h"
 #include "composer/logging/images.h"
 #include "composer/logging/metric_sense.h"
 #include "composer/run_end.h"
-#include "composer/time.h"
 
 namespace composer {
 

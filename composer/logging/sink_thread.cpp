@@ -12,9 +12,9 @@
 #include <string>
 #include <utility>
 
-#include "composer/clock.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
 
 namespace composer {
 namespace {

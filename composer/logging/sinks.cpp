@@ -2,10 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/files/atomic_file.h"
+#include "base/json_number.h"
 #include "composer/logging/earlier_lines.h"
-#include "composer/logging/json_number.h"
 #include "composer/network/metrics.h"
-#include "composer/storage/atomic_file.h"
 
 namespace composer {
 namespace {

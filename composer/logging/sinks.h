@@ -5,9 +5,9 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "base/files/run_folder.h"
 #include "composer/logging/growing_file.h"
 #include "composer/logging/log_sink.h"
-#include "composer/storage/run_folder.h"
 
 namespace composer {
 

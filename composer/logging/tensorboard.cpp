@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "composer/error.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/host_name.h"
 #include "composer/logging/events.h"
 #include "composer/logging/hparams.h"
 #include "composer/logging/metric_sense.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/storage/host_name.h"
 
 namespace composer {
 namespace {

@@ -4,9 +4,9 @@
 #include <map>
 #include <string>
 
+#include "base/params/params.h"
 #include "composer/logging/growing_file.h"
 #include "composer/logging/log_sink.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -7,13 +7,13 @@
 #include <variant>
 #include <vector>
 
-#include "composer/error.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "composer/network/layer_error.h"
 #include "composer/network/row_operations.h"
 #include "composer/network/surgery.h"
 #include "composer/network/synced_norm.h"
 #include "composer/optional_tensor.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <optional>
 
+#include "base/error.h"
 #include "composer/cuda_library.h"
-#include "composer/error.h"
 #include "composer/network/differentiable_once.h"
 #include "composer/network/norm_layer.h"
 #include "composer/optional_tensor.h"

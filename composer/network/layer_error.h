@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer {
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "composer/error.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "composer/network/loss.h"
 #include "composer/share.h"
-#include "composer/text.h"
 
 namespace composer {
 

@@ -1,7 +1,7 @@
 #include "composer/network/model.h"
 
-#include "composer/error.h"
-#include "composer/name_pattern.h"
+#include "base/error.h"
+#include "base/name_pattern.h"
 
 namespace composer {
 

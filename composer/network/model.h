@@ -60,7 +60,7 @@ class Model : public Block {
     return std::nullopt;
   }
 
-  /// Parameters whose names fit a pattern (composer/name_pattern.h) get no gradient. Layers that
+  /// Parameters whose names fit a pattern (base/name_pattern.h) get no gradient. Layers that
   /// are frozen whole keep their running statistics too: they stay in evaluation mode. Returns how
   /// many parameters there are now without gradient. UserError for a pattern that fits none.
   int64_t freeze(const std::vector<std::string>& patterns);

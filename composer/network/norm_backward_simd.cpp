@@ -5,7 +5,7 @@
 #include "hwy/foreach_target.h"
 
 // After foreach_target.h
-#include "composer/vectors_inl.h"
+#include "base/vectors_inl.h"
 // After vectors_inl.h, which names a target's instructions
 #include "composer/network/norm_vectors_inl.h"
 

@@ -4,7 +4,7 @@
 
 #include <typeinfo>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/operations.h"
 
 namespace composer {

@@ -1,5 +1,5 @@
 // Rows of float32 or bfloat16 values by vectors of float32, for the passes of norm_simd.h. Read
-// once for each target, as composer/vectors_inl.h.
+// once for each target, as base/vectors_inl.h.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

@@ -4,12 +4,12 @@
 
 #include <utility>
 
+#include "base/error.h"
+#include "base/params/value.h"
+#include "base/text.h"
 #include "composer/device.h"
-#include "composer/error.h"
 #include "composer/network/in_float32.h"
 #include "composer/network/value_metrics.h"
-#include "composer/recipe/value.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

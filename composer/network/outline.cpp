@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "composer/name_pattern.h"
+#include "base/name_pattern.h"
 #include "composer/network/surgery.h"
 
 namespace composer {

@@ -21,7 +21,7 @@ std::vector<std::string> in_use(std::vector<std::string> lines);
 
 /// One line a layer that is not the same in both: "layer1.0.conv2: BlurConv2d: ... there,
 /// Conv2d(...) here". A ReLU or GELU that only one of them has as a layer is no difference.
-/// ignored: patterns (composer/name_pattern.h) of tensors whose layers may differ.
+/// ignored: patterns (base/name_pattern.h) of tensors whose layers may differ.
 std::vector<std::string> differences(const std::vector<std::string>& there,
                                      const std::vector<std::string>& here,
                                      const std::vector<std::string>& ignored = {});

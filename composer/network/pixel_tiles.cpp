@@ -1,6 +1,6 @@
 #include "composer/network/pixel_tiles.h"
 
-#include "composer/simd.h"
+#include "base/simd.h"
 
 #ifdef COMPOSER_X86
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <set>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/differentiable_once.h"
 #include "composer/network/divided_pass.h"
 #include "composer/network/fused_norm.h"

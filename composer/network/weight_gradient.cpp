@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/simd.h"
 #include "composer/cpu_instructions.h"
-#include "composer/simd.h"
 
 namespace composer {
 

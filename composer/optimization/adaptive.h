@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/params/params.h"
 #include "composer/optimization/optimizers.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

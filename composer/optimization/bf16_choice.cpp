@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "composer/clock.h"
+#include "base/clock.h"
 #include "composer/cpu_instructions.h"
 #include "composer/one_thread.h"
 

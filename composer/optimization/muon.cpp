@@ -8,7 +8,7 @@
 #include <typeinfo>
 #include <utility>
 
-#include "composer/balanced.h"
+#include "base/balanced.h"
 #include "composer/optimization/skipped_step.h"
 #include "composer/optional_tensor.h"
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/params/params.h"
 #include "composer/optimization/optimizer.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <set>
 
-#include "composer/balanced.h"
-#include "composer/error.h"
-#include "composer/name_pattern.h"
+#include "base/balanced.h"
+#include "base/error.h"
+#include "base/name_pattern.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/weight_shadow.h"
 

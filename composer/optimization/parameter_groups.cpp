@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "composer/name_pattern.h"
+#include "base/name_pattern.h"
 #include "composer/network/norm_layer.h"
 
 namespace composer {

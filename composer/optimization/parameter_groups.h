@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "base/params/params.h"
 #include "composer/network/layer.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 
-/// The parameters whose names fit a pattern (composer/name_pattern.h), with settings of their own.
+/// The parameters whose names fit a pattern (base/name_pattern.h), with settings of their own.
 struct GroupRule {
   std::string pattern;
   double lr_scale = 1;

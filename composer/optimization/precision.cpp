@@ -6,8 +6,8 @@
 
 #include <map>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "composer/optimization/bf16_choice.h"
 
 namespace composer {

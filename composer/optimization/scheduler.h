@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/time.h"
+#include "base/time.h"
 
 namespace composer {
 

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "composer/error.h"
+#include "base/error.h"
+#include "base/params/params.h"
 #include "composer/optimization/scheduler.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

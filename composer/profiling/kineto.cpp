@@ -1,6 +1,6 @@
 #include "composer/profiling/kineto.h"
 
-#include "composer/error.h"
+#include "base/error.h"
 
 // Defined where LibTorch has Kineto's headers (composer/CMakeLists.txt).
 #ifdef USE_KINETO
@@ -20,8 +20,8 @@
 #include <set>
 #include <unordered_set>
 
+#include "base/files/atomic_file.h"
 #include "composer/profiling/thread_range.h"
-#include "composer/storage/atomic_file.h"
 #endif
 
 namespace composer {

@@ -5,18 +5,18 @@
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "composer/device.h"
-#include "composer/error.h"
 #include "composer/exception_text.h"
-#include "composer/logging/log.h"
 #include "composer/optimization/optimizer.h"
 #include "composer/profiling/kineto.h"
 #include "composer/profiling/memory_timeline.h"
 #include "composer/profiling/thread_ranges.h"
 #include "composer/profiling/trace_file.h"
 #include "composer/state.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

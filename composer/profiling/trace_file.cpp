@@ -14,9 +14,9 @@
 #include <tuple>
 #include <utility>
 
-#include "composer/error.h"
-#include "composer/storage/gzip_file.h"
-#include "composer/storage/mapped_file.h"
+#include "base/error.h"
+#include "base/files/gzip_file.h"
+#include "base/files/mapped_file.h"
 
 namespace composer {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "composer/recipe/params.h"
+#include "base/params/params.h"
 
 namespace composer {
 

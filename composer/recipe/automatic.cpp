@@ -4,7 +4,7 @@
 #include <array>
 #include <stdexcept>
 
-#include "composer/name_pattern.h"
+#include "base/name_pattern.h"
 
 namespace composer {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "composer/recipe/value.h"
+#include "base/params/value.h"
 
 namespace composer {
 

@@ -5,9 +5,9 @@
 #include <functional>
 #include <optional>
 
-#include "composer/recipe/kinds.h"
-#include "composer/recipe/params.h"
-#include "composer/text.h"
+#include "base/params/kinds.h"
+#include "base/params/params.h"
+#include "base/text.h"
 
 namespace composer {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/recipe/value.h"
+#include "base/params/value.h"
 
 namespace composer {
 

@@ -4,10 +4,10 @@
 #include <array>
 #include <filesystem>
 
-#include "composer/logging/log.h"
-#include "composer/recipe/kinds.h"
-#include "composer/recipe/utf8.h"
-#include "composer/remote/remote_path.h"
+#include "base/log.h"
+#include "base/params/kinds.h"
+#include "base/params/utf8.h"
+#include "base/remote/remote_path.h"
 
 namespace composer {
 namespace {

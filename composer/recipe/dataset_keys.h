@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "composer/recipe/params.h"
+#include "base/params/params.h"
 
 namespace composer {
 

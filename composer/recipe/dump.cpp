@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "composer/logging/url_secrets.h"
+#include "base/url_secrets.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/dataset_keys.h"
 #include "composer/recipe/evaluators.h"

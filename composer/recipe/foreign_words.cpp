@@ -5,10 +5,10 @@
 #include <cctype>
 #include <string_view>
 
-#include "composer/recipe/kinds.h"
+#include "base/params/kinds.h"
+#include "base/remote/remote_path.h"
+#include "base/text.h"
 #include "composer/recipe/overrides.h"
-#include "composer/remote/remote_path.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -5,9 +5,9 @@
 #include <set>
 #include <utility>
 
+#include "base/params/kinds.h"
+#include "base/params/utf8.h"
 #include "composer/recipe/automatic.h"
-#include "composer/recipe/kinds.h"
-#include "composer/recipe/utf8.h"
 
 namespace composer {
 namespace {

@@ -7,14 +7,14 @@
 #include <set>
 #include <utility>
 
-#include "composer/error.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/dataset_keys.h"
 #include "composer/recipe/dump.h"
 #include "composer/recipe/evaluators.h"
 #include "composer/recipe/foreign_words.h"
 #include "composer/recipe/overrides.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

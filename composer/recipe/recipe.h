@@ -64,7 +64,7 @@ Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides
                const Registry& known = registry(), RecipeUse use = {});
 
 /// The recipe as YAML that resolves to the same, but that *** stands for secrets of addresses
-/// (composer/logging/url_secrets.h). Every key is there but an empty run_name and empty
+/// (base/url_secrets.h). Every key is there but an empty run_name and empty
 /// evaluators.
 std::string dump(const Recipe& recipe);
 

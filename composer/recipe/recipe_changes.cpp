@@ -4,8 +4,8 @@
 #include <array>
 #include <string_view>
 
-#include "composer/recipe/kinds.h"
-#include "composer/recipe/value.h"
+#include "base/params/kinds.h"
+#include "base/params/value.h"
 
 namespace composer {
 namespace {

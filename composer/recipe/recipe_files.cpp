@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "composer/error.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "composer/recipe/embedded_recipes.h"
 #include "composer/recipe/recipe.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/params/kinds.h"
+#include "base/params/params.h"
 #include "composer/algorithm.h"
 #include "composer/recipe/compatibility.h"
-#include "composer/recipe/kinds.h"
-#include "composer/recipe/params.h"
 
 namespace composer {
 

@@ -6,11 +6,11 @@
 #include <string>
 #include <string_view>
 
+#include "base/params/json.h"
+#include "base/params/rule_text.h"
 #include "composer/options.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/evaluators.h"
-#include "composer/recipe/json.h"
-#include "composer/recipe/rule_text.h"
 
 namespace composer {
 namespace {

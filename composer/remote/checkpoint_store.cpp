@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "composer/error.h"
-#include "composer/remote/download.h"
+#include "base/error.h"
+#include "base/remote/download.h"
 
 namespace composer {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "composer/remote/object_store.h"
-#include "composer/remote/remote_path.h"
+#include "base/remote/object_store.h"
+#include "base/remote/remote_path.h"
 
 namespace composer {
 

@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include "composer/remote/leaving.h"
+#include "base/remote/leaving.h"
 
 namespace composer {
 namespace {

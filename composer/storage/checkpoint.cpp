@@ -11,12 +11,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "composer/balanced.h"
-#include "composer/logging/json_number.h"
-#include "composer/storage/foreign_json.h"
+#include "base/balanced.h"
+#include "base/json_number.h"
+#include "base/params/foreign_json.h"
+#include "base/version.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/safetensors.h"
-#include "composer/version.h"
 
 namespace composer {
 namespace {

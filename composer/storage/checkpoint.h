@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "base/time.h"
 #include "composer/state_dict.h"
-#include "composer/time.h"
 
 namespace composer {
 

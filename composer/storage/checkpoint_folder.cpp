@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/log.h"
 #include "composer/remote/checkpoint_store.h"
-#include "composer/storage/atomic_file.h"
 #include "composer/storage/dcp.h"
 #include "composer/storage/manifest.h"
 

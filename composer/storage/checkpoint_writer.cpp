@@ -10,10 +10,10 @@
 #include <future>
 #include <nlohmann/json.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
 #include "composer/one_thread.h"
 #include "composer/profiling/thread_range.h"
-#include "composer/storage/atomic_file.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/safetensors.h"

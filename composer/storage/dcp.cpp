@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "composer/error.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/storage/foreign_json.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/params/foreign_json.h"
 
 namespace composer {
 namespace {

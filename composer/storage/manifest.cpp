@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "composer/storage/foreign_json.h"
+#include "base/params/foreign_json.h"
 
 namespace composer {
 namespace {

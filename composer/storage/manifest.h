@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "composer/error.h"
-#include "composer/storage/checksum.h"
+#include "base/error.h"
+#include "base/files/checksum.h"
 
 namespace composer {
 

@@ -15,7 +15,7 @@
 #include <variant>
 #include <vector>
 
-#include "composer/storage/byte_reader.h"
+#include "base/files/byte_reader.h"
 
 namespace composer {
 

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/storage/dcp.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/safetensors.h"

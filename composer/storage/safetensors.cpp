@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "composer/error.h"
-#include "composer/save_progress.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/storage/foreign_json.h"
-#include "composer/storage/mapped_file.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/files/mapped_file.h"
+#include "base/params/foreign_json.h"
+#include "base/save_progress.h"
 
 namespace composer {
 namespace {

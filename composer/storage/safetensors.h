@@ -9,7 +9,7 @@
 #include <map>
 #include <string>
 
-#include "composer/storage/checksum.h"
+#include "base/files/checksum.h"
 
 namespace composer {
 

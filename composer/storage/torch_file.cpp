@@ -7,13 +7,13 @@
 #include <set>
 #include <sstream>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/storage/mapped_file.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/files/mapped_file.h"
+#include "base/files/zip_archive.h"
+#include "base/log.h"
+#include "base/text.h"
 #include "composer/storage/pickle.h"
-#include "composer/storage/zip_archive.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

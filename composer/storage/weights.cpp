@@ -7,15 +7,15 @@
 #include <set>
 #include <stdexcept>
 
+#include "base/error.h"
+#include "base/log.h"
+#include "base/name_pattern.h"
+#include "base/text.h"
 #include "composer/averages.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/name_pattern.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/dcp.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/torch_file.h"
-#include "composer/text.h"
 
 namespace composer {
 namespace {

@@ -62,7 +62,7 @@ TensorMap in_own_names(const Model& model, TensorMap tensors);
 
 /// Which tensors a model takes from a file.
 struct LoadRules {
-  std::vector<std::string> ignore{};  ///< patterns (composer/name_pattern.h) of names left out
+  std::vector<std::string> ignore{};  ///< patterns (base/name_pattern.h) of names left out
   bool strict = true;                 ///< what the model or the file lacks is an error
 };
 

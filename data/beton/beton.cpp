@@ -5,9 +5,9 @@
 #include <cstring>
 #include <utility>
 
-#include "composer/error.h"
-#include "composer/remote/cache_folder.h"
-#include "composer/remote/remote_error.h"
+#include "base/error.h"
+#include "base/remote/cache_folder.h"
+#include "base/remote/remote_error.h"
 #include "data/beton/fields.h"
 #include "data/beton/regions.h"
 

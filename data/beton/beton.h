@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/storage/mapped_file.h"
+#include "base/files/mapped_file.h"
 #include "data/image.h"
 
 namespace composer {

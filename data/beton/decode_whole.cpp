@@ -1,6 +1,6 @@
 #include "data/beton/decode_whole.h"
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/jpeg/header.h"
 
 namespace composer {

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "composer/error.h"
-#include "composer/storage/foreign_json.h"
+#include "base/error.h"
+#include "base/params/foreign_json.h"
 
 namespace composer {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "composer/error.h"
-#include "composer/random.h"
+#include "base/error.h"
+#include "base/random.h"
 #include "data/jpeg/header.h"
 #include "data/jpeg/jpeg.h"
 #include "data/jpeg/transcode.h"

@@ -9,14 +9,14 @@
 #include <set>
 #include <vector>
 
-#include "composer/clock.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/remote/download.h"
-#include "composer/remote/object_store.h"
-#include "composer/remote/range_cache.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/text.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/log.h"
+#include "base/remote/download.h"
+#include "base/remote/object_store.h"
+#include "base/remote/range_cache.h"
+#include "base/text.h"
 #include "data/index_place.h"
 #include "data/target_rows.h"
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <thread>
 
-#include "composer/error.h"
-#include "composer/remote/remote_error.h"
+#include "base/error.h"
+#include "base/remote/remote_error.h"
 #include "data/beton/writer.h"
 #include "data/index_place.h"
 #include "data/thread_count.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/beton/fields.h"
 
 namespace composer {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/storage/atomic_file.h"
+#include "base/files/atomic_file.h"
 #include "data/image.h"
 
 namespace composer {

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "data/datasets/synthetic.h"
 #include "data/memory_source.h"
 

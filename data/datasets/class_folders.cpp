@@ -10,9 +10,9 @@
 #include <cstring>
 #include <memory>
 
-#include "composer/error.h"
-#include "composer/several_threads.h"
-#include "composer/system_files.h"
+#include "base/error.h"
+#include "base/files/system_files.h"
+#include "base/several_threads.h"
 
 namespace composer {
 namespace {

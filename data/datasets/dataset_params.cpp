@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <numeric>
 
-#include "composer/clock.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/remote/address.h"
-#include "composer/remote/object_store.h"
-#include "composer/text.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/remote/address.h"
+#include "base/remote/object_store.h"
+#include "base/text.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/file_lock.h"

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/params/params.h"
 #include "composer/data_facts.h"
 #include "composer/loader.h"
-#include "composer/recipe/params.h"
 #include "data/image_loader.h"
 
 namespace composer {

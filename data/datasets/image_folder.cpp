@@ -7,12 +7,12 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "composer/distributed/place.h"
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/recipe/utf8.h"
-#include "composer/system_files.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/files/system_files.h"
+#include "base/log.h"
+#include "base/params/utf8.h"
+#include "base/place.h"
+#include "base/text.h"
 #include "data/beton/source.h"
 #include "data/datasets/class_folders.h"
 #include "data/datasets/photo_dataset.h"

@@ -77,7 +77,7 @@ std::vector<int32_t> places_of(const std::vector<std::string>& classes,
 /// Opens datadir/train or datadir/val if there is one of them, else datadir itself. Classes are
 /// numbered in sorted order of their folders' names (those of train/ where it is there); files come
 /// in sorted order; links to folders are followed. datadir may be remote: a folder of a bucket, or
-/// a manifest (composer/remote/listing.h). Throws UserError for a folder without classes, for a
+/// a manifest (base/remote/listing.h). Throws UserError for a folder without classes, for a
 /// class without images, unless this is an evaluation; for images of formats that cannot be read
 /// (HEIC, ...) if bad samples are errors: otherwise they are bad samples of the set. index_dir: as
 /// of LoaderOptions; the list of the files is kept there. class_names: of an evaluation, in whose

@@ -1,7 +1,7 @@
 #include "data/datasets/image_list.h"
 
-#include "composer/remote/remote_path.h"
-#include "composer/text.h"
+#include "base/remote/remote_path.h"
+#include "base/text.h"
 #include "data/kept_table.h"
 #include "data/list_file.h"
 #include "data/shards/shard_files.h"

@@ -4,9 +4,9 @@
 #include <mutex>
 #include <set>
 
-#include "composer/logging/log.h"
-#include "composer/remote/cache_folder.h"
-#include "composer/remote/remote_options.h"
+#include "base/log.h"
+#include "base/remote/cache_folder.h"
+#include "base/remote/remote_options.h"
 #include "data/index_place.h"
 #include "data/kept_table.h"
 #include "data/shards/part_source.h"

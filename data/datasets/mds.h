@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/remote/remote_path.h"
+#include "base/remote/remote_path.h"
 #include "data/datasets/photo_dataset.h"
 #include "data/shards/mds.h"
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/datasets/synthetic.h"
 #include "data/memory_source.h"
 

@@ -4,9 +4,9 @@
 #include <mutex>
 #include <set>
 
-#include "composer/logging/log.h"
-#include "composer/remote/object_store.h"
-#include "composer/text.h"
+#include "base/log.h"
+#include "base/remote/object_store.h"
+#include "base/text.h"
 #include "data/datasets/dataset_params.h"
 #include "data/shards/shard_files.h"
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "composer/error.h"
-#include "composer/remote/remote_path.h"
+#include "base/error.h"
+#include "base/remote/remote_path.h"
 #include "data/datasets/image_folder.h"
 #include "data/source.h"
 

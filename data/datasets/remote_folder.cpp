@@ -4,9 +4,9 @@
 #include <map>
 #include <string_view>
 
-#include "composer/error.h"
-#include "composer/remote/remote_path.h"
-#include "composer/system_files.h"
+#include "base/error.h"
+#include "base/files/system_files.h"
+#include "base/remote/remote_path.h"
 #include "data/remote_files.h"
 
 namespace composer {

@@ -1,7 +1,7 @@
 // Class folders of images that a store has, as data/datasets/image_folder.h has local ones.
 #pragma once
 
-#include "composer/remote/listing.h"
+#include "base/remote/listing.h"
 #include "data/datasets/image_folder.h"
 
 namespace composer {

@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <numbers>
 
-#include "composer/error.h"
-#include "composer/random.h"
+#include "base/error.h"
+#include "base/random.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/jpeg/jpeg.h"

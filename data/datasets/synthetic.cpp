@@ -1,6 +1,6 @@
 #include "data/datasets/synthetic.h"
 
-#include "composer/random.h"
+#include "base/random.h"
 #include "data/memory_source.h"
 
 namespace composer {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "composer/error.h"
-#include "composer/storage/byte_reader.h"
+#include "base/error.h"
+#include "base/files/byte_reader.h"
 
 namespace composer {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/formats/bmp.h"
 #include "data/formats/gif.h"
 #include "data/formats/png.h"

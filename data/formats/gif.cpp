@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/jpeg/header.h"
 #include "data/pixels/orient.h"
 

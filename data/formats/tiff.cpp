@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/formats/tiff_input.h"
 #include "data/pixels/inks.h"
 #include "data/pixels/orient.h"

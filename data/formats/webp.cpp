@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/jpeg/header.h"
 #include "data/pixels/orient.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/image.h"
 
 namespace composer {

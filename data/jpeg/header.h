@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "composer/image_size.h"
+#include "base/loading/image_size.h"
 
 namespace composer {
 

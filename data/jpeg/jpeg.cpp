@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/jpeg/codec.h"
 #include "data/jpeg/scan.h"
 #include "data/pixels/inks.h"

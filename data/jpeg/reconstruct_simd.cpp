@@ -7,7 +7,7 @@
 #include "hwy/foreach_target.h"
 
 // After foreach_target.h
-#include "composer/vectors_inl.h"
+#include "base/vectors_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace composer::HWY_NAMESPACE {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "composer/simd.h"
+#include "base/simd.h"
 #include "data/jpeg/bmi2_simd.h"
 #include "data/jpeg/natural_order.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "composer/simd.h"
+#include "base/simd.h"
 #include "data/pixels/map_bytes_simd.h"
 
 // Compiled without fused multiply-add (data/CMakeLists.txt): equal to FFCV to the last bit.

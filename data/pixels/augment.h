@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "composer/random.h"
-#include "composer/sample_transform.h"
+#include "base/loading/sample_transform.h"
+#include "base/random.h"
 #include "data/image.h"
 
 namespace composer {

@@ -1,6 +1,6 @@
 // How vector kernels read what data/pixels/resize_lanes.h prepares: windows of bytes, looked up by
-// lane. As composer/vectors_inl.h, read once for each target.
-#include "composer/vectors_inl.h"
+// lane. As base/vectors_inl.h, read once for each target.
+#include "base/vectors_inl.h"
 #include "data/pixels/resize_lanes.h"
 
 #if defined(COMPOSER_LANES_INL_H) == defined(HWY_TARGET_TOGGLE)

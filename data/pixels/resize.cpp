@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/pixels/aligned.h"
 #include "data/pixels/copy.h"
 #include "data/pixels/resize_area.h"

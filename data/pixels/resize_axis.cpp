@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "composer/simd.h"
+#include "base/simd.h"
 
 // Compiled without fused multiply-add (data/CMakeLists.txt): the weights follow Pillow's and
 // OpenCV's arithmetic to the last bit.

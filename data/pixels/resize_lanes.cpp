@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "composer/simd.h"
+#include "base/simd.h"
 
 namespace composer {
 namespace {

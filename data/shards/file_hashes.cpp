@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "composer/text.h"
+#include "base/text.h"
 #include "data/shards/part_file.h"
 
 namespace composer {

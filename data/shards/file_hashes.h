@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/remote/remote_error.h"
+#include "base/remote/remote_error.h"
 #include "data/digest.h"
 
 namespace composer {

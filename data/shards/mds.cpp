@@ -11,14 +11,14 @@
 #include <set>
 #include <string_view>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/remote/address.h"
-#include "composer/remote/object_store.h"
-#include "composer/several_threads.h"
-#include "composer/storage/byte_reader.h"
-#include "composer/storage/foreign_json.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/files/byte_reader.h"
+#include "base/log.h"
+#include "base/params/foreign_json.h"
+#include "base/remote/address.h"
+#include "base/remote/object_store.h"
+#include "base/several_threads.h"
+#include "base/text.h"
 #include "data/file_lock.h"
 #include "data/sample_table.h"
 #include "data/shards/file_hashes.h"

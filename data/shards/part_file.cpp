@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "composer/remote/cache_folder.h"
+#include "base/remote/cache_folder.h"
 #include "data/index_file.h"
 #include "data/shards/zstd_file.h"
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "composer/error.h"
-#include "composer/remote/range_cache.h"
-#include "composer/remote/remote_path.h"
-#include "composer/storage/byte_reader.h"
-#include "composer/storage/mapped_file.h"
+#include "base/error.h"
+#include "base/files/byte_reader.h"
+#include "base/files/mapped_file.h"
+#include "base/remote/range_cache.h"
+#include "base/remote/remote_path.h"
 #include "data/shards/file_hashes.h"
 
 namespace composer {

@@ -7,9 +7,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "composer/clock.h"
-#include "composer/error.h"
-#include "composer/several_threads.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/several_threads.h"
 #include "data/coded_source.h"
 
 namespace composer {

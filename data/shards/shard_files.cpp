@@ -9,12 +9,12 @@
 #include <optional>
 #include <string_view>
 
-#include "composer/error.h"
-#include "composer/remote/address.h"
-#include "composer/remote/object_store.h"
-#include "composer/remote/remote_path.h"
-#include "composer/several_threads.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/remote/address.h"
+#include "base/remote/object_store.h"
+#include "base/remote/remote_path.h"
+#include "base/several_threads.h"
+#include "base/text.h"
 #include "data/index_file.h"
 #include "data/index_place.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "composer/storage/byte_reader.h"
+#include "base/files/byte_reader.h"
 
 namespace composer {
 namespace {

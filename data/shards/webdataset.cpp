@@ -7,13 +7,13 @@
 #include <optional>
 #include <string_view>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/recipe/utf8.h"
-#include "composer/several_threads.h"
-#include "composer/storage/byte_reader.h"
-#include "composer/system_files.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/files/byte_reader.h"
+#include "base/files/system_files.h"
+#include "base/log.h"
+#include "base/params/utf8.h"
+#include "base/several_threads.h"
+#include "base/text.h"
 #include "data/datasets/class_folders.h"
 #include "data/sample_table.h"
 #include "data/shards/part_file.h"

@@ -11,11 +11,11 @@
 #include <utility>
 #include <vector>
 
-#include "composer/error.h"
-#include "composer/remote/leaving.h"
-#include "composer/several_threads.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/storage/mapped_file.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/files/mapped_file.h"
+#include "base/remote/leaving.h"
+#include "base/several_threads.h"
 
 namespace composer {
 namespace {

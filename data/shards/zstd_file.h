@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "composer/remote/remote_bytes.h"
+#include "base/remote/remote_bytes.h"
 #include "data/shards/file_hashes.h"
 
 namespace composer {

@@ -2,9 +2,9 @@
 #include <filesystem>
 #include <map>
 
+#include "base/files/byte_reader.h"
 #include "cli/main.h"
 #include "composer/composer.h"
-#include "composer/storage/byte_reader.h"
 #include "data/coded_source.h"
 #include "data/datasets/photo_dataset.h"
 

@@ -3,7 +3,7 @@
 //   infer FOLDER IMAGE ...
 #include <iostream>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/datasets/dataset_params.h"
 #include "inference/network_folder.h"
 #include "inference/runtime.h"

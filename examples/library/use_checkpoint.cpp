@@ -4,8 +4,8 @@
 #include <iostream>
 
 #include "algorithms/blurpool.h"
+#include "base/error.h"
 #include "composer/assemble.h"
-#include "composer/error.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/trainer.h"
 #include "data/datasets/shapes.h"

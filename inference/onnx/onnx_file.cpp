@@ -3,7 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "inference/description.h"
 #include "inference/fold.h"
 #include "inference/graph_json.h"

@@ -3,9 +3,9 @@
 #include <limits>
 #include <stdexcept>
 
-#include "composer/error.h"
-#include "composer/storage/atomic_file.h"
-#include "composer/version.h"
+#include "base/error.h"
+#include "base/files/atomic_file.h"
+#include "base/version.h"
 
 // Numbers of fields are those of onnx.proto.
 namespace composer {

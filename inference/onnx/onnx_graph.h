@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "composer/storage/protobuf.h"
+#include "base/files/protobuf.h"
 
 namespace composer {
 

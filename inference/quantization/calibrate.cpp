@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "inference/quantization/histogram.h"
 #include "inference/quantization/pass.h"
 #include "inference/quantization/places.h"

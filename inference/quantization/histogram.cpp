@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "inference/quantization/codes.h"
 
 namespace composer {

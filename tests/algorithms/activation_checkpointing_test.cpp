@@ -8,7 +8,7 @@
 #include "algorithms/ghost_batchnorm.h"
 #include "algorithms/squeeze_excite.h"
 #include "algorithms/stochastic_depth.h"
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/graph.h"
 #include "composer/network/layers.h"

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "composer/recipe/params.h"
+#include "base/params/params.h"
 #include "tests/algorithms/tiny_model.h"
 
 namespace composer::alternating_flip_test {

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "algorithms/augmentation/augment_batch.h"
-#include "composer/random.h"
-#include "composer/recipe/params.h"
+#include "base/params/params.h"
+#include "base/random.h"
 #include "tests/algorithms/tiny_model.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/gpu.h"

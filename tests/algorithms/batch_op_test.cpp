@@ -6,7 +6,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "composer/random.h"
+#include "base/random.h"
 #include "tests/algorithms/moved_pixels.h"
 #include "tests/data/helpers.h"
 #include "tests/gpu.h"

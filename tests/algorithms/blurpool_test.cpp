@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/optimization/precision.h"
 #include "models/resnet.h"
 #include "tests/algorithms/tiny_model.h"

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "algorithms/mixup.h"
-#include "composer/error.h"
+#include "base/error.h"
 #include "tests/algorithms/tiny_model.h"
 
 namespace composer::cutmix_test {

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include "algorithms/factorize.h"
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/graph.h"
 #include "models/mnist_classifier.h"
 #include "tests/algorithms/tiny_model.h"

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/weights.h"
 #include "tests/algorithms/tiny_model.h"

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "models/resnet_cifar.h"
 #include "tests/algorithms/tiny_model.h"
 

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "composer/random.h"
+#include "base/random.h"
 #include "composer/step_graphs.h"
 #include "known.h"
 #include "tests/composer/rerun.h"

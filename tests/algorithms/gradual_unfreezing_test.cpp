@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "tests/algorithms/tiny_model.h"
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"

@@ -5,7 +5,7 @@
 
 #include "algorithms/ema.h"
 #include "algorithms/whitening.h"
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/weights.h"
 #include "tests/algorithms/tiny_model.h"

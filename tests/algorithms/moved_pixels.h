@@ -8,7 +8,7 @@
 #include <numbers>
 
 #include "algorithms/augmentation/image_op.h"
-#include "composer/image_size.h"
+#include "base/loading/image_size.h"
 
 namespace composer::test {
 

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <mutex>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "tests/algorithms/tiny_model.h"
 #include "tests/composer/tiny_run.h"
 

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "algorithms/colout.h"
+#include "base/error.h"
 #include "composer/engine.h"
-#include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
 
 namespace composer::progressive_resizing_test {

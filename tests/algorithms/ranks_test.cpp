@@ -16,7 +16,7 @@
 #include "algorithms/selective_backprop.h"
 #include "algorithms/trivialaugment.h"
 #include "algorithms/whitening.h"
-#include "composer/error.h"
+#include "base/error.h"
 #include "tests/algorithms/resnet20.h"
 #include "tests/algorithms/shared_batch.h"
 #include "tests/algorithms/tiny_model.h"

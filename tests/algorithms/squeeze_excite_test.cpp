@@ -4,7 +4,7 @@
 
 #include "algorithms/blurpool.h"
 #include "algorithms/factorize.h"
-#include "composer/error.h"
+#include "base/error.h"
 #include "models/mobilenet_v3.h"
 #include "tests/algorithms/tiny_model.h"
 

@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
-#include "composer/random.h"
+#include "base/error.h"
+#include "base/random.h"
 #include "models/efficientnet.h"
 #include "models/resnet_cifar.h"
 #include "tests/algorithms/tiny_model.h"

@@ -3,12 +3,12 @@
 #include <catch2/catch.hpp>
 #include <mutex>
 
+#include "base/error.h"
+#include "base/random.h"
 #include "composer/distributed/gradient_sync.h"
 #include "composer/engine.h"
-#include "composer/error.h"
 #include "composer/network/graph.h"
 #include "composer/optimization/optimizers.h"
-#include "composer/random.h"
 #include "composer/train_step.h"
 #include "tests/algorithms/resnet20.h"
 #include "tests/algorithms/tiny_model.h"

@@ -4,7 +4,7 @@
 
 #include "algorithms/blurpool.h"
 #include "algorithms/squeeze_excite.h"
-#include "composer/error.h"
+#include "base/error.h"
 #include "tests/algorithms/tiny_model.h"
 
 namespace composer::weight_standardization_test {

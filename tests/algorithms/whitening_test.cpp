@@ -5,8 +5,8 @@
 #include "algorithms/dirac_init.h"
 #include "algorithms/progressive_resizing.h"
 #include "algorithms/squeeze_excite.h"
+#include "base/error.h"
 #include "composer/engine.h"
-#include "composer/error.h"
 #include "tests/algorithms/tiny_model.h"
 
 namespace composer::whitening_test {

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer::whole_batch_test {
 

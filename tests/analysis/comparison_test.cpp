@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/logging/terminal.h"
+#include "base/terminal.h"
 #include "tests/analysis/run_files.h"
 
 namespace composer::comparison_test {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "composer/random.h"
+#include "base/random.h"
 
 namespace composer::lr_range_test {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <fstream>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::run_log_test {

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "analysis/trace/report_section.h"
-#include "composer/error.h"
+#include "base/error.h"
 #include "tests/analysis/traces.h"
 
 namespace composer::trace_diff_test {

@@ -6,7 +6,7 @@
 #include "analysis/trace/trace_analysis.h"
 #include "analysis/trace/trace_json.h"
 #include "analysis/trace/trace_reader.h"
-#include "composer/text.h"
+#include "base/text.h"
 #include "tests/analysis/traces.h"
 
 namespace composer::trace_host_test {

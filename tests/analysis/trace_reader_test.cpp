@@ -6,7 +6,7 @@
 #include "analysis/trace/json_cursor.h"
 #include "analysis/trace/report_section.h"
 #include "analysis/trace/trace_files.h"
-#include "composer/error.h"
+#include "base/error.h"
 #include "tests/analysis/traces.h"
 
 namespace composer::trace_reader_test {

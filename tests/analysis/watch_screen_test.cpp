@@ -6,7 +6,7 @@
 
 #include "analysis/run_log_tail.h"
 #include "analysis/terminal_plot.h"
-#include "composer/logging/terminal.h"
+#include "base/terminal.h"
 #include "tests/analysis/run_files.h"
 
 namespace composer::watch_screen_test {

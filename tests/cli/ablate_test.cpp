@@ -7,9 +7,9 @@
 #include <set>
 #include <thread>
 
+#include "base/files/mailbox.h"
 #include "cli/study_runs.h"
 #include "composer/rank_threads.h"
-#include "composer/storage/mailbox.h"
 #include "look.h"
 #include "study.h"
 

@@ -4,8 +4,8 @@
 #include <mutex>
 
 #include "acting.h"
+#include "base/error.h"
 #include "composer/assemble.h"
-#include "composer/error.h"
 #include "tests/ranks.h"
 
 namespace composer::algorithm_ranks_test {

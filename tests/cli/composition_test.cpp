@@ -11,9 +11,9 @@
 #include <set>
 
 #include "acting.h"
+#include "base/error.h"
+#include "base/random.h"
 #include "composer/assemble.h"
-#include "composer/error.h"
-#include "composer/random.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/gpu.h"

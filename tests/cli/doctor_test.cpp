@@ -5,8 +5,8 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "cli/read_speed.h"
-#include "composer/error.h"
 #include "tests/cli/program.h"
 #include "tests/data/helpers.h"
 

@@ -8,9 +8,9 @@
 #include <sstream>
 #include <thread>
 
+#include "base/error.h"
 #include "cli/commands.h"
 #include "cli/main.h"
-#include "composer/error.h"
 #include "composer/normalize.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/weights.h"

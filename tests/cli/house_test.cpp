@@ -203,10 +203,10 @@ TEST_CASE("JSON that others wrote is shown by shown_value", "[house]") {
                                            {"composer/storage/checkpoint.cpp", 2},
                                            {"composer/storage/checkpoint_writer.cpp", 2},
                                            {"composer/storage/dcp.cpp", 2},
-                                           {"composer/storage/foreign_json.cpp", 1},
-                                           {"composer/storage/mailbox.cpp", 1},
+                                           {"base/params/foreign_json.cpp", 1},
+                                           {"base/files/mailbox.cpp", 1},
                                            {"composer/storage/provenance.cpp", 1},
-                                           {"composer/storage/run_folder.cpp", 1},
+                                           {"base/files/run_folder.cpp", 1},
                                            {"composer/storage/safetensors.cpp", 1},
                                            {"composer/storage/weights.cpp", 1},
                                            {"data/beton/fields.cpp", 1},
@@ -219,7 +219,7 @@ TEST_CASE("JSON that others wrote is shown by shown_value", "[house]") {
       const auto file = folder + "/" + name;
       const auto text = text_of(root / file);
       const auto known = writers.find(file);
-      INFO(file << ": what was read is shown by shown_value (composer/storage/foreign_json.h); "
+      INFO(file << ": what was read is shown by shown_value (base/params/foreign_json.h); "
                    "what writes JSON of the program's own stands in the list of this test");
       CHECK(calls_of_dump(text) == (known == writers.end() ? 0 : known->second));
     }

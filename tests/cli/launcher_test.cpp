@@ -8,11 +8,11 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/machine_limits.h"
 #include "cli/job_watch.h"
 #include "cli/rank_logs.h"
-#include "composer/clock.h"
-#include "composer/error.h"
-#include "composer/machine_limits.h"
 #include "tests/cli/program.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/ranks/rank_processes.h"

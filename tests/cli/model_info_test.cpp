@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "composer/logging/terminal.h"
+#include "base/terminal.h"
 #include "look.h"
 #include "tests/composer/temporary_folder.h"
 

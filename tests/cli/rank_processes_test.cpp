@@ -6,7 +6,7 @@
 #include <set>
 #include <thread>
 
-#include "composer/clock.h"
+#include "base/clock.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/python.h"

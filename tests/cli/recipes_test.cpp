@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/error.h"
+#include "base/params/value.h"
 #include "composer/assemble.h"
-#include "composer/error.h"
 #include "composer/loader.h"
 #include "composer/recipe/recipe.h"
-#include "composer/recipe/value.h"
 #include "everything.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+#include "base/params/json.h"
+#include "base/params/rule_text.h"
 #include "cli/main.h"
-#include "composer/error.h"
-#include "composer/recipe/json.h"
 #include "composer/recipe/recipe.h"
-#include "composer/recipe/rule_text.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 

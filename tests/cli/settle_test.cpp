@@ -5,8 +5,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "composer/assemble.h"
-#include "composer/error.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/dump.h"
 #include "composer/storage/provenance.h"

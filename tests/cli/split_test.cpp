@@ -3,8 +3,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "composer/assemble.h"
-#include "composer/error.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/safetensors.h"
 #include "data/datasets/shapes.h"

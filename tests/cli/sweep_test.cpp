@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/error.h"
 #include "cli/sweep_axes.h"
-#include "composer/error.h"
 #include "look.h"
 #include "study.h"
 

@@ -9,7 +9,7 @@
 #include <thread>
 #include <utility>
 
-#include "composer/clock.h"
+#include "base/clock.h"
 #include "tests/cli/program.h"
 #include "tests/composer/read_trace.h"
 #include "tests/composer/temporary_folder.h"

@@ -4,9 +4,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "composer/logging/number_text.h"
+#include "base/number_text.h"
+#include "base/text.h"
 #include "composer/storage/safetensors.h"
-#include "composer/text.h"
 #include "on_terminal.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"

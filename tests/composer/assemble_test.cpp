@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/alike_names.h"
+#include "base/params/alike_names.h"
 #include "composer/builtin.h"
 #include "tests/composer/tiny_run.h"
 

@@ -1,4 +1,4 @@
-#include "composer/storage/atomic_file.h"
+#include "base/files/atomic_file.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -6,8 +6,8 @@
 #include <memory>
 #include <sstream>
 
-#include "composer/error.h"
-#include "composer/storage/host_name.h"
+#include "base/error.h"
+#include "base/host_name.h"
 #include "tests/composer/child_process.h"
 #include "tests/composer/largest_file.h"
 #include "tests/composer/temporary_folder.h"

@@ -4,12 +4,12 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "base/error.h"
 #include "composer/callbacks/gradient_monitor.h"
 #include "composer/callbacks/image_monitor.h"
 #include "composer/callbacks/memory_monitor.h"
 #include "composer/callbacks/runtime_estimator.h"
 #include "composer/callbacks/threshold_stopper.h"
-#include "composer/error.h"
 #include "composer/normalize.h"
 #include "composer/optimization/gradient_norm.h"
 #include "tests/composer/terminal.h"

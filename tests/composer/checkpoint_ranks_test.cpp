@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/checkpoint_writer.h"
 #include "tests/composer/stopped_run.h"

@@ -6,7 +6,7 @@
 #include <limits>
 #include <sstream>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/checkpoint_writer.h"
 #include "composer/storage/weights.h"

@@ -13,7 +13,7 @@
 #include <set>
 #include <thread>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "tests/composer/child_process.h"
 #include "tests/composer/tiny_run.h"

@@ -9,7 +9,7 @@
 #include <map>
 #include <utility>
 
-#include "composer/logging/log.h"
+#include "base/log.h"
 #include "tests/composer/terminal.h"
 #include "tests/composer/tiny_run.h"
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "composer/simd.h"
+#include "base/simd.h"
 
 namespace composer::cpu_instructions_test {
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/checkpoint_writer.h"
 #include "composer/storage/torch_file.h"

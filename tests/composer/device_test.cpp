@@ -5,7 +5,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "tests/gpu.h"
 
 namespace composer::device_test {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <mutex>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/layer_error.h"
 #include "composer/network/layers.h"
 #include "composer/network/norm_layers.h"

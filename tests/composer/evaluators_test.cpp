@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/error.h"
 #include "composer/callbacks.h"
-#include "composer/error.h"
 #include "composer/logging/csv.h"
 #include "composer/recipe/dump.h"
 #include "composer/run_times.h"

@@ -2,10 +2,10 @@
 
 #include <catch2/catch.hpp>
 
+#include "base/files/crc32c.h"
 #include "composer/logging/logger.h"
 #include "composer/logging/spread.h"
 #include "composer/profiling/memory_timeline.h"
-#include "composer/storage/crc32c.h"
 #include "tests/composer/unpacked_png.h"
 
 namespace composer::events_test {

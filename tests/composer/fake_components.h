@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/loader.h"
 #include "composer/logging/logger.h"
 #include "composer/network/model.h"

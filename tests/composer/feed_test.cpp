@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "stopped_run.h"
 #include "tests/gpu.h"
 #include "tiny_run.h"

@@ -2,8 +2,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "composer/callbacks.h"
-#include "composer/error.h"
 #include "composer/network/metrics.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/weights.h"

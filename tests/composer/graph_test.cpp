@@ -6,7 +6,7 @@
 #include <functional>
 #include <thread>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/layers.h"
 #include "composer/network/model.h"

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/logging/earlier_lines.h"
 #include "composer/logging/sinks.h"
 #include "tests/composer/largest_file.h"

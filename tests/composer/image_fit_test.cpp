@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/layers.h"
 
 namespace composer::image_fit_test {

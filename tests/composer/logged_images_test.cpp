@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <stdexcept>
 
+#include "base/random.h"
 #include "composer/logging/logger.h"
 #include "composer/logging/png.h"
-#include "composer/random.h"
 #include "tests/composer/unpacked_png.h"
 #include "tests/gpu.h"
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/logging/command_log.h"
 #include "composer/logging/console.h"
 #include "composer/logging/csv.h"

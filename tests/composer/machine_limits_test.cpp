@@ -1,4 +1,4 @@
-#include "composer/machine_limits.h"
+#include "base/machine_limits.h"
 
 #include <unistd.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <string>
 
-#include "composer/machine_use.h"
+#include "base/machine_use.h"
 #include "tests/data/helpers.h"
 
 namespace composer::machine_limits_test {

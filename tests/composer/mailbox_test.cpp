@@ -1,4 +1,4 @@
-#include "composer/storage/mailbox.h"
+#include "base/files/mailbox.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -11,10 +11,10 @@
 #include <regex>
 #include <thread>
 
-#include "composer/clock.h"
-#include "composer/error.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/host_name.h"
 #include "composer/run_requests.h"
-#include "composer/storage/host_name.h"
 #include "tests/composer/child_process.h"
 #include "tests/composer/tiny_run.h"
 

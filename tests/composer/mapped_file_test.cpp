@@ -1,4 +1,4 @@
-#include "composer/storage/mapped_file.h"
+#include "base/files/mapped_file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 #include <numeric>
 #include <thread>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/storage/safetensors.h"
 #include "tests/composer/temporary_folder.h"
 

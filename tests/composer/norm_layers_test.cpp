@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <functional>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/layers.h"
 #include "composer/optimization/precision.h"

@@ -3,7 +3,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/storage/checkpoint.h"
 #include "tiny_run.h"
 

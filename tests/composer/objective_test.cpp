@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/value_metrics.h"
 #include "tests/ranks.h"
 #include "tiny_run.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/optimization/adaptive.h"
 #include "composer/optimization/trust_ratio.h"
 #include "tests/composer/wave.h"

@@ -1,9 +1,9 @@
-#include "composer/recipe/params.h"
+#include "base/params/params.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "composer/recipe/utf8.h"
+#include "base/params/utf8.h"
 
 namespace composer::params_test {
 

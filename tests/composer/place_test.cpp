@@ -1,11 +1,11 @@
-#include "composer/distributed/place.h"
+#include "base/place.h"
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <map>
 #include <optional>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "tiny_run.h"
 
 namespace composer::place_test {

@@ -8,8 +8,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "composer/clock.h"
-#include "composer/error.h"
+#include "base/clock.h"
+#include "base/error.h"
 #include "composer/optimization/bf16_choice.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/ranks.h"

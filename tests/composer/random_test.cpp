@@ -1,4 +1,4 @@
-#include "composer/random.h"
+#include "base/random.h"
 
 #include <catch2/catch.hpp>
 

@@ -7,9 +7,9 @@
 #include <new>
 #include <stdexcept>
 
+#include "base/error.h"
 #include "composer/distributed/gradient_sync.h"
 #include "composer/distributed/process_group.h"
-#include "composer/error.h"
 #include "tests/ranks.h"
 
 namespace composer::ranks_test {

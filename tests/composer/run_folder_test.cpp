@@ -1,6 +1,6 @@
 // One process at a time in a run folder, and what a run leaves there when the disk is full or no
 // checkpoint can be used.
-#include "composer/storage/run_folder.h"
+#include "base/files/run_folder.h"
 
 #include <sys/stat.h>
 
@@ -11,10 +11,10 @@
 #include <sstream>
 #include <thread>
 
-#include "composer/error.h"
+#include "base/error.h"
+#include "base/host_name.h"
+#include "base/remote/local_folder.h"
 #include "composer/storage/checkpoint_folder.h"
-#include "composer/storage/host_name.h"
-#include "composer/storage/local_folder.h"
 #include "tests/composer/child_process.h"
 #include "tests/composer/largest_file.h"
 #include "tests/composer/terminal.h"

@@ -11,8 +11,8 @@
 #include <set>
 #include <thread>
 
+#include "base/error.h"
 #include "composer/callbacks/image_monitor.h"
-#include "composer/error.h"
 #include "composer/evaluation_recorder.h"
 #include "composer/logging/image_folder.h"
 #include "composer/logging/sinks.h"

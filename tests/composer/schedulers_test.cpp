@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
+#include "base/error.h"
 #include "composer/builtin.h"
-#include "composer/error.h"
 
 namespace composer::schedulers_test {
 

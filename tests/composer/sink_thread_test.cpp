@@ -5,8 +5,8 @@
 #include <mutex>
 #include <thread>
 
-#include "composer/clock.h"
-#include "composer/error.h"
+#include "base/clock.h"
+#include "base/error.h"
 #include "composer/logging/logger.h"
 #include "tests/composer/terminal.h"
 

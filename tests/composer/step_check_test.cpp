@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/fused_norm.h"
 #include "composer/network/layers.h"
 #include "composer/optimization/optimizers.h"

@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/error.h"
 #include "composer/cuda_library.h"
-#include "composer/error.h"
 #include "composer/trainer.h"
 #include "rerun.h"
 #include "tests/gpu.h"

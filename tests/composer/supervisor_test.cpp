@@ -1,4 +1,4 @@
-#include "composer/process/supervisor.h"
+#include "base/process/supervisor.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -12,8 +12,8 @@
 #include <sstream>
 #include <thread>
 
-#include "composer/clock.h"
-#include "composer/error.h"
+#include "base/clock.h"
+#include "base/error.h"
 #include "tests/composer/child_process.h"
 #include "tests/composer/temporary_folder.h"
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "composer/logging/terminal.h"
+#include "base/terminal.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer {

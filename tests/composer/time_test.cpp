@@ -1,8 +1,8 @@
-#include "composer/time.h"
+#include "base/time.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer::time_test {
 

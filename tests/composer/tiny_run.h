@@ -2,9 +2,9 @@
 // layers.
 #pragma once
 
+#include "base/random.h"
 #include "composer/network/layers.h"
 #include "composer/optimization/optimizers.h"
-#include "composer/random.h"
 #include "composer/trainer.h"
 #include "tests/composer/temporary_folder.h"
 

@@ -2,8 +2,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
-#include "composer/random.h"
+#include "base/error.h"
+#include "base/random.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::torch_file_test {

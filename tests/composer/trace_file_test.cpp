@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "read_trace.h"
 #include "temporary_folder.h"
 

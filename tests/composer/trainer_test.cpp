@@ -10,8 +10,8 @@
 #include <thread>
 #include <type_traits>
 
-#include "composer/error.h"
-#include "composer/interrupt.h"
+#include "base/error.h"
+#include "base/process/interrupt.h"
 #include "composer/optimization/schedulers.h"
 #include "tiny_run.h"
 

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/layers.h"
 #include "tests/composer/temporary_folder.h"
 

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <random>
 
+#include "base/error.h"
 #include "beton_bytes.h"
-#include "composer/error.h"
 #include "data/ffcv_crop.h"
 #include "helpers.h"
 

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/beton/pack_image.h"
 #include "data/beton/source.h"
 #include "data/beton/writer.h"

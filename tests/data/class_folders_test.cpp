@@ -7,9 +7,9 @@
 #include <chrono>
 #include <thread>
 
-#include "composer/error.h"
-#include "composer/system_files.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/files/system_files.h"
+#include "base/text.h"
 #include "data/datasets/image_folder.h"
 #include "data/index_place.h"
 #include "tests/data/errors.h"

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <stdexcept>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/datasets/photo_dataset.h"
 #include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"

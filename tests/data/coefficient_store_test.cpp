@@ -8,8 +8,8 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "composer/error.h"
-#include "composer/random.h"
+#include "base/error.h"
+#include "base/random.h"
 #include "data/beton/write.h"
 #include "data/datasets/image_folder.h"
 #include "tests/composer/largest_file.h"

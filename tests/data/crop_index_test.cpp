@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/beton/write.h"
 #include "data/datasets/image_folder.h"
 #include "data/index_place.h"

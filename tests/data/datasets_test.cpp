@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/all.h"
 #include "data/beton/source.h"
 #include "data/datasets/cifar10.h"

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/jpeg/decoder.h"
 #include "data/jpeg/jpeg.h"
 #include "tests/data/pillow.h"

@@ -7,7 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/beton/source.h"
 #include "data/image_loader.h"
 #include "tests/data/fake_sources.h"

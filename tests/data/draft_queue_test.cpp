@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer::draft_queue_test {
 

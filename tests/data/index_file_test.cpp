@@ -11,8 +11,8 @@
 #include <chrono>
 #include <thread>
 
-#include "composer/error.h"
-#include "composer/random.h"
+#include "base/error.h"
+#include "base/random.h"
 #include "tests/composer/largest_file.h"
 #include "tests/data/helpers.h"
 #include "tests/data/index_bytes.h"

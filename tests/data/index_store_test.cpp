@@ -10,7 +10,7 @@
 #include <chrono>
 #include <thread>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/index_slot.h"
 #include "tests/data/errors.h"
 #include "tests/data/helpers.h"

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <optional>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/jpeg/codec.h"
 #include "data/jpeg/decoder.h"
 #include "data/jpeg/header.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/random.h"
+#include "base/random.h"
 #include "data/image.h"
 #include "data/jpeg/decoder.h"
 

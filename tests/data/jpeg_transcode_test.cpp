@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/jpeg/header.h"
 #include "data/jpeg/jpeg.h"
 #include "data/jpeg/transcode.h"

@@ -9,7 +9,7 @@
 #include <chrono>
 #include <thread>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/file_lock.h"
 #include "tests/data/errors.h"
 #include "tests/data/helpers.h"

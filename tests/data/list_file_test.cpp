@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "tests/data/helpers.h"
 
 namespace composer::list_file_test {

@@ -10,8 +10,8 @@
 #include <set>
 #include <thread>
 
+#include "base/error.h"
 #include "composer/device.h"
-#include "composer/error.h"
 #include "data/image_loader.h"
 #include "data/jpeg/jpeg.h"
 #include "tests/data/eventually.h"

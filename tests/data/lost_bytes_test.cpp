@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/image_loader.h"

@@ -9,7 +9,7 @@
 // jpeglib.h needs <cstdio> before it.
 #include <jpeglib.h>
 
-#include "composer/random.h"
+#include "base/random.h"
 #include "data/image.h"
 
 namespace composer::test {

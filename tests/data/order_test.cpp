@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer::order_test {
 

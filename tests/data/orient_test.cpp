@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/random.h"
+#include "base/random.h"
 #include "tests/data/pillow.h"
 
 namespace composer::orient_test {

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/formats/decode.h"
 #include "data/source.h"
 #include "tests/data/helpers.h"

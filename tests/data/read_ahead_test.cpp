@@ -10,9 +10,9 @@
 #include <set>
 #include <thread>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/remote/leaving.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/remote/leaving.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/image_loader.h"

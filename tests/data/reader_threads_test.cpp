@@ -5,7 +5,7 @@
 #include <condition_variable>
 #include <stdexcept>
 
-#include "composer/remote/leaving.h"
+#include "base/remote/leaving.h"
 #include "tests/data/eventually.h"
 
 namespace composer::reader_threads_test {

@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "composer/remote/cache_folder.h"
-#include "composer/remote/listing.h"
-#include "composer/remote/remote_error.h"
+#include "base/remote/cache_folder.h"
+#include "base/remote/listing.h"
+#include "base/remote/remote_error.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/datasets/image_folder.h"

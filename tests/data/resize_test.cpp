@@ -5,8 +5,8 @@
 #include <iomanip>
 #include <sstream>
 
-#include "composer/error.h"
-#include "composer/random.h"
+#include "base/error.h"
+#include "base/random.h"
 #include "data/pixels/copy.h"
 #include "tests/data/helpers.h"
 #include "tests/each_target.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/imagenet.h"
 #include "data/datasets/mnist.h"

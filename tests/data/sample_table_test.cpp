@@ -3,10 +3,10 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "composer/error.h"
-#include "composer/random.h"
-#include "composer/storage/byte_reader.h"
-#include "composer/storage/checksum.h"
+#include "base/error.h"
+#include "base/files/byte_reader.h"
+#include "base/files/checksum.h"
+#include "base/random.h"
 #include "data/source.h"
 #include "data/target_rows.h"
 #include "tests/data/helpers.h"

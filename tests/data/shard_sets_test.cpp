@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "composer/error.h"
-#include "composer/remote/cache_folder.h"
-#include "composer/remote/leaving.h"
+#include "base/error.h"
+#include "base/remote/cache_folder.h"
+#include "base/remote/leaving.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/datasets/image_folder.h"

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "composer/error.h"
-#include "composer/text.h"
+#include "base/error.h"
+#include "base/text.h"
 #include "data/datasets/mds.h"
 #include "data/digest.h"
 #include "data/sample_table.h"

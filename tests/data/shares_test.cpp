@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/image_folder.h"
 #include "data/datasets/mnist.h"

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/storage/byte_reader.h"
+#include "base/files/byte_reader.h"
 #include "tests/data/helpers.h"
 #include "tests/data/make_tar.h"
 

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "composer/error.h"
-#include "composer/storage/byte_reader.h"
+#include "base/error.h"
+#include "base/files/byte_reader.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/datasets/cifar10.h"

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstring>
 
-#include "composer/storage/checksum.h"
+#include "base/files/checksum.h"
 #include "example.h"
 #include "tests/data/photos.h"
 

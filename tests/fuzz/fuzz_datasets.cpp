@@ -4,9 +4,9 @@
 #include <cstring>
 #include <map>
 
-#include "composer/error.h"
-#include "composer/storage/byte_reader.h"
-#include "composer/storage/checksum.h"
+#include "base/error.h"
+#include "base/files/byte_reader.h"
+#include "base/files/checksum.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/mnist.h"
 #include "data/index_file.h"

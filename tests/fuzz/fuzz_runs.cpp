@@ -9,7 +9,7 @@
 #include "analysis/trace/trace_analysis.h"
 #include "analysis/trace/trace_diff.h"
 #include "analysis/trace/trace_json.h"
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/logging/events.h"
 #include "tests/analysis/run_files.h"
 #include "tests/composer/temporary_folder.h"

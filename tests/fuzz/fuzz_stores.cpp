@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <string>
 
-#include "composer/error.h"
-#include "composer/remote/aws_profile.h"
-#include "composer/remote/listing.h"
-#include "composer/remote/remote_path.h"
-#include "composer/remote/store_reply.h"
+#include "base/error.h"
+#include "base/remote/aws_profile.h"
+#include "base/remote/listing.h"
+#include "base/remote/remote_path.h"
+#include "base/remote/store_reply.h"
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace composer::test {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/beton/beton.h"
 #include "data/formats/decode.h"
 #include "data/jpeg/coefficients_simd.h"

@@ -40,7 +40,7 @@ bool fuzz_trace(std::span<const uint8_t> input);
 bool fuzz_event_file(std::span<const uint8_t> input);
 /// The report of a run. The input: a line with the name of one of its files, then that file.
 bool fuzz_run(std::span<const uint8_t> input);
-/// What stores answer (composer/remote/store_reply.h), AWS's files, manifests and remote paths. The
+/// What stores answer (base/remote/store_reply.h), AWS's files, manifests and remote paths. The
 /// input: a line that says which of them, then its text.
 bool fuzz_store_reply(std::span<const uint8_t> input);
 

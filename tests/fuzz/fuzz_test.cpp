@@ -13,7 +13,7 @@
 #include <chrono>
 #include <ctime>
 
-#include "composer/logging/log.h"
+#include "base/log.h"
 #include "tests/data/helpers.h"
 #include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/mutate.h"

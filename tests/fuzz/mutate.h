@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/random.h"
+#include "base/random.h"
 
 namespace composer::test {
 

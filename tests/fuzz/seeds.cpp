@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "data/index_file.h"
 #include "data/jpeg/decoder.h"
 #include "data/sample_table.h"

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/storage/manifest.h"
 #include "inference/network_folder.h"
 #include "inference/quantization/calibrate.h"

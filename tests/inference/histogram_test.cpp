@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "inference/quantization/codes.h"
 #include "tests/vectors.h"
 

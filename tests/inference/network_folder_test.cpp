@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/storage/weights.h"
 #include "networks.h"
 #include "tests/composer/temporary_folder.h"

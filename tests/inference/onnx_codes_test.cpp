@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "inference/network_folder.h"
 #include "inference/onnx/codes.h"
 #include "inference/onnx/onnx_file.h"

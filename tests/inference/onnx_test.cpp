@@ -2,8 +2,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "composer/error.h"
-#include "composer/version.h"
+#include "base/error.h"
+#include "base/version.h"
 #include "inference/fold.h"
 #include "inference/graph_json.h"
 #include "inference/onnx/onnx_file.h"

@@ -7,12 +7,12 @@
 #include <set>
 #include <sstream>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "composer/assemble.h"
-#include "composer/error.h"
 #include "composer/network/outline.h"
 #include "composer/recipe/recipe.h"
 #include "composer/storage/weights.h"
-#include "composer/text.h"
 #include "inference/network_folder.h"
 #include "models/named_models.h"
 #include "networks.h"

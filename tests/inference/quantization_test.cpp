@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "inference/fold.h"
 #include "inference/network_folder.h"
 #include "inference/quantization/bias_correction.h"

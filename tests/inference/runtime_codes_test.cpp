@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/normalize.h"
 #include "inference/codes.h"
 #include "inference/onednn.h"

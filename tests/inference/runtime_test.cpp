@@ -6,7 +6,7 @@
 #include <iostream>
 #include <thread>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/normalize.h"
 #include "inference/fold.h"
 #include "inference/fused_operation.h"

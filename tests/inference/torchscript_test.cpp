@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "networks.h"
 #include "peer.h"
 #include "tests/composer/temporary_folder.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/layers.h"
 #include "composer/network/outline.h"
 #include "composer/network/surgery.h"

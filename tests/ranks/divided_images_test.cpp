@@ -21,7 +21,7 @@
 #include "algorithms/stochastic_depth.h"
 #include "algorithms/sync_batchnorm.h"
 #include "algorithms/weight_standardization.h"
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/network/divided_pass.h"
 #include "composer/network/row_exchange.h"
 #include "models/airbench.h"

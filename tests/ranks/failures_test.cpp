@@ -4,8 +4,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "composer/distributed/rendezvous.h"
-#include "composer/error.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/data/photos.h"
 #include "tests/ranks/double_run.h"

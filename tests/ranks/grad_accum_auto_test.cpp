@@ -1,7 +1,7 @@
 // grad_accum: auto where one of several ranks runs out of memory.
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "tests/composer/terminal.h"
 #include "tests/out_of_memory.h"
 #include "tests/ranks/double_run.h"

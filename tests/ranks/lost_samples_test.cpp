@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/share.h"
 #include "tests/ranks/double_run.h"
 

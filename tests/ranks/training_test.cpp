@@ -12,7 +12,7 @@
 #include "algorithms/progressive_resizing.h"
 #include "algorithms/randaugment.h"
 #include "algorithms/sam.h"
-#include "composer/error.h"
+#include "base/error.h"
 #include "composer/optimization/schedulers.h"
 #include "models/resnet.h"
 #include "tests/ranks/double_run.h"

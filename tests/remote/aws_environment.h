@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "composer/remote/remote_options.h"
+#include "base/remote/remote_options.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::test {

@@ -12,9 +12,9 @@
 #include <mutex>
 #include <thread>
 
-#include "composer/error.h"
-#include "composer/interrupt.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/process/interrupt.h"
 #include "composer/remote/checkpoint_uploads.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "tests/composer/temporary_folder.h"

@@ -1,12 +1,12 @@
-#include "composer/remote/credentials.h"
+#include "base/remote/credentials.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/remote/aws_profile.h"
-#include "composer/remote/s3_store.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/remote/aws_profile.h"
+#include "base/remote/s3_store.h"
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"
 

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "composer/error.h"
-#include "composer/remote/object_store.h"
+#include "base/error.h"
+#include "base/remote/object_store.h"
 
 namespace composer::test {
 

@@ -1,11 +1,11 @@
-#include "composer/remote/fetched.h"
+#include "base/remote/fetched.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <thread>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
+#include "base/error.h"
+#include "base/log.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"

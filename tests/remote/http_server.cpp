@@ -9,8 +9,8 @@
 #include <chrono>
 #include <stdexcept>
 
-#include "composer/remote/remote_path.h"
-#include "composer/text.h"
+#include "base/remote/remote_path.h"
+#include "base/text.h"
 
 namespace composer::test {
 namespace {

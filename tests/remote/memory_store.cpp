@@ -4,7 +4,7 @@
 #include <functional>
 #include <set>
 
-#include "composer/remote/remote_path.h"
+#include "base/remote/remote_path.h"
 
 namespace composer::test {
 namespace {

@@ -10,9 +10,9 @@
 #include <fstream>
 #include <thread>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/remote/s3_store.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/remote/s3_store.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/remote/aws_environment.h"
 

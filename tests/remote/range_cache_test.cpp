@@ -1,5 +1,5 @@
 // What is kept of remote objects: exact, shared, bounded, and none the worse for a kill.
-#include "composer/remote/range_cache.h"
+#include "base/remote/range_cache.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -13,12 +13,12 @@
 #include <latch>
 #include <random>
 
-#include "composer/remote/cache_folder.h"
-#include "composer/remote/leaving.h"
-#include "composer/remote/listing.h"
-#include "composer/remote/pending_room.h"
-#include "composer/remote/remote_error.h"
-#include "composer/remote/shared_disk.h"
+#include "base/remote/cache_folder.h"
+#include "base/remote/leaving.h"
+#include "base/remote/listing.h"
+#include "base/remote/pending_room.h"
+#include "base/remote/remote_error.h"
+#include "base/remote/shared_disk.h"
 #include "tests/composer/largest_file.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/remote/fake_store.h"

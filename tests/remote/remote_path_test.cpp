@@ -1,8 +1,8 @@
-#include "composer/remote/remote_path.h"
+#include "base/remote/remote_path.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 
 namespace composer::remote_path_test {
 

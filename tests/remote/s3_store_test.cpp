@@ -1,4 +1,4 @@
-#include "composer/remote/s3_store.h"
+#include "base/remote/s3_store.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -7,12 +7,12 @@
 #include <csignal>
 #include <thread>
 
-#include "composer/error.h"
-#include "composer/interrupt.h"
-#include "composer/logging/log.h"
-#include "composer/remote/leaving.h"
-#include "composer/remote/remote_path.h"
-#include "composer/save_progress.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/process/interrupt.h"
+#include "base/remote/leaving.h"
+#include "base/remote/remote_path.h"
+#include "base/save_progress.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"

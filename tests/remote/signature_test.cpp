@@ -1,9 +1,9 @@
 // Signatures of AWS's published test suite, and of the examples in Amazon S3's API reference.
-#include "composer/remote/signature.h"
+#include "base/remote/signature.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/remote/remote_path.h"
+#include "base/remote/remote_path.h"
 
 namespace composer::signature_test {
 

@@ -1,10 +1,10 @@
-#include "composer/remote/store_reply.h"
+#include "base/remote/store_reply.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
-#include "composer/remote/read_times.h"
-#include "composer/remote/xml.h"
+#include "base/error.h"
+#include "base/remote/read_times.h"
+#include "base/remote/xml.h"
 
 namespace composer::store_reply_test {
 

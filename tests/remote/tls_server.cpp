@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <stdexcept>
 
-#include "composer/process/no_broken_pipe.h"
+#include "base/process/no_broken_pipe.h"
 
 namespace composer::test {
 namespace {

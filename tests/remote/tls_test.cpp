@@ -1,8 +1,8 @@
 // Servers whose certificates are to be trusted, and others.
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
-#include "composer/remote/web_store.h"
+#include "base/error.h"
+#include "base/remote/web_store.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/tls_server.h"

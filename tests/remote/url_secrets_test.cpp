@@ -1,9 +1,9 @@
-#include "composer/logging/url_secrets.h"
+#include "base/url_secrets.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
-#include "composer/remote/remote_path.h"
+#include "base/error.h"
+#include "base/remote/remote_path.h"
 
 namespace composer::url_secrets_test {
 

@@ -1,10 +1,10 @@
-#include "composer/remote/web_store.h"
+#include "base/remote/web_store.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
-#include "composer/logging/log.h"
-#include "composer/logging/url_secrets.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/url_secrets.h"
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/http_server.h"
 

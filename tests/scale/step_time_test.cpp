@@ -3,7 +3,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/error.h"
+#include "base/error.h"
 #include "scale/failures.h"
 #include "scale/plan.h"
 

@@ -6,8 +6,8 @@
 #include <iostream>
 #include <map>
 
+#include "base/error.h"
 #include "composer/device.h"
-#include "composer/error.h"
 
 int main(int, char** words) {
   const std::map<std::string, std::function<void()>> questions{

@@ -1,0 +1,23 @@
+// A recipe for those who read JSON.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/params/value.h"
+
+namespace composer {
+
+/// Scalars without quotes are numbers, true and false where they read as such; `null` and nothing
+/// are null.
+nlohmann::ordered_json json_of(const Value& value);
+
+/// The keys of a recipe's text by their dotted paths, lists and empty maps as texts on one line. A
+/// text that is no recipe has none.
+std::vector<std::pair<std::string, nlohmann::ordered_json>> flat_recipe(const std::string& recipe);
+
+/// The same as one object; null for a text that is no recipe.
+nlohmann::ordered_json recipe_json(const std::string& recipe);
+
+}  // namespace composer

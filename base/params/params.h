@@ -1,0 +1,249 @@
+// clang-format off
+// One declaration per hyperparameter. A component's parameters are a plain struct whose function
+// `fields` names each member once, with its documentation and rules:
+//
+//   struct Params {
+//     double smoothing = 0.1;
+//     void fields(auto&& f) {
+//       f("smoothing", smoothing, "share of the label spread over all classes", in(0, 1));
+//     }
+//     std::string check() const;  // optional: "" or what contradicts what, a line each
+//   };
+//
+// Reading recipes, overrides, help, dumps and documentation all come from it. A line of check()
+// that starts with "key: " is reported at that key.
+// clang-format on
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/params/value.h"
+#include "base/time.h"
+
+namespace composer {
+
+/// What a value must satisfy beyond its type. Of a list, each item must; of an optional, the value
+/// if there is one. Of a Time, the number must.
+struct Rule {
+  enum class Kind { in, at_least, above, one_of, required };
+
+  Kind kind;
+  double low = 0, high = 0;
+  std::vector<std::string> words;
+  std::optional<double> exception;
+
+  /// A number that is allowed though the rule forbids it: at_least(1).or_exactly(-1).
+  Rule or_exactly(double number) const;
+  /// "in [0, 1]", "at least 1, or -1", "resize or crop"; empty for `required`.
+  std::string text() const;
+  bool allows(double number) const;
+};
+using Rules = std::vector<Rule>;
+
+Rule in(double low, double high);
+Rule at_least(double low);
+Rule above(double low);
+inline const Rule required{.kind = Rule::Kind::required, .words = {}, .exception = {}};
+
+Rule one_of(std::vector<std::string> words);
+template <std::convertible_to<std::string>... Words>
+Rule one_of(Words... words) {
+  return one_of(std::vector<std::string>{std::string(words)...});
+}
+
+struct Field;
+
+/// The fields of one struct of parameters, bound to that object: it must outlive them.
+struct FieldSet {
+  std::vector<Field> fields;
+  std::function<std::string()> check;  ///< may be empty
+};
+
+/// One hyperparameter, whatever its type.
+struct Field {
+  std::string name, doc;
+  std::string type;   ///< "number", "list of text", "time or none"; empty for a nested struct
+  std::string rules;  ///< "in [0, 1]"; may be empty
+  bool required = false;
+  bool flag = false;  ///< a bool: a bare option means true
+  bool list = false;  ///< takes several words
+
+  /// Sets the member from `value`, or leaves it and adds to `problems`.
+  std::function<void(const Value& value, const std::string& path, Problems& problems)> read;
+  std::function<Value()> write;
+  FieldSet nested;  ///< of a struct
+};
+
+/// Types of fields. read_value leaves `out` alone and reports when `value` does not fit. Numbers:
+/// no nan, no inf. Text and optional: `none` and an empty value mean "" and nothing. Lists: one
+/// value stands for a list of one.
+void read_value(const Value& value, const Rules& rules, const std::string& path, bool& out,
+                Problems& problems);
+void read_value(const Value& value, const Rules& rules, const std::string& path, int64_t& out,
+                Problems& problems);
+void read_value(const Value& value, const Rules& rules, const std::string& path, double& out,
+                Problems& problems);
+void read_value(const Value& value, const Rules& rules, const std::string& path, std::string& out,
+                Problems& problems);
+void read_value(const Value& value, const Rules& rules, const std::string& path, Time& out,
+                Problems& problems);
+
+Value write_value(bool value);
+Value write_value(int64_t value);
+Value write_value(double value);
+Value write_value(const std::string& value);
+Value write_value(const Time& value);
+
+template <class T>
+struct FieldType;  // only the types below can be fields
+template <>
+struct FieldType<bool> {
+  static std::string name() { return "true or false"; }
+};
+template <>
+struct FieldType<int64_t> {
+  static std::string name() { return "whole number"; }
+};
+template <>
+struct FieldType<double> {
+  static std::string name() { return "number"; }
+};
+template <>
+struct FieldType<std::string> {
+  static std::string name() { return "text"; }
+};
+template <>
+struct FieldType<Time> {
+  static std::string name() { return "time"; }
+};
+template <class T>
+struct FieldType<std::optional<T>> {
+  static std::string name() { return FieldType<T>::name() + " or none"; }
+};
+template <class T>
+struct FieldType<std::vector<T>> {
+  static std::string name() { return "list of " + FieldType<T>::name(); }
+};
+
+template <class T>
+void read_value(const Value& value, const Rules& rules, const std::string& path,
+                std::optional<T>& out, Problems& problems) {
+  if (value.none()) return out.reset();
+  const size_t before = problems.size();
+  T read{};
+  read_value(value, rules, path, read, problems);
+  if (problems.size() == before) out = std::move(read);
+}
+
+template <class T>
+void read_value(const Value& value, const Rules& rules, const std::string& path,
+                std::vector<T>& out, Problems& problems) {
+  const size_t before = problems.size();
+  std::vector<T> read;
+  const auto add = [&](const Value& item) {
+    T one{};
+    read_value(item, rules, path, one, problems);
+    read.push_back(std::move(one));
+  };
+  if (value.kind == Value::Kind::list) {
+    for (const Value& item : value.items) add(item);
+  } else if (!value.none()) {
+    add(value);
+  }
+  if (problems.size() == before) out = std::move(read);
+}
+
+template <class T>
+Value write_value(const std::optional<T>& value) {
+  return value ? write_value(*value) : Value{};
+}
+
+template <class T>
+Value write_value(const std::vector<T>& value) {
+  Value list = Value::list();
+  for (const T& item : value) list.items.push_back(write_value(item));
+  return list;
+}
+
+template <class T>
+concept ParamsStruct = requires(T params) {
+  params.fields([](auto&&...) {});
+};
+
+template <class T>
+inline constexpr bool is_vector = false;
+template <class T>
+inline constexpr bool is_vector<std::vector<T>> = true;
+
+template <ParamsStruct P>
+FieldSet collect(P& params);
+
+/// The `f` that a struct's fields() is given.
+class FieldCollector {
+ public:
+  explicit FieldCollector(FieldSet& set) : set_(set) {}
+
+  template <class T, std::same_as<Rule>... R>
+  void operator()(const char* name, T& value, const char* doc, const R&... rules) {
+    Field field = start(name, doc, Rules{rules...});
+    if constexpr (ParamsStruct<T>) {
+      field.nested = collect(value);
+    } else {
+      field.type = FieldType<T>::name();
+      field.flag = std::is_same_v<T, bool>;
+      field.list = is_vector<T>;
+      field.read = [&value, all = Rules{rules...}](const Value& from, const std::string& path,
+                                                   Problems& problems) {
+        read_value(from, all, path, value, problems);
+      };
+      field.write = [&value] { return write_value(value); };
+    }
+    set_.fields.push_back(std::move(field));
+  }
+
+ private:
+  static Field start(const char* name, const char* doc, const Rules& rules);
+
+  FieldSet& set_;
+};
+
+/// The fields of `params`, bound to it.
+template <ParamsStruct P>
+FieldSet collect(P& params) {
+  FieldSet set;
+  FieldCollector collector(set);
+  params.fields(collector);
+  if constexpr (requires { params.check(); }) set.check = [&params] { return params.check(); };
+  return set;
+}
+
+/// "path.key".
+std::string join_path(const std::string& path, const std::string& key);
+
+/// Sets all fields from `map`, whose key has the dotted `path`, and adds everything wrong with it
+/// to `problems`: unknown keys, types, rules, missing required keys, and what check() says, but for
+/// its lines that name a key with a problem: such a key has its old value then.
+void read_fields(const Value& map, const FieldSet& set, const std::string& path,
+                 Problems& problems);
+
+/// All fields as a map.
+Value write_fields(const FieldSet& set);
+
+/// One line for people about each field, nested ones by dotted name: name, type and rules, default,
+/// documentation.
+struct FieldDoc {
+  std::string name, type, default_text, doc;
+};
+std::vector<FieldDoc> describe(const FieldSet& set);
+
+/// The lines of describe() as an aligned text, each line indented by two spaces.
+std::string help_text(const FieldSet& set);
+
+}  // namespace composer

@@ -1,0 +1,126 @@
+// The folder in which a machine keeps what was read from stores.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/remote/pending_room.h"
+#include "base/remote/range_cache.h"
+
+namespace composer {
+
+struct CacheOptions {
+  std::filesystem::path folder;
+  uint64_t limit = 0;  ///< bytes of all files, within room_on_disk(); 0: no other limit
+};
+
+/// Shared by the processes of a machine. Functions may be called by several threads at once.
+class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
+ public:
+  /// Makes the folder. Throws UserError where it cannot be written, or is another user's.
+  explicit CacheFolder(CacheOptions options);
+
+  /// `objects` in the folder that the process's RemoteOptions name. Throws UserError where there is
+  /// none.
+  static std::shared_ptr<CacheFolder> get();
+
+  const std::filesystem::path& path() const { return options_.folder; }
+
+  /// The same for all who open the same version while anybody has it open; what comes from the
+  /// store comes by the newest remote.fetch. Takes away other versions that nobody uses. Throws
+  /// UserError where the folder cannot be used.
+  std::shared_ptr<RangeCache> open(RemoteBytes remote);
+
+  /// As RangeCache::follow, of which it is a part. Objects that the order tells of stay open until
+  /// what is returned ends.
+  std::shared_ptr<void> follow(ReadOrder order);
+
+  /// Whether so many bytes may be added, after others have left where that is needed: objects that
+  /// nobody uses, the longest unused first; then blocks, of `asker` where it has its share of the
+  /// room, else of the largest. Those that orders tell of count together, and share their blocks'
+  /// order. ahead: the first block that is to be added, where it is not needed yet. To be followed
+  /// by filled().
+  bool make_room(uint64_t bytes, RangeCache& asker, std::optional<uint64_t> ahead);
+  /// Those of make_room() were added, or were not.
+  void filled(uint64_t bytes);
+
+  /// Bytes that all files may have together, now.
+  uint64_t most_bytes();
+
+  /// The disk, or a quota, has no room for more than there is now.
+  void disk_is_full();
+
+  /// Bytes on the disk.
+  uint64_t used() const;
+
+ private:
+  struct Known {
+    std::filesystem::path stem;
+    uint64_t bytes = 0;
+    std::shared_ptr<RangeCache> own{};  ///< where this process has it open
+  };
+
+  std::shared_ptr<RangeCache> known(const std::filesystem::path& stem) const;
+  std::shared_ptr<RangeCache> renewed(const std::filesystem::path& stem,
+                                      const RemoteBytes& remote) const;
+  void look_around();
+  void tidy(const std::string& name, const std::string& stem);
+  std::vector<Known> objects() const;
+  using Needs = std::unordered_map<const RangeCache*, RangeCache::Needs>;
+  Needs needs_of_orders() const;
+  uint64_t allowed(uint64_t used) const;
+  bool fits(uint64_t bytes) const;
+  void promise(uint64_t bytes);
+  bool look_for_room(std::unique_lock<std::mutex>& lock, uint64_t bytes, RangeCache& asker,
+                     std::optional<uint64_t> ahead);
+  void evict(uint64_t bytes, uint64_t allowed, RangeCache& asker, std::optional<uint64_t> ahead);
+
+  CacheOptions options_;
+
+  mutable std::mutex open_lock_;
+  std::map<std::filesystem::path, std::weak_ptr<RangeCache>> open_;  ///< by stem
+  std::set<std::string> stems_;      ///< of objects in the folder, when last looked at or opened
+  std::optional<double> looked_at_;  ///< steady_seconds()
+
+  mutable std::mutex orders_lock_;
+  std::list<ReadOrder> orders_;
+
+  std::mutex room_lock_;
+  uint64_t used_ = 0;       ///< when last looked at, and what this process has added since
+  uint64_t allowed_ = 0;    ///< when last looked at
+  uint64_t added_ = 0;      ///< by this process since
+  uint64_t pending_ = 0;    ///< promised, and not yet filled
+  uint64_t promised_ = 0;   ///< since last looked at
+  uint64_t processes_ = 1;  ///< that use the folder, when last looked at
+  std::unique_ptr<PendingRoom> room_;
+  bool evicting_ = false;  ///< a thread is at it, without the lock
+  std::condition_variable evicted_;
+  double full_until_ = 0;    ///< for what is not needed yet
+  double locked_until_ = 0;  ///< another process has the folder, and stands still
+  uint64_t found_full_at_ = ~uint64_t{0};
+};
+
+/// What files about an object or folder begin with in a CacheFolder.
+std::string cache_name(const std::string& path);
+
+/// Bytes that may lie in a folder that has `used` now, on a disk of which `free` are: 1 GiB stays
+/// free, or a twentieth of a small disk; half of the room where that is less.
+uint64_t room_on_disk(uint64_t used, uint64_t free, uint64_t disk);
+
+/// Identities and versions of the objects that this process has open.
+std::map<std::string, std::string> versions_in_use();
+
+/// The object at the path, in the folder of this process. Throws UserError where there is none.
+std::shared_ptr<RangeCache> open_remote(const RemotePath& path);
+
+}  // namespace composer

@@ -1,0 +1,241 @@
+#include "base/remote/cached_object.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/remote/block_hash.h"
+#include "base/remote/shared_disk.h"
+
+namespace composer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr RangeLock::Range kUse{0, 1};
+constexpr uint64_t kFirstBlock = 16;  // of locks
+
+fs::path data_of(const fs::path& stem) { return stem.string() + ".data"; }
+fs::path blocks_of(const fs::path& stem) { return stem.string() + ".blocks"; }
+
+RunError failure(const fs::path& path, int error) {
+  return RunError(path.string() + ": " + std::strerror(error));
+}
+
+bool has_bytes(const fs::path& path, uint64_t bytes) {
+  std::error_code error;
+  return fs::is_regular_file(fs::symlink_status(path, error)) &&
+         fs::file_size(path, error) == bytes && !error;
+}
+
+bool is_of(const fs::path& stem, const std::string& identity, const BlockBounds& bounds) {
+  try {
+    const BlockTable table(blocks_of(stem));
+    return table.identity() == identity && table.bounds().bytes == bounds.bytes &&
+           table.bounds().block_bytes == bounds.block_bytes &&
+           table.bounds().begins == bounds.begins && table.bounds().ends == bounds.ends &&
+           has_bytes(data_of(stem), bounds.bytes);
+  } catch (const RunError&) {
+    return false;
+  }
+}
+
+/// The table's path.
+fs::path made(const fs::path& stem, const std::string& identity, const BlockBounds& bounds) {
+  if (is_of(stem, identity, bounds)) return blocks_of(stem);
+  std::error_code missing;
+  fs::remove(blocks_of(stem), missing);  // before the bytes that it tells of
+  fs::remove(data_of(stem), missing);
+  const int file =
+      ::open(data_of(stem).c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (file < 0) throw failure(data_of(stem), errno);
+  const int problem = ::ftruncate(file, static_cast<off_t>(bounds.bytes)) == 0 ? 0 : errno;
+  ::close(file);
+  if (problem != 0) throw failure(data_of(stem), problem);
+  BlockTable::create(blocks_of(stem), identity, bounds);
+  return blocks_of(stem);
+}
+
+/// Up to what the file gives.
+size_t read_at(int file, uint64_t begin, std::span<uint8_t> into) {
+  size_t done = 0;
+  while (done < into.size()) {
+    const ssize_t got =
+        ::pread(file, into.data() + done, into.size() - done, static_cast<off_t>(begin + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    done += static_cast<size_t>(got);
+  }
+  return done;
+}
+
+/// Returns 0 or errno.
+int write_at(int file, uint64_t begin, std::span<const uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(begin));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return errno;
+    begin += static_cast<uint64_t>(put);
+    bytes = bytes.subspan(static_cast<size_t>(put));
+  }
+  return 0;
+}
+
+}  // namespace
+
+CachedObject::CachedObject(const fs::path& stem, const std::string& identity,
+                           const BlockBounds& bounds)
+    : stem_(stem),
+      data_path_(data_of(stem)),
+      table_(made(stem, identity, bounds)),
+      claims_(blocks_of(stem)),
+      pins_(blocks_of(stem)) {
+  open_data();
+}
+
+CachedObject::CachedObject(const fs::path& stem)
+    : stem_(stem),
+      data_path_(data_of(stem)),
+      table_(blocks_of(stem)),
+      claims_(blocks_of(stem)),
+      pins_(blocks_of(stem)) {
+  open_data();
+}
+
+CachedObject::~CachedObject() {
+  table_.use();
+  ::close(data_);
+}
+
+void CachedObject::open_data() {
+  data_ = ::open(data_path_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+  if (data_ < 0) throw failure(data_path_, errno);
+  over_network_ = is_shared_by_machines(data_path_);
+  // A range behind the end: asks, and changes nothing.
+  can_drop_ = ::fallocate(data_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                          static_cast<off_t>((bounds().bytes + (1 << 20)) >> 12 << 12), 4096) == 0;
+  if (can_drop_ && pins_.try_lock(RangeLock::Kind::exclusive, kUse)) free_unknown();
+  pins_.try_lock(RangeLock::Kind::shared, kUse);
+  table_.use();
+}
+
+bool CachedObject::remove(const fs::path& stem) {
+  std::error_code error;
+  if (fs::exists(blocks_of(stem), error)) {
+    RangeLock use(blocks_of(stem));
+    if (!use.try_lock(RangeLock::Kind::exclusive, kUse)) return false;
+    fs::remove(blocks_of(stem), error);
+  }
+  fs::remove(data_of(stem), error);
+  return true;
+}
+
+uint64_t CachedObject::disk_bytes() const {
+  struct stat status {};
+  return ::fstat(data_, &status) == 0 ? static_cast<uint64_t>(status.st_blocks) * 512 : 0;
+}
+
+RangeLock::Range CachedObject::lock_of(const Blocks& blocks) {
+  return {kFirstBlock + blocks.begin, kFirstBlock + blocks.end};
+}
+
+bool CachedObject::has(uint64_t block) {
+  const auto entry = table_.entry(block);
+  if (!BlockTable::is_there(entry)) return false;
+  if (!table_.is_doubtful(entry)) return true;
+  std::vector<uint8_t> bytes(bounds().end(block) - bounds().begin(block));
+  const bool sound = read_at(data_, bounds().begin(block), bytes) == bytes.size() &&
+                     block_hash(bytes) == BlockTable::hash(entry);
+  table_.settle(block, entry, sound);
+  return sound;
+}
+
+bool CachedObject::copy(uint64_t begin, std::span<uint8_t> into, const uint8_t* mapped) {
+  thread_local std::vector<BlockTable::Entry> entries;
+  entries.clear();
+  const uint64_t first = bounds().at(begin), last = bounds().at(begin + into.size() - 1);
+  for (uint64_t block = first; block <= last; ++block) {
+    entries.push_back(table_.entry(block));
+    if (!BlockTable::is_there(entries.back()) || table_.is_doubtful(entries.back())) return false;
+  }
+  if (mapped != nullptr) {
+    std::memcpy(into.data(), mapped + begin, into.size());
+  } else if (read_at(data_, begin, into) != into.size()) {
+    return false;
+  }
+  std::atomic_thread_fence(std::memory_order_acquire);
+  for (uint64_t block = first; block <= last; ++block)
+    if (table_.entry(block) != entries[block - first]) return false;
+  return true;
+}
+
+CachedObject::Blocks CachedObject::claim(const Blocks& wanted) {
+  Blocks blocks = wanted;
+  while (blocks.count() > 0) {
+    if (claims_.try_lock(RangeLock::Kind::exclusive, lock_of(blocks))) return blocks;
+    const auto other = claims_.in_the_way(lock_of(blocks));
+    if (!other) continue;  // let go of meanwhile
+    blocks.end = std::max(other->begin, lock_of(blocks).begin) - kFirstBlock;
+  }
+  return blocks;
+}
+
+int CachedObject::put(const Blocks& blocks, std::span<const uint8_t> bytes) {
+  const uint64_t begin = bounds().begin(blocks.begin);
+  if (const int error = write_at(data_, begin, bytes)) return error;
+  if (over_network_ && ::fdatasync(data_) != 0) return errno;  // such disks are full at this time
+  for (uint64_t block = blocks.begin; block < blocks.end; ++block)
+    table_.set(block, block_hash(bytes.subspan(bounds().begin(block) - begin,
+                                               bounds().end(block) - bounds().begin(block))));
+  return 0;
+}
+
+void CachedObject::drop(const Blocks& blocks) {
+  for (uint64_t block = blocks.begin; block < blocks.end; ++block) table_.clear(block);
+  free_disk(blocks);
+}
+
+/// Up to where the next block begins, whole units of the disk.
+void CachedObject::free_disk(const Blocks& blocks) {
+  constexpr uint64_t unit = BlockBounds::kAlignment;
+  const uint64_t begin = bounds().begin(blocks.begin);
+  const uint64_t end = (bounds().end(blocks.end - 1) + unit - 1) / unit * unit;
+  if (end > begin)
+    ::fallocate(data_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
+                static_cast<off_t>(end - begin));
+}
+
+/// What processes that were killed wrote and did not come to say, or dropped and did not give back.
+void CachedObject::free_unknown() {
+  const uint64_t blocks = bounds().count();
+  for (uint64_t block = 0; block < blocks;) {
+    const off_t data = ::lseek(data_, static_cast<off_t>(bounds().begin(block)), SEEK_DATA);
+    if (data < 0 || static_cast<uint64_t>(data) >= bounds().bytes) return;
+    block = std::max(block, bounds().at(static_cast<uint64_t>(data)));
+    Blocks run{block, block};
+    while (run.end < blocks && !BlockTable::is_there(table_.entry(run.end))) ++run.end;
+    if (run.count() > 0) free_disk(run);
+    block = std::max(run.end, block + 1);
+  }
+}
+
+bool CachedObject::pin(const Blocks& blocks) {
+  if (!pins_.try_lock(RangeLock::Kind::shared, lock_of(blocks))) return false;
+  bool all = true;
+  for (uint64_t block = blocks.begin; block < blocks.end; ++block) {
+    if (has(block)) continue;
+    pins_.unlock(lock_of({block, block + 1}));  // those pinned before are there
+    all = false;
+  }
+  return all;
+}
+
+}  // namespace composer

@@ -1,0 +1,90 @@
+#include "base/remote/object_store.h"
+
+#include <limits>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/remote/credentials.h"
+#include "base/remote/leaving.h"
+#include "base/remote/s3_store.h"
+#include "base/remote/web_store.h"
+
+namespace composer {
+namespace {
+
+bool is_this_machine(const std::string& host) {
+  return host == "localhost" || host.starts_with("127.") || host.starts_with("[::1]") ||
+         host.starts_with("localhost:");
+}
+
+/// Once for each host.
+void warn_of_plain_http(const std::string& url) {
+  static std::mutex mutex;
+  static std::set<std::string> warned;
+  constexpr std::string_view kScheme = "http://";
+  if (!url.starts_with(kScheme)) return;
+  const std::string rest = url.substr(kScheme.size());
+  const std::string host = rest.substr(0, rest.find('/'));
+  if (is_this_machine(host)) return;
+  const std::lock_guard lock(mutex);
+  if (warned.insert(host).second)
+    log::warn("http://" + host + ": what is read and written there is not encrypted; https is");
+}
+
+}  // namespace
+
+void LongFailure::watch(const std::function<void()>& request) {
+  constexpr double kLong = 2;  // seconds
+  check();
+  const double start = steady_seconds();
+  try {
+    request();
+  } catch (const RunError& error) {
+    if (!LeaveWhen::asked() && steady_seconds() - start > kLong) note(error.what());
+    throw;
+  }
+  there_ = false;
+}
+
+void LongFailure::check() const {
+  if (!there_) return;
+  const std::lock_guard guard(lock_);
+  if (steady_seconds() < until_) throw RunError(text_);
+}
+
+void LongFailure::note(const std::string& text) {
+  constexpr double kPause = 30;  // seconds
+  const std::lock_guard guard(lock_);
+  text_ = text, until_ = steady_seconds() + kPause;
+  there_ = true;
+}
+
+std::shared_ptr<ObjectStore> open_store(const RemotePath& path, bool outlasts_signal) {
+  static std::mutex mutex;
+  static std::map<std::string, std::weak_ptr<ObjectStore>> stores;
+  const bool s3 = path.scheme() == RemotePath::Scheme::s3;
+  const S3Place place = s3 ? s3_place() : S3Place{};
+  const std::string server = path.with_key("").text();
+  warn_of_plain_http(s3 ? place.endpoint_url : server);
+  const std::lock_guard lock(mutex);
+  auto& known = stores[server + "\n" + path.userinfo() + "\n" + place.endpoint_url + "\n" +
+                       place.region + (outlasts_signal ? "\n" : "")];
+  auto store = known.lock();
+  if (!store) {
+    Patience patience;
+    if (outlasts_signal) patience.after_signal = std::numeric_limits<double>::infinity();
+    if (s3) {
+      store = std::make_shared<S3Store>(path.place(), place, credential_source(), patience);
+    } else {
+      store = std::make_shared<WebStore>(path, patience);
+    }
+    known = store;
+  }
+  return store;
+}
+
+}  // namespace composer

@@ -1,0 +1,454 @@
+#include "base/remote/range_cache.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/remote/cache_folder.h"
+#include "base/remote/leaving.h"
+#include "base/remote/remote_error.h"
+#include "base/several_threads.h"
+
+namespace composer {
+namespace {
+
+using Blocks = CachedObject::Blocks;
+
+constexpr uint64_t kRequestBytes = 8 << 20;
+constexpr uint64_t kAheadBytes = 128 << 20;  // on their way to those who do not need them yet
+constexpr uint64_t kAheadWhole = 512 << 20;  // likewise, while it is of objects fetched whole
+constexpr double kClaimPatience = 30;  // seconds, with another process that has claimed a block,
+constexpr double kSlowest = 1e6;       // and as many more as it takes at so many bytes a second
+constexpr auto kLookForWaiting = std::chrono::milliseconds(100);  // whether anybody still waits
+
+/// The memory of requests ahead of their need, of all objects together: these bytes, once no more
+/// than `most` are taken with them or this thread is to leave.
+class AheadMemory {
+ public:
+  AheadMemory(uint64_t bytes, uint64_t most) : bytes_(std::min(bytes, most)) {
+    std::unique_lock guard(lock);
+    const auto fits = [&] { return taken + bytes_ <= most; };
+    while (!changed.wait_for(guard, kLookForWaiting, fits) && !LeaveWhen::asked()) {
+    }
+    taken += bytes_;
+  }
+  ~AheadMemory() {
+    {
+      const std::lock_guard guard(lock);
+      taken -= bytes_;
+    }
+    changed.notify_all();
+  }
+  AheadMemory(const AheadMemory&) = delete;
+  AheadMemory& operator=(const AheadMemory&) = delete;
+
+ private:
+  static inline std::mutex lock;
+  static inline std::condition_variable changed;
+  static inline uint64_t taken = 0;
+
+  const uint64_t bytes_;
+};
+
+void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
+
+struct Candidate {
+  CachedObject* object;
+  const RangeCache::Needs* needs;
+};
+
+struct NeededBlock {
+  uint32_t need, object;
+  uint64_t number;
+};
+
+/// Those that are there and needed after `least`, what is needed last first.
+std::vector<NeededBlock> needed_last(const std::vector<Candidate>& objects, uint32_t least) {
+  std::vector<NeededBlock> blocks;
+  for (uint32_t i = 0; i < objects.size(); ++i) {
+    const auto& [object, needs] = objects[i];
+    if (!object->can_drop()) continue;
+    for (uint64_t block = 0; block < needs->size(); ++block)
+      if (BlockTable::is_there(object->table().entry(block)) && (*needs)[block] > least)
+        blocks.push_back({(*needs)[block], i, block});
+  }
+  std::sort(blocks.begin(), blocks.end(), [](const NeededBlock& a, const NeededBlock& b) {
+    return std::tie(b.need, a.object, a.number) < std::tie(a.need, b.object, b.number);
+  });
+  return blocks;
+}
+
+/// claim(wanted) and release() as of CachedObject. Returns the bytes of what was dropped.
+template <class Claim>
+uint64_t drop(CachedObject& object, const std::vector<uint64_t>& blocks, const Claim& claimed) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < blocks.size();) {
+    Blocks run{blocks[i], blocks[i] + 1};
+    for (++i; i < blocks.size() && blocks[i] == run.end; ++i) ++run.end;
+    while (run.count() > 0) {
+      const uint64_t done = claimed(run, [&](const Blocks& part) {
+        object.drop(part);
+        bytes += object.bounds().end(part.end - 1) - object.bounds().begin(part.begin);
+      });
+      run.begin += std::max<uint64_t>(done, 1);
+    }
+  }
+  return bytes;
+}
+
+/// As RangeCache::evict. claimed: as of drop(), with the object's number before. Blocks that others
+/// keep from being dropped are passed over.
+template <class Claim>
+uint64_t drop_last(const std::vector<Candidate>& objects, uint32_t least, uint64_t bytes,
+                   const Claim& claimed) {
+  const auto blocks = needed_last(objects, least);
+  uint64_t done = 0;
+  for (size_t next = 0; done < bytes && next < blocks.size();) {
+    std::vector<std::vector<uint64_t>> numbers(objects.size());
+    for (uint64_t sum = done; sum < bytes && next < blocks.size(); ++next) {
+      const NeededBlock& block = blocks[next];
+      const BlockBounds& bounds = objects[block.object].object->bounds();
+      sum += bounds.end(block.number) - bounds.begin(block.number);
+      numbers[block.object].push_back(block.number);
+    }
+    for (size_t i = 0; i < objects.size(); ++i) {
+      std::sort(numbers[i].begin(), numbers[i].end());
+      done += drop(*objects[i].object, numbers[i],
+                   [&](const Blocks& wanted, const auto& use) { return claimed(i, wanted, use); });
+    }
+  }
+  return done;
+}
+
+}  // namespace
+
+/// The first of the wanted blocks that nobody has claimed, while it lives; empty where the first
+/// one is claimed.
+class RangeCache::Claim {
+ public:
+  Claim(RangeCache& cache, const Blocks& wanted) : cache_(cache), blocks_(wanted) {
+    {
+      const std::lock_guard guard(cache_.claims_lock_);
+      for (const auto& [other, failure] : cache_.claims_) {
+        if (other.end <= blocks_.begin || other.begin >= blocks_.end) continue;
+        if (other.begin <= blocks_.begin) threads_end_ = std::max(threads_end_, other.end);
+        blocks_.end = std::max(blocks_.begin, std::min(blocks_.end, other.begin));
+      }
+      if (blocks_.count() == 0) return;
+      place_ = cache_.claims_.insert(cache_.claims_.end(),
+                                     {blocks_, std::make_shared<std::exception_ptr>()});
+    }
+    const Blocks all = blocks_;
+    try {
+      blocks_ = cache_.object_.claim(blocks_);
+    } catch (...) {
+      forget();
+      throw;
+    }
+    if (blocks_.count() == 0) {
+      forget();
+    } else if (blocks_.end < all.end) {
+      {
+        const std::lock_guard guard(cache_.claims_lock_);
+        place_->blocks = blocks_;
+      }
+      cache_.claims_changed_.notify_all();
+    }
+  }
+  ~Claim() {
+    if (blocks_.count() == 0) return;
+    cache_.object_.release(blocks_);
+    forget();
+  }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+
+  const Blocks& blocks() const { return blocks_; }
+  /// Those who wait for the blocks get this, before the claim ends.
+  void fail(std::exception_ptr failure) const {
+    const std::lock_guard guard(cache_.claims_lock_);
+    *place_->failure = std::move(failure);
+  }
+  /// Where blocks() is empty because another thread of this process has the first one: the end of
+  /// what it has.
+  std::optional<uint64_t> threads_end() const {
+    return threads_end_ > 0 ? std::optional(threads_end_) : std::nullopt;
+  }
+
+ private:
+  void forget() {
+    {
+      const std::lock_guard guard(cache_.claims_lock_);
+      cache_.claims_.erase(place_);
+    }
+    cache_.claims_changed_.notify_all();
+  }
+
+  RangeCache& cache_;
+  Blocks blocks_;
+  uint64_t threads_end_ = 0;
+  std::list<ThreadClaim>::iterator place_;
+};
+
+RangeCache::RangeCache(std::shared_ptr<CacheFolder> folder, RemoteBytes remote,
+                       const std::filesystem::path& stem)
+    : fetch_(std::make_shared<const RemoteBytes::Fetch>(std::move(remote.fetch))),
+      folder_(std::move(folder)),
+      remote_(std::move(remote)),
+      object_(stem, remote_.name + "\n" + remote_.version, remote_.bounds) {}
+
+RangeCache::~RangeCache() = default;
+
+void RangeCache::fetch_by(RemoteBytes::Fetch fetch) {
+  auto left = std::make_shared<const RemoteBytes::Fetch>(std::move(fetch));
+  const std::lock_guard guard(fetch_lock_);  // ends before what is left does, which may be large
+  fetch_.swap(left);
+  if (remote_.may_expire) other_fetch_.swap(left);
+}
+
+/// What is opened last need not have been signed last: after a refusal the other one is asked by
+/// once, and first from then on where that is not refused.
+void RangeCache::ask(uint64_t begin, std::span<uint8_t> into) {
+  SharedFetch first, other;
+  {
+    const std::lock_guard guard(fetch_lock_);
+    first = fetch_, other = other_fetch_;
+  }
+  try {
+    return (*first)(begin, into);
+  } catch (const WrongBytes&) {
+    throw;
+  } catch (const UserError&) {
+    if (!other) throw;
+    try {
+      (*other)(begin, into);
+    } catch (const std::exception&) {
+      other = nullptr;
+    }
+    if (!other) throw;
+  }
+  const std::lock_guard guard(fetch_lock_);
+  if (fetch_ == first && other_fetch_ == other) fetch_.swap(other_fetch_);
+}
+
+void RangeCache::fetch(uint64_t begin, std::span<uint8_t> into) {
+  try {
+    if (remote_.failure) {
+      remote_.failure->watch([&] { ask(begin, into); });
+    } else {
+      ask(begin, into);
+    }
+  } catch (const RunError& error) {
+    throw RemoteError(error.what());
+  }
+}
+
+/// Until no thread of this process has claimed the block; false where this one is to leave before.
+/// Throws what came of that claim.
+bool RangeCache::wait_for_thread(uint64_t block) {
+  std::shared_ptr<std::exception_ptr> failure;
+  std::unique_lock guard(claims_lock_);
+  const auto has_ended = [&] {
+    const auto has = [&](const ThreadClaim& claim) {
+      return claim.blocks.begin <= block && block < claim.blocks.end;
+    };
+    const auto found = std::ranges::find_if(claims_, has);
+    if (found != claims_.end()) failure = found->failure;
+    return found == claims_.end();
+  };
+  while (!claims_changed_.wait_for(guard, kLookForWaiting, has_ended))
+    if (LeaveWhen::asked()) return false;
+  if (failure && *failure) std::rethrow_exception(*failure);
+  return true;
+}
+
+void RangeCache::read(uint64_t begin, std::span<uint8_t> into, const uint8_t* mapped) {
+  if (into.empty()) return;
+  constexpr int kTries = 3;  // they may leave between coming and being read
+  try {
+    for (int i = 0; i < kTries; ++i) {
+      if (object_.copy(begin, into, mapped)) {
+        found_ += i == 0 ? into.size() : 0;
+        return;
+      }
+      if (have(begin, begin + into.size(), Need::now) != Found::here) break;
+    }
+    if (object_.copy(begin, into, mapped)) return;
+  } catch (const RemoteError&) {
+    throw;
+  } catch (const RunError&) {  // the cache's own files fail
+  }
+  fetch(begin, into);
+}
+
+bool RangeCache::bring(uint64_t begin, uint64_t end) {
+  if (begin >= end) return true;
+  try {
+    return have(begin, end, Need::later) == Found::here;
+  } catch (const std::exception&) {  // read() meets it again
+    return false;
+  }
+}
+
+void RangeCache::pin(uint64_t begin, uint64_t end) {
+  if (begin >= end) return;
+  const auto bring_part = [&](uint64_t i) {
+    const uint64_t at = begin + i * kRequestBytes;
+    bring(at, std::min(end, at + kRequestBytes));
+  };
+  in_several_threads((end - begin + kRequestBytes - 1) / kRequestBytes, bring_part, 8);
+  const Blocks blocks{object_.bounds().at(begin), object_.bounds().at(end - 1) + 1};
+  for (;; pause()) {
+    const Found found = have(begin, end, Need::now);
+    if (found == Found::no_room) break;
+    if (found == Found::here && object_.pin(blocks)) return;
+  }
+  throw UserError("remote.cache_limit: " + folder_->path().string() + " has no room for the " +
+                  std::to_string((end - begin + 999'999) / 1'000'000) + " MB of " + name() +
+                  " that are needed all the time; allow more, or free the disk");
+}
+
+bool RangeCache::is_whole(double look_until) const {
+  constexpr uint64_t kMost = 4096;  // blocks that are looked at before the time is
+  const std::unique_lock guard(whole_lock_, std::try_to_lock);
+  if (!guard) return is_whole_;
+  const BlockTable& table = object_.table();
+  const uint64_t cleared = table.cleared(), blocks = object_.bounds().count();
+  if (std::exchange(cleared_then_, cleared) != cleared) whole_before_ = 0, found_ = 0;
+  for (uint64_t left = kMost; whole_before_ < blocks; --left, ++whole_before_) {
+    if (left == 0 && steady_seconds() >= look_until) break;
+    if (left == 0) left = kMost;
+    const auto entry = table.entry(whole_before_);
+    if (!BlockTable::is_there(entry) || table.is_doubtful(entry)) break;
+  }
+  // Parts that nobody wants never come.
+  return is_whole_ = whole_before_ == blocks || found_ > bytes();
+}
+
+uint64_t RangeCache::run_end(uint64_t block, uint64_t end) const {
+  const BlockBounds& bounds = object_.bounds();
+  if (bounds.block_bytes == 0) return block + 1;
+  const uint64_t begin = bounds.begin(block);
+  uint64_t last = block + 1;
+  while (last < end && bounds.end(last) - begin <= kRequestBytes && !object_.has(last)) ++last;
+  return last;
+}
+
+/// Whether the bytes were here when it looked; elsewhere: another process does not come to an end
+/// with them, or this thread is to leave, or, of those needed later, others bring some.
+RangeCache::Found RangeCache::have(uint64_t begin, uint64_t end, Need need) {
+  const uint64_t last = object_.bounds().at(end - 1) + 1;
+  double late = 0;
+  Found found = Found::here;
+  bool fetched = false;
+  for (uint64_t block = object_.bounds().at(begin); block < last;) {
+    if (object_.has(block)) {
+      ++block;
+      continue;
+    }
+    const uint64_t run = run_end(block, last);
+    std::optional<AheadMemory> memory;
+    if (need == Need::later) {
+      memory.emplace(
+          object_.bounds().end(run - 1) - object_.bounds().begin(block) + remote_.fetch_memory,
+          remote_.fetch_memory > 0 ? kAheadWhole : kAheadBytes);
+      if (LeaveWhen::asked()) return Found::elsewhere;
+    }
+    Claim claim(*this, {block, run});
+    if (claim.blocks().count() > 0) {
+      if (!fill(claim, need)) return Found::no_room;
+      fetched = true;
+      block = claim.blocks().end;
+      late = 0;
+    } else if (need == Need::later) {
+      block = claim.threads_end().value_or(block + 1);
+      found = Found::elsewhere;
+    } else if (claim.threads_end()) {
+      if (!wait_for_thread(block)) return Found::elsewhere;
+    } else {
+      const uint64_t bytes = object_.bounds().end(block) - object_.bounds().begin(block);
+      if (late == 0)
+        late = steady_seconds() + kClaimPatience + static_cast<double>(bytes) / kSlowest;
+      if (steady_seconds() > late || LeaveWhen::asked()) return Found::elsewhere;
+      pause();
+    }
+  }
+  if (!fetched && found == Found::here && need == Need::later) found_ += end - begin;
+  return found;
+}
+
+/// Of the claimed blocks, those that did not come before they were claimed.
+bool RangeCache::fill(Claim& claim, Need need) {
+  Blocks blocks = claim.blocks();
+  while (blocks.count() > 0 && object_.has(blocks.begin)) ++blocks.begin;
+  while (blocks.count() > 0 && object_.has(blocks.end - 1)) --blocks.end;
+  if (blocks.count() == 0) return true;
+  const uint64_t begin = object_.bounds().begin(blocks.begin);
+  const uint64_t bytes = object_.bounds().end(blocks.end - 1) - begin;
+  const auto ahead = need == Need::later ? std::optional(blocks.begin) : std::nullopt;
+  constexpr uint64_t unit = BlockBounds::kAlignment;
+  const uint64_t room = (bytes + unit - 1) / unit * unit;
+  if (!folder_->make_room(room, *this, ahead)) return false;
+  struct Filled {
+    CacheFolder& folder;
+    const uint64_t bytes;
+    ~Filled() { folder.filled(bytes); }
+  } const filled{*folder_, room};
+  const auto memory = std::make_unique_for_overwrite<uint8_t[]>(bytes);
+  const std::span<uint8_t> data(memory.get(), bytes);
+  try {
+    fetch(begin, data);
+  } catch (...) {
+    if (!LeaveWhen::asked()) claim.fail(std::current_exception());
+    throw;
+  }
+  found_ = 0;
+  const int error = object_.put(blocks, data);
+  if (error == ENOSPC || error == EDQUOT) folder_->disk_is_full();
+  if (error != 0) object_.drop(blocks);  // what was written of them
+  return error == 0;
+}
+
+std::shared_ptr<void> RangeCache::follow(ReadOrder order) {
+  return folder_->follow(std::move(order));
+}
+
+void RangeCache::note_need(uint64_t begin, uint64_t end, uint32_t after_samples,
+                           Needs& needs) const {
+  if (begin >= end) return;
+  for (uint64_t block = object_.bounds().at(begin); block <= object_.bounds().at(end - 1); ++block)
+    needs[block] = std::min(needs[block], after_samples);
+}
+
+uint64_t RangeCache::evict(std::span<const WithNeeds> objects, uint64_t bytes, uint32_t least) {
+  std::vector<Candidate> candidates;
+  for (const auto& [object, needs] : objects) candidates.push_back({&object->object_, &needs});
+  return drop_last(candidates, least, bytes, [&](size_t i, const Blocks& wanted, const auto& use) {
+    const Claim claim(*objects[i].object, wanted);
+    if (claim.blocks().count() > 0) use(claim.blocks());
+    return claim.blocks().count();
+  });
+}
+
+uint64_t evict_any(const std::filesystem::path& stem, uint64_t bytes) {
+  CachedObject object(stem);
+  RangeCache::Needs needs(object.bounds().count());
+  for (uint64_t block = 0; block < needs.size(); ++block)
+    needs[block] = 1 + (static_cast<uint32_t>(block * 0x9E3779B97F4A7C15u >> 32) >> 1);
+  const std::vector<Candidate> candidate{{&object, &needs}};
+  return drop_last(candidate, 0, bytes, [&](size_t, const Blocks& wanted, const auto& use) {
+    const Blocks claimed = object.claim(wanted);
+    if (claimed.count() > 0) {
+      use(claimed);
+      object.release(claimed);
+    }
+    return claimed.count();
+  });
+}
+
+}  // namespace composer

@@ -1,0 +1,259 @@
+#include "base/remote/remote_path.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace composer {
+namespace {
+
+/// S3's limit for keys.
+constexpr size_t kLongestKey = 1024;
+
+/// What url_secrets.h puts in the place of secrets.
+constexpr std::string_view kHidden = "***";
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_control(char c) { return static_cast<unsigned char>(c) < 32 || c == 127; }
+
+int hex_digit(char c) {
+  if (is_digit(c)) return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+/// Where the scheme ends ("://" begins), npos where there is none.
+size_t scheme_end(std::string_view text) {
+  const size_t end = text.find("://");
+  if (end == 0 || end == std::string_view::npos || !is_letter(text[0])) return text.npos;
+  const auto word = text.substr(0, end);
+  const bool fits = std::all_of(word.begin(), word.end(), [](char c) {
+    return is_letter(c) || is_digit(c) || c == '+' || c == '.' || c == '-';
+  });
+  return fits ? end : text.npos;
+}
+
+/// Of a query's parameter: whether it says who asks, and until when, rather than for what.
+bool signs(const std::string& name) {
+  constexpr std::string_view kNames[] = {"access_token", "awsaccesskeyid",
+                                         "expires",      "googleaccessid",
+                                         "key-pair-id",  "policy",
+                                         "se",           "security-token",
+                                         "sig",          "signature",
+                                         "sip",          "ske",
+                                         "skoid",        "sks",
+                                         "skt",          "sktid",
+                                         "skv",          "sp",
+                                         "spr",          "sr",
+                                         "st",           "sv",
+                                         "token"};
+  const std::string word = lower_case(name);
+  return word.starts_with("x-amz-") || word.starts_with("x-goog-") ||
+         std::ranges::find(kNames, word) != std::end(kNames);
+}
+
+/// For messages about a text that does not parse.
+std::string shown(std::string_view text) {
+  // Secrets that were not encoded may hold any character: all before the last '@' may be one.
+  std::string result(text);
+  const size_t begin = scheme_end(result), at = result.rfind('@');
+  if (begin != std::string::npos && at != std::string::npos && at >= begin + 3)
+    result.erase(begin + 3, at + 1 - (begin + 3));
+  result.erase(std::min(result.find('?'), result.size()));
+  std::replace_if(result.begin(), result.end(), is_control, '?');
+  return result;
+}
+
+void expect_bucket(const std::string& bucket, std::string_view text) {
+  const auto fits = [](char c) {
+    return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_';
+  };
+  if (bucket.empty())
+    throw UserError(shown(text) + ": the bucket is missing; s3://bucket/key is right");
+  const bool ends = (is_letter(bucket.front()) || is_digit(bucket.front())) &&
+                    (is_letter(bucket.back()) || is_digit(bucket.back()));
+  if (bucket.size() < 3 || bucket.size() > 255 || !ends ||
+      !std::all_of(bucket.begin(), bucket.end(), fits))
+    throw UserError(shown(text) + ": '" + shown(bucket.substr(bucket.rfind('@') + 1)) +
+                    "' is no name of a bucket: 3 to 63 lower-case letters, digits, '.' and '-'");
+}
+
+void expect_host(std::string_view place, std::string_view text) {
+  const auto wrong = [&](const std::string& what) { return UserError(shown(text) + ": " + what); };
+  size_t end = place.find(':');
+  if (!place.empty() && place[0] == '[') {
+    const size_t close = place.find(']');
+    if (close == place.npos || place.find_first_not_of("0123456789abcdefABCDEF:.", 1) != close)
+      throw wrong("the host is no address");
+    end = close + 1 < place.size() ? close + 1 : place.npos;
+  } else {
+    const auto host = place.substr(0, end);
+    if (host.empty()) throw wrong("the host is missing; https://host/path is right");
+    if (!std::all_of(host.begin(), host.end(), [](char c) {
+          return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_';
+        }))
+      throw wrong("the host has characters that no host's name has");
+  }
+  if (end == place.npos) return;
+  const auto port = place.substr(end + 1);
+  uint32_t number = 0;
+  for (const char c : port)
+    number =
+        is_digit(c) && number < 100'000 ? number * 10 + static_cast<uint32_t>(c - '0') : 100'000;
+  if (place[end] != ':' || port.empty() || number == 0 || number > 65535)
+    throw wrong("the port is a number from 1 to 65535");
+}
+
+}  // namespace
+
+std::string percent_encoded(std::string_view text, std::string_view also) {
+  std::string result;
+  for (const char c : text) {
+    if (is_letter(c) || is_digit(c) || c == '-' || c == '.' || c == '_' || c == '~' ||
+        also.find(c) != also.npos) {
+      result += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      result += '%';
+      result += "0123456789ABCDEF"[byte >> 4];
+      result += "0123456789ABCDEF"[byte & 15];
+    }
+  }
+  return result;
+}
+
+std::string percent_decoded(std::string_view text) {
+  std::string result;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool pair = text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 &&
+                      hex_digit(text[i + 2]) >= 0;
+    if (pair) {
+      result += static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+      i += 2;
+    } else {
+      result += text[i];
+    }
+  }
+  return result;
+}
+
+bool is_remote(std::string_view text) { return scheme_end(text) != text.npos; }
+
+std::string shown_path(const std::string& path) {
+  return is_remote(path) ? RemotePath(path).text() : path;
+}
+
+RemotePath::RemotePath(std::string_view text) {
+  const size_t end = scheme_end(text);
+  if (end == text.npos)
+    throw UserError(shown(text) + ": no path of a store; s3://bucket/key or https://host/path is");
+  if (std::any_of(text.begin(), text.end(), is_control))
+    throw UserError(shown(text) + ": control characters stand in no path");
+  const std::string word = lower_case(std::string(text.substr(0, end)));
+  if (word == "s3") {
+    scheme_ = Scheme::s3;
+  } else if (word == "https") {
+    scheme_ = Scheme::https;
+  } else if (word == "http") {
+    scheme_ = Scheme::http;
+  } else if (word == "file") {
+    throw UserError(shown(text) + ": local files are named by their plain path, without file://");
+  } else {
+    throw UserError(shown(text) + ": " + word +
+                    ":// is not known; s3:// (any S3-compatible store, by AWS_ENDPOINT_URL), "
+                    "https:// and http:// are");
+  }
+  const auto rest = text.substr(end + 3);
+  const size_t slash =
+      std::min(scheme_ == Scheme::s3 ? rest.find('/') : rest.find_first_of("/?#"), rest.size());
+  place_ = rest.substr(0, slash);
+  key_ = rest.substr(std::min(slash + (slash < rest.size() && rest[slash] == '/'), rest.size()));
+  if (scheme_ == Scheme::s3) {
+    expect_bucket(place_, text);
+    if (key_.size() > kLongestKey)
+      throw UserError(shown(text).substr(0, 100) + "...: a key has at most 1024 bytes, this one " +
+                      std::to_string(key_.size()));
+    return;
+  }
+  if (const size_t at = place_.rfind('@'); at != place_.npos) {
+    userinfo_ = place_.substr(0, at);
+    place_.erase(0, at + 1);
+  }
+  expect_host(place_, text);
+  if (userinfo_ == kHidden || key_.ends_with("?" + std::string(kHidden)))
+    throw UserError(shown(text) +
+                    ": its user, password or query is not kept in recipes and checkpoints; give "
+                    "the whole address anew");
+  place_ = lower_case(place_);
+  if (key_.find('#') != key_.npos)
+    throw UserError(shown(text) + ": a '#' within a path of a web server is written %23");
+  // What no URL has is encoded for the user; what may be meant (%, ?) stays.
+  key_ = percent_encoded(key_, "%/?:@!$&'()*+,;=[]");
+}
+
+bool RemotePath::is_folder() const {
+  const size_t end = scheme_ == Scheme::s3 ? key_.size() : std::min(key_.find('?'), key_.size());
+  return end == 0 || key_[end - 1] == '/';
+}
+
+std::string RemotePath::name() const {
+  if (scheme_ == Scheme::s3) return key_.substr(key_.rfind('/') + 1);
+  const std::string path = key_.substr(0, key_.find('?'));
+  const std::string last = path.substr(path.rfind('/') + 1);
+  const std::string decoded = percent_decoded(last);
+  return decoded.find('/') == decoded.npos ? decoded : last;
+}
+
+RemotePath RemotePath::operator/(std::string_view name) const {
+  RemotePath result = *this;
+  std::string query;
+  if (scheme_ != Scheme::s3)
+    if (const size_t mark = key_.find('?'); mark != key_.npos) {
+      query = key_.substr(mark);
+      result.key_.erase(mark);
+    }
+  if (!result.key_.empty() && result.key_.back() != '/') result.key_ += '/';
+  result.key_ += scheme_ == Scheme::s3 ? std::string(name) : percent_encoded(name, "/");
+  result.key_ += query;
+  return result;
+}
+
+RemotePath RemotePath::with_key(std::string key) const {
+  RemotePath result = *this;
+  result.key_ = std::move(key);
+  return result;
+}
+
+std::string RemotePath::text() const {
+  std::string scheme = "s3", key = key_;
+  if (scheme_ != Scheme::s3) {
+    scheme = scheme_ == Scheme::https ? "https" : "http";
+    key.erase(std::min(key.find('?'), key.size()));
+  }
+  std::replace_if(key.begin(), key.end(), is_control, '?');
+  return scheme + "://" + place_ + "/" + key;
+}
+
+std::string RemotePath::identity() const {
+  const size_t mark = scheme_ == Scheme::s3 ? key_.npos : key_.find('?');
+  if (mark == key_.npos) return text();
+  uint64_t sum = 0xCBF29CE484222325u;  // FNV-1a
+  bool says_more = false;
+  for (size_t at = mark + 1; at < key_.size();) {
+    const size_t end = std::min(key_.find('&', at), key_.size());
+    const std::string parameter = key_.substr(at, end - at);
+    at = end + 1;
+    if (parameter.empty() || signs(parameter.substr(0, parameter.find('=')))) continue;
+    says_more = true;
+    for (const char c : "&" + parameter)
+      sum = (sum ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+  }
+  return says_more ? text() + "?" + std::to_string(sum) : text();
+}
+
+}  // namespace composer

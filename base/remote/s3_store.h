@@ -1,0 +1,85 @@
+// A bucket of Amazon S3, or of a store that speaks its language.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+
+#include "base/remote/credentials.h"
+#include "base/remote/object_store.h"
+#include "base/remote/signature.h"
+#include "base/remote/store_requests.h"
+
+namespace composer {
+
+/// Where buckets are.
+struct S3Place {
+  std::string endpoint_url;  ///< without a '/' at its end; empty: Amazon's
+  std::string region;        ///< empty: the bucket's own, which the store tells
+
+  bool operator==(const S3Place&) const = default;
+};
+
+/// By RemoteOptions, else the environment (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION,
+/// AWS_DEFAULT_REGION), else the profile of ~/.aws. UserError where the endpoint is no URL.
+S3Place s3_place();
+
+class S3Store : public ObjectStore {
+ public:
+  S3Store(std::string bucket, S3Place place, CredentialSource& credentials, Patience patience = {});
+
+  std::optional<ObjectInfo> stat(const std::string& key) override;
+  void read(const ObjectInfo& info, uint64_t begin, std::span<uint8_t> into) override;
+  std::vector<ObjectInfo> list(const std::string& prefix) override;
+  std::vector<std::string> list_folder(const std::string& prefix) override;
+  void write(const std::string& key, const std::filesystem::path& file) override;
+  void write(const std::string& key, std::span<const uint8_t> bytes) override;
+  void remove(const std::string& key) override;
+
+ private:
+  struct Call {
+    std::string method = "GET", key;
+    TextPairs query = {}, headers = {};
+    std::span<const uint8_t> body = {};
+    std::span<uint8_t> into = {};
+    double quiet_seconds = 30;
+  };
+  /// Gives the bytes [begin, begin + into.size()) of what is written.
+  using ReadBytes = std::function<void(uint64_t begin, std::span<uint8_t> into)>;
+
+  HttpReply send(const Call& call);
+  /// What a request was signed with.
+  struct Signing {
+    Credentials by;
+    std::string region;
+    int64_t seconds_ahead = 0;
+  };
+  HttpRequest signed_request(const Call& call, const std::string& hash, Signing& signing);
+  bool may_pass(const HttpReply& reply, const Signing& signing);
+  /// As send, with the status 2xx.
+  HttpReply expect(const Call& call);
+  [[noreturn]] void refuse(const Call& call, const HttpReply& reply);
+  /// What a GET of the key says where HEAD, whose answers have no body, said no.
+  HttpReply explanation(const std::string& key);
+
+  void list_pages(const std::string& prefix, const std::string& delimiter,
+                  const std::function<void(struct ListingPage&)>& add);
+  void write_whole(const std::string& key, std::span<const uint8_t> bytes);
+  void write_parts(const std::string& key, uint64_t bytes, const ReadBytes& read_bytes);
+  void complete(const std::string& key, const std::string& upload, uint64_t bytes,
+                const std::vector<std::string>& etags);
+
+  std::string text(const std::string& key) const;
+  std::string region();
+
+  const std::string bucket_;
+  const S3Place place_;
+  CredentialSource& credentials_;
+  StoreRequests requests_;
+  std::mutex mutex_;
+  std::string told_region_;                 ///< what the store said of the bucket
+  std::atomic<int64_t> seconds_ahead_ = 0;  ///< of the store's clock before this machine's
+  std::atomic<bool> bucket_seen_ = false;
+};
+
+}  // namespace composer

@@ -1,0 +1,48 @@
+// Folders that others use too: several machines, or several users of one.
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "base/error.h"
+
+namespace composer {
+
+/// Such machines do not see each other's changes in time, and learn late that the disk is full.
+inline bool is_shared_by_machines(const std::filesystem::path& path) {
+  constexpr std::array<uint32_t, 11> kinds{0x6969 /* NFS */,
+                                           0x517B /* SMB */,
+                                           0xFF534D42 /* CIFS */,
+                                           0xFE534D42 /* SMB2 */,
+                                           0x0BD00BD0 /* Lustre */,
+                                           0x47504653 /* GPFS */,
+                                           0x19830326 /* BeeGFS */,
+                                           0x00C36400 /* Ceph */,
+                                           0x01021997 /* 9P */,
+                                           0x65735546 /* FUSE */,
+                                           0x01161970 /* GFS2 */};
+  struct statfs status {};
+  if (::statfs(path.c_str(), &status) != 0) return false;
+  return std::ranges::find(kinds, static_cast<uint32_t>(status.f_type)) != kinds.end();
+}
+
+/// UserError where the folder of remote.cache_dir is another user's, who decides what is read from
+/// it. Root's are allowed, and those of file systems that several machines may share: these need
+/// not know this machine's users.
+inline void refuse_folder_of_others(const std::filesystem::path& folder) {
+  struct stat status {};
+  if (is_shared_by_machines(folder) || ::stat(folder.c_str(), &status) != 0 || status.st_uid == 0 ||
+      status.st_uid == ::geteuid())
+    return;
+  throw UserError("remote.cache_dir: " + folder.string() + ": belongs to another user (" +
+                  std::to_string(status.st_uid) + "); name a folder of your own");
+}
+
+}  // namespace composer
