@@ -5,8 +5,8 @@
 #include "base/name_pattern.h"
 #include "base/text.h"
 #include "composer/logging/logger.h"
-#include "composer/network/surgery.h"
 #include "composer/state.h"
+#include "nn/network/surgery.h"
 
 namespace composer {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/params/params.h"
 #include "composer/algorithm.h"
-#include "composer/network/layer.h"
 #include "composer/recipe/compatibility.h"
+#include "nn/network/layer.h"
 
 namespace composer {
 

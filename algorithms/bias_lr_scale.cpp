@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "composer/network/layers.h"
-#include "composer/optimization/optimizer.h"
 #include "composer/state.h"
+#include "nn/network/layers.h"
+#include "nn/optimization/optimizer.h"
 
 namespace composer {
 namespace {

@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "composer/logging/logger.h"
-#include "composer/network/fused_norm.h"
-#include "composer/optimization/optimizer.h"
 #include "composer/state.h"
+#include "nn/network/fused_norm.h"
+#include "nn/optimization/optimizer.h"
 
 namespace composer {
 namespace {

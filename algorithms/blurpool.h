@@ -14,8 +14,8 @@
 #include "algorithms/parts/rounding.h"
 #include "algorithms/parts/surgery.h"
 #include "base/params/params.h"
-#include "composer/network/layers.h"
-#include "composer/network/surgery.h"
+#include "nn/network/layers.h"
+#include "nn/network/surgery.h"
 
 namespace composer {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "algorithms/parts/whole_batch.h"
-#include "composer/device.h"
 #include "composer/state.h"
+#include "nn/device/device.h"
 
 namespace composer {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "base/params/params.h"
 #include "composer/algorithm.h"
-#include "composer/network/layers.h"
 #include "composer/recipe/compatibility.h"
+#include "nn/network/layers.h"
 
 namespace composer {
 

@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/number_text.h"
 #include "base/random.h"
-#include "composer/device.h"
-#include "composer/network/operations.h"
+#include "nn/device/device.h"
+#include "nn/network/operations.h"
 
 namespace composer {
 namespace {

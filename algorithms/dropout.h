@@ -13,10 +13,10 @@
 #include "algorithms/parts/rounding.h"
 #include "algorithms/parts/surgery.h"
 #include "base/params/params.h"
-#include "composer/network/layers.h"
-#include "composer/network/surgery.h"
 #include "composer/recipe/compatibility.h"
 #include "composer/state.h"
+#include "nn/network/layers.h"
+#include "nn/network/surgery.h"
 
 namespace composer {
 

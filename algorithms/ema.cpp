@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "algorithms/parts/start_time.h"
-#include "composer/distributed/divided_weights.h"
-#include "composer/optimization/optimizer.h"
 #include "composer/state.h"
+#include "nn/network/divided_weights.h"
+#include "nn/optimization/optimizer.h"
 
 namespace composer {
 

@@ -12,7 +12,7 @@
 #include "algorithms/parts/replaced_layers.h"
 #include "algorithms/parts/surgery.h"
 #include "base/params/params.h"
-#include "composer/network/surgery.h"
+#include "nn/network/surgery.h"
 
 namespace composer {
 

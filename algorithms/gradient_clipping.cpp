@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "base/error.h"
-#include "composer/optimization/gradient_norm.h"
-#include "composer/optimization/optimizer.h"
 #include "composer/state.h"
+#include "nn/optimization/gradient_norm.h"
+#include "nn/optimization/optimizer.h"
 
 namespace composer {
 namespace {

@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "composer/logging/logger.h"
-#include "composer/optimization/parameter_groups.h"
 #include "composer/state.h"
+#include "nn/optimization/parameter_groups.h"
 
 namespace composer {
 

@@ -13,8 +13,8 @@
 
 #include "base/params/params.h"
 #include "composer/algorithm.h"
-#include "composer/network/model.h"
 #include "composer/recipe/compatibility.h"
+#include "nn/network/model.h"
 
 namespace composer {
 

@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "composer/logging/logger.h"
-#include "composer/network/layers.h"
 #include "composer/state.h"
+#include "nn/network/layers.h"
 
 namespace composer {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "algorithms/parts/surgery.h"
-#include "composer/network/norm_layers.h"
-#include "composer/network/surgery.h"
 #include "composer/recipe/compatibility.h"
+#include "nn/network/norm_layers.h"
+#include "nn/network/surgery.h"
 
 namespace composer {
 

@@ -4,8 +4,8 @@
 
 #include "algorithms/parts/whole_batch.h"
 #include "base/log.h"
-#include "composer/device.h"
 #include "composer/state.h"
+#include "nn/device/device.h"
 
 namespace composer {
 

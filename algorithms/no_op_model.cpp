@@ -1,7 +1,7 @@
 #include "algorithms/no_op_model.h"
 
-#include "composer/network/operations.h"
 #include "composer/state.h"
+#include "nn/network/operations.h"
 
 namespace composer {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "composer/algorithm.h"
-#include "composer/network/model.h"
 #include "composer/recipe/compatibility.h"
+#include "nn/network/model.h"
 
 namespace composer {
 

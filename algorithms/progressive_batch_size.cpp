@@ -7,8 +7,8 @@
 #include "algorithms/parts/growth.h"
 #include "base/error.h"
 #include "composer/logging/logger.h"
-#include "composer/optimization/optimizer.h"
 #include "composer/state.h"
+#include "nn/optimization/optimizer.h"
 
 namespace composer {
 namespace {

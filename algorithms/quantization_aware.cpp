@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "composer/network/outline.h"
 #include "composer/state.h"
+#include "nn/network/outline.h"
 
 namespace composer {
 namespace {

@@ -15,9 +15,9 @@
 #include "algorithms/parts/start_time.h"
 #include "algorithms/parts/surgery.h"
 #include "base/params/params.h"
-#include "composer/network/layers.h"
-#include "composer/network/surgery.h"
 #include "composer/recipe/compatibility.h"
+#include "nn/network/layers.h"
+#include "nn/network/surgery.h"
 
 namespace composer {
 

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "composer/device.h"
 #include "composer/state.h"
+#include "nn/device/device.h"
 
 namespace composer {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "composer/kept_values.h"
-#include "composer/optimization/gradient_norm.h"
-#include "composer/optimization/optimizer.h"
 #include "composer/state.h"
+#include "nn/device/kept_values.h"
+#include "nn/optimization/gradient_norm.h"
+#include "nn/optimization/optimizer.h"
 
 namespace composer {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "base/params/params.h"
 #include "composer/algorithm.h"
-#include "composer/ranks.h"
+#include "nn/distributed/ranks.h"
 
 namespace composer {
 

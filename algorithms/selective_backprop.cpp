@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "algorithms/parts/whole_batch.h"
-#include "composer/device.h"
-#include "composer/kept_values.h"
 #include "composer/state.h"
+#include "nn/device/device.h"
+#include "nn/device/kept_values.h"
 
 namespace composer {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/params/params.h"
 #include "base/random.h"
 #include "composer/algorithm.h"
-#include "composer/network/network.h"
+#include "nn/network/network.h"
 
 namespace composer {
 

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "composer/network/channel_gates.h"
 #include "composer/state.h"
+#include "nn/network/channel_gates.h"
 
 namespace composer {
 

@@ -6,11 +6,11 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "composer/device.h"
 #include "composer/logging/logger.h"
-#include "composer/network/norm_layer.h"
-#include "composer/network/operations.h"
 #include "composer/state.h"
+#include "nn/device/device.h"
+#include "nn/network/norm_layer.h"
+#include "nn/network/operations.h"
 
 namespace composer {
 namespace {

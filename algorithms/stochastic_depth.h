@@ -13,8 +13,8 @@
 
 #include "algorithms/parts/surgery.h"
 #include "base/params/params.h"
-#include "composer/network/layer.h"
-#include "composer/network/surgery.h"
+#include "nn/network/layer.h"
+#include "nn/network/surgery.h"
 
 namespace composer {
 

@@ -2,9 +2,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "composer/network/divided_pass.h"
-#include "composer/network/synced_norm.h"
 #include "composer/state.h"
+#include "nn/network/divided_pass.h"
+#include "nn/network/synced_norm.h"
 
 namespace composer {
 namespace {

@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "algorithms/parts/surgery.h"
-#include "composer/network/layers.h"
-#include "composer/network/surgery.h"
-#include "composer/ranks.h"
 #include "composer/recipe/compatibility.h"
+#include "nn/distributed/ranks.h"
+#include "nn/network/layers.h"
+#include "nn/network/surgery.h"
 
 namespace composer {
 
-/// In training normalises by the statistics of all ranks (composer/network/synced_norm.h); with one
+/// In training normalises by the statistics of all ranks (nn/network/synced_norm.h); with one
 /// rank, and in evaluation, an ordinary BatchNorm2d. Shares the original's tensors.
 class SyncBatchNorm2d : public BatchNorm2d {
  public:

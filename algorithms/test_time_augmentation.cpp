@@ -4,8 +4,8 @@
 
 #include "algorithms/parts/whole_batch.h"
 #include "base/error.h"
-#include "composer/device.h"
 #include "composer/state.h"
+#include "nn/device/device.h"
 
 namespace composer {
 namespace {

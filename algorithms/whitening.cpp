@@ -7,8 +7,8 @@
 #include "algorithms/parts/replaced_layers.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "composer/network/surgery.h"
 #include "composer/state.h"
+#include "nn/network/surgery.h"
 
 namespace composer {
 namespace {

@@ -12,9 +12,9 @@
 #include "algorithms/parts/start_time.h"
 #include "base/params/params.h"
 #include "composer/algorithm.h"
-#include "composer/network/layers.h"
-#include "composer/ranks.h"
 #include "composer/recipe/compatibility.h"
+#include "nn/distributed/ranks.h"
+#include "nn/network/layers.h"
 
 namespace composer {
 

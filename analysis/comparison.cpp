@@ -8,7 +8,7 @@
 #include "analysis/figure_text.h"
 #include "analysis/metric_text.h"
 #include "base/json_number.h"
-#include "composer/logging/metric_sense.h"
+#include "nn/network/metric_sense.h"
 
 namespace composer {
 namespace {

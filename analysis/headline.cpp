@@ -7,7 +7,7 @@
 #include "analysis/figure_text.h"
 #include "analysis/markup.h"
 #include "analysis/metric_text.h"
-#include "composer/logging/metric_sense.h"
+#include "nn/network/metric_sense.h"
 
 namespace composer {
 namespace {

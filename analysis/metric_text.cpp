@@ -5,7 +5,7 @@
 #include <map>
 
 #include "analysis/figure_text.h"
-#include "composer/logging/metric_sense.h"
+#include "nn/network/metric_sense.h"
 
 namespace composer {
 

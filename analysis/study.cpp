@@ -8,8 +8,8 @@
 #include "analysis/run.h"
 #include "base/error.h"
 #include "base/json_number.h"
-#include "composer/logging/metric_sense.h"
 #include "composer/run_requests.h"
+#include "nn/network/metric_sense.h"
 
 namespace composer {
 namespace {

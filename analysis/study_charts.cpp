@@ -10,7 +10,7 @@
 #include "analysis/markup.h"
 #include "analysis/metric_text.h"
 #include "base/terminal.h"
-#include "composer/logging/metric_sense.h"
+#include "nn/network/metric_sense.h"
 
 namespace composer {
 namespace {

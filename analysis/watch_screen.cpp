@@ -9,7 +9,7 @@
 #include "analysis/terminal_plot.h"
 #include "base/terminal.h"
 #include "base/text.h"
-#include "composer/logging/metric_sense.h"
+#include "nn/network/metric_sense.h"
 
 namespace composer {
 namespace {

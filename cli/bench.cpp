@@ -20,9 +20,9 @@
 #include "composer/assemble.h"
 #include "composer/callbacks.h"
 #include "composer/callbacks/image_monitor.h"
-#include "composer/device.h"
 #include "composer/logging/tensorboard.h"
-#include "composer/profiling/timer.h"
+#include "nn/device/device.h"
+#include "nn/profiling/timer.h"
 
 namespace composer {
 namespace {

@@ -12,10 +12,10 @@
 #include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
-#include "composer/device.h"
-#include "composer/normalize.h"
 #include "composer/recipe/recipe.h"
 #include "composer/state.h"
+#include "nn/device/device.h"
+#include "nn/network/normalize.h"
 
 namespace composer {
 namespace {

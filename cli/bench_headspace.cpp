@@ -15,11 +15,11 @@
 #include "cli/bench.h"
 #include "cli/headspace.h"
 #include "composer/assemble.h"
-#include "composer/device.h"
-#include "composer/optimization/bf16_choice.h"
-#include "composer/profiling/timer.h"
 #include "composer/settle.h"
 #include "composer/state.h"
+#include "nn/device/device.h"
+#include "nn/network/bf16_choice.h"
+#include "nn/profiling/timer.h"
 
 namespace composer {
 namespace {

@@ -10,9 +10,9 @@
 #include "cli/arguments.h"
 #include "cli/bench.h"
 #include "cli/sources.h"
-#include "composer/device.h"
 #include "data/datasets/dataset_params.h"
 #include "data/image_loader.h"
+#include "nn/device/device.h"
 
 namespace composer {
 namespace {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
-#include "composer/device.h"
 #include "composer/state.h"
+#include "nn/device/device.h"
 
 namespace composer {
 namespace {

@@ -6,8 +6,8 @@
 #include <ostream>
 
 #include "composer/algorithm.h"
-#include "composer/profiling/conversions.h"
-#include "composer/profiling/timer.h"
+#include "nn/profiling/conversions.h"
+#include "nn/profiling/timer.h"
 
 namespace composer {
 

@@ -16,9 +16,9 @@
 #include "cli/commands.h"
 #include "composer/assemble.h"
 #include "composer/comparison/step_check.h"
-#include "composer/device.h"
-#include "composer/network/fused_norm.h"
 #include "composer/settle.h"
+#include "nn/device/device.h"
+#include "nn/network/fused_norm.h"
 
 namespace composer {
 namespace {

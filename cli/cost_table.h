@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/network/cost.h"
+#include "nn/network/cost.h"
 
 namespace composer {
 

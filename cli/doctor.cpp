@@ -14,13 +14,13 @@
 #include "cli/commands.h"
 #include "cli/read_speed.h"
 #include "cli/spin_count.h"
-#include "composer/cpu_instructions.h"
-#include "composer/cuda.h"
-#include "composer/device.h"
-#include "composer/distributed/local_ranks.h"
-#include "composer/exception_text.h"
-#include "composer/gpu_name.h"
-#include "composer/profiling/kineto.h"
+#include "nn/device/cpu_instructions.h"
+#include "nn/device/cuda.h"
+#include "nn/device/device.h"
+#include "nn/device/exception_text.h"
+#include "nn/device/gpu_name.h"
+#include "nn/distributed/local_ranks.h"
+#include "nn/profiling/kineto.h"
 
 namespace composer {
 namespace {

@@ -18,10 +18,10 @@
 #include "cli/prediction_lines.h"
 #include "cli/use_options.h"
 #include "composer/assemble.h"
-#include "composer/distributed/rendezvous.h"
-#include "composer/logging/metric_sense.h"
 #include "composer/recipe/evaluators.h"
 #include "composer/run_header.h"
+#include "nn/distributed/rendezvous.h"
+#include "nn/network/metric_sense.h"
 
 namespace composer {
 namespace {

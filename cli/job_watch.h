@@ -8,7 +8,7 @@
 #include <optional>
 #include <thread>
 
-#include "composer/distributed/job_store.h"
+#include "nn/distributed/job_store.h"
 
 namespace composer {
 

@@ -24,8 +24,8 @@
 #include "cli/core_binding.h"
 #include "cli/job_watch.h"
 #include "cli/rank_logs.h"
-#include "composer/distributed/job_store.h"
-#include "composer/gpu_name.h"
+#include "nn/device/gpu_name.h"
+#include "nn/distributed/job_store.h"
 
 namespace composer {
 namespace {

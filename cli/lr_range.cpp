@@ -18,9 +18,9 @@
 #include "cli/page_file.h"
 #include "cli/study_command.h"
 #include "composer/assemble.h"
-#include "composer/optimization/optimizer.h"
-#include "composer/optimization/scheduler.h"
 #include "composer/settle.h"
+#include "nn/optimization/optimizer.h"
+#include "nn/optimization/scheduler.h"
 
 namespace composer {
 namespace {

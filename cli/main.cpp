@@ -22,11 +22,11 @@
 #include "cli/launcher.h"
 #include "cli/run_report.h"
 #include "composer/builtin.h"
-#include "composer/cpu_allocator.h"
 #include "composer/rank_threads.h"
 #include "composer/recipe/registry.h"
 #include "data/all.h"
 #include "models/all.h"
+#include "nn/device/cpu_allocator.h"
 
 namespace composer {
 namespace {

@@ -11,10 +11,10 @@
 #include "cli/commands.h"
 #include "cli/cost_table.h"
 #include "composer/assemble.h"
-#include "composer/device.h"
 #include "composer/image_fit.h"
-#include "composer/network/layer_error.h"
 #include "models/named_models.h"
+#include "nn/device/device.h"
+#include "nn/network/layer_error.h"
 
 namespace composer {
 namespace {

@@ -12,10 +12,6 @@
 #include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "composer/assemble.h"
-#include "composer/network/divided_pass.h"
-#include "composer/network/fused_norm.h"
-#include "composer/network/norm_layer.h"
-#include "composer/optimization/bf16_choice.h"
 #include "composer/rank_threads.h"
 #include "composer/recipe/recipe_changes.h"
 #include "composer/starting_point.h"
@@ -24,6 +20,10 @@
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/weights.h"
+#include "nn/network/bf16_choice.h"
+#include "nn/network/divided_pass.h"
+#include "nn/network/fused_norm.h"
+#include "nn/network/norm_layer.h"
 
 namespace composer {
 namespace {

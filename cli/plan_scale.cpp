@@ -18,9 +18,9 @@
 #include "cli/plan.h"
 #include "composer/assemble.h"
 #include "composer/image_fit.h"
-#include "composer/network/divided_pass.h"
-#include "composer/network/layer_error.h"
 #include "composer/settle.h"
+#include "nn/network/divided_pass.h"
+#include "nn/network/layer_error.h"
 #include "scale/plan.h"
 
 namespace composer {

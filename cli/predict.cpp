@@ -17,7 +17,6 @@
 #include "cli/sources.h"
 #include "cli/use_options.h"
 #include "composer/assemble.h"
-#include "composer/distributed/rendezvous.h"
 #include "data/beton/source.h"
 #include "data/datasets/dataset_params.h"
 #include "data/datasets/image_folder.h"
@@ -25,6 +24,7 @@
 #include "data/thread_count.h"
 #include "inference/network_folder.h"
 #include "inference/runtime.h"
+#include "nn/distributed/rendezvous.h"
 
 namespace composer {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/network/objective.h"
+#include "nn/network/objective.h"
 
 namespace composer {
 

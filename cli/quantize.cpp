@@ -20,9 +20,6 @@
 #include "cli/prepared_images.h"
 #include "cli/quantization_report.h"
 #include "composer/averages.h"
-#include "composer/network/metrics.h"
-#include "composer/network/objective.h"
-#include "composer/normalize.h"
 #include "inference/fold.h"
 #include "inference/from_checkpoint.h"
 #include "inference/network_folder.h"
@@ -30,6 +27,9 @@
 #include "inference/quantization/fewest_kept.h"
 #include "inference/quantization/places.h"
 #include "inference/runtime.h"
+#include "nn/network/metrics.h"
+#include "nn/network/normalize.h"
+#include "nn/network/objective.h"
 
 namespace composer {
 namespace {

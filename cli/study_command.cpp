@@ -18,9 +18,9 @@
 #include "cli/arguments.h"
 #include "cli/study_runs.h"
 #include "composer/assemble.h"
-#include "composer/network/model.h"
-#include "composer/optimization/scheduler.h"
 #include "composer/recipe/overrides.h"
+#include "nn/network/model.h"
+#include "nn/optimization/scheduler.h"
 
 namespace composer {
 namespace {

@@ -22,8 +22,8 @@
 #include "base/machine_use.h"
 #include "base/process/supervisor.h"
 #include "base/text.h"
-#include "composer/cuda.h"
 #include "composer/rank_threads.h"
+#include "nn/device/cuda.h"
 
 namespace composer {
 namespace {

@@ -16,8 +16,8 @@
 #include "cli/commands.h"
 #include "cli/study_command.h"
 #include "cli/sweep_axes.h"
-#include "composer/logging/metric_sense.h"
-#include "composer/optimization/scheduler.h"
+#include "nn/network/metric_sense.h"
+#include "nn/optimization/scheduler.h"
 
 namespace composer {
 namespace {

@@ -10,10 +10,10 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/composer)
 set(programs_dir ${CMAKE_INSTALL_LIBDIR}/composer)
 set(documents_dir ${CMAKE_INSTALL_DATADIR}/doc/composer)
 
-install(TARGETS composer_base composer_core composer_algorithms composer_models composer_data composer_inference composer_analysis composer_scale composer_cli EXPORT composer
+install(TARGETS composer_base composer_nn composer_core composer_algorithms composer_models composer_data composer_inference composer_analysis composer_scale composer_cli EXPORT composer
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 install(TARGETS composer run_composer_trainer RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
-foreach(part base composer algorithms models data inference analysis scale)
+foreach(part base nn composer algorithms models data inference analysis scale)
   install(DIRECTORY ${part} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/composer COMPONENT library FILES_MATCHING PATTERN "*.h")
 endforeach()
 install(FILES cli/main.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/composer/cli COMPONENT library)

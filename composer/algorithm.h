@@ -9,7 +9,7 @@
 #include "composer/event.h"
 #include "composer/loader.h"
 #include "composer/run_end.h"
-#include "composer/state_dict.h"
+#include "nn/state_dict.h"
 
 namespace composer {
 

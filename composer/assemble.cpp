@@ -14,10 +14,6 @@
 #include "base/text.h"
 #include "composer/callbacks.h"
 #include "composer/callbacks/image_monitor.h"
-#include "composer/device.h"
-#include "composer/distributed/job_store.h"
-#include "composer/distributed/rendezvous.h"
-#include "composer/exception_text.h"
 #include "composer/image_fit.h"
 #include "composer/rank_threads.h"
 #include "composer/recipe/evaluators.h"
@@ -28,6 +24,10 @@
 #include "composer/storage/manifest.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
+#include "nn/device/device.h"
+#include "nn/device/exception_text.h"
+#include "nn/distributed/job_store.h"
+#include "nn/distributed/rendezvous.h"
 
 namespace composer {
 namespace {

@@ -11,11 +11,11 @@
 #include "composer/logging/csv.h"
 #include "composer/logging/tensorboard.h"
 #include "composer/mfu.h"
-#include "composer/optimization/adaptive.h"
-#include "composer/optimization/muon.h"
-#include "composer/optimization/optimizers.h"
-#include "composer/optimization/schedulers.h"
-#include "composer/optimization/trust_ratio.h"
+#include "nn/optimization/adaptive.h"
+#include "nn/optimization/muon.h"
+#include "nn/optimization/optimizers.h"
+#include "nn/optimization/schedulers.h"
+#include "nn/optimization/trust_ratio.h"
 
 namespace composer {
 

@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "composer/logging/logger.h"
-#include "composer/network/metrics.h"
-#include "composer/optimization/optimizer.h"
 #include "composer/state.h"
+#include "nn/network/metrics.h"
+#include "nn/optimization/optimizer.h"
 
 namespace composer {
 

@@ -8,7 +8,7 @@
 #include "base/time.h"
 #include "composer/algorithm.h"
 #include "composer/batch_rate.h"
-#include "composer/profiling/timer.h"
+#include "nn/profiling/timer.h"
 
 namespace composer {
 

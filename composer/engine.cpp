@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "composer/exception_text.h"
 #include "composer/state.h"
+#include "nn/device/exception_text.h"
 
 namespace composer {
 namespace {

@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/url_secrets.h"
 #include "composer/logging/png.h"
-#include "composer/normalize.h"
 #include "composer/state.h"
+#include "nn/network/normalize.h"
 
 namespace composer {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "composer/algorithm.h"
 #include "composer/loader.h"
-#include "composer/network/metrics.h"
-#include "composer/wrong_images.h"
+#include "nn/network/metrics.h"
+#include "nn/network/wrong_images.h"
 
 namespace composer {
 

@@ -11,9 +11,9 @@
 #include "composer/engine.h"
 #include "composer/loader.h"
 #include "composer/logging/logger.h"
-#include "composer/network/metrics.h"
 #include "composer/state.h"
-#include "composer/state_dict.h"
+#include "nn/network/metrics.h"
+#include "nn/state_dict.h"
 
 namespace composer {
 

@@ -6,10 +6,10 @@
 #include <typeinfo>
 
 #include "base/clock.h"
-#include "composer/network/graph.h"
-#include "composer/network/layers.h"
-#include "composer/network/surgery.h"
-#include "composer/normalize.h"
+#include "nn/network/graph.h"
+#include "nn/network/layers.h"
+#include "nn/network/normalize.h"
+#include "nn/network/surgery.h"
 
 namespace composer {
 namespace {

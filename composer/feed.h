@@ -5,11 +5,11 @@
 #include <optional>
 #include <vector>
 
-#include "composer/device.h"
 #include "composer/engine.h"
 #include "composer/loader.h"
-#include "composer/network/objective.h"
 #include "composer/state.h"
+#include "nn/device/device.h"
+#include "nn/network/objective.h"
 
 namespace composer {
 

@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/time.h"
-#include "composer/network/layer_error.h"
-#include "composer/optimization/scheduler.h"
+#include "nn/network/layer_error.h"
+#include "nn/optimization/scheduler.h"
 
 namespace composer {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "composer/loader.h"
-#include "composer/network/model.h"
 #include "composer/options.h"
+#include "nn/network/model.h"
 
 namespace composer {
 

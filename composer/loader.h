@@ -11,7 +11,7 @@
 #include "base/loading/loader_options.h"
 #include "base/loading/normalization.h"
 #include "base/loading/sample_transform.h"
-#include "composer/batch.h"
+#include "nn/network/batch.h"
 
 namespace composer {
 

@@ -5,9 +5,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "composer/logging/logger.h"
-#include "composer/network/cost.h"
 #include "composer/peak_flops.h"
 #include "composer/state.h"
+#include "nn/network/cost.h"
 
 namespace composer {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/params/params.h"
 #include "composer/algorithm.h"
 #include "composer/batch_rate.h"
-#include "composer/network/graph.h"
+#include "nn/network/graph.h"
 
 namespace composer {
 

@@ -12,8 +12,8 @@
 #include "base/remote/remote_path.h"
 #include "base/time.h"
 #include "composer/class_weights.h"
-#include "composer/logging/metric_sense.h"
 #include "composer/profiling/trace_options.h"
+#include "nn/network/metric_sense.h"
 
 namespace composer {
 

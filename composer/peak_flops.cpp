@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "composer/device.h"
-#include "composer/gpu_name.h"
+#include "nn/device/device.h"
+#include "nn/device/gpu_name.h"
 
 namespace composer {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "composer/optimization/precision.h"
+#include "nn/network/precision.h"
 
 namespace composer {
 

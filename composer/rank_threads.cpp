@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/number_text.h"
-#include "composer/cuda.h"
+#include "nn/device/cuda.h"
 
 namespace composer {
 namespace {

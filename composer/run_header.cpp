@@ -3,8 +3,8 @@
 #include <ATen/Parallel.h>
 
 #include "base/text.h"
-#include "composer/device.h"
 #include "composer/rank_threads.h"
+#include "nn/device/device.h"
 
 namespace composer {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "composer/algorithm.h"
-#include "composer/profiling/timer.h"
+#include "nn/profiling/timer.h"
 
 namespace composer {
 

@@ -17,13 +17,13 @@
 #include "base/text.h"
 #include "composer/assemble.h"
 #include "composer/data_facts.h"
-#include "composer/optimization/parameter_groups.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/dump.h"
 #include "composer/remote_keys.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
+#include "nn/optimization/parameter_groups.h"
 
 namespace composer {
 namespace {

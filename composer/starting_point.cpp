@@ -7,11 +7,11 @@
 #include "base/params/kinds.h"
 #include "base/remote/fetched.h"
 #include "base/text.h"
-#include "composer/network/outline.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/recipe_changes.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/weights.h"
+#include "nn/network/outline.h"
 
 namespace composer {
 namespace {

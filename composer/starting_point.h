@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <string>
 
-#include "composer/network/layer.h"
 #include "composer/options.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/provenance.h"
+#include "nn/network/layer.h"
 
 namespace composer {
 

@@ -11,11 +11,11 @@
 
 #include "base/loading/image_size.h"
 #include "base/time.h"
-#include "composer/batch.h"
 #include "composer/loader.h"
-#include "composer/network/network.h"
-#include "composer/optimization/precision.h"
-#include "composer/ranks.h"
+#include "nn/distributed/ranks.h"
+#include "nn/network/batch.h"
+#include "nn/network/network.h"
+#include "nn/network/precision.h"
 
 namespace composer {
 

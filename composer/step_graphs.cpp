@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "composer/cuda_library.h"
-#include "composer/device.h"
-#include "composer/network/generators.h"
+#include "nn/device/cuda_library.h"
+#include "nn/device/device.h"
+#include "nn/network/generators.h"
 
 namespace composer {
 namespace {

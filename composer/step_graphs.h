@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "base/error.h"
-#include "composer/batch.h"
 #include "composer/engine.h"
-#include "composer/optimization/optimizer.h"
 #include "composer/state.h"
 #include "composer/step_recorder.h"
+#include "nn/network/batch.h"
+#include "nn/optimization/optimizer.h"
 
 namespace composer {
 

@@ -7,13 +7,13 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "composer/device.h"
-#include "composer/distributed/divided_weights.h"
-#include "composer/kept_values.h"
-#include "composer/network/generators.h"
-#include "composer/network/layer_error.h"
-#include "composer/optimization/gradient_norm.h"
-#include "composer/optimization/optimizer.h"
+#include "nn/device/device.h"
+#include "nn/device/kept_values.h"
+#include "nn/network/divided_weights.h"
+#include "nn/network/generators.h"
+#include "nn/network/layer_error.h"
+#include "nn/optimization/gradient_norm.h"
+#include "nn/optimization/optimizer.h"
 
 namespace composer {
 

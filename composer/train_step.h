@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "composer/distributed/gradient_sync.h"
 #include "composer/engine.h"
-#include "composer/network/metrics.h"
-#include "composer/optimization/precision.h"
 #include "composer/state.h"
 #include "composer/step_graphs.h"
+#include "nn/network/gradient_sync.h"
+#include "nn/network/metrics.h"
+#include "nn/network/precision.h"
 
 namespace composer {
 

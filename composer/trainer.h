@@ -17,11 +17,8 @@
 #include "composer/logging/logger.h"
 #include "composer/logging/loss_guard.h"
 #include "composer/logging/sinks.h"
-#include "composer/optimization/optimizer.h"
-#include "composer/optimization/scheduler.h"
 #include "composer/options.h"
 #include "composer/profiling/profiler.h"
-#include "composer/ranks.h"
 #include "composer/remote/checkpoint_uploads.h"
 #include "composer/run_clock.h"
 #include "composer/run_requests.h"
@@ -29,6 +26,9 @@
 #include "composer/state.h"
 #include "composer/storage/checkpoint_writer.h"
 #include "composer/train_step.h"
+#include "nn/distributed/ranks.h"
+#include "nn/optimization/optimizer.h"
+#include "nn/optimization/scheduler.h"
 
 namespace composer {
 

@@ -11,14 +11,14 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process/interrupt.h"
-#include "composer/distributed/divided_weights.h"
-#include "composer/network/outline.h"
 #include "composer/recipe/dump.h"
 #include "composer/recipe/recipe_changes.h"
 #include "composer/remote_keys.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/weights.h"
 #include "composer/trainer.h"
+#include "nn/network/divided_weights.h"
+#include "nn/network/outline.h"
 
 namespace composer {
 namespace {

@@ -1,3 +1,3 @@
-#include "composer/cuda_library.h"
+#include "nn/device/cuda_library.h"
 
 const char* composer_cuda_interface() { return CUDA_INTERFACE; }

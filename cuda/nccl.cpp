@@ -1,4 +1,4 @@
-#include "composer/distributed/nccl.h"
+#include "nn/distributed/nccl.h"
 
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>

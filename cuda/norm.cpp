@@ -5,10 +5,10 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include "composer/network/norm_call.h"
 #include "cuda/device_code.h"
 #include "cuda/norm_launch.h"
 #include "cuda/type_of.h"
+#include "nn/network/norm_call.h"
 
 namespace composer::cuda {
 namespace {

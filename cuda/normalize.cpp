@@ -1,5 +1,5 @@
 // The normalisation of images on GPUs.
-#include "composer/normalize.h"
+#include "nn/network/normalize.h"
 
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>

@@ -10,8 +10,8 @@
 
 #include "base/error.h"
 #include "base/remote/remote_error.h"
-#include "composer/profiling/thread_range.h"
 #include "data/pixels/copy.h"
+#include "nn/profiling/thread_range.h"
 
 namespace composer {
 namespace {

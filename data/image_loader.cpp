@@ -16,7 +16,6 @@
 #include "base/machine_limits.h"
 #include "base/remote/leaving.h"
 #include "base/text.h"
-#include "composer/profiling/thread_range.h"
 #include "data/coefficient_store.h"
 #include "data/decoded_source.h"
 #include "data/draft_filler.h"
@@ -24,6 +23,7 @@
 #include "data/index_place.h"
 #include "data/rows.h"
 #include "data/tensor_pool.h"
+#include "nn/profiling/thread_range.h"
 
 namespace composer {
 namespace {

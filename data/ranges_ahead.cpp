@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "composer/profiling/thread_range.h"
+#include "nn/profiling/thread_range.h"
 
 namespace composer {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "composer/profiling/thread_range.h"
+#include "nn/profiling/thread_range.h"
 
 namespace composer {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "composer/network/operations.h"
 #include "inference/code_tiles.h"
+#include "nn/network/operations.h"
 
 namespace composer {
 

@@ -1,7 +1,7 @@
 #include "inference/code_tiles.h"
 
 #include "base/simd.h"
-#include "composer/network/pixel_tiles.h"
+#include "nn/network/pixel_tiles.h"
 
 #ifdef COMPOSER_X86
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "composer/normalize.h"
+#include "nn/network/normalize.h"
 
 namespace composer {
 

@@ -16,12 +16,12 @@
 #include "base/text.h"
 #include "composer/assemble.h"
 #include "composer/averages.h"
-#include "composer/network/outline.h"
 #include "composer/recipe/registry.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/provenance.h"
 #include "composer/storage/weights.h"
 #include "inference/network_folder.h"
+#include "nn/network/outline.h"
 
 namespace composer {
 namespace {

@@ -19,7 +19,7 @@ struct TakenNetwork {
 /// "model", or the name of the algorithm whose average is wanted; empty: those that evaluation
 /// uses, an average that takes the weights' place in it, else the model's. Metrics are there for
 /// the weights that were evaluated. UserError naming what is missing at `path`, or what of the
-/// network is outside of composer/network/operations.h.
+/// network is outside of nn/network/operations.h.
 TakenNetwork take_network(const std::string& path, const std::string& weights = {});
 
 /// Has a recipe take nothing but weights from its load_path, whatever training did with it, and

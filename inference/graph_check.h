@@ -1,7 +1,7 @@
 // Whether a graph that comes from a file can be computed.
 #pragma once
 
-#include "composer/network/graph.h"
+#include "nn/network/graph.h"
 
 namespace composer {
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "composer/network/graph.h"
+#include "nn/network/graph.h"
 
 namespace composer {
 

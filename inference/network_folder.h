@@ -5,9 +5,9 @@
 
 #include <filesystem>
 
-#include "composer/network/peer_names.h"
 #include "composer/storage/safetensors.h"
 #include "inference/trained_network.h"
+#include "nn/network/peer_names.h"
 
 namespace composer {
 

@@ -2,10 +2,10 @@
 
 #include <string_view>
 
-#include "composer/optional_tensor.h"
 #include "inference/onednn.h"
 #include "inference/packed_weights.h"
 #include "inference/winograd.h"
+#include "nn/device/optional_tensor.h"
 
 namespace composer {
 namespace {

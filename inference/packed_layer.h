@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "composer/network/operations.h"
 #include "inference/trained_network.h"
+#include "nn/network/operations.h"
 
 namespace composer {
 

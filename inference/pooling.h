@@ -3,8 +3,8 @@
 
 #include <ATen/ATen.h>
 
-#include "composer/network/operations.h"
 #include "inference/trained_network.h"
+#include "nn/network/operations.h"
 
 namespace composer {
 

@@ -9,9 +9,9 @@
 #include "base/log.h"
 #include "base/text.h"
 #include "composer/assemble.h"
-#include "composer/network/outline.h"
 #include "composer/recipe/recipe.h"
 #include "inference/graph_json.h"
+#include "nn/network/outline.h"
 
 namespace composer {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "composer/network/peer_names.h"
 #include "inference/from_checkpoint.h"
+#include "nn/network/peer_names.h"
 
 namespace composer {
 

@@ -10,8 +10,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "composer/normalize.h"
-#include "composer/one_thread.h"
 #include "inference/codes.h"
 #include "inference/fold.h"
 #include "inference/fused_operation.h"
@@ -21,6 +19,8 @@
 #include "inference/pooling.h"
 #include "inference/quantization/codes.h"
 #include "inference/tile_layer.h"
+#include "nn/device/one_thread.h"
+#include "nn/network/normalize.h"
 
 namespace composer {
 namespace {

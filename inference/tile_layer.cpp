@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "base/simd.h"
-#include "composer/cpu_instructions.h"
-#include "composer/network/weight_gradient.h"
 #include "inference/code_lines.h"
 #include "inference/code_tiles.h"
 #include "inference/requantizer.h"
 #include "inference/weight_pages.h"
+#include "nn/device/cpu_instructions.h"
+#include "nn/network/weight_gradient.h"
 
 namespace composer {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "composer/loader.h"
-#include "composer/network/graph.h"
+#include "nn/network/graph.h"
 
 namespace composer {
 
@@ -42,7 +42,7 @@ struct TrainedNetwork {
   std::vector<std::string> class_names;     ///< one for each output, in order; may be empty
   std::string recipe;                       ///< resolved, YAML
   std::string loss = "auto";                ///< make_objective's word for what the outputs mean
-  std::vector<std::string> outline;         ///< composer/network/outline.h
+  std::vector<std::string> outline;         ///< nn/network/outline.h
   std::string weights = "model";            ///< or the algorithm that averaged them
   int64_t epoch = 0, batch = 0;             ///< after which they were taken
   std::map<std::string, double> metrics{};  ///< of the evaluation at that batch; may be empty

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "composer/cpu_allocator.h"
+#include "nn/device/cpu_allocator.h"
 
 namespace composer {
 

@@ -6,8 +6,8 @@
 #include <functional>
 #include <vector>
 
-#include "composer/network/operations.h"
 #include "inference/winograd_tiles.h"
+#include "nn/network/operations.h"
 
 namespace composer {
 

@@ -6,9 +6,9 @@
 #include <string>
 
 #include "base/error.h"
-#include "composer/network/layers.h"
 #include "models/network_declaration.h"
 #include "models/residual_blocks.h"
+#include "nn/network/layers.h"
 
 namespace composer {
 namespace {

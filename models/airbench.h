@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/params/params.h"
-#include "composer/network/model.h"
+#include "nn/network/model.h"
 
 namespace composer {
 

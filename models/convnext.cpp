@@ -8,9 +8,9 @@
 #include <map>
 
 #include "base/error.h"
-#include "composer/network/layers.h"
-#include "composer/network/norm_layers.h"
 #include "models/network_declaration.h"
+#include "nn/network/layers.h"
+#include "nn/network/norm_layers.h"
 
 namespace composer {
 namespace {

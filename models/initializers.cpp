@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "composer/network/layers.h"
+#include "nn/network/layers.h"
 
 namespace composer {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "composer/network/channel_gates.h"
+#include "nn/network/channel_gates.h"
 
 namespace composer {
 namespace {

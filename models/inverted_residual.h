@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "composer/network/layers.h"
-#include "composer/network/peer_names.h"
+#include "nn/network/layers.h"
+#include "nn/network/peer_names.h"
 
 namespace composer {
 

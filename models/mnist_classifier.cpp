@@ -1,7 +1,7 @@
 #include "models/mnist_classifier.h"
 
-#include "composer/network/layers.h"
 #include "models/network_declaration.h"
+#include "nn/network/layers.h"
 
 namespace composer {
 

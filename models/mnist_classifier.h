@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/params/params.h"
-#include "composer/network/model.h"
 #include "models/initializers.h"
+#include "nn/network/model.h"
 
 namespace composer {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "composer/network/norm_layers.h"
+#include "nn/network/norm_layers.h"
 
 namespace composer {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "composer/network/layers.h"
+#include "nn/network/layers.h"
 
 namespace composer {
 

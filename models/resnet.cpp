@@ -3,10 +3,10 @@
 #include <ATen/core/grad_mode.h>
 
 #include "base/error.h"
-#include "composer/network/loss.h"
 #include "models/initializers.h"
 #include "models/network_declaration.h"
 #include "models/residual_blocks.h"
+#include "nn/network/loss.h"
 
 namespace composer {
 namespace {

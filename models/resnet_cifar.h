@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/params/params.h"
-#include "composer/network/model.h"
 #include "models/initializers.h"
 #include "models/residual_blocks.h"
+#include "nn/network/model.h"
 
 namespace composer {
 

@@ -6,9 +6,9 @@
 #include <map>
 
 #include "base/error.h"
-#include "composer/network/layers.h"
 #include "models/initializers.h"
 #include "models/network_declaration.h"
+#include "nn/network/layers.h"
 
 namespace composer {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "composer/optimization/precision.h"
+#include "nn/network/precision.h"
 
 namespace composer {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/optimization/optimizer.h"
+#include "nn/optimization/optimizer.h"
 #include "scale/collective.h"
 #include "scale/failures.h"
 #include "scale/simulation.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <variant>
 
-#include "composer/network/row_operations.h"
+#include "nn/network/row_operations.h"
 
 namespace composer {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "composer/network/cost.h"
-#include "composer/network/divided_pass.h"
-#include "composer/network/graph.h"
+#include "nn/network/cost.h"
+#include "nn/network/divided_pass.h"
+#include "nn/network/graph.h"
 
 namespace composer {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/loading/image_size.h"
-#include "composer/network/cost.h"
-#include "composer/network/graph.h"
+#include "nn/network/cost.h"
+#include "nn/network/graph.h"
 #include "scale/collective.h"
 #include "scale/hardware.h"
 #include "scale/row_division.h"

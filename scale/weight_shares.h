@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/network/model.h"
+#include "nn/network/model.h"
 
 namespace composer {
 

@@ -10,8 +10,8 @@
 #include <iostream>
 #include <map>
 
-#include "composer/cpu_instructions.h"
-#include "composer/cuda.h"
+#include "nn/device/cpu_instructions.h"
+#include "nn/device/cuda.h"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "composer/cuda.h"
+#include "nn/device/cuda.h"
 
 namespace composer {
 

@@ -6,7 +6,7 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "composer/cuda.h"
+#include "nn/device/cuda.h"
 
 namespace composer::test {
 

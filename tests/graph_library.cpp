@@ -5,8 +5,8 @@
 
 #include <iostream>
 
-#include "composer/cuda_library.h"
 #include "composer/step_recorder.h"
+#include "nn/device/cuda_library.h"
 #include "tests/first_gpu.h"
 
 namespace {

@@ -1,23 +1,24 @@
 # Fails, with the offending line, when an #include points the wrong way:
-#   cli, examples -> {inference, analysis, scale} -> {algorithms, models, data} -> composer -> base
+#   cli, examples -> {inference, analysis, scale} -> {algorithms, models, data} -> composer -> nn -> base
 #   base includes nothing of LibTorch
-#   cuda -> composer; nothing includes cuda
+#   cuda -> nn; nothing includes cuda
 # when an algorithm includes another (what they share is in algorithms/parts/), or when a third-party header is included outside the files that own it.
 # Run with: cmake -DROOT=<repository> -P layering.cmake
 cmake_minimum_required(VERSION 3.25)
 
-set(folders base composer algorithms models data inference analysis scale cli cuda examples)
+set(folders base nn composer algorithms models data inference analysis scale cli cuda examples)
 set(base_may base)
-set(composer_may base composer)
-set(algorithms_may base composer algorithms)
-set(models_may base composer models)
-set(data_may base composer data)
-set(cuda_may base composer cuda)
-set(inference_may base composer algorithms models data inference)
-set(analysis_may base composer analysis)
-set(scale_may base composer scale)
-set(cli_may base composer algorithms models data inference analysis scale cli)
-set(examples_may base composer algorithms models data inference analysis scale cli)
+set(nn_may base nn)
+set(composer_may base nn composer)
+set(algorithms_may base nn composer algorithms)
+set(models_may base nn composer models)
+set(data_may base nn composer data)
+set(cuda_may base nn composer cuda)
+set(inference_may base nn composer algorithms models data inference)
+set(analysis_may base nn composer analysis)
+set(scale_may base nn composer scale)
+set(cli_may base nn composer algorithms models data inference analysis scale cli)
+set(examples_may base nn composer algorithms models data inference analysis scale cli)
 
 # header pattern | files that may include it, relative to ROOT
 set(owned
@@ -36,7 +37,7 @@ set(owned
   "yaml-cpp/|^(composer/recipe|base/params)/[a-z_]+\\.cpp$"
   "nlohmann/json_fwd\\.hpp|^[a-z]+/"
   "nlohmann/json\\.hpp|\\.cpp$"
-  "torch/csrc/distributed/|^c(uda)?(omposer/distributed)?/"
+  "torch/csrc/distributed/|^(cuda|nn/distributed)/"
   "hwy/|_(inl\\.h)?(simd\\.cpp)?$"
   "torch/torch\\.h|^$"
 )

@@ -5,7 +5,7 @@
 #include <iostream>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "composer/distributed/nccl.h"
+#include "nn/distributed/nccl.h"
 #include "tests/first_gpu.h"
 
 int main() {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "composer/distributed/process_group.h"
+#include "nn/distributed/process_group.h"
 
 namespace composer::test {
 namespace {

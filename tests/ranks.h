@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "composer/ranks.h"
+#include "nn/distributed/ranks.h"
 
 namespace composer::test {
 

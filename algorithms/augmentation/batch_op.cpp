@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numbers>
 
-#include "composer/device.h"
+#include "nn/device/device.h"
 
 namespace composer {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "algorithms/parts/rounding.h"
-#include "composer/network/layers.h"
+#include "nn/network/layers.h"
 
 namespace composer {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "composer/algorithm.h"
-#include "composer/network/surgery.h"
+#include "nn/network/surgery.h"
 
 namespace composer {
 

@@ -4,7 +4,7 @@
 
 #include <ATen/ATen.h>
 
-#include "composer/network/layers.h"
+#include "nn/network/layers.h"
 
 namespace composer {
 

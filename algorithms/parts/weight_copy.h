@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "composer/algorithm.h"
-#include "composer/distributed/divided_weights.h"
+#include "nn/network/divided_weights.h"
 
 namespace composer {
 

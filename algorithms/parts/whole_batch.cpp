@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "composer/device.h"
 #include "composer/state.h"
+#include "nn/device/device.h"
 
 namespace composer {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "base/loading/image_size.h"
 #include "base/random.h"
-#include "composer/batch.h"
+#include "nn/network/batch.h"
 
 namespace composer {
 

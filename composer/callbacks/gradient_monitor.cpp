@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "composer/logging/logger.h"
-#include "composer/network/model.h"
-#include "composer/optimization/gradient_norm.h"
 #include "composer/state.h"
+#include "nn/network/model.h"
+#include "nn/optimization/gradient_norm.h"
 
 namespace composer {
 

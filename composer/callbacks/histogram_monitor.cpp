@@ -1,8 +1,8 @@
 #include "composer/callbacks/histogram_monitor.h"
 
 #include "composer/logging/logger.h"
-#include "composer/network/model.h"
 #include "composer/state.h"
+#include "nn/network/model.h"
 
 namespace composer {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/number_text.h"
 #include "composer/logging/logger.h"
-#include "composer/normalize.h"
 #include "composer/state.h"
+#include "nn/network/normalize.h"
 
 namespace composer {
 namespace {

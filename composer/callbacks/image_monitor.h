@@ -7,7 +7,7 @@
 #include "base/params/params.h"
 #include "base/time.h"
 #include "composer/algorithm.h"
-#include "composer/batch.h"
+#include "nn/network/batch.h"
 
 namespace composer {
 

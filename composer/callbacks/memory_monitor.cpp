@@ -6,9 +6,9 @@
 
 #include <fstream>
 
-#include "composer/device.h"
 #include "composer/logging/logger.h"
 #include "composer/state.h"
+#include "nn/device/device.h"
 
 namespace composer {
 namespace {

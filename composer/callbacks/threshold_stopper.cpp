@@ -4,8 +4,8 @@
 
 #include "base/log.h"
 #include "base/number_text.h"
-#include "composer/logging/metric_sense.h"
 #include "composer/state.h"
+#include "nn/network/metric_sense.h"
 
 namespace composer {
 

@@ -6,7 +6,7 @@
 
 #include "base/params/params.h"
 #include "composer/algorithm.h"
-#include "composer/network/metrics.h"
+#include "nn/network/metrics.h"
 
 namespace composer {
 

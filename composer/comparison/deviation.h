@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "composer/comparison/step_record.h"
-#include "composer/optimization/precision.h"
+#include "nn/network/precision.h"
 
 namespace composer {
 

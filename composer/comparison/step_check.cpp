@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "composer/comparison/replay.h"
-#include "composer/device.h"
+#include "nn/device/device.h"
 
 namespace composer {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <map>
 
-#include "composer/network/generators.h"
-#include "composer/optimization/optimizer.h"
 #include "composer/state.h"
+#include "nn/network/generators.h"
+#include "nn/optimization/optimizer.h"
 
 namespace composer {
 namespace {

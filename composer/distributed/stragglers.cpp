@@ -1,9 +1,9 @@
 #include "composer/distributed/stragglers.h"
 
 #include "base/clock.h"
-#include "composer/distributed/process_group.h"
 #include "composer/logging/logger.h"
 #include "composer/state.h"
+#include "nn/distributed/process_group.h"
 
 namespace composer {
 

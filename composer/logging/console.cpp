@@ -13,7 +13,7 @@
 #include "base/log.h"
 #include "base/number_text.h"
 #include "base/terminal.h"
-#include "composer/logging/metric_sense.h"
+#include "nn/network/metric_sense.h"
 
 namespace composer {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "base/time.h"
 #include "composer/logging/images.h"
-#include "composer/logging/metric_sense.h"
 #include "composer/run_end.h"
+#include "nn/network/metric_sense.h"
 
 namespace composer {
 

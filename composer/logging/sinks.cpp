@@ -5,7 +5,7 @@
 #include "base/files/atomic_file.h"
 #include "base/json_number.h"
 #include "composer/logging/earlier_lines.h"
-#include "composer/network/metrics.h"
+#include "nn/network/metrics.h"
 
 namespace composer {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 #include <vector>
 
-#include "composer/device.h"
+#include "nn/device/device.h"
 
 namespace composer {
 namespace {

@@ -15,7 +15,7 @@
 #include "base/host_name.h"
 #include "composer/logging/events.h"
 #include "composer/logging/hparams.h"
-#include "composer/logging/metric_sense.h"
+#include "nn/network/metric_sense.h"
 
 namespace composer {
 namespace {

@@ -9,14 +9,14 @@
 #include "base/files/atomic_file.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "composer/device.h"
-#include "composer/exception_text.h"
-#include "composer/optimization/optimizer.h"
-#include "composer/profiling/kineto.h"
-#include "composer/profiling/memory_timeline.h"
-#include "composer/profiling/thread_ranges.h"
-#include "composer/profiling/trace_file.h"
 #include "composer/state.h"
+#include "nn/device/device.h"
+#include "nn/device/exception_text.h"
+#include "nn/optimization/optimizer.h"
+#include "nn/profiling/kineto.h"
+#include "nn/profiling/memory_timeline.h"
+#include "nn/profiling/thread_ranges.h"
+#include "nn/profiling/trace_file.h"
 
 namespace composer {
 namespace {

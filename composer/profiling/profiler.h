@@ -11,7 +11,7 @@
 #include <string>
 
 #include "composer/profiling/trace_options.h"
-#include "composer/ranks.h"
+#include "nn/distributed/ranks.h"
 
 namespace composer {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "composer/state_dict.h"
+#include "nn/state_dict.h"
 
 namespace composer {
 
@@ -29,7 +29,7 @@ struct Checkpoint {
   std::string recipe;
   std::string device;  ///< its type: "cpu", "cuda"; empty: not known, in a manifest that lacks it
   std::string precision;  ///< what the recipe's came to, for instance "amp_bf16"; empty likewise
-  std::vector<std::string> network;      ///< composer/network/outline.h
+  std::vector<std::string> network;      ///< nn/network/outline.h
   std::vector<std::string> class_names;  ///< in order of their index; may be empty
   std::string data;  ///< Loader::digest() of what it was trained on; empty: not known
   std::map<std::string, at::Tensor> model;  ///< parameters and buffers by PyTorch's names

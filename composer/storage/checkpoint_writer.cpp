@@ -12,12 +12,12 @@
 
 #include "base/error.h"
 #include "base/files/atomic_file.h"
-#include "composer/one_thread.h"
-#include "composer/profiling/thread_range.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/manifest.h"
 #include "composer/storage/safetensors.h"
 #include "composer/storage/weights.h"
+#include "nn/device/one_thread.h"
+#include "nn/profiling/thread_range.h"
 
 namespace composer {
 namespace {

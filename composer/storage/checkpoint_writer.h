@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "composer/ranks.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/host_copies.h"
+#include "nn/distributed/ranks.h"
 
 namespace composer {
 

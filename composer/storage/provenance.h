@@ -11,7 +11,7 @@ namespace composer {
 /// Each part is empty where it is not known.
 struct Provenance {
   std::string recipe;                    ///< resolved, YAML
-  std::vector<std::string> network;      ///< composer/network/outline.h
+  std::vector<std::string> network;      ///< nn/network/outline.h
   std::vector<std::string> class_names;  ///< in order of their index
   std::string device{}, precision{};     ///< that it was trained on and in; of checkpoints alone
 };

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "composer/network/model.h"
-#include "composer/network/peer_names.h"
 #include "composer/storage/safetensors.h"
+#include "nn/network/model.h"
+#include "nn/network/peer_names.h"
 
 namespace composer {
 

@@ -9,7 +9,7 @@
 namespace composer {
 
 /// (x - mean) / std for each channel, in units of the bytes 0..255: the same float32 as
-/// composer/normalize.h gives.
+/// nn/network/normalize.h gives.
 class PixelNormalizer {
  public:
   /// One number a channel; as many means as standard deviations, which are not 0.

@@ -9,7 +9,7 @@
 // After foreach_target.h
 #include "base/vectors_inl.h"
 
-// Compiled without fused multiply-add: equal to composer/normalize.cpp.
+// Compiled without fused multiply-add: equal to nn/network/normalize.cpp.
 HWY_BEFORE_NAMESPACE();
 namespace composer::HWY_NAMESPACE {
 namespace {

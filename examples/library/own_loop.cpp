@@ -10,14 +10,14 @@
 #include "algorithms/blurpool.h"
 #include "algorithms/label_smoothing.h"
 #include "composer/assemble.h"
-#include "composer/cpu_allocator.h"
-#include "composer/device.h"
-#include "composer/network/metrics.h"
-#include "composer/normalize.h"
-#include "composer/optimization/optimizers.h"
 #include "composer/storage/weights.h"
 #include "data/datasets/shapes.h"
 #include "models/resnet_cifar.h"
+#include "nn/device/cpu_allocator.h"
+#include "nn/device/device.h"
+#include "nn/network/metrics.h"
+#include "nn/network/normalize.h"
+#include "nn/optimization/optimizers.h"
 
 using namespace composer;
 

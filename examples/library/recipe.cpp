@@ -10,11 +10,11 @@
 #include "algorithms/label_smoothing.h"
 #include "cli/main.h"
 #include "composer/assemble.h"
-#include "composer/optimization/optimizers.h"
-#include "composer/optimization/schedulers.h"
 #include "composer/trainer.h"
 #include "data/datasets/shapes.h"
 #include "models/resnet_cifar.h"
+#include "nn/optimization/optimizers.h"
+#include "nn/optimization/schedulers.h"
 
 using namespace composer;
 

@@ -9,12 +9,12 @@
 #include "algorithms/blurpool.h"
 #include "algorithms/label_smoothing.h"
 #include "composer/assemble.h"
-#include "composer/cpu_allocator.h"
-#include "composer/device.h"
-#include "composer/optimization/optimizers.h"
-#include "composer/optimization/schedulers.h"
 #include "data/datasets/shapes.h"
 #include "models/resnet_cifar.h"
+#include "nn/device/cpu_allocator.h"
+#include "nn/device/device.h"
+#include "nn/optimization/optimizers.h"
+#include "nn/optimization/schedulers.h"
 
 using namespace composer;
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "composer/network/graph.h"
 #include "inference/onnx/onnx_graph.h"
+#include "nn/network/graph.h"
 
 namespace composer {
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "composer/cpu_instructions.h"
+#include "nn/device/cpu_instructions.h"
 
 namespace composer {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/network/graph.h"
+#include "nn/network/graph.h"
 
 namespace composer {
 

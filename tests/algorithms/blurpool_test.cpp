@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "composer/optimization/precision.h"
 #include "models/resnet.h"
+#include "nn/network/precision.h"
 #include "tests/algorithms/tiny_model.h"
 
 namespace composer::blurpool_test {

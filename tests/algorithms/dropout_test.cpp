@@ -6,8 +6,8 @@
 
 #include "algorithms/factorize.h"
 #include "base/error.h"
-#include "composer/network/graph.h"
 #include "models/mnist_classifier.h"
+#include "nn/network/graph.h"
 #include "tests/algorithms/tiny_model.h"
 
 namespace composer::dropout_test {

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "composer/optimization/optimizers.h"
+#include "nn/optimization/optimizers.h"
 #include "tests/algorithms/tiny_model.h"
 
 namespace composer::gradient_clipping_test {

@@ -1,5 +1,5 @@
 // The picture of a network after surgery.
-#include "composer/network/graph.h"
+#include "nn/network/graph.h"
 
 #include <catch2/catch.hpp>
 

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "composer/network/loss.h"
+#include "nn/network/loss.h"
 #include "tests/algorithms/tiny_model.h"
 
 namespace composer::label_smoothing_test {

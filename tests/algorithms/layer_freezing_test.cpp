@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/optimization/optimizers.h"
+#include "nn/optimization/optimizers.h"
 #include "tests/algorithms/tiny_model.h"
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"

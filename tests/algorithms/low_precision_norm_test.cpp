@@ -3,11 +3,11 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "composer/optimization/precision.h"
 #include "composer/storage/weights.h"
 #include "models/convnext.h"
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
+#include "nn/network/precision.h"
 #include "tests/algorithms/tiny_model.h"
 #include "tests/gpu.h"
 

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/network/loss.h"
+#include "nn/network/loss.h"
 #include "tests/composer/tiny_run.h"
 
 namespace composer::no_op_model_test {

@@ -6,7 +6,7 @@
 #include "algorithms/factorize.h"
 #include "algorithms/parts/replaced_layers.h"
 #include "algorithms/squeeze_excite.h"
-#include "composer/network/graph.h"
+#include "nn/network/graph.h"
 #include "tests/algorithms/tiny_model.h"
 
 namespace composer::quantization_aware_test {

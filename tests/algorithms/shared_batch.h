@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include "composer/batch.h"
+#include "nn/network/batch.h"
 
 namespace composer::test {
 

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "composer/logging/logger.h"
-#include "composer/network/layers.h"
-#include "composer/network/model.h"
 #include "composer/state.h"
+#include "nn/network/layers.h"
+#include "nn/network/model.h"
 
 namespace composer::test {
 

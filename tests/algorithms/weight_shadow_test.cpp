@@ -8,10 +8,10 @@
 #include "algorithms/lookahead.h"
 #include "algorithms/sam.h"
 #include "algorithms/swa.h"
-#include "composer/network/fused_norm.h"
-#include "composer/optimization/muon.h"
 #include "composer/storage/checkpoint_folder.h"
 #include "composer/storage/weights.h"
+#include "nn/network/fused_norm.h"
+#include "nn/optimization/muon.h"
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"
 

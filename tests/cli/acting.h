@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "composer/assemble.h"
-#include "composer/network/model.h"
-#include "composer/network/norm_layers.h"
-#include "composer/one_thread.h"
 #include "everything.h"
 #include "models/residual_blocks.h"
+#include "nn/device/one_thread.h"
+#include "nn/network/model.h"
+#include "nn/network/norm_layers.h"
 #include "settings.h"
 
 namespace composer::acting {

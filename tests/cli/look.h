@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "cli/main.h"
-#include "composer/cuda.h"
+#include "nn/device/cuda.h"
 #include "program.h"
 
 namespace composer {

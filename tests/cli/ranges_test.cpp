@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 
 #include "composer/assemble.h"
-#include "composer/profiling/timer.h"
 #include "everything.h"
+#include "nn/profiling/timer.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::ranges_test {

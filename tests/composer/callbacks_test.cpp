@@ -10,8 +10,8 @@
 #include "composer/callbacks/memory_monitor.h"
 #include "composer/callbacks/runtime_estimator.h"
 #include "composer/callbacks/threshold_stopper.h"
-#include "composer/normalize.h"
-#include "composer/optimization/gradient_norm.h"
+#include "nn/network/normalize.h"
+#include "nn/optimization/gradient_norm.h"
 #include "tests/composer/terminal.h"
 #include "tests/composer/tiny_run.h"
 

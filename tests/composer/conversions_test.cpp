@@ -1,4 +1,4 @@
-#include "composer/profiling/conversions.h"
+#include "nn/profiling/conversions.h"
 
 #include <catch2/catch.hpp>
 

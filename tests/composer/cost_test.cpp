@@ -1,10 +1,10 @@
-#include "composer/network/cost.h"
+#include "nn/network/cost.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/network/layers.h"
-#include "composer/network/model.h"
-#include "composer/network/norm_layers.h"
+#include "nn/network/layers.h"
+#include "nn/network/model.h"
+#include "nn/network/norm_layers.h"
 #include "tests/composer/saved_tensors.h"
 
 namespace composer::cost_test {

@@ -1,4 +1,4 @@
-#include "composer/cpu_allocator.h"
+#include "nn/device/cpu_allocator.h"
 
 #include <ATen/ATen.h>
 

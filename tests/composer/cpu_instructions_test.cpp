@@ -1,4 +1,4 @@
-#include "composer/cpu_instructions.h"
+#include "nn/device/cpu_instructions.h"
 
 #include <ATen/cpu/Utils.h>
 

@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/normalize.h"
 #include "cuda/normalize_call.h"
 #include "cuda/normalize_kernels.h"
+#include "nn/network/normalize.h"
 #include "tests/on_host.h"
 
 namespace composer::cuda_normalize_test {

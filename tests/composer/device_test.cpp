@@ -1,4 +1,4 @@
-#include "composer/device.h"
+#include "nn/device/device.h"
 
 #include <ATen/Context.h>
 #include <c10/core/CPUAllocator.h>

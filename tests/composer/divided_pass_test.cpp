@@ -1,15 +1,15 @@
 // Operations on images whose rows are divided among ranks compute what they do of whole images.
-#include "composer/network/divided_pass.h"
+#include "nn/network/divided_pass.h"
 
 #include <catch2/catch.hpp>
 #include <functional>
 #include <mutex>
 
 #include "base/error.h"
-#include "composer/network/layer_error.h"
-#include "composer/network/layers.h"
-#include "composer/network/norm_layers.h"
-#include "composer/network/row_exchange.h"
+#include "nn/network/layer_error.h"
+#include "nn/network/layers.h"
+#include "nn/network/norm_layers.h"
+#include "nn/network/row_exchange.h"
 #include "tests/ranks.h"
 
 namespace composer::divided_pass_test {
@@ -353,7 +353,7 @@ TEST_CASE("what cannot be divided by rows is refused by name", "[rows]") {
                       Contains("flatten cannot be divided by rows: it takes whole images"));
     CHECK_THROWS_WITH(forward_by_rows(own, images, ranks),
                       Contains("layer norm: spatial_ranks: layer_norm cannot be divided") &&
-                          Contains("not made by the functions of composer/network/operations.h"));
+                          Contains("not made by the functions of nn/network/operations.h"));
   });
 }
 

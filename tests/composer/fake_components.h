@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "composer/loader.h"
 #include "composer/logging/logger.h"
-#include "composer/network/model.h"
-#include "composer/optimization/optimizers.h"
-#include "composer/optimization/scheduler.h"
 #include "composer/recipe/recipe.h"
+#include "nn/network/model.h"
+#include "nn/optimization/optimizers.h"
+#include "nn/optimization/scheduler.h"
 
 namespace composer::test {
 

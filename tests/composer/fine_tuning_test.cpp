@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "composer/callbacks.h"
-#include "composer/network/metrics.h"
 #include "composer/storage/checkpoint.h"
 #include "composer/storage/weights.h"
+#include "nn/network/metrics.h"
 #include "stopped_run.h"
 #include "tiny_run.h"
 

@@ -1,4 +1,4 @@
-#include "composer/network/fused_norm.h"
+#include "nn/network/fused_norm.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/record_function.h>
@@ -13,8 +13,8 @@
 #include <thread>
 #include <utility>
 
-#include "composer/network/layers.h"
-#include "composer/profiling/timer.h"
+#include "nn/network/layers.h"
+#include "nn/profiling/timer.h"
 #include "saved_tensors.h"
 #include "tests/composer/norm_case.h"
 #include "tests/each_target.h"

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "composer/cuda_library.h"
-#include "composer/normalize.h"
+#include "nn/device/cuda_library.h"
+#include "nn/network/normalize.h"
 #include "tests/composer/norm_case.h"
 #include "tests/gpu.h"
 

@@ -1,4 +1,4 @@
-#include "composer/network/graph.h"
+#include "nn/network/graph.h"
 
 #include <c10/core/InferenceMode.h>
 
@@ -7,11 +7,11 @@
 #include <thread>
 
 #include "base/error.h"
-#include "composer/network/fused_norm.h"
-#include "composer/network/layers.h"
-#include "composer/network/model.h"
-#include "composer/network/norm_layers.h"
-#include "composer/optimization/precision.h"
+#include "nn/network/fused_norm.h"
+#include "nn/network/layers.h"
+#include "nn/network/model.h"
+#include "nn/network/norm_layers.h"
+#include "nn/network/precision.h"
 #include "replayed.h"
 
 namespace composer::graph_test {
@@ -166,7 +166,7 @@ TEST_CASE("an operation in place makes a new value", "[graph]") {
 TEST_CASE("an operation that is not ours is named, with its layer", "[graph]") {
   CHECK_THAT(problem([](const at::Tensor& x) { return at::mul(x, 2); }),
              Equals("layer.0: at::mul is none of the operations that a network's picture knows "
-                    "(composer/network/operations.h lists them); use op::multiply, or op::scale "
+                    "(nn/network/operations.h lists them); use op::multiply, or op::scale "
                     "for a number"));
   CHECK_THAT(problem([](const at::Tensor& x) { return at::relu(x); }), Contains("use op::relu"));
   CHECK_THAT(problem([](at::Tensor x) { return x.mul_(2); }), Contains("at::mul_ is none"));

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "composer/network/layers.h"
+#include "nn/network/layers.h"
 
 namespace composer::image_fit_test {
 namespace {

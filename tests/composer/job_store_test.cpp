@@ -1,4 +1,4 @@
-#include "composer/distributed/job_store.h"
+#include "nn/distributed/job_store.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

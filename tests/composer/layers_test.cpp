@@ -1,10 +1,10 @@
-#include "composer/network/layers.h"
+#include "nn/network/layers.h"
 
 #include <torch/csrc/autograd/function.h>
 
 #include <catch2/catch.hpp>
 
-#include "composer/network/layer_error.h"
+#include "nn/network/layer_error.h"
 #include "tests/gpu.h"
 
 namespace composer::layers_test {

@@ -1,8 +1,8 @@
-#include "composer/network/loss.h"
+#include "nn/network/loss.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/network/metrics.h"
+#include "nn/network/metrics.h"
 
 namespace composer::loss_test {
 namespace {

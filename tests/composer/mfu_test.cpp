@@ -2,9 +2,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/gpu_name.h"
-#include "composer/network/cost.h"
 #include "composer/peak_flops.h"
+#include "nn/device/gpu_name.h"
+#include "nn/network/cost.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/gpu.h"
 #include "tests/ranks.h"

@@ -1,10 +1,10 @@
-#include "composer/optimization/muon.h"
+#include "nn/optimization/muon.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "composer/network/layer.h"
+#include "nn/network/layer.h"
 #include "tests/composer/wave.h"
 #include "tests/gpu.h"
 #include "tests/ranks.h"

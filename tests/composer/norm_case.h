@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "composer/network/fused_norm.h"
+#include "nn/network/fused_norm.h"
 
 namespace composer {
 

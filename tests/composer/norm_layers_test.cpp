@@ -1,12 +1,12 @@
-#include "composer/network/norm_layers.h"
+#include "nn/network/norm_layers.h"
 
 #include <catch2/catch.hpp>
 #include <functional>
 
 #include "base/error.h"
-#include "composer/network/fused_norm.h"
-#include "composer/network/layers.h"
-#include "composer/optimization/precision.h"
+#include "nn/network/fused_norm.h"
+#include "nn/network/layers.h"
+#include "nn/network/precision.h"
 
 namespace composer::norm_layers_test {
 

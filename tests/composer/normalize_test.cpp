@@ -1,4 +1,4 @@
-#include "composer/normalize.h"
+#include "nn/network/normalize.h"
 
 #include <ATen/record_function.h>
 

@@ -1,12 +1,12 @@
 // Losses and metrics of classes with weights, of labels that hold or not, and of numbers.
-#include "composer/network/objective.h"
+#include "nn/network/objective.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
 
 #include "base/error.h"
-#include "composer/network/value_metrics.h"
+#include "nn/network/value_metrics.h"
 #include "tests/ranks.h"
 #include "tiny_run.h"
 

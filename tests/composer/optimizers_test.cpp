@@ -1,12 +1,12 @@
-#include "composer/optimization/optimizers.h"
+#include "nn/optimization/optimizers.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "composer/optimization/adaptive.h"
-#include "composer/optimization/trust_ratio.h"
+#include "nn/optimization/adaptive.h"
+#include "nn/optimization/trust_ratio.h"
 #include "tests/composer/wave.h"
 #include "tests/ranks.h"
 #include "tests/vectors.h"

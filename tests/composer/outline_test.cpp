@@ -1,4 +1,4 @@
-#include "composer/network/outline.h"
+#include "nn/network/outline.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,11 +1,11 @@
-#include "composer/optimization/parameter_groups.h"
+#include "nn/optimization/parameter_groups.h"
 
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "composer/network/layers.h"
-#include "composer/optimization/muon.h"
-#include "composer/optimization/optimizers.h"
+#include "nn/network/layers.h"
+#include "nn/optimization/muon.h"
+#include "nn/optimization/optimizers.h"
 
 namespace composer::parameter_groups_test {
 

@@ -1,4 +1,4 @@
-#include "composer/optimization/precision.h"
+#include "nn/network/precision.h"
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "composer/optimization/bf16_choice.h"
+#include "nn/network/bf16_choice.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/ranks.h"
 

@@ -7,11 +7,11 @@
 #include <limits>
 #include <thread>
 
-#include "composer/profiling/kineto.h"
-#include "composer/profiling/memory_timeline.h"
-#include "composer/profiling/thread_range.h"
-#include "composer/profiling/timer.h"
 #include "largest_file.h"
+#include "nn/profiling/kineto.h"
+#include "nn/profiling/memory_timeline.h"
+#include "nn/profiling/thread_range.h"
+#include "nn/profiling/timer.h"
 #include "read_trace.h"
 #include "terminal.h"
 #include "tiny_run.h"

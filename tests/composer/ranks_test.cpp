@@ -1,4 +1,4 @@
-#include "composer/ranks.h"
+#include "nn/distributed/ranks.h"
 
 #include <ATen/record_function.h>
 
@@ -8,8 +8,8 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "composer/distributed/gradient_sync.h"
-#include "composer/distributed/process_group.h"
+#include "nn/distributed/process_group.h"
+#include "nn/network/gradient_sync.h"
 #include "tests/ranks.h"
 
 namespace composer::ranks_test {

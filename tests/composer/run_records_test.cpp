@@ -16,7 +16,7 @@
 #include "composer/evaluation_recorder.h"
 #include "composer/logging/image_folder.h"
 #include "composer/logging/sinks.h"
-#include "composer/wrong_images.h"
+#include "nn/network/wrong_images.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/composer/unpacked_png.h"
 #include "tests/ranks.h"

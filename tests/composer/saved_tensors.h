@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "composer/network/model.h"
+#include "nn/network/model.h"
 
 namespace composer::test {
 

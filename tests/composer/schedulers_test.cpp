@@ -1,4 +1,4 @@
-#include "composer/optimization/schedulers.h"
+#include "nn/optimization/schedulers.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

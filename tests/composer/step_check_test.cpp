@@ -5,9 +5,9 @@
 #include <functional>
 
 #include "base/error.h"
-#include "composer/network/fused_norm.h"
-#include "composer/network/layers.h"
-#include "composer/optimization/optimizers.h"
+#include "nn/network/fused_norm.h"
+#include "nn/network/layers.h"
+#include "nn/optimization/optimizers.h"
 #include "tests/composer/tiny_run.h"
 
 namespace composer::step_check_test {

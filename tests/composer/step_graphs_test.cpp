@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "composer/cuda_library.h"
 #include "composer/trainer.h"
+#include "nn/device/cuda_library.h"
 #include "rerun.h"
 #include "tests/gpu.h"
 #include "tiny_run.h"

@@ -1,9 +1,9 @@
-#include "composer/network/surgery.h"
+#include "nn/network/surgery.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/network/layers.h"
-#include "composer/network/model.h"
+#include "nn/network/layers.h"
+#include "nn/network/model.h"
 
 namespace composer::surgery_test {
 namespace {

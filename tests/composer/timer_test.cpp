@@ -1,4 +1,4 @@
-#include "composer/profiling/timer.h"
+#include "nn/profiling/timer.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>

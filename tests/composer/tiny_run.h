@@ -3,9 +3,9 @@
 #pragma once
 
 #include "base/random.h"
-#include "composer/network/layers.h"
-#include "composer/optimization/optimizers.h"
 #include "composer/trainer.h"
+#include "nn/network/layers.h"
+#include "nn/optimization/optimizers.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer {

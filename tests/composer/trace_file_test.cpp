@@ -1,5 +1,5 @@
 // Traces as Kineto leaves them, and as they are kept.
-#include "composer/profiling/trace_file.h"
+#include "nn/profiling/trace_file.h"
 
 #include <unistd.h>
 

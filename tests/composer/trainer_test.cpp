@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/process/interrupt.h"
-#include "composer/optimization/schedulers.h"
+#include "nn/optimization/schedulers.h"
 #include "tiny_run.h"
 
 namespace composer::trainer_test {

@@ -1,4 +1,4 @@
-#include "composer/optimization/update_simd.h"
+#include "nn/optimization/update_simd.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Version.h>
@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "composer/optimization/update_pass.h"
+#include "nn/optimization/update_pass.h"
 #include "tests/composer/wave.h"
 #include "tests/each_target.h"
 

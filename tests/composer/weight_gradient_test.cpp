@@ -1,4 +1,4 @@
-#include "composer/network/weight_gradient.h"
+#include "nn/network/weight_gradient.h"
 
 #include <ATen/Parallel.h>
 
@@ -6,9 +6,9 @@
 #include <random>
 #include <utility>
 
-#include "composer/network/layers.h"
-#include "composer/network/model.h"
-#include "composer/optimization/precision.h"
+#include "nn/network/layers.h"
+#include "nn/network/model.h"
+#include "nn/network/precision.h"
 #include "saved_tensors.h"
 
 namespace composer::weight_gradient_test {

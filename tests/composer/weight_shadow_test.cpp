@@ -1,4 +1,4 @@
-#include "composer/network/weight_shadow.h"
+#include "nn/network/weight_shadow.h"
 
 #include <c10/core/InferenceMode.h>
 
@@ -6,12 +6,12 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "composer/network/layers.h"
-#include "composer/optimization/muon.h"
-#include "composer/optimization/optimizers.h"
-#include "composer/optimization/precision.h"
-#include "composer/profiling/conversions.h"
-#include "composer/ranks.h"
+#include "nn/distributed/ranks.h"
+#include "nn/network/layers.h"
+#include "nn/network/precision.h"
+#include "nn/optimization/muon.h"
+#include "nn/optimization/optimizers.h"
+#include "nn/profiling/conversions.h"
 #include "tests/composer/wave.h"
 #include "tests/ranks.h"
 

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "composer/network/layers.h"
+#include "nn/network/layers.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::weights_test {

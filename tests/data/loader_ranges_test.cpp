@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "composer/profiling/timer.h"
 #include "data/image_loader.h"
+#include "nn/profiling/timer.h"
 #include "tests/data/fake_sources.h"
 
 namespace composer::loader_ranges_test {

@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "base/error.h"
-#include "composer/device.h"
 #include "data/image_loader.h"
 #include "data/jpeg/jpeg.h"
+#include "nn/device/device.h"
 #include "tests/data/eventually.h"
 #include "tests/data/helpers.h"
 #include "tests/gpu.h"

@@ -4,7 +4,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/normalize.h"
+#include "nn/network/normalize.h"
 #include "tests/each_target.h"
 
 namespace composer::normalize_pixels_test {

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "composer/network/model.h"
 #include "composer/storage/safetensors.h"
+#include "nn/network/model.h"
 #include "tests/python.h"
 
 namespace composer::test {

@@ -4,12 +4,12 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "composer/normalize.h"
 #include "inference/codes.h"
 #include "inference/onednn.h"
 #include "inference/pooling.h"
 #include "inference/quantization/codes.h"
 #include "inference/runtime.h"
+#include "nn/network/normalize.h"
 #include "quantized.h"
 
 using Catch::Matchers::Contains;

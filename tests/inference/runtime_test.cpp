@@ -7,11 +7,11 @@
 #include <thread>
 
 #include "base/error.h"
-#include "composer/normalize.h"
 #include "inference/fold.h"
 #include "inference/fused_operation.h"
 #include "inference/onednn.h"
 #include "networks.h"
+#include "nn/network/normalize.h"
 
 using Catch::Matchers::Contains;
 

@@ -1,14 +1,14 @@
 // The copies of a training step that only change a tensor's type or layout, to the number.
-#include "composer/profiling/conversions.h"
+#include "nn/profiling/conversions.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/cpu_instructions.h"
-#include "composer/network/network.h"
-#include "composer/network/weight_gradient.h"
-#include "composer/optimization/optimizers.h"
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
+#include "nn/device/cpu_instructions.h"
+#include "nn/network/network.h"
+#include "nn/network/weight_gradient.h"
+#include "nn/optimization/optimizers.h"
 
 namespace composer::conversions_test {
 namespace {

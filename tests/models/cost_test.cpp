@@ -1,4 +1,4 @@
-#include "composer/network/cost.h"
+#include "nn/network/cost.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-#include "composer/network/fused_norm.h"
+#include "nn/network/fused_norm.h"
 
 #include <catch2/catch.hpp>
 #include <optional>

@@ -1,8 +1,7 @@
-#include "composer/network/graph.h"
+#include "nn/network/graph.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/network/fused_norm.h"
 #include "models/airbench.h"
 #include "models/convnext.h"
 #include "models/efficientnet.h"
@@ -10,6 +9,7 @@
 #include "models/mobilenet_v3.h"
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
+#include "nn/network/fused_norm.h"
 #include "tests/composer/replayed.h"
 
 namespace composer::graph_test {

@@ -7,9 +7,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "composer/network/layers.h"
-#include "composer/network/outline.h"
-#include "composer/network/surgery.h"
 #include "composer/storage/weights.h"
 #include "models/airbench.h"
 #include "models/all.h"
@@ -19,6 +16,9 @@
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"
 #include "models/wide_resnet.h"
+#include "nn/network/layers.h"
+#include "nn/network/outline.h"
+#include "nn/network/surgery.h"
 #include "tests/python.h"
 
 namespace composer::models_test {

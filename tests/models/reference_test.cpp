@@ -2,8 +2,6 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "composer/network/fused_norm.h"
-#include "composer/optimization/precision.h"
 #include "composer/storage/torch_file.h"
 #include "composer/storage/weights.h"
 #include "models/convnext.h"
@@ -13,6 +11,8 @@
 #include "models/resnet_cifar.h"
 #include "models/vgg.h"
 #include "models/wide_resnet.h"
+#include "nn/network/fused_norm.h"
+#include "nn/network/precision.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/composer/wave.h"
 #include "tests/vectors.h"

@@ -1,5 +1,5 @@
 // Weights divided among ranks: what they train, what they keep, what is refused.
-#include "composer/distributed/divided_weights.h"
+#include "nn/network/divided_weights.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -18,9 +18,9 @@
 #include "algorithms/sync_batchnorm.h"
 #include "base/error.h"
 #include "composer/callbacks/gradient_monitor.h"
-#include "composer/optimization/muon.h"
-#include "composer/optimization/trust_ratio.h"
 #include "models/resnet_cifar.h"
+#include "nn/optimization/muon.h"
+#include "nn/optimization/trust_ratio.h"
 #include "tests/ranks/double_run.h"
 
 namespace composer::divided_weights_test {

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "composer/network/layers.h"
-#include "composer/network/norm_layers.h"
-#include "composer/optimization/optimizers.h"
 #include "composer/trainer.h"
 #include "data/datasets/synthetic.h"
+#include "nn/network/layers.h"
+#include "nn/network/norm_layers.h"
+#include "nn/optimization/optimizers.h"
 #include "tests/ranks.h"
 
 namespace composer::test {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "composer/distributed/rendezvous.h"
+#include "nn/distributed/rendezvous.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/data/photos.h"
 #include "tests/ranks/double_run.h"

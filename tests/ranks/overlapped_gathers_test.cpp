@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "composer/distributed/divided_weights.h"
-#include "composer/distributed/process_group.h"
-#include "composer/network/layers.h"
+#include "nn/distributed/process_group.h"
+#include "nn/network/divided_weights.h"
+#include "nn/network/layers.h"
 
 namespace composer::overlapped_gathers_test {
 

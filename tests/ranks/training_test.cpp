@@ -13,8 +13,8 @@
 #include "algorithms/randaugment.h"
 #include "algorithms/sam.h"
 #include "base/error.h"
-#include "composer/optimization/schedulers.h"
 #include "models/resnet.h"
+#include "nn/optimization/schedulers.h"
 #include "tests/ranks/double_run.h"
 
 namespace composer::training_test {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
-#include "composer/network/layers.h"
 #include "models/resnet.h"
+#include "nn/network/layers.h"
 #include "scale/plan.h"
 #include "scale/stages.h"
 

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "composer/device.h"
+#include "nn/device/device.h"
 
 int main(int, char** words) {
   const std::map<std::string, std::function<void()>> questions{

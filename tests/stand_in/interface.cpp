@@ -1,7 +1,7 @@
 // The stand-in for libcomposer_cuda.so is of this program's version, or of none.
 #include <cstdlib>
 
-#include "composer/cuda_library.h"
+#include "nn/device/cuda_library.h"
 
 const char* composer_cuda_interface() {
   return std::getenv("STAND_IN_OTHER_VERSION") == nullptr ? CUDA_INTERFACE : "another";

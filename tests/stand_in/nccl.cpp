@@ -1,6 +1,6 @@
 // Stands in for libcomposer_cuda.so: what NCCL does between GPUs, done by Gloo on their memory,
 // which is the host's. Like NCCL it knows tensors of GPUs alone.
-#include "composer/distributed/nccl.h"
+#include "nn/distributed/nccl.h"
 
 #include <ATen/ATen.h>
 

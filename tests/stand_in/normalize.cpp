@@ -1,5 +1,5 @@
 // Stands in for libcomposer_cuda.so: its kernels of normalisation, run by the host.
-#include "composer/normalize.h"
+#include "nn/network/normalize.h"
 
 #include "cuda/normalize_call.h"
 #include "cuda/normalize_kernels.h"

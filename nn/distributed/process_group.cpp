@@ -1,0 +1,291 @@
+#include "nn/distributed/process_group.h"
+
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <exception>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <numeric>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/log.h"
+#include "base/own_address.h"
+#include "nn/distributed/job_store.h"
+#include "nn/distributed/nccl.h"
+
+namespace composer {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr size_t coalesced_bytes = 25 << 20;
+
+milliseconds to_milliseconds(double seconds) {
+  return milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
+using Gloo = c10d::ProcessGroupGloo;
+
+/// What Gloo listens on: between machines, the way to the one where all meet.
+c10::intrusive_ptr<Gloo::Options> gloo_options(const Place& place, milliseconds timeout) {
+  auto options = Gloo::Options::create(timeout);
+  const char* const names = std::getenv("GLOO_SOCKET_IFNAME");
+  std::istringstream list(names == nullptr ? "" : names);
+  for (std::string name; std::getline(list, name, ',');)
+    options->devices.push_back(Gloo::createDeviceForInterface(name));
+  if (options->devices.empty())
+    options->devices.push_back(Gloo::createDeviceForHostname(
+        place.size == place.local_size ? "127.0.0.1"
+                                       : own_address_towards(place.address, place.port)));
+  return options;
+}
+
+/// gloo_options(), made by a thread of SCHED_BATCH, as Gloo's threads, which it starts, then are.
+/// These poll a socket without pause while another thread holds its lock: as SCHED_BATCH they do
+/// not interrupt that thread when data arrive, which a process with few cores waits long for.
+c10::intrusive_ptr<Gloo::Options> yielding_gloo_options(const Place& place, milliseconds timeout) {
+  const auto make = [&] {
+    const sched_param none{};
+    if (sched_getscheduler(0) == SCHED_OTHER) sched_setscheduler(0, SCHED_BATCH, &none);
+    return gloo_options(place, timeout);
+  };
+  return std::async(std::launch::async, make).get();
+}
+
+/// Closes process groups in threads of their own: Gloo waits for collectives under way, and so for
+/// ranks that wait for this one to end. A process that ends waits for these threads a moment, since
+/// they need what of LibTorch its end destroys.
+class GroupCloser {
+ public:
+  ~GroupCloser() {
+    std::unique_lock lock(closing_->mutex);
+    closing_->changed.wait_for(lock, std::chrono::seconds(1), [&] { return closing_->count == 0; });
+  }
+
+  void close(c10::intrusive_ptr<c10d::ProcessGroup> group) {
+    closing_->add(1);
+    auto* const released = group.release();
+    try {
+      std::thread([closing = closing_, released] {
+        c10::intrusive_ptr<c10d::ProcessGroup>::reclaim(released).reset();
+        closing->add(-1);
+      }).detach();
+    } catch (const std::system_error&) {
+      closing_->add(-1);  // without a thread the group stays until the process ends
+    }
+  }
+
+ private:
+  struct Closing {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int64_t count = 0;
+
+    void add(int64_t more) {
+      const std::lock_guard lock(mutex);
+      count += more;
+      changed.notify_all();
+    }
+  };
+  std::shared_ptr<Closing> closing_ = std::make_shared<Closing>();
+};
+
+GroupCloser& group_closer() {
+  static GroupCloser closer;
+  return closer;
+}
+
+class Group : public ProcessGroupCommunicator {
+ public:
+  Group(const c10::intrusive_ptr<c10d::Store>& store, const Place& place, at::Device device,
+        milliseconds timeout)
+      : store_(store), place_(place), device_(device), timeout_(timeout) {
+    if (device.is_cuda()) {
+      at::accelerator::setDeviceIndex(device.index());
+      nccl_ = open_nccl(c10::make_intrusive<c10d::PrefixStore>("nccl", store),
+                        static_cast<int>(place.rank), static_cast<int>(place.size), timeout);
+    }
+    const auto options = yielding_gloo_options(place, timeout);
+    with_peers([&] {
+      group_ = c10::make_intrusive<c10d::ProcessGroup>(store, static_cast<int>(place.rank),
+                                                       static_cast<int>(place.size));
+      using Type = c10d::ProcessGroup::BackendType;
+      group_->setBackend(at::kCPU, Type::GLOO,
+                         c10::make_intrusive<c10d::ProcessGroupGloo>(
+                             c10::make_intrusive<c10d::PrefixStore>("gloo", store),
+                             static_cast<int>(place.rank), static_cast<int>(place.size), options));
+      group_->setDefaultBackend(Type::GLOO);
+      if (nccl_) group_->setBackend(at::kCUDA, Type::NCCL, nccl_);
+      barrier();
+    });
+  }
+
+  ~Group() override {
+    if (std::uncaught_exceptions() > 0) abort();
+    close([](c10d::Backend& nccl) { nccl.shutdown(); });
+    if (aborted_) group_closer().close(std::move(group_));
+  }
+
+  void abort() override {
+    aborted_ = true;
+    close([](c10d::Backend& nccl) { nccl.abort(); });
+  }
+
+  int64_t rank() const override { return group_->getRank(); }
+  int64_t size() const override { return group_->getSize(); }
+
+  void sum(const std::vector<at::Tensor>& tensors) override {
+    run("sum over ranks", [&] {
+      for (const auto& tensor : tensors) {
+        std::vector<at::Tensor> one{tensor};
+        group_->allreduce(one)->wait();
+      }
+    });
+  }
+
+  void broadcast(const std::vector<at::Tensor>& tensors, int64_t from) override {
+    run("broadcast", [&] {
+      c10d::broadcast_coalesced(group_, tensors, coalesced_bytes, static_cast<int>(from));
+    });
+  }
+
+  at::Tensor gather(const at::Tensor& tensor) override {
+    auto sizes = tensor.sizes().vec();
+    sizes.insert(sizes.begin(), size());
+    auto all = at::empty(sizes, tensor.options());
+    run("gather", [&] {
+      auto mine = tensor.contiguous().view(-1);
+      auto flat = all.view(-1);
+      group_->_allgather_base(flat, mine)->wait();
+    });
+    return all;
+  }
+
+  void exchange(const std::vector<at::Tensor>& sent,
+                const std::vector<at::Tensor>& received) override {
+    const at::NoGradGuard no_grad;
+    const auto bytes = [](const at::Tensor& tensor) { return tensor.view(-1).view(at::kByte); };
+    std::vector<at::Tensor> given;
+    std::vector<int64_t> give, take;
+    for (const auto& tensor : sent)
+      given.push_back(bytes(tensor)), give.push_back(given.back().numel());
+    for (const auto& tensor : received) take.push_back(static_cast<int64_t>(tensor.nbytes()));
+    auto outgoing = at::cat(given);
+    const int64_t total = std::accumulate(take.begin(), take.end(), int64_t{0});
+    auto incoming = at::empty({total}, outgoing.options());
+    run("exchange of rows", [&] { group_->alltoall_base(incoming, outgoing, take, give)->wait(); });
+    const auto parts = incoming.split_with_sizes(take);
+    for (size_t i = 0; i < received.size(); ++i)
+      if (take[i] > 0) bytes(received[i]).copy_(parts[i]);
+  }
+
+  std::shared_ptr<Communicator> part(const std::vector<int64_t>& ranks,
+                                     const std::string& name) override {
+    auto place = place_;
+    const auto own = std::ranges::find(ranks, place.rank);
+    place.rank = own - ranks.begin(), place.size = std::ssize(ranks);
+    place.local_size = place_.size == place_.local_size ? place.size : 1;
+    auto part = std::make_shared<Group>(
+        c10::make_intrusive<c10d::PrefixStore>(name + "/" + std::to_string(ranks.front()), store_),
+        place, device_, timeout_);
+    part->waited_seconds_ = waited_seconds_;
+    return part;
+  }
+
+  void barrier() override {
+    run("barrier", [&] {
+      std::vector<at::Tensor> one{at::zeros({1})};
+      group_->allreduce(one)->wait();
+    });
+  }
+
+  c10::intrusive_ptr<c10d::ProcessGroup> group() const override { return group_; }
+
+ private:
+  template <class How>
+  void close(const How& how) {
+    const auto nccl = std::exchange(nccl_, nullptr);
+    if (!nccl) return;
+    try {
+      how(*nccl);
+    } catch (const std::exception& error) {
+      log::warn(std::string("NCCL did not close: ") + error.what());
+    }
+  }
+
+  template <class Collective>
+  void run(const char* range, const Collective& collective) {
+    RECORD_USER_SCOPE(range);
+    const at::NoGradGuard no_grad;
+    const double begin = steady_seconds();
+    with_peers(collective);
+    add_wait(steady_seconds() - begin);
+  }
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  Place place_;
+  at::Device device_;
+  milliseconds timeout_;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  c10::intrusive_ptr<c10d::Backend> nccl_;  ///< null on CPUs, and once closed
+  bool aborted_ = false;
+};
+
+}  // namespace
+
+void with_peers(const std::function<void()>& collective) {
+  const std::string what = "another rank has ended, or does not answer: ";
+  try {
+    collective();
+  } catch (const c10::DistError& error) {
+    throw PeerError(what + error.what_without_backtrace());
+  } catch (const c10::Error&) {
+    throw;
+  } catch (const UserError&) {
+    throw;
+  } catch (const RunError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::logic_error&) {
+    throw;
+  } catch (const std::exception& error) {  // Gloo's
+    throw PeerError(what + error.what());
+  }
+}
+
+std::shared_ptr<ProcessGroupCommunicator> join_process_group(const Place& place, at::Device device,
+                                                             double timeout_seconds) {
+  const auto store = c10::make_intrusive<c10d::PrefixStore>(
+      "composer/" + std::to_string(place.restart), JobStore::of(place, timeout_seconds).store());
+  return join_process_group(store, place, device, timeout_seconds);
+}
+
+std::shared_ptr<ProcessGroupCommunicator> join_process_group(
+    const c10::intrusive_ptr<c10d::Store>& store, const Place& place, at::Device device,
+    double timeout_seconds) {
+  return std::make_shared<Group>(store, place, device, to_milliseconds(timeout_seconds));
+}
+
+}  // namespace composer

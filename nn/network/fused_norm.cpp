@@ -1,0 +1,255 @@
+#include "nn/network/fused_norm.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "base/error.h"
+#include "nn/device/cuda_library.h"
+#include "nn/device/optional_tensor.h"
+#include "nn/network/differentiable_once.h"
+#include "nn/network/norm_layer.h"
+
+namespace composer {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Those of libcomposer_cuda.so; null where it has none or is not there.
+const NormKernels* gpu_norm_kernels() {
+  static auto* const open =
+      reinterpret_cast<OpenNormKernels*>(faster_function_of_cuda_library("composer_norm_kernels"));
+  return open == nullptr ? nullptr : open();
+}
+
+/// The kernels for the input's device; null where there are none.
+const NormKernels* kernels_for(const at::Tensor& input) {
+  if (input.is_cpu()) return &cpu_norm_kernels();
+  return input.is_cuda() ? gpu_norm_kernels() : nullptr;
+}
+
+at::MemoryFormat layout_of(const at::Tensor& images) {
+  return images.is_contiguous(at::MemoryFormat::ChannelsLast) ? at::MemoryFormat::ChannelsLast
+                                                              : at::MemoryFormat::Contiguous;
+}
+
+at::Tensor made_like(const at::Tensor& input, const at::Tensor& other) {
+  return other.to(input.scalar_type()).contiguous(layout_of(input));
+}
+
+NormOutput computed(const NormCall& call) {
+  RECORD_FUNCTION("composer::fused_batch_norm", c10::ArrayRef<const c10::IValue>());
+  return kernels_for(call.input)->forward(call);
+}
+
+/// Whether a residual's gradient may go to the fused norm that made the residual past autograd,
+/// which would add it to the other readers' in a pass of its own: that norm runs later in this
+/// backward pass, and no one looks at what goes between them.
+bool goes_unseen(torch::autograd::Node& from, torch::autograd::Node& to) {
+  const auto* chosen = torch::autograd::get_current_graph_task_exec_info();
+  return !at::GradMode::is_enabled() && chosen != nullptr && chosen->empty() &&
+         from.post_hooks().empty() && to.pre_hooks().empty() && to.tensor_pre_hooks().empty() &&
+         to.retains_grad_hooks().empty();
+}
+
+/// Gradients that were left with a norm, by the backward pass that left them: several may go
+/// through a graph at once. What a pass that fails leaves goes with the graph.
+class LeftGradients : public torch::CustomClassHolder {
+ public:
+  /// False where the pass has left one here already.
+  bool put(int pass, const at::Tensor& gradient) {
+    const std::lock_guard lock(mutex_);
+    return gradients_.try_emplace(pass, gradient).second;
+  }
+  /// Undefined where the pass has left none.
+  at::Tensor take(int pass) {
+    const std::lock_guard lock(mutex_);
+    const auto found = gradients_.extract(pass);
+    return found.empty() ? at::Tensor() : found.mapped();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, at::Tensor> gradients_;
+};
+
+/// Whether its memory is part of another's, as that of weights which ranks divide is: it may be
+/// gone when the layer has run.
+bool is_borrowed(const at::Tensor& parameter) {
+  const auto& memory = parameter.storage().data_ptr();
+  return memory.get_context() != memory.get();
+}
+
+/// Places of what FusedBatchNorm keeps.
+enum Kept : size_t {
+  kept_input,
+  kept_residual,
+  kept_output,
+  kept_statistics,
+  kept_weight,
+  kept_bias,
+  kept_weight_copy,
+  kept_bias_copy
+};
+
+struct FusedBatchNorm : torch::autograd::Function<FusedBatchNorm> {
+  /// The tensors once more, as autograd follows those that are arguments.
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
+                            const std::optional<at::Tensor>& residual,
+                            const std::optional<at::Tensor>& weight,
+                            const std::optional<at::Tensor>& bias, const NormCall& call) {
+    const auto [output, statistics] = computed(call);
+    const bool relu = call.activation == Activation::relu,
+               gelu = call.activation == Activation::gelu, rest = residual.has_value();
+    const bool reads_input = call.options.training || gelu || (relu && !rest) ||
+                             (weight.has_value() && weight->requires_grad());
+    const bool recomputes = gelu || (relu && !rest);
+    const bool is_source = relu && !rest && input.is_cpu();  // of a NormSource
+    const at::Tensor none;
+    const auto copy = [&](const at::Tensor& parameter) {
+      const bool needed = is_source && parameter.defined() && is_borrowed(parameter);
+      return needed ? parameter.detach().clone() : none;
+    };
+    context->set_materialize_grads(false);
+    context->save_for_backward({reads_input ? input : none, gelu && rest ? *residual : none,
+                                relu && rest ? output : none, statistics, call.weight,
+                                recomputes ? call.bias : none, copy(call.weight), copy(call.bias)});
+    auto& data = context->saved_data;
+    data["residual"] = rest, data["weight"] = weight.has_value(), data["bias"] = bias.has_value();
+    data["training"] = call.options.training;
+    data["activation"] = static_cast<int64_t>(call.activation);
+    data["source"] = is_source;
+    data["left"] = c10::IValue::make_capsule(c10::make_intrusive<LeftGradients>());
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    RECORD_FUNCTION("composer::fused_batch_norm_backward", c10::ArrayRef<const c10::IValue>());
+    const auto saved = context->get_saved_variables();
+    auto& data = context->saved_data;
+    size_t edge = 0;
+    const auto needed = [&](bool given) { return given && context->needs_input_grad(edge++); };
+    NormBackward call;
+    call.input = saved[kept_input], call.residual = saved[kept_residual];
+    call.output = saved[kept_output], call.statistics = saved[kept_statistics];
+    call.weight = saved[kept_weight], call.bias = saved[kept_bias];
+    call.with_residual = data["residual"].toBool(), call.training = data["training"].toBool();
+    call.activation = static_cast<Activation>(data["activation"].toInt());
+    call.for_input = needed(true), call.for_residual = needed(call.with_residual);
+    call.for_weight = needed(data["weight"].toBool()),
+    call.for_bias = needed(data["bias"].toBool());
+    auto parts = std::vector{gradients[0], taken(*context)};
+    std::erase_if(parts, [](const at::Tensor& part) { return !part.defined(); });
+    if (parts.empty()) return variable_list(5);
+    const auto& like = call.input.defined()    ? call.input
+                       : call.output.defined() ? call.output
+                                               : parts[0];
+    call.gradient = made_like(like, parts[0]);
+    if (parts.size() > 1) call.added = made_like(like, parts[1]);
+    auto found = kernels_for(call.gradient)->backward(call);
+    if (call.for_residual && !found.residual.is_same(call.gradient) && left(found.residual))
+      found.residual = at::Tensor();
+    variable_list all{found.input, found.residual, found.weight, found.bias};
+    all = differentiable_once(std::move(all), "fused batch normalisation",
+                              "compute step by step (nn/network/fused_norm.h: Unfused)");
+    all.emplace_back();
+    return all;
+  }
+
+ private:
+  /// Leaves a residual's gradient with the fused norm that made the residual; false where it is
+  /// to be returned.
+  static bool left(const at::Tensor& gradient) {
+    const auto node = torch::autograd::get_current_node();
+    if (node == nullptr) return false;  // without the engine
+    auto* const maker =
+        dynamic_cast<torch::autograd::CppNode<FusedBatchNorm>*>(node->next_edge(1).function.get());
+    if (maker == nullptr || !gradient.is_cpu() || !goes_unseen(*node, *maker)) return false;
+    return left_with(maker->ctx_).put(torch::autograd::get_current_graph_task_id(), gradient);
+  }
+
+  /// What was left here in this backward pass, or an undefined tensor.
+  static at::Tensor taken(const AutogradContext& context) {
+    return left_with(context).take(torch::autograd::get_current_graph_task_id());
+  }
+
+  static LeftGradients& left_with(const AutogradContext& context) {
+    return static_cast<LeftGradients&>(*context.saved_data.at("left").toCapsule());
+  }
+};
+
+thread_local int64_t kept_back_here = 0;
+
+bool differentiates(const NormCall& call) {
+  if (!at::GradMode::is_enabled()) return false;
+  for (const auto* tensor : {&call.input, &call.residual, &call.weight, &call.bias})
+    if (tensor->defined() && tensor->requires_grad()) return true;
+  return false;
+}
+
+at::Tensor step_by_step(const NormCall& call) {
+  return followed_in_place(op::batch_norm(call.input, call.weight, call.bias, call.running_mean,
+                                          call.running_var, call.options),
+                           call.residual, call.activation);
+}
+
+}  // namespace
+
+int& Unfused::count() {
+  static thread_local int count = 0;
+  return count;
+}
+
+bool Unfused::keeps_back() {
+  if (!here()) return false;
+  ++kept_back_here;
+  return true;
+}
+
+int64_t Unfused::kept_back() { return kept_back_here; }
+
+std::optional<NormSource> NormSource::of(const at::Tensor& output) {
+  const auto& norm = output.grad_fn();
+  auto* const made_by = dynamic_cast<torch::autograd::CppNode<FusedBatchNorm>*>(norm.get());
+  if (made_by == nullptr) return {};
+  if (!made_by->ctx_.saved_data.at("source").toBool()) return {};
+  return NormSource(norm);
+}
+
+at::Tensor NormSource::output() const {
+  RECORD_FUNCTION("composer::fused_batch_norm_again", c10::ArrayRef<const c10::IValue>());
+  const auto& norm = static_cast<torch::autograd::CppNode<FusedBatchNorm>&>(*norm_);
+  const auto saved = norm.ctx_.get_saved_variables();
+  const auto there = [&](Kept copy, Kept original) {
+    return saved[copy].defined() ? saved[copy] : saved[original];
+  };
+  return cpu_norm_output(saved[kept_input], saved[kept_statistics],
+                         there(kept_weight_copy, kept_weight), there(kept_bias_copy, kept_bias),
+                         Activation::relu);
+}
+
+std::string why_step_by_step(const NormCall& call) {
+  if (op::one_by_one()) return op::recorded() ? "recorded" : "divided by rows";
+  if (call.residual.defined() && call.residual.sizes() != call.input.sizes())
+    return "a residual of another shape";
+  const auto* kernels = kernels_for(call.input);
+  const auto refusal = kernels == nullptr ? call.input.device().str() : kernels->refusal(call);
+  return refusal.empty() && Unfused::keeps_back() ? "switched off" : refusal;
+}
+
+at::Tensor batch_norm_with(const NormCall& given) {
+  if (!why_step_by_step(given).empty()) return step_by_step(given);
+  auto call = given;
+  if (call.residual.defined()) call.residual = made_like(call.input, call.residual);
+  if (!differentiates(call)) return computed(call).output;
+  return FusedBatchNorm::apply(call.input, if_defined(call.residual), if_defined(call.weight),
+                               if_defined(call.bias), call);
+}
+
+}  // namespace composer

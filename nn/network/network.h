@@ -1,0 +1,42 @@
+// A model under a run's precision: the one place where forward passes happen.
+#pragma once
+
+#include "nn/distributed/ranks.h"
+#include "nn/network/model.h"
+#include "nn/network/precision.h"
+
+namespace composer {
+
+class DividedWeights;
+
+class Network {
+ public:
+  /// Refers to `model` and to `weights`, its weights where ranks share them out, which must outlive
+  /// it. rows: the ranks that have the rows of the same images (Ranks::of_rows()); not with
+  /// `weights`.
+  Network(Model& model, Precision precision = Precision::fp32, at::Device device = at::kCPU,
+          DividedWeights* weights = nullptr, Ranks rows = {})
+      : model_(model),
+        precision_(precision),
+        device_(device),
+        weights_(weights),
+        rows_(std::move(rows)) {}
+
+  /// Normalised images [N, C, H, W] -> logits [N, num_classes]; where ranks share the images, all
+  /// of them get whole images and the same logits. RunError, with the model's title and the shape,
+  /// when a layer fails on them.
+  at::Tensor forward(const at::Tensor& images) const;
+
+  at::Tensor loss(const at::Tensor& logits, const Target& target, Over over = Over::batch) const;
+
+  Model& model() const { return model_; }
+
+ private:
+  Model& model_;
+  Precision precision_;
+  at::Device device_;
+  DividedWeights* weights_;
+  Ranks rows_;
+};
+
+}  // namespace composer

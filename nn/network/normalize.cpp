@@ -1,0 +1,147 @@
+#include "nn/network/normalize.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+#include "base/error.h"
+#include "nn/device/cuda_library.h"
+
+namespace composer {
+namespace {
+
+struct Affine {
+  std::vector<float> scale, shift;
+};
+
+/// x * scale + shift, repeated until a whole number of vectors fits, so that the inner loop needs
+/// no channel index.
+Affine pattern(const Normalization& normalization) {
+  const size_t channels = normalization.mean.size(), length = channels * 16;
+  Affine affine{std::vector<float>(length), std::vector<float>(length)};
+  for (size_t i = 0; i < length; ++i) {
+    const size_t c = i % channels;
+    affine.scale[i] = static_cast<float>(1 / normalization.std[c]);
+    affine.shift[i] = static_cast<float>(-normalization.mean[c] / normalization.std[c]);
+  }
+  return affine;
+}
+
+void normalize_interleaved(const uint8_t* in, float* out, int64_t count, const Affine& affine) {
+  const auto period = static_cast<int64_t>(affine.scale.size());
+  const float *scale = affine.scale.data(), *shift = affine.shift.data();
+  int64_t i = 0;
+  for (; i + period <= count; i += period)
+    for (int64_t j = 0; j < period; ++j)
+      out[i + j] = static_cast<float>(in[i + j]) * scale[j] + shift[j];
+  for (int64_t j = 0; i + j < count; ++j)
+    out[i + j] = static_cast<float>(in[i + j]) * scale[j] + shift[j];
+}
+
+void normalize_planar(const uint8_t* in, float* out, int64_t pixels, int64_t channels,
+                      const Affine& affine) {
+  for (int64_t c = 0; c < channels; ++c)
+    for (int64_t i = 0; i < pixels; ++i)
+      out[c * pixels + i] =
+          static_cast<float>(in[i * channels + c]) * affine.scale[c] + affine.shift[c];
+}
+
+/// scale and shift of a normalization, float32 [1, C, 1, 1].
+struct Constants {
+  at::Tensor scale, shift;
+};
+
+/// On the device, where they stay from the first call.
+const Constants& constants_on(at::Device device, const Normalization& normalization) {
+  using Key = std::tuple<std::string, std::vector<double>, std::vector<double>>;
+  static std::mutex mutex;
+  // Never destroyed: the device's allocator may be gone by then.
+  static auto* const kept = new std::map<Key, Constants>;
+  const std::lock_guard lock(mutex);
+  const Key key{device.str(), normalization.mean, normalization.std};
+  if (const auto found = kept->find(key); found != kept->end()) return found->second;
+  const c10::InferenceMode off(false);  // kept for training steps too
+  const auto affine = pattern(normalization);
+  const auto channels = static_cast<int64_t>(normalization.mean.size());
+  const auto constant = [&](const std::vector<float>& values) {
+    return at::tensor(values).narrow(0, 0, channels).view({1, channels, 1, 1}).to(device);
+  };
+  return (*kept)[key] = {constant(affine.scale), constant(affine.shift)};
+}
+
+/// That of libcomposer_cuda.so; null where it has none or is not there.
+NormalizeOnGpu* gpu_normalize() {
+  static auto* const function =
+      reinterpret_cast<NormalizeOnGpu*>(faster_function_of_cuda_library("composer_normalize"));
+  return function;
+}
+
+/// By a kernel of one's own; undefined where there is none.
+at::Tensor normalize_on_gpu(const at::Tensor& images, const Normalization& normalization,
+                            at::MemoryFormat format, at::ScalarType type) {
+  if (!images.is_cuda() || gpu_normalize() == nullptr) return {};
+  const auto affine = pattern(normalization);
+  const auto output = at::empty({images.size(0), images.size(3), images.size(1), images.size(2)},
+                                images.options().dtype(type), format);
+  const bool done =
+      gpu_normalize()(images.contiguous(), affine.scale.data(), affine.shift.data(), output);
+  return done ? output : at::Tensor();
+}
+
+/// By operators that every device has.
+at::Tensor normalize_on_device(const at::Tensor& images, const Normalization& normalization,
+                               at::MemoryFormat format) {
+  const auto& [scale, shift] = constants_on(images.device(), normalization);
+  return at::addcmul(shift, images.permute({0, 3, 1, 2}).to(at::kFloat, false, false, format),
+                     scale);
+}
+
+}  // namespace
+
+at::Tensor normalize(const at::Tensor& images, const Normalization& normalization,
+                     at::MemoryFormat format, at::ScalarType type) {
+  const int64_t samples = images.size(0), pixels = images.size(1) * images.size(2),
+                channels = images.size(3);
+  if (images.scalar_type() != at::kByte)
+    throw RunError("images to be normalised must be bytes, not " +
+                   std::string(at::toString(images.scalar_type())));
+  if (channels != static_cast<int64_t>(normalization.mean.size()))
+    throw RunError("images have " + std::to_string(channels) + " channels, their normalisation " +
+                   std::to_string(normalization.mean.size()));
+  if (auto output = normalize_on_gpu(images, normalization, format, type); output.defined())
+    return output;
+  if (!images.is_cpu()) return normalize_on_device(images, normalization, format).to(type);
+
+  const auto affine = pattern(normalization);
+  auto out = at::empty({samples, channels, images.size(1), images.size(2)},
+                       at::TensorOptions(at::kFloat), format);
+  const auto bytes = images.contiguous();
+  const uint8_t* in = bytes.const_data_ptr<uint8_t>();
+  float* to = out.mutable_data_ptr<float>();
+  const int64_t size = pixels * channels;
+  at::parallel_for(0, samples, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t n = begin; n < end; ++n)
+      if (format == at::MemoryFormat::ChannelsLast)
+        normalize_interleaved(in + n * size, to + n * size, size, affine);
+      else
+        normalize_planar(in + n * size, to + n * size, pixels, channels, affine);
+  });
+  return out.to(type);
+}
+
+at::Tensor pixel_values(const at::Tensor& input, const Normalization& normalization) {
+  const auto channels = [&](const std::vector<double>& values) {
+    return at::tensor(values, at::kFloat).to(input.device()).view({1, -1, 1, 1});
+  };
+  return input.to(at::kFloat) * channels(normalization.std) + channels(normalization.mean);
+}
+
+at::Tensor to_bytes(const at::Tensor& pixels) {
+  return pixels.round().clamp(0, 255).to(at::kByte).permute({0, 2, 3, 1}).contiguous();
+}
+
+}  // namespace composer

@@ -1,0 +1,145 @@
+#include "nn/network/recompute.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "nn/network/differentiable_once.h"
+#include "nn/network/divided_pass.h"
+#include "nn/network/fused_norm.h"
+#include "nn/network/generators.h"
+#include "nn/network/operations.h"
+#include "nn/network/precision.h"
+
+namespace composer {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+thread_local bool second_time = false;
+
+class SecondTime {
+ public:
+  SecondTime() : before_(std::exchange(second_time, true)) {}
+  ~SecondTime() { second_time = before_; }
+  SecondTime(const SecondTime&) = delete;
+  SecondTime& operator=(const SecondTime&) = delete;
+
+ private:
+  bool before_;
+};
+
+Precision precision_here(at::DeviceType device) {
+  if (!at::autocast::is_autocast_enabled(device)) return Precision::fp32;
+  return at::autocast::get_autocast_dtype(device) == at::kHalf ? Precision::amp_fp16
+                                                               : Precision::amp_bf16;
+}
+
+/// How ranks divide images here; nothing where they do not.
+std::optional<DividedPass::Start> division_at(const at::Tensor& input) {
+  const auto* const divided = DividedPass::current();
+  const auto known = divided == nullptr ? std::nullopt : divided->find(input);
+  return known ? std::optional(DividedPass::Start{divided->ranks(), *known}) : std::nullopt;
+}
+
+/// How the first pass ran.
+struct FirstPass : torch::CustomClassHolder {
+  FirstPass(std::shared_ptr<Layer> layer, const at::Tensor& input)
+      : layer(std::move(layer)),
+        device(input.device()),
+        precision(precision_here(device.type())),
+        generators(generator_states(device)),
+        unfused(Unfused::here()),
+        division(division_at(input)) {}
+
+  std::shared_ptr<Layer> layer;
+  at::Device device;
+  Precision precision;
+  std::vector<at::Tensor> generators;
+  bool unfused;
+  std::optional<DividedPass::Start> division;
+};
+
+// The parameters are inputs of the node, so that their gradients come out of it and go where those
+// of other layers go.
+struct Recomputed : torch::autograd::Function<Recomputed> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input,
+                            const at::TensorList& parameters, const std::shared_ptr<Layer>& layer) {
+    context->saved_data["first"] =
+        c10::IValue::make_capsule(c10::make_intrusive<FirstPass>(layer, input));
+    variable_list saved{input};
+    saved.insert(saved.end(), parameters.begin(), parameters.end());
+    context->save_for_backward(std::move(saved));
+    const auto version = input._version();
+    const auto output = layer->forward(input);
+    if (input._version() != version)
+      throw UserError(layer->describe() +
+                      " overwrites its input, which it would need to be computed again: leave it "
+                      "out of activation_checkpointing, or let its first layer make a new tensor");
+    return output;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const auto capsule = context->saved_data["first"].toCapsule();
+    const auto& first = static_cast<const FirstPass&>(*capsule);
+    variable_list wanted;
+    const auto input = saved[0].detach().requires_grad_(context->needs_input_grad(0));
+    for (size_t i = 0; i < saved.size(); ++i)
+      if (context->needs_input_grad(i)) wanted.push_back(i == 0 ? input : saved[i]);
+    auto found = computed_again(first, input, wanted, gradients[0]);
+
+    variable_list results(saved.size() + 1);
+    for (size_t i = 0, next = 0; i < saved.size(); ++i)
+      if (context->needs_input_grad(i)) results[i] = std::move(found[next++]);
+    return differentiable_once(std::move(results), "a block that is computed again",
+                               "leave it out of activation_checkpointing");
+  }
+
+  static variable_list computed_again(const FirstPass& first, const at::Tensor& input,
+                                      const variable_list& wanted, const at::Tensor& gradient) {
+    const at::AutoGradMode with_grad(true);
+    const SecondTime second_time;
+    std::optional<Unfused> unfused;  // a GPU's backward pass has a thread of its own
+    if (first.unfused) unfused.emplace();
+    at::Tensor output;
+    {
+      const DrawsAgain draws(first.device, first.generators);
+      const Autocast autocast(first.precision, first.device);
+      std::optional<DividedPass> divided;
+      if (first.division) divided.emplace(*first.division, input);
+      output = first.layer->forward(input);
+    }
+    if (!output.requires_grad()) return variable_list(wanted.size());  // the input, handed on
+    return torch::autograd::grad({output}, wanted, {gradient}, /*retain_graph=*/false,
+                                 /*create_graph=*/false, /*allow_unused=*/true);
+  }
+};
+
+}  // namespace
+
+at::Tensor recomputed(Layer& layer, const at::Tensor& input) {
+  if (!at::GradMode::is_enabled() || op::recorded()) return layer.forward(input);
+  std::vector<at::Tensor> parameters;
+  std::set<const at::TensorImpl*> seen;
+  for (const auto& parameter : layer.parameters())
+    if (parameter.requires_grad() && seen.insert(parameter.unsafeGetTensorImpl()).second)
+      parameters.push_back(parameter);
+  if (parameters.empty() && !input.requires_grad()) return layer.forward(input);
+  const auto output = Recomputed::apply(input, at::TensorList(parameters),
+                                        std::static_pointer_cast<Layer>(layer.shared_from_this()));
+  // Autograd hands out another tensor for an input that the layer returns itself.
+  const bool handed_on = output.is_alias_of(input) && output.sizes().equals(input.sizes()) &&
+                         !division_at(output).has_value();
+  return handed_on ? op::converted(output, input) : output;
+}
+
+bool again() { return second_time; }
+
+}  // namespace composer

@@ -1,0 +1,90 @@
+#include "nn/optimization/scheduler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+
+namespace composer {
+namespace {
+
+/// Cut to a whole number, but 28.999999999999996 (0.29 * 100) is 29.
+double cut(double value) { return std::floor(value + 1e-6); }
+
+}  // namespace
+
+double multiplier(const std::vector<std::shared_ptr<Scheduler>>& schedulers, const Timestamp& now,
+                  const Schedule& schedule, double scale_schedule_ratio) {
+  const auto planned = schedule.as_planned();
+  double product = 1;
+  for (const auto& scheduler : schedulers)
+    product *= scheduler->multiplier(now, planned, scale_schedule_ratio);
+  return product;
+}
+
+std::vector<std::string> check(const std::vector<std::shared_ptr<Scheduler>>& schedulers,
+                               const Schedule& schedule, double scale_schedule_ratio) {
+  const auto planned = schedule.as_planned();
+  std::vector<std::string> warnings, problems;
+  for (const auto& scheduler : schedulers) {
+    try {
+      for (auto& warning : scheduler->check(planned, scale_schedule_ratio))
+        warnings.push_back("schedulers: " + warning);
+    } catch (const UserError& error) {
+      for (const auto& problem : error.problems()) problems.push_back("schedulers: " + problem);
+    }
+  }
+  if (!problems.empty()) throw UserError(problems);
+  return warnings;
+}
+
+Time scale_duration(const Time& max_duration, double ratio) {
+  Time scaled = max_duration;
+  scaled.value *= ratio;
+  if (scaled.unit != TimeUnit::second) scaled.value = cut(scaled.value);
+  if (scaled.value <= 0)
+    throw UserError("scale_schedule_ratio: nothing is left of max_duration " + max_duration.str() +
+                    "; use a larger ratio");
+  return scaled;
+}
+
+TimeAxis::TimeAxis(const Timestamp& now, const Schedule& schedule, double scale_schedule_ratio,
+                   const std::vector<Time>& times, bool at_epochs)
+    : schedule_(schedule), ratio_(scale_schedule_ratio) {
+  seconds_ = schedule.max_duration.unit == TimeUnit::second &&
+             std::any_of(times.begin(), times.end(), [](const Time& time) {
+               return time.unit == TimeUnit::second || time.unit == TimeUnit::duration;
+             });
+  if (seconds_ && at_epochs)
+    throw UserError("interval: epoch has no meaning for shares of max_duration " +
+                    schedule.max_duration.str() + "; use step");
+  now_ = seconds_ ? now.seconds
+                  : static_cast<double>(schedule.place(now) - (at_epochs ? now.batch_in_epoch : 0));
+}
+
+double TimeAxis::length(const Time& time, bool scaled) const {
+  const double ratio = scaled ? ratio_ : 1;
+  if (!seconds_) {
+    const double batches = cut(schedule_.batches(time));
+    return time.unit == TimeUnit::duration ? batches : cut(batches * ratio);
+  }
+  if (time.unit == TimeUnit::second) return time.value * ratio;
+  if (time.unit == TimeUnit::duration) return time.value * schedule_.max_duration.value;
+  throw UserError(time.str() + " cannot be placed in a run of " + schedule_.max_duration.str() +
+                  " beside times in sec or dur; use sec or dur");
+}
+
+double TimeAxis::period(const Time& time) const {
+  return seconds_ ? length(time) : std::max(1.0, length(time));
+}
+
+double TimeAxis::run() const {
+  if (seconds_) return schedule_.max_duration.value;
+  const auto batches = schedule_.total_batches();
+  return batches ? static_cast<double>(*batches) : std::numeric_limits<double>::infinity();
+}
+
+double TimeAxis::whole(double length) const { return seconds_ ? length : cut(length); }
+
+}  // namespace composer
