@@ -5,7 +5,7 @@
 #include "base/name_pattern.h"
 #include "base/text.h"
 #include "composer/logging/logger.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/network/surgery.h"
 
 namespace composer {

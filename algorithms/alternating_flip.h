@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 #include "composer/recipe/compatibility.h"
 
 namespace composer {

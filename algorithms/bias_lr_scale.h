@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/params/params.h"
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 #include "composer/recipe/compatibility.h"
 
 namespace composer {

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "composer/logging/logger.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/network/fused_norm.h"
 #include "nn/optimization/optimizer.h"
 

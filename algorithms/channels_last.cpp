@@ -2,7 +2,7 @@
 
 #include <torch/nn/module.h>
 
-#include "composer/state.h"
+#include "composer/loop/state.h"
 
 namespace composer {
 namespace {

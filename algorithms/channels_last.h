@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 
 namespace torch::nn {
 class Module;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "algorithms/parts/whole_batch.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/device/device.h"
 
 namespace composer {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "composer/state.h"
+#include "composer/loop/state.h"
 
 namespace composer {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 
 namespace composer {
 

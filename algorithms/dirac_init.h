@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/params/params.h"
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 #include "composer/recipe/compatibility.h"
 #include "nn/network/layers.h"
 

@@ -13,8 +13,8 @@
 #include "algorithms/parts/rounding.h"
 #include "algorithms/parts/surgery.h"
 #include "base/params/params.h"
+#include "composer/loop/state.h"
 #include "composer/recipe/compatibility.h"
-#include "composer/state.h"
 #include "nn/network/layers.h"
 #include "nn/network/surgery.h"
 

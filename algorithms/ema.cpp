@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "algorithms/parts/start_time.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/network/divided_weights.h"
 #include "nn/optimization/optimizer.h"
 

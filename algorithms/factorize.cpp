@@ -7,7 +7,7 @@
 #include <typeinfo>
 
 #include "base/error.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 
 namespace composer {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 
 namespace composer {
 

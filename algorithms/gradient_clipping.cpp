@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/optimization/gradient_norm.h"
 #include "nn/optimization/optimizer.h"
 

@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 
 namespace composer {
 namespace {

@@ -4,7 +4,7 @@
 #include <unordered_set>
 
 #include "composer/logging/logger.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 
 namespace composer {
 

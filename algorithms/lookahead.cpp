@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "algorithms/parts/start_time.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 
 namespace composer {
 

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "composer/logging/logger.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/network/layers.h"
 
 namespace composer {

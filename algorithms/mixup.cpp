@@ -4,7 +4,7 @@
 
 #include "algorithms/parts/whole_batch.h"
 #include "base/log.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/device/device.h"
 
 namespace composer {

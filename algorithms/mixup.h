@@ -8,7 +8,7 @@
 
 #include "base/params/params.h"
 #include "base/random.h"
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 #include "composer/recipe/compatibility.h"
 
 namespace composer {

@@ -1,6 +1,6 @@
 #include "algorithms/no_op_model.h"
 
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/network/operations.h"
 
 namespace composer {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 #include "composer/recipe/compatibility.h"
 #include "nn/network/model.h"
 

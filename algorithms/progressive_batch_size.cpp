@@ -7,7 +7,7 @@
 #include "algorithms/parts/growth.h"
 #include "base/error.h"
 #include "composer/logging/logger.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/optimization/optimizer.h"
 
 namespace composer {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/params/params.h"
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 
 namespace composer {
 

@@ -7,7 +7,7 @@
 #include "algorithms/parts/whole_batch.h"
 #include "base/error.h"
 #include "composer/logging/logger.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 
 namespace composer {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "base/params/params.h"
 #include "base/random.h"
-#include "composer/algorithm.h"
-#include "composer/loader.h"
+#include "composer/loop/algorithm.h"
+#include "composer/loop/loader.h"
 
 namespace composer {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/network/outline.h"
 
 namespace composer {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/device/device.h"
 
 namespace composer {

@@ -10,8 +10,8 @@
 
 #include "algorithms/parts/whole_batch.h"
 #include "base/params/params.h"
-#include "composer/algorithm.h"
-#include "composer/loader.h"
+#include "composer/loop/algorithm.h"
+#include "composer/loop/loader.h"
 #include "composer/recipe/compatibility.h"
 
 namespace composer {

@@ -2,7 +2,7 @@
 
 #include <ATen/core/grad_mode.h>
 
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/device/kept_values.h"
 #include "nn/optimization/gradient_norm.h"
 #include "nn/optimization/optimizer.h"

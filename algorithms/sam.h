@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/params/params.h"
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 #include "nn/distributed/ranks.h"
 
 namespace composer {

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "algorithms/parts/whole_batch.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/device/device.h"
 #include "nn/device/kept_values.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/params/params.h"
 #include "base/random.h"
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 #include "nn/network/network.h"
 
 namespace composer {

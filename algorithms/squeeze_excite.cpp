@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/network/channel_gates.h"
 
 namespace composer {

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "composer/logging/logger.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/device/device.h"
 #include "nn/network/norm_layer.h"
 #include "nn/network/operations.h"

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/network/divided_pass.h"
 #include "nn/network/synced_norm.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "base/params/params.h"
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 
 namespace composer {
 

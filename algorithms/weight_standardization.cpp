@@ -6,7 +6,7 @@
 #include "algorithms/parts/replaced_layers.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 
 namespace composer {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "algorithms/parts/start_time.h"
 #include "base/params/params.h"
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 #include "composer/recipe/compatibility.h"
 #include "nn/distributed/ranks.h"
 #include "nn/network/layers.h"

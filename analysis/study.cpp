@@ -8,7 +8,7 @@
 #include "analysis/run.h"
 #include "base/error.h"
 #include "base/json_number.h"
-#include "composer/run_requests.h"
+#include "composer/run/run_requests.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {

@@ -17,10 +17,10 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/bench_operators.h"
-#include "composer/assemble.h"
-#include "composer/callbacks.h"
+#include "composer/callbacks/callbacks.h"
 #include "composer/callbacks/image_monitor.h"
 #include "composer/logging/tensorboard.h"
+#include "composer/run/assemble.h"
 #include "nn/device/device.h"
 #include "nn/profiling/timer.h"
 

@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
+#include "composer/loop/state.h"
 #include "composer/recipe/recipe.h"
-#include "composer/state.h"
 #include "nn/device/device.h"
 #include "nn/network/normalize.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/device/device.h"
 
 namespace composer {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <ostream>
 
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 #include "nn/profiling/conversions.h"
 #include "nn/profiling/timer.h"
 

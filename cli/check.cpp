@@ -14,9 +14,9 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
-#include "composer/assemble.h"
 #include "composer/comparison/step_check.h"
-#include "composer/settle.h"
+#include "composer/run/assemble.h"
+#include "composer/run/settle.h"
 #include "nn/device/device.h"
 #include "nn/network/fused_norm.h"
 

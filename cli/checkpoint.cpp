@@ -1,6 +1,6 @@
 // The subcommand checkpoint: shows what a checkpoint holds, looks whether it is whole, and writes
 // its tensors in other files.
-#include "composer/storage/checkpoint.h"
+#include "composer/checkpoint/checkpoint.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -16,11 +16,11 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
-#include "composer/averages.h"
-#include "composer/storage/dcp.h"
-#include "composer/storage/manifest.h"
-#include "composer/storage/torch_file.h"
-#include "composer/storage/weights.h"
+#include "composer/checkpoint/averages.h"
+#include "composer/checkpoint/dcp.h"
+#include "composer/checkpoint/manifest.h"
+#include "composer/checkpoint/torch_file.h"
+#include "composer/checkpoint/weights.h"
 
 namespace composer {
 namespace {

@@ -17,9 +17,9 @@
 #include "cli/commands.h"
 #include "cli/prediction_lines.h"
 #include "cli/use_options.h"
-#include "composer/assemble.h"
 #include "composer/recipe/evaluators.h"
-#include "composer/run_header.h"
+#include "composer/run/assemble.h"
+#include "composer/run/run_header.h"
 #include "nn/distributed/rendezvous.h"
 #include "nn/network/metric_sense.h"
 

@@ -17,8 +17,8 @@
 #include "cli/commands.h"
 #include "cli/page_file.h"
 #include "cli/study_command.h"
-#include "composer/assemble.h"
-#include "composer/settle.h"
+#include "composer/run/assemble.h"
+#include "composer/run/settle.h"
 #include "nn/optimization/optimizer.h"
 #include "nn/optimization/scheduler.h"
 

@@ -16,7 +16,7 @@
 #include "cli/prediction_lines.h"
 #include "cli/sources.h"
 #include "cli/use_options.h"
-#include "composer/assemble.h"
+#include "composer/run/assemble.h"
 #include "data/beton/source.h"
 #include "data/datasets/dataset_params.h"
 #include "data/datasets/image_folder.h"

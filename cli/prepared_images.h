@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "composer/loader.h"
+#include "composer/loop/loader.h"
 #include "inference/trained_network.h"
 
 namespace composer {

@@ -8,7 +8,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/run_folder.h"
-#include "composer/run_requests.h"
+#include "composer/run/run_requests.h"
 
 namespace composer {
 

@@ -17,8 +17,8 @@
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/study_runs.h"
-#include "composer/assemble.h"
 #include "composer/recipe/overrides.h"
+#include "composer/run/assemble.h"
 #include "nn/network/model.h"
 #include "nn/optimization/scheduler.h"
 

@@ -22,7 +22,7 @@
 #include "base/machine_use.h"
 #include "base/process/supervisor.h"
 #include "base/text.h"
-#include "composer/rank_threads.h"
+#include "composer/run/rank_threads.h"
 #include "nn/device/cuda.h"
 
 namespace composer {

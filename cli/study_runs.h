@@ -28,8 +28,8 @@ struct MachineShare {
 };
 
 /// The machine, divided among `jobs` trainings: with more than one, each gets its share of the
-/// processors that this process may use, divided as between ranks (composer/rank_threads.h), and
-/// one of the GPUs, in turn.
+/// processors that this process may use, divided as between ranks (composer/run/rank_threads.h),
+/// and one of the GPUs, in turn.
 class MachineShares {
  public:
   /// gpus: whether some of the trainings may use them.

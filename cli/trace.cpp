@@ -15,7 +15,7 @@
 #include "cli/commands.h"
 #include "cli/page_file.h"
 #include "cli/trace_now.h"
-#include "composer/own_callbacks.h"
+#include "composer/callbacks/own_callbacks.h"
 #include "composer/recipe/registry.h"
 
 namespace composer {

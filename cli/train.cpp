@@ -12,7 +12,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/plan.h"
-#include "composer/assemble.h"
+#include "composer/run/assemble.h"
 
 namespace composer {
 namespace {

@@ -5,11 +5,11 @@
 
 #include "base/error.h"
 #include "base/remote/fetched.h"
-#include "composer/assemble.h"
-#include "composer/remote_keys.h"
-#include "composer/storage/checkpoint_folder.h"
-#include "composer/storage/provenance.h"
-#include "composer/storage/weights.h"
+#include "composer/checkpoint/checkpoint_folder.h"
+#include "composer/checkpoint/provenance.h"
+#include "composer/checkpoint/weights.h"
+#include "composer/run/assemble.h"
+#include "composer/run/remote_keys.h"
 #include "inference/from_checkpoint.h"
 
 namespace composer {

@@ -1,7 +1,7 @@
 # libcomposer_cuda.so and the program must agree on these headers. CUDA_INTERFACE defines the number that tells: what reads it
 # is compiled with it.
 set(headers nn/distributed/nccl.h nn/network/activation.h nn/network/norm_call.h nn/network/operations.h
-  nn/network/normalize.h composer/step_recorder.h)
+  nn/network/normalize.h composer/run/step_recorder.h)
 set(sums)
 foreach(header ${headers})
   set(header ${PROJECT_SOURCE_DIR}/${header})

@@ -11,7 +11,7 @@
 #include <exception>
 #include <functional>
 
-#include "composer/step_recorder.h"
+#include "composer/run/step_recorder.h"
 
 namespace composer::cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "composer/loader.h"
+#include "composer/loop/loader.h"
 
 namespace composer {
 

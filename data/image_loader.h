@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "composer/loader.h"
+#include "composer/loop/loader.h"
 #include "data/order.h"
 #include "data/read_ahead.h"
 #include "data/source.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "composer/loader.h"
+#include "composer/loop/loader.h"
 #include "data/index_store.h"
 
 namespace composer {

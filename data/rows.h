@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/loader.h"
+#include "composer/loop/loader.h"
 #include "data/source.h"
 
 namespace composer {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "composer/loader.h"
+#include "composer/loop/loader.h"
 #include "data/order.h"
 
 namespace composer {

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "composer/checkpoint/safetensors.h"
 #include "composer/recipe/recipe.h"
-#include "composer/storage/safetensors.h"
 #include "inference/trained_network.h"
 
 namespace composer {

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "composer/storage/safetensors.h"
+#include "composer/checkpoint/safetensors.h"
 #include "inference/trained_network.h"
 #include "nn/network/peer_names.h"
 

@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "composer/assemble.h"
 #include "composer/recipe/recipe.h"
+#include "composer/run/assemble.h"
 #include "inference/graph_json.h"
 #include "nn/network/outline.h"
 

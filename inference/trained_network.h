@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/loader.h"
+#include "composer/loop/loader.h"
 #include "nn/network/graph.h"
 
 namespace composer {

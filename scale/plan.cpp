@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "composer/peak_flops.h"
+#include "composer/callbacks/peak_flops.h"
 #include "scale/divided_step.h"
 #include "scale/stages.h"
 

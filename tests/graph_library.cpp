@@ -5,7 +5,7 @@
 
 #include <iostream>
 
-#include "composer/step_recorder.h"
+#include "composer/run/step_recorder.h"
 #include "nn/device/cuda_library.h"
 #include "tests/first_gpu.h"
 

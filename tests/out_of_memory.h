@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "composer/algorithm.h"
-#include "composer/state.h"
+#include "composer/loop/algorithm.h"
+#include "composer/loop/state.h"
 
 namespace composer::test {
 

@@ -153,7 +153,7 @@ archives() {
   unpack_tarball
   trains
   mkdir "$scratch/program"
-  { echo '#include "composer/trainer.h"' && cat "$source_dir/cli/composer.cpp"; } >"$scratch/program/gradient_noise.cpp"
+  { echo '#include "composer/run/trainer.h"' && cat "$source_dir/cli/composer.cpp"; } >"$scratch/program/gradient_noise.cpp"
   cp "$source_dir/examples/custom_algorithm/CMakeLists.txt" "$scratch/program"
   is_library "$scratch/program"
   if [ -e "$scratch/library/gradient_noise" ]; then

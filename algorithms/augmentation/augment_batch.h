@@ -11,8 +11,8 @@
 #include "algorithms/augmentation/image_op.h"
 #include "base/loading/image_size.h"
 #include "base/random.h"
-#include "composer/algorithm.h"
-#include "composer/state.h"
+#include "composer/loop/algorithm.h"
+#include "composer/loop/state.h"
 
 namespace composer {
 

@@ -1,7 +1,7 @@
 #include "algorithms/parts/start_time.h"
 
 #include "base/log.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 
 namespace composer {
 

@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "composer/logging/logger.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 
 namespace composer {
 

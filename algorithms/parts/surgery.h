@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 #include "nn/network/surgery.h"
 
 namespace composer {

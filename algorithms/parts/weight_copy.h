@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 #include "nn/network/divided_weights.h"
 
 namespace composer {

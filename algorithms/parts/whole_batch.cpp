@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/device/device.h"
 
 namespace composer {

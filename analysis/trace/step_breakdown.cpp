@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "composer/event.h"
+#include "composer/loop/event.h"
 
 namespace composer {
 namespace {

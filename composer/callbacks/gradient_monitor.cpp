@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "composer/logging/logger.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/network/model.h"
 #include "nn/optimization/gradient_norm.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/params/params.h"
 #include "base/time.h"
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 
 namespace composer {
 

@@ -1,7 +1,7 @@
 #include "composer/callbacks/histogram_monitor.h"
 
 #include "composer/logging/logger.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/network/model.h"
 
 namespace composer {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/time.h"
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 
 namespace composer {
 

@@ -6,7 +6,7 @@
 
 #include "base/number_text.h"
 #include "composer/logging/logger.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/network/normalize.h"
 
 namespace composer {

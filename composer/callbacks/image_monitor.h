@@ -6,7 +6,7 @@
 
 #include "base/params/params.h"
 #include "base/time.h"
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 #include "nn/network/batch.h"
 
 namespace composer {

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "composer/logging/logger.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/device/device.h"
 
 namespace composer {

@@ -1,7 +1,7 @@
 #include "composer/callbacks/runtime_estimator.h"
 
 #include "composer/logging/logger.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 
 namespace composer {
 

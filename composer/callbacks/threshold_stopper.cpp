@@ -4,7 +4,7 @@
 
 #include "base/log.h"
 #include "base/number_text.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/params/params.h"
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 #include "nn/network/metrics.h"
 
 namespace composer {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "composer/loader.h"
+#include "composer/loop/loader.h"
 
 namespace composer {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "composer/comparison/deviation.h"
-#include "composer/trainer.h"
+#include "composer/run/trainer.h"
 
 namespace composer {
 

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/network/generators.h"
 #include "nn/optimization/optimizer.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 
 namespace composer {
 

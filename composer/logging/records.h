@@ -12,7 +12,7 @@
 
 #include "base/time.h"
 #include "composer/logging/images.h"
-#include "composer/run_end.h"
+#include "composer/logging/run_end.h"
 #include "nn/network/metric_sense.h"
 
 namespace composer {

@@ -1,4 +1,5 @@
-// Keys whose value may be `auto`: the data and weights of the run decide it (composer/settle.h).
+// Keys whose value may be `auto`: the data and weights of the run decide it
+// (composer/run/settle.h).
 #pragma once
 
 #include <span>

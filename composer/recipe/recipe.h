@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/options.h"
+#include "composer/recipe/options.h"
 #include "composer/recipe/registry.h"
 
 namespace composer {

@@ -15,7 +15,7 @@
 
 #include "base/params/kinds.h"
 #include "base/params/params.h"
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 #include "composer/recipe/compatibility.h"
 
 namespace composer {

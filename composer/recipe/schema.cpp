@@ -8,9 +8,9 @@
 
 #include "base/params/json.h"
 #include "base/params/rule_text.h"
-#include "composer/options.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/evaluators.h"
+#include "composer/recipe/options.h"
 
 namespace composer {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "composer/loader.h"
+#include "composer/loop/loader.h"
 #include "data/beton/pack_image.h"
 #include "data/source.h"
 

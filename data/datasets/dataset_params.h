@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/params/params.h"
-#include "composer/data_facts.h"
-#include "composer/loader.h"
+#include "composer/loop/loader.h"
+#include "composer/run/data_facts.h"
 #include "data/image_loader.h"
 
 namespace composer {

@@ -9,8 +9,8 @@
 
 #include "algorithms/blurpool.h"
 #include "algorithms/label_smoothing.h"
-#include "composer/assemble.h"
-#include "composer/storage/weights.h"
+#include "composer/checkpoint/weights.h"
+#include "composer/run/assemble.h"
 #include "data/datasets/shapes.h"
 #include "models/resnet_cifar.h"
 #include "nn/device/cpu_allocator.h"

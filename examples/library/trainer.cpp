@@ -2,13 +2,13 @@
 // registry knows.
 //
 //   trainer [RUN_DIR]
-#include "composer/trainer.h"
+#include "composer/run/trainer.h"
 
 #include <iostream>
 
 #include "algorithms/blurpool.h"
 #include "algorithms/label_smoothing.h"
-#include "composer/assemble.h"
+#include "composer/run/assemble.h"
 #include "data/datasets/shapes.h"
 #include "models/resnet_cifar.h"
 #include "nn/device/cpu_allocator.h"

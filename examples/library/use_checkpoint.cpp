@@ -5,9 +5,9 @@
 
 #include "algorithms/blurpool.h"
 #include "base/error.h"
-#include "composer/assemble.h"
-#include "composer/storage/checkpoint.h"
-#include "composer/trainer.h"
+#include "composer/checkpoint/checkpoint.h"
+#include "composer/run/assemble.h"
+#include "composer/run/trainer.h"
 #include "data/datasets/shapes.h"
 #include "models/resnet_cifar.h"
 

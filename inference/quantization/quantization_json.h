@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "composer/storage/safetensors.h"
+#include "composer/checkpoint/safetensors.h"
 #include "inference/trained_network.h"
 
 namespace composer {

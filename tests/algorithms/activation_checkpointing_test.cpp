@@ -9,7 +9,7 @@
 #include "algorithms/squeeze_excite.h"
 #include "algorithms/stochastic_depth.h"
 #include "base/error.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "models/airbench.h"
 #include "nn/network/fused_norm.h"
 #include "nn/network/graph.h"

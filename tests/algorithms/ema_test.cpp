@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "composer/storage/checkpoint_folder.h"
-#include "composer/storage/weights.h"
+#include "composer/checkpoint/checkpoint_folder.h"
+#include "composer/checkpoint/weights.h"
 #include "tests/algorithms/tiny_model.h"
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"

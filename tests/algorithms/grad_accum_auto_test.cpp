@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/random.h"
-#include "composer/step_graphs.h"
+#include "composer/run/step_graphs.h"
 #include "known.h"
 #include "tests/composer/rerun.h"
 #include "tests/composer/stopped_run.h"

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "composer/storage/weights.h"
+#include "composer/checkpoint/weights.h"
 #include "models/convnext.h"
 #include "models/resnet.h"
 #include "models/resnet_cifar.h"

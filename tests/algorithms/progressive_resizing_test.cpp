@@ -4,7 +4,7 @@
 
 #include "algorithms/colout.h"
 #include "base/error.h"
-#include "composer/engine.h"
+#include "composer/loop/engine.h"
 #include "tests/algorithms/tiny_model.h"
 
 namespace composer::progressive_resizing_test {

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "composer/engine.h"
-#include "composer/train_step.h"
+#include "composer/loop/engine.h"
+#include "composer/run/train_step.h"
 #include "nn/network/gradient_sync.h"
 #include "nn/network/graph.h"
 #include "nn/optimization/optimizers.h"

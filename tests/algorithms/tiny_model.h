@@ -2,7 +2,7 @@
 #pragma once
 
 #include "composer/logging/logger.h"
-#include "composer/state.h"
+#include "composer/loop/state.h"
 #include "nn/network/layers.h"
 #include "nn/network/model.h"
 

@@ -6,7 +6,7 @@
 #include "algorithms/progressive_resizing.h"
 #include "algorithms/squeeze_excite.h"
 #include "base/error.h"
-#include "composer/engine.h"
+#include "composer/loop/engine.h"
 #include "tests/algorithms/tiny_model.h"
 
 namespace composer::whitening_test {

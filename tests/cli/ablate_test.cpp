@@ -9,7 +9,7 @@
 
 #include "base/files/mailbox.h"
 #include "cli/study_runs.h"
-#include "composer/rank_threads.h"
+#include "composer/run/rank_threads.h"
 #include "look.h"
 #include "study.h"
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/assemble.h"
+#include "composer/run/assemble.h"
 #include "everything.h"
 #include "models/residual_blocks.h"
 #include "nn/device/one_thread.h"

@@ -5,7 +5,7 @@
 
 #include "acting.h"
 #include "base/error.h"
-#include "composer/assemble.h"
+#include "composer/run/assemble.h"
 #include "tests/ranks.h"
 
 namespace composer::algorithm_ranks_test {

@@ -1,11 +1,11 @@
 // `composer checkpoint`: what it shows, whether it is whole, and its tensors in other files.
-#include "composer/storage/checkpoint.h"
+#include "composer/checkpoint/checkpoint.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/storage/checkpoint_writer.h"
-#include "composer/storage/dcp.h"
-#include "composer/storage/torch_file.h"
+#include "composer/checkpoint/checkpoint_writer.h"
+#include "composer/checkpoint/dcp.h"
+#include "composer/checkpoint/torch_file.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/python.h"

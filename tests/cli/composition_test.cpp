@@ -13,7 +13,7 @@
 #include "acting.h"
 #include "base/error.h"
 #include "base/random.h"
-#include "composer/assemble.h"
+#include "composer/run/assemble.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/gpu.h"

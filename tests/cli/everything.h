@@ -2,8 +2,8 @@
 #pragma once
 
 #include "algorithms/all.h"
-#include "composer/builtin.h"
 #include "composer/recipe/registry.h"
+#include "composer/run/builtin.h"
 #include "data/all.h"
 #include "models/all.h"
 

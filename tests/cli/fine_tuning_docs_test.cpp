@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "composer/storage/weights.h"
+#include "composer/checkpoint/weights.h"
 #include "models/resnet.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"

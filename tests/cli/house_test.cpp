@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "cli/declarations.h"
-#include "composer/event.h"
-#include "composer/options.h"
+#include "composer/loop/event.h"
 #include "composer/recipe/evaluators.h"
+#include "composer/recipe/options.h"
 #include "data/formats/decode.h"
 #include "everything.h"
 
@@ -194,21 +194,21 @@ TEST_CASE("JSON that others wrote is shown by shown_value", "[house]") {
                                            {"cli/study_command.cpp", 1},
                                            {"cli/study_folder.cpp", 2},
                                            {"cli/trace.cpp", 1},
-                                           {"composer/evaluation_recorder.cpp", 1},
+                                           {"composer/callbacks/evaluation_recorder.cpp", 1},
                                            {"composer/logging/command_log.cpp", 1},
                                            {"composer/logging/csv.cpp", 1},
                                            {"composer/logging/image_folder.cpp", 2},
                                            {"composer/logging/sinks.cpp", 1},
-                                           {"composer/run_description.cpp", 1},
-                                           {"composer/storage/checkpoint.cpp", 2},
-                                           {"composer/storage/checkpoint_writer.cpp", 2},
-                                           {"composer/storage/dcp.cpp", 2},
+                                           {"composer/run/run_description.cpp", 1},
+                                           {"composer/checkpoint/checkpoint.cpp", 2},
+                                           {"composer/checkpoint/checkpoint_writer.cpp", 2},
+                                           {"composer/checkpoint/dcp.cpp", 2},
                                            {"base/params/foreign_json.cpp", 1},
                                            {"base/files/mailbox.cpp", 1},
-                                           {"composer/storage/provenance.cpp", 1},
+                                           {"composer/checkpoint/provenance.cpp", 1},
                                            {"base/files/run_folder.cpp", 1},
-                                           {"composer/storage/safetensors.cpp", 1},
-                                           {"composer/storage/weights.cpp", 1},
+                                           {"composer/checkpoint/safetensors.cpp", 1},
+                                           {"composer/checkpoint/weights.cpp", 1},
                                            {"data/beton/fields.cpp", 1},
                                            {"data/list_file.cpp", 1},
                                            {"inference/description.cpp", 1},

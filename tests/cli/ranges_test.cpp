@@ -1,7 +1,7 @@
 // The names under which a run's time is found.
 #include <catch2/catch.hpp>
 
-#include "composer/assemble.h"
+#include "composer/run/assemble.h"
 #include "everything.h"
 #include "nn/profiling/timer.h"
 #include "tests/composer/temporary_folder.h"

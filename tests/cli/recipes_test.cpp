@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/params/value.h"
-#include "composer/assemble.h"
-#include "composer/loader.h"
+#include "composer/loop/loader.h"
 #include "composer/recipe/recipe.h"
+#include "composer/run/assemble.h"
 #include "everything.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"

@@ -1,16 +1,16 @@
 // What the recipe finetune, and every key that is `auto`, comes to.
-#include "composer/settle.h"
+#include "composer/run/settle.h"
 
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "composer/assemble.h"
+#include "composer/checkpoint/provenance.h"
+#include "composer/checkpoint/weights.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/dump.h"
-#include "composer/storage/provenance.h"
-#include "composer/storage/weights.h"
+#include "composer/run/assemble.h"
 #include "everything.h"
 #include "look.h"
 #include "tests/composer/stopped_run.h"

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "composer/assemble.h"
-#include "composer/storage/provenance.h"
-#include "composer/storage/safetensors.h"
+#include "composer/checkpoint/provenance.h"
+#include "composer/checkpoint/safetensors.h"
+#include "composer/run/assemble.h"
 #include "data/datasets/shapes.h"
 #include "data/jpeg/jpeg.h"
 #include "everything.h"

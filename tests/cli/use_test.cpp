@@ -6,7 +6,7 @@
 
 #include "base/number_text.h"
 #include "base/text.h"
-#include "composer/storage/safetensors.h"
+#include "composer/checkpoint/safetensors.h"
 #include "on_terminal.h"
 #include "program.h"
 #include "tests/composer/temporary_folder.h"

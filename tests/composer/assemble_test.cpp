@@ -1,9 +1,9 @@
-#include "composer/assemble.h"
+#include "composer/run/assemble.h"
 
 #include <catch2/catch.hpp>
 
 #include "base/params/alike_names.h"
-#include "composer/builtin.h"
+#include "composer/run/builtin.h"
 #include "tests/composer/tiny_run.h"
 
 namespace composer::assemble_test {

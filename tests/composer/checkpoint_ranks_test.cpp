@@ -6,8 +6,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "composer/storage/checkpoint_folder.h"
-#include "composer/storage/checkpoint_writer.h"
+#include "composer/checkpoint/checkpoint_folder.h"
+#include "composer/checkpoint/checkpoint_writer.h"
 #include "tests/composer/stopped_run.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/ranks.h"

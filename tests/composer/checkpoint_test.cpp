@@ -1,4 +1,4 @@
-#include "composer/storage/checkpoint.h"
+#include "composer/checkpoint/checkpoint.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -7,9 +7,9 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "composer/storage/checkpoint_folder.h"
-#include "composer/storage/checkpoint_writer.h"
-#include "composer/storage/weights.h"
+#include "composer/checkpoint/checkpoint_folder.h"
+#include "composer/checkpoint/checkpoint_writer.h"
+#include "composer/checkpoint/weights.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::checkpoint_test {

@@ -1,4 +1,4 @@
-#include "composer/storage/checkpoint_writer.h"
+#include "composer/checkpoint/checkpoint_writer.h"
 
 #include <ATen/Parallel.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "composer/storage/checkpoint_folder.h"
+#include "composer/checkpoint/checkpoint_folder.h"
 #include "tests/composer/child_process.h"
 #include "tests/composer/tiny_run.h"
 

@@ -1,15 +1,15 @@
 // Folders of PyTorch's distributed checkpoint, read and written.
-#include "composer/storage/dcp.h"
+#include "composer/checkpoint/dcp.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
-#include "composer/storage/checkpoint.h"
-#include "composer/storage/checkpoint_writer.h"
-#include "composer/storage/torch_file.h"
-#include "composer/storage/weights.h"
+#include "composer/checkpoint/checkpoint.h"
+#include "composer/checkpoint/checkpoint_writer.h"
+#include "composer/checkpoint/torch_file.h"
+#include "composer/checkpoint/weights.h"
 #include "tests/composer/largest_file.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/composer/wave.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "composer/loader.h"
 #include "composer/logging/logger.h"
+#include "composer/loop/loader.h"
 #include "composer/recipe/recipe.h"
 #include "nn/network/model.h"
 #include "nn/optimization/optimizers.h"

@@ -1,5 +1,5 @@
 // A loader's batches on their way to the device. On a GPU the next one is fetched ahead.
-#include "composer/feed.h"
+#include "composer/run/feed.h"
 
 #include <catch2/catch.hpp>
 #include <deque>

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "composer/callbacks.h"
-#include "composer/storage/checkpoint.h"
-#include "composer/storage/weights.h"
+#include "composer/callbacks/callbacks.h"
+#include "composer/checkpoint/checkpoint.h"
+#include "composer/checkpoint/weights.h"
 #include "nn/network/metrics.h"
 #include "stopped_run.h"
 #include "tiny_run.h"

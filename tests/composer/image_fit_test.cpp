@@ -1,4 +1,4 @@
-#include "composer/image_fit.h"
+#include "composer/run/image_fit.h"
 
 #include <catch2/catch.hpp>
 

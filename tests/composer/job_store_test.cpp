@@ -12,7 +12,7 @@
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include "composer/storage/safetensors.h"
+#include "composer/checkpoint/safetensors.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::job_store_test {

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/host_name.h"
-#include "composer/run_requests.h"
+#include "composer/run/run_requests.h"
 #include "tests/composer/child_process.h"
 #include "tests/composer/tiny_run.h"
 

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "composer/storage/safetensors.h"
+#include "composer/checkpoint/safetensors.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::mapped_file_test {

@@ -1,8 +1,8 @@
-#include "composer/mfu.h"
+#include "composer/callbacks/mfu.h"
 
 #include <catch2/catch.hpp>
 
-#include "composer/peak_flops.h"
+#include "composer/callbacks/peak_flops.h"
 #include "nn/device/gpu_name.h"
 #include "nn/network/cost.h"
 #include "tests/composer/tiny_run.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "composer/storage/checkpoint.h"
+#include "composer/checkpoint/checkpoint.h"
 #include "tiny_run.h"
 
 namespace composer::not_finite_test {

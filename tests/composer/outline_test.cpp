@@ -2,9 +2,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/storage/provenance.h"
-#include "composer/storage/safetensors.h"
-#include "composer/storage/weights.h"
+#include "composer/checkpoint/provenance.h"
+#include "composer/checkpoint/safetensors.h"
+#include "composer/checkpoint/weights.h"
 #include "tiny_run.h"
 
 namespace composer::outline_test {

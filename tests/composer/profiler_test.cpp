@@ -1,4 +1,4 @@
-#include "composer/profiling/profiler.h"
+#include "composer/run/profiler.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "composer/rank_threads.h"
+#include "composer/run/rank_threads.h"
 
 #include <catch2/catch.hpp>
 

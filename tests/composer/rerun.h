@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "composer/step_recorder.h"
+#include "composer/run/step_recorder.h"
 
 namespace composer::test {
 

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/host_name.h"
 #include "base/remote/local_folder.h"
-#include "composer/storage/checkpoint_folder.h"
+#include "composer/checkpoint/checkpoint_folder.h"
 #include "tests/composer/child_process.h"
 #include "tests/composer/largest_file.h"
 #include "tests/composer/terminal.h"

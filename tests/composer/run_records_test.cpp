@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "base/error.h"
+#include "composer/callbacks/evaluation_recorder.h"
 #include "composer/callbacks/image_monitor.h"
-#include "composer/evaluation_recorder.h"
 #include "composer/logging/image_folder.h"
 #include "composer/logging/sinks.h"
 #include "nn/network/wrong_images.h"

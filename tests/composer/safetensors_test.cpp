@@ -1,4 +1,4 @@
-#include "composer/storage/safetensors.h"
+#include "composer/checkpoint/safetensors.h"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "composer/builtin.h"
+#include "composer/run/builtin.h"
 
 namespace composer::schedulers_test {
 

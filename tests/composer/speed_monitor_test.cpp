@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "composer/callbacks.h"
+#include "composer/callbacks/callbacks.h"
 #include "tiny_run.h"
 
 namespace composer::speed_monitor_test {

@@ -1,12 +1,12 @@
 // Replayed steps, on a recorder that runs them again.
-#include "composer/step_graphs.h"
+#include "composer/run/step_graphs.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
 #include <utility>
 
 #include "base/error.h"
-#include "composer/trainer.h"
+#include "composer/run/trainer.h"
 #include "nn/device/cuda_library.h"
 #include "rerun.h"
 #include "tests/gpu.h"

@@ -3,9 +3,9 @@
 
 #include <catch2/catch.hpp>
 
-#include "composer/algorithm.h"
-#include "composer/state.h"
-#include "composer/storage/safetensors.h"
+#include "composer/checkpoint/safetensors.h"
+#include "composer/loop/algorithm.h"
+#include "composer/loop/state.h"
 
 namespace composer {
 

@@ -4,7 +4,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "composer/algorithm.h"
+#include "composer/loop/algorithm.h"
 #include "tiny_run.h"
 
 namespace composer::timer_test {

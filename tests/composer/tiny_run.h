@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/random.h"
-#include "composer/trainer.h"
+#include "composer/run/trainer.h"
 #include "nn/network/layers.h"
 #include "nn/optimization/optimizers.h"
 #include "tests/composer/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "composer/storage/torch_file.h"
+#include "composer/checkpoint/torch_file.h"
 
 #include <catch2/catch.hpp>
 

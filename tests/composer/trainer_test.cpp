@@ -1,4 +1,4 @@
-#include "composer/trainer.h"
+#include "composer/run/trainer.h"
 
 #include <catch2/catch.hpp>
 #include <chrono>

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <limits>
 
-#include "composer/trainer.h"
+#include "composer/run/trainer.h"
 #include "tiny_run.h"
 
 namespace composer::trainer_updates_test {

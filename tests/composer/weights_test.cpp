@@ -1,4 +1,4 @@
-#include "composer/storage/weights.h"
+#include "composer/checkpoint/weights.h"
 
 #include <catch2/catch.hpp>
 

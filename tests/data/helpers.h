@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/loader.h"
+#include "composer/loop/loader.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/python.h"
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "composer/storage/manifest.h"
+#include "composer/checkpoint/manifest.h"
 #include "inference/network_folder.h"
 #include "inference/quantization/calibrate.h"
 #include "inference/runtime.h"

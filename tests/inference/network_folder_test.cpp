@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "composer/storage/weights.h"
+#include "composer/checkpoint/weights.h"
 #include "networks.h"
 #include "tests/composer/temporary_folder.h"
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "composer/storage/safetensors.h"
+#include "composer/checkpoint/safetensors.h"
 #include "tests/composer/temporary_folder.h"
 
 namespace composer::test {

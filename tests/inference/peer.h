@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "composer/storage/safetensors.h"
+#include "composer/checkpoint/safetensors.h"
 #include "nn/network/model.h"
 #include "tests/python.h"
 

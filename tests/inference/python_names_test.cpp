@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "composer/assemble.h"
+#include "composer/checkpoint/weights.h"
 #include "composer/recipe/recipe.h"
-#include "composer/storage/weights.h"
+#include "composer/run/assemble.h"
 #include "inference/network_folder.h"
 #include "models/named_models.h"
 #include "networks.h"

@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
-#include "composer/image_fit.h"
+#include "composer/run/image_fit.h"
 #include "models/airbench.h"
 #include "models/convnext.h"
 #include "models/efficientnet.h"

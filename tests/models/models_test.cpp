@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "composer/storage/weights.h"
+#include "composer/checkpoint/weights.h"
 #include "models/airbench.h"
 #include "models/all.h"
 #include "models/mnist_classifier.h"

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-#include "composer/storage/torch_file.h"
-#include "composer/storage/weights.h"
+#include "composer/checkpoint/torch_file.h"
+#include "composer/checkpoint/weights.h"
 #include "models/convnext.h"
 #include "models/efficientnet.h"
 #include "models/mobilenet_v3.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "composer/trainer.h"
+#include "composer/run/trainer.h"
 #include "data/datasets/synthetic.h"
 #include "nn/network/layers.h"
 #include "nn/network/norm_layers.h"

@@ -1,4 +1,4 @@
-#include "composer/remote/checkpoint_store.h"
+#include "composer/checkpoint/checkpoint_store.h"
 
 #include <fcntl.h>
 
@@ -15,8 +15,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process/interrupt.h"
-#include "composer/remote/checkpoint_uploads.h"
-#include "composer/storage/checkpoint_folder.h"
+#include "composer/checkpoint/checkpoint_folder.h"
+#include "composer/checkpoint/checkpoint_uploads.h"
 #include "tests/composer/temporary_folder.h"
 #include "tests/composer/terminal.h"
 #include "tests/composer/tiny_run.h"

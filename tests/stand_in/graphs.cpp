@@ -1,6 +1,6 @@
 // CUDA graphs of the stand-in's GPU: a recorded step leaves memory as it was; a replay calls the
 // same operators on the same memory, and no code of the host.
-#include "composer/step_recorder.h"
+#include "composer/run/step_recorder.h"
 #include "tests/stand_in/log.h"
 #include "tests/stand_in/memory.h"
 #include "tests/stand_in/tape.h"

@@ -2,7 +2,7 @@
 // library, which knows the operators.
 #include <dlfcn.h>
 
-#include "composer/step_recorder.h"
+#include "composer/run/step_recorder.h"
 
 extern "C" composer::StepRecorder* composer_step_recorder() {
   auto* const open =

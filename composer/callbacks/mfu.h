@@ -1,0 +1,61 @@
+// The callback mfu.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "base/params/params.h"
+#include "composer/callbacks/batch_rate.h"
+#include "composer/loop/algorithm.h"
+#include "nn/network/graph.h"
+
+namespace composer {
+
+/// throughput/mfu, the share of the device's peak that the network's own arithmetic comes to
+/// (model FLOPs utilisation, Chowdhery et al. 2022, arXiv:2204.02311), over the last window_size
+/// batches, evaluation left out: FLOPs of a training step on the images, as network/cost.h counts
+/// them, a second, over the peak. The count follows the size of the batch's images and layers that
+/// get frozen; not what algorithms leave out of a pass (selective_backprop, stochastic_depth) or
+/// add to it (sam), nor anything but convolutions and matrix products.
+class Mfu : public Callback {
+ public:
+  struct Params {
+    std::optional<double> peak_flops;
+    int64_t window_size = 100;
+
+    void fields(auto&& f) {
+      f("peak_flops", peak_flops,
+        "FLOP/s of the device in the run's precision, a multiply-add being two; none = what is "
+        "published for a known GPU, else measured at the start",
+        above(0));
+      f("window_size", window_size, "batches that the rate is taken over", at_least(1));
+    }
+  };
+
+  explicit Mfu(Params params, BatchRate::Clock clock = steady_seconds)
+      : params_(params), rate_(params.window_size, std::move(clock)) {}
+
+  /// UserError at the first batch where the network's operations cannot be recorded.
+  void fit_start(const State& state, Logger& logger, RunControl& control) override;
+  void epoch_start(const State& state, Logger& logger, RunControl& control) override;
+  void batch_start(const State& state, Logger& logger, RunControl& control) override;
+  void batch_end(const State& state, Logger& logger, RunControl& control) override;
+  void eval_start(const State& state, Logger& logger, RunControl& control) override;
+  void eval_end(const State& state, Logger& logger, RunControl& control) override;
+
+ private:
+  struct Known {
+    Graph graph;       ///< of one image
+    double flops = 0;  ///< of its training step
+  };
+
+  Params params_;
+  BatchRate rate_;
+  double peak_ = 0;
+  std::map<std::vector<int64_t>, Known> known_;  ///< by the image's shape [C, H, W]
+  double flops_ = 0;                             ///< of an image of this batch
+  int64_t last_sample_ = 0;
+};
+
+}  // namespace composer

@@ -1,0 +1,88 @@
+// Weights from files into a model.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "composer/checkpoint/safetensors.h"
+#include "nn/network/model.h"
+#include "nn/network/peer_names.h"
+
+namespace composer {
+
+/// The weights in a folder that `composer export` wrote.
+inline constexpr const char* exported_weights = "model.safetensors";
+
+/// All parameters and buffers by name, as they are (not copied): what a checkpoint stores of a
+/// model.
+TensorMap model_tensors(const torch::nn::Module& model);
+
+/// Names of the floating-point tensors that hold NaN or an infinity. Waits for the device, once.
+std::vector<std::string> not_finite(const TensorMap& tensors);
+
+/// Where `path` is a folder that `composer export` wrote: the file of weights in it; else `path`.
+std::filesystem::path weights_file(const std::filesystem::path& path);
+
+/// Compares the files of a folder that `composer export` wrote, those whose names begin with
+/// `beginning`, with the checksums that its network.json tells; false where it tells none.
+/// UserError naming a file that is not as it was.
+bool verify_export(const std::filesystem::path& folder, std::string_view beginning = "");
+
+/// Tensors from a .safetensors file, a PyTorch file (.pth, .pt), a checkpoint folder or one of
+/// PyTorch's distributed checkpoint (dcp.h). Prefixes that wrappers put before every name
+/// ("module.", "_orig_mod.") are taken off, with the n_averaged of an AveragedModel, and a
+/// library's names that `composer export` gave them are the model's again. UserError as by the
+/// readers.
+TensorMap read_weights(const std::filesystem::path& path);
+
+/// The tensors under a library's names and in its shapes.
+TensorMap in_names_of(const PeerNames& names, const TensorMap& tensors);
+
+/// What a .safetensors file of in_names_of(names, tensors) tells of the names and shapes here.
+std::map<std::string, std::string> names_metadata(const PeerNames& names, const TensorMap& tensors);
+
+/// read_safetensors, under the names and in the shapes that the file tells of.
+TensorMap read_named_safetensors(const std::filesystem::path& path);
+
+/// Takes off the prefix that a program put before the network's names ("model.", "backbone."):
+/// the one without which most names are the model's, or timm's for them, if these are at least half
+/// of the model's and more than fit as they are. Of several with as many, one that names_average()
+/// (torch_file.h). Names without the prefix stay where they are the model's, else are left out. The
+/// log says what was done. ignore: patterns of names that are left out. UserError, naming `source`,
+/// where several prefixes fit alike.
+TensorMap without_wrapper(const Model& model, TensorMap tensors, const std::string& source,
+                          const std::vector<std::string>& ignore);
+
+/// Tensors of a file under the model's names and in its shapes where they have timm's
+/// (Model::names_in); the others as they are.
+TensorMap in_own_names(const Model& model, TensorMap tensors);
+
+/// Which tensors a model takes from a file.
+struct LoadRules {
+  std::vector<std::string> ignore{};  ///< patterns (base/name_pattern.h) of names left out
+  bool strict = true;                 ///< what the model or the file lacks is an error
+};
+
+/// What was not copied, by name, in order.
+struct Unloaded {
+  std::vector<std::string> fresh;      ///< of the model: as they were
+  std::vector<std::string> left_over;  ///< of the file, without those of the model
+};
+
+/// Copies `tensors` into the parameters and buffers of the same names, or of those that timm calls
+/// so, without_wrapper(), converting type and device. Warns of what timm's network computes
+/// otherwise at any size. Throws UserError listing missing, unexpected and mis-shaped names,
+/// integers in the place of weights and patterns that fit nothing, and where nothing would be
+/// copied, before anything is changed; a missing num_batches_tracked is taken as 0. The log lists
+/// what was not copied. source: for messages.
+Unloaded assign_weights(Model& model, const TensorMap& tensors, const std::string& source,
+                        const LoadRules& rules = {});
+
+/// read_weights and assign_weights. Of a checkpoint of a run the weights that its evaluation is of
+/// (averages.h), which the log names where they are an average.
+void load_weights(Model& model, const std::filesystem::path& path, const LoadRules& rules = {});
+
+}  // namespace composer

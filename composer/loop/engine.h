@@ -1,0 +1,65 @@
+// Who runs when: keeps the algorithms and callbacks of each event in the order in which they run.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "composer/loop/algorithm.h"
+
+namespace composer {
+
+/// A component under the name that recipes, logs and checkpoints know it by.
+template <class T>
+struct Member {
+  std::string name;
+  std::shared_ptr<T> component;
+  EventSet events;
+};
+
+/// Algorithms run in the listed order, reversed on closing events, but for those that ask for
+/// another place (Algorithm::order); callbacks after them in the listed order, except at init,
+/// where callbacks come first.
+class Engine {
+ public:
+  Engine() = default;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void add(Member<Algorithm> algorithm) {
+    algorithms_.push_back(std::move(algorithm)), arranged_ = false;
+  }
+  void add(Member<Callback> callback) {
+    callbacks_.push_back(std::move(callback)), arranged_ = false;
+  }
+
+  /// watched: by callbacks too. What one of them throws names it and the event.
+  void run(Event event, State& state, bool watched = true);
+
+  /// Whether an algorithm listens to `event` that does not ask to run last there.
+  bool acts_before_last(Event event) const;
+
+  /// Names in the order in which they run.
+  std::vector<std::string> order(Event event);
+
+  const std::vector<Member<Algorithm>>& algorithms() const { return algorithms_; }
+  const std::vector<Member<Callback>>& callbacks() const { return callbacks_; }
+  RunControl& control() { return control_; }
+
+ private:
+  struct Listeners {
+    std::vector<const Member<Algorithm>*> algorithms;
+    std::vector<const Member<Callback>*> callbacks;
+  };
+
+  void arrange();
+
+  std::vector<Member<Algorithm>> algorithms_;
+  std::vector<Member<Callback>> callbacks_;
+  std::array<Listeners, event_count> listeners_;
+  RunControl control_;
+  bool arranged_ = false;
+};
+
+}  // namespace composer

@@ -1,0 +1,372 @@
+// The hyperparameters of a run itself: every top-level key of a recipe but those that choose
+// components.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/params/params.h"
+#include "base/remote/local_folder.h"
+#include "base/remote/remote_path.h"
+#include "base/time.h"
+#include "composer/recipe/class_weights.h"
+#include "composer/recipe/trace_options.h"
+#include "nn/network/metric_sense.h"
+
+namespace composer {
+
+struct DataloaderOptions {
+  int64_t num_workers = 8;
+  int64_t prefetch_factor = 2;
+  bool pin_memory = true;
+  bool persistent_workers = true;
+  double timeout = 0;
+  std::string on_bad_sample = "error";
+  std::string resize_filter = "triangle";
+  bool ffcv_exact = false;
+  std::string crop_index = "cache";
+  std::string index_dir;
+  double coefficient_cache = 0;
+
+  void fields(auto&& f) {
+    f("num_workers", num_workers, "threads of a rank that read and decode; 0 = the training thread",
+      at_least(0));
+    f("prefetch_factor", prefetch_factor, "batches kept ready", at_least(1));
+    f("pin_memory", pin_memory, "page-locked batches, which copy faster to a GPU");
+    f("persistent_workers", persistent_workers,
+      "known to Composer's recipes; here threads always live as long as the run");
+    f("timeout", timeout,
+      "known to Composer's recipes; no effect here: a failed worker ends the wait by itself",
+      at_least(0));
+    f("on_bad_sample", on_bad_sample,
+      "what a sample that cannot be read does: end the run, be left out, or be replaced by the "
+      "next",
+      one_of("error", "skip", "replace"));
+    f("resize_filter", resize_filter,
+      "triangle is torchvision's (antialiased bilinear), which published accuracies were reached "
+      "with; area is FFCV's",
+      one_of("triangle", "area"));
+    f("ffcv_exact", ffcv_exact,
+      "the very pixels FFCV gives: its rough JPEG arithmetic, its area filter, its centre crop");
+    f("crop_index", crop_index,
+      "where it is kept what lets the loader decode only a JPEG's crop: by the data, in the user's "
+      "cache (what lies by the data is read too), or nowhere",
+      one_of("beside", "cache", "off"));
+    f("index_dir", index_dir,
+      "folder of crop_index: cache; none = composer in $XDG_CACHE_HOME, else in ~/.cache");
+    f("coefficient_cache", coefficient_cache,
+      "GB that the coefficients of JPEGs may take, which are kept where crop_index is, so that "
+      "later "
+      "epochs decode faster; 0 = none",
+      at_least(0));
+  }
+
+  std::string check() const {
+    if (coefficient_cache > 0 && crop_index == "off")
+      return "coefficient_cache: needs a crop_index; off keeps none\n";
+    if (index_dir.empty() || crop_index == "cache") return "";
+    return "index_dir: needs crop_index: cache; " + crop_index +
+           (crop_index == "off" ? " keeps no index\n" : " keeps the index by the data\n");
+  }
+};
+
+/// What is evaluated on, where the data come as one set.
+struct SplitOptions {
+  double val = 0;
+  int64_t seed = 1;
+
+  void fields(auto&& f) {
+    f("val", val,
+      "share of each class of train_dataset that is evaluated on and not trained on, in place of a "
+      "val_dataset; 0 = none; to train it is at most 0.9, to evaluate 1 = all of them",
+      in(0, 1));
+    f("seed", seed, "other samples for each number", in(0, 4294967295.0));
+  }
+  bool operator==(const SplitOptions& other) const {
+    return val == other.val && (val == 0 || seed == other.seed);
+  }
+};
+
+/// How s3:// and https:// are reached.
+struct RemoteKeys {
+  std::string endpoint_url, region, cache_dir;
+  double cache_limit = 0;
+
+  void fields(auto&& f) {
+    f("endpoint_url", endpoint_url,
+      "of an S3-compatible store; none = AWS_ENDPOINT_URL, else that of ~/.aws, else Amazon's");
+    f("region", region, "of the bucket; none = AWS_REGION, else that of ~/.aws");
+    f("cache_dir", cache_dir,
+      "folder for copies of what is read; none = composer in $XDG_CACHE_HOME, else in ~/.cache");
+    f("cache_limit", cache_limit,
+      "GB that these copies may take; 0 = as much as the disk has to spare", at_least(0));
+  }
+};
+
+/// Of one of the further sets that are evaluated on.
+struct EvaluatorOptions {
+  std::optional<Time> eval_interval;
+  std::optional<int64_t> subset_num_batches;
+
+  void fields(auto&& f) {
+    f("eval_interval", eval_interval,
+      "how often to evaluate on this set, in ep, ba, sp, sec or dur; 0 = never, none = as the "
+      "run's eval_interval says");
+    f("subset_num_batches", subset_num_batches,
+      "ends each evaluation on this set after this many batches; -1 = all, none = as "
+      "eval_subset_num_batches says",
+      at_least(1).or_exactly(-1));
+  }
+
+  std::string check() const {
+    return eval_interval ? check_repetition("eval_interval", *eval_interval) : "";
+  }
+};
+
+/// Microbatches that a step is split into.
+struct Microbatches {
+  int64_t count = 1;       ///< at first
+  bool automatic = false;  ///< more where memory does not suffice
+
+  Microbatches() = default;
+  Microbatches(int64_t number) : count(number) {}
+  static Microbatches by_memory() {
+    Microbatches one;
+    one.automatic = true;
+    return one;
+  }
+  operator int64_t() const { return count; }
+};
+
+template <>
+struct FieldType<Microbatches> {
+  static std::string name() { return FieldType<int64_t>::name() + " or auto"; }
+};
+
+inline void read_value(const Value& value, const Rules& rules, const std::string& path,
+                       Microbatches& out, Problems& problems) {
+  if (value.kind == Value::Kind::scalar && value.text == "auto") {
+    out = Microbatches::by_memory();
+    return;
+  }
+  const size_t before = problems.size();
+  int64_t count = 1;
+  read_value(value, rules, path, count, problems);
+  if (problems.size() == before) out = count;
+}
+
+inline Value write_value(const Microbatches& value) {
+  return value.automatic ? write_value(std::string("auto")) : write_value(value.count);
+}
+
+struct TrainerOptions {
+  int64_t train_batch_size = 0;
+  std::optional<int64_t> eval_batch_size;
+  Time max_duration;
+  Time eval_interval{1, TimeUnit::epoch};
+  std::string loss = "auto";
+  ClassWeights class_weights;
+  std::string precision = "fp32";
+  std::string device = "auto";
+  int64_t seed = 17;
+  bool deterministic_mode = false;
+  std::string cuda_graph = "auto";
+  Microbatches grad_accum;
+  double grad_clip_norm = -1;
+  double scale_schedule_ratio = 1;
+  int64_t train_subset_num_batches = -1;
+  int64_t eval_subset_num_batches = -1;
+  SplitOptions split;
+  DataloaderOptions dataloader;
+  ProfilerOptions profiler;
+  std::string run_name;  ///< empty: one is made up
+  std::string run_dir = "runs";
+  Time log_interval{10, TimeUnit::batch};
+  Time save_interval{1, TimeUnit::epoch};
+  int64_t save_num_checkpoints_to_keep = -1;
+  std::string load_path;  ///< empty: start afresh
+  bool load_weights_only = false;
+  bool autoresume = false;
+  std::vector<std::string> load_ignore;
+  bool load_strict = true;
+  std::vector<std::string> freeze;
+  std::string on_nan = "stop";
+  std::string save_best;  ///< empty: none
+  bool save_async = true;
+  std::string on_save_error = "error";
+  std::string save_remote;  ///< empty: checkpoints stay on this machine
+  RemoteKeys remote;
+  double dist_timeout = 300;
+  std::string grad_comm = "fp32";
+  double bucket_mb = 25;
+  std::string parallelism = "ddp";
+  std::string weight_comm = "fp32";
+  int64_t spatial_ranks = 1;
+  bool progress_bar = true;
+
+  void fields(auto&& f) {
+    f("train_batch_size", train_batch_size, "samples a step, over all ranks", at_least(1),
+      required);
+    f("eval_batch_size", eval_batch_size, "samples a batch of the evaluation, over all ranks",
+      at_least(1));
+    f("max_duration", max_duration, "length of the training, for instance 90ep or 5000ba", above(0),
+      required);
+    f("eval_interval", eval_interval,
+      "how often to evaluate, in ep, ba, sp, sec or dur; 0 = never");
+    f("loss", loss,
+      "what is trained for; auto is the model's own, between classes. Data with values in place of "
+      "classes need one: binary_cross_entropy for labels that hold or not, mse or l1 for numbers",
+      one_of("auto", "cross_entropy", "binary_cross_entropy", "mse", "l1"));
+    f("class_weights", class_weights,
+      "factors of the loss of each class's samples: one for each class; those of some by their "
+      "names, NAME=NUMBER; balanced: the rarer a class, the larger; none = all the same",
+      above(0));
+    f("precision", precision, "arithmetic of forward and loss; amp is what suits the device",
+      one_of("fp32", "tf32", "amp", "amp_fp16", "amp_bf16", "bf16"));
+    f("device", device, "where to compute; auto is the GPU if there is one",
+      one_of("auto", "cpu", "gpu"));
+    f("seed", seed, "of every random number", in(0, 4294967295.0));
+    f("deterministic_mode", deterministic_mode,
+      "only deterministic operations, for the same bytes also on a GPU; slower");
+    f("cuda_graph", cuda_graph,
+      "on a GPU, training steps are recorded once for each shape of a batch and replayed; auto: "
+      "where the algorithms allow it",
+      one_of("auto", "true", "false"));
+    f("grad_accum", grad_accum,
+      "microbatches a step is split into; auto: one, and twice as many whenever memory does not "
+      "suffice",
+      at_least(1));
+    f("grad_clip_norm", grad_clip_norm, "largest norm of all gradients; -1 = no limit",
+      above(0).or_exactly(-1));
+    f("scale_schedule_ratio", scale_schedule_ratio,
+      "factor on max_duration and on the schedules' times (0.5 = half as long)", above(0));
+    f("train_subset_num_batches", train_subset_num_batches,
+      "ends each epoch after this many batches; -1 = all", at_least(1).or_exactly(-1));
+    f("eval_subset_num_batches", eval_subset_num_batches,
+      "ends each evaluation after this many batches; -1 = all", at_least(1).or_exactly(-1));
+    f("split", split, "train_dataset as two sets, one to train and one to evaluate on");
+    f("dataloader", dataloader, "threads and buffers of both data loaders");
+    f("profiler", profiler, "traces of training steps");
+    f("run_name", run_name, "name of the run's folder; a new one is made up if there is none");
+    f("run_dir", run_dir,
+      "folder that holds the folders of runs; none = nothing is left on the disk");
+    f("log_interval", log_interval, "how often values are logged, in ep, ba or sp");
+    f("save_interval", save_interval,
+      "how often to save, in ep, ba, sp, sec or dur; 0 = only at the end");
+    f("save_num_checkpoints_to_keep", save_num_checkpoints_to_keep,
+      "older ones are deleted; -1 = keep all", at_least(1).or_exactly(-1));
+    f("load_path", load_path,
+      "checkpoint folder, exported folder, .safetensors or .pth file to start from; s3:// and "
+      "https:// too");
+    f("load_weights_only", load_weights_only, "take the weights from load_path and nothing else");
+    f("load_ignore", load_ignore,
+      "patterns (* and ?) of tensors that are not taken from load_path and stay fresh, for "
+      "instance "
+      "'fc.*'");
+    f("load_strict", load_strict,
+      "false: tensors that the model or load_path lacks are listed, not an error");
+    f("freeze", freeze,
+      "patterns (* and ?) of parameters that are not trained, for instance 'layer1.*'; batch norms "
+      "that are frozen whole keep their statistics");
+    f("on_nan", on_nan,
+      "a loss that is not finite ends the run (stop), or is reported once (ignore)",
+      one_of("stop", "ignore"));
+    f("save_best", save_best,
+      "metric of an evaluation whose best checkpoint is kept as checkpoints/best, for instance "
+      "metrics/eval/Accuracy");
+    f("save_async", save_async,
+      "write checkpoints while training goes on; the end of a run waits for them");
+    f("on_save_error", on_save_error,
+      "a checkpoint that cannot be written ends the run (error), or is reported (warn); the one "
+      "before it stands",
+      one_of("warn", "error"));
+    f("save_remote", save_remote,
+      "s3://bucket/prefix: each checkpoint is copied to prefix/run_name/checkpoints, and "
+      "autoresume "
+      "looks there too");
+    f("remote", remote, "how s3:// and https:// are reached");
+    f("dist_timeout", dist_timeout, "seconds that a rank waits for the others before the run fails",
+      above(0));
+    f("grad_comm", grad_comm,
+      "type that gradients are sent in between ranks; less than fp32 is faster and rounds them",
+      one_of("fp32", "bf16", "fp16"));
+    f("bucket_mb", bucket_mb, "MiB of gradients that ranks send at once", above(0));
+    f("parallelism", parallelism,
+      "what each rank keeps: everything (ddp), or of its share of the parameters alone the "
+      "optimizer's state (zero1), or weights, gradients and that state (fsdp)",
+      one_of("ddp", "zero1", "fsdp"));
+    f("weight_comm", weight_comm,
+      "type that fsdp gathers weights in, which forward and backward pass then compute with; what "
+      "is updated keeps its bits",
+      one_of("fp32", "bf16"));
+    f("spatial_ranks", spatial_ranks,
+      "neighbouring ranks that have the rows of the same images, for images too large for one "
+      "device; 1 = each has whole images",
+      at_least(1));
+    f("autoresume", autoresume, "go on from the newest checkpoint of run_name, if there is one");
+    f("progress_bar", progress_bar, "show one");
+  }
+
+  std::string check() const {
+    std::string problems;
+    const auto need = [&](const std::string& problem) {
+      if (!problem.empty()) problems += problem + "\n";
+    };
+    need(check_repetition("eval_interval", eval_interval));
+    need(check_interval("log_interval", log_interval));
+    need(check_repetition("save_interval", save_interval));
+    if (max_duration.unit == TimeUnit::duration)
+      problems += "max_duration: must be in ep, ba, sp or sec, not " + max_duration.str() + "\n";
+    if (autoresume && run_name.empty())
+      problems += "autoresume: needs run_name, the run to go on with\n";
+    if (autoresume && run_dir.empty())
+      problems += "autoresume: needs run_dir, where the run to go on with is\n";
+    if (const auto problem = local_folder_problem(run_dir); !problem.empty())
+      need("run_dir: " + problem +
+           (is_remote(run_dir) ? "; save_remote: s3://bucket/prefix copies checkpoints to a store"
+                               : ""));
+    if (!save_remote.empty() && !save_remote.starts_with("s3://"))
+      problems += "save_remote: must be s3://bucket/prefix, not '" + save_remote + "'\n";
+    if (!save_remote.empty() && run_dir.empty())
+      problems += "save_remote: needs run_dir, where checkpoints are written first\n";
+    if (weight_comm != "fp32" && parallelism != "fsdp")
+      problems += "weight_comm: needs parallelism: fsdp, which alone gathers weights\n";
+    if (spatial_ranks > 1 && parallelism == "fsdp")
+      problems +=
+          "spatial_ranks: not with parallelism: fsdp, which gathers weights in an order that ranks "
+          "with rows of images do not keep; take zero1\n";
+    if (grad_accum > train_batch_size)
+      problems += "grad_accum: must be at most train_batch_size (" +
+                  std::to_string(train_batch_size) + "), not " + std::to_string(grad_accum) + "\n";
+    if (grad_accum.automatic && parallelism == "fsdp")
+      problems +=
+          "grad_accum: auto cannot be with parallelism: fsdp, whose ranks gather weights from each "
+          "other in every pass and would wait for the one without memory; give a number, or take "
+          "zero1\n";
+    if (grad_accum.automatic && spatial_ranks > 1)
+      problems +=
+          "grad_accum: auto cannot be with spatial_ranks, whose ranks exchange rows in every pass "
+          "and would wait for the one without memory; give a number\n";
+    if (load_weights_only && load_path.empty()) problems += "load_weights_only: needs load_path\n";
+    if (!load_ignore.empty() && load_path.empty()) problems += "load_ignore: needs load_path\n";
+    if (!load_strict && load_path.empty()) problems += "load_strict: needs load_path\n";
+    if (!save_best.empty() && evaluation_set(save_best).empty())
+      problems +=
+          "save_best: must be a metric of the evaluation, for instance "
+          "metrics/eval/Accuracy, not '" +
+          save_best + "'\n";
+    if (evaluation_set(save_best) == main_evaluation && eval_interval.value == 0)
+      problems +=
+          "save_best: needs evaluations, but eval_interval is 0; give save_best: none, or another "
+          "eval_interval\n";
+    if (run_name.size() > 255)
+      problems += "run_name: is longer than the name of a folder may be (255 bytes)\n";
+    if (run_name.find('/') != std::string::npos || run_name == "." || run_name == "..")
+      problems += "run_name: must be the name of a folder, not the path '" + run_name + "'\n";
+    return problems;
+  }
+};
+
+}  // namespace composer

@@ -1,0 +1,714 @@
+#include "composer/run/assemble.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/files/run_folder.h"
+#include "base/log.h"
+#include "base/params/alike_names.h"
+#include "base/remote/cache_folder.h"
+#include "base/remote/fetched.h"
+#include "base/remote/remote_path.h"
+#include "base/text.h"
+#include "composer/callbacks/callbacks.h"
+#include "composer/callbacks/image_monitor.h"
+#include "composer/checkpoint/checkpoint_folder.h"
+#include "composer/checkpoint/dcp.h"
+#include "composer/checkpoint/manifest.h"
+#include "composer/checkpoint/provenance.h"
+#include "composer/checkpoint/weights.h"
+#include "composer/recipe/evaluators.h"
+#include "composer/run/image_fit.h"
+#include "composer/run/rank_threads.h"
+#include "composer/run/remote_keys.h"
+#include "composer/run/settle.h"
+#include "nn/device/device.h"
+#include "nn/device/exception_text.h"
+#include "nn/distributed/job_store.h"
+#include "nn/distributed/rendezvous.h"
+
+namespace composer {
+namespace {
+
+/// key: of the recipe.
+template <class T>
+std::shared_ptr<T> constructed(const ComponentOf<T>& component, const std::string& key) {
+  try {
+    return component.build();
+  } catch (const UserError&) {
+    throw;
+  } catch (...) {
+    rethrow_of(key + "." + component.name(), "construction");
+  }
+}
+
+template <class T>
+std::vector<Member<T>> build_members(const std::vector<std::shared_ptr<ComponentOf<T>>>& components,
+                                     const std::string& key) {
+  std::vector<Member<T>> members;
+  for (const auto& component : components)
+    members.push_back(
+        {component->name(), constructed(*component, key), component->subscriptions()});
+  return members;
+}
+
+template <class T>
+std::vector<std::shared_ptr<T>> build_all(
+    const std::vector<std::shared_ptr<ComponentOf<T>>>& components) {
+  std::vector<std::shared_ptr<T>> built;
+  for (const auto& component : components) built.push_back(component->build());
+  return built;
+}
+
+/// A set, its open data, and the names of its classes.
+struct OpenSet {
+  std::shared_ptr<Dataset> dataset;
+  std::shared_ptr<Loader> loader;
+  std::vector<std::string> class_names;
+};
+
+/// Whether the network's outputs are for what the data have as targets. path: of the set in the
+/// recipe. training: whether outputs without a class are told of.
+void check_targets(const std::string& path, const Dataset& dataset, const Recipe& recipe,
+                   const Model& model, bool training) {
+  const auto outputs = std::to_string(model.num_classes()),
+             setting = "; set model." + recipe.model->name() + ".num_classes";
+  const int64_t values = dataset.num_values();
+  const bool wants_values = model.objective().takes_values();
+  if (values > 0 && !wants_values)
+    throw UserError(
+        "the targets are values, not classes; set loss: binary_cross_entropy for "
+        "labels that hold or not, mse or l1 for numbers");
+  if (values == 0 && wants_values) {
+    const auto numbers = dataset.number_names();
+    throw UserError("the targets are classes, and loss: " + recipe.options.loss +
+                    (numbers.empty()
+                         ? " needs values; leave loss out, or give data with values"
+                         : " needs numbers; the data have " + first_few(numbers) +
+                               ": set targets to those that are meant, or leave loss out"));
+  }
+  if (values > 0 && values != model.num_classes())
+    throw UserError("the data have " + std::to_string(values) +
+                    " values for each image, the model " + outputs + " outputs" + setting);
+  const auto classes = values > 0 ? std::nullopt : dataset.num_classes();
+  if (classes && *classes > model.num_classes()) {
+    const auto names = dataset.class_names();
+    const auto labels = dataset.num_labels();
+    const bool gaps = labels && *labels < *classes;
+    const bool from_one = names.empty() && *classes == model.num_classes() + 1;
+    throw UserError(
+        "the data have " + std::to_string(*classes) + " classes" +
+        (gaps ? " by their largest label, of which " + std::to_string(*labels) + " occur" : "") +
+        ", the model " + outputs + (names.empty() ? "" : "; the data's are " + first_few(names)) +
+        (training ? setting : "; it is evaluated on the classes of its training alone") +
+        (from_one ? ", unless labels count from 1, which is to be 0" : ""));
+  }
+  if (training && classes && *classes < model.num_classes())
+    log::warn(path + ": the data have " + std::to_string(*classes) + " classes, the model " +
+              outputs + " outputs, of which the others are never right" + setting);
+}
+
+/// A set and what it is for, not yet open.
+struct SetToOpen {
+  std::string path;  ///< in the recipe, for messages
+  std::shared_ptr<Dataset> dataset;
+  std::shared_ptr<Dataset> described;  ///< which knows targets and classes; may be `dataset`
+  LoaderOptions options;
+  bool training = false;
+  /// Of the set, where they are known already.
+  std::vector<std::string> class_names{};
+  /// That the network was trained on; empty where that is not known.
+  std::vector<std::string> trained{};
+};
+
+/// `step`, whose errors name `path`.
+auto in_place(const std::string& path, const auto& step) {
+  try {
+    return step();
+  } catch (const UserError& error) {
+    std::vector<std::string> problems;
+    for (const auto& problem : error.problems()) problems.push_back(path + ": " + problem);
+    throw UserError(problems);
+  }
+}
+
+void warn_of_alike_classes(const std::string& path, const std::vector<std::string>& classes) {
+  const auto alike = alike_names(classes);
+  if (!alike.empty())
+    log::warn(path +
+              ": has classes whose names differ in case, in blanks around them or in their "
+              "Unicode form alone: " +
+              joined(alike, "; ") + "; are they meant to be one?");
+}
+
+/// Names of the classes that the set's labels will mean.
+std::vector<std::string> classes_of(const SetToOpen& set) {
+  auto names = set.class_names.empty() ? set.described->class_names() : set.class_names;
+  const bool by_name = !names.empty() && set.dataset->finds_classes_by_name();
+  return by_name && are_among(names, set.trained) ? set.trained : names;
+}
+
+OpenSet open(const Recipe& recipe, const TrainerParts& parts, const SetToOpen& set) {
+  Model& model = *parts.model;
+  return in_place(set.path, [&]() -> OpenSet {
+    check_targets(set.path, *set.described, recipe, model, set.training);
+    auto options = set.options;
+    auto class_names = classes_of(set);
+    options.class_names = class_names;
+    if (set.training) warn_of_alike_classes(set.path, class_names);
+    options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();
+    std::shared_ptr<Loader> loader = set.dataset->open(options);
+    const auto channels = std::ssize(loader->normalization().mean);
+    if (const auto taken = image_channels(model); taken && *taken != channels)
+      throw UserError("the images have " + std::to_string(channels) + " channels, model." +
+                      recipe.model->name() + " takes " + std::to_string(*taken));
+    check_image_size(model, *loader);
+    if (const auto warning = image_size_warning(model, loader->image_size()); !warning.empty())
+      log::warn(set.path + ": " + warning);
+    if (set.training) check_single_samples(model, *loader, recipe.options);
+    return {set.dataset, std::move(loader), std::move(class_names)};
+  });
+}
+
+/// Whether the set that is trained or evaluated on is of train_dataset's files.
+bool is_of_train_dataset(const Recipe& recipe, bool training) {
+  return training || recipe.options.split.val > 0;
+}
+
+/// In the recipe: of the set that is trained or evaluated on.
+std::string path_of_set(const Recipe& recipe, bool training) {
+  const auto& component = training ? recipe.train_dataset : recipe.val_dataset;
+  return path_of(
+      is_of_train_dataset(recipe, training) ? ChoiceKey::train_dataset : ChoiceKey::val_dataset,
+      component->name());
+}
+
+/// Of the component: a key's text; empty where it does not have it.
+std::string text_of(const std::shared_ptr<ComponentOf<Dataset>>& set, const std::string& key) {
+  const auto params = write_fields(set->fields());
+  const auto* const value = params.find(key);
+  return value == nullptr ? "" : value->text;
+}
+
+/// A split is made of what lies in train/.
+void warn_of_val_not_read(const Recipe& recipe) {
+  if (recipe.options.split.val <= 0 || text_of(recipe.train_dataset, "use_ffcv") == "true") return;
+  const std::filesystem::path folder = text_of(recipe.train_dataset, "datadir");
+  std::error_code none;
+  if (!folder.empty() && std::filesystem::is_directory(folder / "train", none) &&
+      std::filesystem::is_directory(folder / "val", none))
+    log::warn("split: '" + folder.string() +
+              "' has val/, which is not read: a part of train/ is evaluated on");
+}
+
+/// What a network has learnt of images of one size it need not know of those of another.
+void warn_of_other_size(const Recipe& recipe, const Loader& evaluated) {
+  constexpr double much = 1.8;
+  if (!recipe.train_dataset || text_of(recipe.val_dataset, "crop_size").empty()) return;
+  const auto text = text_of(recipe.train_dataset, "crop_size");
+  const double crop = std::strtod(text.c_str(), nullptr);
+  const auto side = static_cast<double>(evaluated.image_size().height);
+  if (crop <= 0 || (side < much * crop && crop < much * side)) return;
+  const auto path = path_of_set(recipe, false);
+  log::warn(path + ": evaluates images of " + std::to_string(evaluated.image_size().height) +
+            " pixels, train_dataset has " + text + ": are crop_size and resize_size of " + path +
+            " meant?");
+}
+
+/// class_names, trained: as of SetToOpen.
+OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
+             std::vector<std::string> class_names = {}, std::vector<std::string> trained = {}) {
+  const auto path = path_of_set(recipe, training);
+  const auto dataset = in_place(path, [&] { return build_dataset(recipe, training); });
+  // Both sides of a split lie in the training set's files: val/ may not be there.
+  const auto described = is_of_train_dataset(recipe, training) == training
+                             ? dataset
+                             : in_place(path, [&] { return build_dataset(recipe, true); });
+  auto set = open(recipe, parts,
+                  {path, dataset, described, loader_options(recipe.options, training), training,
+                   std::move(class_names), std::move(trained)});
+  if (training) return set;
+  warn_of_val_not_read(recipe);
+  warn_of_other_size(recipe, *set.loader);
+  return set;
+}
+
+std::string path_of(const NamedEvaluation& evaluator) {
+  return std::string(evaluators_key) + "." + evaluator.name + ".dataset." +
+         evaluator.dataset->name();
+}
+
+OpenSet open(const Recipe& recipe, const TrainerParts& parts, const NamedEvaluation& evaluator,
+             const std::vector<std::string>& trained) {
+  const auto path = path_of(evaluator);
+  const auto dataset = in_place(path, [&] { return evaluator.dataset->build(); });
+  return open(recipe, parts,
+              {.path = path,
+               .dataset = dataset,
+               .described = dataset,
+               .options = loader_options(recipe.options, evaluator.options),
+               .trained = trained});
+}
+
+/// Those of `names` that are not among `others`.
+std::vector<std::string> without(std::vector<std::string> names,
+                                 const std::vector<std::string>& others) {
+  std::erase_if(names,
+                [&](const auto& name) { return std::ranges::find(others, name) != others.end(); });
+  return names;
+}
+
+/// Labels are places in the list of classes: UserError where the two sets name other classes.
+void check_same_classes(const std::string& path, const Recipe&,
+                        const std::vector<std::string>& trained,
+                        const std::vector<std::string>& evaluated) {
+  if (trained.empty() || evaluated.empty() || trained == evaluated) return;
+  std::vector<std::string> differences;
+  auto missing = without(trained, evaluated);
+  const auto extra = without(evaluated, trained);
+  if (!missing.empty()) differences.push_back("missing: " + first_few(missing));
+  if (!extra.empty()) differences.push_back("not in train_dataset: " + first_few(extra));
+  missing.insert(missing.end(), extra.begin(), extra.end());
+  if (const auto alike = alike_names(missing); !alike.empty())
+    differences.push_back("which differ in case, blanks or Unicode form alone: " +
+                          first_few(alike));
+  if (differences.empty()) differences.push_back("in another order");
+  throw UserError(path + ": its classes are not those of train_dataset (" +
+                  joined(differences, "; ") +
+                  "), so that the same label would mean two things; give both the same classes, "
+                  "of which folders, and lists of names, may lack some for an evaluation");
+}
+
+/// Outputs are places in the list of targets: UserError where one that both sets have stands at
+/// another place. Other sources may have other names for the same.
+void check_same_targets(const std::string& path, const Recipe& recipe,
+                        const std::vector<std::string>& trained,
+                        const std::vector<std::string>& evaluated) {
+  if (trained.empty() || evaluated.empty() || trained == evaluated) return;
+  const std::string sides = path + ": its targets are " + first_few(evaluated) +
+                            ", those of train_dataset." + recipe.train_dataset->name() + " " +
+                            first_few(trained);
+  for (size_t i = 0; i < evaluated.size(); ++i) {
+    const auto place = std::ranges::find(trained, evaluated[i]) - trained.begin();
+    if (place < std::ssize(trained) && place != static_cast<ptrdiff_t>(i))
+      throw UserError(sides +
+                      ": the same output would mean two things; name the same targets in "
+                      "the same order");
+  }
+  log::warn(sides + ": they are taken to mean the same, in this order");
+}
+
+/// Tells of an evaluation on the samples that are trained on. path: of the evaluation's set.
+void warn_of_same_samples(const std::string& path, const DataPlace& trained,
+                          const DataPlace& evaluated) {
+  std::error_code error;
+  const bool same = trained.path == evaluated.path ||
+                    std::filesystem::equivalent(trained.path, evaluated.path, error);
+  const bool other_rows =
+      !trained.rows.empty() && !evaluated.rows.empty() && trained.rows != evaluated.rows;
+  if (trained.path.empty() || !same || other_rows) return;
+  log::warn(path + ": reads " + shown_path(evaluated.path) +
+            ", as train_dataset does: the evaluation is of images that are trained on; others are "
+            "those of split.val in place of val_dataset, of a datadir with train/ and val/, and, "
+            "with use_ffcv, of another ffcv_dest");
+}
+
+/// Gathers what is wrong, so that the user hears of everything at once.
+class Complaints {
+ public:
+  void add(const std::string& problem) { lines_.push_back(problem); }
+  template <class Step>
+  void collect(const Step& step) {
+    try {
+      step();
+    } catch (const UserError& error) {
+      lines_.insert(lines_.end(), error.problems().begin(), error.problems().end());
+    }
+  }
+  void raise() const {
+    if (!lines_.empty()) throw UserError(lines_);
+  }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+/// Adds the recipe's further sets to `parts`. trained: as of SetToOpen. training: whether sets with
+/// other classes are refused here.
+void open_evaluators(const Recipe& recipe, TrainerParts& parts,
+                     const std::vector<std::string>& trained, bool training,
+                     Complaints& complaints) {
+  for (const auto& evaluator : recipe.evaluators)
+    complaints.collect([&] {
+      auto set = open(recipe, parts, evaluator, trained);
+      const bool values = parts.model->objective().takes_values();
+      const auto check = values ? &check_same_targets : &check_same_classes;
+      if (training) check(path_of(evaluator), recipe, trained, set.class_names);
+      parts.evaluators.push_back({evaluator.name, std::move(set.loader),
+                                  evaluator.options.eval_interval, std::move(set.class_names)});
+    });
+}
+
+/// What all ranks must have the same of: the device's type and the recipe. Paths may differ between
+/// machines.
+std::vector<std::string> common_settings(const TrainerParts& parts) {
+  std::vector<std::string> settings{"device: " + c10::DeviceTypeName(parts.device->type(), true),
+                                    "parallelism: " + parts.options.parallelism};
+  std::istringstream recipe(parts.recipe);
+  for (std::string line; std::getline(recipe, line);)
+    if (line.find(": /") == std::string::npos) settings.push_back(line);
+  return settings;
+}
+
+/// UserError where a rank was started with other settings than the first one.
+void check_same_settings(const TrainerParts& parts) {
+  const auto own = common_settings(parts);
+  std::istringstream first(parts.ranks.broadcast(joined(own, "\n")));
+  std::string line, difference;
+  size_t lines = 0;
+  for (; difference.empty() && std::getline(first, line); ++lines)
+    if (lines == own.size() || own[lines] != line)
+      difference =
+          "'" + (lines < own.size() ? own[lines] : "nothing") + "' where rank 0 has '" + line + "'";
+  if (difference.empty() && lines < own.size())
+    difference = "'" + own[lines] + "' where rank 0 has nothing";
+  const auto differences = parts.ranks.gather(difference);
+  for (size_t rank = 0; rank < differences.size(); ++rank)
+    if (!differences[rank].empty())
+      throw UserError("rank " + std::to_string(rank) +
+                      " was started with other settings: " + differences[rank]);
+}
+
+/// UserError where a rank has found other objects of a store than the first one.
+void check_same_data(const Ranks& ranks) {
+  const auto own = versions_in_use();
+  std::string text;
+  for (const auto& [name, version] : own) text += name + '\n' + version + '\n';
+  std::istringstream first(ranks.broadcast(text));
+  std::vector<std::string> others;
+  for (std::string name, version; std::getline(first, name) && std::getline(first, version);)
+    if (const auto found = own.find(name); found != own.end() && found->second != version)
+      others.push_back(name);
+  const auto found = ranks.gather(first_few(std::move(others)));
+  for (size_t rank = 0; rank < found.size(); ++rank)
+    if (!found[rank].empty())
+      throw UserError("rank " + std::to_string(rank) + " finds another version of " + found[rank] +
+                      " than rank 0: it changed while the job started; start it again once it "
+                      "stays as it is");
+}
+
+/// How the ranks that there are cannot divide images. One process alone evaluates whole ones.
+void check_division_of_images(const TrainerOptions& options, bool training) {
+  const int64_t ranks = place_of_process().size;
+  if (ranks == 1 && !training) return;
+  if (const auto problem = spatial_ranks_problem(options.spatial_ranks, ranks); !problem.empty())
+    throw UserError(problem);
+  check_bad_samples(options);
+}
+
+}  // namespace
+
+void check_bad_samples(const TrainerOptions& options) {
+  if (options.spatial_ranks > 1 && options.dataloader.on_bad_sample != "error")
+    throw UserError("dataloader.on_bad_sample: " + options.dataloader.on_bad_sample +
+                    " cannot be with spatial_ranks: each rank reads images by itself, and those "
+                    "that have rows of the same ones could leave out different ones; give error "
+                    "(composer data verify finds the samples), or spatial_ranks: 1");
+}
+
+void join(TrainerParts& parts) {
+  if (!parts.device) parts.device = resolve_device(parts.options.device);
+  const auto place = place_of_process();
+  set_deterministic(parts.options.deterministic_mode);  // NCCL asks for it when it is opened
+  parts.ranks = join_ranks(place, *parts.device, parts.options.dist_timeout);
+  if (parts.ranks.alone()) return;
+  check_same_settings(parts);
+  check_same_data(parts.ranks);
+  parts.ranks = parts.ranks.divided_by_rows(parts.options.spatial_ranks);
+  if (parts.options.run_name.empty())
+    parts.options.run_name =
+        parts.ranks.broadcast(RunFolder(parts.options.run_dir, "", false).run_name());
+}
+
+namespace {
+
+/// Ranks that were started again go on with their run.
+TrainerOptions taken_up(TrainerOptions options) {
+  const auto place = place_of_process();
+  if (place.restart == 0 || options.run_dir.empty()) return options;
+  const auto folder = told_run_folder(place);
+  if (!folder) return options;
+  if (options.run_name.empty()) options.run_name = folder->filename().string();
+  options.autoresume = true;
+  return options;
+}
+
+Begun read_begun(const std::string& text, const std::string& source, bool own) {
+  Problems problems;
+  auto recipe = parse_yaml(text, source, problems);
+  if (!recipe || !problems.empty()) throw UserError(lines(std::move(problems)));
+  return {std::move(*recipe), source, own};
+}
+
+/// Whether a checkpoint in the run's own folder is gone on from.
+bool goes_on(const TrainerOptions& options) {
+  return options.autoresume && !options.run_dir.empty() && !options.run_name.empty() &&
+         has_checkpoint(
+             RunFolder(options.run_dir, options.run_name, /*resume=*/true).checkpoints());
+}
+
+/// Of the run in whose folder there is a checkpoint, else of the checkpoint at load_path that is
+/// gone on with; nothing where there is none.
+std::optional<Begun> begun_recipe(const Recipe& recipe) {
+  const auto options = taken_up(recipe.options);
+  if (goes_on(options)) {
+    const auto kept = RunFolder(options.run_dir, options.run_name, true).path() / "hparams.yaml";
+    if (std::filesystem::exists(kept))
+      return read_begun(find_recipe(kept.string()).text, kept.string(), /*own=*/true);
+  }
+  const bool weights_alone =
+      options.load_weights_only ||
+      std::ranges::find(recipe.automatic, "load_weights_only") != recipe.automatic.end();
+  if (options.load_path.empty() || weights_alone) return {};
+  use_remote_keys(options.remote);
+  check_load_path(options.load_path);
+  const auto path = weights_file(fetched(options.load_path));
+  if (!is_checkpoint(path)) return {};
+  const auto text = read_provenance(path).recipe;
+  if (text.empty()) return {};
+  return read_begun(text, options.load_path, /*own=*/false);
+}
+
+/// A callback that every run from a recipe has, named or not.
+template <class T>
+void add_unless_named(const std::string& name, TrainerParts& parts) {
+  if (std::ranges::find(parts.callbacks, name, &Member<Callback>::name) == parts.callbacks.end())
+    parts.callbacks.push_back(
+        {name, std::make_shared<T>(typename T::Params{}), subscriptions<T>()});
+}
+
+void warn_of_options_without_effect(const DataloaderOptions& options) {
+  if (!options.persistent_workers)
+    log::warn(
+        "dataloader.persistent_workers: false has no effect: workers are threads that live as long "
+        "as the run");
+  if (options.timeout > 0)
+    log::warn("dataloader.timeout: has no effect: a worker's failure ends the wait by itself");
+}
+
+void warn_of_profiler_without_effect(const ProfilerOptions& profiler) {
+  if (profiler.schedule.active > 0) return;
+  ProfilerOptions given = profiler, untouched;
+  const auto text = [](ProfilerOptions& options) {
+    return one_line(write_fields(collect(options)));
+  };
+  if (text(given) != text(untouched))
+    log::warn(
+        "profiler: nothing is traced: schedule.active is 0; add --profile or "
+        "profiler.schedule.active (composer trace now traces all the same, with record_shapes and "
+        "profile_memory as they are set)");
+}
+
+}  // namespace
+
+void check_load_path(const std::string& text) try {
+  namespace fs = std::filesystem;
+  const fs::path path = fetched(text);
+  if (path.empty()) return;
+  std::error_code error;
+  if (!path.has_filename() && fs::is_regular_file(path.parent_path(), error))
+    throw UserError("load_path: " + text + ": is a file; leave out the / at its end");
+  const auto found = fs::status(path, error);
+  if (found.type() == fs::file_type::not_found)
+    throw UserError("load_path: " + text + " does not exist");
+  if (error) throw UserError("load_path: " + text + " cannot be read: " + error.message());
+  if (!fs::is_directory(found) || fs::exists(path / "manifest.json", error)) return;
+  if (weights_file(path) != path || is_dcp_folder(path)) return;
+  if (const auto meant = latest_below(path))
+    throw UserError("load_path: " + text + " is no checkpoint; did you mean " + meant->string() +
+                    "?");
+  throw UserError("load_path: " + text +
+                  " is no checkpoint: it has no manifest.json, and no export: it has no " +
+                  exported_weights);
+} catch (const UserError& error) {
+  if (!is_remote(text)) throw;
+  throw UserError("load_path: " + std::string(error.what()));
+}
+
+std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe) {
+  return build_all(recipe.schedulers);
+}
+
+std::shared_ptr<Model> build_model(const Recipe& recipe) {
+  seed_generator(static_cast<uint64_t>(recipe.options.seed));
+  auto model = constructed(*recipe.model, "model");
+  model->set_title(path_of(ChoiceKey::model, recipe.model->name()));
+  const auto& options = recipe.options;
+  model->set_objective(
+      make_objective(options.loss, options.class_weights.numbers, model->num_classes()));
+  return model;
+}
+
+void check_class_weights(const TrainerOptions& options, const Model& model) {
+  if (options.class_weights.given() && options.loss == "auto" &&
+      model.loss_name() != "soft_cross_entropy")
+    throw UserError("class_weights: the model's loss is " + std::string(model.loss_name()) +
+                    ", which has no weights of classes; give loss: cross_entropy, or the model's "
+                    "loss_name: soft_cross_entropy");
+}
+
+void check_targets(const Recipe& recipe, const Model& model, bool training) {
+  const auto path = path_of_set(recipe, training);
+  in_place(path, [&] {
+    const auto described = build_dataset(recipe, is_of_train_dataset(recipe, training));
+    check_targets(path, *described, recipe, model, training);
+  });
+}
+
+std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training) {
+  auto dataset = (training ? recipe.train_dataset : recipe.val_dataset)->build();
+  if (recipe.options.split.val > 0 && !dataset->can_split())
+    throw UserError("split: this set cannot be split; leave split out and give a val_dataset");
+  return dataset;
+}
+
+LoaderOptions loader_options(const TrainerOptions& options, bool training) {
+  LoaderOptions loader;
+  const auto place = place_of_process();
+  const int64_t of_image = place.size % options.spatial_ranks == 0 ? options.spatial_ranks : 1;
+  loader.rank = place.rank / of_image, loader.world_size = place.size / of_image;
+  loader.batch_size = training ? options.train_batch_size
+                               : options.eval_batch_size.value_or(options.train_batch_size);
+  loader.seed = static_cast<uint64_t>(options.seed);
+  loader.num_workers = rank_threads(options).loader;
+  loader.prefetch_factor = options.dataloader.prefetch_factor;
+  loader.on_bad_sample = on_bad_sample_words.at(options.dataloader.on_bad_sample);
+  loader.resize_filter = options.dataloader.resize_filter;
+  loader.ffcv_exact = options.dataloader.ffcv_exact;
+  loader.crop_index = options.dataloader.crop_index;
+  loader.index_dir = options.dataloader.index_dir;
+  loader.coefficient_cache = options.dataloader.coefficient_cache;
+  const auto subset = training ? options.train_subset_num_batches : options.eval_subset_num_batches;
+  if (subset > 0) loader.subset_num_batches = subset;
+  if (options.split.val > 0)
+    loader.split = Split{.val = options.split.val,
+                         .seed = static_cast<uint64_t>(options.split.seed),
+                         .evaluation = !training};
+  return loader;
+}
+
+LoaderOptions loader_options(const TrainerOptions& options, const EvaluatorOptions& evaluator) {
+  auto loader = loader_options(options, /*training=*/false);
+  loader.split.reset();
+  if (!evaluator.subset_num_batches) return loader;
+  loader.subset_num_batches.reset();
+  if (*evaluator.subset_num_batches > 0) loader.subset_num_batches = evaluator.subset_num_batches;
+  return loader;
+}
+
+TrainerParts assemble_model(const Recipe& recipe) {
+  use_remote_keys(recipe.options.remote);
+  auto undecided = recipe.automatic;
+  if (recipe.options.class_weights.follow_from_data()) undecided.push_back("class_weights");
+  if (!undecided.empty())
+    log::info("auto: not decided here, where stand-ins do: " + joined(undecided));
+  TrainerParts parts;
+  parts.options = recipe.options;
+  use_rank_threads(recipe.options);
+  parts.device = resolve_device(recipe.options.device);
+  parts.model = build_model(recipe);
+  parts.algorithms = build_members(recipe.algorithms, "algorithms");
+  parts.callbacks = build_members(recipe.callbacks, "callbacks");
+  parts.recipe = dump_with_absolute_paths(recipe);
+  return parts;
+}
+
+TrainerParts assemble_evaluation(const Recipe& given) {
+  const Recipe recipe = settle(given, Purpose::evaluation).recipe;
+  use_remote_keys(recipe.options.remote);
+  Complaints complaints;
+  complaints.collect([&] { check_division_of_images(recipe.options, /*training=*/false); });
+  std::vector<std::string> trained;
+  complaints.collect([&] {
+    const auto& path = recipe.options.load_path;
+    check_load_path(path);
+    if (!path.empty()) trained = read_provenance(weights_file(fetched(path))).class_names;
+  });
+  if (!recipe.val_dataset && recipe.evaluators.empty())
+    complaints.add("val_dataset: missing: there is nothing to evaluate on");
+  TrainerParts parts;
+  complaints.collect([&] { parts = assemble_model(recipe); });
+  if (recipe.val_dataset && parts.model)
+    complaints.collect([&] {
+      auto set = open(recipe, parts, false, {}, trained);
+      parts.eval_loader = std::move(set.loader);
+      parts.class_names = std::move(set.class_names);
+    });
+  if (parts.model) open_evaluators(recipe, parts, trained, /*training=*/false, complaints);
+  complaints.raise();
+  join(parts);
+  return parts;
+}
+
+Settled settle_for_run(const Recipe& recipe, Purpose purpose) {
+  const bool is_settled = recipe.automatic.empty() && !recipe.options.class_weights.balanced;
+  const auto begun = is_settled ? std::nullopt : begun_recipe(recipe);
+  if (!begun) return settle(recipe, purpose);
+  const auto as_begun = settle_as(recipe, *begun);
+  auto settled = settle(as_begun.recipe, purpose);
+  settled.choices.insert(settled.choices.begin(), as_begun.choices.begin(), as_begun.choices.end());
+  return settled;
+}
+
+TrainerParts assemble_training(const Recipe& given) {
+  const auto settled = settle_for_run(given);
+  for (const auto& choice : settled.choices) log::info("auto: " + choice);
+  const Recipe& recipe = settled.recipe;
+  warn_of_options_without_effect(recipe.options.dataloader);
+  warn_of_profiler_without_effect(recipe.options.profiler);
+  use_remote_keys(recipe.options.remote);
+  const auto options = taken_up(recipe.options);
+  Complaints complaints;
+  complaints.collect([&] {
+    if (!goes_on(options)) check_load_path(options.load_path);
+  });
+  complaints.collect([&] { RunFolder(options.run_dir, options.run_name, options.autoresume); });
+  complaints.collect([&] { check_division_of_images(options, /*training=*/true); });
+  TrainerParts parts;
+  complaints.collect([&] { parts = assemble_model(recipe); });
+  if (parts.model) complaints.collect([&] { check_class_weights(options, *parts.model); });
+  OpenSet trained, evaluated;
+  if (parts.model) complaints.collect([&] { trained = open(recipe, parts, true); });
+  const bool one_set = options.split.val > 0;
+  if (parts.model && recipe.val_dataset && (!one_set || trained.loader))
+    complaints.collect([&] {
+      const auto& names = trained.class_names;
+      evaluated = open(recipe, parts, false, one_set ? names : std::vector<std::string>(), names);
+    });
+  if (trained.loader && evaluated.loader)
+    complaints.collect([&] {
+      const bool values = parts.model->objective().takes_values();
+      const auto check = values ? &check_same_targets : &check_same_classes;
+      const auto path = path_of(ChoiceKey::val_dataset, recipe.val_dataset->name());
+      check(path, recipe, trained.class_names, evaluated.class_names);
+      if (!one_set)
+        warn_of_same_samples(path, trained.dataset->place(), evaluated.dataset->place());
+    });
+  if (parts.model)
+    open_evaluators(recipe, parts, trained.class_names, /*training=*/true, complaints);
+  complaints.raise();
+  add_unless_named<SpeedMonitor>("speed_monitor", parts);
+  add_unless_named<ImageMonitor>("image_monitor", parts);
+  parts.options = options;
+  parts.train_loader = std::move(trained.loader), parts.eval_loader = std::move(evaluated.loader);
+  parts.class_names = std::move(trained.class_names);
+  parts.optimizer = recipe.optimizer->build();
+  parts.schedulers = build_schedulers(recipe);
+  parts.loggers = build_all(recipe.loggers);
+  join(parts);
+  return parts;
+}
+
+}  // namespace composer

@@ -1,0 +1,51 @@
+#include "composer/run/run_header.h"
+
+#include <ATen/Parallel.h>
+
+#include "base/text.h"
+#include "composer/run/rank_threads.h"
+#include "nn/device/device.h"
+
+namespace composer {
+namespace {
+
+std::string samples_of(const Loader& loader) {
+  const auto size = loader.image_size();
+  return quantity(loader.samples_per_epoch(), "sample") + " of " + std::to_string(size.height) +
+         "x" + std::to_string(size.width);
+}
+
+std::string length_of(const Schedule& schedule) {
+  auto text = quantity(schedule.batches_per_epoch, "step") + " an epoch, ";
+  if (const auto total = schedule.total_batches()) text += std::to_string(*total) + " in all, ";
+  return text + schedule.max_duration.str();
+}
+
+}  // namespace
+
+std::string evaluation_line(const Loader& loader, const std::string& set) {
+  return "evaluation" + (set.empty() ? "" : " " + set) + ": " + samples_of(loader);
+}
+
+std::vector<std::string> run_header(const State& state, const TrainerOptions& options,
+                                    const Loader& training, const Loader* evaluation,
+                                    const std::filesystem::path& folder) {
+  const int64_t of_rows = state.ranks.of_rows().size();
+  int64_t parameters = 0;
+  for (const auto& parameter : state.model->parameters()) parameters += parameter.numel();
+  return {
+      "device: " + describe(state.device) + ", " + std::string(name(state.precision)) + ", " +
+          (state.device.is_cpu() ? "" : quantity(at::get_num_threads(), "CPU thread") + ", ") +
+          quantity(rank_threads(options).loader, "loader thread"),
+      "network: " + state.model->describe() + ", " + std::to_string(parameters) + " parameters, " +
+          quantity(state.model->num_classes(),
+                   state.model->objective().takes_values() ? "output" : "class"),
+      "training: " + samples_of(training) + ", " + length_of(state.schedule) +
+          (state.ranks.alone() ? "" : ", " + std::to_string(state.ranks.size()) + " ranks") +
+          (of_rows == 1 ? "" : ", " + std::to_string(of_rows) + " an image"),
+      evaluation == nullptr ? "evaluation: none" : evaluation_line(*evaluation, ""),
+      "run: " + (folder.empty() ? "nothing is left on the disk" : folder.string()),
+  };
+}
+
+}  // namespace composer

@@ -1,0 +1,137 @@
+#include "composer/run/starting_point.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/params/kinds.h"
+#include "base/remote/fetched.h"
+#include "base/text.h"
+#include "composer/checkpoint/checkpoint_folder.h"
+#include "composer/checkpoint/weights.h"
+#include "composer/recipe/recipe.h"
+#include "composer/recipe/recipe_changes.h"
+#include "nn/network/outline.h"
+
+namespace composer {
+namespace {
+
+std::string text_of(SplitOptions split) { return one_line(write_fields(collect(split))); }
+
+/// How weights of the checkpoint are taken where its run cannot go on.
+std::string new_run_from(const StartingPoint& start) {
+  return "to start a new one from its weights, give " +
+         (start.own ? "--load_path " + start.path.string() +
+                          " --load_weights_only true and another --run_name"
+                    : std::string("--load_weights_only true"));
+}
+
+/// As far as both go.
+bool begin_alike(const std::vector<std::string>& a, const std::vector<std::string>& b) {
+  return std::equal(
+      a.begin(), a.begin() + static_cast<std::ptrdiff_t>(std::min(a.size(), b.size())), b.begin());
+}
+
+std::string how_to_go_on(const StartingPoint& start, const std::string& as_it_began) {
+  return "To go on with the run, give the " + as_it_began + "; " + new_run_from(start);
+}
+
+}  // namespace
+
+StartingPoint starting_point(const TrainerOptions& options, bool trains,
+                             const std::filesystem::path& newest) {
+  if (!newest.empty()) {
+    if (!options.load_path.empty())
+      log::info("load_path: not loaded, for the run goes on from " + newest.string());
+    return {newest, /*everything=*/true, /*own=*/true};
+  }
+  StartingPoint start{weights_file(fetched(options.load_path))};
+  start.everything = !options.load_weights_only && trains && is_checkpoint(start.path);
+  if (start.everything && !options.load_ignore.empty())
+    throw UserError("load_ignore: needs load_weights_only true: a resumption takes everything of " +
+                    start.path.string());
+  return start;
+}
+
+void check_network(const StartingPoint& start, const Provenance& there, Block& network,
+                   const TrainerOptions& options, bool trains, const std::string& recipe) {
+  const auto& [path, everything, own] = start;
+  if (there.network.empty()) return;
+  const auto ignored = everything ? std::vector<std::string>() : options.load_ignore;
+  const auto ours = outline(network);
+  const auto all = differences(there.network, ours, ignored);
+  const auto layers = everything ? all : differences(in_use(there.network), in_use(ours), ignored);
+  if (layers.empty() && !all.empty())
+    log::info(path.string() + ": " + std::to_string(all.size()) +
+              (all.size() == 1 ? " layer differs" : " layers differ") +
+              " in what training alone does, which is left out: " + all.front());
+  if (layers.empty()) return;
+  constexpr size_t shown = 3;
+  auto lines = model_changes(there.recipe, recipe);
+  lines.insert(lines.end(), layers.begin(),
+               layers.begin() + static_cast<std::ptrdiff_t>(std::min(shown, layers.size())));
+  const auto problem = path.string() + ": is of another network (" + std::to_string(layers.size()) +
+                       (layers.size() == 1 ? " layer differs): " : " layers differ): ") +
+                       joined(lines, "; ") + (layers.size() > shown ? "; ..." : ".");
+  const bool fresh_training = trains && !everything;
+  if (!options.load_strict || fresh_training) return log::warn(problem);
+  throw UserError(problem + " " +
+                  (everything ? how_to_go_on(start, "model and algorithms that it began with")
+                              : "Without -f, eval and predict take the checkpoint's own recipe; "
+                                "--load_strict false uses the weights in this network"));
+}
+
+std::string split_problem(const std::string& checkpoints_recipe, const SplitOptions& split) {
+  if (checkpoints_recipe.empty()) return "";
+  const auto before = split_of(checkpoints_recipe);
+  if (before == split) return "";
+  return "split: the checkpoint's was " + text_of(before) + ", the recipe's is " + text_of(split) +
+         ": what it was trained on would be evaluated on";
+}
+
+std::string other_data(const Checkpoint& checkpoint, const std::string& digest,
+                       const SplitOptions& split) {
+  if (checkpoint.data.empty() || digest.empty() || checkpoint.data == digest) return "";
+  return std::string(
+             "the data are not those that it was trained on: other samples, labels or order") +
+         (split.val > 0 ? "; a split of them is another one, so that images that were trained on "
+                          "may be evaluated on"
+                        : "");
+}
+
+void check_goes_on(const StartingPoint& start, const Checkpoint& checkpoint,
+                   const TrainerOptions& options, const Schedule& schedule, const RunNow& now) {
+  const auto path = start.path.string();
+  const auto optimizer = optimizer_of(checkpoint.recipe), ours = optimizer_of(now.recipe);
+  if (!optimizer.empty() && !ours.empty() && optimizer != ours)
+    throw UserError(path + ": optimizer: the checkpoint's was " + optimizer + ", the recipe's is " +
+                    ours + ". " + how_to_go_on(start, "optimizer that it began with"));
+  if (const auto problem = split_problem(checkpoint.recipe, options.split); !problem.empty())
+    throw UserError(path + ": " + problem + ". " + how_to_go_on(start, "checkpoint's split"));
+  // Classes may be added behind the others; more names for the same data are not theirs.
+  if (const auto& classes = checkpoint.class_names;
+      !classes.empty() && !begin_alike(classes, now.class_names) &&
+      (checkpoint.data != now.data || classes.size() == now.class_names.size()))
+    throw UserError(path + ": was trained on the classes " + first_few(classes) +
+                    "; the data have " + first_few(now.class_names) +
+                    ": the same label would mean two things. " +
+                    how_to_go_on(start, "data the same classes"));
+  if (const auto problem = other_data(checkpoint, now.data, options.split); !problem.empty())
+    log::warn(path + ": " + problem);
+  if (checkpoint.train_batch_size == schedule.batch_size &&
+      checkpoint.batches_per_epoch == schedule.batches_per_epoch &&
+      checkpoint.samples_per_epoch == schedule.samples_per_epoch)
+    return;
+  const auto text = [](int64_t size, int64_t batches) {
+    return quantity(batches, "batch") + " of " + std::to_string(size) + " an epoch";
+  };
+  const auto problem = path + ": was made with " +
+                       text(checkpoint.train_batch_size, checkpoint.batches_per_epoch) +
+                       ", this run has " + text(schedule.batch_size, schedule.batches_per_epoch);
+  if (checkpoint.time.batch_in_epoch > 0)
+    throw UserError(problem + ": it can only go on from an epoch's end like this. " +
+                    how_to_go_on(start, "data and train_batch_size that it began with"));
+  log::warn(problem);
+}
+
+}  // namespace composer
