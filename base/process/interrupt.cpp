@@ -8,10 +8,6 @@
 namespace composer {
 namespace {
 
-/// One request may arrive as several signals: shells and schedulers signal a process and then its
-/// group.
-constexpr double same_request_seconds = 0.5;
-
 /// Any thread may take the signal.
 std::atomic<int> received = 0;
 static_assert(decltype(received)::is_always_lock_free);

@@ -8,6 +8,10 @@
 
 namespace composer {
 
+/// One request may arrive as several signals within this time, in seconds: shells and schedulers
+/// signal a process and then its group.
+inline constexpr double same_request_seconds = 0.5;
+
 /// Whether this process has been told to ignore the signal.
 bool is_ignored(int number);
 

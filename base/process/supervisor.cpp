@@ -8,11 +8,10 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/process/signals.h"
 
 namespace composer {
 namespace {
-
-constexpr double same_request_seconds = 0.5;
 
 /// Between looks at groups whose child has ended: nothing tells of their end.
 constexpr double look_seconds = 0.05;

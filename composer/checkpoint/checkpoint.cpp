@@ -87,7 +87,7 @@ ordered_json build_description() {
 }
 
 /// Part "algorithms.ema" and its tensor "conv1.weight" are stored as "algorithms.ema/conv1.weight".
-StateDict joined(const std::map<std::string, StateDict>& parts) {
+StateDict joined_parts(const std::map<std::string, StateDict>& parts) {
   StateDict all;
   for (const auto& [part, state] : parts) {
     for (const auto& [name, tensor] : state.tensors) all.tensors[part + "/" + name] = tensor;
@@ -181,7 +181,7 @@ std::string checkpoint_name(const Timestamp& time) {
 std::vector<TensorFile> tensor_files(const Checkpoint& checkpoint, int64_t ranks) {
   auto model = shares_of(checkpoint.model, checkpoint.model_holders, ranks);
   auto optimizer = even_shares(checkpoint.optimizer, model);
-  const auto parts = joined(checkpoint.parts);
+  const auto parts = joined_parts(checkpoint.parts);
   std::vector<TensorFile> files;
   add_files(files, model_files, std::move(model));
   add_files(files, optimizer_files, std::move(optimizer));

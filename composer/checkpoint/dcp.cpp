@@ -109,7 +109,7 @@ bool overlap(const Shard& a, const Shard& b) {
   return a.tensor.numel() > 0 && b.tensor.numel() > 0;
 }
 
-at::Tensor joined(const std::string& name, const std::vector<Shard>& pieces) {
+at::Tensor joined_shards(const std::string& name, const std::vector<Shard>& pieces) {
   const auto& first = pieces[0];
   if (pieces.size() == 1 && std::ranges::all_of(first.begin, [](auto at) { return at == 0; }))
     return first.tensor;
@@ -230,7 +230,7 @@ TensorMap read_dcp(const fs::path& folder) {
   if (all.empty()) throw UserError(folder.string() + ": holds no tensors in safetensors files");
   TensorMap tensors;
   for (auto& [name, pieces] : all) {
-    tensors.emplace(name, joined(name, pieces));
+    tensors.emplace(name, joined_shards(name, pieces));
     pieces.clear();
   }
   return tensors;

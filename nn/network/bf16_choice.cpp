@@ -50,7 +50,7 @@ class ProbedConvolution {
 };
 
 /// Seconds of all, in the best round of each.
-double sum(const std::vector<ProbedConvolution>& convolutions) {
+double seconds_of(const std::vector<ProbedConvolution>& convolutions) {
   double seconds = 0;
   for (const auto& convolution : convolutions) seconds += convolution.best();
   return seconds;
@@ -73,7 +73,7 @@ double measure_speedup() {
   const double begin = steady_seconds();
   for (int i = 0; i < probe_rounds && (i == 0 || steady_seconds() - begin < probe_seconds); ++i)
     round();
-  return sum(exact) / sum(rounded);
+  return seconds_of(exact) / seconds_of(rounded);
 }
 
 bool is_limited() {

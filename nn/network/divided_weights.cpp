@@ -18,7 +18,7 @@ namespace {
 
 using Work = c10::intrusive_ptr<c10d::Work>;
 
-constexpr int64_t alignment = 64;  ///< bytes, of parameters in one row
+constexpr int64_t row_alignment = 64;  ///< bytes, of parameters in one row
 
 /// StorageImpl can be told to throw where it is read, in words of one's own, but not to stop. An
 /// explicit instantiation may name the private flag.
@@ -143,7 +143,7 @@ struct DividedWeights::Piece {
   void add(const at::Tensor& parameter) {
     begins.push_back(size);
     parameters.push_back(parameter);
-    const auto step = alignment / static_cast<int64_t>(parameter.element_size());
+    const auto step = row_alignment / static_cast<int64_t>(parameter.element_size());
     size += (parameter.numel() + step - 1) / step * step;
   }
 
