@@ -34,12 +34,13 @@ set(owned
   "curl/|^base/remote/[a-z_]+\\.cpp$"
   "spdlog/|^base/log\\.cpp$"
   "fmt/|^base/log\\.cpp$"
-  "yaml-cpp/|^(composer/recipe|base/params)/[a-z_]+\\.cpp$"
+  "yaml-cpp/|^(composer/recipe)?(base/params)?/[a-z_]+\\.cpp$"
   "nlohmann/json_fwd\\.hpp|^[a-z]+/"
   "nlohmann/json\\.hpp|\\.cpp$"
-  "torch/csrc/distributed/|^(cuda|nn/distributed)/"
+  "torch/csrc/distributed/|^(cuda)?(nn/distributed)?(nn/network)?/"
   "hwy/|_(inl\\.h)?(simd\\.cpp)?$"
   "torch/torch\\.h|^$"
+  "(torch|ATen|c10|caffe2)/|^[^b]"  # all folders but base/
 )
 
 set(problems "")
