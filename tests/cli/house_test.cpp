@@ -135,7 +135,7 @@ std::string section(const std::string& name) {
 
 TEST_CASE("every source and every test is compiled", "[house]") {
   // models/CMakeLists.txt finds its sources by itself.
-  for (const std::string folder : {"composer", "algorithms", "data", "cli"}) {
+  for (const std::string folder : {"base", "nn", "composer", "algorithms", "data", "cli"}) {
     const auto list = text_of(root / folder / "CMakeLists.txt");
     for (const auto& file : files_below(folder, ".cpp")) {
       INFO(folder << "/CMakeLists.txt does not name " << file);
@@ -213,8 +213,8 @@ TEST_CASE("JSON that others wrote is shown by shown_value", "[house]") {
                                            {"data/list_file.cpp", 1},
                                            {"inference/description.cpp", 1},
                                            {"inference/json_place.cpp", 1}};
-  for (const std::string folder :
-       {"algorithms", "analysis", "cli", "composer", "data", "inference", "models", "scale"})
+  for (const std::string folder : {"algorithms", "analysis", "base", "cli", "composer", "data",
+                                   "inference", "models", "nn", "scale"})
     for (const auto& name : files_below(folder, ".cpp")) {
       const auto file = folder + "/" + name;
       const auto text = text_of(root / file);
