@@ -1,7 +1,7 @@
 # Fails, with the offending line, when an #include points the wrong way:
 #   cli, examples -> {inference, analysis, scale} -> {algorithms, models, data} -> composer -> nn -> base
 #   base includes nothing of LibTorch
-#   cuda -> nn; nothing includes cuda
+#   cuda -> composer; nothing includes cuda
 # when an algorithm includes another (what they share is in algorithms/parts/), or when a third-party header is included outside the files that own it.
 # Run with: cmake -DROOT=<repository> -P layering.cmake
 cmake_minimum_required(VERSION 3.25)
@@ -20,27 +20,27 @@ set(scale_may base nn composer scale)
 set(cli_may base nn composer algorithms models data inference analysis scale cli)
 set(examples_may base nn composer algorithms models data inference analysis scale cli)
 
-# header pattern | files that may include it, relative to ROOT
+# header pattern by files that may include it, relative to ROOT
 set(owned
-  "CLI/|^cli/"
-  "(jpeglib|jerror|jmorecfg|turbojpeg)\\.h|^data/jpeg/"
-  "png(conf)?\\.h|^data/formats/png\\.cpp$"
-  "gif_lib\\.h|^data/formats/gif\\.cpp$"
-  "tiff(io)?\\.h|^data/formats/tiff(_input)?\\.cpp$"
-  "webp/|^data/formats/webp\\.cpp$"
-  "zstd\\.h|^data/shards/zstd_file\\.cpp$"
-  "hwloc(/.*)?\\.h|^cli/core_binding\\.cpp$"
-  "openssl/|^(base/remote/signature)?(data/digest)?\\.cpp$"
-  "curl/|^base/remote/[a-z_]+\\.cpp$"
-  "spdlog/|^base/log\\.cpp$"
-  "fmt/|^base/log\\.cpp$"
-  "yaml-cpp/|^(composer/recipe)?(base/params)?/[a-z_]+\\.cpp$"
-  "nlohmann/json_fwd\\.hpp|^[a-z]+/"
-  "nlohmann/json\\.hpp|\\.cpp$"
-  "torch/csrc/distributed/|^(cuda)?(nn/distributed)?(nn/network)?/"
-  "hwy/|_(inl\\.h)?(simd\\.cpp)?$"
-  "torch/torch\\.h|^$"
-  "(torch|ATen|c10|caffe2)/|^[^b]"  # all folders but base/
+  "CLI/ by ^cli/"
+  "(jpeglib|jerror|jmorecfg|turbojpeg)\\.h by ^data/jpeg/"
+  "png(conf)?\\.h by ^data/formats/png\\.cpp$"
+  "gif_lib\\.h by ^data/formats/gif\\.cpp$"
+  "tiff(io)?\\.h by ^data/formats/tiff(_input)?\\.cpp$"
+  "webp/ by ^data/formats/webp\\.cpp$"
+  "zstd\\.h by ^data/shards/zstd_file\\.cpp$"
+  "hwloc(/.*)?\\.h by ^cli/core_binding\\.cpp$"
+  "openssl/ by ^(base/remote/signature|data/digest)\\.cpp$"
+  "curl/ by ^base/remote/[a-z_]+\\.cpp$"
+  "spdlog/ by ^base/log\\.cpp$"
+  "fmt/ by ^base/log\\.cpp$"
+  "yaml-cpp/ by ^(composer/recipe|base/params)/[a-z_]+\\.cpp$"
+  "nlohmann/json_fwd\\.hpp by ^[a-z]+/"
+  "nlohmann/json\\.hpp by \\.cpp$"
+  "torch/csrc/distributed/ by ^(cuda|nn/distributed|nn/network)/"
+  "hwy/ by _(inl\\.h|simd\\.cpp)$"
+  "torch/torch\\.h by ^$"
+  "(torch|ATen|c10|caffe2)/ by ^[^b]"  # all folders but base/
 )
 
 set(problems "")
@@ -59,8 +59,8 @@ function(check_include file header)
     endif()
   endif()
   foreach(rule IN LISTS owned)
-    string(REGEX REPLACE "\\|[^|]*$" "" pattern "${rule}")
-    string(REGEX REPLACE "^.*\\|" "" allowed "${rule}")
+    string(REGEX REPLACE " by .*$" "" pattern "${rule}")
+    string(REGEX REPLACE "^.* by " "" allowed "${rule}")
     if("${header}" MATCHES "^(${pattern})")
       if(NOT "${file}" MATCHES "${allowed}")
         set(problem "this header is not for this file")
