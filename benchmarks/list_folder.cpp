@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "data/datasets/image_folder.h"
-#include "data/order.h"
+#include "data/samples/order.h"
 
 namespace {
 

@@ -17,7 +17,7 @@
 #include "composer/recipe/overrides.h"
 #include "composer/recipe/recipe.h"
 #include "data/beton/source.h"
-#include "data/list_file.h"
+#include "data/samples/list_file.h"
 
 namespace composer {
 

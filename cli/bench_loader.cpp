@@ -10,8 +10,8 @@
 #include "cli/arguments.h"
 #include "cli/bench.h"
 #include "cli/sources.h"
+#include "data/batches/image_loader.h"
 #include "data/datasets/dataset_params.h"
-#include "data/image_loader.h"
 #include "nn/device/device.h"
 
 namespace composer {

@@ -10,8 +10,8 @@
 #include "cli/commands.h"
 #include "cli/in_order.h"
 #include "cli/sources.h"
-#include "data/index_place.h"
-#include "data/thread_count.h"
+#include "data/files/thread_count.h"
+#include "data/index/index_place.h"
 
 namespace composer {
 namespace {

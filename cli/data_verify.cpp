@@ -21,10 +21,10 @@
 #include "data/beton/source.h"
 #include "data/datasets/image_folder.h"
 #include "data/datasets/mds.h"
-#include "data/digest.h"
+#include "data/files/digest.h"
+#include "data/files/thread_count.h"
 #include "data/formats/decode.h"
-#include "data/remote_files.h"
-#include "data/thread_count.h"
+#include "data/samples/remote_files.h"
 
 namespace composer {
 namespace {

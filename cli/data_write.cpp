@@ -32,8 +32,8 @@
 #include "data/datasets/mds.h"
 #include "data/datasets/mnist.h"
 #include "data/datasets/webdataset.h"
-#include "data/index_place.h"
-#include "data/order.h"
+#include "data/index/index_place.h"
+#include "data/samples/order.h"
 
 namespace composer {
 namespace {

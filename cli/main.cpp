@@ -24,7 +24,7 @@
 #include "composer/recipe/registry.h"
 #include "composer/run/builtin.h"
 #include "composer/run/rank_threads.h"
-#include "data/all.h"
+#include "data/datasets/all.h"
 #include "models/all.h"
 #include "nn/device/cpu_allocator.h"
 

@@ -16,8 +16,8 @@
 #include "data/datasets/dataset_params.h"
 #include "data/datasets/image_folder.h"
 #include "data/datasets/mnist.h"
+#include "data/files/thread_count.h"
 #include "data/shards/part_source.h"
-#include "data/thread_count.h"
 
 namespace composer {
 namespace {

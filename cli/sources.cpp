@@ -17,8 +17,8 @@
 #include "data/datasets/mds.h"
 #include "data/datasets/remote_folder.h"
 #include "data/datasets/webdataset.h"
-#include "data/list_file.h"
-#include "data/remote_files.h"
+#include "data/samples/list_file.h"
+#include "data/samples/remote_files.h"
 #include "data/shards/mds.h"
 #include "data/shards/shard_files.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "composer/loop/loader.h"
-#include "data/source.h"
+#include "data/samples/source.h"
 
 namespace CLI {
 class App;

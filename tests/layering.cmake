@@ -30,7 +30,7 @@ set(owned
   "webp/ by ^data/formats/webp\\.cpp$"
   "zstd\\.h by ^data/shards/zstd_file\\.cpp$"
   "hwloc(/.*)?\\.h by ^cli/core_binding\\.cpp$"
-  "openssl/ by ^(base/remote/signature|data/digest)\\.cpp$"
+  "openssl/ by ^(base/remote/signature|data/files/digest)\\.cpp$"
   "curl/ by ^base/remote/[a-z_]+\\.cpp$"
   "spdlog/ by ^base/log\\.cpp$"
   "fmt/ by ^base/log\\.cpp$"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/files/mapped_file.h"
-#include "data/image.h"
+#include "data/pixels/image.h"
 
 namespace composer {
 

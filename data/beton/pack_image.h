@@ -8,7 +8,7 @@
 
 #include "data/jpeg/requantize.h"
 #include "data/pixels/resize.h"
-#include "data/source.h"
+#include "data/samples/source.h"
 
 namespace composer {
 

@@ -17,8 +17,8 @@
 #include "base/remote/object_store.h"
 #include "base/remote/range_cache.h"
 #include "base/text.h"
-#include "data/index_place.h"
-#include "data/target_rows.h"
+#include "data/index/index_place.h"
+#include "data/samples/target_rows.h"
 
 namespace composer {
 namespace {

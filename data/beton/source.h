@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/beton/beton.h"
-#include "data/source.h"
+#include "data/samples/source.h"
 
 namespace composer {
 

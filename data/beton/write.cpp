@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/remote/remote_error.h"
 #include "data/beton/writer.h"
-#include "data/index_place.h"
-#include "data/thread_count.h"
+#include "data/files/thread_count.h"
+#include "data/index/index_place.h"
 
 namespace composer {
 namespace {

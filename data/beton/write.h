@@ -11,7 +11,7 @@
 
 #include "composer/loop/loader.h"
 #include "data/beton/pack_image.h"
-#include "data/source.h"
+#include "data/samples/source.h"
 
 namespace composer {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/files/atomic_file.h"
-#include "data/image.h"
+#include "data/pixels/image.h"
 
 namespace composer {
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/datasets/synthetic.h"
-#include "data/memory_source.h"
+#include "data/samples/memory_source.h"
 
 namespace composer {
 namespace {

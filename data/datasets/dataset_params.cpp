@@ -12,12 +12,12 @@
 #include "base/text.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
-#include "data/file_lock.h"
-#include "data/index_place.h"
-#include "data/list_file.h"
-#include "data/order.h"
+#include "data/files/file_lock.h"
+#include "data/index/index_place.h"
 #include "data/pixels/augment.h"
-#include "data/remote_files.h"
+#include "data/samples/list_file.h"
+#include "data/samples/order.h"
+#include "data/samples/remote_files.h"
 
 namespace composer {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/params/params.h"
 #include "composer/loop/loader.h"
 #include "composer/run/data_facts.h"
-#include "data/image_loader.h"
+#include "data/batches/image_loader.h"
 
 namespace composer {
 

@@ -14,12 +14,12 @@
 #include "base/place.h"
 #include "base/text.h"
 #include "data/beton/source.h"
-#include "data/datasets/class_folders.h"
 #include "data/datasets/photo_dataset.h"
 #include "data/datasets/remote_folder.h"
 #include "data/formats/decode.h"
-#include "data/index_place.h"
-#include "data/kept_table.h"
+#include "data/index/index_place.h"
+#include "data/samples/class_folders.h"
+#include "data/samples/kept_table.h"
 
 namespace composer {
 namespace {

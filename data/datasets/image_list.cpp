@@ -2,8 +2,8 @@
 
 #include "base/remote/remote_path.h"
 #include "base/text.h"
-#include "data/kept_table.h"
-#include "data/list_file.h"
+#include "data/samples/kept_table.h"
+#include "data/samples/list_file.h"
 #include "data/shards/shard_files.h"
 
 namespace composer {

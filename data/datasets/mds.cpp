@@ -7,8 +7,8 @@
 #include "base/log.h"
 #include "base/remote/cache_folder.h"
 #include "base/remote/remote_options.h"
-#include "data/index_place.h"
-#include "data/kept_table.h"
+#include "data/index/index_place.h"
+#include "data/samples/kept_table.h"
 #include "data/shards/part_source.h"
 #include "data/shards/shard_files.h"
 

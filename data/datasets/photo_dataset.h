@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/remote/remote_path.h"
 #include "data/datasets/image_folder.h"
-#include "data/source.h"
+#include "data/samples/source.h"
 
 namespace composer {
 

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/files/system_files.h"
 #include "base/remote/remote_path.h"
-#include "data/remote_files.h"
+#include "data/samples/remote_files.h"
 
 namespace composer {
 namespace {

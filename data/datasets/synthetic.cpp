@@ -1,7 +1,7 @@
 #include "data/datasets/synthetic.h"
 
 #include "base/random.h"
-#include "data/memory_source.h"
+#include "data/samples/memory_source.h"
 
 namespace composer {
 

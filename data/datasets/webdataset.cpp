@@ -1,6 +1,6 @@
 #include "data/datasets/webdataset.h"
 
-#include "data/kept_table.h"
+#include "data/samples/kept_table.h"
 #include "data/shards/part_source.h"
 #include "data/shards/shard_files.h"
 #include "data/shards/webdataset.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "data/image.h"
+#include "data/pixels/image.h"
 
 namespace composer {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "data/image.h"
+#include "data/pixels/image.h"
 
 namespace composer {
 

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "data/image.h"
+#include "data/pixels/image.h"
 
 namespace composer {
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "data/image.h"
 #include "data/jpeg/decoder.h"
+#include "data/pixels/image.h"
 
 namespace composer {
 

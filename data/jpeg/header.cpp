@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "data/image.h"
+#include "data/pixels/image.h"
 
 namespace composer {
 namespace {

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/image.h"
 #include "data/jpeg/codec.h"
 #include "data/jpeg/reconstruct_simd.h"
 #include "data/jpeg/scan.h"
+#include "data/pixels/image.h"
 
 namespace composer {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "data/image.h"
+#include "data/pixels/image.h"
 
 namespace composer {
 

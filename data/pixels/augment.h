@@ -9,7 +9,7 @@
 
 #include "base/loading/sample_transform.h"
 #include "base/random.h"
-#include "data/image.h"
+#include "data/pixels/image.h"
 
 namespace composer {
 

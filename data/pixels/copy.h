@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "data/image.h"
+#include "data/pixels/image.h"
 
 namespace composer {
 

@@ -4,7 +4,7 @@
 // counterclockwise. Another number counts as 1.
 #pragma once
 
-#include "data/image.h"
+#include "data/pixels/image.h"
 
 namespace composer {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "data/image.h"
+#include "data/pixels/image.h"
 
 namespace composer {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "data/image.h"
+#include "data/pixels/image.h"
 #include "data/pixels/resize_area_simd.h"
 #include "data/pixels/resize_axis.h"
 #include "data/pixels/resize_lanes.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/remote/remote_error.h"
-#include "data/digest.h"
+#include "data/files/digest.h"
 
 namespace composer {
 

@@ -19,12 +19,12 @@
 #include "base/remote/object_store.h"
 #include "base/several_threads.h"
 #include "base/text.h"
-#include "data/file_lock.h"
-#include "data/sample_table.h"
+#include "data/files/file_lock.h"
+#include "data/samples/sample_table.h"
+#include "data/samples/target_rows.h"
 #include "data/shards/file_hashes.h"
 #include "data/shards/part_file.h"
 #include "data/shards/zstd_file.h"
-#include "data/target_rows.h"
 
 namespace composer {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/remote/cache_folder.h"
-#include "data/index_file.h"
+#include "data/index/index_file.h"
 #include "data/shards/zstd_file.h"
 
 namespace composer {

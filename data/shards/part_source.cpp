@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/several_threads.h"
-#include "data/coded_source.h"
+#include "data/samples/coded_source.h"
 
 namespace composer {
 namespace {

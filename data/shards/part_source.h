@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "data/sample_table.h"
+#include "data/samples/sample_table.h"
+#include "data/samples/source.h"
 #include "data/shards/part_file.h"
 #include "data/shards/shard_files.h"
-#include "data/source.h"
 
 namespace composer {
 

@@ -15,8 +15,8 @@
 #include "base/remote/remote_path.h"
 #include "base/several_threads.h"
 #include "base/text.h"
-#include "data/index_file.h"
-#include "data/index_place.h"
+#include "data/index/index_file.h"
+#include "data/index/index_place.h"
 
 namespace composer {
 namespace {

@@ -14,11 +14,11 @@
 #include "base/params/utf8.h"
 #include "base/several_threads.h"
 #include "base/text.h"
-#include "data/datasets/class_folders.h"
-#include "data/sample_table.h"
+#include "data/samples/class_folders.h"
+#include "data/samples/sample_table.h"
+#include "data/samples/target_rows.h"
 #include "data/shards/part_file.h"
 #include "data/shards/tar.h"
-#include "data/target_rows.h"
 
 namespace composer {
 namespace {

@@ -6,7 +6,7 @@
 #include "cli/main.h"
 #include "composer/composer.h"
 #include "data/datasets/dataset_params.h"
-#include "data/memory_source.h"
+#include "data/samples/memory_source.h"
 
 using namespace composer;
 

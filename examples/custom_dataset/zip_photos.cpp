@@ -5,8 +5,8 @@
 #include "base/files/byte_reader.h"
 #include "cli/main.h"
 #include "composer/composer.h"
-#include "data/coded_source.h"
 #include "data/datasets/photo_dataset.h"
+#include "data/samples/coded_source.h"
 
 using namespace composer;
 

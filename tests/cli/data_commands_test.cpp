@@ -5,7 +5,7 @@
 
 #include "../data/beton_bytes.h"
 #include "data/beton/decode_whole.h"
-#include "data/digest.h"
+#include "data/files/digest.h"
 #include "data/jpeg/jpeg.h"
 #include "mds_set.h"
 #include "program.h"

@@ -4,7 +4,7 @@
 #include "algorithms/all.h"
 #include "composer/recipe/registry.h"
 #include "composer/run/builtin.h"
-#include "data/all.h"
+#include "data/datasets/all.h"
 #include "models/all.h"
 
 namespace composer {

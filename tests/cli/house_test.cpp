@@ -210,7 +210,7 @@ TEST_CASE("JSON that others wrote is shown by shown_value", "[house]") {
                                            {"composer/checkpoint/safetensors.cpp", 1},
                                            {"composer/checkpoint/weights.cpp", 1},
                                            {"data/beton/fields.cpp", 1},
-                                           {"data/list_file.cpp", 1},
+                                           {"data/samples/list_file.cpp", 1},
                                            {"inference/description.cpp", 1},
                                            {"inference/json_place.cpp", 1}};
   for (const std::string folder : {"algorithms", "analysis", "base", "cli", "composer", "data",

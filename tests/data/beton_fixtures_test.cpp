@@ -5,9 +5,9 @@
 #include <set>
 
 #include "data/beton/decode_whole.h"
-#include "data/digest.h"
-#include "data/ffcv_crop.h"
+#include "data/files/digest.h"
 #include "data/pixels/resize.h"
+#include "data/samples/ffcv_crop.h"
 #include "helpers.h"
 
 namespace composer::beton_fixtures_test {

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "beton_bytes.h"
-#include "data/ffcv_crop.h"
+#include "data/samples/ffcv_crop.h"
 #include "helpers.h"
 
 namespace composer::beton_test {

@@ -1,4 +1,4 @@
-#include "data/datasets/class_folders.h"
+#include "data/samples/class_folders.h"
 
 #include <unistd.h>
 
@@ -11,7 +11,7 @@
 #include "base/files/system_files.h"
 #include "base/text.h"
 #include "data/datasets/image_folder.h"
-#include "data/index_place.h"
+#include "data/index/index_place.h"
 #include "tests/data/errors.h"
 #include "tests/data/helpers.h"
 

@@ -1,5 +1,5 @@
 // Sets of one's own that give the bytes of image files.
-#include "data/coded_source.h"
+#include "data/samples/coded_source.h"
 
 #include <atomic>
 #include <catch2/catch.hpp>

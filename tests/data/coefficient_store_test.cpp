@@ -1,5 +1,5 @@
 // What is kept of JPEGs' coefficients on a disk, and that it changes no batch.
-#include "data/coefficient_store.h"
+#include "data/index/coefficient_store.h"
 
 #include <signal.h>
 #include <sys/wait.h>

@@ -7,14 +7,14 @@
 #include <set>
 
 #include "base/error.h"
-#include "data/all.h"
 #include "data/beton/source.h"
+#include "data/datasets/all.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/imagenet.h"
 #include "data/datasets/mnist.h"
 #include "data/datasets/shapes.h"
 #include "data/datasets/synthetic.h"
-#include "data/index_file.h"
+#include "data/index/index_file.h"
 #include "data/jpeg/jpeg.h"
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"

@@ -1,5 +1,5 @@
 // What measurements ask of a loader: samples that are decoded before, or not in the system's cache.
-#include "data/decoded_source.h"
+#include "data/samples/decoded_source.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -8,8 +8,8 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
+#include "data/batches/image_loader.h"
 #include "data/beton/source.h"
-#include "data/image_loader.h"
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"
 

@@ -1,4 +1,4 @@
-#include "data/draft_queue.h"
+#include "data/loading/draft_queue.h"
 
 #include <catch2/catch.hpp>
 #include <functional>

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-#include "data/digest.h"
+#include "data/files/digest.h"
 #include "data/jpeg/decoder.h"
 #include "tests/data/fake_sources.h"
 #include "tests/data/helpers.h"

@@ -8,7 +8,7 @@
 
 #include "data/datasets/image_folder.h"
 #include "data/pixels/orient.h"
-#include "data/source.h"
+#include "data/samples/source.h"
 #include "tests/data/pillow.h"
 #include "tests/data/small_images.h"
 

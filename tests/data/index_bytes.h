@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "data/index_file.h"
+#include "data/index/index_file.h"
 
 namespace composer::test {
 

@@ -1,4 +1,4 @@
-#include "data/index_file.h"
+#include "data/index/index_file.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

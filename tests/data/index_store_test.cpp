@@ -1,4 +1,4 @@
-#include "data/index_store.h"
+#include "data/index/index_store.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "data/index_slot.h"
+#include "data/index/index_slot.h"
 #include "tests/data/errors.h"
 #include "tests/data/helpers.h"
 #include "tests/data/index_bytes.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "data/image.h"
 #include "data/jpeg/decoder.h"
+#include "data/pixels/image.h"
 
 // jpeglib.h needs <cstdio> before it.
 #include <jpeglib.h>

@@ -1,4 +1,4 @@
-#include "data/kept_table.h"
+#include "data/samples/kept_table.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "data/file_lock.h"
+#include "data/files/file_lock.h"
 #include "tests/data/errors.h"
 #include "tests/data/helpers.h"
 

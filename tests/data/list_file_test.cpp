@@ -1,4 +1,4 @@
-#include "data/list_file.h"
+#include "data/samples/list_file.h"
 
 #include <catch2/catch.hpp>
 

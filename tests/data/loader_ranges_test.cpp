@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "data/image_loader.h"
+#include "data/batches/image_loader.h"
 #include "nn/profiling/timer.h"
 #include "tests/data/fake_sources.h"
 

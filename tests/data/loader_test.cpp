@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "data/image_loader.h"
+#include "data/batches/image_loader.h"
 #include "data/jpeg/jpeg.h"
 #include "nn/device/device.h"
 #include "tests/data/eventually.h"

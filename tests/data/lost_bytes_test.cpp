@@ -4,9 +4,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "data/batches/image_loader.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
-#include "data/image_loader.h"
 #include "tests/data/beton_bytes.h"
 #include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"

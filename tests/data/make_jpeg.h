@@ -10,7 +10,7 @@
 #include <jpeglib.h>
 
 #include "base/random.h"
-#include "data/image.h"
+#include "data/pixels/image.h"
 
 namespace composer::test {
 

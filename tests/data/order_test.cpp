@@ -1,4 +1,4 @@
-#include "data/order.h"
+#include "data/samples/order.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "data/formats/decode.h"
-#include "data/source.h"
+#include "data/samples/source.h"
 #include "tests/data/helpers.h"
 
 namespace composer::test {

@@ -1,5 +1,5 @@
 // Threads that wait for storage: how many there are, and that nothing they meet ends the process.
-#include "data/reader_threads.h"
+#include "data/loading/reader_threads.h"
 
 #include <catch2/catch.hpp>
 #include <condition_variable>

@@ -1,4 +1,4 @@
-#include "data/rows.h"
+#include "data/samples/rows.h"
 
 #include <catch2/catch.hpp>
 #include <map>
@@ -10,8 +10,8 @@
 #include "data/datasets/mnist.h"
 #include "data/datasets/shapes.h"
 #include "data/datasets/synthetic.h"
-#include "data/memory_source.h"
-#include "data/order.h"
+#include "data/samples/memory_source.h"
+#include "data/samples/order.h"
 #include "tests/data/errors.h"
 #include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"

@@ -1,4 +1,4 @@
-#include "data/sample_table.h"
+#include "data/samples/sample_table.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -7,8 +7,8 @@
 #include "base/files/byte_reader.h"
 #include "base/files/checksum.h"
 #include "base/random.h"
-#include "data/source.h"
-#include "data/target_rows.h"
+#include "data/samples/source.h"
+#include "data/samples/target_rows.h"
 #include "tests/data/helpers.h"
 
 namespace composer::sample_table_test {

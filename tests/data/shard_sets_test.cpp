@@ -17,7 +17,7 @@
 #include "data/datasets/image_list.h"
 #include "data/datasets/mds.h"
 #include "data/datasets/webdataset.h"
-#include "data/digest.h"
+#include "data/files/digest.h"
 #include "data/shards/mds.h"
 #include "data/shards/part_file.h"
 #include "data/shards/zstd_file.h"

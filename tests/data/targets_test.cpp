@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files/byte_reader.h"
+#include "data/batches/image_loader.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/datasets/cifar10.h"
@@ -14,8 +15,7 @@
 #include "data/datasets/mds.h"
 #include "data/datasets/mnist.h"
 #include "data/datasets/webdataset.h"
-#include "data/image_loader.h"
-#include "data/target_rows.h"
+#include "data/samples/target_rows.h"
 #include "tests/data/beton_bytes.h"
 #include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"

@@ -1,4 +1,4 @@
-#include "data/tensor_pool.h"
+#include "data/batches/tensor_pool.h"
 
 #include <catch2/catch.hpp>
 #include <set>

@@ -1,4 +1,4 @@
-#include "data/transform.h"
+#include "data/samples/transform.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>

@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "data/index_file.h"
+#include "data/index/index_file.h"
 #include "data/jpeg/decoder.h"
-#include "data/sample_table.h"
-#include "data/target_rows.h"
+#include "data/samples/sample_table.h"
+#include "data/samples/target_rows.h"
 #include "tests/data/beton_bytes.h"
 #include "tests/data/helpers.h"
 #include "tests/data/kept_in_memory.h"

@@ -1,0 +1,55 @@
+// Samples of one size that are decoded already and lie in memory.
+#pragma once
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "data/samples/source.h"
+
+namespace composer {
+
+class MemorySource final : public Source {
+ public:
+  /// pixels: [labels.size(), height, width, channels]. samples: with more than there are labels,
+  /// they come round again; without, one a label. name: of the file, for errors.
+  MemorySource(std::string name, ImageSize size, int64_t channels, std::vector<uint8_t> pixels,
+               std::vector<int32_t> labels, std::optional<int64_t> samples = {})
+      : name_(std::move(name)),
+        size_(size),
+        channels_(channels),
+        pixels_(std::move(pixels)),
+        labels_(std::move(labels)),
+        samples_(samples.value_or(std::ssize(labels_))) {
+    if (pixels_.size() != labels_.size() * static_cast<size_t>(bytes())) {
+      throw std::logic_error("MemorySource: pixels and labels do not match");
+    }
+  }
+
+  int64_t size() const override { return samples_; }
+  int64_t channels() const override { return channels_; }
+  int64_t label(int64_t index) const override { return labels_[unique(index)]; }
+  std::string name(int64_t index) const override {
+    return name_ + ", sample " + std::to_string(index);
+  }
+  StoredImage open(int64_t index, ReadScratch&) const override {
+    const auto bytes_each = static_cast<size_t>(bytes());
+    return {.bytes = {pixels_.data() + unique(index) * bytes_each, bytes_each},
+            .size = size_,
+            .channels = channels_};
+  }
+
+ private:
+  int64_t bytes() const { return size_.height * size_.width * channels_; }
+  size_t unique(int64_t index) const { return static_cast<size_t>(index) % labels_.size(); }
+
+  std::string name_;
+  ImageSize size_;
+  int64_t channels_;
+  std::vector<uint8_t> pixels_;
+  std::vector<int32_t> labels_;
+  int64_t samples_;
+};
+
+}  // namespace composer

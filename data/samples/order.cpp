@@ -1,0 +1,197 @@
+#include "data/samples/order.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <memory>
+#include <numeric>
+
+#include "base/error.h"
+
+namespace composer {
+namespace {
+
+/// A 64-bit mixing function (Stafford 2011, variant 13).
+uint64_t mix(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+/// A digit below `range`, drawn by `value` and `key`.
+uint64_t digit(uint64_t value, uint64_t key, uint64_t range) {
+  return static_cast<uint64_t>((static_cast<unsigned __int128>(mix(value ^ key)) * range) >> 64);
+}
+
+uint64_t add(uint64_t a, uint64_t b, uint64_t range) {
+  const uint64_t sum = a + b;
+  return sum >= range ? sum - range : sum;
+}
+
+}  // namespace
+
+Permutation::Permutation(int64_t n, uint64_t seed, std::string_view purpose, uint64_t epoch,
+                         uint64_t index)
+    : n_(static_cast<uint64_t>(n)), rounds_(n < 1024 ? kMostRounds : 8) {
+  left_ = std::max<uint64_t>(static_cast<uint64_t>(std::sqrt(static_cast<double>(n))), 2);
+  right_ = (n_ + left_ - 1) / left_;
+  Random random(seed, purpose, epoch, index);
+  for (int round = 0; round < rounds_; ++round) {
+    const uint64_t high = random.bits();
+    keys_[round] = high << 32 | random.bits();
+  }
+}
+
+int64_t Permutation::operator()(int64_t position) const {
+  auto value = static_cast<uint64_t>(position);
+  do {
+    uint64_t l = value % left_, r = value / left_;
+    for (int round = 0; round < rounds_; round += 2) {
+      l = add(l, digit(r, keys_[round], left_), left_);
+      r = add(r, digit(l, keys_[round + 1], right_), right_);
+    }
+    value = r * left_ + l;
+  } while (value >= n_);
+  return static_cast<int64_t>(value);
+}
+
+Sampler::Sampler(const Source& source, OrderOptions options)
+    : options_(std::move(options)), repeats_(options_.kind == OrderKind::class_balanced) {
+  std::vector<bool> seen(options_.subset.empty() ? 0 : static_cast<size_t>(source.size()));
+  for (const int64_t sample : options_.subset) {
+    if (sample < 0 || sample >= source.size()) {
+      throw UserError("rows: there is no sample " + std::to_string(sample) +
+                      "; the data set has samples 0 to " + std::to_string(source.size() - 1));
+    }
+    const auto place = static_cast<size_t>(sample);
+    repeats_ = repeats_ || seen[place];
+    seen[place] = true;
+  }
+  size_ = options_.subset.empty() ? source.size() : static_cast<int64_t>(options_.subset.size());
+  if (options_.kind == OrderKind::quasi_random) {
+    group([&](int64_t sample) { return source.page(sample); });
+  } else if (options_.kind == OrderKind::class_balanced) {
+    group([&](int64_t sample) { return label_of(source, sample); });
+  }
+}
+
+void Sampler::group(const std::function<int64_t(int64_t)>& group_of) {
+  std::vector<int64_t> groups(static_cast<size_t>(size_));
+  for (int64_t i = 0; i < size_; ++i) groups[static_cast<size_t>(i)] = group_of(member(i));
+  std::vector<uint32_t> places(groups.size());
+  std::iota(places.begin(), places.end(), 0u);
+  std::stable_sort(places.begin(), places.end(),
+                   [&](uint32_t a, uint32_t b) { return groups[a] < groups[b]; });
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (i == 0 || groups[places[i]] != groups[places[i - 1]]) {
+      begins_.push_back(static_cast<int64_t>(i));
+    }
+    grouped_.push_back(static_cast<uint32_t>(member(places[i])));
+  }
+  begins_.push_back(size_);
+}
+
+EpochOrder Sampler::epoch(int64_t epoch) const {
+  switch (options_.kind) {
+    case OrderKind::sequential:
+      return [this](int64_t position) { return member(position); };
+    case OrderKind::random: {
+      const Permutation shuffled(size_, options_.seed, "data.shuffle", static_cast<uint64_t>(epoch),
+                                 0);
+      return [this, shuffled](int64_t position) { return member(shuffled(position)); };
+    }
+    case OrderKind::quasi_random:
+      return quasi_random(epoch);
+    case OrderKind::class_balanced:
+      return class_balanced(epoch);
+  }
+  return {};
+}
+
+// The pages are shuffled and cut into windows; the samples of a window's pages are mixed.
+EpochOrder Sampler::quasi_random(int64_t epoch) const {
+  struct Layout {
+    std::vector<int64_t> pages;     // shuffled
+    std::vector<int64_t> position;  // where each of them begins in the order without mixing
+    std::vector<int64_t> window;    // where each window begins
+    std::vector<Permutation> mixed;
+  };
+  const auto time = static_cast<uint64_t>(epoch);
+  const auto pages = static_cast<int64_t>(begins_.size()) - 1;
+  auto layout = std::make_shared<Layout>();
+  const Permutation shuffled(pages, options_.seed, "data.pages", time, 0);
+  int64_t position = 0;
+  for (int64_t i = 0; i < pages; ++i) {
+    const auto page = static_cast<size_t>(shuffled(i));
+    if (i % options_.window_pages == 0) layout->window.push_back(position);
+    layout->pages.push_back(static_cast<int64_t>(page));
+    layout->position.push_back(position);
+    position += begins_[page + 1] - begins_[page];
+  }
+  for (size_t i = 0; i < layout->window.size(); ++i) {
+    const int64_t end = i + 1 < layout->window.size() ? layout->window[i + 1] : size_;
+    layout->mixed.emplace_back(end - layout->window[i], options_.seed, "data.window", time, i);
+  }
+  const auto last_at_most = [](const std::vector<int64_t>& begins, int64_t value) {
+    return static_cast<size_t>(std::upper_bound(begins.begin(), begins.end(), value) -
+                               begins.begin() - 1);
+  };
+  return [this, layout, last_at_most](int64_t at) {
+    const size_t window = last_at_most(layout->window, at);
+    const int64_t begin = layout->window[window];
+    const int64_t place = begin + layout->mixed[window](at - begin);
+    const size_t next = last_at_most(layout->position, place);
+    const auto page = static_cast<size_t>(layout->pages[next]);
+    const int64_t in_page = place - layout->position[next];
+    return static_cast<int64_t>(grouped_[static_cast<size_t>(begins_[page] + in_page)]);
+  };
+}
+
+// Each run of as many positions as there are classes has every class once. The n-th visit to a
+// class takes its n-th sample in a shuffled order, shuffled anew once all have been taken.
+EpochOrder Sampler::class_balanced(int64_t epoch) const {
+  const auto classes = static_cast<int64_t>(begins_.size()) - 1;
+  return [this, classes, epoch](int64_t at) {
+    const int64_t visit = at / classes;
+    const Permutation turn(classes, options_.seed, "data.classes", static_cast<uint64_t>(epoch),
+                           static_cast<uint64_t>(visit));
+    const auto label = static_cast<size_t>(turn(at % classes));
+    const int64_t count = begins_[label + 1] - begins_[label];
+    // Visits go on from epoch to epoch, so that a large class is seen whole.
+    const int64_t all = epoch * ((size_ + classes - 1) / classes) + visit;
+    const Permutation shuffled(count, options_.seed, "data.class",
+                               static_cast<uint64_t>(all / count), label);
+    return static_cast<int64_t>(
+        grouped_[static_cast<size_t>(begins_[label] + shuffled(all % count))]);
+  };
+}
+
+std::vector<int64_t> parse_rows(std::string_view text, int64_t size, std::string_view key) {
+  const auto fail = [&](std::string_view part, const std::string& why) {
+    throw UserError(std::string(key) + ": '" + std::string(part) + "' " + why);
+  };
+  const auto number = [&](std::string_view part, std::string_view digits) {
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+    if (error != std::errc() || end != digits.data() + digits.size() || digits.empty())
+      fail(part, "is no row; give for instance 0-99,200,300-");
+    if (value >= size) fail(part, "is beyond the last row, " + std::to_string(size - 1));
+    return value;
+  };
+  std::vector<int64_t> rows;
+  while (!text.empty()) {
+    const auto part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(part.size() + 1, text.size()));
+    const size_t dash = part.find('-');
+    const int64_t first = number(part, part.substr(0, dash));
+    int64_t last = first;
+    if (dash != std::string_view::npos) {
+      last = dash + 1 == part.size() ? size - 1 : number(part, part.substr(dash + 1));
+    }
+    if (last < first) fail(part, "ends before it begins");
+    for (int64_t row = first; row <= last; ++row) rows.push_back(row);
+  }
+  return rows;
+}
+
+}  // namespace composer

@@ -1,0 +1,80 @@
+// In what order an epoch visits the samples: pure functions of (seed, epoch), each position found
+// at once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "base/random.h"
+#include "data/samples/source.h"
+
+namespace composer {
+
+/// A random permutation of 0..n-1 that needs no memory: a Feistel network on pairs of digits
+/// (Black and Rogaway 2002, "Ciphers with arbitrary finite domains"), keyed by where a Random would
+/// be.
+class Permutation {
+ public:
+  /// n: 1 to 2^62.
+  Permutation(int64_t n, uint64_t seed, std::string_view purpose, uint64_t epoch, uint64_t index);
+
+  int64_t operator()(int64_t position) const;
+
+ private:
+  static constexpr int kMostRounds = 24;
+
+  uint64_t n_, left_, right_;  // left_ * right_ >= n_, both near its root
+  int rounds_;                 // small digits mix slowly
+  uint64_t keys_[kMostRounds];
+};
+
+/// The sample at a position of an epoch.
+using EpochOrder = std::function<int64_t(int64_t position)>;
+
+enum class OrderKind {
+  sequential,
+  random,
+  quasi_random,    ///< random over windows of pages: for files larger than the memory
+  class_balanced,  ///< every class equally often, whatever its number of samples
+};
+
+struct OrderOptions {
+  OrderKind kind = OrderKind::sequential;
+  std::vector<int64_t> subset;  ///< the samples that take part, in this order; empty = all
+  uint64_t seed = 0;
+  int64_t window_pages = 64;  ///< of quasi_random: pages whose samples are mixed
+};
+
+class Sampler {
+ public:
+  /// Throws UserError for a subset that names a sample that is not there.
+  Sampler(const Source& source, OrderOptions options);
+
+  /// Samples an epoch.
+  int64_t size() const { return size_; }
+  /// Whether an epoch may have a sample more than once.
+  bool repeats() const { return repeats_; }
+  EpochOrder epoch(int64_t epoch) const;
+
+ private:
+  int64_t member(int64_t i) const {
+    return options_.subset.empty() ? i : options_.subset[static_cast<size_t>(i)];
+  }
+  void group(const std::function<int64_t(int64_t)>& group_of);
+  EpochOrder quasi_random(int64_t epoch) const;
+  EpochOrder class_balanced(int64_t epoch) const;
+
+  OrderOptions options_;
+  int64_t size_ = 0;
+  bool repeats_;
+  std::vector<uint32_t> grouped_;  ///< the samples, those of one page or class together
+  std::vector<int64_t> begins_;    ///< of each group in it, and the end
+};
+
+/// "0-99,200,300-" as numbers below `size`; a range without an end goes to the last. Throws
+/// UserError naming `key` and what is wrong.
+std::vector<int64_t> parse_rows(std::string_view text, int64_t size, std::string_view key);
+
+}  // namespace composer

@@ -1,0 +1,46 @@
+// Image files that a store has.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/remote/listing.h"
+#include "data/samples/source.h"
+
+namespace composer {
+
+/// Each is read whole when it is needed, and kept in the machine's cache. Samples are the files of
+/// the listing in the order of `chosen`.
+class RemoteFileSource final : public FileSource {
+ public:
+  struct Chosen {
+    size_t file;  ///< of the listing
+    int64_t label;
+  };
+
+  /// folder: the files' own, in or below the listing's; keys of crop indices are paths below it.
+  /// name: of these files in the cache, where it is not the folder's.
+  RemoteFileSource(std::shared_ptr<ObjectStore> store, CacheFolder& cache, const Listing& listing,
+                   const std::vector<Chosen>& chosen, const std::string& folder, int64_t channels,
+                   const std::string& name = {});
+
+  FileStamp fetch(int64_t index, std::vector<uint8_t>& bytes,
+                  const RoomFor& room_for) const override;
+  void forget(int64_t, bool) const override {}
+  bool is_remote() const override { return !cache_->is_whole(); }
+  std::shared_ptr<void> follow(Forecast forecast) const override;
+  std::optional<FileStamp> remote_stamp() const override { return FileStamp{}; }
+
+ private:
+  std::vector<int64_t> versions_;  ///< of the files
+  BlockBounds bounds_;
+  std::shared_ptr<RangeCache> cache_;
+};
+
+/// The files of these paths, all of one store; the class of each is its place. Throws UserError
+/// that names those that are missing.
+std::shared_ptr<FileSource> open_remote_files(const std::vector<std::string>& paths,
+                                              int64_t channels);
+
+}  // namespace composer
