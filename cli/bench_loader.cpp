@@ -112,8 +112,8 @@ ImageLoaderOptions pipeline_of(const LoaderSetting& setting, const Source& sourc
                              .training = train};
   if (train && setting.order == "random") options.order = OrderKind::random;
   if (train && setting.order == "quasi_random") options.order = OrderKind::quasi_random;
-  if (setting.output == "float32") options.output = at::kFloat;
-  if (setting.output == "bf16") options.output = at::kBFloat16;
+  if (setting.output == "float32") options.output = ElementType::float32;
+  if (setting.output == "bf16") options.output = ElementType::bfloat16;
   return options;
 }
 

@@ -10,7 +10,7 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/composer)
 set(programs_dir ${CMAKE_INSTALL_LIBDIR}/composer)
 set(documents_dir ${CMAKE_INSTALL_DATADIR}/doc/composer)
 
-install(TARGETS composer_base composer_nn composer_core composer_algorithms composer_models composer_data composer_inference composer_analysis composer_scale composer_cli EXPORT composer
+install(TARGETS composer_base composer_reading composer_nn composer_core composer_algorithms composer_models composer_data composer_inference composer_analysis composer_scale composer_cli EXPORT composer
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 install(TARGETS composer run_composer_trainer RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 foreach(part base nn composer algorithms models data inference analysis scale)

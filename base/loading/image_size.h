@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 namespace composer {
 
@@ -19,5 +20,8 @@ struct Box {
   int64_t width = 0;
   bool operator==(const Box&) const = default;
 };
+
+/// Pure function: index of the batch since the start of training -> size of its images.
+using SizePlan = std::function<ImageSize(int64_t batch)>;
 
 }  // namespace composer

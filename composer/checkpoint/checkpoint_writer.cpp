@@ -1,7 +1,6 @@
 #include "composer/checkpoint/checkpoint_writer.h"
 
 #include <ATen/core/grad_mode.h>
-#include <c10/util/thread_name.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/files/atomic_file.h"
+#include "base/thread_name.h"
 #include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/safetensors.h"
@@ -25,7 +25,7 @@ namespace {
 /// The cores belong to training, whose threads this one's would fight.
 void stay_on_one_thread_with_a_name() {
   compute_alone();
-  c10::setThreadName("checkpoint");
+  set_thread_name("checkpoint");
 }
 
 namespace fs = std::filesystem;

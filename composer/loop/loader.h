@@ -1,7 +1,6 @@
 // The interfaces between training and data: a Loader hands out batches, a Dataset makes loaders.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,9 +22,6 @@ struct Preparation {
   ImageSize size;
   Normalization normalization;
 };
-
-/// Pure function: index of the batch since the start of training -> size of its images.
-using SizePlan = std::function<ImageSize(int64_t batch)>;
 
 /// An endless sequence of epochs of batches. Batch (epoch, batch) is a pure function of the seed:
 /// threads, prefetching and where the loader was started do not matter.

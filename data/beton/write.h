@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "composer/loop/loader.h"
+#include "base/loading/loader_options.h"
 #include "data/beton/pack_image.h"
 #include "data/samples/source.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "composer/loop/loader.h"
+#include "base/loading/loader_options.h"
 #include "data/index/index_store.h"
 
 namespace composer {

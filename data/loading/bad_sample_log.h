@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "composer/loop/loader.h"
+#include "base/loading/loader_options.h"
 
 namespace composer {
 

@@ -1,8 +1,6 @@
 // A batch in the making, and the tasks that it is cut into.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -12,12 +10,13 @@
 #include <vector>
 
 #include "base/loading/image_size.h"
+#include "data/loading/batch_arrays.h"
 #include "data/samples/order.h"
 
 namespace composer {
 
 /// A batch, or a rank's slice of it. What opens it fills in the first part, which then stays as it
-/// is but for what lies in the tensors; the rest is the queue's (data/loading/draft_queue.h).
+/// is but for what lies in the arrays; the rest is the queue's (data/loading/draft_queue.h).
 struct Draft {
   static constexpr int64_t kNowhere = std::numeric_limits<int64_t>::max();
 
@@ -27,10 +26,7 @@ struct Draft {
   int64_t sequence = 0;  ///< of its first sample (data/loading/sample_walk.h)
   ImageSize size;
   EpochOrder order;
-  at::Tensor input;
-  at::Tensor classes;  ///< undefined where there are values
-  at::Tensor values;   ///< float32 [samples, num_values()]
-  at::Tensor indices;  ///< int64 [samples]: which of the source they are
+  BatchArrays arrays;
 
   std::atomic<int64_t> taken{0};     ///< places before it are some task's
   std::atomic<int64_t> done{0};      ///< images of finished tasks

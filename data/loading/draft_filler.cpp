@@ -1,7 +1,5 @@
 #include "data/loading/draft_filler.h"
 
-#include <ATen/record_function.h>
-
 #include <algorithm>
 #include <exception>
 #include <optional>
@@ -10,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/remote/remote_error.h"
+#include "base/work_range.h"
 #include "data/pixels/copy.h"
-#include "nn/profiling/thread_range.h"
 
 namespace composer {
 namespace {
@@ -29,7 +27,7 @@ class Range {
   }
 
  private:
-  std::optional<ThreadRange> range_;
+  std::optional<WorkRange> range_;
 };
 
 }  // namespace
@@ -40,7 +38,7 @@ DraftFiller::DraftFiller(const FillPlan& plan)
       views_(static_cast<size_t>(plan.options.views)) {}
 
 void DraftFiller::fill(Task& task) {
-  listened_ = at::hasCallbacks();
+  listened_ = ranges_are_recorded();
   if (plan_.ahead != nullptr) plan_.ahead->begin(task);
   fill_places(task);
   if (plan_.ahead != nullptr) plan_.ahead->end(task, visit_);
@@ -103,14 +101,12 @@ void DraftFiller::make(const Task& task, int64_t place, int64_t behind) {
     views_[static_cast<size_t>(view)] = {plan_.common.seed, static_cast<uint64_t>(draft.epoch),
                                          static_cast<uint64_t>(drawn_by + view * apart)};
 
-  std::fill_n(draft.indices.mutable_data_ptr<int64_t>() + place * options.views, options.views,
-              sample);
+  std::fill_n(draft.arrays.indices.as<int64_t>() + place * options.views, options.views, sample);
   const int64_t numbers = draft.size.height * draft.size.width * plan_.source.channels();
-  const bool bytes = options.output == at::kByte;
+  const bool bytes = options.output == ElementType::uint8;
   if (!bytes) pixels_.resize(static_cast<size_t>(numbers * options.views));
   uint8_t* const pixels =
-      bytes ? draft.input.mutable_data_ptr<uint8_t>() + place * options.views * numbers
-            : pixels_.data();
+      bytes ? draft.arrays.images.as<uint8_t>() + place * options.views * numbers : pixels_.data();
   read({task, place, behind, sample}, numbers, pixels);
   for (int64_t view = 0; view < options.views; ++view) {
     uint8_t* const image = pixels + view * numbers;
@@ -120,7 +116,7 @@ void DraftFiller::make(const Task& task, int64_t place, int64_t behind) {
         augment({image, draft.size.height, draft.size.width, plan_.source.channels()},
                 views_[static_cast<size_t>(view)]);
     }
-    if (!bytes) normalize(image, numbers, draft.input, place * options.views + view);
+    if (!bytes) normalize(image, numbers, draft.arrays.images, place * options.views + view);
   }
 }
 
@@ -176,13 +172,13 @@ void DraftFiller::read_target(const Wanted& wanted) const {
   const Source& source = plan_.source;
   const Draft& draft = *wanted.task.draft;
   const int64_t views = plan_.options.views, first = wanted.place * views;
-  if (!draft.values.defined()) {
-    int64_t* const classes = draft.classes.mutable_data_ptr<int64_t>() + first;
+  if (!draft.arrays.values.defined()) {
+    int64_t* const classes = draft.arrays.classes.as<int64_t>() + first;
     std::fill_n(classes, views, source.label(wanted.sample));
     return;
   }
   const auto count = static_cast<size_t>(source.num_values());
-  float* const values = draft.values.mutable_data_ptr<float>() + first * source.num_values();
+  float* const values = draft.arrays.values.as<float>() + first * source.num_values();
   source.read_values(wanted.sample, {values, count});
   for (int64_t view = 1; view < views; ++view)
     std::copy_n(values, count, values + static_cast<size_t>(view) * count);
@@ -198,16 +194,14 @@ StoredImage DraftFiller::open(const Wanted& wanted) {
   return plan_.source.open(wanted.sample, scratch);
 }
 
-void DraftFiller::normalize(const uint8_t* pixels, int64_t numbers, const at::Tensor& input,
+void DraftFiller::normalize(const uint8_t* pixels, int64_t numbers, const Array& images,
                             int64_t place) {
   const Range range(listened_, "collate");
   const PixelNormalizer& normalizer = plan_.normalizer;
-  if (plan_.options.output == at::kFloat) {
-    normalizer.run(pixels, numbers, input.mutable_data_ptr<float>() + place * numbers);
-  } else {
-    auto* const out = input.mutable_data_ptr<at::BFloat16>() + place * numbers;
-    normalizer.run_bf16(pixels, numbers, reinterpret_cast<uint16_t*>(out));
-  }
+  if (plan_.options.output == ElementType::float32)
+    normalizer.run(pixels, numbers, images.as<float>() + place * numbers);
+  else
+    normalizer.run_bf16(pixels, numbers, images.as<uint16_t>() + place * numbers);
 }
 
 }  // namespace composer

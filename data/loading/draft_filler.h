@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/batches/image_loader.h"
 #include "data/index/index_store.h"
 #include "data/loading/bad_sample_log.h"
+#include "data/loading/batch_loader.h"
 #include "data/loading/draft.h"
 #include "data/pixels/normalize_pixels.h"
 #include "data/samples/transform.h"
@@ -51,7 +51,7 @@ class DraftFiller {
   StoredImage decoded(const StoredImage& image);
   void read_target(const Wanted& wanted) const;
   StoredImage open(const Wanted& wanted);
-  void normalize(const uint8_t* pixels, int64_t numbers, const at::Tensor& input, int64_t place);
+  void normalize(const uint8_t* pixels, int64_t numbers, const Array& images, int64_t place);
   bool replace(const Task& task, int64_t place);
 
   const FillPlan& plan_;

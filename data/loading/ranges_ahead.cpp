@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "nn/profiling/thread_range.h"
+#include "base/work_range.h"
 
 namespace composer {
 namespace {
@@ -237,7 +237,7 @@ bool RangesAhead::read_next(Lock& lock) {
   const double begin = steady_seconds();
   if (alone) alone_since_ = begin;
   {
-    const ThreadRange range("read ahead");
+    const WorkRange range("read ahead");
     source_.bring(piece);
   }
   const double seconds = steady_seconds() - begin;

@@ -1,13 +1,12 @@
 #include "data/loading/reader_threads.h"
 
-#include <c10/util/thread_name.h>
-
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/remote/leaving.h"
+#include "base/thread_name.h"
 
 namespace composer {
 namespace {
@@ -57,7 +56,7 @@ void ReaderThreads::add() {
   try {
     Reader& reader = readers_.emplace_back();
     reader.thread = std::thread([this, &reader, number = working_] {
-      c10::setThreadName("reader " + std::to_string(number));
+      set_thread_name("reader " + std::to_string(number));
       work(reader);
     });
     ++working_;

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "composer/loop/loader.h"
+#include "base/loading/loader_options.h"
 #include "data/samples/order.h"
 
 namespace composer {

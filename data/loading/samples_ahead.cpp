@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "nn/profiling/thread_range.h"
+#include "base/work_range.h"
 
 namespace composer {
 
@@ -230,7 +230,7 @@ void SamplesAhead::put_back(Slots::iterator slot) {
 /// Without the lock. False where who wants the sample has to find out why.
 bool SamplesAhead::read(int64_t sample, Bytes& bytes, FileStamp& stamp, Room& room) {
   try {
-    const ThreadRange range("read ahead");
+    const WorkRange range("read ahead");
     if (cold_) source_.forget(sample, false);
     stamp = source_.fetch(sample, bytes, [&](uint64_t size) {
       return make_room(std::max<uint64_t>(size, bytes.capacity()), room);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "composer/loop/loader.h"
+#include "base/loading/loader_options.h"
 #include "data/samples/source.h"
 
 namespace composer {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <new>
 
+#include "base/work_range.h"
 #include "nn/profiling/thread_ranges.h"
 
 namespace composer {
@@ -12,7 +13,21 @@ namespace {
 std::atomic<int64_t> traces_left;
 std::atomic<bool> leaves_lasting_out;
 
+class WorkRangeRecorder final : public RangeRecorder {
+ public:
+  bool listens() const override { return at::hasCallbacks(); }
+  void* begin(std::string_view name, bool lasting) override {
+    return listens() || lasting ? new ThreadRange(name, lasting) : nullptr;
+  }
+  void end(void* range) override { delete static_cast<ThreadRange*>(range); }
+};
+
 }  // namespace
+
+void record_work_ranges() {
+  static WorkRangeRecorder recorder;
+  record_ranges(&recorder);
+}
 
 void leave_ranges_of_trace() { ++traces_left; }
 

@@ -29,6 +29,9 @@ class ThreadRange {
   alignas(at::RecordFunction) std::byte storage_[sizeof(at::RecordFunction)];
 };
 
+/// Ranges of threads without LibTorch (base/work_range.h) become ThreadRanges from then on.
+void record_work_ranges();
+
 /// A trace ends: called before LibTorch ends it.
 void leave_ranges_of_trace();
 

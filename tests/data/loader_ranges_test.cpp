@@ -14,7 +14,7 @@ namespace {
 
 /// The ranges of two epochs of 40 images in batches of 4, a consumer slower than the loader's
 /// threads, which have ended.
-Timer::Totals ranges_of(int64_t num_workers, at::ScalarType output) {
+Timer::Totals ranges_of(int64_t num_workers, ElementType output) {
   const Timer timer;
   {
     const auto loader = make_image_loader(
@@ -37,7 +37,7 @@ Timer::Totals ranges_of(int64_t num_workers, at::ScalarType output) {
 }  // namespace
 
 TEST_CASE("the loader's threads tell what they do by name", "[ranges]") {
-  const auto totals = ranges_of(2, at::kFloat);
+  const auto totals = ranges_of(2, ElementType::float32);
   for (const char* name : {"read", "decode", "augment", "collate", "wait"}) {
     INFO(name);
     REQUIRE(totals.elsewhere.contains(name));
@@ -51,7 +51,7 @@ TEST_CASE("the loader's threads tell what they do by name", "[ranges]") {
 }
 
 TEST_CASE("a loader without threads does its work in the wait for a batch", "[ranges]") {
-  const auto totals = ranges_of(0, at::kByte);
+  const auto totals = ranges_of(0, ElementType::uint8);
   CHECK(totals.elsewhere.empty());
   double inside = 0;
   for (const char* name : {"read", "decode", "augment", "collate"}) {

@@ -526,7 +526,7 @@ TEST_CASE("what the loader's threads do is seen as named ranges", "[data]") {
                                       : std::vector<SampleTransform>{},
            .normalization = {{0, 0, 0}, {1, 1, 1}},
            .training = false,
-           .output = numbers ? at::kFloat : at::kByte},
+           .output = numbers ? ElementType::float32 : ElementType::uint8},
           {.batch_size = 8, .num_workers = 2});
       while (loader->next()) {
       }
