@@ -174,7 +174,7 @@ std::shared_ptr<RangeCache> CacheFolder::open(RemoteBytes remote) {
     if (auto cache = renewed(stem, remote)) return cache;
     tidy(name, stem.filename().string());
     auto cache = std::make_shared<RangeCache>(shared_from_this(), std::move(remote), stem);
-    if (static std::atomic<bool> told; !cache->can_evict() && !told.exchange(true))
+    if (static std::atomic<bool> told; !cache->object().can_drop() && !told.exchange(true))
       log::warn(options_.folder.string() +
                 ": its file system gives back no parts of files; once the limit is reached, more "
                 "is read and not kept");
@@ -265,7 +265,8 @@ bool CacheFolder::fits(uint64_t bytes) const {
   return used_ + pending_ + bytes + all <= allowed_ && promised_ + bytes <= all / processes_;
 }
 
-bool CacheFolder::make_room(uint64_t bytes, RangeCache& asker, std::optional<uint64_t> ahead) {
+bool CacheFolder::make_room(uint64_t bytes, const RangeCache& asker,
+                            std::optional<uint64_t> ahead) {
   if (options_.limit > 0 && bytes > options_.limit) return false;
   std::unique_lock lock(room_lock_);
   for (;; evicted_.wait(lock)) {
@@ -285,7 +286,7 @@ void CacheFolder::promise(uint64_t bytes) {
 
 /// Lets go of the lock while others leave; threads that find room meanwhile go on.
 bool CacheFolder::look_for_room(std::unique_lock<std::mutex>& lock, uint64_t bytes,
-                                RangeCache& asker, std::optional<uint64_t> ahead) {
+                                const RangeCache& asker, std::optional<uint64_t> ahead) {
   constexpr double kPause = 0.1;  // seconds, at least, until it is worth while to look again
   evicting_ = true;
   const uint64_t added = added_;
@@ -347,7 +348,7 @@ void CacheFolder::filled(uint64_t bytes) {
 }
 
 /// With the folder's lock.
-void CacheFolder::evict(uint64_t bytes, uint64_t allowed, RangeCache& asker,
+void CacheFolder::evict(uint64_t bytes, uint64_t allowed, const RangeCache& asker,
                         std::optional<uint64_t> ahead) {
   uint64_t done = 0;
   auto all = objects();
@@ -397,16 +398,15 @@ void CacheFolder::evict(uint64_t bytes, uint64_t allowed, RangeCache& asker,
       continue;
     }
     uint32_t least = 0;
-    std::vector<RangeCache::WithNeeds> objects;
+    std::vector<Evictable> objects;
     for (const Known* one : party.objects) {
       const auto known = needs.find(one->own.get());
-      objects.push_back(
-          {one->own.get(), known == needs.end() ? one->own->no_needs() : std::move(known->second)});
-      if (one->own.get() == &asker && ahead &&
-          objects.back().needs[*ahead] != RangeCache::kUnneeded)
+      objects.push_back(one->own->evictable(known == needs.end() ? no_needs(one->own->object())
+                                                                 : std::move(known->second)));
+      if (one->own.get() == &asker && ahead && objects.back().needs[*ahead] != kUnneeded)
         least = objects.back().needs[*ahead];
     }
-    done += RangeCache::evict(objects, bytes - done, least);
+    done += evict_blocks(objects, bytes - done, least);
     if (party.asks && ahead && has_share(party))
       return;  // others keep theirs for what is not needed yet
   }
@@ -427,8 +427,8 @@ CacheFolder::Needs CacheFolder::needs_of_orders() const {
   for (const ReadOrder& order : orders_)
     order([&](const RangeCache& object, uint64_t begin, uint64_t end, uint32_t after_samples) {
       const auto [place, is_new] = needs.try_emplace(&object);
-      if (is_new) place->second = object.no_needs();
-      object.note_need(begin, end, after_samples, place->second);
+      if (is_new) place->second = no_needs(object.object());
+      note_need(object.object(), begin, end, after_samples, place->second);
     });
   return needs;
 }

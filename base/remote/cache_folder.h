@@ -25,7 +25,7 @@ struct CacheOptions {
 };
 
 /// Shared by the processes of a machine. Functions may be called by several threads at once.
-class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
+class CacheFolder : public DiskRoom, public std::enable_shared_from_this<CacheFolder> {
  public:
   /// Makes the folder. Throws UserError where it cannot be written, or is another user's.
   explicit CacheFolder(CacheOptions options);
@@ -34,31 +34,25 @@ class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
   /// none.
   static std::shared_ptr<CacheFolder> get();
 
-  const std::filesystem::path& path() const { return options_.folder; }
+  const std::filesystem::path& path() const override { return options_.folder; }
 
   /// The same for all who open the same version while anybody has it open; what comes from the
   /// store comes by the newest remote.fetch. Takes away other versions that nobody uses. Throws
   /// UserError where the folder cannot be used.
   std::shared_ptr<RangeCache> open(RemoteBytes remote);
 
-  /// As RangeCache::follow, of which it is a part. Objects that the order tells of stay open until
-  /// what is returned ends.
-  std::shared_ptr<void> follow(ReadOrder order);
+  std::shared_ptr<void> follow(ReadOrder order) override;
 
-  /// Whether so many bytes may be added, after others have left where that is needed: objects that
-  /// nobody uses, the longest unused first; then blocks, of `asker` where it has its share of the
-  /// room, else of the largest. Those that orders tell of count together, and share their blocks'
-  /// order. ahead: the first block that is to be added, where it is not needed yet. To be followed
-  /// by filled().
-  bool make_room(uint64_t bytes, RangeCache& asker, std::optional<uint64_t> ahead);
-  /// Those of make_room() were added, or were not.
-  void filled(uint64_t bytes);
+  /// Objects that nobody uses leave first, the longest unused first; then blocks, of `asker` where
+  /// it has its share of the room, else of the largest. Those that orders tell of count together,
+  /// and share their blocks' order.
+  bool make_room(uint64_t bytes, const RangeCache& asker, std::optional<uint64_t> ahead) override;
+  void filled(uint64_t bytes) override;
 
   /// Bytes that all files may have together, now.
   uint64_t most_bytes();
 
-  /// The disk, or a quota, has no room for more than there is now.
-  void disk_is_full();
+  void disk_is_full() override;
 
   /// Bytes on the disk.
   uint64_t used() const;
@@ -76,14 +70,15 @@ class CacheFolder : public std::enable_shared_from_this<CacheFolder> {
   void look_around();
   void tidy(const std::string& name, const std::string& stem);
   std::vector<Known> objects() const;
-  using Needs = std::unordered_map<const RangeCache*, RangeCache::Needs>;
+  using Needs = std::unordered_map<const RangeCache*, BlockNeeds>;
   Needs needs_of_orders() const;
   uint64_t allowed(uint64_t used) const;
   bool fits(uint64_t bytes) const;
   void promise(uint64_t bytes);
-  bool look_for_room(std::unique_lock<std::mutex>& lock, uint64_t bytes, RangeCache& asker,
+  bool look_for_room(std::unique_lock<std::mutex>& lock, uint64_t bytes, const RangeCache& asker,
                      std::optional<uint64_t> ahead);
-  void evict(uint64_t bytes, uint64_t allowed, RangeCache& asker, std::optional<uint64_t> ahead);
+  void evict(uint64_t bytes, uint64_t allowed, const RangeCache& asker,
+             std::optional<uint64_t> ahead);
 
   CacheOptions options_;
 

@@ -4,12 +4,10 @@
 #include <cerrno>
 #include <chrono>
 #include <thread>
-#include <tuple>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/remote/cache_folder.h"
 #include "base/remote/leaving.h"
 #include "base/remote/remote_error.h"
 #include "base/several_threads.h"
@@ -56,74 +54,6 @@ class AheadMemory {
 };
 
 void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
-
-struct Candidate {
-  CachedObject* object;
-  const RangeCache::Needs* needs;
-};
-
-struct NeededBlock {
-  uint32_t need, object;
-  uint64_t number;
-};
-
-/// Those that are there and needed after `least`, what is needed last first.
-std::vector<NeededBlock> needed_last(const std::vector<Candidate>& objects, uint32_t least) {
-  std::vector<NeededBlock> blocks;
-  for (uint32_t i = 0; i < objects.size(); ++i) {
-    const auto& [object, needs] = objects[i];
-    if (!object->can_drop()) continue;
-    for (uint64_t block = 0; block < needs->size(); ++block)
-      if (BlockTable::is_there(object->table().entry(block)) && (*needs)[block] > least)
-        blocks.push_back({(*needs)[block], i, block});
-  }
-  std::sort(blocks.begin(), blocks.end(), [](const NeededBlock& a, const NeededBlock& b) {
-    return std::tie(b.need, a.object, a.number) < std::tie(a.need, b.object, b.number);
-  });
-  return blocks;
-}
-
-/// claim(wanted) and release() as of CachedObject. Returns the bytes of what was dropped.
-template <class Claim>
-uint64_t drop(CachedObject& object, const std::vector<uint64_t>& blocks, const Claim& claimed) {
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < blocks.size();) {
-    Blocks run{blocks[i], blocks[i] + 1};
-    for (++i; i < blocks.size() && blocks[i] == run.end; ++i) ++run.end;
-    while (run.count() > 0) {
-      const uint64_t done = claimed(run, [&](const Blocks& part) {
-        object.drop(part);
-        bytes += object.bounds().end(part.end - 1) - object.bounds().begin(part.begin);
-      });
-      run.begin += std::max<uint64_t>(done, 1);
-    }
-  }
-  return bytes;
-}
-
-/// As RangeCache::evict. claimed: as of drop(), with the object's number before. Blocks that others
-/// keep from being dropped are passed over.
-template <class Claim>
-uint64_t drop_last(const std::vector<Candidate>& objects, uint32_t least, uint64_t bytes,
-                   const Claim& claimed) {
-  const auto blocks = needed_last(objects, least);
-  uint64_t done = 0;
-  for (size_t next = 0; done < bytes && next < blocks.size();) {
-    std::vector<std::vector<uint64_t>> numbers(objects.size());
-    for (uint64_t sum = done; sum < bytes && next < blocks.size(); ++next) {
-      const NeededBlock& block = blocks[next];
-      const BlockBounds& bounds = objects[block.object].object->bounds();
-      sum += bounds.end(block.number) - bounds.begin(block.number);
-      numbers[block.object].push_back(block.number);
-    }
-    for (size_t i = 0; i < objects.size(); ++i) {
-      std::sort(numbers[i].begin(), numbers[i].end());
-      done += drop(*objects[i].object, numbers[i],
-                   [&](const Blocks& wanted, const auto& use) { return claimed(i, wanted, use); });
-    }
-  }
-  return done;
-}
 
 }  // namespace
 
@@ -195,10 +125,10 @@ class RangeCache::Claim {
   std::list<ThreadClaim>::iterator place_;
 };
 
-RangeCache::RangeCache(std::shared_ptr<CacheFolder> folder, RemoteBytes remote,
+RangeCache::RangeCache(std::shared_ptr<DiskRoom> room, RemoteBytes remote,
                        const std::filesystem::path& stem)
     : fetch_(std::make_shared<const RemoteBytes::Fetch>(std::move(remote.fetch))),
-      folder_(std::move(folder)),
+      room_(std::move(room)),
       remote_(std::move(remote)),
       object_(stem, remote_.name + "\n" + remote_.version, remote_.bounds) {}
 
@@ -308,7 +238,7 @@ void RangeCache::pin(uint64_t begin, uint64_t end) {
     if (found == Found::no_room) break;
     if (found == Found::here && object_.pin(blocks)) return;
   }
-  throw UserError("remote.cache_limit: " + folder_->path().string() + " has no room for the " +
+  throw UserError("remote.cache_limit: " + room_->path().string() + " has no room for the " +
                   std::to_string((end - begin + 999'999) / 1'000'000) + " MB of " + name() +
                   " that are needed all the time; allow more, or free the disk");
 }
@@ -392,13 +322,13 @@ bool RangeCache::fill(Claim& claim, Need need) {
   const uint64_t bytes = object_.bounds().end(blocks.end - 1) - begin;
   const auto ahead = need == Need::later ? std::optional(blocks.begin) : std::nullopt;
   constexpr uint64_t unit = BlockBounds::kAlignment;
-  const uint64_t room = (bytes + unit - 1) / unit * unit;
-  if (!folder_->make_room(room, *this, ahead)) return false;
+  const uint64_t on_disk = (bytes + unit - 1) / unit * unit;
+  if (!room_->make_room(on_disk, *this, ahead)) return false;
   struct Filled {
-    CacheFolder& folder;
+    DiskRoom& room;
     const uint64_t bytes;
-    ~Filled() { folder.filled(bytes); }
-  } const filled{*folder_, room};
+    ~Filled() { room.filled(bytes); }
+  } const filled{*room_, on_disk};
   const auto memory = std::make_unique_for_overwrite<uint8_t[]>(bytes);
   const std::span<uint8_t> data(memory.get(), bytes);
   try {
@@ -409,46 +339,21 @@ bool RangeCache::fill(Claim& claim, Need need) {
   }
   found_ = 0;
   const int error = object_.put(blocks, data);
-  if (error == ENOSPC || error == EDQUOT) folder_->disk_is_full();
+  if (error == ENOSPC || error == EDQUOT) room_->disk_is_full();
   if (error != 0) object_.drop(blocks);  // what was written of them
   return error == 0;
 }
 
 std::shared_ptr<void> RangeCache::follow(ReadOrder order) {
-  return folder_->follow(std::move(order));
+  return room_->follow(std::move(order));
 }
 
-void RangeCache::note_need(uint64_t begin, uint64_t end, uint32_t after_samples,
-                           Needs& needs) const {
-  if (begin >= end) return;
-  for (uint64_t block = object_.bounds().at(begin); block <= object_.bounds().at(end - 1); ++block)
-    needs[block] = std::min(needs[block], after_samples);
-}
-
-uint64_t RangeCache::evict(std::span<const WithNeeds> objects, uint64_t bytes, uint32_t least) {
-  std::vector<Candidate> candidates;
-  for (const auto& [object, needs] : objects) candidates.push_back({&object->object_, &needs});
-  return drop_last(candidates, least, bytes, [&](size_t i, const Blocks& wanted, const auto& use) {
-    const Claim claim(*objects[i].object, wanted);
-    if (claim.blocks().count() > 0) use(claim.blocks());
-    return claim.blocks().count();
-  });
-}
-
-uint64_t evict_any(const std::filesystem::path& stem, uint64_t bytes) {
-  CachedObject object(stem);
-  RangeCache::Needs needs(object.bounds().count());
-  for (uint64_t block = 0; block < needs.size(); ++block)
-    needs[block] = 1 + (static_cast<uint32_t>(block * 0x9E3779B97F4A7C15u >> 32) >> 1);
-  const std::vector<Candidate> candidate{{&object, &needs}};
-  return drop_last(candidate, 0, bytes, [&](size_t, const Blocks& wanted, const auto& use) {
-    const Blocks claimed = object.claim(wanted);
-    if (claimed.count() > 0) {
-      use(claimed);
-      object.release(claimed);
-    }
-    return claimed.count();
-  });
+Evictable RangeCache::evictable(BlockNeeds needs) {
+  return {&object_, std::move(needs), [this](const Blocks& wanted, const UseBlocks& use) {
+            const Claim claim(*this, wanted);
+            if (claim.blocks().count() > 0) use(claim.blocks());
+            return claim.blocks().count();
+          }};
 }
 
 }  // namespace composer

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <limits>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -15,11 +14,11 @@
 #include <vector>
 
 #include "base/remote/cached_object.h"
+#include "base/remote/eviction.h"
 #include "base/remote/remote_bytes.h"
 
 namespace composer {
 
-class CacheFolder;
 class RangeCache;
 
 /// Says that bytes of an object are needed once so many samples are read.
@@ -28,13 +27,32 @@ using Want = std::function<void(const RangeCache& object, uint64_t begin, uint64
 /// Says it of all bytes that will be needed, of one object or of many in the same folder.
 using ReadOrder = std::function<void(const Want& want)>;
 
+/// Where the files of RangeCaches lie, and how much of the disk they may take. Functions may be
+/// called by several threads at once.
+class DiskRoom {
+ public:
+  virtual ~DiskRoom() = default;
+  virtual const std::filesystem::path& path() const = 0;
+  /// Whether so many bytes may be added for `asker`, after others have left where that is needed.
+  /// ahead: the first block that is to be added, where it is not needed yet. To be followed by
+  /// filled().
+  virtual bool make_room(uint64_t bytes, const RangeCache& asker,
+                         std::optional<uint64_t> ahead) = 0;
+  /// Those of make_room() were added, or were not.
+  virtual void filled(uint64_t bytes) = 0;
+  /// The disk, or a quota, has no room for more than there is now.
+  virtual void disk_is_full() = 0;
+  /// As RangeCache::follow, of which it is a part. Objects that the order tells of stay open until
+  /// what is returned ends.
+  virtual std::shared_ptr<void> follow(ReadOrder order) = 0;
+};
+
 /// Shared by all threads and, through its files, by all processes of the machine: what one of them
 /// reads from the store the others find, or wait for. Opened by CacheFolder::open. A store's errors
 /// come as RemoteError, or as UserError where it throws that.
 class RangeCache {
  public:
-  RangeCache(std::shared_ptr<CacheFolder> folder, RemoteBytes remote,
-             const std::filesystem::path& stem);
+  RangeCache(std::shared_ptr<DiskRoom> room, RemoteBytes remote, const std::filesystem::path& stem);
   ~RangeCache();
 
   const std::string& name() const { return remote_.name; }
@@ -69,26 +87,9 @@ class RangeCache {
   /// returned ends.
   std::shared_ptr<void> follow(ReadOrder order);
 
-  /// Whether evict() can do anything.
-  bool can_evict() const { return object_.can_drop(); }
-  /// On the disk.
-  uint64_t disk_bytes() const { return object_.disk_bytes(); }
-
-  /// Of each block: how many samples are read before it is needed. kUnneeded: it is not.
-  using Needs = std::vector<uint32_t>;
-  static constexpr uint32_t kUnneeded = std::numeric_limits<uint32_t>::max();
-  /// Of an object that no order tells of.
-  Needs no_needs() const { return Needs(object_.bounds().count(), kUnneeded); }
-  /// The blocks with these bytes are needed after so many samples, unless they are before.
-  void note_need(uint64_t begin, uint64_t end, uint32_t after_samples, Needs& needs) const;
-
-  struct WithNeeds {
-    RangeCache* object;
-    Needs needs;
-  };
-  /// Takes away blocks of so many bytes together, those needed last first, none of them needed
-  /// after `least` samples or before. Returns how many bytes they had.
-  static uint64_t evict(std::span<const WithNeeds> objects, uint64_t bytes, uint32_t least);
+  const CachedObject& object() const { return object_; }
+  /// For evict_blocks(), while this exists. Blocks that a thread is at stay.
+  Evictable evictable(BlockNeeds needs);
 
  private:
   using Blocks = CachedObject::Blocks;
@@ -107,7 +108,7 @@ class RangeCache {
   std::mutex fetch_lock_;
   SharedFetch fetch_, other_fetch_;  ///< the one to ask by first; null where there is no other
 
-  const std::shared_ptr<CacheFolder> folder_;
+  const std::shared_ptr<DiskRoom> room_;
   const RemoteBytes remote_;  ///< without its `fetch`
   mutable CachedObject object_;
 
@@ -127,8 +128,5 @@ class RangeCache {
   mutable uint64_t whole_before_ = 0, cleared_then_ = 0;  ///< blocks before it were there
   mutable std::atomic<bool> is_whole_{false};             ///< when last looked at
 };
-
-/// For objects that nobody of this process uses: as RangeCache::evict, by no order.
-uint64_t evict_any(const std::filesystem::path& stem, uint64_t bytes);
 
 }  // namespace composer

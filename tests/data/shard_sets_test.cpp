@@ -626,8 +626,8 @@ TEST_CASE("a compressed object is fetched and unpacked once, and counts in the c
   CHECK(store->read_bytes == packed.size());
   CHECK(cache->is_whole());
   CHECK(folder->used() >= kBytes);
-  const std::vector<RangeCache::WithNeeds> whole{{cache.get(), cache->no_needs()}};
-  CHECK(RangeCache::evict(whole, 1, 0) == kBytes);
+  const std::vector<Evictable> whole{cache->evictable(no_needs(cache->object()))};
+  CHECK(evict_blocks(whole, 1, 0) == kBytes);
   CHECK(reads_well(kApart));
   CHECK(store->reads == 6);
 }
