@@ -6,7 +6,7 @@
 #include <string>
 
 #include "composer/loop/loader.h"
-#include "inference/trained_network.h"
+#include "inference/graph/trained_network.h"
 
 namespace composer {
 

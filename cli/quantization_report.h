@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "inference/trained_network.h"
+#include "inference/graph/trained_network.h"
 
 namespace composer {
 

@@ -1,7 +1,7 @@
 // A graph with fewer operations that computes the same.
 #pragma once
 
-#include "inference/trained_network.h"
+#include "inference/graph/trained_network.h"
 
 namespace composer {
 

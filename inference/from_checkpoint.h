@@ -5,7 +5,7 @@
 
 #include "composer/checkpoint/safetensors.h"
 #include "composer/recipe/recipe.h"
-#include "inference/trained_network.h"
+#include "inference/graph/trained_network.h"
 
 namespace composer {
 

@@ -16,8 +16,8 @@
 #include "composer/checkpoint/provenance.h"
 #include "composer/checkpoint/weights.h"
 #include "inference/description.h"
-#include "inference/graph_json.h"
-#include "inference/json_place.h"
+#include "inference/graph/graph_json.h"
+#include "inference/graph/json_place.h"
 #include "inference/quantization/quantization_json.h"
 
 namespace composer {

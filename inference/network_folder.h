@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "composer/checkpoint/safetensors.h"
-#include "inference/trained_network.h"
+#include "inference/graph/trained_network.h"
 #include "nn/network/peer_names.h"
 
 namespace composer {

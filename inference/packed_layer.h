@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "inference/trained_network.h"
+#include "inference/graph/trained_network.h"
 #include "nn/network/operations.h"
 
 namespace composer {

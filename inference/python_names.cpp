@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "composer/recipe/recipe.h"
 #include "composer/run/assemble.h"
-#include "inference/graph_json.h"
+#include "inference/graph/graph_json.h"
 #include "nn/network/outline.h"
 
 namespace composer {

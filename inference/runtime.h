@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "inference/trained_network.h"
+#include "inference/graph/trained_network.h"
 
 namespace composer {
 

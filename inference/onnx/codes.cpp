@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "inference/graph_json.h"
+#include "inference/graph/graph_json.h"
 
 namespace composer {
 namespace {

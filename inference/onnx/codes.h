@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "inference/graph/trained_network.h"
 #include "inference/onnx/onnx_graph.h"
-#include "inference/trained_network.h"
 
 namespace composer {
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "inference/description.h"
 #include "inference/fold.h"
-#include "inference/graph_json.h"
+#include "inference/graph/graph_json.h"
 #include "inference/onnx/codes.h"
 #include "inference/onnx/nodes.h"
 #include "inference/onnx/onnx_graph.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "inference/trained_network.h"
+#include "inference/graph/trained_network.h"
 
 namespace composer {
 

@@ -1,7 +1,7 @@
 // Biases that make good what codes change on average (Nagel et al. 2019, arXiv:1906.04721).
 #pragma once
 
-#include "inference/trained_network.h"
+#include "inference/graph/trained_network.h"
 
 namespace composer {
 

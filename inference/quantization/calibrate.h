@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "inference/graph/trained_network.h"
 #include "inference/quantization/codes.h"
-#include "inference/trained_network.h"
 
 namespace composer {
 

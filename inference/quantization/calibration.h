@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "inference/graph/trained_network.h"
 #include "inference/quantization/calibrate.h"
 #include "inference/quantization/simulate.h"
-#include "inference/trained_network.h"
 
 namespace composer {
 

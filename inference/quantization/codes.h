@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "inference/trained_network.h"
+#include "inference/graph/trained_network.h"
 
 namespace composer {
 

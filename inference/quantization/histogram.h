@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include "inference/trained_network.h"
+#include "inference/graph/trained_network.h"
 
 namespace composer {
 

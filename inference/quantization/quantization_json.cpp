@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "inference/graph_json.h"
-#include "inference/json_place.h"
+#include "inference/graph/graph_json.h"
+#include "inference/graph/json_place.h"
 
 namespace composer {
 namespace {

@@ -5,8 +5,8 @@
 #include <set>
 #include <vector>
 
+#include "inference/graph/trained_network.h"
 #include "inference/quantization/pass.h"
-#include "inference/trained_network.h"
 
 namespace composer {
 

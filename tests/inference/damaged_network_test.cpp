@@ -10,7 +10,7 @@
 #include "inference/runtime.h"
 #include "quantized.h"
 #include "tests/algorithms/tiny_model.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::damaged_network_test {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "composer/checkpoint/weights.h"
 #include "networks.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::network_folder_test {
 namespace {

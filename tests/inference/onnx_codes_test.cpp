@@ -7,7 +7,7 @@
 #include "inference/onnx/onnx_file.h"
 #include "onnx_interpreter.h"
 #include "range_codes.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::onnx_codes_test {
 namespace {

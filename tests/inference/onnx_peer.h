@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "composer/checkpoint/safetensors.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::test {
 

@@ -5,11 +5,11 @@
 #include "base/error.h"
 #include "base/version.h"
 #include "inference/fold.h"
-#include "inference/graph_json.h"
+#include "inference/graph/graph_json.h"
 #include "inference/onnx/onnx_file.h"
 #include "networks.h"
 #include "onnx_interpreter.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::onnx_test {
 namespace {

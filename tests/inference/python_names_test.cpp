@@ -18,8 +18,8 @@
 #include "nn/network/outline.h"
 #include "peer.h"
 #include "tests/cli/everything.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/composer/terminal.h"
+#include "tests/temporary_folder.h"
 #include "tests/vectors.h"
 
 namespace composer::python_names_test {

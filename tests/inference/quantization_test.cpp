@@ -13,7 +13,7 @@
 #include "inference/quantization/fewest_kept.h"
 #include "inference/quantization/places.h"
 #include "networks.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::quantization_test {
 namespace {

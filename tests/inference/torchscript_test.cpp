@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "networks.h"
 #include "peer.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::torchscript_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "inference/json_place.h"
+#include "inference/graph/json_place.h"
 
 #include <cstdint>
 #include <nlohmann/json.hpp>

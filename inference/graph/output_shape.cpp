@@ -1,4 +1,4 @@
-#include "inference/output_shape.h"
+#include "inference/graph/output_shape.h"
 
 #include <ATen/core/Formatting.h>
 

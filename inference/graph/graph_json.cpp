@@ -1,4 +1,4 @@
-#include "inference/graph_json.h"
+#include "inference/graph/graph_json.h"
 
 #include <c10/core/ScalarType.h>
 
@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "inference/graph_check.h"
-#include "inference/json_place.h"
+#include "inference/graph/graph_check.h"
+#include "inference/graph/json_place.h"
 
 namespace composer {
 namespace {

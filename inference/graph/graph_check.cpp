@@ -1,4 +1,4 @@
-#include "inference/graph_check.h"
+#include "inference/graph/graph_check.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "inference/output_shape.h"
+#include "inference/graph/output_shape.h"
 
 namespace composer {
 namespace {
