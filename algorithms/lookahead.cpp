@@ -6,6 +6,7 @@
 
 #include "algorithms/parts/start_time.h"
 #include "composer/loop/state.h"
+#include "nn/state_dict.h"
 
 namespace composer {
 

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "composer/logging/logger.h"
 #include "composer/loop/state.h"
+#include "nn/state_dict.h"
 
 namespace composer {
 

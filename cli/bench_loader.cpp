@@ -13,6 +13,7 @@
 #include "data/batches/image_loader.h"
 #include "data/datasets/dataset_params.h"
 #include "nn/device/device.h"
+#include "nn/network/batch.h"
 
 namespace composer {
 namespace {

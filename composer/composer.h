@@ -22,3 +22,4 @@
 #include "nn/network/surgery.h"
 #include "nn/optimization/optimizer.h"
 #include "nn/optimization/scheduler.h"
+#include "nn/state_dict.h"

@@ -38,12 +38,4 @@ struct StateDict {
   }
 };
 
-/// Has something that must survive a resumption, or nothing. Names are its own.
-class Stateful {
- public:
-  virtual ~Stateful() = default;
-  virtual StateDict state_dict() const { return {}; }
-  virtual void load_state_dict(const StateDict&) {}
-};
-
 }  // namespace composer

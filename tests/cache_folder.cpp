@@ -2,7 +2,7 @@
 // own.
 #include <cstdlib>
 
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace {
 

@@ -1,17 +1,12 @@
-// Catch2's main, which opens CUDA before any test asks about it, seeds PyTorch's generators before
-// each test, and can hold tests to a time and kernels to the instructions of a lesser processor.
+// Catch2's main, which can hold tests to a time.
 #define CATCH_CONFIG_RUNNER
-#include <ATen/ATen.h>
-#include <hwy/targets.h>
 #include <sys/resource.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <iostream>
 #include <map>
-
-#include "nn/device/cpu_instructions.h"
-#include "nn/device/cuda.h"
 
 namespace {
 
@@ -27,33 +22,20 @@ double cpu_seconds() {
   return sum;
 }
 
-/// CPU time of some work that is the same on every machine, of numbers in vectors and of branches.
+/// CPU time of some work that is the same on every machine, of numbers and of branches.
 double unit_of_work() {
   const double begin = cpu_seconds();
-  const auto matrix = at::ones({512, 512}), images = at::ones({8, 64, 56, 56});
-  const auto weight = at::ones({64, 64, 3, 3});
-  for (int i = 0; i < 10; ++i) at::conv2d(images, weight, {}, 1, 1).add_(matrix.mm(matrix)[0][0]);
+  std::array<float, 1024> lanes{};
+  for (int i = 0; i < 950'000; ++i)
+    for (float& lane : lanes) lane = lane * 0.5F + 1;
   std::map<uint64_t, uint64_t> numbers;
-  uint64_t number = 1;
+  uint64_t number = static_cast<uint64_t>(lanes[0]);
   for (int i = 0; i < 300'000; ++i) numbers[number = number * 6364136223846793005U + 1] += 1;
   return cpu_seconds() - begin;
 }
 
 double most_seconds = 0;  ///< 0: any number
 bool too_slow = false;
-
-/// PyTorch seeds its generators by chance: each test begins from COMPOSER_TEST_SEED, or from 1.
-class Seed : public Catch::TestEventListenerBase {
- public:
-  using TestEventListenerBase::TestEventListenerBase;
-
-  void testCaseStarting(const Catch::TestCaseInfo& info) override {
-    TestEventListenerBase::testCaseStarting(info);
-    const char* const seed = std::getenv("COMPOSER_TEST_SEED");
-    at::manual_seed(seed == nullptr ? 1 : std::strtoull(seed, nullptr, 10));
-  }
-};
-CATCH_REGISTER_LISTENER(Seed)
 
 /// With COMPOSER_TEST_UNITS, tests that need more CPU time than so many units of work fail the
 /// program.
@@ -81,15 +63,6 @@ class TimeLimit : public Catch::TestEventListenerBase {
 };
 CATCH_REGISTER_LISTENER(TimeLimit)
 
-/// Of ours, too, where oneDNN is held to the instructions of a lesser processor.
-void hold_kernels_to_permitted_instructions() {
-  int64_t targets = hwy::SupportedTargets();
-  // The better a target, the lower its bit.
-  if (!composer::has_instructions("avx512_f")) targets &= ~(HWY_AVX2 - 1);
-  if (!composer::has_instructions("avx2")) targets &= ~HWY_AVX2;
-  hwy::SetSupportedTargetsForTest(targets);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -98,8 +71,6 @@ int main(int argc, char** argv) {
   const auto& config = session.configData();
   const bool only_lists = config.listTests || config.listTestNamesOnly || config.listTags;
   if (!only_lists && !config.showHelp) {
-    composer::open_cuda();
-    hold_kernels_to_permitted_instructions();
     if (const char* const units = std::getenv("COMPOSER_TEST_UNITS"))
       most_seconds = std::atof(units) * unit_of_work();
   }

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::test {
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "nn/state_dict.h"
 
 namespace composer {
 

@@ -9,6 +9,7 @@
 #include "composer/loop/state.h"
 #include "nn/network/metrics.h"
 #include "nn/optimization/optimizer.h"
+#include "nn/state_dict.h"
 
 namespace composer {
 
@@ -49,6 +50,8 @@ void SpeedMonitor::fit_end(const State&, Logger&, RunControl&) {
   timer_.reset();
   last_waited_ = 0;
 }
+
+StateDict SpeedMonitor::state_dict() const { return {{}, {{"training_seconds", training_}}}; }
 
 void SpeedMonitor::load_state_dict(const StateDict& state) {
   if (const auto* seconds = state.find<double>("training_seconds")) training_ = *seconds;

@@ -32,7 +32,7 @@ class SpeedMonitor : public Callback {
   void eval_end(const State& state, Logger& logger, RunControl& control) override;
   void fit_end(const State& state, Logger& logger, RunControl& control) override;
 
-  StateDict state_dict() const override { return {{}, {{"training_seconds", training_}}}; }
+  StateDict state_dict() const override;
   void load_state_dict(const StateDict& state) override;
 
  private:

@@ -6,6 +6,7 @@
 #include "base/number_text.h"
 #include "composer/loop/state.h"
 #include "nn/network/metric_sense.h"
+#include "nn/state_dict.h"
 
 namespace composer {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "composer/loop/loader.h"
+#include "nn/network/batch.h"
 
 namespace composer {
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "composer/loop/algorithm.h"
+#include "nn/state_dict.h"
 
 namespace composer {
 

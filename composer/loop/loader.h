@@ -10,9 +10,10 @@
 #include "base/loading/loader_options.h"
 #include "base/loading/normalization.h"
 #include "base/loading/sample_transform.h"
-#include "nn/network/batch.h"
 
 namespace composer {
+
+struct RawBatch;
 
 /// What an evaluation makes of an image before a network gets it: the shorter side becomes
 /// resize_size long, the middle of `size` is cut out, and its bytes are normalised.

@@ -5,6 +5,7 @@
 
 #include "base/process/interrupt.h"
 #include "composer/run/feed.h"
+#include "nn/state_dict.h"
 
 namespace composer {
 namespace {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "data/batches/tensor_pool.h"
+#include "nn/network/batch.h"
 #include "nn/profiling/thread_range.h"
 
 namespace composer {

@@ -7,6 +7,7 @@
 #include "data/datasets/dataset_params.h"
 #include "inference/network_folder.h"
 #include "inference/runtime.h"
+#include "nn/network/batch.h"
 
 using namespace composer;
 

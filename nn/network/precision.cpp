@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "nn/network/bf16_choice.h"
+#include "nn/state_dict.h"
 
 namespace composer {
 namespace {

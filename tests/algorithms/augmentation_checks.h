@@ -12,9 +12,9 @@
 #include "base/params/params.h"
 #include "base/random.h"
 #include "tests/algorithms/tiny_model.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/gpu.h"
 #include "tests/python.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::test {
 

@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 #include "tests/algorithms/moved_pixels.h"
-#include "tests/data/helpers.h"
+#include "tests/files.h"
 #include "tests/gpu.h"
 
 namespace composer::batch_op_test {

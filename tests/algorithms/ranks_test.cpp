@@ -17,6 +17,7 @@
 #include "algorithms/trivialaugment.h"
 #include "algorithms/whitening.h"
 #include "base/error.h"
+#include "nn/state_dict.h"
 #include "tests/algorithms/resnet20.h"
 #include "tests/algorithms/shared_batch.h"
 #include "tests/algorithms/tiny_model.h"

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::run_log_test {
 namespace {

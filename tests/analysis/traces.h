@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer {
 

@@ -11,7 +11,7 @@
 #include "composer/run/assemble.h"
 #include "program.h"
 #include "tests/composer/stopped_run.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::averages_test {
 

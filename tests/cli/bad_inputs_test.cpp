@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "look.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::bad_inputs_test {
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::check_test {
 

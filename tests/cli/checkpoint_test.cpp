@@ -7,8 +7,8 @@
 #include "composer/checkpoint/dcp.h"
 #include "composer/checkpoint/torch_file.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/python.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::checkpoint_test {
 

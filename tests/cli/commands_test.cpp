@@ -9,8 +9,8 @@
 
 #include "composer/recipe/recipe.h"
 #include "look.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/python.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::commands_test {
 

@@ -6,7 +6,7 @@
 
 #include "cli/main.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::completion_test {
 

@@ -15,8 +15,8 @@
 #include "base/random.h"
 #include "composer/run/assemble.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/gpu.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::composition_test {
 

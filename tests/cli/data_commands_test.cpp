@@ -9,7 +9,7 @@
 #include "data/jpeg/jpeg.h"
 #include "mds_set.h"
 #include "program.h"
-#include "tests/data/helpers.h"
+#include "tests/files.h"
 
 namespace composer::data_commands_test {
 

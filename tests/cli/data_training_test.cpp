@@ -4,8 +4,8 @@
 #include <fstream>
 
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/data/photos.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::data_training_test {
 

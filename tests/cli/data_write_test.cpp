@@ -6,8 +6,8 @@
 #include "../data/make_jpeg.h"
 #include "data/beton/beton.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/data/small_images.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::data_write_test {
 

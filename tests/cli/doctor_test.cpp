@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "cli/read_speed.h"
 #include "tests/cli/program.h"
-#include "tests/data/helpers.h"
+#include "tests/files.h"
 
 namespace composer::doctor_test {
 

@@ -6,7 +6,7 @@
 #include "composer/checkpoint/weights.h"
 #include "models/resnet.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::fine_tuning_docs_test {
 

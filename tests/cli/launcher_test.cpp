@@ -14,8 +14,8 @@
 #include "cli/job_watch.h"
 #include "cli/rank_logs.h"
 #include "tests/cli/program.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/ranks/rank_processes.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::launcher_test {
 

@@ -5,7 +5,7 @@
 
 #include "look.h"
 #include "study.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::lr_range_test {
 

@@ -4,7 +4,7 @@
 
 #include "base/terminal.h"
 #include "look.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::model_info_test {
 

@@ -1,8 +1,8 @@
 #include <catch2/catch.hpp>
 
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/inference/onnx_reader.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::onnx_export_test {
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "look.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::plan_scale_test {
 

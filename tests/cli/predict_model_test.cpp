@@ -6,7 +6,7 @@
 
 #include "inference/onednn.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::predict_model_test {
 

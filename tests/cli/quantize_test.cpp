@@ -8,7 +8,7 @@
 #include "inference/network_folder.h"
 #include "inference/runtime.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::quantize_test {
 

@@ -4,7 +4,7 @@
 #include "composer/run/assemble.h"
 #include "everything.h"
 #include "nn/profiling/timer.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::ranges_test {
 

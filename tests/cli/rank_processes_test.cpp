@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/python.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::rank_processes_test {
 

@@ -15,7 +15,7 @@
 #include "composer/run/assemble.h"
 #include "everything.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::recipes_test {
 

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::reference_test {
 

@@ -8,12 +8,12 @@
 
 #include "mds_set.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/data/make_tar.h"
 #include "tests/data/photos.h"
 #include "tests/ranks/rank_processes.h"
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::remote_data_test {
 

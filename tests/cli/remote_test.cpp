@@ -11,10 +11,10 @@
 #include "../data/make_jpeg.h"
 #include "data/beton/beton.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
-#include "tests/data/helpers.h"
+#include "tests/files.h"
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::remote_test {
 

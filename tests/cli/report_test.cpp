@@ -7,7 +7,7 @@
 
 #include "tests/cli/look.h"
 #include "tests/cli/on_terminal.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::report_test {
 

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "tests/cli/look.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::request_test {
 

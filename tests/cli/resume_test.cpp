@@ -5,7 +5,7 @@
 
 #include "program.h"
 #include "tests/composer/metric_points.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::resume_test {
 

@@ -15,7 +15,7 @@
 #include "cli/main.h"
 #include "composer/recipe/recipe.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::schema_test {
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::settings_test {
 

@@ -14,8 +14,8 @@
 #include "everything.h"
 #include "look.h"
 #include "tests/composer/stopped_run.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/composer/terminal.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::settle_test {
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/data/photos.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::slow_folder_test {
 

@@ -11,9 +11,9 @@
 #include "data/jpeg/jpeg.h"
 #include "everything.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/data/errors.h"
 #include "tests/data/make_tar.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::split_test {
 

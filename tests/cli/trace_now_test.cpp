@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "tests/cli/program.h"
 #include "tests/composer/read_trace.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::trace_now_test {
 

@@ -9,8 +9,8 @@
 #include "composer/checkpoint/safetensors.h"
 #include "on_terminal.h"
 #include "program.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/composer/terminal.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::use_test {
 

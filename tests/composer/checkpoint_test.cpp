@@ -10,7 +10,7 @@
 #include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/checkpoint_writer.h"
 #include "composer/checkpoint/weights.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::checkpoint_test {
 

@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "composer/checkpoint/checkpoint_folder.h"
-#include "tests/composer/child_process.h"
+#include "tests/base/child_process.h"
 #include "tests/composer/tiny_run.h"
 
 namespace composer::checkpoint_writer_test {

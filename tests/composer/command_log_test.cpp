@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/composer/terminal.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::command_log_test {
 

@@ -6,8 +6,8 @@
 
 #include "composer/recipe/dump.h"
 #include "tests/composer/fake_components.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/composer/tiny_run.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::dataset_keys_test {
 

@@ -10,10 +10,10 @@
 #include "composer/checkpoint/checkpoint_writer.h"
 #include "composer/checkpoint/torch_file.h"
 #include "composer/checkpoint/weights.h"
-#include "tests/composer/largest_file.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/base/largest_file.h"
 #include "tests/composer/wave.h"
 #include "tests/python.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::dcp_test {
 

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "composer/logging/earlier_lines.h"
 #include "composer/logging/sinks.h"
-#include "tests/composer/largest_file.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/base/largest_file.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::growing_file_test {
 

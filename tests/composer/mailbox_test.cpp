@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "base/host_name.h"
 #include "composer/run/run_requests.h"
-#include "tests/composer/child_process.h"
+#include "tests/base/child_process.h"
 #include "tests/composer/tiny_run.h"
 
 namespace composer::mailbox_test {

@@ -16,7 +16,7 @@
 
 #include "base/error.h"
 #include "composer/checkpoint/safetensors.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::mapped_file_test {
 

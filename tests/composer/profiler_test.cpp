@@ -7,13 +7,13 @@
 #include <limits>
 #include <thread>
 
-#include "largest_file.h"
 #include "nn/profiling/kineto.h"
 #include "nn/profiling/memory_timeline.h"
 #include "nn/profiling/thread_range.h"
 #include "nn/profiling/timer.h"
 #include "read_trace.h"
 #include "terminal.h"
+#include "tests/base/largest_file.h"
 #include "tiny_run.h"
 
 namespace composer::profiler_test {

@@ -9,7 +9,7 @@
 #include "composer/recipe/dump.h"
 #include "composer/recipe/embedded_recipes.h"
 #include "tests/composer/fake_components.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::recipe_test {
 

@@ -15,8 +15,8 @@
 #include "base/host_name.h"
 #include "base/remote/local_folder.h"
 #include "composer/checkpoint/checkpoint_folder.h"
-#include "tests/composer/child_process.h"
-#include "tests/composer/largest_file.h"
+#include "tests/base/child_process.h"
+#include "tests/base/largest_file.h"
 #include "tests/composer/terminal.h"
 #include "tests/composer/tiny_run.h"
 

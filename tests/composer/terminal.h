@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/terminal.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer {
 

@@ -6,7 +6,7 @@
 #include "composer/run/trainer.h"
 #include "nn/network/layers.h"
 #include "nn/optimization/optimizers.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer {
 

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "read_trace.h"
-#include "temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::trace_file_test {
 

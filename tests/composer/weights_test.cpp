@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "nn/network/layers.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::weights_test {
 namespace {

@@ -8,7 +8,7 @@
 #include "data/files/digest.h"
 #include "data/pixels/resize.h"
 #include "data/samples/ffcv_crop.h"
-#include "helpers.h"
+#include "tests/files.h"
 
 namespace composer::beton_fixtures_test {
 

@@ -8,8 +8,8 @@
 #include "data/jpeg/header.h"
 #include "data/pixels/orient.h"
 #include "tests/data/fake_sources.h"
-#include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
+#include "tests/files.h"
 
 namespace composer::beton_writer_test {
 

@@ -13,7 +13,7 @@
 #include "data/datasets/image_folder.h"
 #include "data/index/index_place.h"
 #include "tests/data/errors.h"
-#include "tests/data/helpers.h"
+#include "tests/files.h"
 
 namespace composer::class_folders_test {
 

@@ -7,8 +7,9 @@
 
 #include "base/error.h"
 #include "data/datasets/photo_dataset.h"
-#include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
+#include "tests/data/plain_batch.h"
+#include "tests/files.h"
 
 namespace composer::coded_source_test {
 

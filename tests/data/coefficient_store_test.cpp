@@ -12,11 +12,12 @@
 #include "base/random.h"
 #include "data/beton/write.h"
 #include "data/datasets/image_folder.h"
-#include "tests/composer/largest_file.h"
+#include "tests/base/largest_file.h"
 #include "tests/data/errors.h"
 #include "tests/data/eventually.h"
-#include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
+#include "tests/data/plain_batch.h"
+#include "tests/files.h"
 
 namespace composer::coefficient_store_test {
 

@@ -6,9 +6,10 @@
 #include "data/beton/write.h"
 #include "data/datasets/image_folder.h"
 #include "data/index/index_place.h"
-#include "tests/data/helpers.h"
 #include "tests/data/index_bytes.h"
 #include "tests/data/make_jpeg.h"
+#include "tests/data/plain_batch.h"
+#include "tests/files.h"
 
 namespace composer::crop_index_test {
 

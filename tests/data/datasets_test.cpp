@@ -16,8 +16,10 @@
 #include "data/datasets/synthetic.h"
 #include "data/index/index_file.h"
 #include "data/jpeg/jpeg.h"
+#include "nn/network/batch.h"
 #include "tests/data/fake_sources.h"
-#include "tests/data/helpers.h"
+#include "tests/data/plain_batch.h"
+#include "tests/files.h"
 
 namespace composer::datasets_test {
 

@@ -11,7 +11,8 @@
 #include "data/batches/image_loader.h"
 #include "data/beton/source.h"
 #include "tests/data/fake_sources.h"
-#include "tests/data/helpers.h"
+#include "tests/data/plain_batch.h"
+#include "tests/files.h"
 
 namespace composer::decoded_source_test {
 

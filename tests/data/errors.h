@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "tests/data/helpers.h"
+#include "tests/files.h"
 
 namespace composer::test {
 

@@ -4,7 +4,7 @@
 #include "data/files/digest.h"
 #include "data/jpeg/decoder.h"
 #include "tests/data/fake_sources.h"
-#include "tests/data/helpers.h"
+#include "tests/files.h"
 
 namespace composer::ffcv_reads_test {
 

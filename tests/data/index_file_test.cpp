@@ -13,9 +13,9 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "tests/composer/largest_file.h"
-#include "tests/data/helpers.h"
+#include "tests/base/largest_file.h"
 #include "tests/data/index_bytes.h"
+#include "tests/files.h"
 
 namespace composer::index_file_test {
 

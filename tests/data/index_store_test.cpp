@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "data/index/index_slot.h"
 #include "tests/data/errors.h"
-#include "tests/data/helpers.h"
 #include "tests/data/index_bytes.h"
+#include "tests/files.h"
 
 namespace composer::index_store_test {
 

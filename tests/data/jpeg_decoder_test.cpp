@@ -9,10 +9,10 @@
 #include "data/jpeg/jpeg.h"
 #include "data/jpeg/scan.h"
 #include "data/jpeg/unstuff.h"
-#include "tests/data/helpers.h"
 #include "tests/data/jpeg_encoding.h"
 #include "tests/data/kept_in_memory.h"
 #include "tests/each_target.h"
+#include "tests/files.h"
 
 namespace composer::jpeg_decoder_test {
 

@@ -8,9 +8,9 @@
 #include "data/jpeg/decoder.h"
 #include "data/jpeg/jpeg.h"
 #include "data/jpeg/requantize.h"
-#include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
 #include "tests/each_target.h"
+#include "tests/files.h"
 
 namespace composer::jpeg_requantize_test {
 

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "data/files/file_lock.h"
 #include "tests/data/errors.h"
-#include "tests/data/helpers.h"
+#include "tests/files.h"
 
 namespace composer::kept_table_test {
 

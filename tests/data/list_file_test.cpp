@@ -3,7 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "base/error.h"
-#include "tests/data/helpers.h"
+#include "tests/files.h"
 
 namespace composer::list_file_test {
 

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "data/batches/image_loader.h"
+#include "nn/network/batch.h"
 #include "nn/profiling/timer.h"
 #include "tests/data/fake_sources.h"
 

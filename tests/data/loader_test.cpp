@@ -14,8 +14,10 @@
 #include "data/batches/image_loader.h"
 #include "data/jpeg/jpeg.h"
 #include "nn/device/device.h"
+#include "nn/network/batch.h"
 #include "tests/data/eventually.h"
-#include "tests/data/helpers.h"
+#include "tests/data/plain_batch.h"
+#include "tests/files.h"
 #include "tests/gpu.h"
 
 namespace composer::loader_test {

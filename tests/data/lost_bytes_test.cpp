@@ -7,9 +7,11 @@
 #include "data/batches/image_loader.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
+#include "nn/network/batch.h"
 #include "tests/data/beton_bytes.h"
-#include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
+#include "tests/data/plain_batch.h"
+#include "tests/files.h"
 
 namespace composer::lost_bytes_test {
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "data/formats/decode.h"
 #include "data/samples/source.h"
-#include "tests/data/helpers.h"
+#include "tests/files.h"
 
 namespace composer::test {
 

@@ -13,9 +13,9 @@
 #include "data/datasets/mds.h"
 #include "data/datasets/webdataset.h"
 #include "tests/data/fake_sources.h"
-#include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
 #include "tests/data/make_tar.h"
+#include "tests/files.h"
 
 namespace composer::plain_rgb_test {
 

@@ -18,10 +18,12 @@
 #include "data/beton/write.h"
 #include "data/loading/ranges_ahead.h"
 #include "data/loading/sample_walk.h"
+#include "nn/network/batch.h"
 #include "tests/data/beton_bytes.h"
 #include "tests/data/eventually.h"
 #include "tests/data/fake_sources.h"
-#include "tests/data/helpers.h"
+#include "tests/data/plain_batch.h"
+#include "tests/files.h"
 
 namespace composer::read_ahead_test {
 

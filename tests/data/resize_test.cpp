@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/random.h"
 #include "data/pixels/copy.h"
-#include "tests/data/helpers.h"
 #include "tests/each_target.h"
+#include "tests/files.h"
 #include "tests/vectors.h"
 
 namespace composer::resize_test {

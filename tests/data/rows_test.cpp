@@ -13,8 +13,9 @@
 #include "data/samples/memory_source.h"
 #include "data/samples/order.h"
 #include "tests/data/errors.h"
-#include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
+#include "tests/data/plain_batch.h"
+#include "tests/files.h"
 
 namespace composer::rows_test {
 

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "data/samples/source.h"
 #include "data/samples/target_rows.h"
-#include "tests/data/helpers.h"
+#include "tests/files.h"
 
 namespace composer::sample_table_test {
 

@@ -16,9 +16,9 @@
 #include "data/shards/shard_files.h"
 #include "data/shards/webdataset.h"
 #include "tests/data/errors.h"
-#include "tests/data/helpers.h"
 #include "tests/data/make_tar.h"
 #include "tests/data/pack_zstd.h"
+#include "tests/files.h"
 #include "tests/remote/aws_environment.h"
 
 namespace composer::shards_test {

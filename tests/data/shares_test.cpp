@@ -9,7 +9,8 @@
 #include "data/datasets/mnist.h"
 #include "data/datasets/synthetic.h"
 #include "tests/data/fake_sources.h"
-#include "tests/data/helpers.h"
+#include "tests/data/plain_batch.h"
+#include "tests/files.h"
 
 namespace composer::shares_test {
 

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "base/files/byte_reader.h"
-#include "tests/data/helpers.h"
 #include "tests/data/make_tar.h"
+#include "tests/files.h"
 
 namespace composer::tar_test {
 

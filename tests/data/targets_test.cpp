@@ -16,10 +16,11 @@
 #include "data/datasets/mnist.h"
 #include "data/datasets/webdataset.h"
 #include "data/samples/target_rows.h"
+#include "nn/network/batch.h"
 #include "tests/data/beton_bytes.h"
-#include "tests/data/helpers.h"
 #include "tests/data/make_jpeg.h"
 #include "tests/data/make_tar.h"
+#include "tests/files.h"
 
 namespace composer::targets_test {
 

@@ -11,7 +11,8 @@
 #include "data/datasets/shapes.h"
 #include "data/jpeg/jpeg.h"
 #include "data/pixels/orient.h"
-#include "tests/data/helpers.h"
+#include "nn/network/batch.h"
+#include "tests/files.h"
 #include "tests/vectors.h"
 
 namespace composer::transform_test {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/cli/program.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer {
 

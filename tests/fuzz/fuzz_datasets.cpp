@@ -14,7 +14,8 @@
 #include "data/samples/sample_table.h"
 #include "data/shards/mds.h"
 #include "data/shards/webdataset.h"
-#include "tests/data/helpers.h"
+#include "nn/network/batch.h"
+#include "tests/files.h"
 #include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/memory_file.h"
 

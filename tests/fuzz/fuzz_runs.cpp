@@ -12,9 +12,9 @@
 #include "base/error.h"
 #include "composer/logging/events.h"
 #include "tests/analysis/run_files.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/memory_file.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::test {
 namespace {

@@ -14,7 +14,7 @@
 #include <ctime>
 
 #include "base/log.h"
-#include "tests/data/helpers.h"
+#include "tests/files.h"
 #include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/seeds.h"

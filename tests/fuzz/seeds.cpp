@@ -8,11 +8,11 @@
 #include "data/samples/sample_table.h"
 #include "data/samples/target_rows.h"
 #include "tests/data/beton_bytes.h"
-#include "tests/data/helpers.h"
 #include "tests/data/kept_in_memory.h"
 #include "tests/data/make_jpeg.h"
 #include "tests/data/make_tar.h"
 #include "tests/data/small_images.h"
+#include "tests/files.h"
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace composer::test {

@@ -13,8 +13,8 @@
 #include "models/wide_resnet.h"
 #include "nn/network/fused_norm.h"
 #include "nn/network/precision.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/composer/wave.h"
+#include "tests/temporary_folder.h"
 #include "tests/vectors.h"
 
 namespace composer::reference_test {

@@ -29,8 +29,8 @@
 #include "models/wide_resnet.h"
 #include "nn/network/divided_pass.h"
 #include "nn/network/row_exchange.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/ranks/double_run.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::divided_images_test {
 

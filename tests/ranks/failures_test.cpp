@@ -6,10 +6,10 @@
 
 #include "base/error.h"
 #include "nn/distributed/rendezvous.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/data/photos.h"
 #include "tests/ranks/double_run.h"
 #include "tests/ranks/rank_processes.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::failures_test {
 

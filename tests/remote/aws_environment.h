@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/remote/remote_options.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::test {
 

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::fetched_test {
 

@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/remote/s3_store.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/remote/aws_environment.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::moto_test {
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <fstream>
 #include <latch>
 #include <random>
@@ -19,9 +20,9 @@
 #include "base/remote/pending_room.h"
 #include "base/remote/remote_error.h"
 #include "base/remote/shared_disk.h"
-#include "tests/composer/largest_file.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/base/largest_file.h"
 #include "tests/remote/fake_store.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::range_cache_test {
 

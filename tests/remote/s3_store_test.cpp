@@ -13,9 +13,9 @@
 #include "base/remote/leaving.h"
 #include "base/remote/remote_path.h"
 #include "base/save_progress.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::s3_store_test {
 

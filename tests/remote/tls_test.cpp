@@ -3,9 +3,9 @@
 
 #include "base/error.h"
 #include "base/remote/web_store.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/tls_server.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::tls_test {
 

@@ -17,12 +17,12 @@
 #include "base/process/interrupt.h"
 #include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/checkpoint_uploads.h"
-#include "tests/composer/temporary_folder.h"
 #include "tests/composer/terminal.h"
 #include "tests/composer/tiny_run.h"
 #include "tests/ranks.h"
 #include "tests/remote/aws_environment.h"
 #include "tests/remote/memory_store.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::checkpoint_store_test {
 

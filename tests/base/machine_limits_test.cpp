@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/machine_use.h"
-#include "tests/data/helpers.h"
+#include "tests/files.h"
 
 namespace composer::machine_limits_test {
 

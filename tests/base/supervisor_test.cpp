@@ -14,8 +14,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "tests/composer/child_process.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/base/child_process.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::supervisor_test {
 

@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "base/host_name.h"
-#include "tests/composer/child_process.h"
-#include "tests/composer/largest_file.h"
-#include "tests/composer/temporary_folder.h"
+#include "tests/base/child_process.h"
+#include "tests/base/largest_file.h"
+#include "tests/temporary_folder.h"
 
 namespace composer::atomic_file_test {
 
