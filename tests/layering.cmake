@@ -1,24 +1,58 @@
-# Fails, with the offending line, when an #include points the wrong way:
-#   cli, examples -> {inference, analysis, scale} -> {algorithms, models, data} -> composer -> nn -> base
-#   base includes nothing of LibTorch
-#   cuda -> composer; nothing includes cuda
-# when an algorithm includes another (what they share is in algorithms/parts/), or when a third-party header is included outside the files that own it.
+# Fails, with the offending line, when an #include points the wrong way: a folder includes those on lower rows of the table
+# and those that its row allows, nothing else of this project; when an algorithm includes another (what they share is in
+# algorithms/parts/); when a file lies in a folder that has no row; or when a third-party header is included outside the files
+# that own it.
 # Run with: cmake -DROOT=<repository> -P layering.cmake
 cmake_minimum_required(VERSION 3.25)
 
-set(folders base nn composer algorithms models data inference analysis scale cli cuda examples)
-set(base_may base)
-set(nn_may base nn)
-set(composer_may base nn composer)
-set(algorithms_may base nn composer algorithms)
-set(models_may base nn composer models)
-set(data_may base nn composer data)
-set(cuda_may base nn composer cuda)
-set(inference_may base nn composer algorithms models data inference)
-set(analysis_may base nn composer analysis)
-set(scale_may base nn composer scale)
-set(cli_may base nn composer algorithms models data inference analysis scale cli)
-set(examples_may base nn composer algorithms models data inference analysis scale cli)
+# Folders, lowest first. A row: folder, or folder "of" a regular expression of the folders below that it may include.
+set(table
+  "base"
+  "base/loading"
+  "base/params"
+  "base/files"
+  "base/process"
+  "base/remote"
+  "data/files of ^base"
+  "data/pixels of ^base"
+  "data/jpeg of ^(base|data)"
+  "data/formats of ^(base|data)"
+  "data/index of ^(base|data)"
+  "data/samples of ^(base|data)"
+  "data/loading of ^(base|data)"
+  "data/beton of ^(base|data)"
+  "data/shards of ^(base|data)"
+  "nn/device of ^base"
+  "nn of ^(base|nn)"
+  "nn/distributed of ^(base|nn)"
+  "nn/network of ^(base|nn)"
+  "nn/optimization of ^(base|nn)"
+  "nn/profiling of ^(base|nn)"
+  "composer/logging of ^(base|nn)"
+  "composer/loop of ^(base|nn|composer)"
+  "composer/recipe of ^(base|nn|composer)"
+  "composer/callbacks of ^(base|nn|composer)"
+  "composer/checkpoint of ^(base|nn|composer)"
+  "composer/run of ^(base|nn|composer)"
+  "composer/comparison of ^(base|nn|composer)"
+  "composer of ^(base|nn|composer)"
+  "models of ^(base|nn|composer)"
+  "algorithms/augmentation of ^(base|nn|composer)"
+  "algorithms/parts of ^(base|nn|composer|algorithms)"
+  "algorithms of ^(base|nn|composer|algorithms)"
+  "data/batches of ^(base|nn|composer|data)"
+  "data/datasets of ^(base|nn|composer|data)"
+  "inference/graph of ^(base|nn|composer)"
+  "inference/quantization of ^(base|nn|composer|inference)"
+  "inference of ^(base|nn|composer|inference)"
+  "inference/onnx of ^(base|nn|composer|inference)"
+  "analysis of ^(base|nn|composer)"
+  "analysis/trace of ^(base|nn|composer|analysis)"
+  "scale of ^(base|nn|composer)"
+  "cuda of ^(base|nn|composer)"
+  "cli of ^[^c]|^(composer|cli)"  # all but cuda/
+  "examples of ^[^c]|^(composer|cli)"
+)
 
 # header pattern by files that may include it, relative to ROOT
 set(owned
@@ -40,17 +74,47 @@ set(owned
   "torch/csrc/distributed/ by ^(cuda|nn/distributed|nn/network)/"
   "hwy/ by _(inl\\.h|simd\\.cpp)$"
   "torch/torch\\.h by ^$"
-  "(torch|ATen|c10|caffe2)/ by ^[^b]"  # all folders but base/
+  # Neither base/ nor what reads data.
+  "(torch|ATen|c10|caffe2)/ by ^(nn|composer|models|algorithms|inference|scale|cuda|cli|examples|data/batches|data/datasets)/"
 )
+
+set(folders "")
+foreach(row IN LISTS table)
+  string(REGEX REPLACE " of .*$" "" folder "${row}")
+  list(APPEND folders ${folder})
+  set(may_${folder} ".")
+  if(row MATCHES " of (.*)$")
+    set(may_${folder} "${CMAKE_MATCH_1}")
+  endif()
+  string(REGEX MATCH "^[^/]+" top "${folder}")
+  list(APPEND tops ${top})
+endforeach()
+list(REMOVE_DUPLICATES tops)
 
 set(problems "")
 
+# The row of a file or header in `result`; of examples/, the top folder has that of all below.
+function(row_of path result)
+  get_filename_component(folder "${path}" DIRECTORY)
+  if(folder MATCHES "^examples/")
+    set(folder examples)
+  endif()
+  set(${result} "${folder}" PARENT_SCOPE)
+endfunction()
+
 function(check_include file header)
-  string(REGEX MATCH "^[^/]+" folder "${file}")
-  string(REGEX MATCH "^[^/]+" target "${header}")
+  row_of("${file}" folder)
+  row_of("${header}" target)
+  string(REGEX MATCH "^[^/]+" top "${header}")
+  list(FIND folders "${folder}" row)
+  list(FIND folders "${target}" target_row)
   set(problem "")
-  if("${target}" IN_LIST folders AND NOT "${target}" IN_LIST ${folder}_may)
-    set(problem "${folder}/ may not include ${target}/")
+  if("${top}" IN_LIST tops AND NOT "${target}" STREQUAL "${folder}")
+    if(target_row EQUAL -1)
+      set(problem "no such folder")
+    elseif(target_row GREATER row OR NOT "${target}" MATCHES "${may_${folder}}")
+      set(problem "${folder}/ may not include ${target}/")
+    endif()
   endif()
   # algorithms/ itself has one header a method; what several share is in the folders below.
   if("${folder}" STREQUAL "algorithms" AND "${header}" MATCHES "^algorithms/([^/]+)\\.h$")
@@ -74,9 +138,14 @@ function(check_include file header)
 endfunction()
 
 set(checked 0)
-foreach(folder IN LISTS folders)
-  file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${folder}/*.h ${ROOT}/${folder}/*.cpp ${ROOT}/${folder}/*.cu)
+foreach(top IN LISTS tops)
+  file(GLOB_RECURSE files RELATIVE ${ROOT} ${ROOT}/${top}/*.h ${ROOT}/${top}/*.cpp ${ROOT}/${top}/*.cu)
   foreach(file IN LISTS files)
+    row_of("${file}" folder)
+    if(NOT "${folder}" IN_LIST folders)
+      string(APPEND problems "\n${file}: the table has no row for ${folder}/")
+      continue()
+    endif()
     file(STRINGS ${ROOT}/${file} lines REGEX "^[ \t]*#[ \t]*include[ \t]*[<\"]")
     foreach(line IN LISTS lines)
       string(REGEX REPLACE "^[^<\"]*[<\"]([^>\"]*).*" "\\1" header "${line}")
