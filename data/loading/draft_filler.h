@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/loading/pixel_normalizer.h"
 #include "data/index/index_store.h"
 #include "data/loading/bad_sample_log.h"
 #include "data/loading/batch_loader.h"
 #include "data/loading/draft.h"
-#include "data/pixels/normalize_pixels.h"
 #include "data/samples/transform.h"
 
 namespace composer {

@@ -9,45 +9,24 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/loading/pixel_normalizer.h"
 #include "nn/device/cuda_library.h"
 
 namespace composer {
 namespace {
 
-struct Affine {
-  std::vector<float> scale, shift;
-};
-
-/// x * scale + shift, repeated until a whole number of vectors fits, so that the inner loop needs
-/// no channel index.
-Affine pattern(const Normalization& normalization) {
-  const size_t channels = normalization.mean.size(), length = channels * 16;
-  Affine affine{std::vector<float>(length), std::vector<float>(length)};
-  for (size_t i = 0; i < length; ++i) {
-    const size_t c = i % channels;
-    affine.scale[i] = static_cast<float>(1 / normalization.std[c]);
-    affine.shift[i] = static_cast<float>(-normalization.mean[c] / normalization.std[c]);
-  }
-  return affine;
-}
-
-void normalize_interleaved(const uint8_t* in, float* out, int64_t count, const Affine& affine) {
-  const auto period = static_cast<int64_t>(affine.scale.size());
-  const float *scale = affine.scale.data(), *shift = affine.shift.data();
-  int64_t i = 0;
-  for (; i + period <= count; i += period)
-    for (int64_t j = 0; j < period; ++j)
-      out[i + j] = static_cast<float>(in[i + j]) * scale[j] + shift[j];
-  for (int64_t j = 0; i + j < count; ++j)
-    out[i + j] = static_cast<float>(in[i + j]) * scale[j] + shift[j];
+PixelNormalizer normalizer_of(const Normalization& normalization) {
+  return {normalization.mean, normalization.std};
 }
 
 void normalize_planar(const uint8_t* in, float* out, int64_t pixels, int64_t channels,
-                      const Affine& affine) {
-  for (int64_t c = 0; c < channels; ++c)
+                      const PixelNormalizer& normalizer) {
+  for (int64_t c = 0; c < channels; ++c) {
+    const auto place = static_cast<size_t>(c);
+    const float scale = normalizer.scale()[place], shift = normalizer.shift()[place];
     for (int64_t i = 0; i < pixels; ++i)
-      out[c * pixels + i] =
-          static_cast<float>(in[i * channels + c]) * affine.scale[c] + affine.shift[c];
+      out[c * pixels + i] = static_cast<float>(in[i * channels + c]) * scale + shift;
+  }
 }
 
 /// scale and shift of a normalization, float32 [1, C, 1, 1].
@@ -65,12 +44,12 @@ const Constants& constants_on(at::Device device, const Normalization& normalizat
   const Key key{device.str(), normalization.mean, normalization.std};
   if (const auto found = kept->find(key); found != kept->end()) return found->second;
   const c10::InferenceMode off(false);  // kept for training steps too
-  const auto affine = pattern(normalization);
+  const auto normalizer = normalizer_of(normalization);
   const auto channels = static_cast<int64_t>(normalization.mean.size());
   const auto constant = [&](const std::vector<float>& values) {
     return at::tensor(values).narrow(0, 0, channels).view({1, channels, 1, 1}).to(device);
   };
-  return (*kept)[key] = {constant(affine.scale), constant(affine.shift)};
+  return (*kept)[key] = {constant(normalizer.scale()), constant(normalizer.shift())};
 }
 
 /// That of libcomposer_cuda.so; null where it has none or is not there.
@@ -84,11 +63,11 @@ NormalizeOnGpu* gpu_normalize() {
 at::Tensor normalize_on_gpu(const at::Tensor& images, const Normalization& normalization,
                             at::MemoryFormat format, at::ScalarType type) {
   if (!images.is_cuda() || gpu_normalize() == nullptr) return {};
-  const auto affine = pattern(normalization);
+  const auto normalizer = normalizer_of(normalization);
   const auto output = at::empty({images.size(0), images.size(3), images.size(1), images.size(2)},
                                 images.options().dtype(type), format);
-  const bool done =
-      gpu_normalize()(images.contiguous(), affine.scale.data(), affine.shift.data(), output);
+  const bool done = gpu_normalize()(images.contiguous(), normalizer.scale().data(),
+                                    normalizer.shift().data(), output);
   return done ? output : at::Tensor();
 }
 
@@ -116,7 +95,7 @@ at::Tensor normalize(const at::Tensor& images, const Normalization& normalizatio
     return output;
   if (!images.is_cpu()) return normalize_on_device(images, normalization, format).to(type);
 
-  const auto affine = pattern(normalization);
+  const auto normalizer = normalizer_of(normalization);
   auto out = at::empty({samples, channels, images.size(1), images.size(2)},
                        at::TensorOptions(at::kFloat), format);
   const auto bytes = images.contiguous();
@@ -126,9 +105,9 @@ at::Tensor normalize(const at::Tensor& images, const Normalization& normalizatio
   at::parallel_for(0, samples, 1, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n)
       if (format == at::MemoryFormat::ChannelsLast)
-        normalize_interleaved(in + n * size, to + n * size, size, affine);
+        normalizer.run(in + n * size, size, to + n * size);
       else
-        normalize_planar(in + n * size, to + n * size, pixels, channels, affine);
+        normalize_planar(in + n * size, to + n * size, pixels, channels, normalizer);
   });
   return out.to(type);
 }

@@ -1,15 +1,15 @@
-#include "data/pixels/normalize_simd.h"
+#include "base/loading/normalize_simd.h"
 
 #include <bit>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "data/pixels/normalize_simd.cpp"
+#define HWY_TARGET_INCLUDE "base/loading/normalize_simd.cpp"
 #include "hwy/foreach_target.h"
 
 // After foreach_target.h
 #include "base/vectors_inl.h"
 
-// Compiled without fused multiply-add: equal to nn/network/normalize.cpp.
+// Compiled without fused multiply-add: the same bits on every processor.
 HWY_BEFORE_NAMESPACE();
 namespace composer::HWY_NAMESPACE {
 namespace {

@@ -1,5 +1,5 @@
-// Bytes of an image -> normalised numbers on the loader's threads, for training without the pass
-// on the device.
+// Bytes of an image -> normalised numbers, on the CPU: on the loader's threads, or of a whole batch
+// in nn/network/normalize.h.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace composer {
 
-/// (x - mean) / std for each channel, in units of the bytes 0..255: the same float32 as
-/// nn/network/normalize.h gives.
+/// (x - mean) / std for each channel, in units of the bytes 0..255: x * scale + shift in float32,
+/// the product rounded before the sum.
 class PixelNormalizer {
  public:
   /// One number a channel; as many means as standard deviations, which are not 0.
@@ -20,6 +20,10 @@ class PixelNormalizer {
 
   /// The same, rounded to bfloat16 (halves to even).
   void run_bf16(const uint8_t* in, int64_t values, uint16_t* out) const;
+
+  /// float32(1 / std) and float32(-mean / std) of each channel, repeated.
+  const std::vector<float>& scale() const { return scale_; }
+  const std::vector<float>& shift() const { return shift_; }
 
  private:
   std::vector<float> scale_, shift_;  ///< repeated, so that no inner loop counts channels

@@ -1,8 +1,8 @@
-#include "data/pixels/normalize_pixels.h"
+#include "base/loading/pixel_normalizer.h"
 
 #include <algorithm>
 
-#include "data/pixels/normalize_simd.h"
+#include "base/loading/normalize_simd.h"
 
 namespace composer {
 namespace {
