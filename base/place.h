@@ -27,6 +27,12 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
+/// The place of a rank's share in the batch of all.
+struct Share {
+  int64_t first = 0;    ///< sample of it
+  int64_t samples = 0;  ///< of all ranks
+};
+
 /// Where the share of a rank begins among `samples` of a batch; it ends where that of the next one
 /// does. Shares differ by one sample at most.
 constexpr int64_t share_begin(int64_t samples, int64_t rank, int64_t ranks) {

@@ -75,6 +75,7 @@ class ImageLoader final : public Loader {
     batch.target.classes = TensorArrays::tensor_of(arrays->classes);
     batch.target.values = TensorArrays::tensor_of(arrays->values);
     batch.indices = TensorArrays::tensor_of(arrays->indices);
+    batch.share = arrays->share;
     return batch;
   }
 

@@ -4,7 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
+
+#include "base/place.h"
 
 namespace composer {
 
@@ -62,10 +65,12 @@ class ArrayAllocator {
 
 /// What the loader makes of N images.
 struct BatchArrays {
-  Array images;   ///< [N, H, W, C]
-  Array classes;  ///< int64 [N]; undefined where there are values
-  Array values;   ///< float32 [N, K]
-  Array indices;  ///< int64 [N]: which samples of the source they are
+  Array images;                  ///< [N, H, W, C]
+  Array classes;                 ///< int64 [N]; undefined where there are values
+  Array values;                  ///< float32 [N, K]
+  Array indices;                 ///< int64 [N]: which samples of the source they are
+  std::optional<Share> share{};  ///< the images' place in the batch of all ranks; nothing where
+                                 ///< samples may be left out
 };
 
 }  // namespace composer

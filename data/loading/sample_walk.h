@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/loading/loader_options.h"
+#include "base/place.h"
 #include "data/samples/order.h"
 
 namespace composer {
@@ -14,6 +15,7 @@ namespace composer {
 struct BatchShare {
   int64_t first = 0;  ///< position of the first one in the epoch
   int64_t samples = 0;
+  Share of_batch{};  ///< its place in the batch of all ranks
 };
 
 /// Of a batch of an epoch of so many samples.

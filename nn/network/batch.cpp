@@ -43,7 +43,7 @@ Target Target::to(at::Device device) const {
 }
 
 RawBatch RawBatch::to(at::Device device) const {
-  return {copy_to(device, images), target.to(device), indices};
+  return {copy_to(device, images), target.to(device), indices, share};
 }
 
 std::vector<Batch> Batch::split(int64_t parts) const {

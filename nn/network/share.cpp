@@ -24,6 +24,7 @@ at::Tensor rows_of_all(const at::Tensor& own, const std::vector<int64_t>& counts
 }
 
 Share take_share(RawBatch& batch, const Ranks& all) {
+  if (batch.share) return *batch.share;
   const auto of_rows = all.of_rows().gather(batch.samples());
   if (std::ranges::max(of_rows) != std::ranges::min(of_rows))
     throw RunError("ranks that have rows of the same images could not read the same ones: " +

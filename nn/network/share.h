@@ -10,19 +10,14 @@
 
 namespace composer {
 
-/// The place of a rank's share in the batch of all.
-struct Share {
-  int64_t first = 0;    ///< sample of it
-  int64_t samples = 0;  ///< of all ranks
-};
-
 /// The rows of `own`, [counts[rank], ...], of all ranks in their order.
 at::Tensor rows_of_all(const at::Tensor& own, const std::vector<int64_t>& counts,
                        const Ranks& ranks);
 
-/// Finds the place of `batch`, this rank's share, which may have lost samples. Where that of some
-/// rank has lost them all, those that are left are shared out anew. Ranks of the same images have
-/// one share. RunError where samples are fewer than shares, or those ranks have other ones.
+/// Finds the place of `batch`, this rank's share. Where the loader does not tell it, the share may
+/// have lost samples, and the ranks tell each other how many they have. Where that of some rank has
+/// lost them all, those that are left are shared out anew. Ranks of the same images have one share.
+/// RunError where samples are fewer than shares, or those ranks have other ones.
 Share take_share(RawBatch& batch, const Ranks& all);
 
 }  // namespace composer

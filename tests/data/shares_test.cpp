@@ -2,12 +2,14 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "data/datasets/cifar10.h"
 #include "data/datasets/image_folder.h"
 #include "data/datasets/mnist.h"
 #include "data/datasets/synthetic.h"
+#include "nn/network/batch.h"
 #include "tests/data/fake_sources.h"
 #include "tests/data/plain_batch.h"
 #include "tests/files.h"
@@ -166,6 +168,30 @@ TEST_CASE("the ranks' shares of every set are the batches of one rank, byte for 
     }
     for (size_t b = 0; b < whole.size(); ++b) CHECK(together(of_rank, b) == whole[b]);
   }
+}
+
+TEST_CASE("a batch tells its rank's share, unless samples may be left out", "[data]") {
+  const TemporaryFolder folder;
+  write_folders(folder);
+  const int64_t views = GENERATE(1, 2);
+  ImageFolderDataset::Params params;
+  params.datadir = folder.path(), params.crop_size = 16, params.views = views;
+  const ImageFolderDataset set(common(params, /*is_train=*/true));
+  std::vector<int64_t> ends(4);  // of the shares of the ranks before, in each batch
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    LoaderOptions options{.batch_size = 7 * views, .crop_index = "off", .rank = rank};
+    options.world_size = 3;
+    const auto loader = set.open(options);
+    for (size_t b = 0; const auto batch = loader->next(); ++b) {
+      REQUIRE(batch->share);
+      CHECK(batch->share->first == std::exchange(ends.at(b), ends.at(b) + batch->samples()));
+      CHECK(batch->share->samples == (b < 3 ? 7 : 4) * views);
+    }
+    options.on_bad_sample = OnBadSample::skip;
+    CHECK_FALSE(set.open(options)->next()->share);
+  }
+  const std::vector<int64_t> all{7 * views, 7 * views, 7 * views, 4 * views};
+  CHECK(ends == all);
 }
 
 TEST_CASE("training batches of fewer samples than ranks are refused", "[data]") {

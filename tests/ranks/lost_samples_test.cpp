@@ -117,4 +117,16 @@ TEST_CASE("what is left of a batch is shared out in its order", "[ranks]") {
   });
 }
 
+TEST_CASE("ranks do not ask each other where the loader tells the share", "[ranks]") {
+  in_ranks(2, [](const Ranks& ranks) {
+    if (ranks.rank() == 1) return;  // would be missed
+    RawBatch batch;
+    batch.images = at::zeros({2, 1, 1, 3}, at::kByte);
+    batch.share = {3, 7};
+    const auto share = take_share(batch, ranks);
+    CHECK(share.first == 3);
+    CHECK(share.samples == 7);
+  });
+}
+
 }  // namespace composer::lost_samples_test
