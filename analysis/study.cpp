@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "analysis/comparison.h"
 #include "analysis/run.h"
@@ -166,6 +167,25 @@ std::vector<size_t> frontier_of(const Study& study) {
   for (const auto& place : places)
     if (better(place.metric, best)) frontier.push_back(place.variant), best = place.metric;
   return frontier;
+}
+
+std::vector<size_t> ranking_of(const Study& study, size_t begin) {
+  std::vector<size_t> order(study.variants.size() - begin);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<VariantFigures> figures;
+  for (size_t i = begin; i < study.variants.size(); ++i)
+    figures.push_back(figures_of(study.variants[i]));
+  std::ranges::stable_sort(order, [&](size_t a, size_t b) {
+    const bool whole_a = figures[a].failed == 0, whole_b = figures[b].failed == 0;
+    return whole_a != whole_b
+               ? whole_a
+               : improves(study.metric, figures[a].metric.mean, figures[b].metric.mean);
+  });
+  return order;
+}
+
+bool has_result(const Study& study, size_t variant) {
+  return std::isfinite(figures_of(study.variants[variant]).metric.mean);
 }
 
 int64_t failed_runs(const Study& study) {

@@ -92,6 +92,20 @@ Contrast contrast_of(const Study& study, const Interaction& interaction);
 /// Variants of which none else has as good a metric in as little time: ascending in both.
 std::vector<size_t> frontier_of(const Study& study);
 
+/// Of the study's variants from `begin` on, counted from there, best first; those without a result
+/// last.
+std::vector<size_t> ranking_of(const Study& study, size_t begin);
+
+/// Whether some of its runs have the metric.
+bool has_result(const Study& study, size_t variant);
+
+/// How sure it is that study.best is better than the next of those that were trained for as long;
+/// nothing where there is none.
+std::optional<std::string> note_on_best(const Study& study);
+
+/// What means leave out, and what times are of: a line each.
+std::vector<std::string> notes_on_runs(const Study& study);
+
 /// Runs that are not done.
 int64_t failed_runs(const Study& study);
 

@@ -1,10 +1,10 @@
 // The subcommand bench headspace: what limits a recipe's training on this machine.
 #include <algorithm>
 #include <fstream>
-#include <iomanip>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "analysis/headspace.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -13,7 +13,6 @@
 #include "base/process/interrupt.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
-#include "cli/headspace.h"
 #include "composer/loop/state.h"
 #include "composer/run/assemble.h"
 #include "composer/run/settle.h"
@@ -23,8 +22,6 @@
 
 namespace composer {
 namespace {
-
-using nlohmann::ordered_json;
 
 /// What the training is given: the recipe's batches, those of samples that are decoded already, or
 /// the last one again and again, where the loader put it or on the device.
@@ -281,67 +278,6 @@ Measured measure(Recipe recipe, double seconds) {
   return {rates, setting_of(recipe, trainer.state())};
 }
 
-void print(const Measured& measured, const Verdict& verdict) {
-  const auto& rates = measured.rates;
-  auto& out = std::cout;
-  const auto line = [&](const char* what, std::optional<double> rate, const std::string& note) {
-    out << std::left << std::setw(34) << what << std::right << std::setw(10);
-    if (rate)
-      out << std::fixed << std::setprecision(*rate < 100 ? 1 : 0) << *rate;
-    else
-      out << "-";
-    out << (note.empty() ? "" : "   " + note) << '\n';
-  };
-  const auto percent = [](double share) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.1f %%", share * 100);
-    return std::string(text);
-  };
-  const auto megabytes = [](double bytes) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.1f MB/s", bytes / 1e6);
-    return std::string(text);
-  };
-  out << std::setw(44) << "images/s" << '\n';
-  line("the run as it is", rates.as_it_is,
-       "waits for data " + percent(rates.wait_fraction) + " of the time");
-  line("with the loader free", rates.loader_free, "one batch again and again");
-  line("with decoding free", rates.decoding_free,
-       rates.decoding_free ? std::to_string(rates.decoded_samples) + " samples, decoded before"
-                           : "this set does not say how it is decoded");
-  line("with the copy to the device free", rates.copy_free,
-       rates.copy_free ? "one batch, on the device" : "there is none on the CPU");
-  line("with the step free", rates.step_free, "the loader alone, from the system's cache");
-  line("the loader alone, from storage", rates.cold,
-       rates.cold ? megabytes(*rates.bytes_of_a_sample * *rates.cold)
-                  : "the system counted no bytes read");
-  out << '\n' << verdict.text << "\nto change:\n";
-  for (const auto& advice : verdict.advice) out << "  " << advice << '\n';
-  if (rates.cold && *rates.cold < rates.as_it_is && verdict.limit != Limit::storage)
-    out << "a first epoch, or a set larger than the memory, would be limited by the storage\n";
-}
-
-ordered_json json_of(const Measured& measured, const Verdict& verdict) {
-  const auto& rates = measured.rates;
-  const auto optional = [](std::optional<double> value) {
-    return value ? ordered_json(*value) : ordered_json(nullptr);
-  };
-  return {{"images_per_s", rates.as_it_is},
-          {"wait_fraction", rates.wait_fraction},
-          {"loader_free", rates.loader_free},
-          {"decoding_free", optional(rates.decoding_free)},
-          {"decoded_samples", rates.decoded_samples},
-          {"copy_free", optional(rates.copy_free)},
-          {"step_free", rates.step_free},
-          {"loader_cold", optional(rates.cold)},
-          {"bytes_of_a_sample", optional(rates.bytes_of_a_sample)},
-          {"storage_share", rates.storage_share},
-          {"limited_by", name(verdict.limit)},
-          {"gain", verdict.gain},
-          {"verdict", verdict.text},
-          {"advice", verdict.advice}};
-}
-
 }  // namespace
 
 int bench_headspace_command(const Words& words) {
@@ -370,9 +306,9 @@ int bench_headspace_command(const Words& words) {
   const auto measured = measure(recipe, seconds);
   const auto verdict = judge(measured.rates, measured.setting);
   if (json)
-    std::cout << json_of(measured, verdict) << '\n';
+    std::cout << json_of(measured.rates, verdict) << '\n';
   else
-    print(measured, verdict);
+    std::cout << text_of(measured.rates, verdict);
   return 0;
 }
 

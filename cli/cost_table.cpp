@@ -76,6 +76,13 @@ std::string short_number(double value) {
   return text;
 }
 
+std::string bytes_text(double bytes) { return short_number(bytes) + "B"; }
+
+std::string rate_text(double per_second, const char* unit) {
+  const auto number = short_number(per_second);
+  return number + (number.find(' ') == std::string::npos ? " " : "") + unit + "/s";
+}
+
 std::string by_x(std::span<const int64_t> numbers) {
   std::string text;
   for (const int64_t number : numbers) text += (text.empty() ? "" : "x") + std::to_string(number);

@@ -27,6 +27,12 @@ std::vector<std::string> cost_table(const std::vector<LayerCost>& layers, int64_
 /// Of three digits: "25.6 M", "4.09 G", "512".
 std::string short_number(double value);
 
+/// "4.09 GB", "512B".
+std::string bytes_text(double bytes);
+
+/// "4.09 GFLOP/s", "512 FLOP/s".
+std::string rate_text(double per_second, const char* unit);
+
 /// "64x112x112".
 std::string by_x(std::span<const int64_t> numbers);
 

@@ -1,11 +1,4 @@
 // The subcommand data write: images -> a .beton file.
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -13,17 +6,18 @@
 #include <optional>
 #include <sstream>
 
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/process/interrupt.h"
 #include "base/remote/object_store.h"
+#include "base/remote/object_upload.h"
 #include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
 #include "cli/sources.h"
+#include "cli/write_progress.h"
 #include "data/beton/source.h"
 #include "data/beton/write.h"
 #include "data/datasets/cifar10.h"
@@ -32,7 +26,6 @@
 #include "data/datasets/mds.h"
 #include "data/datasets/mnist.h"
 #include "data/datasets/webdataset.h"
-#include "data/index/index_place.h"
 #include "data/samples/order.h"
 
 namespace composer {
@@ -218,18 +211,6 @@ std::optional<int64_t> at_least_one(const char* name, int64_t value) {
   return value;
 }
 
-std::vector<int64_t> chosen_rows(const Setting& s, int64_t samples) {
-  std::vector<int64_t> rows;
-  if (!s.rows.empty()) rows = parse_rows(s.rows, samples, "--rows");
-  const auto subset = at_least_one("--subset", s.subset);
-  if (!subset) return rows;
-  if (rows.empty()) {
-    for (int64_t row = 0; row < std::min(*subset, samples); ++row) rows.push_back(row);
-  }
-  rows.resize(std::min(rows.size(), static_cast<size_t>(*subset)));
-  return rows;
-}
-
 void check_remote_output(const Setting& s) {
   const RemotePath path(s.output);
   if (path.scheme() != RemotePath::Scheme::s3)
@@ -239,81 +220,10 @@ void check_remote_output(const Setting& s) {
     throw UserError("--output: '" + path.text() + "' exists; --overwrite replaces it");
 }
 
-/// The rows, none of which means all, in the order to write them in.
-std::vector<int64_t> ordered_rows(const Setting& s, int64_t samples) {
-  const auto rows = chosen_rows(s, samples);
-  const int64_t count = rows.empty() ? samples : std::ssize(rows);
-  if (!s.shuffle || count == 0) return rows;
-  const Permutation shuffled(count, *s.shuffle, "data.write.shuffle", 0, 0);
-  std::vector<int64_t> ordered;
-  for (int64_t i = 0; i < count; ++i)
-    ordered.push_back(rows.empty() ? shuffled(i) : rows[static_cast<size_t>(shuffled(i))]);
-  return ordered;
-}
-
 void check_output(const Setting& s) {
   if (is_remote(s.output)) return check_remote_output(s);
   check_output_file(s.output, s.overwrite);
 }
-
-/// A bar on a terminal, else a line every few seconds.
-class WriteProgress {
- public:
-  void show(int64_t done, int64_t total) {
-    const double now = steady_seconds();
-    if (now < next_ && done < total) return;
-    next_ = now + (terminal_ ? 0.1 : 5);
-    const double rate = static_cast<double>(done) / std::max(now - begin_, 1e-9);
-    const auto left = clock_text(static_cast<double>(total - done) / std::max(rate, 1e-9));
-    char text[160];
-    if (terminal_) {
-      const auto filled = static_cast<int>(30 * done / std::max<int64_t>(total, 1));
-      std::snprintf(text, sizeof text, "\r%3d %% |%s%s| %lld/%lld, %.0f items/s, %s left ",
-                    static_cast<int>(100 * done / std::max<int64_t>(total, 1)),
-                    std::string(static_cast<size_t>(filled), '#').c_str(),
-                    std::string(static_cast<size_t>(30 - filled), ' ').c_str(),
-                    static_cast<long long>(done), static_cast<long long>(total), rate,
-                    left.c_str());
-      std::cerr << text << std::flush;
-      shown_ = true;
-    } else if (done < total && now - begin_ > 1) {
-      std::snprintf(text, sizeof text, "%lld of %lld items, %.0f items/s, %s left",
-                    static_cast<long long>(done), static_cast<long long>(total), rate,
-                    left.c_str());
-      log::info(text);
-    }
-  }
-  ~WriteProgress() {
-    if (shown_) std::cerr << '\n';
-  }
-  double seconds() const { return steady_seconds() - begin_; }
-
- private:
-  bool terminal_ = ::isatty(STDERR_FILENO) == 1, shown_ = false;
-  double begin_ = steady_seconds(), next_ = terminal_ ? 0 : begin_ + 5;
-};
-
-/// The side file of crop indices; none for a file without JPEG streams.
-class SideFile {
- public:
-  explicit SideFile(const std::string& output) : output_(output) {}
-
-  void add(int64_t row, const std::vector<uint8_t>& index) {
-    if (!writer_) writer_.emplace(index_file_of(output_));
-    writer_->add(static_cast<uint64_t>(row), index);
-  }
-  void finish() {
-    std::error_code error;
-    if (writer_)
-      writer_->finish(stamp_of(output_));
-    else
-      fs::remove(index_file_of(output_), error);  // of a file that was replaced
-  }
-
- private:
-  std::string output_;
-  std::optional<IndexWriter> writer_;
-};
 
 void log_bad(const WriteReport& report, const std::string& what) {
   constexpr size_t max_lines = 20;
@@ -355,56 +265,15 @@ void print(const Setting& s, const WriteReport& report, double seconds) {
   std::cout << '\n';
 }
 
-/// A file that is written here and then becomes an object.
-class OutputUpload {
- public:
-  explicit OutputUpload(const std::string& output) : path_(output) {
-    auto pattern = (fs::temp_directory_path() / "composer-write-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr)
-      throw UserError(pattern +
-                      ": cannot be made (TMPDIR names another folder): " + std::strerror(errno));
-    folder_ = pattern;
-  }
-  ~OutputUpload() {
-    if (file_ >= 0) ::close(file_);
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-  OutputUpload(const OutputUpload&) = delete;
-  OutputUpload& operator=(const OutputUpload&) = delete;
-
-  fs::path file() const { return folder_ / path_.name(); }
-  /// The file loses its name first, so that a kill leaves nothing behind.
-  void send() {
-    file_ = ::open(file().c_str(), O_RDONLY | O_CLOEXEC);
-    if (file_ < 0) throw RunError(file().string() + ": cannot be read: " + std::strerror(errno));
-    fs::remove_all(folder_);
-    log::info("copying to " + path_.text());
-    open_store(path_)->write(path_.key(), fs::path("/proc/self/fd/" + std::to_string(file_)));
-  }
-
- private:
-  RemotePath path_;
-  fs::path folder_;
-  int file_ = -1;
-};
-
 /// Of reading, packing and writing; the samples are listed before.
 WriteReport write(const Source& source, Setting& s, double& seconds) {
   const InterruptGuard guard;
-  SideFile side_file(s.output);
   WriteProgress progress;
   s.write.progress = [&](int64_t done, int64_t total) {
     if (const int signal = received_signal()) throw Interrupted{signal};
     progress.show(done, total);
   };
-  if (s.index) {
-    s.write.index = [&](int64_t row, const std::vector<uint8_t>& index) {
-      side_file.add(row, index);
-    };
-  }
-  auto report = write_beton(source, s.output, s.write);
-  side_file.finish();
+  auto report = write_with_side_file(source, s.output, s.write, s.index);
   seconds = progress.seconds();
   return report;
 }
@@ -448,10 +317,13 @@ int data_write_command(const Words& words) {
   s.write.on_bad_sample = on_bad_sample_words.at(s.on_bad_sample);
   check_output(s);
   const auto source = open(s);
-  s.write.rows = ordered_rows(s, source->size());
+  const int64_t samples = source->size();
+  if (!s.rows.empty()) s.write.rows = parse_rows(s.rows, samples, "--rows");
+  s.write.rows = rows_to_write(std::move(s.write.rows), samples, at_least_one("--subset", s.subset),
+                               s.shuffle);
   warn_of_options_without_effect(app, s);
   double seconds = 0;
-  std::optional<OutputUpload> upload;
+  std::optional<ObjectUpload> upload;
   const std::string output = s.output;
   if (is_remote(output)) {
     upload.emplace(output);

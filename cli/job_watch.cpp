@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "base/clock.h"
@@ -13,12 +14,41 @@
 namespace composer {
 namespace {
 
+constexpr const char *starts_key = "composer/starts", *over_key = "composer/over",
+                     *left_key = "composer/left";
+
+constexpr int64_t most_starts = 1 << 20;
+constexpr int most_status = 255;
+
 constexpr auto between_questions = std::chrono::milliseconds(400);
 /// More than that is time for which this process was stopped.
 constexpr double most_between_reads = 1;
 constexpr auto last_answer = std::chrono::seconds(1);
 
 }  // namespace
+
+void tell_starts(JobStore& store, int64_t starts) { store.set(starts_key, std::to_string(starts)); }
+
+int64_t told_starts(JobStore& store) {
+  return store.get_number(starts_key, 0, most_starts).value_or(0);
+}
+
+void tell_status(JobStore& store, int status) { store.set(over_key, std::to_string(status)); }
+
+std::optional<int> told_status(JobStore& store) {
+  const auto status = store.get_number(over_key, 1, most_status);
+  return status ? std::optional(static_cast<int>(*status)) : std::nullopt;
+}
+
+void tell_left(JobStore& store) { store.add(left_key, 1); }
+
+int64_t told_left(JobStore& store, int64_t machines) {
+  return store.get_number(left_key, 0, machines - 1).value_or(0);
+}
+
+JobNews ask_for_news(JobStore& store) {
+  return {told_run_folder(store), told_status(store), told_starts(store), told_saved(store)};
+}
 
 struct JobWatch::Heard {
   std::mutex mutex;  ///< guards all below

@@ -19,6 +19,20 @@ struct JobNews {
   int64_t saved = 0;          ///< bytes by which saves of the first rank have advanced
 };
 
+/// What launchers tell each other; as of JobStore, RunError when its host is gone, ForeignValue
+/// where it has what none of them told. How often the ranks were started again:
+void tell_starts(JobStore& store, int64_t starts);
+int64_t told_starts(JobStore& store);
+/// The status that the job ends with, in 1 to 255, once the ranks will not be started again.
+void tell_status(JobStore& store, int status);
+std::optional<int> told_status(JobStore& store);
+/// Launchers but the first, one a machine, that have left.
+void tell_left(JobStore& store);
+int64_t told_left(JobStore& store, int64_t machines);
+
+/// All of it, with what the ranks have told.
+JobNews ask_for_news(JobStore& store);
+
 /// Asks a store again and again. Who reads what was heard never waits, also where the store's host
 /// is gone without a word, so that an answer may never come.
 class JobWatch {

@@ -1,15 +1,10 @@
 #include "cli/launcher.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <exception>
-#include <filesystem>
 #include <optional>
 #include <random>
 #include <thread>
@@ -17,20 +12,18 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/params/value.h"
 #include "base/process/interrupt.h"
 #include "base/process/signals.h"
 #include "base/process/supervisor.h"
 #include "cli/core_binding.h"
 #include "cli/job_watch.h"
+#include "cli/rank_failures.h"
 #include "cli/rank_logs.h"
 #include "nn/device/gpu_name.h"
 #include "nn/distributed/job_store.h"
 
 namespace composer {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr uint16_t usual_port = 29500;
 
@@ -52,27 +45,6 @@ constexpr double refusal_seconds = 10;
 constexpr double silence_seconds = 30;
 constexpr auto wait_between_looks = std::chrono::milliseconds(50);
 
-/// Keys of what launchers tell each other: how often the ranks were started again, the status that
-/// the job ends with where they will not be any more, and how many launchers have left.
-constexpr const char *starts_key = "composer/starts", *over_key = "composer/over",
-                     *left_key = "composer/left";
-
-constexpr int64_t most_starts = 1 << 20;
-constexpr int most_status = 255;
-
-int64_t told_starts(JobStore& store) {
-  return store.get_number(starts_key, 0, most_starts).value_or(0);
-}
-
-std::optional<int> told_status(JobStore& store) {
-  const auto status = store.get_number(over_key, 1, most_status);
-  return status ? std::optional(static_cast<int>(*status)) : std::nullopt;
-}
-
-JobNews ask_for_news(JobStore& store) {
-  return {told_run_folder(store), told_status(store), told_starts(store), told_saved(store)};
-}
-
 /// Of a job on one machine a new one; on several, where launchers cannot tell each other, what the
 /// user gave all of them, if anything.
 std::string secret_of(const Launch& launch) {
@@ -84,12 +56,6 @@ std::string secret_of(const Launch& launch) {
   std::string secret;
   for (int i = 0; i < 4; ++i) secret += std::to_string(source()) + '-';
   return secret;
-}
-
-std::string how_it_ended(int status) {
-  if (status <= 128) return "failed with status " + std::to_string(status);
-  return "was killed by signal " + std::to_string(status - 128) + " (" + ::strsignal(status - 128) +
-         ")";
 }
 
 /// The ranks of this machine, from the first start to the last.
@@ -143,10 +109,6 @@ class Job {
                                  : usual_grace_seconds;
   }
   bool several_machines() const { return launch_.machines() > 1; }
-  std::string name_of(size_t number) const {
-    return "rank " +
-           std::to_string(launch_.node_rank * launch_.ranks + static_cast<int64_t>(number));
-  }
   bool on_terminal(size_t number) const { return launch_.node_rank == 0 && number == 0; }
 
   /// Returns the status of what became of this start.
@@ -241,75 +203,23 @@ class Job {
       logs_.open(*folder, launch_.node_rank > 0 && !refused);
   }
 
-  /// Launchers but the first that have left.
-  int64_t left() { return store_.get_number(left_key, 0, launch_.machines() - 1).value_or(0); }
-  int64_t starts_told() { return told_starts(store_); }
-  std::optional<int> status_told() { return told_status(store_); }
-
-  int outcome_of(const Supervisor& supervisor) {
-    if (const auto first = first_to_fail(supervisor)) {
-      show_failure(*first, supervisor.status(*first));
+  int outcome_of(const Supervisor& supervisor) const {
+    const RankFailures failures(supervisor, logs_, launch_.node_rank * launch_.ranks,
+                                launch_.ranks);
+    if (const auto first = failures.first_to_fail()) {
+      failures.show_failure(*first);
       return supervisor.status(*first);
     }
     if (supervisor.status() == 0) return 0;
     if (asked_to_end_) {
-      warn_of_killed(supervisor);
+      failures.warn_of_killed();
       return 128 + supervisor.asked_by();
     }
     if (!supervisor.failed().empty()) {
-      show_lost(supervisor);
+      failures.show_lost();
       return lost_peers_status;
     }
     return ended_for_others_ ? 128 + SIGTERM : supervisor.status();
-  }
-
-  /// Of those that failed by themselves. Where the first rank says the same, it has said it on the
-  /// terminal.
-  std::optional<size_t> first_to_fail(const Supervisor& supervisor) const {
-    const auto by_itself = [&](size_t number) {
-      return supervisor.status(number) != lost_peers_status;
-    };
-    const auto& failed = supervisor.failed();
-    const auto first = std::ranges::find_if(failed, by_itself);
-    if (first == failed.end()) return {};
-    const bool first_rank_too = on_terminal(0) && std::ranges::count(failed, size_t{0}) > 0 &&
-                                supervisor.status(0) == supervisor.status(*first);
-    return first_rank_too ? 0 : *first;
-  }
-
-  void show_failure(size_t number, int status) {
-    if (!on_terminal(number))
-      show_last_lines(number, how_it_ended(status));
-    else if (status > 128)
-      log::error(name_of(number) + " " + how_it_ended(status));
-  }
-
-  void warn_of_killed(const Supervisor& supervisor) {
-    for (size_t i = 0; i < static_cast<size_t>(launch_.ranks); ++i)
-      if (supervisor.status(i) == 128 + SIGKILL)
-        log::warn(name_of(i) + " did not end when it was asked to, and was killed");
-  }
-
-  /// Of ranks of which none failed by itself on this machine.
-  void show_lost(const Supervisor& supervisor) {
-    for (size_t i = 0; i < static_cast<size_t>(launch_.ranks); ++i)
-      if (supervisor.status(i) == 128 + SIGKILL)
-        log::error(name_of(i) + " did not answer any more, and was killed");
-    const auto& failed = supervisor.failed();
-    const auto first = std::ranges::find_if(
-        failed, [&](size_t number) { return !logs_.last_lines(number).empty(); });
-    show_last_lines(first == failed.end() ? failed.front() : *first, "lost the other ranks");
-  }
-
-  void show_last_lines(size_t number, const std::string& what) {
-    const auto file = logs_.file(number);
-    const auto& lines = logs_.last_lines(number);
-    std::string text = name_of(number) + " " + what;
-    if (std::error_code none; !file.empty() && fs::exists(file, none))
-      text += "; its output is in " + file.string();
-    if (!lines.empty()) text += "; its last lines:";
-    for (const auto& line : lines) text += "\n  " + line;
-    log::error(text);
   }
 
   /// After a failure that starting again may mend, here or on another machine.
@@ -318,10 +228,11 @@ class Job {
                done = status == 0 || is_interruption(status);
     if (asked_to_end_ || lost_store_) return false;
     try {
-      const bool told = several_machines() && starts_told() > starts_;
-      if (several_machines() && (status_told() || left() > 0)) return false;
+      const bool told = several_machines() && told_starts(store_) > starts_;
+      if (several_machines() && (told_status(store_) || told_left(store_, launch_.machines()) > 0))
+        return false;
       if (user_error || (done && !told) || starts_ >= launch_.max_restarts) return false;
-      if (several_machines() && !told) store_.set(starts_key, std::to_string(starts_ + 1));
+      if (several_machines() && !told) tell_starts(store_, starts_ + 1);
       return true;
     } catch (const RunError& error) {
       lose_store(error);
@@ -335,7 +246,8 @@ class Job {
   int wait_for_others() {
     const Signals signals(ending_signals());
     try {
-      while (left() < launch_.machines() - 1 && starts_told() <= starts_) {
+      while (told_left(store_, launch_.machines()) < launch_.machines() - 1 &&
+             told_starts(store_) <= starts_) {
         if (const auto taken = signals.take(); !taken.empty()) {
           asked_to_end_ = true;
           return 128 + taken.front();
@@ -365,18 +277,19 @@ class Job {
 
   /// Returns the job's status: that of another launcher where only that one's ranks failed.
   int say_farewell(int status) {
-    const auto told = status_told();
+    const auto told = told_status(store_);
     const bool for_others =
         status == lost_peers_status || (ended_for_others_ && is_interruption(status));
     if (for_others && !asked_to_end_) status = told.value_or(1);
-    if (status != 0 && !told) store_.set(over_key, std::to_string(status));
+    if (status != 0 && !told) tell_status(store_, status);
     if (launch_.node_rank != 0) {
-      store_.add(left_key, 1);
+      tell_left(store_);
       return status;
     }
     const double until =
         steady_seconds() + leave_seconds + (is_interruption(status) ? grace_seconds() : 0);
-    while (left() < launch_.machines() - 1 && steady_seconds() < until)
+    while (told_left(store_, launch_.machines()) < launch_.machines() - 1 &&
+           steady_seconds() < until)
       std::this_thread::sleep_for(wait_between_looks);
     return status;
   }
@@ -396,29 +309,6 @@ class Job {
   double saved_at_ = 0;                       ///< when that last changed, as told_at_
 };
 
-/// That path as it is, in the folder of this program, or its name there; empty: none is a program.
-fs::path program_at(const fs::path& path) {
-  const auto here = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const auto& one : {path, here / path, here / path.filename()})
-    if (fs::is_regular_file(one) && access(one.c_str(), X_OK) == 0) return fs::absolute(one);
-  return {};
-}
-
-/// A name without a slash is a subcommand's: whatever lies in a folder under a mistyped one is not
-/// run.
-fs::path find_program(const std::string& name) {
-  const auto program = program_at(name);
-  const bool is_path = name.find('/') != name.npos;
-  if (is_path && !program.empty()) return program;
-  const auto problem = "composer: '" + name + "' is no ";
-  if (is_path) throw UserError(problem + "program, neither here nor beside composer");
-  if (!program.empty())
-    throw UserError(problem + "subcommand; the program of that name is started as ./" + name);
-  Words known{"--help", "--version"};
-  for (const auto& [subcommand, function] : command_table()) known.push_back(subcommand);
-  throw UserError(problem + "subcommand" + suggestion(name, known));
-}
-
 }  // namespace
 
 std::map<std::string, std::string> rank_environment(const Launch& launch, int64_t local_rank) {
@@ -433,29 +323,5 @@ std::map<std::string, std::string> rank_environment(const Launch& launch, int64_
 }
 
 int run_ranks(const Launch& launch, const Command& program) { return Job(launch, program).run(); }
-
-bool only_looks(const Words& words) {
-  return std::ranges::any_of(words, [](const auto& word) {
-    return word == "--plan" || word == "--dump" || word == "--help" || word == "-h";
-  });
-}
-
-void take_first_place(const Launch& launch) {
-  for (const auto& [name, value] : rank_environment(launch, 0))
-    setenv(name.c_str(), value.c_str(), 1);
-}
-
-int start_program(const Launch& launch, const Words& words) {
-  const auto program = find_program(words[0]);
-  const bool asks_for_help = std::ranges::count(words, "--help") > 0;
-  if (launch.supervised() && !asks_for_help)
-    return run_ranks(launch, {program, {words.begin() + 1, words.end()}, {}, {}});
-  std::vector<char*> arguments;
-  for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  take_first_place(launch);
-  execv(program.c_str(), arguments.data());
-  throw UserError(cannot_be_started(program, errno));
-}
 
 }  // namespace composer

@@ -21,6 +21,7 @@
 #include "cli/interruption.h"
 #include "cli/launcher.h"
 #include "cli/run_report.h"
+#include "cli/start_program.h"
 #include "composer/recipe/registry.h"
 #include "composer/run/builtin.h"
 #include "composer/run/rank_threads.h"

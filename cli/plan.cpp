@@ -17,6 +17,7 @@
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/recipe_changes.h"
 #include "composer/run/assemble.h"
+#include "composer/run/epoch_length.h"
 #include "composer/run/rank_threads.h"
 #include "composer/run/starting_point.h"
 #include "composer/run/step_graphs.h"
@@ -204,76 +205,6 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
     if (i % stride == 0 || i + 1 == rows.size()) print_row(out, rows[i].first, rows[i].second);
 }
 
-}  // namespace
-
-namespace {
-
-/// key: of the set, for messages. divided: whose samples options.split divides.
-EpochLength length_of(const Dataset& set, LoaderOptions options, bool training,
-                      const std::string& key, const Dataset& divided) {
-  const auto* const dataset = &set;
-  options.class_names = dataset->class_names();
-  options.makes_files = false;
-  EpochLength length;
-  length.image = dataset->image_size();
-  length.class_names = options.class_names;
-  try {
-    const auto loader = dataset->open(options);
-    length.samples = loader->samples_per_epoch(), length.batches = loader->batches_per_epoch();
-    length.image = loader->image_size();
-    length.digest = loader->digest();
-    return length;
-  } catch (const UserError& missing) {
-    const auto published = divided.published_samples();
-    if (!published) throw UserError(key + ": " + missing.what());
-    const bool told = !training && options.split;  // of the set that training has, just before
-    if (!told)
-      log::warn(key + ": the data were not read, and the set's published size stands for them: " +
-                missing.what());
-    length.note = " (of the set's published " + std::to_string(*published) +
-                  "; the data were not read" + (told ? "" : ": " + std::string(missing.what())) +
-                  ")";
-    const int64_t size = options.batch_size;
-    const int64_t evaluated =
-        options.split ? std::llround(options.split->val * static_cast<double>(*published)) : 0;
-    const int64_t samples = training        ? *published - evaluated
-                            : options.split ? evaluated
-                                            : *published;
-    length.batches = dataset->drop_last() ? samples / size : (samples + size - 1) / size;
-    length.samples = dataset->drop_last() ? length.batches * size : samples;
-    if (options.subset_num_batches && *options.subset_num_batches < length.batches) {
-      length.batches = *options.subset_num_batches;
-      length.samples = length.batches * size;
-    }
-    if (length.batches == 0)
-      throw UserError(std::string(training ? "train" : "eval") +
-                      "_batch_size: " + std::to_string(size) + " is more than the " +
-                      std::to_string(samples) + " samples of " + key);
-    return length;
-  }
-}
-
-}  // namespace
-
-EpochLength epoch_length(const Recipe& recipe, bool training) {
-  const auto options = loader_options(recipe.options, training);
-  const bool train_key = training || options.split;
-  const auto& component = train_key ? recipe.train_dataset : recipe.val_dataset;
-  const auto set = build_dataset(recipe, training);
-  return length_of(
-      *set, options, training,
-      path_of(train_key ? ChoiceKey::train_dataset : ChoiceKey::val_dataset, component->name()),
-      train_key == training ? *set : *build_dataset(recipe, true));
-}
-
-EpochLength epoch_length(const Recipe& recipe, const NamedEvaluation& evaluator) {
-  const auto set = evaluator.dataset->build();
-  return length_of(*set, loader_options(recipe.options, evaluator.options), false,
-                   "evaluators." + evaluator.name + ".dataset." + evaluator.dataset->name(), *set);
-}
-
-namespace {
-
 /// The checkpoint that autoresume would go on from; of save_remote it says only that there may be
 /// one.
 std::filesystem::path newest_of_run(const TrainerOptions& options) {
@@ -327,13 +258,6 @@ void print_start(std::ostream& out, const StartingPoint& start, const TrainerOpt
 
 }  // namespace
 
-Schedule schedule_of(const EpochLength& length, const TrainerOptions& options) {
-  Schedule schedule{length.batches, length.samples, options.train_batch_size,
-                    scale_duration(options.max_duration, options.scale_schedule_ratio)};
-  schedule.planned = schedule.max_duration;
-  return schedule;
-}
-
 std::string plan(const Recipe& given) {
   const auto settled = settle_for_run(given, Purpose::plan);
   if (!settled.unread.empty()) throw UserError(settled.unread);
@@ -350,7 +274,7 @@ std::string plan(const Recipe& given) {
   state.logger = &logger;
   state.image_size = length.image;
   state.seed = static_cast<uint64_t>(options.seed);
-  state.schedule = schedule_of(length, options);
+  state.schedule = planned_schedule(length, options);
   if (recipe.val_dataset) state.evaluation_sets.emplace_back(main_evaluation);
   for (const auto& set : recipe.evaluators) state.evaluation_sets.push_back(set.name);
   auto without_device = recipe;  // a plan need not open CUDA

@@ -104,6 +104,20 @@ std::shared_ptr<FileSource> open_folder_files(const std::string& folder) {
   return source;
 }
 
+std::vector<std::string> image_files(const std::string& path) {
+  if (is_remote(path))
+    return has_image_name(RemotePath(path).name()) ? std::vector<std::string>{path}
+                                                   : remote_files_below(path);
+  if (fs::is_directory(path)) return files_below(path);
+  if (!fs::exists(path)) throw UserError(path + ": no such file or folder" + slash_hint(path));
+  return {path};
+}
+
+std::shared_ptr<const Source> open_files(const std::vector<std::string>& files) {
+  if (!files.empty() && is_remote(files[0])) return open_remote_files(files, 3);
+  return std::make_shared<FileSource>(table_of_files(files), "", 3);
+}
+
 std::shared_ptr<Source> open_folder_files_at(const std::string& path) {
   if (!is_remote(path)) return open_folder_files(path);
   const RemotePath remote(path);
@@ -205,6 +219,12 @@ OpenedSet shards_at(const std::string& path, bool is_train, const ShardColumns& 
 }
 
 }  // namespace
+
+void add_threads(CLI::App& app, int& threads) {
+  app.add_option("--num_workers", threads, "threads; 0 = one for each processor")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+}
 
 void add_shard_columns(CLI::App& app, ShardColumns& columns) {
   app.add_option("--image", columns.image,

@@ -29,6 +29,9 @@ struct ShardColumns {
 
 void add_shard_columns(CLI::App& app, ShardColumns& columns);
 
+/// --num_workers, of work on every sample. threads: as for thread_count().
+void add_threads(CLI::App& app, int& threads);
+
 /// A .beton file, class folders (in train/ or val/ where there is one) or any folder of images,
 /// local or remote (by a list of the store's, or a manifest), a folder with CIFAR-10's binary
 /// files, or open_shards(). on_bad_sample: error refuses files in class folders whose format is not
@@ -71,6 +74,13 @@ std::filesystem::path file_name_of(const std::string& path);
 /// Of a local folder, with the hidden images in class folders, which training takes as it takes
 /// others.
 std::vector<std::string> files_of_training(const std::filesystem::path& folder);
+
+/// The files that a path means which is no .beton file: itself, or those of files_below() or
+/// remote_files_below(). Throws UserError when there is none.
+std::vector<std::string> image_files(const std::string& path);
+
+/// Gives the bytes of files that may be missing. All of them are local, or of one store.
+std::shared_ptr<const Source> open_files(const std::vector<std::string>& files);
 
 /// All files below a folder that have an image's name, in sorted order, with class 0. Throws
 /// UserError when there are none.

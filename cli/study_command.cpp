@@ -255,29 +255,9 @@ void StudyProgress::try_to_write_page() const {
   }
 }
 
-/// What means leave out, and what times are of.
-void StudyProgress::note_runs() {
-  int64_t shared = 0, most = 1, runs = 0;
-  for (const auto& variant : study_.variants)
-    for (const auto& run : variant.runs)
-      ++runs, shared += run.jobs > 1, most = std::max(most, run.jobs);
-  if (shared > 0)
-    study_.notes.push_back(
-        "times and images/s" +
-        (shared < runs ? " of " + std::to_string(shared) + " of the " + counted(runs, "run")
-                       : std::string()) +
-        ": with up to " + std::to_string(most) + " trainings at a time on this machine (--jobs)");
-  for (const auto& variant : study_.variants) {
-    const auto figures = figures_of(variant);
-    if (figures.failed > 0 && figures.metric.count > 0)
-      study_.notes.push_back(variant.name + ": " + std::to_string(figures.failed) + " of " +
-                             std::to_string(variant.runs.size()) +
-                             " runs failed; its figures are those of the others");
-  }
-}
-
 int StudyProgress::finish() {
-  note_runs();
+  const auto notes = notes_on_runs(study_);
+  study_.notes.insert(study_.notes.end(), notes.begin(), notes.end());
   if (options_.json)
     std::cout << json_of(study_).dump(-1, ' ', false,
                                       nlohmann::ordered_json::error_handler_t::replace)

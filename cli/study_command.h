@@ -66,7 +66,6 @@ class StudyProgress {
   void tell(const std::string& name, const std::string& variant, int64_t seed,
             const std::string& problem);
   void try_to_write_page() const;
-  void note_runs();
 
   std::string command_;
   StudyOptions options_;

@@ -16,7 +16,6 @@
 #include "cli/commands.h"
 #include "cli/study_command.h"
 #include "cli/sweep_axes.h"
-#include "nn/network/metric_sense.h"
 #include "nn/optimization/scheduler.h"
 
 namespace composer {
@@ -113,52 +112,6 @@ void check_rounds(const std::vector<HalvingRound>& rounds,
   }
 }
 
-/// Of the study's variants from `begin` on, best first; those without a result last.
-std::vector<size_t> ranked(const Study& study, size_t begin) {
-  std::vector<size_t> order(study.variants.size() - begin);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::vector<VariantFigures> figures;
-  for (size_t i = begin; i < study.variants.size(); ++i)
-    figures.push_back(figures_of(study.variants[i]));
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) {
-    const bool whole_a = figures[a].failed == 0, whole_b = figures[b].failed == 0;
-    return whole_a != whole_b
-               ? whole_a
-               : improves(study.metric, figures[a].metric.mean, figures[b].metric.mean);
-  });
-  return order;
-}
-
-bool has_result(const Study& study, size_t variant) {
-  return std::isfinite(figures_of(study.variants[variant]).metric.mean);
-}
-
-/// After the best, of those that were trained for as long.
-std::optional<size_t> next_best(const Study& study) {
-  std::optional<size_t> next;
-  for (size_t i = 0; i < study.variants.size(); ++i) {
-    if (i == *study.best || study.variants[i].round != study.variants[*study.best].round) continue;
-    if (!has_result(study, i)) continue;
-    const auto mean = [&](size_t variant) {
-      return figures_of(study.variants[variant]).metric.mean;
-    };
-    if (!next || improves(study.metric, mean(i), mean(*next))) next = i;
-  }
-  return next;
-}
-
-/// How sure it is that the best is better than the next.
-std::string note_on(const Study& study, size_t next) {
-  const auto contrast = difference_of(figures_of(study.variants[*study.best]).metric,
-                                      figures_of(study.variants[next]).metric);
-  const auto beyond = contrast.beyond_noise();
-  return "the best and the next, " + study.variants[next].name + ", differ by " +
-         figure(contrast.value, 3) +
-         (contrast.margin ? " ± " + figure(*contrast.margin, 3) + " (95 %, Welch's t): " +
-                                (*beyond ? "beyond" : "within") + " the noise"
-                          : ": the noise is unknown");
-}
-
 /// Trains all at full length. Returns the candidate that is best; nothing where none has a result.
 std::optional<size_t> train_grid(StudyProgress& progress,
                                  const std::vector<Candidate>& candidates) {
@@ -167,7 +120,7 @@ std::optional<size_t> train_grid(StudyProgress& progress,
     variants.push_back(
         {candidate.name, candidate.file, candidate.recipe, {}, candidate.series, {}});
   progress.train(variants);
-  for (const size_t best : ranked(progress.study(), 0))
+  for (const size_t best : ranking_of(progress.study(), 0))
     if (has_result(progress.study(), best)) return progress.study().best = best;
   return {};
 }
@@ -195,7 +148,7 @@ std::optional<size_t> train_rounds(StudyProgress& progress,
     progress.train(variants);
     std::vector<size_t> next;
     study.best.reset();
-    for (const size_t place : ranked(study, begin))
+    for (const size_t place : ranking_of(study, begin))
       if (has_result(study, begin + place)) {
         if (next.empty()) study.best = begin + place;
         next.push_back(left[place]);
@@ -291,8 +244,8 @@ int sweep_command(const Words& words) {
   if (options.seeds == 1)
     study.notes.emplace_back(
         "with one seed the noise is unknown: the best may be so by chance; --seeds 3 tells");
-  else if (const auto next = best ? next_best(study) : std::nullopt)
-    study.notes.push_back(note_on(study, *next));
+  else if (const auto note = best ? note_on_best(study) : std::nullopt)
+    study.notes.push_back(*note);
   const auto best_file = progress.folder().path() / "best.yaml";
   std::filesystem::remove(best_file);  // of another call
   if (best) {

@@ -2,6 +2,7 @@
 // storage. docs/scale.md has the formulas and where they come from.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -133,5 +134,8 @@ constexpr double most_simulated = 1e6, most_transfers = 1e7;
 /// save.
 ScalePlan plan_scale(const Training& training, const Gpu& gpu, const Interconnect& network,
                      int64_t gpus, const Assumptions& assumptions, const std::string& option);
+
+/// Bytes, seconds, and rates a second. training: what `plan` is of.
+nlohmann::ordered_json json_of(const ScalePlan& plan, const Training& training);
 
 }  // namespace composer

@@ -74,7 +74,7 @@ ReportSection parts_of_steps(const RankAnalysis& rank) {
 
 /// The parts that take most of the steps' time.
 std::vector<StepPart> largest_parts(const StepBreakdown& steps) {
-  std::vector<StepPart> parts(std::begin(step_parts), std::end(step_parts));
+  std::vector<StepPart> parts(std::begin(all_step_parts), std::end(all_step_parts));
   std::ranges::stable_sort(parts, std::greater(), [&](auto part) { return steps.of(part); });
   while (parts.size() > kMostParts || (!parts.empty() && steps.of(parts.back()) == 0))
     parts.pop_back();

@@ -92,7 +92,7 @@ class StepSweep {
     open_.push_back(std::move(range));
   }
 
-  StepTime take() {
+  TracedStep take() {
     close_until(end_ns_);
     return std::move(time_);
   }
@@ -112,13 +112,13 @@ class StepSweep {
     at_ns_ = until_ns;
   }
 
-  StepTime time_;
+  TracedStep time_;
   std::vector<OpenRange> open_;
   int64_t at_ns_, end_ns_;
 };
 
-StepTime break_down(const RankTrace& trace, const ProfilerStep& step,
-                    const std::vector<uint32_t>& lane, const RangeNames& names) {
+TracedStep break_down(const RankTrace& trace, const ProfilerStep& step,
+                      const std::vector<uint32_t>& lane, const RangeNames& names) {
   const auto starts = [&](uint32_t number) { return trace.events[number].start_ns; };
   const auto first = std::ranges::lower_bound(lane, step.start_ns, {}, starts);
   const auto last = std::ranges::lower_bound(lane, step.end_ns, {}, starts);
@@ -141,7 +141,7 @@ std::string_view name(StepPart part) {
   return names[static_cast<size_t>(part)];
 }
 
-int64_t StepTime::of(StepPart part) const {
+int64_t TracedStep::of(StepPart part) const {
   int64_t ns = 0;
   for (const auto& [key, time] : parts)
     if (key.part == part) ns += time;

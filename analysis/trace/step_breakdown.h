@@ -27,7 +27,7 @@ enum class StepPart : uint8_t {
   rest,         ///< in no range
 };
 
-inline constexpr StepPart step_parts[] = {
+inline constexpr StepPart all_step_parts[] = {
     StepPart::data_wait,  StepPart::forward,     StepPart::backward, StepPart::optimizer,
     StepPart::algorithm,  StepPart::callback,    StepPart::sync,     StepPart::evaluation,
     StepPart::checkpoint, StepPart::other_range, StepPart::rest};
@@ -48,7 +48,7 @@ struct PartKey {
   auto operator<=>(const PartKey&) const = default;
 };
 
-struct StepTime {
+struct TracedStep {
   int64_t number = 0;
   int64_t total_ns = 0;
   std::map<PartKey, int64_t> parts;  ///< nanoseconds, which sum to total_ns
@@ -58,8 +58,8 @@ struct StepTime {
 
 /// All steps, and their sum.
 struct StepBreakdown {
-  std::vector<StepTime> steps;
-  StepTime sum;
+  std::vector<TracedStep> steps;
+  TracedStep sum;
 
   int64_t of(StepPart part) const { return sum.of(part); }
   double share(StepPart part) const;

@@ -87,7 +87,7 @@ ordered_json json_of(const DeviceAnalysis& device) {
   return result;
 }
 
-ordered_json json_of(const StepTime& step) {
+ordered_json json_of(const TracedStep& step) {
   // Labels are unique; looking for each would make this quadratic.
   ordered_json::object_t parts;
   for (const auto& [key, ns] : step.parts) parts.emplace_back(label(key), ns);

@@ -1,8 +1,10 @@
 #include "data/beton/write.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -10,7 +12,9 @@
 #include "base/remote/remote_error.h"
 #include "data/beton/writer.h"
 #include "data/files/thread_count.h"
+#include "data/index/index_file.h"
 #include "data/index/index_place.h"
+#include "data/samples/order.h"
 
 namespace composer {
 namespace {
@@ -258,6 +262,40 @@ WriteReport write_beton(const Source& source, const std::filesystem::path& path,
   report.rows = writer.rows();
   report.bytes = writer.finish();
   return report;
+}
+
+WriteReport write_with_side_file(const Source& source, const std::filesystem::path& path,
+                                 WriteOptions options, bool side_file) {
+  std::optional<IndexWriter> writer;
+  if (side_file)
+    options.index = [&](int64_t row, const std::vector<uint8_t>& index) {
+      if (!writer) writer.emplace(index_file_of(path));
+      writer->add(static_cast<uint64_t>(row), index);
+    };
+  auto report = write_beton(source, path, options);
+  std::error_code error;
+  if (writer)
+    writer->finish(stamp_of(path));
+  else
+    std::filesystem::remove(index_file_of(path), error);
+  return report;
+}
+
+std::vector<int64_t> rows_to_write(std::vector<int64_t> rows, int64_t samples,
+                                   std::optional<int64_t> subset, std::optional<uint64_t> shuffle) {
+  if (subset && rows.empty()) {
+    rows.resize(static_cast<size_t>(std::min(*subset, samples)));
+    std::iota(rows.begin(), rows.end(), int64_t{0});
+  } else if (subset) {
+    rows.resize(std::min(rows.size(), static_cast<size_t>(*subset)));
+  }
+  const int64_t count = rows.empty() ? samples : std::ssize(rows);
+  if (!shuffle || count == 0) return rows;
+  const Permutation shuffled(count, *shuffle, "data.write.shuffle", 0, 0);
+  std::vector<int64_t> ordered;
+  for (int64_t i = 0; i < count; ++i)
+    ordered.push_back(rows.empty() ? shuffled(i) : rows[static_cast<size_t>(shuffled(i))]);
+  return ordered;
 }
 
 }  // namespace composer

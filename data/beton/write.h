@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,5 +46,16 @@ struct WriteReport {
 /// cannot be written.
 WriteReport write_beton(const Source& source, const std::filesystem::path& path,
                         const WriteOptions& options);
+
+/// The same, and the crop indices of the rows in the side file index_file_of(path), where that is
+/// wanted and there are JPEG streams; else the side file of a file that was replaced is removed.
+/// options.index: not set.
+WriteReport write_with_side_file(const Source& source, const std::filesystem::path& path,
+                                 WriteOptions options, bool side_file);
+
+/// WriteOptions::rows of the first `subset` of these rows, or of all. rows: of so many samples;
+/// empty = all. shuffle: the seed of a random order; none = the rows' own.
+std::vector<int64_t> rows_to_write(std::vector<int64_t> rows, int64_t samples,
+                                   std::optional<int64_t> subset, std::optional<uint64_t> shuffle);
 
 }  // namespace composer

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -52,5 +53,11 @@ struct Verdict {
 /// tenth of it. A loader gains no more than its work alone and the waits for it account for: rates
 /// are taken one after another, on machines that do other work too.
 Verdict judge(const Headspace& rates, const HeadspaceSetting& setting);
+
+/// A line for each rate, the verdict and its advice.
+std::string text_of(const Headspace& rates, const Verdict& verdict);
+
+/// Rates that were not measured are null.
+nlohmann::ordered_json json_of(const Headspace& rates, const Verdict& verdict);
 
 }  // namespace composer

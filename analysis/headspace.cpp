@@ -1,4 +1,4 @@
-#include "cli/headspace.h"
+#include "analysis/headspace.h"
 
 #include <algorithm>
 #include <cstdio>

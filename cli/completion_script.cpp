@@ -1,0 +1,84 @@
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "cli/completion.h"
+
+namespace composer {
+namespace {
+
+constexpr const char* bash_script =
+    R"(# Completion of @NAME@ for bash: source <(@NAME@ completion bash)
+_@ID@_completion() {
+  local answer line kind candidates=()
+  answer=$("${COMP_WORDS[0]/#\~/$HOME}" completion words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null) || return
+  while IFS= read -r line; do
+    if [[ -z $kind ]]; then kind=$line; else candidates+=("${line%%$'\t'*}"); fi
+  done <<< "$answer"
+  COMPREPLY=("${candidates[@]}")
+  if [[ $kind == files ]]; then
+    compopt -o filenames 2>/dev/null
+    line=${COMP_WORDS[COMP_CWORD]}
+    [[ $line != = ]] || line=
+    while IFS= read -r line; do COMPREPLY+=("$line"); done < <(compgen -f -- "$line")
+  fi
+}
+complete -F _@ID@_completion @NAME@
+)";
+
+constexpr const char* zsh_script = R"(#compdef @NAME@
+# Completion of @NAME@ for zsh: source <(@NAME@ completion zsh), after compinit.
+_@ID@_completion() {
+  local -a answer described options
+  local line
+  answer=("${(@f)$("${words[1]/#\~/$HOME}" completion words "${(@)words[2,CURRENT]}" 2>/dev/null)}")
+  for line in "${(@)answer[2,-1]}"; do
+    described+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+  done
+  [[ ${described[1]} == -* ]] && options=(-o)
+  (( $#described )) && _describe $options '@NAME@' described
+  [[ ${answer[1]} == files ]] && _files
+}
+compdef _@ID@_completion @NAME@
+)";
+
+constexpr const char* fish_script =
+    R"(# Completion of @NAME@ for fish: @NAME@ completion fish | source
+function __@ID@_completion
+  set -l line (commandline -opc) (commandline -ct)
+  set -l answer ($line[1] completion words $line[2..-1] 2>/dev/null)
+  test "$answer[1]" = files; and __fish_complete_path (commandline -ct)
+  test (count $answer) -gt 1; and printf '%s\n' $answer[2..-1]
+end
+complete -c @NAME@ -f -a '(__@ID@_completion)'
+)";
+
+const std::map<std::string, const char*>& scripts() {
+  static const std::map<std::string, const char*> all{
+      {"bash", bash_script}, {"fish", fish_script}, {"zsh", zsh_script}};
+  return all;
+}
+
+}  // namespace
+
+Words completed_shells() {
+  Words shells;
+  for (const auto& [name, script] : scripts()) shells.push_back(name);
+  return shells;
+}
+
+std::string completion_script(const std::string& shell) {
+  const std::string name = std::filesystem::read_symlink("/proc/self/exe").filename();
+  std::string id = name;
+  for (char& c : id)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  std::string script = scripts().at(shell);
+  for (const auto& [mark, text] :
+       {std::pair<std::string, std::string>{"@NAME@", name}, {"@ID@", id}})
+    for (size_t at = 0; (at = script.find(mark, at)) != std::string::npos; at += text.size())
+      script.replace(at, mark.size(), text);
+  return script;
+}
+
+}  // namespace composer
