@@ -1,6 +1,7 @@
 // What whoever trains asks of a loader, whatever the data set.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,6 +21,11 @@ enum class OnBadSample {
 /// The words that recipes and command lines have for them.
 inline const std::map<std::string, OnBadSample> on_bad_sample_words{
     {"error", OnBadSample::error}, {"skip", OnBadSample::skip}, {"replace", OnBadSample::replace}};
+
+inline const std::string& on_bad_sample_word(OnBadSample what) {
+  return std::ranges::find(on_bad_sample_words, what, [](const auto& one) { return one.second; })
+      ->first;
+}
 
 /// One side of a set that is made two, class by class. The sides share no sample, whatever the
 /// batches and threads.

@@ -411,11 +411,12 @@ void check_division_of_images(const TrainerOptions& options, bool training) {
 }  // namespace
 
 void check_bad_samples(const TrainerOptions& options) {
-  if (options.spatial_ranks > 1 && options.dataloader.on_bad_sample != "error")
-    throw UserError("dataloader.on_bad_sample: " + options.dataloader.on_bad_sample +
-                    " cannot be with spatial_ranks: each rank reads images by itself, and those "
-                    "that have rows of the same ones could leave out different ones; give error "
-                    "(composer data verify finds the samples), or spatial_ranks: 1");
+  if (options.spatial_ranks > 1 && options.dataloader.on_bad_sample != OnBadSample::error)
+    throw UserError(
+        "dataloader.on_bad_sample: " + on_bad_sample_word(options.dataloader.on_bad_sample) +
+        " cannot be with spatial_ranks: each rank reads images by itself, and those "
+        "that have rows of the same ones could leave out different ones; give error "
+        "(composer data verify finds the samples), or spatial_ranks: 1");
 }
 
 void join(TrainerParts& parts) {
@@ -575,7 +576,7 @@ std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training) {
 }
 
 LoaderOptions loader_options(const TrainerOptions& options, bool training) {
-  LoaderOptions loader;
+  LoaderOptions loader = options.dataloader;
   const auto place = place_of_process();
   const int64_t of_image = place.size % options.spatial_ranks == 0 ? options.spatial_ranks : 1;
   loader.rank = place.rank / of_image, loader.world_size = place.size / of_image;
@@ -583,13 +584,7 @@ LoaderOptions loader_options(const TrainerOptions& options, bool training) {
                                : options.eval_batch_size.value_or(options.train_batch_size);
   loader.seed = static_cast<uint64_t>(options.seed);
   loader.num_workers = rank_threads(options).loader;
-  loader.prefetch_factor = options.dataloader.prefetch_factor;
-  loader.on_bad_sample = on_bad_sample_words.at(options.dataloader.on_bad_sample);
-  loader.resize_filter = options.dataloader.resize_filter;
-  loader.ffcv_exact = options.dataloader.ffcv_exact;
-  loader.crop_index = options.dataloader.crop_index;
-  loader.index_dir = options.dataloader.index_dir;
-  loader.coefficient_cache = options.dataloader.coefficient_cache;
+  loader.pin_memory = false;
   const auto subset = training ? options.train_subset_num_batches : options.eval_subset_num_batches;
   if (subset > 0) loader.subset_num_batches = subset;
   if (options.split.val > 0)
