@@ -303,7 +303,7 @@ int step_command(const Words& words) {
 TrainerParts bare_parts(const StepSetting& setting) {
   TrainerParts parts;
   parts.options = recipe_of(setting).options;
-  parts.device = resolve_device(setting.device);
+  parts.device = resolve_device(setting.device, parts.context.place);
   parts.model = std::make_shared<StubModel>(setting.batch_size, 10);
   parts.optimizer = std::make_shared<StubOptimizer>();
   return parts;

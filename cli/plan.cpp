@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/files/run_folder.h"
 #include "base/log.h"
-#include "base/place.h"
 #include "base/remote/remote_path.h"
+#include "base/run_context.h"
 #include "base/text.h"
 #include "composer/checkpoint/checkpoint.h"
 #include "composer/checkpoint/checkpoint_folder.h"
@@ -103,9 +103,9 @@ void print_events(std::ostream& out, Engine& engine, const State& state) {
   }
 }
 
-void print_ranks(std::ostream& out, const TrainerOptions& options) {
-  const auto place = place_of_process();
-  const auto threads = rank_threads(options);
+void print_ranks(std::ostream& out, const TrainerOptions& options, const RunContext& context) {
+  const auto& place = context.place;
+  const auto threads = rank_threads(options, context);
   out << "ranks: " << place.size;
   if (place.local_size < place.size) out << ", " << place.local_size << " a machine";
   out << (place.size > 1 ? ", each with " : ", with ") << threads.compute << " compute and "
@@ -122,11 +122,12 @@ void print_ranks(std::ostream& out, const TrainerOptions& options) {
   out << '\n';
 }
 
-void print_cuda_graph(std::ostream& out, const TrainerOptions& options, const Engine& engine) {
+void print_cuda_graph(std::ostream& out, const TrainerOptions& options, const Engine& engine,
+                      bool alone) {
   if (options.device == "cpu") return;
   out << "cuda_graph: " << options.cuda_graph;
   if (options.cuda_graph != "false") {
-    const auto reason = against_replay(engine, place_of_process().size == 1);
+    const auto reason = against_replay(engine, alone);
     out << (reason.empty() ? ", on a GPU each step is recorded once and replayed"
                            : ", off: " + reason);
   }
@@ -163,9 +164,10 @@ void print_row(std::ostream& out, const Timestamp& time, const Row& row) {
   out << '\n';
 }
 
-void print_evaluations(std::ostream& out, const Recipe& recipe, const Model& model) {
+void print_evaluations(std::ostream& out, const Recipe& recipe, const RunContext& context,
+                       const Model& model) {
   if (recipe.val_dataset) {
-    const auto length = epoch_length(recipe, /*training=*/false);
+    const auto length = epoch_length(recipe, context, /*training=*/false);
     if (length.note.empty()) check_targets(recipe, model, /*training=*/false);
     out << "evaluation: " << quantity(length.samples, "sample") << ", " << length.image.height
         << " x " << length.image.width << length.note << '\n';
@@ -255,8 +257,8 @@ EpochLength length_of(const Dataset& set, LoaderOptions options, bool training,
 
 }  // namespace
 
-EpochLength epoch_length(const Recipe& recipe, bool training) {
-  const auto options = loader_options(recipe.options, training);
+EpochLength epoch_length(const Recipe& recipe, const RunContext& context, bool training) {
+  const auto options = loader_options(recipe.options, context, training);
   const bool train_key = training || options.split;
   const auto& component = train_key ? recipe.train_dataset : recipe.val_dataset;
   const auto set = build_dataset(recipe, training);
@@ -266,9 +268,10 @@ EpochLength epoch_length(const Recipe& recipe, bool training) {
       train_key == training ? *set : *build_dataset(recipe, true));
 }
 
-EpochLength epoch_length(const Recipe& recipe, const NamedEvaluation& evaluator) {
+EpochLength epoch_length(const Recipe& recipe, const RunContext& context,
+                         const NamedEvaluation& evaluator) {
   const auto set = evaluator.dataset->build();
-  return length_of(*set, loader_options(recipe.options, evaluator.options), false,
+  return length_of(*set, loader_options(recipe.options, context, evaluator.options), false,
                    "evaluators." + evaluator.name + ".dataset." + evaluator.dataset->name(), *set);
 }
 
@@ -334,8 +337,8 @@ Schedule schedule_of(const EpochLength& length, const TrainerOptions& options) {
   return schedule;
 }
 
-std::string plan(const Recipe& given) {
-  const auto settled = settle_for_run(given, Purpose::plan);
+std::string plan(const Recipe& given, const RunContext& context) {
+  const auto settled = settle_for_run(given, context, Purpose::plan);
   if (!settled.unread.empty()) throw UserError(settled.unread);
   const Recipe& recipe = settled.recipe;
   std::ostringstream out;
@@ -343,7 +346,7 @@ std::string plan(const Recipe& given) {
   const auto newest = newest_of_run(options);
   const bool reads_weights = !newest.empty() || !is_remote(options.load_path);
   if (newest.empty() && reads_weights) check_load_path(options.load_path);
-  const auto length = epoch_length(recipe);
+  const auto length = epoch_length(recipe, context);
 
   State state;
   Logger logger;
@@ -355,7 +358,7 @@ std::string plan(const Recipe& given) {
   for (const auto& set : recipe.evaluators) state.evaluation_sets.push_back(set.name);
   auto without_device = recipe;  // a plan need not open CUDA
   without_device.options.device = "cpu";
-  auto parts = assemble_model(without_device);
+  auto parts = assemble_model(without_device, context);
   check_class_weights(without_device.options, *parts.model);
   if (length.note.empty()) check_targets(recipe, *parts.model, /*training=*/true);
   state.model = parts.model;
@@ -374,11 +377,11 @@ std::string plan(const Recipe& given) {
   if (const auto total = state.schedule.total_batches()) out << ", " << *total << " in all";
   out << "\nprecision: " << options.precision << what_amp_is(options)
       << ", device: " << options.device << '\n';
-  print_evaluations(out, recipe, *parts.model);
+  print_evaluations(out, recipe, context, *parts.model);
   if (options.grad_accum.automatic)
     out << "grad_accum: auto: one microbatch, and twice as many whenever memory does not suffice\n";
-  print_ranks(out, options);
-  print_cuda_graph(out, options, engine);
+  print_ranks(out, options, context);
+  print_cuda_graph(out, options, engine, context.place.size == 1);
 
   engine.run(Event::init, state);
   if (options.spatial_ranks > 1) check_by_rows(*state.model);

@@ -21,9 +21,10 @@ struct EpochLength {
 
 /// Of the training data, or of those that are evaluated on, which the recipe must have. Where they
 /// are missing it takes the set's published size. UserError when there is neither.
-EpochLength epoch_length(const Recipe& recipe, bool training = true);
+EpochLength epoch_length(const Recipe& recipe, const RunContext& context, bool training = true);
 /// Of one of the recipe's further evaluation sets.
-EpochLength epoch_length(const Recipe& recipe, const NamedEvaluation& evaluator);
+EpochLength epoch_length(const Recipe& recipe, const RunContext& context,
+                         const NamedEvaluation& evaluator);
 
 /// Of a run of such epochs, as the trainer has it.
 Schedule schedule_of(const EpochLength& length, const TrainerOptions& options);
@@ -31,6 +32,6 @@ Schedule schedule_of(const EpochLength& length, const TrainerOptions& options);
 /// The run's length, who runs at which event, what surgery replaces, and how learning rate and
 /// sizes move. Where the data are missing it takes the set's published size and says so. UserError
 /// when there is neither.
-std::string plan(const Recipe& recipe);
+std::string plan(const Recipe& recipe, const RunContext& context);
 
 }  // namespace composer

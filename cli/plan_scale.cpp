@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/params/json.h"
+#include "base/run_context.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -135,7 +136,8 @@ struct Subject {
   Schedule schedule;
 };
 
-void add_evaluations(const Recipe& recipe, State& state, Subject& subject) {
+void add_evaluations(const Recipe& recipe, const RunContext& context, State& state,
+                     Subject& subject) {
   auto& training = subject.training;
   const auto add = [&](const std::string& set, const std::optional<Time>& own,
                        const auto& length_of) {
@@ -153,20 +155,20 @@ void add_evaluations(const Recipe& recipe, State& state, Subject& subject) {
       subject.not_evaluated = missing.what();
     }
   };
-  if (recipe.val_dataset) add("", {}, [&] { return epoch_length(recipe, false); });
+  if (recipe.val_dataset) add("", {}, [&] { return epoch_length(recipe, context, false); });
   for (const auto& evaluator : recipe.evaluators)
     add("evaluators." + evaluator.name + ".", evaluator.options.eval_interval,
-        [&] { return epoch_length(recipe, evaluator); });
+        [&] { return epoch_length(recipe, context, evaluator); });
 }
 
 /// The recipe's run with its batch size, after surgery and with its frozen layers; nothing of it is
 /// loaded but the length of its data, where they are there.
-Subject subject_of(Recipe recipe, at::Device device) {
+Subject subject_of(Recipe recipe, const RunContext& context, at::Device device) {
   auto& options = recipe.options;
   if (options.max_duration.unit == TimeUnit::second)
     throw UserError("max_duration: " + std::string(needs_length) + options.max_duration.str());
   check_bad_samples(options);
-  const auto length = epoch_length(recipe);
+  const auto length = epoch_length(recipe, context);
   Subject subject;
   subject.note = length.note;
   subject.model = recipe.model->name();
@@ -186,7 +188,7 @@ Subject subject_of(Recipe recipe, at::Device device) {
   if (!(images <= most_images))
     throw UserError("max_duration: " + state.schedule.max_duration.str() +
                     " come to more than 2^53 images, which cannot be counted");
-  auto parts = assemble_model(recipe);
+  auto parts = assemble_model(recipe, context);
   state.model = parts.model;
   Engine engine;
   for (auto& algorithm : parts.algorithms) engine.add(std::move(algorithm));
@@ -214,7 +216,7 @@ Subject subject_of(Recipe recipe, at::Device device) {
   }
   for (const auto& parameter : state.model->parameters()) subject.parameters += parameter.numel();
   training.batch_size = options.train_batch_size;
-  add_evaluations(recipe, state, subject);
+  add_evaluations(recipe, context, state, subject);
   training.gradient_bytes = element_bytes(options.grad_comm);
   training.bucket_bytes = options.bucket_mb * (1 << 20);
   training.microbatches = options.grad_accum;  // auto: as many as it begins with
@@ -532,11 +534,12 @@ void warn_of_division(const Given& given, const TrainerOptions& options, const T
 
 /// subject_of() the recipe with so many images a step for each of the GPUs, or of those that share
 /// them.
-Subject subject_of(Recipe recipe, at::Device device, int64_t batch_per_gpu, int64_t gpus) {
+Subject subject_of(Recipe recipe, const RunContext& context, at::Device device,
+                   int64_t batch_per_gpu, int64_t gpus) {
   recipe.options.train_batch_size =
       batch_per_gpu * std::max<int64_t>(1, gpus / recipe.options.spatial_ranks);
   try {
-    return subject_of(std::move(recipe), device);
+    return subject_of(std::move(recipe), context, device);
   } catch (const UserError& error) {
     const std::string problem = error.what();
     if (!problem.starts_with("train_batch_size")) throw;
@@ -546,7 +549,8 @@ Subject subject_of(Recipe recipe, at::Device device, int64_t batch_per_gpu, int6
 }
 
 /// The recipe's run on each number of GPUs.
-std::vector<Subject> subjects_of(const Recipe& recipe, const Gpu& gpu, const Given& given) {
+std::vector<Subject> subjects_of(const Recipe& recipe, const RunContext& context, const Gpu& gpu,
+                                 const Given& given) {
   std::optional<MeasuredStep> measured;
   if (!given.from.empty()) measured = measured_step(given.from, recipe, gpu);
   const at::Device device(gpu.driver.empty() ? at::kCPU : at::kCUDA);
@@ -557,8 +561,8 @@ std::vector<Subject> subjects_of(const Recipe& recipe, const Gpu& gpu, const Giv
       continue;
     }
     auto& subject = subjects.emplace_back(
-        given.batch_per_gpu ? subject_of(recipe, device, *given.batch_per_gpu, gpus)
-                            : subject_of(recipe, device));
+        given.batch_per_gpu ? subject_of(recipe, context, device, *given.batch_per_gpu, gpus)
+                            : subject_of(recipe, context, device));
     subject.training.measured = measured;
     if (given.bytes_per_image) {
       subject.training.image_bytes = *given.bytes_per_image;
@@ -690,14 +694,15 @@ int plan_scale_command(const Words& words) {
   check_apart(app, "--kernels", "--from");
   check_apart(app, "--kernels", "--mfu");
 
+  const auto context = read_run_context();
   const auto settled = settle(resolve(find_recipe(given.file), overrides_of(app), registry(),
                                       {.options = option_names(app)}),
-                              Purpose::plan);
+                              context, Purpose::plan);
   const Recipe& recipe = settled.recipe;
   for (const auto& choice : settled.choices) log::info("auto: " + choice);
   assumptions.overlap = !gpu.driver.empty();
   assumptions.save_async = recipe.options.save_async;
-  const auto subjects = subjects_of(recipe, gpu, given);
+  const auto subjects = subjects_of(recipe, context, gpu, given);
   const auto& subject = subjects[0];
   const auto& training = subject.training;
   warn_of_effects(app, given, assumptions, training, several);

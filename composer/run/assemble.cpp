@@ -226,9 +226,10 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
   const auto described = is_of_train_dataset(recipe, training) == training
                              ? dataset
                              : in_place(path, [&] { return build_dataset(recipe, true); });
-  auto set = open(recipe, parts,
-                  {path, dataset, described, loader_options(recipe.options, training), training,
-                   std::move(class_names), std::move(trained)});
+  auto set =
+      open(recipe, parts,
+           {path, dataset, described, loader_options(recipe.options, parts.context, training),
+            training, std::move(class_names), std::move(trained)});
   if (training) return set;
   warn_of_val_not_read(recipe);
   warn_of_other_size(recipe, *set.loader);
@@ -248,7 +249,7 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, const NamedEvaluat
               {.path = path,
                .dataset = dataset,
                .described = dataset,
-               .options = loader_options(recipe.options, evaluator.options),
+               .options = loader_options(recipe.options, parts.context, evaluator.options),
                .trained = trained});
 }
 
@@ -400,8 +401,8 @@ void check_same_data(const Ranks& ranks) {
 }
 
 /// How the ranks that there are cannot divide images. One process alone evaluates whole ones.
-void check_division_of_images(const TrainerOptions& options, bool training) {
-  const int64_t ranks = place_of_process().size;
+void check_division_of_images(const TrainerOptions& options, const Place& place, bool training) {
+  const int64_t ranks = place.size;
   if (ranks == 1 && !training) return;
   if (const auto problem = spatial_ranks_problem(options.spatial_ranks, ranks); !problem.empty())
     throw UserError(problem);
@@ -420,8 +421,8 @@ void check_bad_samples(const TrainerOptions& options) {
 }
 
 void join(TrainerParts& parts) {
-  if (!parts.device) parts.device = resolve_device(parts.options.device);
-  const auto place = place_of_process();
+  const auto& place = parts.context.place;
+  if (!parts.device) parts.device = resolve_device(parts.options.device, place);
   set_deterministic(parts.options.deterministic_mode);  // NCCL asks for it when it is opened
   parts.ranks = join_ranks(place, *parts.device, parts.options.dist_timeout);
   if (parts.ranks.alone()) return;
@@ -436,8 +437,7 @@ void join(TrainerParts& parts) {
 namespace {
 
 /// Ranks that were started again go on with their run.
-TrainerOptions taken_up(TrainerOptions options) {
-  const auto place = place_of_process();
+TrainerOptions taken_up(TrainerOptions options, const Place& place) {
   if (place.restart == 0 || options.run_dir.empty()) return options;
   const auto folder = told_run_folder(place);
   if (!folder) return options;
@@ -462,8 +462,8 @@ bool goes_on(const TrainerOptions& options) {
 
 /// Of the run in whose folder there is a checkpoint, else of the checkpoint at load_path that is
 /// gone on with; nothing where there is none.
-std::optional<Begun> begun_recipe(const Recipe& recipe) {
-  const auto options = taken_up(recipe.options);
+std::optional<Begun> begun_recipe(const Recipe& recipe, const Place& place) {
+  const auto options = taken_up(recipe.options, place);
   if (goes_on(options)) {
     const auto kept = RunFolder(options.run_dir, options.run_name, true).path() / "hparams.yaml";
     if (std::filesystem::exists(kept))
@@ -575,15 +575,17 @@ std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training) {
   return dataset;
 }
 
-LoaderOptions loader_options(const TrainerOptions& options, bool training) {
+LoaderOptions loader_options(const TrainerOptions& options, const RunContext& context,
+                             bool training) {
   LoaderOptions loader = options.dataloader;
-  const auto place = place_of_process();
+  const auto& place = context.place;
   const int64_t of_image = place.size % options.spatial_ranks == 0 ? options.spatial_ranks : 1;
   loader.rank = place.rank / of_image, loader.world_size = place.size / of_image;
+  loader.tells = place.rank == 0;
   loader.batch_size = training ? options.train_batch_size
                                : options.eval_batch_size.value_or(options.train_batch_size);
   loader.seed = static_cast<uint64_t>(options.seed);
-  loader.num_workers = rank_threads(options).loader;
+  loader.num_workers = rank_threads(options, context).loader;
   loader.pin_memory = false;
   const auto subset = training ? options.train_subset_num_batches : options.eval_subset_num_batches;
   if (subset > 0) loader.subset_num_batches = subset;
@@ -594,8 +596,9 @@ LoaderOptions loader_options(const TrainerOptions& options, bool training) {
   return loader;
 }
 
-LoaderOptions loader_options(const TrainerOptions& options, const EvaluatorOptions& evaluator) {
-  auto loader = loader_options(options, /*training=*/false);
+LoaderOptions loader_options(const TrainerOptions& options, const RunContext& context,
+                             const EvaluatorOptions& evaluator) {
+  auto loader = loader_options(options, context, /*training=*/false);
   loader.split.reset();
   if (!evaluator.subset_num_batches) return loader;
   loader.subset_num_batches.reset();
@@ -603,16 +606,16 @@ LoaderOptions loader_options(const TrainerOptions& options, const EvaluatorOptio
   return loader;
 }
 
-TrainerParts assemble_model(const Recipe& recipe) {
+TrainerParts assemble_model(const Recipe& recipe, const RunContext& context) {
   use_remote_keys(recipe.options.remote);
   auto undecided = recipe.automatic;
   if (recipe.options.class_weights.follow_from_data()) undecided.push_back("class_weights");
   if (!undecided.empty())
     log::info("auto: not decided here, where stand-ins do: " + joined(undecided));
-  TrainerParts parts;
+  TrainerParts parts(context);
   parts.options = recipe.options;
-  use_rank_threads(recipe.options);
-  parts.device = resolve_device(recipe.options.device);
+  use_rank_threads(recipe.options, context);
+  parts.device = resolve_device(recipe.options.device, context.place);
   parts.model = build_model(recipe);
   parts.algorithms = build_members(recipe.algorithms, "algorithms");
   parts.callbacks = build_members(recipe.callbacks, "callbacks");
@@ -620,11 +623,12 @@ TrainerParts assemble_model(const Recipe& recipe) {
   return parts;
 }
 
-TrainerParts assemble_evaluation(const Recipe& given) {
-  const Recipe recipe = settle(given, Purpose::evaluation).recipe;
+TrainerParts assemble_evaluation(const Recipe& given, const RunContext& context) {
+  const Recipe recipe = settle(given, context, Purpose::evaluation).recipe;
   use_remote_keys(recipe.options.remote);
   Complaints complaints;
-  complaints.collect([&] { check_division_of_images(recipe.options, /*training=*/false); });
+  complaints.collect(
+      [&] { check_division_of_images(recipe.options, context.place, /*training=*/false); });
   std::vector<std::string> trained;
   complaints.collect([&] {
     const auto& path = recipe.options.load_path;
@@ -633,8 +637,8 @@ TrainerParts assemble_evaluation(const Recipe& given) {
   });
   if (!recipe.val_dataset && recipe.evaluators.empty())
     complaints.add("val_dataset: missing: there is nothing to evaluate on");
-  TrainerParts parts;
-  complaints.collect([&] { parts = assemble_model(recipe); });
+  TrainerParts parts(context);
+  complaints.collect([&] { parts = assemble_model(recipe, context); });
   if (recipe.val_dataset && parts.model)
     complaints.collect([&] {
       auto set = open(recipe, parts, false, {}, trained);
@@ -647,32 +651,32 @@ TrainerParts assemble_evaluation(const Recipe& given) {
   return parts;
 }
 
-Settled settle_for_run(const Recipe& recipe, Purpose purpose) {
+Settled settle_for_run(const Recipe& recipe, const RunContext& context, Purpose purpose) {
   const bool is_settled = recipe.automatic.empty() && !recipe.options.class_weights.balanced;
-  const auto begun = is_settled ? std::nullopt : begun_recipe(recipe);
-  if (!begun) return settle(recipe, purpose);
+  const auto begun = is_settled ? std::nullopt : begun_recipe(recipe, context.place);
+  if (!begun) return settle(recipe, context, purpose);
   const auto as_begun = settle_as(recipe, *begun);
-  auto settled = settle(as_begun.recipe, purpose);
+  auto settled = settle(as_begun.recipe, context, purpose);
   settled.choices.insert(settled.choices.begin(), as_begun.choices.begin(), as_begun.choices.end());
   return settled;
 }
 
-TrainerParts assemble_training(const Recipe& given) {
-  const auto settled = settle_for_run(given);
+TrainerParts assemble_training(const Recipe& given, const RunContext& context) {
+  const auto settled = settle_for_run(given, context);
   for (const auto& choice : settled.choices) log::info("auto: " + choice);
   const Recipe& recipe = settled.recipe;
   warn_of_options_without_effect(recipe.options.dataloader);
   warn_of_profiler_without_effect(recipe.options.profiler);
   use_remote_keys(recipe.options.remote);
-  const auto options = taken_up(recipe.options);
+  const auto options = taken_up(recipe.options, context.place);
   Complaints complaints;
   complaints.collect([&] {
     if (!goes_on(options)) check_load_path(options.load_path);
   });
   complaints.collect([&] { RunFolder(options.run_dir, options.run_name, options.autoresume); });
-  complaints.collect([&] { check_division_of_images(options, /*training=*/true); });
-  TrainerParts parts;
-  complaints.collect([&] { parts = assemble_model(recipe); });
+  complaints.collect([&] { check_division_of_images(options, context.place, /*training=*/true); });
+  TrainerParts parts(context);
+  complaints.collect([&] { parts = assemble_model(recipe, context); });
   if (parts.model) complaints.collect([&] { check_class_weights(options, *parts.model); });
   OpenSet trained, evaluated;
   if (parts.model) complaints.collect([&] { trained = open(recipe, parts, true); });

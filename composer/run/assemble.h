@@ -23,10 +23,12 @@ std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training);
 
 /// Batch size, seed and threads of a loader, its side of a split, and what bad samples do. Not
 /// pinned.
-LoaderOptions loader_options(const TrainerOptions& options, bool training);
+LoaderOptions loader_options(const TrainerOptions& options, const RunContext& context,
+                             bool training);
 
 /// Of one of the recipe's further evaluation sets, which are never split.
-LoaderOptions loader_options(const TrainerOptions& options, const EvaluatorOptions& evaluator);
+LoaderOptions loader_options(const TrainerOptions& options, const RunContext& context,
+                             const EvaluatorOptions& evaluator);
 
 /// UserError when `path` is neither empty nor something that weights can be loaded from. What is
 /// remote is fetched (base/remote/fetched.h).
@@ -38,7 +40,7 @@ void check_bad_samples(const TrainerOptions& options);
 std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe);
 
 /// Model, algorithms and callbacks; no data, no optimizer.
-TrainerParts assemble_model(const Recipe& recipe);
+TrainerParts assemble_model(const Recipe& recipe, const RunContext& context = read_run_context());
 
 /// Meets the other ranks where this process is one of several: sets the device, where it is not
 /// set, the ranks, and the same run_name on all. UserError where a rank was started with other
@@ -47,12 +49,15 @@ void join(TrainerParts& parts);
 
 /// The recipe settled for its run: with the values that this chose when it began, where it goes on
 /// from a checkpoint in its folder.
-Settled settle_for_run(const Recipe& recipe, Purpose purpose = Purpose::training);
+Settled settle_for_run(const Recipe& recipe, const RunContext& context,
+                       Purpose purpose = Purpose::training);
 
 /// What `assemble_model` makes and the data of all evaluations. UserError when the recipe has none.
-TrainerParts assemble_evaluation(const Recipe& recipe);
+TrainerParts assemble_evaluation(const Recipe& recipe,
+                                 const RunContext& context = read_run_context());
 
 /// Everything. UserError when data are missing or do not fit the model.
-TrainerParts assemble_training(const Recipe& recipe);
+TrainerParts assemble_training(const Recipe& recipe,
+                               const RunContext& context = read_run_context());
 
 }  // namespace composer

@@ -11,7 +11,6 @@
 #include "base/files/system_files.h"
 #include "base/log.h"
 #include "base/name_pattern.h"
-#include "base/place.h"
 #include "base/remote/fetched.h"
 #include "base/remote/remote_path.h"
 #include "base/text.h"
@@ -78,8 +77,9 @@ bool is_of_weights(const std::string& key) {
 
 class Settling {
  public:
-  Settling(const Recipe& recipe, Purpose purpose, const Registry& known)
+  Settling(const Recipe& recipe, const RunContext& context, Purpose purpose, const Registry& known)
       : recipe_(recipe),
+        context_(context),
         purpose_(purpose),
         known_(known),
         weights_(!recipe.options.load_path.empty()),
@@ -208,7 +208,7 @@ class Settling {
     };
     if (std::ranges::none_of(automatic_, asks) && !weighs_by_data()) return;
     const auto dataset = recipe_.train_dataset->build();
-    const auto options = loader_options(recipe_.options, true);
+    const auto options = loader_options(recipe_.options, context_, true);
     const auto* const telling = dynamic_cast<const TellsFacts*>(dataset.get());
     if (telling != nullptr) facts_ = telling->facts(options);
     // Noise stands for the published data; what is remote is the user's own.
@@ -451,7 +451,7 @@ class Settling {
     const int64_t images = *samples_ * views_;
     int64_t batch = largest_batch;
     while (batch > smallest_batch && images / batch < fewest_batches) batch /= 2;
-    batch = std::max(std::min(batch, images), place_of_process().size * views_);
+    batch = std::max(std::min(batch, images), context_.place.size * views_);
     batch -= batch % views_;
     set(key, Value::scalar(std::to_string(batch)),
         "for " + std::to_string(images) + " images to train on");
@@ -569,6 +569,7 @@ class Settling {
   }
 
   const Recipe& recipe_;
+  const RunContext& context_;
   const Purpose purpose_;
   const Registry& known_;
   const bool weights_;
@@ -591,16 +592,17 @@ class Settling {
 
 }  // namespace
 
-Settled settle(const Recipe& recipe, Purpose purpose, const Registry& known) {
-  return Settling(recipe, purpose, known).settle();
+Settled settle(const Recipe& recipe, const RunContext& context, Purpose purpose,
+               const Registry& known) {
+  return Settling(recipe, context, purpose, known).settle();
 }
 
 Settled settle_as(const Recipe& recipe, const Begun& begun, const Registry& known) {
-  return Settling(recipe, Purpose::training, known).settle_as(begun);
+  return Settling(recipe, RunContext(), Purpose::training, known).settle_as(begun);
 }
 
-Recipe settled_with_log(const Recipe& recipe) {
-  auto settled = settle(recipe);
+Recipe settled_with_log(const Recipe& recipe, const RunContext& context) {
+  auto settled = settle(recipe, context);
   for (const auto& choice : settled.choices) log::info("auto: " + choice);
   return std::move(settled.recipe);
 }
