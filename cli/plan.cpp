@@ -18,6 +18,7 @@
 #include "composer/recipe/recipe_changes.h"
 #include "composer/run/assemble.h"
 #include "composer/run/rank_threads.h"
+#include "composer/run/settle.h"
 #include "composer/run/starting_point.h"
 #include "composer/run/step_graphs.h"
 #include "nn/network/bf16_choice.h"

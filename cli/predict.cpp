@@ -18,6 +18,7 @@
 #include "cli/sources.h"
 #include "cli/use_options.h"
 #include "composer/run/assemble.h"
+#include "composer/run/starting_point.h"
 #include "data/beton/source.h"
 #include "data/datasets/dataset_params.h"
 #include "data/datasets/image_folder.h"

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/plan.h"
 #include "composer/run/assemble.h"
+#include "composer/run/settle.h"
 
 namespace composer {
 namespace {

@@ -10,13 +10,9 @@
 #include "base/params/alike_names.h"
 #include "base/remote/cache_folder.h"
 #include "base/remote/fetched.h"
-#include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "composer/callbacks/callbacks.h"
 #include "composer/callbacks/image_monitor.h"
-#include "composer/checkpoint/checkpoint_folder.h"
-#include "composer/checkpoint/dcp.h"
-#include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/provenance.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/evaluators.h"
@@ -25,24 +21,10 @@
 #include "composer/run/remote_keys.h"
 #include "composer/run/settle.h"
 #include "nn/device/device.h"
-#include "nn/device/exception_text.h"
-#include "nn/distributed/job_store.h"
 #include "nn/distributed/rendezvous.h"
 
 namespace composer {
 namespace {
-
-/// key: of the recipe.
-template <class T>
-std::shared_ptr<T> constructed(const ComponentOf<T>& component, const std::string& key) {
-  try {
-    return component.build();
-  } catch (const UserError&) {
-    throw;
-  } catch (...) {
-    rethrow_of(key + "." + component.name(), "construction");
-  }
-}
 
 template <class T>
 std::vector<Member<T>> build_members(const std::vector<std::shared_ptr<ComponentOf<T>>>& components,
@@ -436,52 +418,6 @@ void join(TrainerParts& parts) {
 
 namespace {
 
-/// Ranks that were started again go on with their run.
-TrainerOptions taken_up(TrainerOptions options, const Place& place) {
-  if (place.restart == 0 || options.run_dir.empty()) return options;
-  const auto folder = told_run_folder(place);
-  if (!folder) return options;
-  if (options.run_name.empty()) options.run_name = folder->filename().string();
-  options.autoresume = true;
-  return options;
-}
-
-Begun read_begun(const std::string& text, const std::string& source, bool own) {
-  Problems problems;
-  auto recipe = parse_yaml(text, source, problems);
-  if (!recipe || !problems.empty()) throw UserError(lines(std::move(problems)));
-  return {std::move(*recipe), source, own};
-}
-
-/// Whether a checkpoint in the run's own folder is gone on from.
-bool goes_on(const TrainerOptions& options) {
-  return options.autoresume && !options.run_dir.empty() && !options.run_name.empty() &&
-         has_checkpoint(
-             RunFolder(options.run_dir, options.run_name, /*resume=*/true).checkpoints());
-}
-
-/// Of the run in whose folder there is a checkpoint, else of the checkpoint at load_path that is
-/// gone on with; nothing where there is none.
-std::optional<Begun> begun_recipe(const Recipe& recipe, const Place& place) {
-  const auto options = taken_up(recipe.options, place);
-  if (goes_on(options)) {
-    const auto kept = RunFolder(options.run_dir, options.run_name, true).path() / "hparams.yaml";
-    if (std::filesystem::exists(kept))
-      return read_begun(find_recipe(kept.string()).text, kept.string(), /*own=*/true);
-  }
-  const bool weights_alone =
-      options.load_weights_only ||
-      std::ranges::find(recipe.automatic, "load_weights_only") != recipe.automatic.end();
-  if (options.load_path.empty() || weights_alone) return {};
-  use_remote_keys(options.remote);
-  check_load_path(options.load_path);
-  const auto path = weights_file(fetched(options.load_path));
-  if (!is_checkpoint(path)) return {};
-  const auto text = read_provenance(path).recipe;
-  if (text.empty()) return {};
-  return read_begun(text, options.load_path, /*own=*/false);
-}
-
 /// A callback that every run from a recipe has, named or not.
 template <class T>
 void add_unless_named(const std::string& name, TrainerParts& parts) {
@@ -514,42 +450,8 @@ void warn_of_profiler_without_effect(const ProfilerOptions& profiler) {
 
 }  // namespace
 
-void check_load_path(const std::string& text) try {
-  namespace fs = std::filesystem;
-  const fs::path path = fetched(text);
-  if (path.empty()) return;
-  std::error_code error;
-  if (!path.has_filename() && fs::is_regular_file(path.parent_path(), error))
-    throw UserError("load_path: " + text + ": is a file; leave out the / at its end");
-  const auto found = fs::status(path, error);
-  if (found.type() == fs::file_type::not_found)
-    throw UserError("load_path: " + text + " does not exist");
-  if (error) throw UserError("load_path: " + text + " cannot be read: " + error.message());
-  if (!fs::is_directory(found) || fs::exists(path / "manifest.json", error)) return;
-  if (weights_file(path) != path || is_dcp_folder(path)) return;
-  if (const auto meant = latest_below(path))
-    throw UserError("load_path: " + text + " is no checkpoint; did you mean " + meant->string() +
-                    "?");
-  throw UserError("load_path: " + text +
-                  " is no checkpoint: it has no manifest.json, and no export: it has no " +
-                  exported_weights);
-} catch (const UserError& error) {
-  if (!is_remote(text)) throw;
-  throw UserError("load_path: " + std::string(error.what()));
-}
-
 std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe) {
   return build_all(recipe.schedulers);
-}
-
-std::shared_ptr<Model> build_model(const Recipe& recipe) {
-  seed_generator(static_cast<uint64_t>(recipe.options.seed));
-  auto model = constructed(*recipe.model, "model");
-  model->set_title(path_of(ChoiceKey::model, recipe.model->name()));
-  const auto& options = recipe.options;
-  model->set_objective(
-      make_objective(options.loss, options.class_weights.numbers, model->num_classes()));
-  return model;
 }
 
 void check_class_weights(const TrainerOptions& options, const Model& model) {
@@ -566,44 +468,6 @@ void check_targets(const Recipe& recipe, const Model& model, bool training) {
     const auto described = build_dataset(recipe, is_of_train_dataset(recipe, training));
     check_targets(path, *described, recipe, model, training);
   });
-}
-
-std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training) {
-  auto dataset = (training ? recipe.train_dataset : recipe.val_dataset)->build();
-  if (recipe.options.split.val > 0 && !dataset->can_split())
-    throw UserError("split: this set cannot be split; leave split out and give a val_dataset");
-  return dataset;
-}
-
-LoaderOptions loader_options(const TrainerOptions& options, const RunContext& context,
-                             bool training) {
-  LoaderOptions loader = options.dataloader;
-  const auto& place = context.place;
-  const int64_t of_image = place.size % options.spatial_ranks == 0 ? options.spatial_ranks : 1;
-  loader.rank = place.rank / of_image, loader.world_size = place.size / of_image;
-  loader.tells = place.rank == 0;
-  loader.batch_size = training ? options.train_batch_size
-                               : options.eval_batch_size.value_or(options.train_batch_size);
-  loader.seed = static_cast<uint64_t>(options.seed);
-  loader.num_workers = rank_threads(options, context).loader;
-  loader.pin_memory = false;
-  const auto subset = training ? options.train_subset_num_batches : options.eval_subset_num_batches;
-  if (subset > 0) loader.subset_num_batches = subset;
-  if (options.split.val > 0)
-    loader.split = Split{.val = options.split.val,
-                         .seed = static_cast<uint64_t>(options.split.seed),
-                         .evaluation = !training};
-  return loader;
-}
-
-LoaderOptions loader_options(const TrainerOptions& options, const RunContext& context,
-                             const EvaluatorOptions& evaluator) {
-  auto loader = loader_options(options, context, /*training=*/false);
-  loader.split.reset();
-  if (!evaluator.subset_num_batches) return loader;
-  loader.subset_num_batches.reset();
-  if (*evaluator.subset_num_batches > 0) loader.subset_num_batches = evaluator.subset_num_batches;
-  return loader;
 }
 
 TrainerParts assemble_model(const Recipe& recipe, const RunContext& context) {
@@ -649,16 +513,6 @@ TrainerParts assemble_evaluation(const Recipe& given, const RunContext& context)
   complaints.raise();
   join(parts);
   return parts;
-}
-
-Settled settle_for_run(const Recipe& recipe, const RunContext& context, Purpose purpose) {
-  const bool is_settled = recipe.automatic.empty() && !recipe.options.class_weights.balanced;
-  const auto begun = is_settled ? std::nullopt : begun_recipe(recipe, context.place);
-  if (!begun) return settle(recipe, context, purpose);
-  const auto as_begun = settle_as(recipe, *begun);
-  auto settled = settle(as_begun.recipe, context, purpose);
-  settled.choices.insert(settled.choices.begin(), as_begun.choices.begin(), as_begun.choices.end());
-  return settled;
 }
 
 TrainerParts assemble_training(const Recipe& given, const RunContext& context) {

@@ -43,6 +43,11 @@ struct Begun {
 /// change them. Keys that its recipe lacks stay `auto`.
 Settled settle_as(const Recipe& recipe, const Begun& begun, const Registry& known = registry());
 
+/// The recipe settled for its run: with the values that this chose when it began, where it goes on
+/// from a checkpoint in its folder.
+Settled settle_for_run(const Recipe& recipe, const RunContext& context,
+                       Purpose purpose = Purpose::training);
+
 /// The recipe settled for training, with a line in the log for each choice. What changes a recipe
 /// that may have `auto` settles it first, as later choices would take the place of its changes.
 Recipe settled_with_log(const Recipe& recipe, const RunContext& context);
