@@ -167,6 +167,11 @@ inline void read_value(const Value& value, const Rules& rules, const std::string
   if (problems.size() == before) out = count;
 }
 
+inline void check_value(const Microbatches& value, const Rules& rules, const std::string& path,
+                        Problems& problems) {
+  if (!value.automatic) check_value(value.count, rules, path, problems);
+}
+
 inline Value write_value(const Microbatches& value) {
   return value.automatic ? write_value(std::string("auto")) : write_value(value.count);
 }

@@ -128,9 +128,8 @@ void remove_folder(const std::filesystem::path& folder) {
 
 /// Parts made by hand have not been through a recipe, whose rules are these.
 void check(TrainerOptions options) {
-  const auto fields = collect(options);
   Problems problems;
-  read_fields(write_fields(fields), fields, "", problems);
+  check_fields(collect(options), "", problems);
   if (!problems.empty()) throw UserError(lines(problems));
 }
 
