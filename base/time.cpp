@@ -32,6 +32,8 @@ size_t number_length(std::string_view text) {
   return end;
 }
 
+bool is_whole(double number) { return number == std::floor(number); }
+
 /// "" and the time in `time`, or what is wrong with the lower-case `text`.
 std::string parse_lower(std::string_view text, Time& time) {
   if (text.empty()) return "is empty; write for instance 90ep, 500ba or 0.5dur";
@@ -45,20 +47,14 @@ std::string parse_lower(std::string_view text, Time& time) {
     return "must start with a number, for instance 90ep, 500ba or 0.5dur";
 
   const auto* name = std::find(std::begin(unit_names), std::end(unit_names), unit);
-  const bool whole = time.value == std::floor(time.value);
   if (unit.empty()) {
-    if (!whole) return "needs a unit: only a whole number without one means epochs";
+    if (!is_whole(time.value)) return "needs a unit: only a whole number without one means epochs";
     name = unit_names;
   } else if (name == std::end(unit_names)) {
     return "has the unknown unit '" + std::string(unit) + "'; units are ep, ba, sp, sec and dur";
   }
   time.unit = static_cast<TimeUnit>(name - unit_names);
-  if (time.unit == TimeUnit::second || time.unit == TimeUnit::duration) return "";
-  if (!whole)
-    return "must be a whole number of " + std::string(*name) +
-           " (only sec and dur may have a fraction)";
-  if (time.value > largest_count) return "is too large a number";
-  return "";
+  return time.problem();
 }
 
 /// Batches that the first `samples` samples make, the last batch of an epoch perhaps short.
@@ -84,6 +80,16 @@ std::optional<Time> Time::parse(std::string_view text, std::string* problem) {
   if (why.empty()) return time;
   if (problem) *problem = why;
   return std::nullopt;
+}
+
+std::string Time::problem() const {
+  if (!std::isfinite(value)) return "is no number";
+  if (value < 0) return "must not be negative";
+  if (unit == TimeUnit::second || unit == TimeUnit::duration) return "";
+  if (!is_whole(value))
+    return "must be a whole number of " + std::string(unit_names[static_cast<size_t>(unit)]) +
+           " (only sec and dur may have a fraction)";
+  return value > largest_count ? "is too large a number" : "";
 }
 
 std::string Time::str() const {

@@ -19,6 +19,8 @@ struct Time {
   /// Nothing when `text` is no time; `problem`, if given, then says why.
   static std::optional<Time> parse(std::string_view text, std::string* problem = nullptr);
   std::string str() const;
+  /// Why no text is this time ("must not be negative"); "" if one is.
+  std::string problem() const;
   bool operator==(const Time&) const = default;
 };
 

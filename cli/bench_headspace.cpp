@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/machine_limits.h"
-#include "base/place.h"
 #include "base/process/interrupt.h"
+#include "base/run_context.h"
 #include "cli/arguments.h"
 #include "cli/bench.h"
 #include "composer/loop/state.h"
@@ -172,7 +172,7 @@ Stretch drained(Loader& loader, double seconds, int64_t first_batches) {
 
 std::shared_ptr<Loader> open_again(const Recipe& recipe, const TrainerParts& parts,
                                    const std::function<void(LoaderOptions&)>& change) {
-  auto options = loader_options(recipe.options, /*training=*/true);
+  auto options = loader_options(recipe.options, parts.context, /*training=*/true);
   options.class_names = parts.class_names;
   options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();
   change(options);
@@ -243,7 +243,7 @@ Headspace rates_of(const std::vector<Stretch>& stretches, const DecodedSamples& 
   return rates;
 }
 
-Measured measure(Recipe recipe, double seconds) {
+Measured measure(Recipe recipe, const RunContext& context, double seconds) {
   auto& options = recipe.options;
   options.run_dir.clear(), options.run_name.clear(), options.save_best.clear();
   options.autoresume = false;
@@ -252,7 +252,7 @@ Measured measure(Recipe recipe, double seconds) {
   recipe.val_dataset = nullptr;
   recipe.evaluators.clear();
   recipe.callbacks.clear(), recipe.loggers.clear();
-  auto parts = assemble_training(recipe);
+  auto parts = assemble_training(recipe, context);
   const auto decoded = std::make_shared<DecodedSamples>(DecodedSamples{decoded_samples});
   const auto loader = std::make_shared<SwitchedLoader>(
       parts.train_loader,
@@ -298,12 +298,14 @@ int bench_headspace_command(const Words& words) {
   app.allow_extras();
   app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
   if (!parse(app, words)) return 0;
-  if (place_of_process().size > 1)
+  const auto context = read_run_context();
+  if (context.place.size > 1)
     throw UserError("bench headspace: is for one process; each of several ranks would measure");
   const auto recipe = settled_with_log(
-      resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)}));
+      resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)}),
+      context);
   log::quiet();
-  const auto measured = measure(recipe, seconds);
+  const auto measured = measure(recipe, context, seconds);
   const auto verdict = judge(measured.rates, measured.setting);
   if (json)
     std::cout << json_of(measured.rates, verdict) << '\n';

@@ -10,7 +10,7 @@
 #include "base/json_number.h"
 #include "base/log.h"
 #include "base/params/value.h"
-#include "base/place.h"
+#include "base/run_context.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -26,55 +26,55 @@ namespace {
 using nlohmann::ordered_json;
 
 /// Of `recipe`, without what evaluates or watches it. with_data: a train_loader too.
-TrainerParts parts_of(const Recipe& recipe, bool with_data) {
-  if (with_data) return assemble_training(recipe);
-  auto parts = assemble_model(recipe);
+TrainerParts parts_of(const Recipe& recipe, const RunContext& context, bool with_data) {
+  if (with_data) return assemble_training(recipe, context);
+  auto parts = assemble_model(recipe, context);
   parts.optimizer = recipe.optimizer->build();
   parts.schedulers = build_schedulers(recipe);
   return parts;
 }
 
 /// checked: nothing of the reference's is loaded twice.
-CheckedSide side_of(const Recipe& recipe, bool with_data) {
-  return {[recipe, with_data] { return parts_of(recipe, with_data); }, {}};
+CheckedSide side_of(const Recipe& recipe, const RunContext& context, bool with_data) {
+  return {[recipe, context, with_data] { return parts_of(recipe, context, with_data); }, {}};
 }
 
 struct Sides {
   CheckedSide checked, reference;
 };
 
-Sides against_fp32(Recipe recipe) {
-  const auto device = resolve_device(recipe.options.device);
+Sides against_fp32(Recipe recipe, const RunContext& context) {
+  const auto device = resolve_device(recipe.options.device, context.place);
   const auto precision = resolve_precision(recipe.options.precision, device);
   if (precision == Precision::fp32)
     throw UserError("--against fp32: the recipe's precision, " + recipe.options.precision +
                     ", is fp32 here already; give another one, for instance --precision bf16");
   recipe.options.precision = name(precision);
-  const auto checked = side_of(recipe, false);
+  const auto checked = side_of(recipe, context, false);
   recipe.options.precision = "fp32";
-  return {checked, side_of(recipe, true)};
+  return {checked, side_of(recipe, context, true)};
 }
 
-Sides against_cpu(Recipe recipe) {
-  const auto device = resolve_device(recipe.options.device);
+Sides against_cpu(Recipe recipe, const RunContext& context) {
+  const auto device = resolve_device(recipe.options.device, context.place);
   if (device.is_cpu())
     throw UserError(
         "--against cpu: the recipe's device is the CPU already; this is for machines with a GPU");
   const auto precision = resolve_precision(recipe.options.precision, device);
   recipe.options.precision = name(precision);
-  const auto checked = side_of(recipe, false);
+  const auto checked = side_of(recipe, context, false);
   recipe.options.device = "cpu";
   if (precision != Precision::amp_bf16) recipe.options.precision = "fp32";
-  return {checked, side_of(recipe, true)};
+  return {checked, side_of(recipe, context, true)};
 }
 
-Sides against_unfused(Recipe recipe) {
-  auto reference = side_of(recipe, true);
+Sides against_unfused(Recipe recipe, const RunContext& context) {
+  auto reference = side_of(recipe, context, true);
   reference.scope = [] { return std::make_shared<Unfused>(); };
-  return {side_of(recipe, false), reference};
+  return {side_of(recipe, context, false), reference};
 }
 
-const std::map<std::string, Sides (*)(Recipe)> backends{
+const std::map<std::string, Sides (*)(Recipe, const RunContext&)> backends{
     {"cpu", against_cpu}, {"fp32", against_fp32}, {"unfused", against_unfused}};
 
 std::string side_text(const StepCheck::Side& side) {
@@ -193,10 +193,12 @@ int check_command(const Words& words) {
   if (!parse(app, words)) return 0;
 
   check_word("--against", against, known);
-  if (place_of_process().size > 1)
+  const auto context = read_run_context();
+  if (context.place.size > 1)
     throw UserError("check: is for one process; each of several ranks would check by itself");
   auto recipe = settled_with_log(
-      resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)}));
+      resolve(find_recipe(file), overrides_of(app), registry(), {.options = option_names(app)}),
+      context);
   recipe.options.autoresume = false;
   recipe.options.run_name.clear();
   recipe.options.run_dir.clear();
@@ -208,7 +210,7 @@ int check_command(const Words& words) {
         "rounding: what is beyond a tolerance says little; check the recipe without it");
 
   log::quiet();
-  const auto [checked, reference] = backends.at(against)(recipe);
+  const auto [checked, reference] = backends.at(against)(recipe, context);
   const auto kept_back = Unfused::kept_back();
   const auto check = check_steps(checked, reference, options);
   if (check.signal != 0) throw Interrupted{check.signal};

@@ -12,6 +12,7 @@
 #include "base/json_number.h"
 #include "base/log.h"
 #include "base/number_text.h"
+#include "base/run_context.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -89,8 +90,9 @@ int eval_command(const Words& words) {
   if (!parse(app, words)) return 0;
 
   const auto recipe = resolve_for_use(use, app);
-  if (place_of_process().rank > 0) log::quiet();
-  auto parts = assemble_evaluation(recipe);
+  const auto context = read_run_context();
+  if (context.place.rank > 0) log::quiet();
+  auto parts = assemble_evaluation(recipe, context);
   const auto num_classes = parts.model->num_classes();
   auto names = parts.class_names;
   std::vector<std::pair<std::string, std::vector<std::string>>> sets;  // and their classes

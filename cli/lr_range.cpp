@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/place.h"
+#include "base/run_context.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/arguments.h"
@@ -74,7 +74,7 @@ struct RangeOptions {
   bool json = false;
 };
 
-void check(const RangeOptions& options) {
+void check(const RangeOptions& options, const Place& place) {
   std::vector<std::string> wrong;
   for (const auto& [name, value] :
        {std::pair{"lr_min", options.lr_min}, {"lr_max", options.lr_max}})
@@ -86,7 +86,7 @@ void check(const RangeOptions& options) {
   if (options.steps < least_steps)
     wrong.push_back("--steps: must be at least " + std::to_string(least_steps) + ", not " +
                     std::to_string(options.steps));
-  if (const auto size = place_of_process().size; size > 1)
+  if (const auto size = place.size; size > 1)
     wrong.push_back("composer lr-range: is started once, not as " + std::to_string(size) +
                     " ranks");
   if (!wrong.empty()) throw UserError(wrong);
@@ -110,11 +110,12 @@ Recipe for_test(Recipe recipe, int64_t steps) {
   return recipe;
 }
 
-void run_test(const Recipe& recipe, const RangeOptions& options, LrRange& range) {
+void run_test(const Recipe& recipe, const RunContext& context, const RangeOptions& options,
+              LrRange& range) {
   const double lr = recipe.optimizer->build()->lr();
   if (!(lr > 0))
     throw UserError("optimizer: its lr is " + std::to_string(lr) + "; give one above 0");
-  auto parts = assemble_training(recipe);
+  auto parts = assemble_training(recipe, context);
   parts.console = false;
   parts.recipe.clear();
   parts.schedulers = {std::make_shared<GrowingRate>(range, lr)};
@@ -146,13 +147,15 @@ int lr_range_command(const Words& words) {
   app.allow_extras();
   app.footer("Any key of the recipe can be given as --dotted.key VALUE.");
   if (!parse(app, words)) return 0;
-  check(options);
+  const auto context = read_run_context();
+  check(options, context.place);
   std::optional<PageFile> page;
   if (!options.output.empty()) page.emplace("--output", options.output);
   const auto recipe = settled_with_log(resolve(find_recipe(options.file), overrides_of(app),
-                                               registry(), {.options = option_names(app)}));
+                                               registry(), {.options = option_names(app)}),
+                                       context);
   LrRange range(options.lr_min, options.lr_max, options.steps);
-  run_test(for_test(recipe, options.steps), options, range);
+  run_test(for_test(recipe, options.steps), context, options, range);
   if (page) page->write(lr_range_page(range, name_of_recipe(options.file)));
   if (options.json)
     std::cout << json_of(range).dump() << std::endl;

@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/files/run_folder.h"
 #include "base/log.h"
-#include "base/place.h"
 #include "base/remote/remote_path.h"
+#include "base/run_context.h"
 #include "base/text.h"
 #include "composer/checkpoint/checkpoint.h"
 #include "composer/checkpoint/checkpoint_folder.h"
@@ -19,6 +19,7 @@
 #include "composer/run/assemble.h"
 #include "composer/run/epoch_length.h"
 #include "composer/run/rank_threads.h"
+#include "composer/run/settle.h"
 #include "composer/run/starting_point.h"
 #include "composer/run/step_graphs.h"
 #include "nn/network/bf16_choice.h"
@@ -104,9 +105,9 @@ void print_events(std::ostream& out, Engine& engine, const State& state) {
   }
 }
 
-void print_ranks(std::ostream& out, const TrainerOptions& options) {
-  const auto place = place_of_process();
-  const auto threads = rank_threads(options);
+void print_ranks(std::ostream& out, const TrainerOptions& options, const RunContext& context) {
+  const auto& place = context.place;
+  const auto threads = rank_threads(options, context);
   out << "ranks: " << place.size;
   if (place.local_size < place.size) out << ", " << place.local_size << " a machine";
   out << (place.size > 1 ? ", each with " : ", with ") << threads.compute << " compute and "
@@ -123,11 +124,12 @@ void print_ranks(std::ostream& out, const TrainerOptions& options) {
   out << '\n';
 }
 
-void print_cuda_graph(std::ostream& out, const TrainerOptions& options, const Engine& engine) {
+void print_cuda_graph(std::ostream& out, const TrainerOptions& options, const Engine& engine,
+                      bool alone) {
   if (options.device == "cpu") return;
   out << "cuda_graph: " << options.cuda_graph;
   if (options.cuda_graph != "false") {
-    const auto reason = against_replay(engine, place_of_process().size == 1);
+    const auto reason = against_replay(engine, alone);
     out << (reason.empty() ? ", on a GPU each step is recorded once and replayed"
                            : ", off: " + reason);
   }
@@ -164,9 +166,10 @@ void print_row(std::ostream& out, const Timestamp& time, const Row& row) {
   out << '\n';
 }
 
-void print_evaluations(std::ostream& out, const Recipe& recipe, const Model& model) {
+void print_evaluations(std::ostream& out, const Recipe& recipe, const RunContext& context,
+                       const Model& model) {
   if (recipe.val_dataset) {
-    const auto length = epoch_length(recipe, /*training=*/false);
+    const auto length = epoch_length(recipe, context, /*training=*/false);
     if (length.note.empty()) check_targets(recipe, model, /*training=*/false);
     out << "evaluation: " << quantity(length.samples, "sample") << ", " << length.image.height
         << " x " << length.image.width << length.note << '\n';
@@ -258,8 +261,8 @@ void print_start(std::ostream& out, const StartingPoint& start, const TrainerOpt
 
 }  // namespace
 
-std::string plan(const Recipe& given) {
-  const auto settled = settle_for_run(given, Purpose::plan);
+std::string plan(const Recipe& given, const RunContext& context) {
+  const auto settled = settle_for_run(given, context, Purpose::plan);
   if (!settled.unread.empty()) throw UserError(settled.unread);
   const Recipe& recipe = settled.recipe;
   std::ostringstream out;
@@ -267,7 +270,7 @@ std::string plan(const Recipe& given) {
   const auto newest = newest_of_run(options);
   const bool reads_weights = !newest.empty() || !is_remote(options.load_path);
   if (newest.empty() && reads_weights) check_load_path(options.load_path);
-  const auto length = epoch_length(recipe);
+  const auto length = epoch_length(recipe, context);
 
   State state;
   Logger logger;
@@ -279,7 +282,7 @@ std::string plan(const Recipe& given) {
   for (const auto& set : recipe.evaluators) state.evaluation_sets.push_back(set.name);
   auto without_device = recipe;  // a plan need not open CUDA
   without_device.options.device = "cpu";
-  auto parts = assemble_model(without_device);
+  auto parts = assemble_model(without_device, context);
   check_class_weights(without_device.options, *parts.model);
   if (length.note.empty()) check_targets(recipe, *parts.model, /*training=*/true);
   state.model = parts.model;
@@ -298,11 +301,11 @@ std::string plan(const Recipe& given) {
   if (const auto total = state.schedule.total_batches()) out << ", " << *total << " in all";
   out << "\nprecision: " << options.precision << what_amp_is(options)
       << ", device: " << options.device << '\n';
-  print_evaluations(out, recipe, *parts.model);
+  print_evaluations(out, recipe, context, *parts.model);
   if (options.grad_accum.automatic)
     out << "grad_accum: auto: one microbatch, and twice as many whenever memory does not suffice\n";
-  print_ranks(out, options);
-  print_cuda_graph(out, options, engine);
+  print_ranks(out, options, context);
+  print_cuda_graph(out, options, engine, context.place.size == 1);
 
   engine.run(Event::init, state);
   if (options.spatial_ranks > 1) check_by_rows(*state.model);

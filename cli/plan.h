@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/run_context.h"
 #include "composer/recipe/recipe.h"
 
 namespace composer {
@@ -10,6 +11,6 @@ namespace composer {
 /// The run's length, who runs at which event, what surgery replaces, and how learning rate and
 /// sizes move. Where the data are missing it takes the set's published size and says so. UserError
 /// when there is neither.
-std::string plan(const Recipe& recipe);
+std::string plan(const Recipe& recipe, const RunContext& context);
 
 }  // namespace composer

@@ -6,6 +6,7 @@
 #include "analysis/figure_text.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/run_context.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -75,11 +76,12 @@ void warn_of_division(const Given& given, const TrainerOptions& options, const T
 
 /// recipe_training() of the recipe with so many images a step for each of the GPUs, or of those
 /// that share them.
-RecipeTraining training_of(Recipe recipe, at::Device device, int64_t batch_per_gpu, int64_t gpus) {
+RecipeTraining training_of(Recipe recipe, const RunContext& context, at::Device device,
+                           int64_t batch_per_gpu, int64_t gpus) {
   recipe.options.train_batch_size =
       batch_per_gpu * std::max<int64_t>(1, gpus / recipe.options.spatial_ranks);
   try {
-    return recipe_training(std::move(recipe), device);
+    return recipe_training(std::move(recipe), context, device);
   } catch (const UserError& error) {
     const std::string problem = error.what();
     if (!problem.starts_with("train_batch_size")) throw;
@@ -89,7 +91,8 @@ RecipeTraining training_of(Recipe recipe, at::Device device, int64_t batch_per_g
 }
 
 /// The recipe's run on each number of GPUs.
-std::vector<RecipeTraining> subjects_of(const Recipe& recipe, const Gpu& gpu, const Given& given) {
+std::vector<RecipeTraining> subjects_of(const Recipe& recipe, const RunContext& context,
+                                        const Gpu& gpu, const Given& given) {
   std::optional<MeasuredStep> measured;
   if (!given.from.empty()) measured = measured_step(given.from, recipe, gpu);
   const at::Device device(gpu.driver.empty() ? at::kCPU : at::kCUDA);
@@ -100,8 +103,8 @@ std::vector<RecipeTraining> subjects_of(const Recipe& recipe, const Gpu& gpu, co
       continue;
     }
     auto& subject = subjects.emplace_back(
-        given.batch_per_gpu ? training_of(recipe, device, *given.batch_per_gpu, gpus)
-                            : recipe_training(recipe, device));
+        given.batch_per_gpu ? training_of(recipe, context, device, *given.batch_per_gpu, gpus)
+                            : recipe_training(recipe, context, device));
     subject.training.measured = measured;
     if (given.bytes_per_image) {
       subject.training.image_bytes = *given.bytes_per_image;
@@ -233,14 +236,15 @@ int plan_scale_command(const Words& words) {
   check_apart(app, "--kernels", "--from");
   check_apart(app, "--kernels", "--mfu");
 
+  const auto context = read_run_context();
   const auto settled = settle(resolve(find_recipe(given.file), overrides_of(app), registry(),
                                       {.options = option_names(app)}),
-                              Purpose::plan);
+                              context, Purpose::plan);
   const Recipe& recipe = settled.recipe;
   for (const auto& choice : settled.choices) log::info("auto: " + choice);
   assumptions.overlap = !gpu.driver.empty();
   assumptions.save_async = recipe.options.save_async;
-  const auto subjects = subjects_of(recipe, gpu, given);
+  const auto subjects = subjects_of(recipe, context, gpu, given);
   const auto& subject = subjects[0];
   const auto& training = subject.training;
   warn_of_effects(app, given, assumptions, training, several);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/remote/fetched.h"
 #include "base/remote/remote_path.h"
+#include "base/run_context.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
@@ -17,6 +18,7 @@
 #include "cli/sources.h"
 #include "cli/use_options.h"
 #include "composer/run/assemble.h"
+#include "composer/run/starting_point.h"
 #include "data/beton/source.h"
 #include "data/datasets/dataset_params.h"
 #include "data/datasets/image_folder.h"
@@ -103,8 +105,8 @@ OnBadSample without_replacement(OnBadSample on_bad_sample) {
   return OnBadSample::skip;
 }
 
-void check_alone() {
-  if (const auto ranks = place_of_process().size; ranks > 1)
+void check_alone(const Place& place) {
+  if (const auto ranks = place.size; ranks > 1)
     throw UserError("predict: works in one process, not in " + std::to_string(ranks) +
                     " ranks; start it without -n");
 }
@@ -125,7 +127,8 @@ int predict_by_recipe(const Words& words) {
              "`composer quantize` wrote;\n`composer predict --model PATH --help` says more.");
   if (!parse(app, words)) return 0;
 
-  check_alone();
+  const auto context = read_run_context();
+  check_alone(context.place);
   if (use.file.empty() && use.load_path.empty())
     throw UserError(
         "predict: which network? give --load_path a checkpoint folder, .safetensors or .pth file, "
@@ -142,8 +145,8 @@ int predict_by_recipe(const Words& words) {
               recipe.train_dataset->name() + " prepares them for evaluation");
   const auto dataset = (recipe.val_dataset ? recipe.val_dataset : recipe.train_dataset)->build();
   check_load_path(recipe.options.load_path);
-  auto parts = assemble_model(recipe);
-  auto options = loader_options(recipe.options, false);
+  auto parts = assemble_model(recipe, context);
+  auto options = loader_options(recipe.options, context, false);
   options.pin_memory = recipe.options.dataloader.pin_memory && !parts.device->is_cpu();
   options.subset_num_batches.reset();
   options.on_bad_sample = without_replacement(options.on_bad_sample);

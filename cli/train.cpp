@@ -6,13 +6,14 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/place.h"
+#include "base/run_context.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "cli/plan.h"
 #include "composer/run/assemble.h"
+#include "composer/run/settle.h"
 
 namespace composer {
 namespace {
@@ -115,20 +116,21 @@ int train_command(const Words& words) {
   auto recipe = resolve(find_recipe(file_option->count() == 0 ? "quickstart" : file),
                         overrides_of(app), registry(), {.options = option_names(app)});
   if (profile) trace_some_steps(recipe.options.profiler.schedule);
+  const auto context = read_run_context();
   if (dump_only) {
-    const auto settled = settle_for_run(recipe, Purpose::plan);
+    const auto settled = settle_for_run(recipe, context, Purpose::plan);
     for (const auto& choice : settled.choices) log::info("auto: " + choice);
     std::cout << dump(settled.recipe);
     return 0;
   }
   if (plan_only) {
-    std::cout << wrapped_for(STDOUT_FILENO, plan(recipe));
+    std::cout << wrapped_for(STDOUT_FILENO, plan(recipe, context));
     return 0;
   }
-  if (place_of_process().rank > 0) log::quiet();
+  if (context.place.rank > 0) log::quiet();
   const bool writes_page = std::ranges::any_of(
       recipe.loggers, [](const auto& logger) { return logger->name() == "report"; });
-  Trainer trainer(assemble_training(recipe));
+  Trainer trainer(assemble_training(recipe, context));
   const auto summary = trainer.fit();
   say_what_came_of_it(summary, trainer.folder());
   if (file.empty() && summary.signal == 0 && trainer.folder().kept())

@@ -8,8 +8,8 @@
 #include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/provenance.h"
 #include "composer/checkpoint/weights.h"
-#include "composer/run/assemble.h"
 #include "composer/run/remote_keys.h"
+#include "composer/run/starting_point.h"
 #include "inference/from_checkpoint.h"
 
 namespace composer {

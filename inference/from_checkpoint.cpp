@@ -43,7 +43,7 @@ Recipe recipe_for_use(const std::string& path, const std::string& text) {
 
 Preparation preparation_of(const Recipe& recipe, const std::string& path) {
   const auto& set = recipe.val_dataset ? recipe.val_dataset : recipe.train_dataset;
-  const auto found = set->build()->preparation(loader_options(recipe.options, false));
+  const auto found = set->build()->preparation(recipe.options.dataloader);
   if (!found)
     throw UserError(path + ": its dataset " + set->name() +
                     " does not tell how it prepares images (Dataset::preparation)");
@@ -98,7 +98,7 @@ TakenNetwork taken_by(const Recipe& recipe, const std::string& path, TensorMap s
   TakenNetwork taken{{}, std::move(state)};
   auto& network = taken.network;
   network.preparation = preparation_of(recipe, path);
-  network.resize_filter = loader_options(recipe.options, false).resize_filter;
+  network.resize_filter = recipe.options.dataloader.resize_filter;
   network.loss = recipe.options.loss;
   Trainer trainer(assemble_model(recipe));
   trainer.prepare();

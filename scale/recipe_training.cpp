@@ -108,7 +108,8 @@ Divided divided_by(const std::string& parallelism, const Optimizer& optimizer) {
   return parallelism == "zero1" && optimizer.keeps_state() ? Divided::state : Divided::nothing;
 }
 
-void add_evaluations(const Recipe& recipe, State& state, RecipeTraining& subject) {
+void add_evaluations(const Recipe& recipe, const RunContext& context, State& state,
+                     RecipeTraining& subject) {
   auto& training = subject.training;
   const auto add = [&](const std::string& set, const std::optional<Time>& own,
                        const auto& length_of) {
@@ -126,21 +127,21 @@ void add_evaluations(const Recipe& recipe, State& state, RecipeTraining& subject
       subject.not_evaluated = missing.what();
     }
   };
-  if (recipe.val_dataset) add("", {}, [&] { return epoch_length(recipe, false); });
+  if (recipe.val_dataset) add("", {}, [&] { return epoch_length(recipe, context, false); });
   for (const auto& evaluator : recipe.evaluators)
     add("evaluators." + evaluator.name + ".", evaluator.options.eval_interval,
-        [&] { return epoch_length(recipe, evaluator); });
+        [&] { return epoch_length(recipe, context, evaluator); });
 }
 
 }  // namespace
 
-RecipeTraining recipe_training(Recipe recipe, at::Device device) {
+RecipeTraining recipe_training(Recipe recipe, const RunContext& context, at::Device device) {
   auto& options = recipe.options;
   if (options.max_duration.unit == TimeUnit::second)
     throw UserError("max_duration: must be in ep, ba or sp to be planned, not " +
                     options.max_duration.str());
   check_bad_samples(options);
-  const auto length = epoch_length(recipe);
+  const auto length = epoch_length(recipe, context);
   RecipeTraining subject;
   subject.note = length.note;
   subject.model = recipe.model->name();
@@ -160,7 +161,7 @@ RecipeTraining recipe_training(Recipe recipe, at::Device device) {
   if (!(images <= most_images))
     throw UserError("max_duration: " + state.schedule.max_duration.str() +
                     " come to more than 2^53 images, which cannot be counted");
-  auto parts = assemble_model(recipe);
+  auto parts = assemble_model(recipe, context);
   state.model = parts.model;
   Engine engine;
   for (auto& algorithm : parts.algorithms) engine.add(std::move(algorithm));
@@ -188,7 +189,7 @@ RecipeTraining recipe_training(Recipe recipe, at::Device device) {
   }
   for (const auto& parameter : state.model->parameters()) subject.parameters += parameter.numel();
   training.batch_size = options.train_batch_size;
-  add_evaluations(recipe, state, subject);
+  add_evaluations(recipe, context, state, subject);
   training.gradient_bytes = element_bytes(options.grad_comm);
   training.bucket_bytes = options.bucket_mb * (1 << 20);
   training.microbatches = options.grad_accum;  // auto: as many as it begins with

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/run_context.h"
 #include "base/time.h"
 #include "composer/recipe/recipe.h"
 #include "scale/plan.h"
@@ -25,6 +26,6 @@ struct RecipeTraining {
 /// The recipe's run with its batch size, after surgery and with its frozen layers, in the precision
 /// that the device gives. Of its data only their length is read, where they are there. UserError
 /// for a length in seconds, and for a network whose operations cannot be recorded.
-RecipeTraining recipe_training(Recipe recipe, at::Device device);
+RecipeTraining recipe_training(Recipe recipe, const RunContext& context, at::Device device);
 
 }  // namespace composer

@@ -1,6 +1,7 @@
 // What whoever trains asks of a loader, whatever the data set.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,6 +21,11 @@ enum class OnBadSample {
 /// The words that recipes and command lines have for them.
 inline const std::map<std::string, OnBadSample> on_bad_sample_words{
     {"error", OnBadSample::error}, {"skip", OnBadSample::skip}, {"replace", OnBadSample::replace}};
+
+inline const std::string& on_bad_sample_word(OnBadSample what) {
+  return std::ranges::find(on_bad_sample_words, what, [](const auto& one) { return one.second; })
+      ->first;
+}
 
 /// One side of a set that is made two, class by class. The sides share no sample, whatever the
 /// batches and threads.
@@ -54,6 +60,7 @@ struct LoaderOptions {
   std::optional<Split> split = std::nullopt;  ///< of the data's training part; none = all samples
   /// In order of their index, for messages, and for sets that find_classes_by_name(); may be empty.
   std::vector<std::string> class_names{};
+  bool tells = true;        ///< warn of what every rank finds; false: another one does
   bool makes_files = true;  ///< a set may write or copy what it is told to; false: what lies there
   bool cold = false;        ///< to measure: each sample leaves the system's cache before it is read
   std::shared_ptr<DecodedSamples> decoded{};  ///< to measure what decoding costs; null: none

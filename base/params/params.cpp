@@ -244,6 +244,30 @@ void read_value(const Value& value, const Rules& rules, const std::string& path,
     out = *time;
 }
 
+void check_value(int64_t value, const Rules& rules, const std::string& path, Problems& problems) {
+  number_allowed(static_cast<double>(value), write_value(value), rules, path, problems);
+}
+
+void check_value(double value, const Rules& rules, const std::string& path, Problems& problems) {
+  if (std::isfinite(value))
+    number_allowed(value, write_value(value), rules, path, problems);
+  else
+    wrong_type(write_value(value), path, "a number", problems);
+}
+
+void check_value(const std::string& value, const Rules& rules, const std::string& path,
+                 Problems& problems) {
+  words_allowed(write_value(value), rules, path, problems);
+}
+
+void check_value(Time value, const Rules& rules, const std::string& path, Problems& problems) {
+  const auto written = write_value(value);
+  if (const auto why = value.problem(); !why.empty())
+    report(written, path, "the time '" + written.text + "' " + why, problems);
+  else
+    number_allowed(value.value, written, rules, path, problems);
+}
+
 Value write_value(bool value) { return Value::scalar(value ? "true" : "false"); }
 Value write_value(int64_t value) { return Value::scalar(std::to_string(value)); }
 Value write_value(double value) { return Value::scalar(digits(value)); }
@@ -300,6 +324,15 @@ void read_fields(const Value& map, const FieldSet& set, const std::string& path,
       field.read(*value, key, problems);
   }
   if (set.check) report_check(set.check(), map, set, path, problems);
+}
+
+void check_fields(const FieldSet& set, const std::string& path, Problems& problems) {
+  for (const Field& field : set.fields)
+    if (const auto key = join_path(path, field.name); field.check)
+      field.check(key, problems);
+    else
+      check_fields(field.nested, key, problems);
+  if (set.check) report_check(set.check(), Value::map(), set, path, problems);
 }
 
 Value write_fields(const FieldSet& set) {

@@ -78,6 +78,8 @@ struct Field {
   /// Sets the member from `value`, or leaves it and adds to `problems`.
   std::function<void(const Value& value, const std::string& path, Problems& problems)> read;
   std::function<Value()> write;
+  /// Adds what is wrong with the member as it is.
+  std::function<void(const std::string& path, Problems& problems)> check;
   FieldSet nested;  ///< of a struct
 };
 
@@ -94,6 +96,15 @@ void read_value(const Value& value, const Rules& rules, const std::string& path,
                 Problems& problems);
 void read_value(const Value& value, const Rules& rules, const std::string& path, Time& out,
                 Problems& problems);
+
+/// Adds to `problems` what read_value() would say of a value that is not written anywhere.
+template <class T>
+void check_value(const T&, const Rules&, const std::string&, Problems&) {}
+void check_value(int64_t value, const Rules& rules, const std::string& path, Problems& problems);
+void check_value(double value, const Rules& rules, const std::string& path, Problems& problems);
+void check_value(const std::string& value, const Rules& rules, const std::string& path,
+                 Problems& problems);
+void check_value(Time value, const Rules& rules, const std::string& path, Problems& problems);
 
 Value write_value(bool value);
 Value write_value(int64_t value);
@@ -161,6 +172,18 @@ void read_value(const Value& value, const Rules& rules, const std::string& path,
 }
 
 template <class T>
+void check_value(const std::optional<T>& value, const Rules& rules, const std::string& path,
+                 Problems& problems) {
+  if (value) check_value(*value, rules, path, problems);
+}
+
+template <class T>
+void check_value(const std::vector<T>& value, const Rules& rules, const std::string& path,
+                 Problems& problems) {
+  for (const T& item : value) check_value(item, rules, path, problems);
+}
+
+template <class T>
 Value write_value(const std::optional<T>& value) {
   return value ? write_value(*value) : Value{};
 }
@@ -204,6 +227,9 @@ class FieldCollector {
         read_value(from, all, path, value, problems);
       };
       field.write = [&value] { return write_value(value); };
+      field.check = [&value, all = Rules{rules...}](const std::string& path, Problems& problems) {
+        check_value(value, all, path, problems);
+      };
     }
     set_.fields.push_back(std::move(field));
   }
@@ -232,6 +258,9 @@ std::string join_path(const std::string& path, const std::string& key);
 /// its lines that name a key with a problem: such a key has its old value then.
 void read_fields(const Value& map, const FieldSet& set, const std::string& path,
                  Problems& problems);
+
+/// Adds to `problems` what is wrong with the fields as they are: rules, and what check() says.
+void check_fields(const FieldSet& set, const std::string& path, Problems& problems);
 
 /// All fields as a map.
 Value write_fields(const FieldSet& set);

@@ -8,6 +8,8 @@
 namespace composer {
 namespace {
 
+constexpr const char* other_words = "; others are balanced, NAME=NUMBER";
+
 /// Reads one word or item after the other.
 class WeightReader {
  public:
@@ -46,7 +48,7 @@ class WeightReader {
     double number = 0;
     const size_t before = problems_.size();
     read_value(word, rules_, path_, number, problems_);
-    if (problems_.size() > before) problems_.back().message += "; others are balanced, NAME=NUMBER";
+    if (problems_.size() > before) problems_.back().message += other_words;
     weights.numbers.push_back(number);
   }
 
@@ -106,6 +108,17 @@ void read_value(const Value& value, const Rules& rules, const std::string& path,
   if (!reader.weights.numbers.empty() && !reader.weights.by_name.empty())
     problems.push_back({value.origin, path, "must be numbers or weights by name, not both"});
   if (problems.size() == before) out = std::move(reader.weights);
+}
+
+void check_value(const ClassWeights& weights, const Rules& rules, const std::string& path,
+                 Problems& problems) {
+  for (const auto& [name, weight] : weights.by_name)
+    check_value(weight, rules, path + "." + name, problems);
+  for (const double number : weights.numbers) {
+    const size_t before = problems.size();
+    check_value(number, rules, path, problems);
+    if (problems.size() > before) problems.back().message += other_words;
+  }
 }
 
 Value write_value(const ClassWeights& weights) {

@@ -40,6 +40,8 @@ struct FieldType<ClassWeights> {
 /// each NAME=NUMBER or a map as YAML has it.
 void read_value(const Value& value, const Rules& rules, const std::string& path, ClassWeights& out,
                 Problems& problems);
+void check_value(const ClassWeights& weights, const Rules& rules, const std::string& path,
+                 Problems& problems);
 Value write_value(const ClassWeights& weights);
 
 }  // namespace composer

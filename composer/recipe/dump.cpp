@@ -73,9 +73,7 @@ Value tree(const Recipe& recipe) {
 
 std::string dump(const Recipe& recipe) { return yaml_without_secrets(tree(recipe)); }
 
-Recipe checked(const Recipe& recipe, const Registry& known) {
-  return resolve({"the recipe", to_yaml(tree(recipe))}, {}, known);
-}
+Recipe checked(const Recipe& recipe, const Registry& known) { return resolve(tree(recipe), known); }
 
 std::string dump_with_absolute_paths(const Recipe& recipe, Secrets secrets) {
   Value root = tree(recipe);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/loading/loader_options.h"
 #include "base/params/params.h"
 #include "base/remote/local_folder.h"
 #include "base/remote/remote_path.h"
@@ -17,18 +18,27 @@
 
 namespace composer {
 
-struct DataloaderOptions {
-  int64_t num_workers = 8;
-  int64_t prefetch_factor = 2;
-  bool pin_memory = true;
+template <>
+struct FieldType<OnBadSample> : FieldType<std::string> {};
+
+inline void read_value(const Value& value, const Rules& rules, const std::string& path,
+                       OnBadSample& out, Problems& problems) {
+  const size_t before = problems.size();
+  std::string word;
+  read_value(value, rules, path, word, problems);
+  if (problems.size() == before) out = on_bad_sample_words.at(word);
+}
+
+inline Value write_value(const OnBadSample& value) {
+  return Value::scalar(on_bad_sample_word(value));
+}
+
+/// The loader's options as far as a recipe gives them; loader_options() sets the others.
+struct DataloaderOptions : LoaderOptions {
   bool persistent_workers = true;
   double timeout = 0;
-  std::string on_bad_sample = "error";
-  std::string resize_filter = "triangle";
-  bool ffcv_exact = false;
-  std::string crop_index = "cache";
-  std::string index_dir;
-  double coefficient_cache = 0;
+
+  DataloaderOptions() { num_workers = 8, pin_memory = true; }
 
   void fields(auto&& f) {
     f("num_workers", num_workers, "threads of a rank that read and decode; 0 = the training thread",
@@ -155,6 +165,11 @@ inline void read_value(const Value& value, const Rules& rules, const std::string
   int64_t count = 1;
   read_value(value, rules, path, count, problems);
   if (problems.size() == before) out = count;
+}
+
+inline void check_value(const Microbatches& value, const Rules& rules, const std::string& path,
+                        Problems& problems) {
+  if (!value.automatic) check_value(value.count, rules, path, problems);
 }
 
 inline Value write_value(const Microbatches& value) {

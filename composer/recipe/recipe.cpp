@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/params/utf8.h"
 #include "base/text.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/dataset_keys.h"
@@ -44,18 +45,34 @@ std::vector<Choice> make_choices(const Registry& known) {
   return choices;
 }
 
+/// Gives all values this place, and adds to `problems` what no file may have.
+void take_as_file(Value& value, const Origin& place, Problems& problems) {
+  const auto check = [&](const std::string& text) {
+    if (find_invalid_utf8(text) != std::string::npos)
+      problems.push_back({place, "", "not UTF-8 text"});
+  };
+  value.origin = place;
+  check(value.text);
+  for (Value& item : value.items) take_as_file(item, place, problems);
+  for (auto& entry : value.entries) {
+    entry.origin = place;
+    check(entry.key);
+    take_as_file(entry.value, place, problems);
+  }
+}
+
 /// Resolves one recipe: reads which components are chosen, applies overrides, then reads all
 /// parameters.
 class Resolver {
  public:
-  Resolver(const RecipeFile& file, const std::vector<std::string>& words, const Registry& known,
-           RecipeUse use)
+  /// problems: of reading `root`.
+  Resolver(Value root, Problems problems, const std::vector<std::string>& words,
+           const Registry& known, RecipeUse use)
       : use_(std::move(use)),
-        whole_{.file = file.name, .option = {}},
+        whole_(root.origin),
+        problems_(std::move(problems)),
+        root_(std::move(root)),
         choices_(make_choices(known)) {
-    std::optional<Value> root = parse_yaml(file.text, file.name, problems_);
-    if (!root) throw UserError(lines(std::move(problems_)));
-    root_ = std::move(*root);
     overrides_ = parse_overrides(words, problems_);
     option_fields_ = collect(recipe_.options);
     for (const Choice& choice : choices_) choice_keys_.push_back(choice.key);
@@ -610,7 +627,18 @@ std::vector<std::string> algorithm_names(const Recipe& recipe) {
 
 Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides,
                const Registry& known, RecipeUse use) {
-  return Resolver(file, overrides, known, std::move(use)).resolve();
+  Problems problems;
+  auto root = parse_yaml(file.text, file.name, problems);
+  if (!root) throw UserError(lines(std::move(problems)));
+  return Resolver(std::move(*root), std::move(problems), overrides, known, std::move(use))
+      .resolve();
+}
+
+Recipe resolve(Value tree, const Registry& known, RecipeUse use) {
+  Problems problems;
+  take_as_file(tree, {.file = "the recipe", .option = {}}, problems);
+  if (!problems.empty()) throw UserError(lines(std::move(problems)));
+  return Resolver(std::move(tree), {}, {}, known, std::move(use)).resolve();
 }
 
 }  // namespace composer

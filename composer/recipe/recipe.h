@@ -63,6 +63,10 @@ struct RecipeUse {
 Recipe resolve(const RecipeFile& file, const std::vector<std::string>& overrides = {},
                const Registry& known = registry(), RecipeUse use = {});
 
+/// Resolves a tree() with other values (composer/recipe/dump.h). Problems name no line, as no file
+/// has these values.
+Recipe resolve(Value tree, const Registry& known = registry(), RecipeUse use = {});
+
 /// The recipe as YAML that resolves to the same, but that *** stands for secrets of addresses
 /// (base/url_secrets.h). Every key is there but an empty run_name and empty
 /// evaluators.

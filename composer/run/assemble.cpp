@@ -10,13 +10,9 @@
 #include "base/params/alike_names.h"
 #include "base/remote/cache_folder.h"
 #include "base/remote/fetched.h"
-#include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "composer/callbacks/callbacks.h"
 #include "composer/callbacks/image_monitor.h"
-#include "composer/checkpoint/checkpoint_folder.h"
-#include "composer/checkpoint/dcp.h"
-#include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/provenance.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/evaluators.h"
@@ -25,24 +21,10 @@
 #include "composer/run/remote_keys.h"
 #include "composer/run/settle.h"
 #include "nn/device/device.h"
-#include "nn/device/exception_text.h"
-#include "nn/distributed/job_store.h"
 #include "nn/distributed/rendezvous.h"
 
 namespace composer {
 namespace {
-
-/// key: of the recipe.
-template <class T>
-std::shared_ptr<T> constructed(const ComponentOf<T>& component, const std::string& key) {
-  try {
-    return component.build();
-  } catch (const UserError&) {
-    throw;
-  } catch (...) {
-    rethrow_of(key + "." + component.name(), "construction");
-  }
-}
 
 template <class T>
 std::vector<Member<T>> build_members(const std::vector<std::shared_ptr<ComponentOf<T>>>& components,
@@ -226,9 +208,10 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, bool training,
   const auto described = is_of_train_dataset(recipe, training) == training
                              ? dataset
                              : in_place(path, [&] { return build_dataset(recipe, true); });
-  auto set = open(recipe, parts,
-                  {path, dataset, described, loader_options(recipe.options, training), training,
-                   std::move(class_names), std::move(trained)});
+  auto set =
+      open(recipe, parts,
+           {path, dataset, described, loader_options(recipe.options, parts.context, training),
+            training, std::move(class_names), std::move(trained)});
   if (training) return set;
   warn_of_val_not_read(recipe);
   warn_of_other_size(recipe, *set.loader);
@@ -248,7 +231,7 @@ OpenSet open(const Recipe& recipe, const TrainerParts& parts, const NamedEvaluat
               {.path = path,
                .dataset = dataset,
                .described = dataset,
-               .options = loader_options(recipe.options, evaluator.options),
+               .options = loader_options(recipe.options, parts.context, evaluator.options),
                .trained = trained});
 }
 
@@ -400,8 +383,8 @@ void check_same_data(const Ranks& ranks) {
 }
 
 /// How the ranks that there are cannot divide images. One process alone evaluates whole ones.
-void check_division_of_images(const TrainerOptions& options, bool training) {
-  const int64_t ranks = place_of_process().size;
+void check_division_of_images(const TrainerOptions& options, const Place& place, bool training) {
+  const int64_t ranks = place.size;
   if (ranks == 1 && !training) return;
   if (const auto problem = spatial_ranks_problem(options.spatial_ranks, ranks); !problem.empty())
     throw UserError(problem);
@@ -411,16 +394,17 @@ void check_division_of_images(const TrainerOptions& options, bool training) {
 }  // namespace
 
 void check_bad_samples(const TrainerOptions& options) {
-  if (options.spatial_ranks > 1 && options.dataloader.on_bad_sample != "error")
-    throw UserError("dataloader.on_bad_sample: " + options.dataloader.on_bad_sample +
-                    " cannot be with spatial_ranks: each rank reads images by itself, and those "
-                    "that have rows of the same ones could leave out different ones; give error "
-                    "(composer data verify finds the samples), or spatial_ranks: 1");
+  if (options.spatial_ranks > 1 && options.dataloader.on_bad_sample != OnBadSample::error)
+    throw UserError(
+        "dataloader.on_bad_sample: " + on_bad_sample_word(options.dataloader.on_bad_sample) +
+        " cannot be with spatial_ranks: each rank reads images by itself, and those "
+        "that have rows of the same ones could leave out different ones; give error "
+        "(composer data verify finds the samples), or spatial_ranks: 1");
 }
 
 void join(TrainerParts& parts) {
-  if (!parts.device) parts.device = resolve_device(parts.options.device);
-  const auto place = place_of_process();
+  const auto& place = parts.context.place;
+  if (!parts.device) parts.device = resolve_device(parts.options.device, place);
   set_deterministic(parts.options.deterministic_mode);  // NCCL asks for it when it is opened
   parts.ranks = join_ranks(place, *parts.device, parts.options.dist_timeout);
   if (parts.ranks.alone()) return;
@@ -433,53 +417,6 @@ void join(TrainerParts& parts) {
 }
 
 namespace {
-
-/// Ranks that were started again go on with their run.
-TrainerOptions taken_up(TrainerOptions options) {
-  const auto place = place_of_process();
-  if (place.restart == 0 || options.run_dir.empty()) return options;
-  const auto folder = told_run_folder(place);
-  if (!folder) return options;
-  if (options.run_name.empty()) options.run_name = folder->filename().string();
-  options.autoresume = true;
-  return options;
-}
-
-Begun read_begun(const std::string& text, const std::string& source, bool own) {
-  Problems problems;
-  auto recipe = parse_yaml(text, source, problems);
-  if (!recipe || !problems.empty()) throw UserError(lines(std::move(problems)));
-  return {std::move(*recipe), source, own};
-}
-
-/// Whether a checkpoint in the run's own folder is gone on from.
-bool goes_on(const TrainerOptions& options) {
-  return options.autoresume && !options.run_dir.empty() && !options.run_name.empty() &&
-         has_checkpoint(
-             RunFolder(options.run_dir, options.run_name, /*resume=*/true).checkpoints());
-}
-
-/// Of the run in whose folder there is a checkpoint, else of the checkpoint at load_path that is
-/// gone on with; nothing where there is none.
-std::optional<Begun> begun_recipe(const Recipe& recipe) {
-  const auto options = taken_up(recipe.options);
-  if (goes_on(options)) {
-    const auto kept = RunFolder(options.run_dir, options.run_name, true).path() / "hparams.yaml";
-    if (std::filesystem::exists(kept))
-      return read_begun(find_recipe(kept.string()).text, kept.string(), /*own=*/true);
-  }
-  const bool weights_alone =
-      options.load_weights_only ||
-      std::ranges::find(recipe.automatic, "load_weights_only") != recipe.automatic.end();
-  if (options.load_path.empty() || weights_alone) return {};
-  use_remote_keys(options.remote);
-  check_load_path(options.load_path);
-  const auto path = weights_file(fetched(options.load_path));
-  if (!is_checkpoint(path)) return {};
-  const auto text = read_provenance(path).recipe;
-  if (text.empty()) return {};
-  return read_begun(text, options.load_path, /*own=*/false);
-}
 
 /// A callback that every run from a recipe has, named or not.
 template <class T>
@@ -513,42 +450,8 @@ void warn_of_profiler_without_effect(const ProfilerOptions& profiler) {
 
 }  // namespace
 
-void check_load_path(const std::string& text) try {
-  namespace fs = std::filesystem;
-  const fs::path path = fetched(text);
-  if (path.empty()) return;
-  std::error_code error;
-  if (!path.has_filename() && fs::is_regular_file(path.parent_path(), error))
-    throw UserError("load_path: " + text + ": is a file; leave out the / at its end");
-  const auto found = fs::status(path, error);
-  if (found.type() == fs::file_type::not_found)
-    throw UserError("load_path: " + text + " does not exist");
-  if (error) throw UserError("load_path: " + text + " cannot be read: " + error.message());
-  if (!fs::is_directory(found) || fs::exists(path / "manifest.json", error)) return;
-  if (weights_file(path) != path || is_dcp_folder(path)) return;
-  if (const auto meant = latest_below(path))
-    throw UserError("load_path: " + text + " is no checkpoint; did you mean " + meant->string() +
-                    "?");
-  throw UserError("load_path: " + text +
-                  " is no checkpoint: it has no manifest.json, and no export: it has no " +
-                  exported_weights);
-} catch (const UserError& error) {
-  if (!is_remote(text)) throw;
-  throw UserError("load_path: " + std::string(error.what()));
-}
-
 std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe) {
   return build_all(recipe.schedulers);
-}
-
-std::shared_ptr<Model> build_model(const Recipe& recipe) {
-  seed_generator(static_cast<uint64_t>(recipe.options.seed));
-  auto model = constructed(*recipe.model, "model");
-  model->set_title(path_of(ChoiceKey::model, recipe.model->name()));
-  const auto& options = recipe.options;
-  model->set_objective(
-      make_objective(options.loss, options.class_weights.numbers, model->num_classes()));
-  return model;
 }
 
 void check_class_weights(const TrainerOptions& options, const Model& model) {
@@ -567,57 +470,16 @@ void check_targets(const Recipe& recipe, const Model& model, bool training) {
   });
 }
 
-std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training) {
-  auto dataset = (training ? recipe.train_dataset : recipe.val_dataset)->build();
-  if (recipe.options.split.val > 0 && !dataset->can_split())
-    throw UserError("split: this set cannot be split; leave split out and give a val_dataset");
-  return dataset;
-}
-
-LoaderOptions loader_options(const TrainerOptions& options, bool training) {
-  LoaderOptions loader;
-  const auto place = place_of_process();
-  const int64_t of_image = place.size % options.spatial_ranks == 0 ? options.spatial_ranks : 1;
-  loader.rank = place.rank / of_image, loader.world_size = place.size / of_image;
-  loader.batch_size = training ? options.train_batch_size
-                               : options.eval_batch_size.value_or(options.train_batch_size);
-  loader.seed = static_cast<uint64_t>(options.seed);
-  loader.num_workers = rank_threads(options).loader;
-  loader.prefetch_factor = options.dataloader.prefetch_factor;
-  loader.on_bad_sample = on_bad_sample_words.at(options.dataloader.on_bad_sample);
-  loader.resize_filter = options.dataloader.resize_filter;
-  loader.ffcv_exact = options.dataloader.ffcv_exact;
-  loader.crop_index = options.dataloader.crop_index;
-  loader.index_dir = options.dataloader.index_dir;
-  loader.coefficient_cache = options.dataloader.coefficient_cache;
-  const auto subset = training ? options.train_subset_num_batches : options.eval_subset_num_batches;
-  if (subset > 0) loader.subset_num_batches = subset;
-  if (options.split.val > 0)
-    loader.split = Split{.val = options.split.val,
-                         .seed = static_cast<uint64_t>(options.split.seed),
-                         .evaluation = !training};
-  return loader;
-}
-
-LoaderOptions loader_options(const TrainerOptions& options, const EvaluatorOptions& evaluator) {
-  auto loader = loader_options(options, /*training=*/false);
-  loader.split.reset();
-  if (!evaluator.subset_num_batches) return loader;
-  loader.subset_num_batches.reset();
-  if (*evaluator.subset_num_batches > 0) loader.subset_num_batches = evaluator.subset_num_batches;
-  return loader;
-}
-
-TrainerParts assemble_model(const Recipe& recipe) {
+TrainerParts assemble_model(const Recipe& recipe, const RunContext& context) {
   use_remote_keys(recipe.options.remote);
   auto undecided = recipe.automatic;
   if (recipe.options.class_weights.follow_from_data()) undecided.push_back("class_weights");
   if (!undecided.empty())
     log::info("auto: not decided here, where stand-ins do: " + joined(undecided));
-  TrainerParts parts;
+  TrainerParts parts(context);
   parts.options = recipe.options;
-  use_rank_threads(recipe.options);
-  parts.device = resolve_device(recipe.options.device);
+  use_rank_threads(recipe.options, context);
+  parts.device = resolve_device(recipe.options.device, context.place);
   parts.model = build_model(recipe);
   parts.algorithms = build_members(recipe.algorithms, "algorithms");
   parts.callbacks = build_members(recipe.callbacks, "callbacks");
@@ -625,11 +487,12 @@ TrainerParts assemble_model(const Recipe& recipe) {
   return parts;
 }
 
-TrainerParts assemble_evaluation(const Recipe& given) {
-  const Recipe recipe = settle(given, Purpose::evaluation).recipe;
+TrainerParts assemble_evaluation(const Recipe& given, const RunContext& context) {
+  const Recipe recipe = settle(given, context, Purpose::evaluation).recipe;
   use_remote_keys(recipe.options.remote);
   Complaints complaints;
-  complaints.collect([&] { check_division_of_images(recipe.options, /*training=*/false); });
+  complaints.collect(
+      [&] { check_division_of_images(recipe.options, context.place, /*training=*/false); });
   std::vector<std::string> trained;
   complaints.collect([&] {
     const auto& path = recipe.options.load_path;
@@ -638,8 +501,8 @@ TrainerParts assemble_evaluation(const Recipe& given) {
   });
   if (!recipe.val_dataset && recipe.evaluators.empty())
     complaints.add("val_dataset: missing: there is nothing to evaluate on");
-  TrainerParts parts;
-  complaints.collect([&] { parts = assemble_model(recipe); });
+  TrainerParts parts(context);
+  complaints.collect([&] { parts = assemble_model(recipe, context); });
   if (recipe.val_dataset && parts.model)
     complaints.collect([&] {
       auto set = open(recipe, parts, false, {}, trained);
@@ -652,32 +515,22 @@ TrainerParts assemble_evaluation(const Recipe& given) {
   return parts;
 }
 
-Settled settle_for_run(const Recipe& recipe, Purpose purpose) {
-  const bool is_settled = recipe.automatic.empty() && !recipe.options.class_weights.balanced;
-  const auto begun = is_settled ? std::nullopt : begun_recipe(recipe);
-  if (!begun) return settle(recipe, purpose);
-  const auto as_begun = settle_as(recipe, *begun);
-  auto settled = settle(as_begun.recipe, purpose);
-  settled.choices.insert(settled.choices.begin(), as_begun.choices.begin(), as_begun.choices.end());
-  return settled;
-}
-
-TrainerParts assemble_training(const Recipe& given) {
-  const auto settled = settle_for_run(given);
+TrainerParts assemble_training(const Recipe& given, const RunContext& context) {
+  const auto settled = settle_for_run(given, context);
   for (const auto& choice : settled.choices) log::info("auto: " + choice);
   const Recipe& recipe = settled.recipe;
   warn_of_options_without_effect(recipe.options.dataloader);
   warn_of_profiler_without_effect(recipe.options.profiler);
   use_remote_keys(recipe.options.remote);
-  const auto options = taken_up(recipe.options);
+  const auto options = taken_up(recipe.options, context.place);
   Complaints complaints;
   complaints.collect([&] {
     if (!goes_on(options)) check_load_path(options.load_path);
   });
   complaints.collect([&] { RunFolder(options.run_dir, options.run_name, options.autoresume); });
-  complaints.collect([&] { check_division_of_images(options, /*training=*/true); });
-  TrainerParts parts;
-  complaints.collect([&] { parts = assemble_model(recipe); });
+  complaints.collect([&] { check_division_of_images(options, context.place, /*training=*/true); });
+  TrainerParts parts(context);
+  complaints.collect([&] { parts = assemble_model(recipe, context); });
   if (parts.model) complaints.collect([&] { check_class_weights(options, *parts.model); });
   OpenSet trained, evaluated;
   if (parts.model) complaints.collect([&] { trained = open(recipe, parts, true); });

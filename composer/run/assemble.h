@@ -2,13 +2,11 @@
 #pragma once
 
 #include "composer/recipe/recipe.h"
-#include "composer/run/settle.h"
+#include "composer/run/build.h"
 #include "composer/run/trainer.h"
 
 namespace composer {
 
-/// The recipe's model with its initial weights, a function of the seed.
-std::shared_ptr<Model> build_model(const Recipe& recipe);
 /// Throws UserError where class_weights would put a cross-entropy in the place of the model's own,
 /// other loss.
 void check_class_weights(const TrainerOptions& options, const Model& model);
@@ -17,42 +15,25 @@ void check_class_weights(const TrainerOptions& options, const Model& model);
 /// evaluated on. Reads what the set's files say of them.
 void check_targets(const Recipe& recipe, const Model& model, bool training);
 
-/// The set of train_dataset or val_dataset, not yet opened. UserError when it is to be split and
-/// cannot be.
-std::shared_ptr<Dataset> build_dataset(const Recipe& recipe, bool training);
-
-/// Batch size, seed and threads of a loader, its side of a split, and what bad samples do. Not
-/// pinned.
-LoaderOptions loader_options(const TrainerOptions& options, bool training);
-
-/// Of one of the recipe's further evaluation sets, which are never split.
-LoaderOptions loader_options(const TrainerOptions& options, const EvaluatorOptions& evaluator);
-
-/// UserError when `path` is neither empty nor something that weights can be loaded from. What is
-/// remote is fetched (base/remote/fetched.h).
-void check_load_path(const std::string& path);
-
 /// UserError where ranks that have rows of the same images could leave out different samples.
 void check_bad_samples(const TrainerOptions& options);
 
 std::vector<std::shared_ptr<Scheduler>> build_schedulers(const Recipe& recipe);
 
 /// Model, algorithms and callbacks; no data, no optimizer.
-TrainerParts assemble_model(const Recipe& recipe);
+TrainerParts assemble_model(const Recipe& recipe, const RunContext& context = read_run_context());
 
 /// Meets the other ranks where this process is one of several: sets the device, where it is not
 /// set, the ranks, and the same run_name on all. UserError where a rank was started with other
 /// settings. The functions below do it for parts made from a recipe.
 void join(TrainerParts& parts);
 
-/// The recipe settled for its run: with the values that this chose when it began, where it goes on
-/// from a checkpoint in its folder.
-Settled settle_for_run(const Recipe& recipe, Purpose purpose = Purpose::training);
-
 /// What `assemble_model` makes and the data of all evaluations. UserError when the recipe has none.
-TrainerParts assemble_evaluation(const Recipe& recipe);
+TrainerParts assemble_evaluation(const Recipe& recipe,
+                                 const RunContext& context = read_run_context());
 
 /// Everything. UserError when data are missing or do not fit the model.
-TrainerParts assemble_training(const Recipe& recipe);
+TrainerParts assemble_training(const Recipe& recipe,
+                               const RunContext& context = read_run_context());
 
 }  // namespace composer

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "composer/run/assemble.h"
+#include "composer/run/build.h"
 
 namespace composer {
 namespace {
@@ -56,8 +56,8 @@ EpochLength open_length(const Dataset& set, LoaderOptions options, bool training
 
 }  // namespace
 
-EpochLength epoch_length(const Recipe& recipe, bool training) {
-  const auto options = loader_options(recipe.options, training);
+EpochLength epoch_length(const Recipe& recipe, const RunContext& context, bool training) {
+  const auto options = loader_options(recipe.options, context, training);
   const bool train_key = training || options.split;
   const auto& component = train_key ? recipe.train_dataset : recipe.val_dataset;
   const auto set = build_dataset(recipe, training);
@@ -67,9 +67,10 @@ EpochLength epoch_length(const Recipe& recipe, bool training) {
       train_key == training ? *set : *build_dataset(recipe, true));
 }
 
-EpochLength epoch_length(const Recipe& recipe, const NamedEvaluation& evaluator) {
+EpochLength epoch_length(const Recipe& recipe, const RunContext& context,
+                         const NamedEvaluation& evaluator) {
   const auto set = evaluator.dataset->build();
-  return open_length(*set, loader_options(recipe.options, evaluator.options), false,
+  return open_length(*set, loader_options(recipe.options, context, evaluator.options), false,
                      "evaluators." + evaluator.name + ".dataset." + evaluator.dataset->name(),
                      *set);
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/loading/image_size.h"
+#include "base/run_context.h"
 #include "base/time.h"
 #include "composer/recipe/recipe.h"
 
@@ -22,9 +23,10 @@ struct EpochLength {
 
 /// Of the training data, or of those that are evaluated on, which the recipe must have. Where they
 /// are missing it takes the set's published size. UserError when there is neither.
-EpochLength epoch_length(const Recipe& recipe, bool training = true);
+EpochLength epoch_length(const Recipe& recipe, const RunContext& context, bool training = true);
 /// Of one of the recipe's further evaluation sets.
-EpochLength epoch_length(const Recipe& recipe, const NamedEvaluation& evaluator);
+EpochLength epoch_length(const Recipe& recipe, const RunContext& context,
+                         const NamedEvaluation& evaluator);
 
 /// Of a run of such epochs, as the trainer has it.
 Schedule planned_schedule(const EpochLength& length, const TrainerOptions& options);

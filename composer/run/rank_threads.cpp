@@ -32,16 +32,6 @@ void compute_with(int64_t threads) {
   if (threads != at::get_num_threads()) at::set_num_threads(static_cast<int>(threads));
 }
 
-RankThreads threads_of(const TrainerOptions& options, const Place& place,
-                       const MachineLimits& limits) {
-  const int64_t num_workers = options.dataloader.num_workers;
-  if (place.local_size == 1) return {threads_without_ranks(limits), num_workers};
-  const bool gpu = options.device != "cpu" && open_cuda().gpus > 0;
-  auto threads = share_cores(cores_of_rank(place, limits), num_workers, gpu);
-  if (user_sets_compute()) threads.compute = at::get_num_threads();
-  return threads;
-}
-
 }  // namespace
 
 RankThreads share_cores(int64_t cores, int64_t num_workers, bool gpu) {
@@ -54,17 +44,22 @@ int64_t cores_of_rank(const Place& place, const MachineLimits& limits) {
   return std::max<int64_t>(usable_processors(limits_of_all(place, limits)) / place.local_size, 1);
 }
 
-RankThreads rank_threads(const TrainerOptions& options) {
-  return threads_of(options, place_of_process(), read_machine_limits());
+RankThreads rank_threads(const TrainerOptions& options, const RunContext& context) {
+  const auto& [place, limits] = context;
+  const int64_t num_workers = options.dataloader.num_workers;
+  if (place.local_size == 1) return {threads_without_ranks(limits), num_workers};
+  const bool gpu = options.device != "cpu" && open_cuda().gpus > 0;
+  auto threads = share_cores(cores_of_rank(place, limits), num_workers, gpu);
+  if (user_sets_compute()) threads.compute = at::get_num_threads();
+  return threads;
 }
 
-void use_rank_threads(const TrainerOptions& options) {
-  const auto place = place_of_process();
-  const auto limits = read_machine_limits();
-  const auto threads = threads_of(options, place, limits);
+void use_rank_threads(const TrainerOptions& options, const RunContext& context) {
+  const auto threads = rank_threads(options, context);
   compute_with(threads.compute);
   static std::atomic<bool> told = false;
-  if (const auto text = quota_text(threads, place, limits); !text.empty() && !told.exchange(true))
+  if (const auto text = quota_text(threads, context.place, context.limits);
+      !text.empty() && !told.exchange(true))
     log::info(text);
 }
 

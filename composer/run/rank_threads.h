@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "base/machine_limits.h"
-#include "base/place.h"
+#include "base/run_context.h"
 #include "composer/recipe/options.h"
 
 namespace composer {
@@ -25,13 +24,13 @@ RankThreads share_cores(int64_t cores, int64_t num_workers, bool gpu);
 /// limits may use together, its quota included; at least 1.
 int64_t cores_of_rank(const Place& place, const MachineLimits& limits);
 
-/// Of this process as one of the ranks of its machine, which share the cores that it may use;
+/// Of the process as one of the ranks of its machine, which share the cores that it may use;
 /// alone, what LibTorch and dataloader.num_workers say, but no more computing ones than its
 /// container's quota lets run. OMP_NUM_THREADS says how many compute, always.
-RankThreads rank_threads(const TrainerOptions& options);
+RankThreads rank_threads(const TrainerOptions& options, const RunContext& context);
 
 /// Makes LibTorch compute with that many. Where a quota decides, a line says so, once.
-void use_rank_threads(const TrainerOptions& options);
+void use_rank_threads(const TrainerOptions& options, const RunContext& context);
 
 /// Of a process that trains nothing: LibTorch computes with no more threads than the limits of this
 /// process let run, or as many as OMP_NUM_THREADS says.

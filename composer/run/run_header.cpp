@@ -29,14 +29,15 @@ std::string evaluation_line(const Loader& loader, const std::string& set) {
 
 std::vector<std::string> run_header(const State& state, const TrainerOptions& options,
                                     const Loader& training, const Loader* evaluation,
-                                    const std::filesystem::path& folder) {
+                                    const std::filesystem::path& folder,
+                                    const RunContext& context) {
   const int64_t of_rows = state.ranks.of_rows().size();
   int64_t parameters = 0;
   for (const auto& parameter : state.model->parameters()) parameters += parameter.numel();
   return {
       "device: " + describe(state.device) + ", " + std::string(name(state.precision)) + ", " +
           (state.device.is_cpu() ? "" : quantity(at::get_num_threads(), "CPU thread") + ", ") +
-          quantity(rank_threads(options).loader, "loader thread"),
+          quantity(rank_threads(options, context).loader, "loader thread"),
       "network: " + state.model->describe() + ", " + std::to_string(parameters) + " parameters, " +
           quantity(state.model->num_classes(),
                    state.model->objective().takes_values() ? "output" : "class"),

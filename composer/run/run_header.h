@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/run_context.h"
 #include "composer/loop/loader.h"
 #include "composer/loop/state.h"
 #include "composer/recipe/options.h"
@@ -18,6 +19,6 @@ std::string evaluation_line(const Loader& loader, const std::string& set);
 /// may be null. folder: empty when nothing is kept.
 std::vector<std::string> run_header(const State& state, const TrainerOptions& options,
                                     const Loader& training, const Loader* evaluation,
-                                    const std::filesystem::path& folder);
+                                    const std::filesystem::path& folder, const RunContext& context);
 
 }  // namespace composer

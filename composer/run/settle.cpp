@@ -8,10 +8,10 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/files/run_folder.h"
 #include "base/files/system_files.h"
 #include "base/log.h"
 #include "base/name_pattern.h"
-#include "base/place.h"
 #include "base/remote/fetched.h"
 #include "base/remote/remote_path.h"
 #include "base/text.h"
@@ -20,9 +20,10 @@
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/automatic.h"
 #include "composer/recipe/dump.h"
-#include "composer/run/assemble.h"
+#include "composer/run/build.h"
 #include "composer/run/data_facts.h"
 #include "composer/run/remote_keys.h"
+#include "composer/run/starting_point.h"
 #include "nn/optimization/parameter_groups.h"
 
 namespace composer {
@@ -78,8 +79,9 @@ bool is_of_weights(const std::string& key) {
 
 class Settling {
  public:
-  Settling(const Recipe& recipe, Purpose purpose, const Registry& known)
+  Settling(const Recipe& recipe, const RunContext& context, Purpose purpose, const Registry& known)
       : recipe_(recipe),
+        context_(context),
         purpose_(purpose),
         known_(known),
         weights_(!recipe.options.load_path.empty()),
@@ -135,7 +137,7 @@ class Settling {
   Recipe resolved() const {
     auto root = root_;
     for (const auto& key : undecided_) set_path(root, key, Value::scalar("auto"));
-    return resolve({"the recipe", to_yaml(root)}, {}, known_,
+    return resolve(std::move(root), known_,
                    {.evaluation = purpose_ == Purpose::evaluation, .options = {}});
   }
 
@@ -208,7 +210,7 @@ class Settling {
     };
     if (std::ranges::none_of(automatic_, asks) && !weighs_by_data()) return;
     const auto dataset = recipe_.train_dataset->build();
-    const auto options = loader_options(recipe_.options, true);
+    const auto options = loader_options(recipe_.options, context_, true);
     const auto* const telling = dynamic_cast<const TellsFacts*>(dataset.get());
     if (telling != nullptr) facts_ = telling->facts(options);
     // Noise stands for the published data; what is remote is the user's own.
@@ -451,7 +453,7 @@ class Settling {
     const int64_t images = *samples_ * views_;
     int64_t batch = largest_batch;
     while (batch > smallest_batch && images / batch < fewest_batches) batch /= 2;
-    batch = std::max(std::min(batch, images), place_of_process().size * views_);
+    batch = std::max(std::min(batch, images), context_.place.size * views_);
     batch -= batch % views_;
     set(key, Value::scalar(std::to_string(batch)),
         "for " + std::to_string(images) + " images to train on");
@@ -569,6 +571,7 @@ class Settling {
   }
 
   const Recipe& recipe_;
+  const RunContext& context_;
   const Purpose purpose_;
   const Registry& known_;
   const bool weights_;
@@ -589,18 +592,58 @@ class Settling {
   std::string own_part_;  ///< the key of the set that is evaluated on, where it was chosen
 };
 
+Begun read_begun(const std::string& text, const std::string& source, bool own) {
+  Problems problems;
+  auto recipe = parse_yaml(text, source, problems);
+  if (!recipe || !problems.empty()) throw UserError(lines(std::move(problems)));
+  return {std::move(*recipe), source, own};
+}
+
+/// Of the run in whose folder there is a checkpoint, else of the checkpoint at load_path that is
+/// gone on with; nothing where there is none.
+std::optional<Begun> begun_recipe(const Recipe& recipe, const Place& place) {
+  const auto options = taken_up(recipe.options, place);
+  if (goes_on(options)) {
+    const auto kept = RunFolder(options.run_dir, options.run_name, true).path() / "hparams.yaml";
+    if (std::filesystem::exists(kept))
+      return read_begun(find_recipe(kept.string()).text, kept.string(), /*own=*/true);
+  }
+  const bool weights_alone =
+      options.load_weights_only ||
+      std::ranges::find(recipe.automatic, "load_weights_only") != recipe.automatic.end();
+  if (options.load_path.empty() || weights_alone) return {};
+  use_remote_keys(options.remote);
+  check_load_path(options.load_path);
+  const auto path = weights_file(fetched(options.load_path));
+  if (!is_checkpoint(path)) return {};
+  const auto text = read_provenance(path).recipe;
+  if (text.empty()) return {};
+  return read_begun(text, options.load_path, /*own=*/false);
+}
+
 }  // namespace
 
-Settled settle(const Recipe& recipe, Purpose purpose, const Registry& known) {
-  return Settling(recipe, purpose, known).settle();
+Settled settle(const Recipe& recipe, const RunContext& context, Purpose purpose,
+               const Registry& known) {
+  return Settling(recipe, context, purpose, known).settle();
 }
 
 Settled settle_as(const Recipe& recipe, const Begun& begun, const Registry& known) {
-  return Settling(recipe, Purpose::training, known).settle_as(begun);
+  return Settling(recipe, RunContext(), Purpose::training, known).settle_as(begun);
 }
 
-Recipe settled_with_log(const Recipe& recipe) {
-  auto settled = settle(recipe);
+Settled settle_for_run(const Recipe& recipe, const RunContext& context, Purpose purpose) {
+  const bool is_settled = recipe.automatic.empty() && !recipe.options.class_weights.balanced;
+  const auto begun = is_settled ? std::nullopt : begun_recipe(recipe, context.place);
+  if (!begun) return settle(recipe, context, purpose);
+  const auto as_begun = settle_as(recipe, *begun);
+  auto settled = settle(as_begun.recipe, context, purpose);
+  settled.choices.insert(settled.choices.begin(), as_begun.choices.begin(), as_begun.choices.end());
+  return settled;
+}
+
+Recipe settled_with_log(const Recipe& recipe, const RunContext& context) {
+  auto settled = settle(recipe, context);
   for (const auto& choice : settled.choices) log::info("auto: " + choice);
   return std::move(settled.recipe);
 }

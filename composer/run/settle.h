@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/params/value.h"
+#include "base/run_context.h"
 #include "composer/recipe/recipe.h"
 
 namespace composer {
@@ -25,10 +26,10 @@ struct Settled {
 
 /// Decides the keys that are `auto` (automatic_keys()), and for training class_weights that are
 /// balanced or by name. Reads which samples train_dataset has, some of their images, and the
-/// weights of load_path. A pure function of these and the recipe; one without such keys stays as it
-/// is. Throws UserError with all that is wrong: where data or weights are missing or do not tell,
-/// and for classes of too few images.
-Settled settle(const Recipe& recipe, Purpose purpose = Purpose::training,
+/// weights of load_path. A pure function of these, the recipe and the number of ranks; a recipe
+/// without such keys stays as it is. Throws UserError with all that is wrong: where data or weights
+/// are missing or do not tell, and for classes of too few images.
+Settled settle(const Recipe& recipe, const RunContext& context, Purpose purpose = Purpose::training,
                const Registry& known = registry());
 
 /// The recipe of a run that is gone on with.
@@ -42,8 +43,13 @@ struct Begun {
 /// change them. Keys that its recipe lacks stay `auto`.
 Settled settle_as(const Recipe& recipe, const Begun& begun, const Registry& known = registry());
 
+/// The recipe settled for its run: with the values that this chose when it began, where it goes on
+/// from a checkpoint in its folder.
+Settled settle_for_run(const Recipe& recipe, const RunContext& context,
+                       Purpose purpose = Purpose::training);
+
 /// The recipe settled for training, with a line in the log for each choice. What changes a recipe
 /// that may have `auto` settles it first, as later choices would take the place of its changes.
-Recipe settled_with_log(const Recipe& recipe);
+Recipe settled_with_log(const Recipe& recipe, const RunContext& context);
 
 }  // namespace composer

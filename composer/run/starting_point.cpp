@@ -3,14 +3,19 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/files/run_folder.h"
 #include "base/log.h"
 #include "base/params/kinds.h"
 #include "base/remote/fetched.h"
+#include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "composer/checkpoint/checkpoint_folder.h"
+#include "composer/checkpoint/dcp.h"
+#include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/recipe.h"
 #include "composer/recipe/recipe_changes.h"
+#include "nn/distributed/job_store.h"
 #include "nn/network/outline.h"
 
 namespace composer {
@@ -37,6 +42,45 @@ std::string how_to_go_on(const StartingPoint& start, const std::string& as_it_be
 }
 
 }  // namespace
+
+void check_load_path(const std::string& text) try {
+  namespace fs = std::filesystem;
+  const fs::path path = fetched(text);
+  if (path.empty()) return;
+  std::error_code error;
+  if (!path.has_filename() && fs::is_regular_file(path.parent_path(), error))
+    throw UserError("load_path: " + text + ": is a file; leave out the / at its end");
+  const auto found = fs::status(path, error);
+  if (found.type() == fs::file_type::not_found)
+    throw UserError("load_path: " + text + " does not exist");
+  if (error) throw UserError("load_path: " + text + " cannot be read: " + error.message());
+  if (!fs::is_directory(found) || fs::exists(path / "manifest.json", error)) return;
+  if (weights_file(path) != path || is_dcp_folder(path)) return;
+  if (const auto meant = latest_below(path))
+    throw UserError("load_path: " + text + " is no checkpoint; did you mean " + meant->string() +
+                    "?");
+  throw UserError("load_path: " + text +
+                  " is no checkpoint: it has no manifest.json, and no export: it has no " +
+                  exported_weights);
+} catch (const UserError& error) {
+  if (!is_remote(text)) throw;
+  throw UserError("load_path: " + std::string(error.what()));
+}
+
+TrainerOptions taken_up(TrainerOptions options, const Place& place) {
+  if (place.restart == 0 || options.run_dir.empty()) return options;
+  const auto folder = told_run_folder(place);
+  if (!folder) return options;
+  if (options.run_name.empty()) options.run_name = folder->filename().string();
+  options.autoresume = true;
+  return options;
+}
+
+bool goes_on(const TrainerOptions& options) {
+  return options.autoresume && !options.run_dir.empty() && !options.run_name.empty() &&
+         has_checkpoint(
+             RunFolder(options.run_dir, options.run_name, /*resume=*/true).checkpoints());
+}
 
 StartingPoint starting_point(const TrainerOptions& options, bool trains,
                              const std::filesystem::path& newest) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "base/place.h"
 #include "composer/checkpoint/checkpoint.h"
 #include "composer/checkpoint/provenance.h"
 #include "composer/recipe/options.h"
@@ -16,6 +17,16 @@ struct StartingPoint {
   bool everything = false;     ///< the run of a checkpoint goes on
   bool own = false;            ///< the checkpoint is in this run's folder
 };
+
+/// UserError when `path` is neither empty nor something that weights can be loaded from. What is
+/// remote is fetched (base/remote/fetched.h).
+void check_load_path(const std::string& path);
+
+/// The options of a rank; one that was started again goes on with its run.
+TrainerOptions taken_up(TrainerOptions options, const Place& place);
+
+/// Whether a checkpoint in the run's own folder is gone on from.
+bool goes_on(const TrainerOptions& options);
 
 /// newest: the checkpoint that autoresume found; empty: none. trains: rather than evaluates.
 /// UserError where the options do not go together. There may be nothing at the path.

@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/place.h"
 #include "base/process/interrupt.h"
 #include "composer/callbacks/callbacks.h"
 #include "composer/callbacks/evaluation_recorder.h"
@@ -129,9 +128,8 @@ void remove_folder(const std::filesystem::path& folder) {
 
 /// Parts made by hand have not been through a recipe, whose rules are these.
 void check(TrainerOptions options) {
-  const auto fields = collect(options);
   Problems problems;
-  read_fields(write_fields(fields), fields, "", problems);
+  check_fields(collect(options), "", problems);
   if (!problems.empty()) throw UserError(lines(problems));
 }
 
@@ -144,6 +142,7 @@ bool nothing_left(const State& state) {
 
 Trainer::Trainer(TrainerParts parts)
     : options_(std::move(parts.options)),
+      context_(std::move(parts.context)),
       folder_(options_.run_dir, options_.run_name, options_.autoresume || !parts.ranks.first()),
       train_loader_(std::move(parts.train_loader)),
       device_(parts.device),
@@ -182,11 +181,11 @@ Trainer::Trainer(TrainerParts parts)
 
 void Trainer::prepare() {
   if (std::exchange(prepared_, true)) return;
-  if (const auto place = place_of_process(); place.size > 1 && state_.ranks.alone())
+  if (const auto& place = context_.place; place.size > 1 && state_.ranks.alone())
     throw UserError("rank " + std::to_string(place.rank) + " of " + std::to_string(place.size) +
                     ": TrainerParts has no ranks, each process would train by itself; call "
                     "join(parts) before the Trainer is made");
-  state_.device = device_ ? *device_ : resolve_device(options_.device);
+  state_.device = device_ ? *device_ : resolve_device(options_.device, context_.place);
   if (!state_.device.is_cpu()) at::accelerator::setDeviceIndex(state_.device.index());
   if (train_loader_) data_digest_ = train_loader_->digest();
   const auto start = find_start();
@@ -331,7 +330,7 @@ void Trainer::open_run() {
   loss_guard_ = std::make_shared<LossGuard>(step_->scaler().enabled() ? scale_searches : 0);
   logger_.add(loss_guard_);
   const auto folder = folder_.kept() ? folder_.path() : std::filesystem::path();
-  auto header = run_header(state_, options_, *train_loader_, evaluator_.loader(), folder);
+  auto header = run_header(state_, options_, *train_loader_, evaluator_.loader(), folder, context_);
   for (const auto& evaluator : further_evaluators_)
     header.insert(header.end() - 1, evaluation_line(*evaluator->loader(), evaluator->set()));
   if (folder_.kept()) describe_run(header);
@@ -374,8 +373,8 @@ Summary Trainer::fit() {
   check_spatial_ranks(options_, state_.ranks);
   prepare();
   if (!lock_ && state_.ranks.first()) lock_ = folder_.claim();
-  if (state_.ranks.first() && folder_.kept()) tell_run_folder(folder_.path());
-  const SaveReports reports;
+  if (state_.ranks.first() && folder_.kept()) tell_run_folder(context_.place, folder_.path());
+  const SaveReports reports(context_.place);
   const auto lock = std::move(lock_);
   if (state_.ranks.first()) earlier_ = folder_.read_summary();
   evaluated_ = false;

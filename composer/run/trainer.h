@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/files/run_folder.h"
+#include "base/run_context.h"
 #include "composer/checkpoint/checkpoint_uploads.h"
 #include "composer/checkpoint/checkpoint_writer.h"
 #include "composer/logging/logger.h"
@@ -42,6 +43,9 @@ struct EvaluationSet {
 
 /// What a run is made of.
 struct TrainerParts {
+  explicit TrainerParts(RunContext made = read_run_context()) : context(std::move(made)) {}
+
+  RunContext context;
   TrainerOptions options;
   std::optional<at::Device> device;  ///< what options.device came to; nothing: to be resolved yet
   std::shared_ptr<Model> model;
@@ -182,6 +186,7 @@ class Trainer {
   void conclude(const std::optional<SaveOutcome>& outcome);
 
   TrainerOptions options_;
+  RunContext context_;
   RunFolder folder_;
   std::unique_ptr<Mailbox> lock_;     ///< from the first look at the folder's checkpoints to fit()
   RunRequests requests_;              ///< in fit()

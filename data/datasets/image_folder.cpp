@@ -11,7 +11,6 @@
 #include "base/files/system_files.h"
 #include "base/log.h"
 #include "base/params/utf8.h"
-#include "base/place.h"
 #include "base/text.h"
 #include "data/beton/source.h"
 #include "data/datasets/photo_dataset.h"
@@ -230,7 +229,7 @@ void check_written_classes(const FolderParams& params, OnBadSample on_bad_sample
 void warn_of_other_samples(const FolderParams& params, const LoaderOptions& options) {
   const auto& ffcv = params.ffcv;
   if (!ffcv.targets.empty() || is_remote(ffcv.path()) || !ffcv.is_there() ||
-      options.on_bad_sample != OnBadSample::error || place_of_process().rank != 0)
+      options.on_bad_sample != OnBadSample::error || !options.tells)
     return;
   std::string difference;
   try {

@@ -34,8 +34,8 @@ int main(int argc, char** argv) try {
   const ShapesDataset images({.samples = 256});
   const ShapesDataset unseen(
       {.is_train = false, .drop_last = false, .shuffle = false, .samples = 128});
-  parts.train_loader = images.open(loader_options(options, /*training=*/true));
-  parts.eval_loader = unseen.open(loader_options(options, /*training=*/false));
+  parts.train_loader = images.open(loader_options(options, parts.context, /*training=*/true));
+  parts.eval_loader = unseen.open(loader_options(options, parts.context, /*training=*/false));
   parts.optimizer = std::make_shared<Sgd>(Sgd::Params{.lr = 0.05, .momentum = 0.9});
   parts.schedulers = {std::make_shared<ScheduledBy<CosineDecay>>(CosineDecay{})};
 

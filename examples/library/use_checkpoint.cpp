@@ -33,7 +33,7 @@ int main(int argc, char** argv) try {
   parts.options.load_weights_only = true;
   parts.options.run_dir.clear();
   parts.options.eval_batch_size = 64;
-  const auto reading = loader_options(parts.options, /*training=*/false);
+  const auto reading = loader_options(parts.options, parts.context, /*training=*/false);
   parts.model = std::make_shared<ResNetCifar>(ResNetCifar::Params{.model_name = "resnet_20"});
   parts.eval_loader = unseen.open(reading);
 

@@ -49,7 +49,7 @@ c10::Stream copying_stream(at::Device device) {
 
 }  // namespace
 
-at::Device resolve_device(std::string_view word) {
+at::Device resolve_device(std::string_view word, const Place& place) {
   if (word == "cpu") return at::kCPU;
   const Cuda& cuda = open_cuda();
   if (cuda.gpus == 0) {
@@ -57,7 +57,6 @@ at::Device resolve_device(std::string_view word) {
     if (cuda.driver) log::warn("device: auto: the CPU computes: " + cuda.problem);
     return at::kCPU;
   }
-  const auto place = place_of_process();
   const bool own_gpu = cuda.gpus == 1 && place.may_see_own_gpu;
   const int64_t index = own_gpu ? 0 : place.local_rank;
   if (index >= cuda.gpus)

@@ -10,14 +10,16 @@
 #include <string>
 #include <string_view>
 
+#include "base/place.h"
+
 namespace composer {
 
-/// word: auto, cpu or gpu. auto takes the GPU of this rank (LOCAL_RANK) where there is one, or
-/// the only one that a scheduler shows it, and
-/// warns with the reason where there is a driver but no GPU to be had. Throws UserError for gpu
-/// where none can be used, saying why. Opens CUDA unless word is cpu: call it before anything else
-/// asks LibTorch about CUDA (open_cuda says what does), and hand the device on.
-at::Device resolve_device(std::string_view word);
+/// word: auto, cpu or gpu. place: of this rank. auto takes its GPU (LOCAL_RANK) where there is one,
+/// or the only one that a scheduler shows it, and warns with the reason where there is a driver but
+/// no GPU to be had. Throws UserError for gpu where none can be used, saying why. Opens CUDA unless
+/// word is cpu: call it before anything else asks LibTorch about CUDA (open_cuda says what does),
+/// and hand the device on.
+at::Device resolve_device(std::string_view word, const Place& place);
 
 /// Seeds the generator that weights are drawn from, and no other: at::manual_seed asks about CUDA.
 void seed_generator(uint64_t seed);

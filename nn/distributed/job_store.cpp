@@ -183,8 +183,7 @@ int64_t JobStore::add(const std::string& key, int64_t value) {
   return asked([&] { return tcp_->store->add(tcp_->name_of(key), value); });
 }
 
-void tell_run_folder(const std::filesystem::path& folder) {
-  const auto place = place_of_process();
+void tell_run_folder(const Place& place, const std::filesystem::path& folder) {
   if (!place.store_is_hosted) return;
   const auto path = std::filesystem::absolute(folder);
   JobStore::of(place, answer_seconds).set(run_folder_key, path.string());
@@ -198,8 +197,7 @@ int64_t told_saved(JobStore& store) {
   return store.get_number(saved_key, 0, INT64_MAX).value_or(0);
 }
 
-SaveReports::SaveReports() {
-  const auto place = place_of_process();
+SaveReports::SaveReports(const Place& place) {
   if (place.rank != 0 || !place.by_launcher || !place.store_is_hosted) return;
   thread_ = std::jthread([place, told = saved_bytes.load()](const std::stop_token& stop) mutable {
     std::mutex mutex;

@@ -68,7 +68,7 @@ class JobStore {
 
 /// Tells the launcher where the files of this process's run are, and keeps a copy of the log there
 /// as the launcher does for other ranks: logs/rank0.log. Nothing where no launcher hosts the store.
-void tell_run_folder(const std::filesystem::path& folder);
+void tell_run_folder(const Place& place, const std::filesystem::path& folder);
 
 /// A save of this job has advanced by so many bytes.
 void tell_saved(JobStore& store, int64_t bytes);
@@ -80,7 +80,7 @@ int64_t told_saved(JobStore& store);
 /// program hosts the store.
 class SaveReports {
  public:
-  SaveReports();
+  explicit SaveReports(const Place& place);
 
  private:
   std::jthread thread_;

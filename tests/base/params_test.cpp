@@ -220,6 +220,26 @@ TEST_CASE("check() is heard beside other problems, but not about their keys") {
         std::vector<std::string>{"a.yaml:1:7: all.flag: must be true or false, not 'maybe'"});
 }
 
+TEST_CASE("fields are checked as they are, with the words of a reading") {
+  const auto problems_of_fields = [](All all) {
+    Problems as_they_are, read_again;
+    check_fields(collect(all), "all", as_they_are);
+    read_fields(write_fields(collect(all)), collect(all), "all", read_again);
+    CHECK(lines(as_they_are) == lines(read_again));
+    return as_they_are.size();
+  };
+  All all;
+  CHECK(problems_of_fields(all) == 0);
+  all.flag = true, all.count = 7;
+  CHECK(problems_of_fields(all) == 1);
+  all.count = 0, all.ratio = 1.5, all.mode = "crop";
+  all.until.value = 0, all.limit = 0, all.betas = {0.5, -1}, all.keep = 0, all.inner.workers = -1;
+  all.milestones = {{-1, TimeUnit::epoch}, {0.5, TimeUnit::batch}, {1e300, TimeUnit::sample}};
+  CHECK(problems_of_fields(all) == 11);
+  all.ratio = std::numeric_limits<double>::infinity(), all.mode = "square";
+  CHECK(problems_of_fields(all) == 11);
+}
+
 TEST_CASE("what is written reads back the same") {
   All all = read(R"(ratio: 0.1
 path: "#x: 'y'\n\x01 \"z\" ~"

@@ -26,7 +26,7 @@ TrainerParts parts_of(const Ranks& ranks, const Names& words) {
   const auto resolved = resolve({"recipe", recipe}, words, known());
   auto parts = timeless(assemble_training(resolved));
   const auto open = [&](bool training) {
-    auto options = loader_options(resolved.options, training);
+    auto options = loader_options(resolved.options, parts.context, training);
     options.rank = ranks.rank(), options.world_size = ranks.size();
     return build_dataset(resolved, training)->open(options);
   };

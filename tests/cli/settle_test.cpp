@@ -49,7 +49,7 @@ Recipe finetune(const fs::path& folder, Words words = {}) {
 }
 
 Settled settled(const fs::path& folder, Words words = {}, Purpose purpose = Purpose::training) {
-  return settle(finetune(folder, std::move(words)), purpose, everything());
+  return settle(finetune(folder, std::move(words)), {}, purpose, everything());
 }
 
 std::string value_of(const Recipe& recipe, const std::string& key) {
@@ -108,7 +108,7 @@ TEST_CASE("labels of a list that are ids, or have gaps, are no classes", "[cli][
   };
   const auto said_of = [&](const Words& labels) {
     return standard_error_of([&] {
-      const auto settled = settle(listed("auto", labels), Purpose::training, everything());
+      const auto settled = settle(listed("auto", labels), {}, Purpose::training, everything());
       const auto classes = std::stoi(*std::ranges::max_element(labels)) + 1;
       CHECK(value_of(settled.recipe, "model.resnet_cifar.num_classes") == std::to_string(classes));
     });
@@ -118,7 +118,7 @@ TEST_CASE("labels of a list that are ids, or have gaps, are no classes", "[cli][
   CHECK_THAT(said_of({"10000", "10985", "10000"}), Contains("2 of these 10986 classes occur"));
   for (const auto purpose : {Purpose::training, Purpose::plan})
     CHECK_THROWS_WITH(
-        settle(listed("auto", {"20000000", "7", "12345678"}), purpose, everything()),
+        settle(listed("auto", {"20000000", "7", "12345678"}), {}, purpose, everything()),
         Contains("model.resnet_cifar.num_classes: auto: the labels go up to 20000000, "
                  "and 3 of these 20000001 classes occur"));
   const auto given = listed("3", {"0", "2", "5"});
@@ -148,7 +148,7 @@ TEST_CASE("finetune needs a folder alone", "[cli][settle]") {
                            "train_dataset.imagenet.crop_size: 64, as the shorter sides of 40 "
                            "images are about 64 pixels") == 1);
   const auto again = resolve({"hparams.yaml", dump(recipe)}, {}, everything());
-  CHECK(dump(settle(again, Purpose::training, everything()).recipe) == dump(recipe));
+  CHECK(dump(settle(again, {}, Purpose::training, everything()).recipe) == dump(recipe));
 }
 
 namespace {
@@ -171,7 +171,7 @@ Recipe finetune_list(const fs::path& list, const std::string& words) {
 }
 
 Settled settled_list(const fs::path& list, const std::string& words) {
-  return settle(finetune_list(list, words), Purpose::training, everything());
+  return settle(finetune_list(list, words), {}, Purpose::training, everything());
 }
 
 }  // namespace
@@ -220,7 +220,7 @@ TEST_CASE("image_folder and a .beton file tell as much as class folders", "[cli]
                                (folder / data).string() + " --dataloader.index_dir " +
                                (folder / "index").string()),
                          everything()),
-                 Purpose::training, everything())
+                 {}, Purpose::training, everything())
               .recipe;
       check_values(recipe, {{"model.resnet.num_classes", "2"},
                             {"split.val", "0.2"},
@@ -445,7 +445,7 @@ TEST_CASE("a run that began with weights goes on without them", "[cli][settle]")
   const auto begun = settled(folder / "pets", small + Words{"--load_path", weights}).recipe;
   const auto resumed =
       settle_as(finetune(folder / "pets", small), {tree(begun), "hparams.yaml"}, everything());
-  check_values(settle(resumed.recipe, Purpose::training, everything()).recipe,
+  check_values(settle(resumed.recipe, {}, Purpose::training, everything()).recipe,
                {{"load_weights_only", "false"},
                 {"load_ignore", "[]"},
                 {"max_duration", "50ep"},

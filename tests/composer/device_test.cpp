@@ -11,14 +11,14 @@
 namespace composer::device_test {
 
 TEST_CASE("without a GPU gpu is an error that says why, and auto is the CPU", "[device]") {
-  CHECK(resolve_device("cpu").is_cpu());
+  CHECK(resolve_device("cpu", {}).is_cpu());
   if (open_cuda().gpus > 0) {
-    CHECK(resolve_device("gpu").is_cuda());
-    CHECK(resolve_device("auto").is_cuda());
+    CHECK(resolve_device("gpu", {}).is_cuda());
+    CHECK(resolve_device("auto", {}).is_cuda());
     return;
   }
-  CHECK(resolve_device("auto").is_cpu());
-  CHECK_THROWS_WITH(resolve_device("gpu"),
+  CHECK(resolve_device("auto", {}).is_cpu());
+  CHECK_THROWS_WITH(resolve_device("gpu", {}),
                     "device: gpu: " + open_cuda().problem + "; use cpu or auto");
 }
 

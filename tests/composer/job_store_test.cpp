@@ -133,7 +133,7 @@ TEST_CASE("the launcher hears of the first rank's save that it advances", "[rank
                                {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                                {"COMPOSER_LAUNCHER", "1"},
                                {job_secret_variable, "ours"}});
-    const SaveReports reports;
+    const SaveReports reports(place_of_process());
     write_safetensors(folder / "weights", {{"weight", at::ones({1000})}});
     const bool first = *rank == '0';
     for (int i = 0; i < (first ? 3000 : 150) && told_saved(store) < 4000; ++i)

@@ -488,7 +488,7 @@ TEST_CASE("batches are pinned where asked and there is a GPU", "[data][gpu]") {
   const auto reference = make({.workers = 0}), loader = make({.pin = cuda});
   const RawBatch batch = *loader->next();
   CHECK(batch.images.is_pinned() == cuda);
-  CHECK(at::equal(copy_to(resolve_device("auto"), batch.images).cpu(), batch.images));
+  CHECK(at::equal(copy_to(resolve_device("auto", {}), batch.images).cpu(), batch.images));
   CHECK(batch.target.classes.is_pinned() == cuda);
   CHECK((plain(batch) == plain(*reference->next())));
 }
