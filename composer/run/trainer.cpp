@@ -101,6 +101,101 @@ void check_spatial_ranks(const TrainerOptions& options, const Ranks& ranks) {
                   "ranks.divided_by_rows(options.spatial_ranks)");
 }
 
+/// The same on all ranks. `amp` is measured: a run that goes on keeps to what it began with, and
+/// what a checkpoint was trained in is evaluated in that. loaded: of what is at `start`.
+Precision choose_precision(const TrainerOptions& options, const State& state,
+                           const StartingPoint& start, const Provenance& loaded) {
+  const bool same_network = start.everything || !state.optimizer;
+  const auto device = c10::DeviceTypeName(state.device.type(), /*lower_case=*/true);
+  if (options.precision == "amp" && same_network && loaded.device == device &&
+      !loaded.precision.empty()) {
+    log::info("precision amp: " + loaded.precision + ", as " + start.path.string() +
+              " was trained in");
+    return resolve_precision(loaded.precision, state.device);
+  }
+  std::string word = options.precision;
+  if (word == "amp" && state.ranks.first()) word = name(resolve_precision(word, state.device));
+  return resolve_precision(state.ranks.broadcast(word), state.device);
+}
+
+/// What the ranks divide, and a line that says so.
+Divided find_division(const TrainerOptions& options, const State& state) {
+  const auto& word = options.parallelism;
+  if (word == "ddp") return Divided::nothing;
+  const bool weights = word == "fsdp";
+  const auto idle = state.ranks.alone() ? "there is one rank"
+                    : !weights && !state.optimizer->keeps_state()
+                        ? "the optimizer keeps no state to divide"
+                        : "";
+  if (*idle != '\0') {
+    log::warn("parallelism: " + word + " has no effect: " + idle);
+    return Divided::nothing;
+  }
+  log::info("parallelism " + word + ": each rank keeps about 1/" +
+            std::to_string(state.ranks.size()) + " of " +
+            (weights ? "the weights, gradients and optimizer's state" : "the optimizer's state"));
+  return weights ? Divided::weights : Divided::state;
+}
+
+bool divides_weights(const TrainerOptions& options, const Ranks& ranks) {
+  return options.parallelism == "fsdp" && !ranks.alone();
+}
+
+/// Leaves each rank its part of the weights; null where they are not divided.
+std::shared_ptr<DividedWeights> divided_weights(const TrainerOptions& options, const Engine& engine,
+                                                const State& state) {
+  if (!divides_weights(options, state.ranks)) return nullptr;
+  const auto sync = gradient_sync_of(options, engine);
+  const auto gathered = options.weight_comm == "bf16" ? at::kBFloat16 : at::kFloat;
+  return std::make_shared<DividedWeights>(
+      state.model, state.optimizer->owners(), state.ranks,
+      DividedWeightsOptions{gathered, sync.dtype, sync.find_unused});
+}
+
+using FurtherEvaluators = std::vector<std::unique_ptr<Evaluator>>;
+
+/// UserError where save_best names what a training run does not evaluate.
+void check_save_best(const TrainerOptions& options, const State& state,
+                     const FurtherEvaluators& further) {
+  if (options.save_best.empty()) return;
+  if (state.evaluation_sets.empty())
+    throw UserError("save_best: needs a val_dataset to evaluate on");
+  check_is_evaluated("save_best", options.save_best, state.model->metric_names(),
+                     state.evaluation_sets);
+  for (const auto& evaluator : further)
+    if (evaluator->set() == evaluation_set(options.save_best) && evaluator->interval().value == 0)
+      throw UserError("save_best: needs evaluations, but the eval_interval of " + evaluator->set() +
+                      " is 0");
+}
+
+/// Parts made by hand have not been through a recipe.
+void check_evaluators(const FurtherEvaluators& further) {
+  std::set<std::string> names;
+  for (const auto& evaluator : further) {
+    if (const auto problem = evaluator_name_problem(evaluator->set()); !problem.empty())
+      throw UserError("evaluators: '" + evaluator->set() + "' " + problem);
+    if (!names.insert(evaluator->set()).second)
+      throw UserError("evaluators: '" + evaluator->set() + "' is named twice");
+    if (evaluator->loader() == nullptr)
+      throw UserError("evaluators: '" + evaluator->set() + "' has no loader");
+  }
+}
+
+/// wanted: whether one is added where the recipe names none.
+void add_console(Logger& logger, bool progress_bar, bool wanted) {
+  for (const auto& sink : logger.sinks())
+    if (auto* console = dynamic_cast<ConsoleSink*>(sink.get())) {
+      if (!progress_bar) console->leave_out_bar();
+      return;
+    }
+  if (wanted) logger.add(std::make_shared<ConsoleSink>(ConsoleSink::Params{progress_bar}));
+}
+
+void log_running_metric(Logger& logger, const State& state, TrainStep& step) {
+  logger.log("metrics/train/" + std::string(state.model->objective().running_metric()),
+             step.metric().value());
+}
+
 /// Whether the exception that is being handled is one of these.
 template <class Error>
 bool handles() {
@@ -190,14 +285,14 @@ void Trainer::prepare() {
   if (!state_.device.is_cpu()) at::accelerator::setDeviceIndex(state_.device.index());
   if (train_loader_) data_digest_ = train_loader_->digest();
   const auto start = find_start();
-  state_.precision = choose_precision(start);
+  state_.precision = choose_precision(options_, state_, start, loaded_);
   set_float32_rounding(state_.precision);
   set_deterministic(options_.deterministic_mode);
   step_.emplace(state_, engine_, options_.grad_clip_norm, gradient_sync_of(options_, engine_));
   if (train_loader_ && options_.grad_accum.automatic)
     refuse_repeated_steps(engine_, state_.ranks.alone());
-  check_evaluators();
-  check_save_best();
+  check_evaluators(further_evaluators_);
+  if (train_loader_) check_save_best(options_, state_, further_evaluators_);
   if (train_loader_)
     for (const auto& warning : check(schedulers_, state_.schedule, options_.scale_schedule_ratio))
       log::warn(warning);
@@ -216,7 +311,7 @@ void Trainer::prepare() {
   state_.model->to(state_.device);
   state_.optimizer = std::move(optimizer);
   if (state_.optimizer) {
-    const auto divided = find_division();
+    const auto divided = find_division(options_, state_);
     if (divided == Divided::weights) refuse_whole_weights(engine_);
     state_.optimizer->attach(*state_.model, state_.ranks, divided);
   }
@@ -226,81 +321,11 @@ void Trainer::prepare() {
   state_.ranks.broadcast(state_.model->buffers());
 }
 
-/// What the ranks divide, and a line that says so.
-Divided Trainer::find_division() const {
-  const auto& word = options_.parallelism;
-  if (word == "ddp") return Divided::nothing;
-  const bool weights = word == "fsdp";
-  const auto idle = state_.ranks.alone() ? "there is one rank"
-                    : !weights && !state_.optimizer->keeps_state()
-                        ? "the optimizer keeps no state to divide"
-                        : "";
-  if (*idle != '\0') {
-    log::warn("parallelism: " + word + " has no effect: " + idle);
-    return Divided::nothing;
-  }
-  log::info("parallelism " + word + ": each rank keeps about 1/" +
-            std::to_string(state_.ranks.size()) + " of " +
-            (weights ? "the weights, gradients and optimizer's state" : "the optimizer's state"));
-  return weights ? Divided::weights : Divided::state;
-}
-
-bool Trainer::divides_weights() const {
-  return options_.parallelism == "fsdp" && !state_.ranks.alone();
-}
-
-/// From here on: what came before may write to all weights.
-void Trainer::divide_weights() {
-  state_.divided_weights.reset();  // of another fit()
-  if (!divides_weights()) return;
-  const auto sync = gradient_sync_of(options_, engine_);
-  const auto gathered = options_.weight_comm == "bf16" ? at::kBFloat16 : at::kFloat;
-  state_.divided_weights = std::make_shared<DividedWeights>(
-      state_.model, state_.optimizer->owners(), state_.ranks,
-      DividedWeightsOptions{gathered, sync.dtype, sync.find_unused});
-}
-
-void Trainer::check_save_best() const {
-  if (options_.save_best.empty() || !train_loader_) return;
-  if (state_.evaluation_sets.empty())
-    throw UserError("save_best: needs a val_dataset to evaluate on");
-  check_is_evaluated("save_best", options_.save_best, state_.model->metric_names(),
-                     state_.evaluation_sets);
-  for (const auto& evaluator : further_evaluators_)
-    if (evaluator->set() == evaluation_set(options_.save_best) && evaluator->interval().value == 0)
-      throw UserError("save_best: needs evaluations, but the eval_interval of " + evaluator->set() +
-                      " is 0");
-}
-
 std::vector<Evaluator*> Trainer::evaluators() {
   std::vector<Evaluator*> all;
   if (evaluator_.loader() != nullptr) all.push_back(&evaluator_);
   for (const auto& evaluator : further_evaluators_) all.push_back(evaluator.get());
   return all;
-}
-
-/// Parts made by hand have not been through a recipe.
-void Trainer::check_evaluators() {
-  std::set<std::string> names;
-  for (const auto& evaluator : further_evaluators_) {
-    if (const auto problem = evaluator_name_problem(evaluator->set()); !problem.empty())
-      throw UserError("evaluators: '" + evaluator->set() + "' " + problem);
-    if (!names.insert(evaluator->set()).second)
-      throw UserError("evaluators: '" + evaluator->set() + "' is named twice");
-    if (evaluator->loader() == nullptr)
-      throw UserError("evaluators: '" + evaluator->set() + "' has no loader");
-  }
-}
-
-void Trainer::add_console() {
-  const bool wanted = std::exchange(console_, false);
-  for (const auto& sink : logger_.sinks())
-    if (auto* console = dynamic_cast<ConsoleSink*>(sink.get())) {
-      if (!options_.progress_bar) console->leave_out_bar();
-      return;
-    }
-  if (wanted)
-    logger_.add(std::make_shared<ConsoleSink>(ConsoleSink::Params{options_.progress_bar}));
 }
 
 /// Everything that logs, and the recipe in the run's folder.
@@ -322,9 +347,9 @@ void Trainer::open_run() {
       logger_.add(std::make_shared<ImageFolder>());
     }
   }
-  add_console();
+  add_console(logger_, options_.progress_bar, std::exchange(console_, false));
   const auto histograms = logger_.histogram_interval(state_.schedule);
-  if (divides_weights() && histograms.value > 0)
+  if (divides_weights(options_, state_.ranks) && histograms.value > 0)
     log::info("parallelism: fsdp: no histograms are logged: no rank has all weights");
   else if (histograms.value > 0)
     add<HistogramMonitor>(own_callbacks::histograms, histograms);
@@ -437,7 +462,9 @@ void Trainer::train() {
   clock_.start(state_.time.seconds);
   state_.step_is_final = !engine_.acts_before_last(Event::batch_end);
   engine_.run(Event::fit_start, state_);
-  divide_weights();
+  state_.divided_weights.reset();  // of another fit()
+  // From here on: what came before may write to all weights.
+  state_.divided_weights = divided_weights(options_, engine_, state_);
   if (nothing_left(state_))
     log::warn("nothing is left to train: the checkpoint is at epoch " +
               std::to_string(state_.time.epoch) + ", batch " + std::to_string(state_.time.batch) +
@@ -601,18 +628,13 @@ void Trainer::train_batch(RawBatch batch) {
   if (loss.is_cpu()) loss_guard_->see(state_.time, loss.item<double>());
   schedule_learning_rate();
   const bool due = state_.schedule.due(options_.log_interval, state_.time, false);
-  if (due) log_running_metric();
+  if (due) log_running_metric(logger_, state_, *step_);
   engine_.run(Event::batch_end, state_);
   RECORD_USER_SCOPE("log");
   logger_.commit("batch", state_.time);
   if (due || state_.time.batch % most_unwritten_batches == 0) logger_.write();
   check_loss();
   logger_.progress({Progress::Phase::training, state_.time});
-}
-
-void Trainer::log_running_metric() {
-  logger_.log("metrics/train/" + std::string(state_.model->objective().running_metric()),
-              step_->metric().value());
 }
 
 void Trainer::check_loss() {
@@ -638,7 +660,7 @@ void Trainer::end_epoch() {
   counted([&] {
     state_.time.next_epoch();
     schedule_learning_rate();
-    log_running_metric();
+    log_running_metric(logger_, state_, *step_);
     engine_.run(Event::epoch_end, state_);
     logger_.commit("epoch", state_.time);
   });
@@ -692,7 +714,7 @@ Trainer::Metrics Trainer::run_evaluation(Evaluator& evaluator, ConfusionMatrix* 
 
 Trainer::Metrics Trainer::evaluate(ConfusionMatrix* confusion) {
   prepare();
-  add_console();
+  add_console(logger_, options_.progress_bar, std::exchange(console_, false));
   const InterruptGuard guard;
   auto metrics = run_evaluation(evaluator_, confusion);
   logger_.commit("eval", state_.time);
@@ -702,7 +724,7 @@ Trainer::Metrics Trainer::evaluate(ConfusionMatrix* confusion) {
 
 Trainer::Metrics Trainer::evaluate_all(ConfusionMatrix* confusion) {
   prepare();
-  add_console();
+  add_console(logger_, options_.progress_bar, std::exchange(console_, false));
   const InterruptGuard guard;
   Metrics metrics;
   for (auto* const evaluator : evaluators()) {

@@ -105,11 +105,6 @@ class Trainer {
   int signal() const { return signal_; }
 
  private:
-  Divided find_division() const;
-  bool divides_weights() const;
-  void divide_weights();
-  void check_save_best() const;
-  void add_console();
   void open_run();
   /// What the run's folder tells beside its log: about.json, where time went, evaluations.
   void describe_run(const std::vector<std::string>& header);
@@ -130,14 +125,12 @@ class Trainer {
   void schedule_learning_rate();
   /// Those of the run that have a set, val_dataset's first.
   std::vector<Evaluator*> evaluators();
-  void check_evaluators();
   /// The metrics of one set, by their own names.
   Metrics run_evaluation(Evaluator& evaluator, ConfusionMatrix* confusion = nullptr);
   /// On the sets that are due: whether there were any. Adds their metrics, by whole names.
   bool run_evaluations(bool epoch_end, bool last, Metrics& metrics);
   void evaluate_if_due(bool epoch_end);
   bool stopping();
-  void log_running_metric();
   void check_loss();
   /// What is queued belongs to training, not to what comes next.
   void wait_for_device();
@@ -151,11 +144,8 @@ class Trainer {
   std::vector<std::pair<std::string, Stateful*>> checkpoint_parts();
   StartingPoint find_start();
   std::optional<std::filesystem::path> find_newest() const;
-  /// The same on all ranks.
-  Precision choose_precision(const StartingPoint& start) const;
   void restore(const StartingPoint& start);
   void resume(const StartingPoint& start, Checkpoint checkpoint);
-  void hand_out(const std::filesystem::path& path, std::map<std::string, StateDict>& parts);
   Checkpoint snapshot();
   void save_if_asked();
   /// What came of the checkpoint that this batch was to have.

@@ -26,6 +26,20 @@ namespace {
 /// For which a run that has failed waits for its uploads, unless a signal comes.
 constexpr double longest_drain_seconds = 60;
 
+/// Gives each part of the run what it kept, which leaves `kept_parts`.
+void hand_out(const std::filesystem::path& path, std::map<std::string, StateDict>& kept_parts,
+              const std::vector<std::pair<std::string, Stateful*>>& parts) {
+  for (const auto& [name, part] : parts) {
+    const auto kept = kept_parts.extract(name);
+    if (!kept) continue;
+    try {
+      part->load_state_dict(kept.mapped());
+    } catch (const UserError& error) {
+      throw UserError(path.string() + ": " + name + ": " + error.what());
+    }
+  }
+}
+
 }  // namespace
 
 /// Of the run's folder, or of save_remote where that has a newer one, which is copied there.
@@ -75,22 +89,6 @@ StartingPoint Trainer::find_start() {
   return start;
 }
 
-/// `amp` is measured: a run that goes on keeps to what it began with, and what a checkpoint was
-/// trained in is evaluated in that.
-Precision Trainer::choose_precision(const StartingPoint& start) const {
-  const bool same_network = start.everything || !state_.optimizer;
-  const auto device = c10::DeviceTypeName(state_.device.type(), /*lower_case=*/true);
-  if (options_.precision == "amp" && same_network && loaded_.device == device &&
-      !loaded_.precision.empty()) {
-    log::info("precision amp: " + loaded_.precision + ", as " + start.path.string() +
-              " was trained in");
-    return resolve_precision(loaded_.precision, state_.device);
-  }
-  std::string word = options_.precision;
-  if (word == "amp" && state_.ranks.first()) word = name(resolve_precision(word, state_.device));
-  return resolve_precision(state_.ranks.broadcast(word), state_.device);
-}
-
 void Trainer::restore(const StartingPoint& start) {
   const auto& [path, everything, own] = start;
   if (path.empty()) return;
@@ -114,7 +112,7 @@ void Trainer::restore(const StartingPoint& start) {
   state_.schedule.batches_per_epoch = checkpoint.batches_per_epoch;
   state_.schedule.samples_per_epoch = checkpoint.samples_per_epoch;
   state_.schedule.batch_size = checkpoint.train_batch_size;
-  hand_out(path, checkpoint.parts);
+  hand_out(path, checkpoint.parts, checkpoint_parts());
 }
 
 /// Takes up the run where the checkpoint left it; the weights are in the model already.
@@ -147,7 +145,7 @@ void Trainer::resume(const StartingPoint& start, Checkpoint checkpoint) {
               ": the run goes on, but not bit by bit as it would have");
   }
   if (!start.own) checkpoint.parts.erase("save_best");  // its checkpoint is in another folder
-  hand_out(path, checkpoint.parts);
+  hand_out(path, checkpoint.parts, checkpoint_parts());
   for (const auto& [name, state] : checkpoint.parts)
     log::warn(path.string() + ": holds the state of " + name + ", which this run does not have");
   log::info("resumed from " + path.string());
@@ -166,19 +164,6 @@ std::vector<std::pair<std::string, Stateful*>> Trainer::checkpoint_parts() {
   for (auto* const evaluator : evaluators())
     parts.emplace_back("evaluators." + evaluator->set(), evaluator);
   return parts;
-}
-
-/// Gives each part of the run what it kept, which leaves `parts`.
-void Trainer::hand_out(const std::filesystem::path& path, std::map<std::string, StateDict>& parts) {
-  for (const auto& [name, part] : checkpoint_parts()) {
-    const auto kept = parts.extract(name);
-    if (!kept) continue;
-    try {
-      part->load_state_dict(kept.mapped());
-    } catch (const UserError& error) {
-      throw UserError(path.string() + ": " + name + ": " + error.what());
-    }
-  }
 }
 
 Checkpoint Trainer::snapshot() {
