@@ -5,8 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <exception>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -21,12 +20,12 @@
 #include "composer/callbacks/stragglers.h"
 #include "composer/logging/console.h"
 #include "composer/logging/image_folder.h"
+#include "composer/recipe/dump.h"
 #include "composer/recipe/evaluators.h"
 #include "composer/run/run_description.h"
 #include "composer/run/run_header.h"
 #include "nn/device/device.h"
 #include "nn/device/exception_text.h"
-#include "nn/distributed/job_store.h"
 #include "nn/network/divided_pass.h"
 #include "nn/network/divided_weights.h"
 #include "nn/network/metrics.h"
@@ -196,32 +195,6 @@ void log_running_metric(Logger& logger, const State& state, TrainStep& step) {
              step.metric().value());
 }
 
-/// Whether the exception that is being handled is one of these.
-template <class Error>
-bool handles() {
-  try {
-    throw;
-  } catch (const Error&) {
-    return true;
-  } catch (...) {
-    return false;
-  }
-}
-
-/// "signal 15 (SIGTERM)".
-std::string signal_text(int number) {
-  const char* name = ::sigabbrev_np(number);
-  return "signal " + std::to_string(number) +
-         (name == nullptr ? "" : std::string(" (SIG") + name + ")");
-}
-
-/// So that the corrected command may use its name.
-void remove_folder(const std::filesystem::path& folder) {
-  std::error_code problem;
-  std::filesystem::remove_all(folder, problem);
-  if (problem) log::warn(folder.string() + ": cannot be removed: " + problem.message());
-}
-
 /// Parts made by hand have not been through a recipe, whose rules are these.
 void check(TrainerOptions options) {
   const auto fields = collect(options);
@@ -230,25 +203,21 @@ void check(TrainerOptions options) {
   if (!problems.empty()) throw UserError(lines(problems));
 }
 
-/// Whether the checkpoint that the run goes on from is its last.
-bool nothing_left(const State& state) {
-  return state.time.batch > 0 && state.schedule.finished(state.time);
-}
-
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts)
     : options_(std::move(parts.options)),
-      folder_(options_.run_dir, options_.run_name, options_.autoresume || !parts.ranks.first()),
       train_loader_(std::move(parts.train_loader)),
       device_(parts.device),
       schedulers_(std::move(parts.schedulers)),
       recipe_(std::move(parts.recipe)),
       console_(parts.console && parts.ranks.first()),
-      summary_sink_(std::make_shared<SummarySink>()),
       evaluator_(state_, engine_, std::string(main_evaluation), std::move(parts.eval_loader),
                  options_.eval_interval),
-      step_recorder_(std::move(parts.step_recorder)) {
+      step_recorder_(std::move(parts.step_recorder)),
+      session_(RunFolder(options_.run_dir, options_.run_name,
+                         options_.autoresume || !parts.ranks.first()),
+               options_, state_, engine_, logger_, clock_) {
   state_.model = std::move(parts.model);
   state_.optimizer = std::move(parts.optimizer);
   state_.schedule = schedule_of(options_, train_loader_.get());
@@ -270,7 +239,6 @@ Trainer::Trainer(TrainerParts parts)
                                     set.interval.value_or(options_.eval_interval)));
   if (train_loader_)
     for (const auto* evaluator : evaluators()) state_.evaluation_sets.push_back(evaluator->set());
-  logger_.add(summary_sink_);
   if (state_.ranks.first())
     for (auto& sink : parts.loggers) logger_.add(std::move(sink));
 }
@@ -284,7 +252,9 @@ void Trainer::prepare() {
   state_.device = device_ ? *device_ : resolve_device(options_.device);
   if (!state_.device.is_cpu()) at::accelerator::setDeviceIndex(state_.device.index());
   if (train_loader_) data_digest_ = train_loader_->digest();
-  const auto start = find_start();
+  const auto start = session_.find_start();
+  if (!start.path.empty()) loaded_ = read_provenance(start.path);
+  if (start.own) recipe_ = with_start_of(recipe_, loaded_.recipe);
   state_.precision = choose_precision(options_, state_, start, loaded_);
   set_float32_rounding(state_.precision);
   set_deterministic(options_.deterministic_mode);
@@ -328,24 +298,15 @@ std::vector<Evaluator*> Trainer::evaluators() {
   return all;
 }
 
-/// Everything that logs, and the recipe in the run's folder.
 void Trainer::open_run() {
-  // Of a run that is over already, what it was trained by stays.
-  const bool stays =
-      nothing_left(state_) && std::filesystem::exists(folder_.path() / "hparams.yaml");
-  if (state_.ranks.first()) folder_.write_recipe(stays ? "" : recipe_);
+  session_.open(recipe_);
+  const auto& run_folder = session_.folder();
   add<CheckpointSaver>(own_callbacks::save_interval,
                        CheckpointSaver::Params{options_.save_interval});
   if (!state_.ranks.alone()) add<Stragglers>(own_callbacks::ranks, options_.log_interval);
-  if (folder_.kept()) {
-    writer_.emplace(
-        folder_.checkpoints(), state_.ranks,
-        CheckpointWriter::Options{options_.save_async, options_.save_num_checkpoints_to_keep});
-    if (state_.ranks.first() && !options_.save_remote.empty()) open_uploads();
-    if (state_.ranks.first()) {
-      logger_.add(std::make_shared<JsonlSink>());
-      logger_.add(std::make_shared<ImageFolder>());
-    }
+  if (run_folder.kept() && state_.ranks.first()) {
+    logger_.add(std::make_shared<JsonlSink>());
+    logger_.add(std::make_shared<ImageFolder>());
   }
   add_console(logger_, options_.progress_bar, std::exchange(console_, false));
   const auto histograms = logger_.histogram_interval(state_.schedule);
@@ -355,41 +316,28 @@ void Trainer::open_run() {
     add<HistogramMonitor>(own_callbacks::histograms, histograms);
   loss_guard_ = std::make_shared<LossGuard>(step_->scaler().enabled() ? scale_searches : 0);
   logger_.add(loss_guard_);
-  const auto folder = folder_.kept() ? folder_.path() : std::filesystem::path();
+  const auto folder = run_folder.kept() ? run_folder.path() : std::filesystem::path();
   auto header = run_header(state_, options_, *train_loader_, evaluator_.loader(), folder);
   for (const auto& evaluator : further_evaluators_)
     header.insert(header.end() - 1, evaluation_line(*evaluator->loader(), evaluator->set()));
-  if (folder_.kept()) describe_run(header);
+  if (run_folder.kept()) describe_run(header);
   std::vector<std::string> evaluated;
   for (const auto* evaluator : evaluators())
     if (evaluator->evaluated_batch() == state_.time.batch) evaluated.push_back(evaluator->set());
   logger_.open(
-      {folder, folder_.run_name(), state_.schedule, state_.time, evaluated, header, recipe_});
+      {folder, run_folder.run_name(), state_.schedule, state_.time, evaluated, header, recipe_});
 }
 
 void Trainer::describe_run(const std::vector<std::string>& header) {
   if (state_.ranks.first())
-    write_run_description(folder_.path(), header, state_.class_names, engine_.algorithms(),
-                          state_.schedule);
+    write_run_description(session_.folder().path(), header, state_.class_names,
+                          engine_.algorithms(), state_.schedule);
   if (evaluator_.loader() != nullptr)
-    add<EvaluationRecorder>(own_callbacks::evaluation_recorder, folder_.path(),
+    add<EvaluationRecorder>(own_callbacks::evaluation_recorder, session_.folder().path(),
                             evaluator_.loader()->normalization());
   auto callbacks = names_of(engine_.callbacks());
   callbacks.insert(own_callbacks::run_times);
   add<RunTimes>(own_callbacks::run_times, names_of(engine_.algorithms()), std::move(callbacks));
-}
-
-void Trainer::open_profiler() {
-  profiler_.emplace(Profiler::Options{.what = options_.profiler,
-                                      .folder = folder_.kept() ? folder_.path() / "traces"
-                                                               : std::filesystem::path(),
-                                      .device = state_.device,
-                                      .asked_begins = [this] { requests_.serve("trace"); },
-                                      .asked_ends =
-                                          [this](bool done, const std::string& text) {
-                                            requests_.answer("trace", {done, text});
-                                          }},
-                    state_.ranks);
 }
 
 Summary Trainer::fit() {
@@ -398,78 +346,23 @@ Summary Trainer::fit() {
     throw UserError("TrainerParts: to fit, a train_loader and an optimizer are needed");
   check_spatial_ranks(options_, state_.ranks);
   prepare();
-  if (!lock_ && state_.ranks.first()) lock_ = folder_.claim();
-  if (state_.ranks.first() && folder_.kept()) tell_run_folder(folder_.path());
-  const SaveReports reports;
-  const auto lock = std::move(lock_);
-  if (state_.ranks.first()) earlier_ = folder_.read_summary();
-  evaluated_ = false;
-  requests_ = RunRequests(lock.get());
-  const InterruptGuard guard;
-  try {
-    check_store();
-    open_profiler();
-    open_run();
-    train();
-    profiler_.reset();
-    writer_.reset();
-    uploads_.reset();
-    logger_.flush();
-    check_loss();
-    const auto end =
-        signal_ == 0 ? RunEnd{"completed", ""} : RunEnd{"interrupted", signal_text(signal_)};
-    auto summary = summarize(end);
-    if (summary.message != end.message && state_.ranks.first()) log::warn(summary.message);
-    if (state_.ranks.first() && summary_is_due()) folder_.write_summary(summary);
-    tell_of_end(end);
-    return summary;
-  } catch (...) {
-    const RunEnd end{"failed", text_of(std::current_exception())};
-    state_.ranks.abort();
-    profiler_.reset();
-    const auto note = [](auto&& what) {
-      try {
-        what();
-      } catch (const std::exception& second) {
-        log::warn(std::string("the failure below could not be noted in the run folder: ") +
-                  second.what());
-      }
-    };
-    note([&] { logger_.flush(); });
-    note([&] {
-      if (writer_) writer_->give_up();
-    });
-    if (lock) lock->free_room();
-    if (state_.ranks.first()) note([&] { folder_.write_summary(summarize(end)); });
-    tell_of_end(end);
-    note([&] { give_up_uploads(end, !handles<PeerError>()); });
-    if (lock && lock->made_folder() && clock_.batches() == 0 && handles<UserError>())
-      remove_folder(folder_.path());
-    throw;
-  }
-}
-
-void Trainer::tell_of_end(const RunEnd& end) noexcept {
-  for (const auto& [name, callback, events] : engine_.callbacks()) try {
-      callback->run_end(state_, end);
-    } catch (...) {
-      log::warn("callbacks." + name + ": at the run's end: " + text_of(std::current_exception()));
-    }
-  logger_.close(end);
+  return session_.run(
+      {.train = [this] { train(); }, .finish = [this] { finish(); }, .flush = [this] { flush(); }});
 }
 
 void Trainer::train() {
+  open_run();
   clock_.start(state_.time.seconds);
   state_.step_is_final = !engine_.acts_before_last(Event::batch_end);
   engine_.run(Event::fit_start, state_);
   state_.divided_weights.reset();  // of another fit()
   // From here on: what came before may write to all weights.
   state_.divided_weights = divided_weights(options_, engine_, state_);
-  if (nothing_left(state_))
+  if (session_.nothing_left())
     log::warn("nothing is left to train: the checkpoint is at epoch " +
               std::to_string(state_.time.epoch) + ", batch " + std::to_string(state_.time.batch) +
               ", max_duration is " + state_.schedule.max_duration.str());
-  agree();
+  session_.agree();
   if (state_.time.batch > 0) {
     evaluate_if_due(false);
     if (state_.time.batch_in_epoch == 0) evaluate_if_due(true);
@@ -477,27 +370,31 @@ void Trainer::train() {
   schedule_learning_rate();
   start_loader();
   step_->replay_by(step_graphs(options_.cuda_graph, engine_, state_, step_recorder_));
-  if (state_.ranks.first() && !stopping()) folder_.remove_summary();
+  if (state_.ranks.first() && !stopping()) session_.folder().remove_summary();
   while (!stopping()) train_epoch();
-  profiler_->finish();
+}
+
+void Trainer::finish() {
   if (!engine_.control().stop_reason().empty())
     log::info("stopped: " + engine_.control().stop_reason());
-  if (signal_ == 0) {
+  const bool whole = session_.signal() == 0;
+  if (whole) {
     engine_.run(Event::fit_end, state_);
     logger_.commit("epoch", state_.time);
   }
   const auto changes_at_the_end = [](const auto& algorithm) {
     return algorithm.events[static_cast<size_t>(Event::fit_end)];
   };
-  finish_save();
-  save(signal_ == 0 && std::ranges::any_of(engine_.algorithms(), changes_at_the_end));
-  finish_save();
-  finish_uploads();
-  requests_.look(engine_.control(), /*now=*/true);
-  requests_.answer_all(saved());
+  session_.finish_save();
+  save(whole && std::ranges::any_of(engine_.algorithms(), changes_at_the_end));
+}
+
+void Trainer::flush() {
   wait_for_device();
   if (state_.divided_weights) state_.divided_weights->make_whole();
   state_.time.seconds = clock_.seconds();
+  logger_.flush();
+  check_loss();
 }
 
 void Trainer::start_loader() {
@@ -533,7 +430,7 @@ void Trainer::start_loader() {
 }
 
 bool Trainer::stopping() {
-  return signal_ != 0 || state_.schedule.finished(state_.time) ||
+  return session_.signal() != 0 || state_.schedule.finished(state_.time) ||
          !engine_.control().stop_reason().empty();
 }
 
@@ -547,20 +444,19 @@ void Trainer::train_epoch() {
     return state_.time.batch_in_epoch >= state_.schedule.batches_per_epoch;
   };
   while (!whole()) {
-    profiler_->step(state_.time.batch, state_);
+    session_.profiler().step(state_.time.batch, state_);
     const double begin = steady_seconds(), waited_before = feed_->waited();
     const int64_t samples_before = state_.time.sample;
     train_batch(next_training_batch());
     clock_.count(state_.time.sample - samples_before, steady_seconds() - begin,
                  feed_->waited() - waited_before);
 
-    requests_.look(engine_.control());
-    agree();
-    if (writer_) conclude(writer_->poll());
-    check_uploads();
+    session_.look_for_requests();
+    session_.agree();
+    session_.check_saves();
     evaluate_if_due(false);
     engine_.run(Event::batch_checkpoint, state_);
-    agree();
+    session_.agree();
     if (!whole()) save_if_asked();
     if (stopping()) break;
   }
@@ -581,27 +477,6 @@ RawBatch Trainer::next_training_batch() {
 
 void Trainer::share_clock() { state_.time.seconds = state_.ranks.broadcast(clock_.seconds()); }
 
-void Trainer::agree() {
-  signal_ = received_signal();
-  const int64_t traced = requests_.take_steps_to_trace();
-  if (state_.ranks.alone()) {
-    if (profiler_) profiler_->trace_next(traced);
-    return;
-  }
-  auto& control = engine_.control();
-  const bool checkpoint = control.take_checkpoint_request(), stop = !control.stop_reason().empty();
-  const auto asked = at::tensor({static_cast<int64_t>(signal_), static_cast<int64_t>(checkpoint),
-                                 static_cast<int64_t>(stop), traced});
-  const auto of_all = state_.ranks.gather(asked);
-  const auto any = std::get<0>(of_all.max(0));
-  signal_ = any[0].item<int>();
-  if (any[1].item<bool>()) control.request_checkpoint();
-  if (any[2].item<bool>() && !stop)
-    control.request_stop("rank " + std::to_string(of_all.select(1, 2).argmax().item<int64_t>()) +
-                         " asked for it");
-  if (profiler_) profiler_->trace_next(any[3].item<int64_t>());
-}
-
 void Trainer::train_batch(RawBatch batch) {
   const auto [first_sample, samples] = take_share(batch, state_.ranks);
   state_.first_sample = first_sample;
@@ -616,7 +491,7 @@ void Trainer::train_batch(RawBatch batch) {
 
   const int64_t sent = step_->sent_bytes();
   const auto loss = step_->run();
-  profiler_->mark_memory(state_);
+  session_.profiler().mark_memory(state_);
   logger_.log("loss/train", loss);
   if (options_.grad_accum.automatic)
     logger_.log("grad_accum", static_cast<double>(state_.grad_accum));
@@ -664,11 +539,11 @@ void Trainer::end_epoch() {
     engine_.run(Event::epoch_end, state_);
     logger_.commit("epoch", state_.time);
   });
-  agree();
+  session_.agree();
   evaluate_if_due(true);
   counted([&] { logger_.write(); });  // which may wait for a GPU
   engine_.run(Event::epoch_checkpoint, state_);
-  agree();
+  session_.agree();
   save_if_asked();
 }
 
@@ -678,18 +553,17 @@ void Trainer::schedule_learning_rate() {
 }
 
 void Trainer::evaluate_if_due(bool epoch_end) {
-  const auto last = [&] { return signal_ == 0 && stopping(); };
+  const auto last = [&] { return session_.signal() == 0 && stopping(); };
   const bool ended = last();
   Metrics metrics;
   if (!run_evaluations(epoch_end, ended, metrics)) return;
   // One set's evaluation may end the run, and others have not been evaluated on at its end.
   if (!further_evaluators_.empty() && !ended) {
-    agree();
+    session_.agree();
     if (last()) run_evaluations(epoch_end, true, metrics);
   }
-  evaluated_ = evaluated_ || !metrics.empty();
   logger_.commit("eval", state_.time);
-  save_if_best(metrics);
+  if (session_.evaluated(metrics)) save(/*replace=*/false, /*best=*/true);
 }
 
 bool Trainer::run_evaluations(bool epoch_end, bool last, Metrics& metrics) {
@@ -718,7 +592,7 @@ Trainer::Metrics Trainer::evaluate(ConfusionMatrix* confusion) {
   const InterruptGuard guard;
   auto metrics = run_evaluation(evaluator_, confusion);
   logger_.commit("eval", state_.time);
-  agree();
+  session_.agree();
   return metrics;
 }
 
@@ -731,8 +605,8 @@ Trainer::Metrics Trainer::evaluate_all(ConfusionMatrix* confusion) {
     auto* const counted = evaluator == &evaluator_ ? confusion : nullptr;
     for (const auto& [name, value] : run_evaluation(*evaluator, counted))
       metrics.emplace_back("metrics/" + evaluator->set() + "/" + name, value);
-    agree();
-    if (signal_ != 0) break;
+    session_.agree();
+    if (session_.signal() != 0) break;
   }
   logger_.commit("eval", state_.time);
   return metrics;
@@ -748,38 +622,6 @@ void Trainer::wait_for_device() {
   const double begin = steady_seconds();
   synchronize(state_.device);
   clock_.add(steady_seconds() - begin);
-}
-
-Summary Trainer::summarize(const RunEnd& end) {
-  Summary summary;
-  summary.status = end.status;
-  summary.message = end.message;
-  if (end.status != "failed" && folder_.kept() && !save_problem_.empty() &&
-      saved_batch_ != state_.time.batch)
-    summary.message += (summary.message.empty() ? "" : "; ") +
-                       ("there is no checkpoint of its end: " + save_problem_);
-  summary.stopped = engine_.control().stop_reason();
-  summary.signal = signal_;
-  summary.world_size = state_.ranks.size();
-  summary.grad_accum = state_.grad_accum;
-  summary.time = state_.time;
-  summary.samples_per_second = clock_.samples_per_second();
-  summary.wait_fraction = clock_.wait_fraction();
-  summary.metrics = summary_sink_->last();
-  summary.best_metrics = summary_sink_->best();
-  summary.device = describe(state_.device);
-  summary.precision = std::string(name(state_.precision));
-  summary.peak_memory_bytes = peak_memory_bytes(state_.device);
-  if (clock_.batches() == 0 && earlier_) {  // what training is measured by is of the process before
-    summary.samples_per_second = earlier_->samples_per_second;
-    summary.wait_fraction = earlier_->wait_fraction;
-    summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, earlier_->peak_memory_bytes);
-  }
-  return summary;
-}
-
-bool Trainer::summary_is_due() const {
-  return clock_.batches() > 0 || evaluated_ || !earlier_ || earlier_->status != "completed";
 }
 
 }  // namespace composer
