@@ -69,15 +69,6 @@ Answer saved_as(const std::string& name, const TrainerOptions& options) {
                               (options.save_best.empty() ? "" : " and the best") + " are kept")};
 }
 
-/// The newest checkpoint of the run's folder, or of save_remote where that has a newer one, which
-/// is copied to the folder.
-std::optional<std::filesystem::path> find_newest(const RunFolder& folder,
-                                                 const TrainerOptions& options) {
-  if (options.save_remote.empty()) return newest_checkpoint(folder.checkpoints());
-  CheckpointStore store(options.save_remote, folder.run_name());
-  return newest_checkpoint(folder.checkpoints(), store);
-}
-
 }  // namespace
 
 RunSession::RunSession(RunFolder folder, const TrainerOptions& options, State& state,
@@ -94,38 +85,9 @@ RunSession::RunSession(RunFolder folder, const TrainerOptions& options, State& s
 
 StartingPoint RunSession::find_start() {
   use_remote_keys(options_.remote);
-  std::string newest;
-  if (options_.autoresume && state_.optimizer) {
-    if (state_.ranks.first()) {
-      lock_ = folder_.claim();
-      newest = find_newest(folder_, options_).value_or("");
-      if (!newest.empty()) tidy_checkpoints(newest);
-    }
-    newest = state_.ranks.broadcast(newest);
-  }
-  StartingPoint start;
-  std::string problem;
-  try {
-    start = starting_point(options_, state_.optimizer != nullptr, newest);
-    if (!start.path.empty() && !std::filesystem::exists(start.path))
-      problem = (start.own ? "run_dir: " : "load_path: ") + start.path.string() +
-                " does not exist" + (start.own ? "; all ranks must see the same folder" : "");
-  } catch (const std::exception& error) {
-    if (state_.ranks.alone()) throw;
-    problem = error.what();
-  }
-  const auto problems = state_.ranks.gather(problem);
-  for (size_t rank = 0; rank < problems.size(); ++rank)
-    if (!problems[rank].empty())
-      throw UserError((state_.ranks.alone() ? "" : "rank " + std::to_string(rank) + ": ") +
-                      problems[rank]);
-  std::error_code none;
-  if (const auto log = folder_.path() / "metrics.jsonl";
-      lock_ && !start.everything && std::filesystem::exists(log, none))
-    log::warn("run_dir: " + folder_.checkpoints().string() +
-              " has no checkpoint to go on from: the run begins anew, and " + log.string() +
-              " is written anew");
-  return start;
+  const bool trains = state_.optimizer != nullptr;
+  if (options_.autoresume && trains && state_.ranks.first()) lock_ = folder_.claim();
+  return find_starting_point(options_, trains, folder_, state_.ranks);
 }
 
 bool RunSession::nothing_left() const {

@@ -47,8 +47,8 @@ class RunSession {
 
   const RunFolder& folder() const { return folder_; }
 
-  /// Finds what the run starts from. A training run with autoresume claims its folder before it
-  /// looks there, and keeps it until run() is over.
+  /// Finds what the run starts from (find_starting_point()). A training run with autoresume claims
+  /// its folder before it looks there, and keeps it until run() is over.
   StartingPoint find_start();
   /// Tells that the state was loaded from a checkpoint in the run's folder.
   void resumed() { saved_batch_ = state_.time.batch; }
