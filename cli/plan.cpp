@@ -6,13 +6,11 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/files/run_folder.h"
 #include "base/log.h"
 #include "base/remote/remote_path.h"
 #include "base/run_context.h"
 #include "base/text.h"
 #include "composer/checkpoint/checkpoint.h"
-#include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/weights.h"
 #include "composer/recipe/recipe_changes.h"
@@ -208,21 +206,6 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
     if (i % stride == 0 || i + 1 == rows.size()) print_row(out, rows[i].first, rows[i].second);
 }
 
-/// The checkpoint that autoresume would go on from; of save_remote it says only that there may be
-/// one.
-std::filesystem::path newest_of_run(const TrainerOptions& options) {
-  try {
-    RunFolder(options.run_dir, options.run_name, options.autoresume);
-  } catch (const UserError& error) {
-    log::warn("training would be refused: " + std::string(error.what()));
-  }
-  const RunFolder folder(options.run_dir, options.run_name, /*resume=*/true);
-  if (!options.autoresume || !folder.kept()) return {};
-  if (!options.save_remote.empty())
-    log::warn("save_remote: a newer checkpoint there would be gone on from; a plan does not look");
-  return find_whole_checkpoint(folder.checkpoints()).value_or("");
-}
-
 /// "resumes from ...: after epoch 2, batch 18; 9 of 27 batches are left".
 std::string resumption_line(const StartingPoint& start, const Timestamp& time, Schedule schedule) {
   schedule.take_up(time);
@@ -267,7 +250,7 @@ std::string plan(const Recipe& given, const RunContext& context) {
   const Recipe& recipe = settled.recipe;
   std::ostringstream out;
   const auto& options = recipe.options;
-  const auto newest = newest_of_run(options);
+  const auto newest = find_own_checkpoint(options);
   const bool reads_weights = !newest.empty() || !is_remote(options.load_path);
   if (newest.empty() && reads_weights) check_load_path(options.load_path);
   const auto length = epoch_length(recipe, context);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "composer/run/build.h"
+#include "nn/optimization/scheduler.h"
 
 namespace composer {
 namespace {

@@ -1,6 +1,7 @@
 #include "composer/run/starting_point.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "base/files/run_folder.h"
@@ -10,6 +11,7 @@
 #include "base/remote/remote_path.h"
 #include "base/text.h"
 #include "composer/checkpoint/checkpoint_folder.h"
+#include "composer/checkpoint/checkpoint_store.h"
 #include "composer/checkpoint/dcp.h"
 #include "composer/checkpoint/manifest.h"
 #include "composer/checkpoint/weights.h"
@@ -39,6 +41,22 @@ bool begin_alike(const std::vector<std::string>& a, const std::vector<std::strin
 
 std::string how_to_go_on(const StartingPoint& start, const std::string& as_it_began) {
   return "To go on with the run, give the " + as_it_began + "; " + new_run_from(start);
+}
+
+std::optional<std::filesystem::path> newest_of(const RunFolder& folder,
+                                               const std::string& save_remote) {
+  if (save_remote.empty()) return newest_checkpoint(folder.checkpoints());
+  CheckpointStore store(save_remote, folder.run_name());
+  return newest_checkpoint(folder.checkpoints(), store);
+}
+
+/// What autoresume finds: the newest checkpoint of the run's folder, or of save_remote where that
+/// has a newer one, which is copied to the folder. Empty: none. Tidies up after a kill.
+std::string take_newest(const RunFolder& folder, const std::string& save_remote) {
+  const auto newest = newest_of(folder, save_remote);
+  if (!newest) return "";
+  tidy_checkpoints(*newest);
+  return *newest;
 }
 
 }  // namespace
@@ -94,6 +112,51 @@ StartingPoint starting_point(const TrainerOptions& options, bool trains,
   if (start.everything && !options.load_ignore.empty())
     throw UserError("load_ignore: needs load_weights_only true: a resumption takes everything of " +
                     start.path.string());
+  return start;
+}
+
+std::filesystem::path find_own_checkpoint(const TrainerOptions& options) {
+  try {
+    RunFolder(options.run_dir, options.run_name, options.autoresume);
+  } catch (const UserError& error) {
+    log::warn("training would be refused: " + std::string(error.what()));
+  }
+  const RunFolder folder(options.run_dir, options.run_name, /*resume=*/true);
+  if (!options.autoresume || !folder.kept()) return {};
+  if (!options.save_remote.empty())
+    log::warn("save_remote: a newer checkpoint there would be gone on from; a plan does not look");
+  return find_whole_checkpoint(folder.checkpoints()).value_or("");
+}
+
+StartingPoint find_starting_point(const TrainerOptions& options, bool trains,
+                                  const RunFolder& folder, const Ranks& ranks) {
+  const bool looks = options.autoresume && trains;
+  std::string newest;
+  if (looks && ranks.first()) newest = take_newest(folder, options.save_remote);
+  if (looks) newest = ranks.broadcast(newest);
+  StartingPoint start;
+  std::string problem;
+  try {
+    start = starting_point(options, trains, newest);
+    if (!start.path.empty() && !std::filesystem::exists(start.path))
+      problem = (start.own ? "run_dir: " : "load_path: ") + start.path.string() +
+                " does not exist" + (start.own ? "; all ranks must see the same folder" : "");
+  } catch (const std::exception& error) {
+    if (ranks.alone()) throw;
+    problem = error.what();
+  }
+  const auto problems = ranks.gather(problem);
+  for (size_t rank = 0; rank < problems.size(); ++rank)
+    if (!problems[rank].empty())
+      throw UserError((ranks.alone() ? "" : "rank " + std::to_string(rank) + ": ") +
+                      problems[rank]);
+  const auto log = folder.path() / "metrics.jsonl";
+  std::error_code none;
+  if (looks && ranks.first() && folder.kept() && !start.everything &&
+      std::filesystem::exists(log, none))
+    log::warn("run_dir: " + folder.checkpoints().string() +
+              " has no checkpoint to go on from: the run begins anew, and " + log.string() +
+              " is written anew");
   return start;
 }
 

@@ -1,13 +1,16 @@
-// What a run starts from: fresh weights, those of load_path, or a checkpoint of its own folder.
+// What a run starts from: fresh weights, those of load_path, or a checkpoint of its own folder. The
+// one place that looks for checkpoints in the folder of a run that is resumed.
 #pragma once
 
 #include <filesystem>
 #include <string>
 
+#include "base/files/run_folder.h"
 #include "base/place.h"
 #include "composer/checkpoint/checkpoint.h"
 #include "composer/checkpoint/provenance.h"
 #include "composer/recipe/options.h"
+#include "nn/distributed/ranks.h"
 #include "nn/network/layer.h"
 
 namespace composer {
@@ -32,6 +35,18 @@ bool goes_on(const TrainerOptions& options);
 /// UserError where the options do not go together. There may be nothing at the path.
 StartingPoint starting_point(const TrainerOptions& options, bool trains,
                              const std::filesystem::path& newest);
+
+/// Looks in `folder`, which the first rank has claimed, and in save_remote for a checkpoint to
+/// resume training from, else at load_path. A newer checkpoint of save_remote is copied to the
+/// folder. All ranks call it, with the same options. UserError on all ranks as newest_checkpoint()
+/// and starting_point(), and where a rank does not see the files.
+StartingPoint find_starting_point(const TrainerOptions& options, bool trains,
+                                  const RunFolder& folder, const Ranks& ranks);
+
+/// For a plan: the checkpoint in its own folder that training would be resumed from; empty: none.
+/// Changes nothing there, and warns where training would be refused, and that it does not look in
+/// save_remote.
+std::filesystem::path find_own_checkpoint(const TrainerOptions& options);
 
 /// Weights of another network may fit by name and shape (blurpool), and be wrong. UserError where
 /// its run would go on or be evaluated; a warning where training takes its weights alone. there,

@@ -5,8 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <exception>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -20,12 +19,12 @@
 #include "composer/callbacks/stragglers.h"
 #include "composer/logging/console.h"
 #include "composer/logging/image_folder.h"
+#include "composer/recipe/dump.h"
 #include "composer/recipe/evaluators.h"
 #include "composer/run/run_description.h"
 #include "composer/run/run_header.h"
 #include "nn/device/device.h"
 #include "nn/device/exception_text.h"
-#include "nn/distributed/job_store.h"
 #include "nn/network/divided_pass.h"
 #include "nn/network/divided_weights.h"
 #include "nn/network/metrics.h"
@@ -100,30 +99,99 @@ void check_spatial_ranks(const TrainerOptions& options, const Ranks& ranks) {
                   "ranks.divided_by_rows(options.spatial_ranks)");
 }
 
-/// Whether the exception that is being handled is one of these.
-template <class Error>
-bool handles() {
-  try {
-    throw;
-  } catch (const Error&) {
-    return true;
-  } catch (...) {
-    return false;
+/// The same on all ranks. `amp` is measured: a run that goes on keeps to what it began with, and
+/// what a checkpoint was trained in is evaluated in that. loaded: of what is at `start`.
+Precision choose_precision(const TrainerOptions& options, const State& state,
+                           const StartingPoint& start, const Provenance& loaded) {
+  const bool same_network = start.everything || !state.optimizer;
+  const auto device = c10::DeviceTypeName(state.device.type(), /*lower_case=*/true);
+  if (options.precision == "amp" && same_network && loaded.device == device &&
+      !loaded.precision.empty()) {
+    log::info("precision amp: " + loaded.precision + ", as " + start.path.string() +
+              " was trained in");
+    return resolve_precision(loaded.precision, state.device);
+  }
+  std::string word = options.precision;
+  if (word == "amp" && state.ranks.first()) word = name(resolve_precision(word, state.device));
+  return resolve_precision(state.ranks.broadcast(word), state.device);
+}
+
+/// What the ranks divide, and a line that says so.
+Divided find_division(const TrainerOptions& options, const State& state) {
+  const auto& word = options.parallelism;
+  if (word == "ddp") return Divided::nothing;
+  const bool weights = word == "fsdp";
+  const auto idle = state.ranks.alone() ? "there is one rank"
+                    : !weights && !state.optimizer->keeps_state()
+                        ? "the optimizer keeps no state to divide"
+                        : "";
+  if (*idle != '\0') {
+    log::warn("parallelism: " + word + " has no effect: " + idle);
+    return Divided::nothing;
+  }
+  log::info("parallelism " + word + ": each rank keeps about 1/" +
+            std::to_string(state.ranks.size()) + " of " +
+            (weights ? "the weights, gradients and optimizer's state" : "the optimizer's state"));
+  return weights ? Divided::weights : Divided::state;
+}
+
+bool divides_weights(const TrainerOptions& options, const Ranks& ranks) {
+  return options.parallelism == "fsdp" && !ranks.alone();
+}
+
+/// Leaves each rank its part of the weights; null where they are not divided.
+std::shared_ptr<DividedWeights> divided_weights(const TrainerOptions& options, const Engine& engine,
+                                                const State& state) {
+  if (!divides_weights(options, state.ranks)) return nullptr;
+  const auto sync = gradient_sync_of(options, engine);
+  const auto gathered = options.weight_comm == "bf16" ? at::kBFloat16 : at::kFloat;
+  return std::make_shared<DividedWeights>(
+      state.model, state.optimizer->owners(), state.ranks,
+      DividedWeightsOptions{gathered, sync.dtype, sync.find_unused});
+}
+
+using FurtherEvaluators = std::vector<std::unique_ptr<Evaluator>>;
+
+/// UserError where save_best names what a training run does not evaluate.
+void check_save_best(const TrainerOptions& options, const State& state,
+                     const FurtherEvaluators& further) {
+  if (options.save_best.empty()) return;
+  if (state.evaluation_sets.empty())
+    throw UserError("save_best: needs a val_dataset to evaluate on");
+  check_is_evaluated("save_best", options.save_best, state.model->metric_names(),
+                     state.evaluation_sets);
+  for (const auto& evaluator : further)
+    if (evaluator->set() == evaluation_set(options.save_best) && evaluator->interval().value == 0)
+      throw UserError("save_best: needs evaluations, but the eval_interval of " + evaluator->set() +
+                      " is 0");
+}
+
+/// Parts made by hand have not been through a recipe.
+void check_evaluators(const FurtherEvaluators& further) {
+  std::set<std::string> names;
+  for (const auto& evaluator : further) {
+    if (const auto problem = evaluator_name_problem(evaluator->set()); !problem.empty())
+      throw UserError("evaluators: '" + evaluator->set() + "' " + problem);
+    if (!names.insert(evaluator->set()).second)
+      throw UserError("evaluators: '" + evaluator->set() + "' is named twice");
+    if (evaluator->loader() == nullptr)
+      throw UserError("evaluators: '" + evaluator->set() + "' has no loader");
   }
 }
 
-/// "signal 15 (SIGTERM)".
-std::string signal_text(int number) {
-  const char* name = ::sigabbrev_np(number);
-  return "signal " + std::to_string(number) +
-         (name == nullptr ? "" : std::string(" (SIG") + name + ")");
+/// wanted: whether one is added where the recipe names none.
+void add_console(Logger& logger, bool progress_bar, bool wanted) {
+  for (const auto& sink : logger.sinks())
+    if (auto* console = dynamic_cast<ConsoleSink*>(sink.get())) {
+      if (!progress_bar) console->leave_out_bar();
+      return;
+    }
+  if (wanted) logger.add(std::make_shared<ConsoleSink>(ConsoleSink::Params{progress_bar}));
 }
 
-/// So that the corrected command may use its name.
-void remove_folder(const std::filesystem::path& folder) {
-  std::error_code problem;
-  std::filesystem::remove_all(folder, problem);
-  if (problem) log::warn(folder.string() + ": cannot be removed: " + problem.message());
+void log_running_metric(Logger& logger, const State& state, TrainStep& step) {
+  logger.log("metrics/train/" + std::string(state.model->objective().running_metric()),
+             step.metric().value());
 }
 
 /// Parts made by hand have not been through a recipe, whose rules are these.
@@ -133,26 +201,22 @@ void check(TrainerOptions options) {
   if (!problems.empty()) throw UserError(lines(problems));
 }
 
-/// Whether the checkpoint that the run goes on from is its last.
-bool nothing_left(const State& state) {
-  return state.time.batch > 0 && state.schedule.finished(state.time);
-}
-
 }  // namespace
 
 Trainer::Trainer(TrainerParts parts)
     : options_(std::move(parts.options)),
       context_(std::move(parts.context)),
-      folder_(options_.run_dir, options_.run_name, options_.autoresume || !parts.ranks.first()),
       train_loader_(std::move(parts.train_loader)),
       device_(parts.device),
       schedulers_(std::move(parts.schedulers)),
       recipe_(std::move(parts.recipe)),
       console_(parts.console && parts.ranks.first()),
-      summary_sink_(std::make_shared<SummarySink>()),
       evaluator_(state_, engine_, std::string(main_evaluation), std::move(parts.eval_loader),
                  options_.eval_interval),
-      step_recorder_(std::move(parts.step_recorder)) {
+      step_recorder_(std::move(parts.step_recorder)),
+      session_(RunFolder(options_.run_dir, options_.run_name,
+                         options_.autoresume || !parts.ranks.first()),
+               options_, context_, state_, engine_, logger_, clock_) {
   state_.model = std::move(parts.model);
   state_.optimizer = std::move(parts.optimizer);
   state_.schedule = schedule_of(options_, train_loader_.get());
@@ -174,7 +238,6 @@ Trainer::Trainer(TrainerParts parts)
                                     set.interval.value_or(options_.eval_interval)));
   if (train_loader_)
     for (const auto* evaluator : evaluators()) state_.evaluation_sets.push_back(evaluator->set());
-  logger_.add(summary_sink_);
   if (state_.ranks.first())
     for (auto& sink : parts.loggers) logger_.add(std::move(sink));
 }
@@ -188,15 +251,17 @@ void Trainer::prepare() {
   state_.device = device_ ? *device_ : resolve_device(options_.device, context_.place);
   if (!state_.device.is_cpu()) at::accelerator::setDeviceIndex(state_.device.index());
   if (train_loader_) data_digest_ = train_loader_->digest();
-  const auto start = find_start();
-  state_.precision = choose_precision(start);
+  const auto start = session_.find_start();
+  if (!start.path.empty()) loaded_ = read_provenance(start.path);
+  if (start.own) recipe_ = with_start_of(recipe_, loaded_.recipe);
+  state_.precision = choose_precision(options_, state_, start, loaded_);
   set_float32_rounding(state_.precision);
   set_deterministic(options_.deterministic_mode);
   step_.emplace(state_, engine_, options_.grad_clip_norm, gradient_sync_of(options_, engine_));
   if (train_loader_ && options_.grad_accum.automatic)
     refuse_repeated_steps(engine_, state_.ranks.alone());
-  check_evaluators();
-  check_save_best();
+  check_evaluators(further_evaluators_);
+  if (train_loader_) check_save_best(options_, state_, further_evaluators_);
   if (train_loader_)
     for (const auto& warning : check(schedulers_, state_.schedule, options_.scale_schedule_ratio))
       log::warn(warning);
@@ -215,7 +280,7 @@ void Trainer::prepare() {
   state_.model->to(state_.device);
   state_.optimizer = std::move(optimizer);
   if (state_.optimizer) {
-    const auto divided = find_division();
+    const auto divided = find_division(options_, state_);
     if (divided == Divided::weights) refuse_whole_weights(engine_);
     state_.optimizer->attach(*state_.model, state_.ranks, divided);
   }
@@ -225,52 +290,6 @@ void Trainer::prepare() {
   state_.ranks.broadcast(state_.model->buffers());
 }
 
-/// What the ranks divide, and a line that says so.
-Divided Trainer::find_division() const {
-  const auto& word = options_.parallelism;
-  if (word == "ddp") return Divided::nothing;
-  const bool weights = word == "fsdp";
-  const auto idle = state_.ranks.alone() ? "there is one rank"
-                    : !weights && !state_.optimizer->keeps_state()
-                        ? "the optimizer keeps no state to divide"
-                        : "";
-  if (*idle != '\0') {
-    log::warn("parallelism: " + word + " has no effect: " + idle);
-    return Divided::nothing;
-  }
-  log::info("parallelism " + word + ": each rank keeps about 1/" +
-            std::to_string(state_.ranks.size()) + " of " +
-            (weights ? "the weights, gradients and optimizer's state" : "the optimizer's state"));
-  return weights ? Divided::weights : Divided::state;
-}
-
-bool Trainer::divides_weights() const {
-  return options_.parallelism == "fsdp" && !state_.ranks.alone();
-}
-
-/// From here on: what came before may write to all weights.
-void Trainer::divide_weights() {
-  state_.divided_weights.reset();  // of another fit()
-  if (!divides_weights()) return;
-  const auto sync = gradient_sync_of(options_, engine_);
-  const auto gathered = options_.weight_comm == "bf16" ? at::kBFloat16 : at::kFloat;
-  state_.divided_weights = std::make_shared<DividedWeights>(
-      state_.model, state_.optimizer->owners(), state_.ranks,
-      DividedWeightsOptions{gathered, sync.dtype, sync.find_unused});
-}
-
-void Trainer::check_save_best() const {
-  if (options_.save_best.empty() || !train_loader_) return;
-  if (state_.evaluation_sets.empty())
-    throw UserError("save_best: needs a val_dataset to evaluate on");
-  check_is_evaluated("save_best", options_.save_best, state_.model->metric_names(),
-                     state_.evaluation_sets);
-  for (const auto& evaluator : further_evaluators_)
-    if (evaluator->set() == evaluation_set(options_.save_best) && evaluator->interval().value == 0)
-      throw UserError("save_best: needs evaluations, but the eval_interval of " + evaluator->set() +
-                      " is 0");
-}
-
 std::vector<Evaluator*> Trainer::evaluators() {
   std::vector<Evaluator*> all;
   if (evaluator_.loader() != nullptr) all.push_back(&evaluator_);
@@ -278,92 +297,46 @@ std::vector<Evaluator*> Trainer::evaluators() {
   return all;
 }
 
-/// Parts made by hand have not been through a recipe.
-void Trainer::check_evaluators() {
-  std::set<std::string> names;
-  for (const auto& evaluator : further_evaluators_) {
-    if (const auto problem = evaluator_name_problem(evaluator->set()); !problem.empty())
-      throw UserError("evaluators: '" + evaluator->set() + "' " + problem);
-    if (!names.insert(evaluator->set()).second)
-      throw UserError("evaluators: '" + evaluator->set() + "' is named twice");
-    if (evaluator->loader() == nullptr)
-      throw UserError("evaluators: '" + evaluator->set() + "' has no loader");
-  }
-}
-
-void Trainer::add_console() {
-  const bool wanted = std::exchange(console_, false);
-  for (const auto& sink : logger_.sinks())
-    if (auto* console = dynamic_cast<ConsoleSink*>(sink.get())) {
-      if (!options_.progress_bar) console->leave_out_bar();
-      return;
-    }
-  if (wanted)
-    logger_.add(std::make_shared<ConsoleSink>(ConsoleSink::Params{options_.progress_bar}));
-}
-
-/// Everything that logs, and the recipe in the run's folder.
 void Trainer::open_run() {
-  // Of a run that is over already, what it was trained by stays.
-  const bool stays =
-      nothing_left(state_) && std::filesystem::exists(folder_.path() / "hparams.yaml");
-  if (state_.ranks.first()) folder_.write_recipe(stays ? "" : recipe_);
+  session_.open(recipe_);
+  const auto& run_folder = session_.folder();
   add<CheckpointSaver>(own_callbacks::save_interval,
                        CheckpointSaver::Params{options_.save_interval});
   if (!state_.ranks.alone()) add<Stragglers>(own_callbacks::ranks, options_.log_interval);
-  if (folder_.kept()) {
-    writer_.emplace(
-        folder_.checkpoints(), state_.ranks,
-        CheckpointWriter::Options{options_.save_async, options_.save_num_checkpoints_to_keep});
-    if (state_.ranks.first() && !options_.save_remote.empty()) open_uploads();
-    if (state_.ranks.first()) {
-      logger_.add(std::make_shared<JsonlSink>());
-      logger_.add(std::make_shared<ImageFolder>());
-    }
+  if (run_folder.kept() && state_.ranks.first()) {
+    logger_.add(std::make_shared<JsonlSink>());
+    logger_.add(std::make_shared<ImageFolder>());
   }
-  add_console();
+  add_console(logger_, options_.progress_bar, std::exchange(console_, false));
   const auto histograms = logger_.histogram_interval(state_.schedule);
-  if (divides_weights() && histograms.value > 0)
+  if (divides_weights(options_, state_.ranks) && histograms.value > 0)
     log::info("parallelism: fsdp: no histograms are logged: no rank has all weights");
   else if (histograms.value > 0)
     add<HistogramMonitor>(own_callbacks::histograms, histograms);
   loss_guard_ = std::make_shared<LossGuard>(step_->scaler().enabled() ? scale_searches : 0);
   logger_.add(loss_guard_);
-  const auto folder = folder_.kept() ? folder_.path() : std::filesystem::path();
+  const auto folder = run_folder.kept() ? run_folder.path() : std::filesystem::path();
   auto header = run_header(state_, options_, *train_loader_, evaluator_.loader(), folder, context_);
   for (const auto& evaluator : further_evaluators_)
     header.insert(header.end() - 1, evaluation_line(*evaluator->loader(), evaluator->set()));
-  if (folder_.kept()) describe_run(header);
+  if (run_folder.kept()) describe_run(header);
   std::vector<std::string> evaluated;
   for (const auto* evaluator : evaluators())
     if (evaluator->evaluated_batch() == state_.time.batch) evaluated.push_back(evaluator->set());
   logger_.open(
-      {folder, folder_.run_name(), state_.schedule, state_.time, evaluated, header, recipe_});
+      {folder, run_folder.run_name(), state_.schedule, state_.time, evaluated, header, recipe_});
 }
 
 void Trainer::describe_run(const std::vector<std::string>& header) {
   if (state_.ranks.first())
-    write_run_description(folder_.path(), header, state_.class_names, engine_.algorithms(),
-                          state_.schedule);
+    write_run_description(session_.folder().path(), header, state_.class_names,
+                          engine_.algorithms(), state_.schedule);
   if (evaluator_.loader() != nullptr)
-    add<EvaluationRecorder>(own_callbacks::evaluation_recorder, folder_.path(),
+    add<EvaluationRecorder>(own_callbacks::evaluation_recorder, session_.folder().path(),
                             evaluator_.loader()->normalization());
   auto callbacks = names_of(engine_.callbacks());
   callbacks.insert(own_callbacks::run_times);
   add<RunTimes>(own_callbacks::run_times, names_of(engine_.algorithms()), std::move(callbacks));
-}
-
-void Trainer::open_profiler() {
-  profiler_.emplace(Profiler::Options{.what = options_.profiler,
-                                      .folder = folder_.kept() ? folder_.path() / "traces"
-                                                               : std::filesystem::path(),
-                                      .device = state_.device,
-                                      .asked_begins = [this] { requests_.serve("trace"); },
-                                      .asked_ends =
-                                          [this](bool done, const std::string& text) {
-                                            requests_.answer("trace", {done, text});
-                                          }},
-                    state_.ranks);
 }
 
 Summary Trainer::fit() {
@@ -372,76 +345,23 @@ Summary Trainer::fit() {
     throw UserError("TrainerParts: to fit, a train_loader and an optimizer are needed");
   check_spatial_ranks(options_, state_.ranks);
   prepare();
-  if (!lock_ && state_.ranks.first()) lock_ = folder_.claim();
-  if (state_.ranks.first() && folder_.kept()) tell_run_folder(context_.place, folder_.path());
-  const SaveReports reports(context_.place);
-  const auto lock = std::move(lock_);
-  if (state_.ranks.first()) earlier_ = folder_.read_summary();
-  evaluated_ = false;
-  requests_ = RunRequests(lock.get());
-  const InterruptGuard guard;
-  try {
-    check_store();
-    open_profiler();
-    open_run();
-    train();
-    profiler_.reset();
-    writer_.reset();
-    uploads_.reset();
-    logger_.flush();
-    check_loss();
-    const auto end =
-        signal_ == 0 ? RunEnd{"completed", ""} : RunEnd{"interrupted", signal_text(signal_)};
-    auto summary = summarize(end);
-    if (summary.message != end.message && state_.ranks.first()) log::warn(summary.message);
-    if (state_.ranks.first() && summary_is_due()) folder_.write_summary(summary);
-    tell_of_end(end);
-    return summary;
-  } catch (...) {
-    const RunEnd end{"failed", text_of(std::current_exception())};
-    state_.ranks.abort();
-    profiler_.reset();
-    const auto note = [](auto&& what) {
-      try {
-        what();
-      } catch (const std::exception& second) {
-        log::warn(std::string("the failure below could not be noted in the run folder: ") +
-                  second.what());
-      }
-    };
-    note([&] { logger_.flush(); });
-    note([&] {
-      if (writer_) writer_->give_up();
-    });
-    if (lock) lock->free_room();
-    if (state_.ranks.first()) note([&] { folder_.write_summary(summarize(end)); });
-    tell_of_end(end);
-    note([&] { give_up_uploads(end, !handles<PeerError>()); });
-    if (lock && lock->made_folder() && clock_.batches() == 0 && handles<UserError>())
-      remove_folder(folder_.path());
-    throw;
-  }
-}
-
-void Trainer::tell_of_end(const RunEnd& end) noexcept {
-  for (const auto& [name, callback, events] : engine_.callbacks()) try {
-      callback->run_end(state_, end);
-    } catch (...) {
-      log::warn("callbacks." + name + ": at the run's end: " + text_of(std::current_exception()));
-    }
-  logger_.close(end);
+  return session_.run(
+      {.train = [this] { train(); }, .finish = [this] { finish(); }, .flush = [this] { flush(); }});
 }
 
 void Trainer::train() {
+  open_run();
   clock_.start(state_.time.seconds);
   state_.step_is_final = !engine_.acts_before_last(Event::batch_end);
   engine_.run(Event::fit_start, state_);
-  divide_weights();
-  if (nothing_left(state_))
+  state_.divided_weights.reset();  // of another fit()
+  // From here on: what came before may write to all weights.
+  state_.divided_weights = divided_weights(options_, engine_, state_);
+  if (session_.nothing_left())
     log::warn("nothing is left to train: the checkpoint is at epoch " +
               std::to_string(state_.time.epoch) + ", batch " + std::to_string(state_.time.batch) +
               ", max_duration is " + state_.schedule.max_duration.str());
-  agree();
+  session_.agree();
   if (state_.time.batch > 0) {
     evaluate_if_due(false);
     if (state_.time.batch_in_epoch == 0) evaluate_if_due(true);
@@ -449,27 +369,31 @@ void Trainer::train() {
   schedule_learning_rate();
   start_loader();
   step_->replay_by(step_graphs(options_.cuda_graph, engine_, state_, step_recorder_));
-  if (state_.ranks.first() && !stopping()) folder_.remove_summary();
+  if (state_.ranks.first() && !stopping()) session_.folder().remove_summary();
   while (!stopping()) train_epoch();
-  profiler_->finish();
+}
+
+void Trainer::finish() {
   if (!engine_.control().stop_reason().empty())
     log::info("stopped: " + engine_.control().stop_reason());
-  if (signal_ == 0) {
+  const bool whole = session_.signal() == 0;
+  if (whole) {
     engine_.run(Event::fit_end, state_);
     logger_.commit("epoch", state_.time);
   }
   const auto changes_at_the_end = [](const auto& algorithm) {
     return algorithm.events[static_cast<size_t>(Event::fit_end)];
   };
-  finish_save();
-  save(signal_ == 0 && std::ranges::any_of(engine_.algorithms(), changes_at_the_end));
-  finish_save();
-  finish_uploads();
-  requests_.look(engine_.control(), /*now=*/true);
-  requests_.answer_all(saved());
+  session_.finish_save();
+  save(whole && std::ranges::any_of(engine_.algorithms(), changes_at_the_end));
+}
+
+void Trainer::flush() {
   wait_for_device();
   if (state_.divided_weights) state_.divided_weights->make_whole();
   state_.time.seconds = clock_.seconds();
+  logger_.flush();
+  check_loss();
 }
 
 void Trainer::start_loader() {
@@ -505,7 +429,7 @@ void Trainer::start_loader() {
 }
 
 bool Trainer::stopping() {
-  return signal_ != 0 || state_.schedule.finished(state_.time) ||
+  return session_.signal() != 0 || state_.schedule.finished(state_.time) ||
          !engine_.control().stop_reason().empty();
 }
 
@@ -519,20 +443,19 @@ void Trainer::train_epoch() {
     return state_.time.batch_in_epoch >= state_.schedule.batches_per_epoch;
   };
   while (!whole()) {
-    profiler_->step(state_.time.batch, state_);
+    session_.profiler().step(state_.time.batch, state_);
     const double begin = steady_seconds(), waited_before = feed_->waited();
     const int64_t samples_before = state_.time.sample;
     train_batch(next_training_batch());
     clock_.count(state_.time.sample - samples_before, steady_seconds() - begin,
                  feed_->waited() - waited_before);
 
-    requests_.look(engine_.control());
-    agree();
-    if (writer_) conclude(writer_->poll());
-    check_uploads();
+    session_.look_for_requests();
+    session_.agree();
+    session_.check_saves();
     evaluate_if_due(false);
     engine_.run(Event::batch_checkpoint, state_);
-    agree();
+    session_.agree();
     if (!whole()) save_if_asked();
     if (stopping()) break;
   }
@@ -553,27 +476,6 @@ RawBatch Trainer::next_training_batch() {
 
 void Trainer::share_clock() { state_.time.seconds = state_.ranks.broadcast(clock_.seconds()); }
 
-void Trainer::agree() {
-  signal_ = received_signal();
-  const int64_t traced = requests_.take_steps_to_trace();
-  if (state_.ranks.alone()) {
-    if (profiler_) profiler_->trace_next(traced);
-    return;
-  }
-  auto& control = engine_.control();
-  const bool checkpoint = control.take_checkpoint_request(), stop = !control.stop_reason().empty();
-  const auto asked = at::tensor({static_cast<int64_t>(signal_), static_cast<int64_t>(checkpoint),
-                                 static_cast<int64_t>(stop), traced});
-  const auto of_all = state_.ranks.gather(asked);
-  const auto any = std::get<0>(of_all.max(0));
-  signal_ = any[0].item<int>();
-  if (any[1].item<bool>()) control.request_checkpoint();
-  if (any[2].item<bool>() && !stop)
-    control.request_stop("rank " + std::to_string(of_all.select(1, 2).argmax().item<int64_t>()) +
-                         " asked for it");
-  if (profiler_) profiler_->trace_next(any[3].item<int64_t>());
-}
-
 void Trainer::train_batch(RawBatch batch) {
   const auto [first_sample, samples] = take_share(batch, state_.ranks);
   state_.first_sample = first_sample;
@@ -588,7 +490,7 @@ void Trainer::train_batch(RawBatch batch) {
 
   const int64_t sent = step_->sent_bytes();
   const auto loss = step_->run();
-  profiler_->mark_memory(state_);
+  session_.profiler().mark_memory(state_);
   logger_.log("loss/train", loss);
   if (options_.grad_accum.automatic)
     logger_.log("grad_accum", static_cast<double>(state_.grad_accum));
@@ -600,18 +502,13 @@ void Trainer::train_batch(RawBatch batch) {
   if (loss.is_cpu()) loss_guard_->see(state_.time, loss.item<double>());
   schedule_learning_rate();
   const bool due = state_.schedule.due(options_.log_interval, state_.time, false);
-  if (due) log_running_metric();
+  if (due) log_running_metric(logger_, state_, *step_);
   engine_.run(Event::batch_end, state_);
   RECORD_USER_SCOPE("log");
   logger_.commit("batch", state_.time);
   if (due || state_.time.batch % most_unwritten_batches == 0) logger_.write();
   check_loss();
   logger_.progress({Progress::Phase::training, state_.time});
-}
-
-void Trainer::log_running_metric() {
-  logger_.log("metrics/train/" + std::string(state_.model->objective().running_metric()),
-              step_->metric().value());
 }
 
 void Trainer::check_loss() {
@@ -637,15 +534,15 @@ void Trainer::end_epoch() {
   counted([&] {
     state_.time.next_epoch();
     schedule_learning_rate();
-    log_running_metric();
+    log_running_metric(logger_, state_, *step_);
     engine_.run(Event::epoch_end, state_);
     logger_.commit("epoch", state_.time);
   });
-  agree();
+  session_.agree();
   evaluate_if_due(true);
   counted([&] { logger_.write(); });  // which may wait for a GPU
   engine_.run(Event::epoch_checkpoint, state_);
-  agree();
+  session_.agree();
   save_if_asked();
 }
 
@@ -655,18 +552,17 @@ void Trainer::schedule_learning_rate() {
 }
 
 void Trainer::evaluate_if_due(bool epoch_end) {
-  const auto last = [&] { return signal_ == 0 && stopping(); };
+  const auto last = [&] { return session_.signal() == 0 && stopping(); };
   const bool ended = last();
   Metrics metrics;
   if (!run_evaluations(epoch_end, ended, metrics)) return;
   // One set's evaluation may end the run, and others have not been evaluated on at its end.
   if (!further_evaluators_.empty() && !ended) {
-    agree();
+    session_.agree();
     if (last()) run_evaluations(epoch_end, true, metrics);
   }
-  evaluated_ = evaluated_ || !metrics.empty();
   logger_.commit("eval", state_.time);
-  save_if_best(metrics);
+  if (session_.evaluated(metrics)) save(/*replace=*/false, /*best=*/true);
 }
 
 bool Trainer::run_evaluations(bool epoch_end, bool last, Metrics& metrics) {
@@ -691,25 +587,25 @@ Trainer::Metrics Trainer::run_evaluation(Evaluator& evaluator, ConfusionMatrix* 
 
 Trainer::Metrics Trainer::evaluate(ConfusionMatrix* confusion) {
   prepare();
-  add_console();
+  add_console(logger_, options_.progress_bar, std::exchange(console_, false));
   const InterruptGuard guard;
   auto metrics = run_evaluation(evaluator_, confusion);
   logger_.commit("eval", state_.time);
-  agree();
+  session_.agree();
   return metrics;
 }
 
 Trainer::Metrics Trainer::evaluate_all(ConfusionMatrix* confusion) {
   prepare();
-  add_console();
+  add_console(logger_, options_.progress_bar, std::exchange(console_, false));
   const InterruptGuard guard;
   Metrics metrics;
   for (auto* const evaluator : evaluators()) {
     auto* const counted = evaluator == &evaluator_ ? confusion : nullptr;
     for (const auto& [name, value] : run_evaluation(*evaluator, counted))
       metrics.emplace_back("metrics/" + evaluator->set() + "/" + name, value);
-    agree();
-    if (signal_ != 0) break;
+    session_.agree();
+    if (session_.signal() != 0) break;
   }
   logger_.commit("eval", state_.time);
   return metrics;
@@ -725,38 +621,6 @@ void Trainer::wait_for_device() {
   const double begin = steady_seconds();
   synchronize(state_.device);
   clock_.add(steady_seconds() - begin);
-}
-
-Summary Trainer::summarize(const RunEnd& end) {
-  Summary summary;
-  summary.status = end.status;
-  summary.message = end.message;
-  if (end.status != "failed" && folder_.kept() && !save_problem_.empty() &&
-      saved_batch_ != state_.time.batch)
-    summary.message += (summary.message.empty() ? "" : "; ") +
-                       ("there is no checkpoint of its end: " + save_problem_);
-  summary.stopped = engine_.control().stop_reason();
-  summary.signal = signal_;
-  summary.world_size = state_.ranks.size();
-  summary.grad_accum = state_.grad_accum;
-  summary.time = state_.time;
-  summary.samples_per_second = clock_.samples_per_second();
-  summary.wait_fraction = clock_.wait_fraction();
-  summary.metrics = summary_sink_->last();
-  summary.best_metrics = summary_sink_->best();
-  summary.device = describe(state_.device);
-  summary.precision = std::string(name(state_.precision));
-  summary.peak_memory_bytes = peak_memory_bytes(state_.device);
-  if (clock_.batches() == 0 && earlier_) {  // what training is measured by is of the process before
-    summary.samples_per_second = earlier_->samples_per_second;
-    summary.wait_fraction = earlier_->wait_fraction;
-    summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, earlier_->peak_memory_bytes);
-  }
-  return summary;
-}
-
-bool Trainer::summary_is_due() const {
-  return clock_.batches() > 0 || evaluated_ || !earlier_ || earlier_->status != "completed";
 }
 
 }  // namespace composer

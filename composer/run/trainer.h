@@ -1,30 +1,23 @@
 // The training loop. The only one: see event.h for its picture.
 #pragma once
 
-#include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/files/run_folder.h"
 #include "base/run_context.h"
-#include "composer/checkpoint/checkpoint_uploads.h"
-#include "composer/checkpoint/checkpoint_writer.h"
 #include "composer/logging/logger.h"
 #include "composer/logging/loss_guard.h"
-#include "composer/logging/sinks.h"
 #include "composer/loop/engine.h"
 #include "composer/loop/loader.h"
 #include "composer/loop/state.h"
 #include "composer/recipe/options.h"
 #include "composer/run/evaluator.h"
 #include "composer/run/feed.h"
-#include "composer/run/profiler.h"
 #include "composer/run/run_clock.h"
-#include "composer/run/run_requests.h"
+#include "composer/run/run_session.h"
 #include "composer/run/starting_point.h"
 #include "composer/run/train_step.h"
 #include "nn/distributed/ranks.h"
@@ -104,93 +97,50 @@ class Trainer {
   const State& state() const { return state_; }
   const TrainerOptions& options() const { return options_; }
   Engine& engine() { return engine_; }
-  const RunFolder& folder() const { return folder_; }
+  const RunFolder& folder() const { return session_.folder(); }
   /// That some rank has received and all act upon; 0: none.
-  int signal() const { return signal_; }
+  int signal() const { return session_.signal(); }
 
  private:
-  Divided find_division() const;
-  bool divides_weights() const;
-  void divide_weights();
-  void check_save_best() const;
-  void add_console();
+  /// Opens the session's folder and everything that logs.
   void open_run();
   /// What the run's folder tells beside its log: about.json, where time went, evaluations.
   void describe_run(const std::vector<std::string>& header);
-  void open_profiler();
-  /// UserError on every rank where a new run would mix with what save_remote has of its name.
-  void check_store() const;
-  void open_uploads();
-  void train();
+  void train();   ///< RunSession::Loop::train
+  void finish();  ///< RunSession::Loop::finish
+  void flush();   ///< RunSession::Loop::flush
+  void start_loader();
   void train_epoch();
   RawBatch next_training_batch();
   void train_batch(RawBatch batch);
+  void end_epoch();
+  bool stopping();
+  void schedule_learning_rate();
+  void check_loss();
   /// Goes on with the first rank's clock.
   void share_clock();
-  /// What one rank was asked for, all do.
-  void agree();
-  void end_epoch();
-  void start_loader();
-  void schedule_learning_rate();
+  /// What is queued belongs to training, not to what comes next.
+  void wait_for_device();
+
   /// Those of the run that have a set, val_dataset's first.
   std::vector<Evaluator*> evaluators();
-  void check_evaluators();
   /// The metrics of one set, by their own names.
   Metrics run_evaluation(Evaluator& evaluator, ConfusionMatrix* confusion = nullptr);
   /// On the sets that are due: whether there were any. Adds their metrics, by whole names.
   bool run_evaluations(bool epoch_end, bool last, Metrics& metrics);
   void evaluate_if_due(bool epoch_end);
-  bool stopping();
-  void log_running_metric();
-  void check_loss();
-  /// What is queued belongs to training, not to what comes next.
-  void wait_for_device();
-  Summary summarize(const RunEnd& end);
-  /// Whether summary.json does not say yet what the run has come to.
-  bool summary_is_due() const;
-  /// Tells callbacks and sinks that the run is over.
-  void tell_of_end(const RunEnd& end) noexcept;
 
   /// What checkpoints keep beside the weights and the optimizer, by its name there.
   std::vector<std::pair<std::string, Stateful*>> checkpoint_parts();
-  StartingPoint find_start();
-  std::optional<std::filesystem::path> find_newest() const;
-  /// The same on all ranks.
-  Precision choose_precision(const StartingPoint& start) const;
   void restore(const StartingPoint& start);
   void resume(const StartingPoint& start, Checkpoint checkpoint);
-  void hand_out(const std::filesystem::path& path, std::map<std::string, StateDict>& parts);
   Checkpoint snapshot();
   void save_if_asked();
-  /// What came of the checkpoint that this batch was to have.
-  Answer saved() const;
-  /// For one who asked for a checkpoint that there is now.
-  Answer saved_as(const std::string& name) const;
   /// Begins to write one. replace: also where this batch has been saved already.
   void save(bool replace = false, bool best = false);
-  /// After an evaluation.
-  void save_if_best(const Metrics& metrics);
-  /// The checkpoint of this batch is the best one.
-  void mark_best();
-  /// Waits for the checkpoint that is being written.
-  void finish_save();
-  /// Waits until save_remote has what it is to have.
-  void finish_uploads();
-  /// Of a run that has failed: says why (tells), waits for a while, and says what save_remote does
-  /// not have in the end.
-  void give_up_uploads(const RunEnd& end, bool tells);
-  /// A checkpoint that could not be copied is reported or ends the run; after a signal it is
-  /// reported.
-  void check_uploads();
-  /// Answers those who asked for the checkpoint; one that failed is reported or ends the run.
-  void conclude(const std::optional<SaveOutcome>& outcome);
 
   TrainerOptions options_;
   RunContext context_;
-  RunFolder folder_;
-  std::unique_ptr<Mailbox> lock_;     ///< from the first look at the folder's checkpoints to fit()
-  RunRequests requests_;              ///< in fit()
-  std::optional<Profiler> profiler_;  ///< in fit()
   std::shared_ptr<Loader> train_loader_;
   std::optional<at::Device> device_;
   std::vector<std::shared_ptr<Scheduler>> schedulers_;
@@ -202,7 +152,6 @@ class Trainer {
   State state_;
   Engine engine_;
   Logger logger_;
-  std::shared_ptr<SummarySink> summary_sink_;
   std::shared_ptr<LossGuard> loss_guard_;  ///< from fit() on
   Evaluator evaluator_;                    ///< of val_dataset
   std::vector<std::unique_ptr<Evaluator>> further_evaluators_;
@@ -211,16 +160,8 @@ class Trainer {
   at::ScalarType input_type_ = at::kFloat;
   std::shared_ptr<StepRecorder> step_recorder_;
   RunClock clock_;
-  std::optional<Summary> earlier_;  ///< in fit(): what the run's folder said when it began
-  bool evaluated_ = false;          ///< in fit()
-  int signal_ = 0;                  ///< that the ranks agreed to have received
   bool prepared_ = false;
-  std::optional<CheckpointWriter> writer_;  ///< in fit(), of a run that leaves something
-  /// In fit(), of the first rank, with save_remote.
-  std::unique_ptr<CheckpointUploads> uploads_;
-  int64_t saved_batch_ = -1;       ///< of the last checkpoint that is whole or under way
-  std::string save_problem_;       ///< of the last one that failed
-  BestMetric best_, best_before_;  ///< of save_best; before the checkpoint that it was last for
+  RunSession session_;
 };
 
 }  // namespace composer

@@ -1,0 +1,172 @@
+// What a training run has beside its loop: folder, lock, checkpoints, uploads, requests, summary,
+// and the order in which it ends.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/files/run_folder.h"
+#include "base/run_context.h"
+#include "composer/checkpoint/checkpoint_uploads.h"
+#include "composer/checkpoint/checkpoint_writer.h"
+#include "composer/logging/logger.h"
+#include "composer/logging/sinks.h"
+#include "composer/loop/engine.h"
+#include "composer/loop/state.h"
+#include "composer/recipe/options.h"
+#include "composer/run/profiler.h"
+#include "composer/run/run_clock.h"
+#include "composer/run/run_requests.h"
+#include "composer/run/starting_point.h"
+#include "nn/network/metrics.h"
+
+namespace composer {
+
+/// All ranks make the same calls in the same order. Only the first rank has the lock, requests and
+/// uploads, and writes the summary. Every rank writes its part of checkpoints and its own traces.
+class RunSession {
+ public:
+  /// The loop's part in run(). Each function is called once, in this order.
+  struct Loop {
+    /// Calls open(), and trains until the run's length is reached, a stop is requested, or signal()
+    /// is not 0.
+    std::function<void()> train;
+    /// Fires fit_end, unless a signal ended training, and begins to save the last checkpoint.
+    std::function<void()> finish;
+    /// Waits for the device and writes all records. RunError where a loss is not finite.
+    std::function<void()> flush;
+  };
+
+  /// Refers to all arguments but the folder. Adds the sink that the summary's metrics come from to
+  /// `logger`.
+  RunSession(RunFolder folder, const TrainerOptions& options, const RunContext& context,
+             State& state, Engine& engine, Logger& logger, const RunClock& clock);
+
+  const RunFolder& folder() const { return folder_; }
+
+  /// Finds what the run starts from (find_starting_point()). A training run with autoresume claims
+  /// its folder before it looks there, and keeps it until run() is over.
+  StartingPoint find_start();
+  /// Tells that the state was loaded from a checkpoint in the run's folder.
+  void resumed() { saved_batch_ = state_.time.batch; }
+  /// Whether the run was resumed from its last checkpoint.
+  bool nothing_left() const;
+
+  /// Claims the folder, trains, and ends the run. UserError where another process has the folder.
+  /// Signals are noted from here on and end nothing by themselves; the second one stops the process
+  /// at once (InterruptGuard).
+  ///
+  /// After SIGTERM the loop finishes its batch and breaks off an evaluation. agree() tells all
+  /// ranks, and Loop::train returns. The run then ends in the order below, with three differences:
+  /// there is no fit_end and no last evaluation, which a resumption will make up for; a failed
+  /// upload is only a warning; and the status is "interrupted". Summary::signal becomes the
+  /// program's exit status, 128 + signal.
+  ///
+  /// The order after Loop::train has returned:
+  /// 1. The trace under way is written. It holds training steps only.
+  /// 2. Loop::finish. It begins the last checkpoint after fit_end, where algorithms may change
+  ///    weights.
+  /// 3. The last checkpoint is waited for. Only a complete one is uploaded.
+  /// 4. Uploads are waited for. The other ranks wait with the first one and ask it every second, so
+  ///    that their time limit does not pass. A failed upload throws if on_save_error is "error".
+  /// 5. Requests are answered. The answer tells whether there is a last checkpoint.
+  /// 6. Loop::flush. The summary needs the last records, and a bad loss must fail the run before a
+  ///    summary says "completed".
+  /// 7. The summary is written (first rank).
+  /// 8. Callbacks and sinks are told of the end. Sinks may read the summary: the report does.
+  /// 9. The lock is released. From then on another process may write to the folder.
+  ///
+  /// The order after Loop::train or one of the steps above has thrown. The exception is thrown
+  /// again at the end; a step that fails itself gives a warning, and the next one follows.
+  /// 1. Communication is aborted. Otherwise the device would wait for other ranks in step 3. These
+  ///    get a PeerError where they wait for this one, and end in this order too.
+  /// 2. The trace under way is written as far as it got.
+  /// 3. Records are written. The summary needs them.
+  /// 4. The checkpoint under way is finished where there is one rank, and removed where there are
+  ///    several, some of which may have stopped writing.
+  /// 5. The summary is written (first rank), into room that the lock's file kept on a full disk.
+  /// 6. Callbacks and sinks are told of the end.
+  /// 7. Uploads are waited for, a minute at most or until a signal. This comes after everything
+  ///    that goes to the disk. A warning names the checkpoints that were not uploaded.
+  /// 8. The folder is removed if this run made it and a UserError came before the first batch. The
+  ///    corrected command can use its name.
+  /// 9. The lock is released.
+  Summary run(const Loop& loop);
+
+  /// Opens the profiler, writes `recipe` (empty: none), and opens the checkpoint writer and
+  /// uploads. UserError on all ranks where save_remote has checkpoints of another run of this name.
+  void open(const std::string& recipe);
+
+  /// May be called from open() until Loop::train returns.
+  Profiler& profiler() { return *profiler_; }
+  /// Takes what other processes ask for, at most once a second.
+  void look_for_requests() { requests_.look(engine_.control()); }
+  /// Makes the signals, stops, checkpoints and traces that one rank was asked for known to all.
+  void agree();
+  /// The signal that some rank has received and all ranks act upon; 0: none.
+  int signal() const { return signal_; }
+
+  /// Takes the metrics of an evaluation. Returns whether this batch is to be saved as the best one.
+  /// If it has been saved already, marks its checkpoint as the best instead.
+  bool evaluated(const std::vector<std::pair<std::string, double>>& metrics);
+  /// The best value of save_best's metric.
+  BestMetric& best() { return best_; }
+
+  /// Whether this batch is to be saved: the run has a folder, and the batch has not been saved or
+  /// `replace` is true.
+  bool saves(bool replace) const;
+  /// Begins to write a checkpoint, which save_async: false waits for. No other may be under way.
+  void save(const Checkpoint& checkpoint, CheckpointWriter::Plan plan);
+  /// Checks, without waiting, what has come of the checkpoint under way and of uploads. Failures
+  /// are warnings or RunErrors (PeerError: of another rank), as on_save_error and on_nan say.
+  void check_saves();
+  /// Waits for the checkpoint under way. Failures as of check_saves().
+  void finish_save();
+  /// Answers requests for a checkpoint, once the one under way is over.
+  void answer_checkpoint_requests();
+
+ private:
+  void check_store() const;
+  void open_profiler();
+  void open_uploads();
+  void check_uploads();
+  void finish_uploads();
+  void give_up_uploads(const RunEnd& end, bool tells);
+  /// Answers those who asked for the checkpoint, and uploads it. Failures as of check_saves().
+  void conclude(const std::optional<SaveOutcome>& outcome);
+  /// The answer to a request for this batch's checkpoint.
+  Answer saved() const;
+  /// Ends a run whose exception is being handled, as run() says.
+  void fail(const Mailbox* lock);
+  Summary summarize(const RunEnd& end) const;
+  /// Whether the summary has to be written: the folder's earlier one does not hold any more.
+  bool summary_is_due() const;
+  void tell_of_end(const RunEnd& end) noexcept;
+
+  RunFolder folder_;
+  const TrainerOptions& options_;
+  const RunContext& context_;
+  State& state_;
+  Engine& engine_;
+  Logger& logger_;
+  const RunClock& clock_;
+  std::shared_ptr<SummarySink> summary_sink_;
+
+  std::unique_ptr<Mailbox> lock_;               ///< from find_start() to run()
+  RunRequests requests_;                        ///< in run()
+  std::optional<Profiler> profiler_;            ///< from open() on
+  std::optional<CheckpointWriter> writer_;      ///< from open() on, of a run that leaves something
+  std::unique_ptr<CheckpointUploads> uploads_;  ///< the same, of the first rank, with save_remote
+  std::optional<Summary> earlier_;              ///< the folder's summary when run() began
+  bool evaluated_ = false;                      ///< whether run() has evaluated
+  int signal_ = 0;
+  int64_t saved_batch_ = -1;  ///< of the last checkpoint that is complete or under way; -1: none
+  std::string save_problem_;  ///< why the last failed checkpoint failed
+  BestMetric best_, best_before_;  ///< now; before the last checkpoint that was begun as the best
+};
+
+}  // namespace composer
