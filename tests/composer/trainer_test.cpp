@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/files/mailbox.h"
 #include "base/process/interrupt.h"
 #include "nn/optimization/schedulers.h"
 #include "tiny_run.h"
@@ -468,6 +469,39 @@ TEST_CASE("a signal ends the run after its step, saved", "[trainer]") {
   CHECK(fs::read_symlink(path / "checkpoints/latest") == "ep0-ba3");
   CHECK(json_of(path / "summary.json").at("status") == "interrupted");
   CHECK(json_of(path / "summary.json").at("message") == "signal 15 (SIGTERM)");
+}
+
+TEST_CASE("sinks are told of the end once the summary is there, and before the lock is released",
+          "[trainer]") {
+  class AtTheEnd : public LogSink {
+   public:
+    explicit AtTheEnd(fs::path run) : run_(std::move(run)) {}
+    void write(const Record&) override {}
+    void run_end(const RunEnd& end) override {
+      ended = json_of(run_ / "summary.json").at("status") == end.status && owner_of(run_);
+    }
+    bool ended = false;
+
+   private:
+    fs::path run_;
+  };
+  const std::vector<std::function<void(RunControl&)>> actions{
+      [](RunControl&) {}, [](RunControl&) { std::raise(SIGTERM); },
+      [](RunControl&) { throw RunError("no more data"); }};
+  for (const auto& action : actions) {
+    const TemporaryFolder folder;
+    const auto sink = std::make_shared<AtTheEnd>(folder.path() / "run");
+    auto parts = parts_to_resume(folder);
+    parts.loggers = {sink};
+    Trainer trainer(std::move(parts));
+    trainer.add<AtBatch>("action", 3, action);
+    try {
+      trainer.fit();
+    } catch (const RunError&) {
+    }
+    CHECK(sink->ended);
+    CHECK_FALSE(owner_of(folder.path() / "run"));
+  }
 }
 
 TEST_CASE("SIGHUP and SIGUSR1 ask for the end too, unless they are ignored", "[trainer]") {
