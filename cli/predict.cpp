@@ -187,7 +187,7 @@ int predict_by_model(const Words& words) {
       ->check(word_of({"error", "skip"}));
   if (!parse(app, words)) return 0;
 
-  check_alone();
+  check_alone(place_of_process());
   auto [files, labels] = images_of(predict.source);
   const auto network = read_network(fetched(model));
   options.on_bad_sample = on_bad_sample_words.at(on_bad_sample);

@@ -1,6 +1,7 @@
 // What programs of tests with LibTorch have besides: CUDA is opened before any test asks about it,
 // kernels are held to the instructions of a lesser processor where oneDNN is, and each test begins
 // from the same seed.
+#define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include <ATen/ATen.h>
 #include <hwy/targets.h>
 

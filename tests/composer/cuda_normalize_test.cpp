@@ -51,7 +51,7 @@ struct Last {
   void operator()(const Grid& grid, const NormalizeInterleavedKernel<float, channels>& kernel) {
     const int64_t threads = (kernel.count + values_at_once - 1) / values_at_once;
     const auto last = static_cast<int>((threads - 1) % grid.lanes_x);
-    kernel.phase(0, Place{grid.blocks_x - 1, 0, last, 0, grid.lanes_x, 1}, nullptr);
+    kernel.phase(0, cuda::Place{grid.blocks_x - 1, 0, last, 0, grid.lanes_x, 1}, nullptr);
   }
   template <int channels>
   void operator()(const Grid&, const NormalizePlanarKernel<float, channels>&) {}

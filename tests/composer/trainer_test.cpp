@@ -152,7 +152,7 @@ TEST_CASE("augment has the batch as bytes, changed before it is normalised and g
    public:
     explicit Blank(std::vector<std::string>& log) : log_(log) {}
     void augment(State& state) override {
-      const auto& [images, target, indices] = state.raw_batch;
+      const auto& [images, target, indices, share] = state.raw_batch;
       CHECK(images.scalar_type() == at::kByte);
       CHECK(images.sizes() == at::IntArrayRef{8, 8, 8, 3});
       CHECK(target.classes.numel() == 8);
