@@ -29,7 +29,8 @@ struct Place {
 
 /// The place of a rank's share in the batch of all.
 struct Share {
-  int64_t first = 0;    ///< sample of it
+  int64_t first = 0;    ///< place of the rank's first sample
+  int64_t own = 0;      ///< samples of the rank
   int64_t samples = 0;  ///< of all ranks
 };
 

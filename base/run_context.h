@@ -1,4 +1,4 @@
-// What a run is told by its launcher and its machine.
+// The place of a process among the ranks, and the limits of its machine.
 #pragma once
 
 #include "base/machine_limits.h"
@@ -6,13 +6,13 @@
 
 namespace composer {
 
-/// A command, or a program that trains, makes it once and hands it on.
+/// A command, or a program that trains, reads it once and passes it on.
 struct RunContext {
-  Place place;           ///< of this process among the ranks
-  MachineLimits limits;  ///< of this process
+  Place place;           ///< the process's place among the ranks
+  MachineLimits limits;  ///< what the system lets the process use
 };
 
-/// Of this process. UserError as place_of_process().
+/// The context of this process. Throws UserError as place_of_process() does.
 inline RunContext read_run_context() { return {place_of_process(), read_machine_limits()}; }
 
 }  // namespace composer

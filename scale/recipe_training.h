@@ -1,4 +1,4 @@
-// What a recipe trains, as the formulas take it.
+// The training that a recipe describes, as input of the formulas.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -13,19 +13,20 @@
 
 namespace composer {
 
-/// A recipe's training, and where its figures are from.
+/// A recipe's training, and the sources of its figures.
 struct RecipeTraining {
   Training training;
   std::string model, loader_source, storage_source;
-  std::string note;           ///< where the data were not read, that and why; begins with a blank
-  std::string not_evaluated;  ///< why evaluations are not counted
+  std::string
+      note;  ///< that the data were not read, and why; begins with a blank; empty: they were
+  std::string not_evaluated;  ///< why evaluations are not counted; empty: they are
   int64_t parameters = 0;
   Schedule schedule;
 };
 
-/// The recipe's run with its batch size, after surgery and with its frozen layers, in the precision
-/// that the device gives. Of its data only their length is read, where they are there. UserError
-/// for a length in seconds, and for a network whose operations cannot be recorded.
+/// Describes the recipe's run: its batch size, its network after surgery and freezing, and the
+/// precision that the device supports. It reads only the number of samples, if the data are there.
+/// UserError for a max_duration in seconds, or a network whose operations cannot be recorded.
 RecipeTraining recipe_training(Recipe recipe, const RunContext& context, at::Device device);
 
 }  // namespace composer

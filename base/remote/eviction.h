@@ -12,13 +12,14 @@
 
 namespace composer {
 
-/// Of each block of an object: how many samples are read before it is needed.
+/// For each block of an object: how many samples are read before the block is needed.
 using BlockNeeds = std::vector<uint32_t>;
 constexpr uint32_t kUnneeded = std::numeric_limits<uint32_t>::max();
 
-/// Of an object that no order tells of.
+/// The needs of an object that no order of samples uses: all kUnneeded.
 BlockNeeds no_needs(const CachedObject& object);
-/// The blocks with these bytes are needed after so many samples, unless they are before.
+/// Notes that the bytes [begin, end) are needed after `after_samples` samples. An earlier need
+/// stays.
 void note_need(const CachedObject& object, uint64_t begin, uint64_t end, uint32_t after_samples,
                BlockNeeds& needs);
 
@@ -28,17 +29,17 @@ using UseBlocks = std::function<void(const CachedObject::Blocks& blocks)>;
 struct Evictable {
   CachedObject* object;
   BlockNeeds needs;
-  /// Calls `use` with the first of the blocks that nobody has claimed, which are claimed
-  /// meanwhile; returns how many they are.
+  /// Claims the first of the wanted blocks that nobody else has claimed, calls `use` with them, and
+  /// releases them. Returns their number.
   std::function<uint64_t(const CachedObject::Blocks& wanted, const UseBlocks& use)> claimed;
 };
 
-/// Takes away blocks of so many bytes together, those needed last first, none of them needed after
-/// `least` samples or before. Blocks that others keep from being dropped are passed over. Returns
-/// how many bytes they had.
+/// Drops blocks of at least `bytes` bytes, or all that it may. It drops first what is needed last,
+/// and nothing that is needed within `least` samples. Pinned blocks stay. Returns the bytes
+/// dropped.
 uint64_t evict_blocks(std::span<const Evictable> objects, uint64_t bytes, uint32_t least);
 
-/// The same of an object that nobody of this process uses, by no order.
+/// Drops blocks of an object that no loader of this process uses, in scattered order.
 uint64_t evict_any(const std::filesystem::path& stem, uint64_t bytes);
 
 }  // namespace composer

@@ -70,8 +70,8 @@ class Algorithm : public Hooks<State&> {
   enum class Order { first, early, listed, last };
   virtual Order order(Event) const { return Order::listed; }
 
-  /// The sizes that the loader shall give to images, if this algorithm decides them, from FIT_START
-  /// on. At most one algorithm of a run may.
+  /// The sizes of the images that the loader makes, from fit_start on; empty: this algorithm does
+  /// not decide them. At most one algorithm of a run may.
   virtual SizePlan image_sizes(const State&) { return {}; }
 
   /// What the loader shall do to each training image, on its threads.

@@ -30,7 +30,7 @@ namespace composer {
 /// uploads, and writes the summary. Every rank writes its part of checkpoints and its own traces.
 class RunSession {
  public:
-  /// The loop's part in run(). Each function is called once, in this order.
+  /// What run() calls of the loop, in this order, each once. A step that throws ends the sequence.
   struct Loop {
     /// Calls open(), and trains until the run's length is reached, a stop is requested, or signal()
     /// is not 0.
@@ -41,8 +41,8 @@ class RunSession {
     std::function<void()> flush;
   };
 
-  /// Refers to all arguments but the folder. Adds the sink that the summary's metrics come from to
-  /// `logger`.
+  /// Refers to all arguments but the folder. Adds to `logger` the sink that
+  /// collects the summary's metrics.
   RunSession(RunFolder folder, const TrainerOptions& options, const RunContext& context,
              State& state, Engine& engine, Logger& logger, const RunClock& clock);
 
@@ -51,20 +51,20 @@ class RunSession {
   /// Finds what the run starts from (find_starting_point()). A training run with autoresume claims
   /// its folder before it looks there, and keeps it until run() is over.
   StartingPoint find_start();
-  /// Tells that the state was loaded from a checkpoint in the run's folder.
+  /// Notes that the state was loaded from a checkpoint in the run's folder.
   void resumed() { saved_batch_ = state_.time.batch; }
-  /// Whether the run was resumed from its last checkpoint.
+  /// Whether the run was resumed at or after its max_duration.
   bool nothing_left() const;
 
   /// Claims the folder, trains, and ends the run. UserError where another process has the folder.
-  /// Signals are noted from here on and end nothing by themselves; the second one stops the process
-  /// at once (InterruptGuard).
+  /// Signals are noted from here on. A second one, half a second later or more, stops the process
+  /// at once; SIGINT or SIGTERM after SIGHUP or SIGUSR1 counts as the first (InterruptGuard).
   ///
-  /// After SIGTERM the loop finishes its batch and breaks off an evaluation. agree() tells all
-  /// ranks, and Loop::train returns. The run then ends in the order below, with three differences:
-  /// there is no fit_end and no last evaluation, which a resumption will make up for; a failed
-  /// upload is only a warning; and the status is "interrupted". Summary::signal becomes the
-  /// program's exit status, 128 + signal.
+  /// After SIGTERM the loop finishes the batch under way, and the epoch's end if that was its last
+  /// batch. An evaluation breaks off. agree() tells all ranks, and Loop::train returns. The run
+  /// then ends in the order below, with three differences: there is no fit_end and no last
+  /// evaluation, and a resumed run does both; a failed upload is only a warning; and the status is
+  /// "interrupted". Summary::signal becomes the program's exit status, 128 + signal.
   ///
   /// The order after Loop::train has returned:
   /// 1. The trace under way is written. It holds training steps only.
@@ -82,12 +82,12 @@ class RunSession {
   ///
   /// The order after Loop::train or one of the steps above has thrown. The exception is thrown
   /// again at the end; a step that fails itself gives a warning, and the next one follows.
-  /// 1. Communication is aborted. Otherwise the device would wait for other ranks in step 3. These
-  ///    get a PeerError where they wait for this one, and end in this order too.
+  /// 1. Communication is aborted. Otherwise the device would wait for other ranks in step 3. The
+  ///    other ranks then get a PeerError, and end in this order too.
   /// 2. The trace under way is written as far as it got.
   /// 3. Records are written. The summary needs them.
   /// 4. The checkpoint under way is finished where there is one rank, and removed where there are
-  ///    several, some of which may have stopped writing.
+  ///    several: some may have stopped writing.
   /// 5. The summary is written (first rank), into room that the lock's file kept on a full disk.
   /// 6. Callbacks and sinks are told of the end.
   /// 7. Uploads are waited for, a minute at most or until a signal. This comes after everything
@@ -97,7 +97,7 @@ class RunSession {
   /// 9. The lock is released.
   Summary run(const Loop& loop);
 
-  /// Opens the profiler, writes `recipe` (empty: none), and opens the checkpoint writer and
+  /// Opens the profiler, writes `recipe` unless it is empty, and opens the checkpoint writer and
   /// uploads. UserError on all ranks where save_remote has checkpoints of another run of this name.
   void open(const std::string& recipe);
 
@@ -105,7 +105,7 @@ class RunSession {
   Profiler& profiler() { return *profiler_; }
   /// Takes what other processes ask for, at most once a second.
   void look_for_requests() { requests_.look(engine_.control()); }
-  /// Makes the signals, stops, checkpoints and traces that one rank was asked for known to all.
+  /// Shares among the ranks the signals, stops, checkpoints and traces that any was asked for.
   void agree();
   /// The signal that some rank has received and all ranks act upon; 0: none.
   int signal() const { return signal_; }
@@ -119,12 +119,12 @@ class RunSession {
   /// Whether this batch is to be saved: the run has a folder, and the batch has not been saved or
   /// `replace` is true.
   bool saves(bool replace) const;
-  /// Begins to write a checkpoint, which save_async: false waits for. No other may be under way.
+  /// Begins to write a checkpoint; with save_async: false waits for it. No other may be under way.
   void save(const Checkpoint& checkpoint, CheckpointWriter::Plan plan);
-  /// Checks, without waiting, what has come of the checkpoint under way and of uploads. Failures
-  /// are warnings or RunErrors (PeerError: of another rank), as on_save_error and on_nan say.
+  /// Checks the checkpoint under way and the uploads without waiting. A failure is a warning or a
+  /// RunError, as on_save_error and on_nan say; another rank's failure is a PeerError.
   void check_saves();
-  /// Waits for the checkpoint under way. Failures as of check_saves().
+  /// Waits for the checkpoint under way. Fails as check_saves() does.
   void finish_save();
   /// Answers requests for a checkpoint, once the one under way is over.
   void answer_checkpoint_requests();
@@ -136,14 +136,14 @@ class RunSession {
   void check_uploads();
   void finish_uploads();
   void give_up_uploads(const RunEnd& end, bool tells);
-  /// Answers those who asked for the checkpoint, and uploads it. Failures as of check_saves().
+  /// Answers those who asked for the checkpoint, and uploads it. Fails as check_saves() does.
   void conclude(const std::optional<SaveOutcome>& outcome);
   /// The answer to a request for this batch's checkpoint.
   Answer saved() const;
   /// Ends a run whose exception is being handled, as run() says.
   void fail(const Mailbox* lock);
   Summary summarize(const RunEnd& end) const;
-  /// Whether the summary has to be written: the folder's earlier one does not hold any more.
+  /// Whether the summary has to be written: the folder's earlier one no longer holds.
   bool summary_is_due() const;
   void tell_of_end(const RunEnd& end) noexcept;
 
@@ -159,8 +159,8 @@ class RunSession {
   std::unique_ptr<Mailbox> lock_;               ///< from find_start() to run()
   RunRequests requests_;                        ///< in run()
   std::optional<Profiler> profiler_;            ///< from open() on
-  std::optional<CheckpointWriter> writer_;      ///< from open() on, of a run that leaves something
-  std::unique_ptr<CheckpointUploads> uploads_;  ///< the same, of the first rank, with save_remote
+  std::optional<CheckpointWriter> writer_;      ///< from open() on, if the run has a folder
+  std::unique_ptr<CheckpointUploads> uploads_;  ///< the same, on the first rank with save_remote
   std::optional<Summary> earlier_;              ///< the folder's summary when run() began
   bool evaluated_ = false;                      ///< whether run() has evaluated
   int signal_ = 0;

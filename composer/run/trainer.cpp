@@ -477,8 +477,8 @@ RawBatch Trainer::next_training_batch() {
 void Trainer::share_clock() { state_.time.seconds = state_.ranks.broadcast(clock_.seconds()); }
 
 void Trainer::train_batch(RawBatch batch) {
-  const auto [first_sample, samples] = take_share(batch, state_.ranks);
-  state_.first_sample = first_sample;
+  const auto share = take_share(batch, state_.ranks);
+  state_.first_sample = share.first;
   state_.loader = train_loader_.get();
   state_.indices = batch.indices;
   state_.raw_batch = std::exchange(batch, {});
@@ -497,7 +497,7 @@ void Trainer::train_batch(RawBatch batch) {
   if (!state_.ranks.alone())
     logger_.log("comm/bytes", static_cast<double>(step_->sent_bytes() - sent));
   share_clock();
-  state_.time.next_batch(samples);
+  state_.time.next_batch(share.samples);
   if (!stopping()) feed_->fetch_ahead();
   if (loss.is_cpu()) loss_guard_->see(state_.time, loss.item<double>());
   schedule_learning_rate();

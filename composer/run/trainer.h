@@ -1,4 +1,4 @@
-// The training loop. The only one: see event.h for its picture.
+// The training loop. It is the only one; event.h draws it.
 #pragma once
 
 #include <memory>
@@ -28,10 +28,10 @@ namespace composer {
 
 /// One of the further sets that are evaluated on.
 struct EvaluationSet {
-  std::string name;  ///< of its metrics: metrics/<name>/Accuracy
+  std::string name;  ///< names its metrics: metrics/<name>/Accuracy
   std::shared_ptr<Loader> loader;
   std::optional<Time> interval{};          ///< none: the run's eval_interval
-  std::vector<std::string> class_names{};  ///< as TrainerParts'
+  std::vector<std::string> class_names{};  ///< in order of their index; may be empty
 };
 
 /// What a run is made of.
@@ -40,7 +40,7 @@ struct TrainerParts {
 
   RunContext context;
   TrainerOptions options;
-  std::optional<at::Device> device;  ///< what options.device came to; nothing: to be resolved yet
+  std::optional<at::Device> device;  ///< options.device, resolved; nothing: not yet
   std::shared_ptr<Model> model;
   std::shared_ptr<Loader> train_loader;  ///< may be null for evaluation and prediction only
   std::shared_ptr<Loader> eval_loader;   ///< may be null
@@ -51,8 +51,8 @@ struct TrainerParts {
   std::vector<std::shared_ptr<LogSink>> loggers;
   std::string recipe;  ///< the resolved recipe, for the run folder and checkpoints; may be empty
   std::vector<std::string> class_names;  ///< in order of their index, for checkpoints; may be empty
-  bool console = true;                   ///< tell on standard error what goes on
-  Ranks ranks;  ///< that train together, each with such parts of its own (join_ranks)
+  bool console = true;                   ///< show progress on standard error
+  Ranks ranks;  ///< the processes that train together; each has its own TrainerParts
   std::shared_ptr<StepRecorder> step_recorder{};  ///< of cuda_graph; null: the device's own
   std::vector<EvaluationSet> evaluators{};        ///< beside eval_loader
 };
@@ -74,17 +74,20 @@ class Trainer {
                              subscriptions<T>()});
   }
 
-  /// Surgery (event init), move to the device, optimizer, checkpoint. The first call does it, later
-  /// ones nothing. UserError when the recipe or what load_path names does not fit.
+  /// Does surgery (event init), moves the model to the device, attaches the optimizer and loads the
+  /// checkpoint. Later calls do nothing. UserError when the recipe or what load_path names does not
+  /// fit.
   void prepare();
 
-  /// Trains to max_duration in its own run folder. A signal ends it early, saved: see
-  /// Summary::status. UserError for options out of their range, and parts that are missing.
+  /// Trains to max_duration in its own run folder. A signal ends the run early, with a
+  /// checkpoint: see Summary::status. UserError for options out of their range, and parts that are
+  /// missing.
   Summary fit();
 
-  /// The metrics of the whole set of eval_loader. load_path's weights, if given.
+  /// Evaluates on all of eval_loader, with load_path's weights if given.
   Metrics evaluate(ConfusionMatrix* confusion = nullptr);
-  /// Those of all sets, by their whole names: "metrics/eval/Accuracy". confusion: of eval_loader's.
+  /// The metrics of all sets by their full names, "metrics/eval/Accuracy". confusion: counts
+  /// eval_loader's samples.
   Metrics evaluate_all(ConfusionMatrix* confusion = nullptr);
 
   /// Gives the logits of each batch of `loader`, in order. Classes are those of the loader (of
@@ -98,13 +101,13 @@ class Trainer {
   const TrainerOptions& options() const { return options_; }
   Engine& engine() { return engine_; }
   const RunFolder& folder() const { return session_.folder(); }
-  /// That some rank has received and all act upon; 0: none.
+  /// The signal that some rank has received and all ranks act upon; 0: none.
   int signal() const { return session_.signal(); }
 
  private:
   /// Opens the session's folder and everything that logs.
   void open_run();
-  /// What the run's folder tells beside its log: about.json, where time went, evaluations.
+  /// Writes about.json, and adds the callbacks that record times and evaluations.
   void describe_run(const std::vector<std::string>& header);
   void train();   ///< RunSession::Loop::train
   void finish();  ///< RunSession::Loop::finish
@@ -117,26 +120,27 @@ class Trainer {
   bool stopping();
   void schedule_learning_rate();
   void check_loss();
-  /// Goes on with the first rank's clock.
+  /// Sets the run's time to the first rank's clock.
   void share_clock();
-  /// What is queued belongs to training, not to what comes next.
+  /// Waits for the device, so that queued work counts as training time.
   void wait_for_device();
 
-  /// Those of the run that have a set, val_dataset's first.
+  /// The evaluators that have a loader, val_dataset's first.
   std::vector<Evaluator*> evaluators();
   /// The metrics of one set, by their own names.
   Metrics run_evaluation(Evaluator& evaluator, ConfusionMatrix* confusion = nullptr);
-  /// On the sets that are due: whether there were any. Adds their metrics, by whole names.
+  /// Evaluates on the sets that are due and adds their metrics by full name. Returns whether any
+  /// was.
   bool run_evaluations(bool epoch_end, bool last, Metrics& metrics);
   void evaluate_if_due(bool epoch_end);
 
-  /// What checkpoints keep beside the weights and the optimizer, by its name there.
+  /// The parts that checkpoints hold beside weights and optimizer, by name.
   std::vector<std::pair<std::string, Stateful*>> checkpoint_parts();
   void restore(const StartingPoint& start);
   void resume(const StartingPoint& start, Checkpoint checkpoint);
   Checkpoint snapshot();
   void save_if_asked();
-  /// Begins to write one. replace: also where this batch has been saved already.
+  /// Begins to write a checkpoint. replace: even if this batch is saved already.
   void save(bool replace = false, bool best = false);
 
   TrainerOptions options_;
@@ -147,7 +151,7 @@ class Trainer {
   std::string recipe_;
   std::string data_digest_;  ///< of train_loader_, from prepare() on
   Provenance loaded_;
-  bool console_;  ///< wanted and not yet among the logger's sinks
+  bool console_;  ///< a console sink is wanted and not yet added
 
   State state_;
   Engine engine_;

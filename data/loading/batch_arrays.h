@@ -28,21 +28,20 @@ constexpr int64_t size_of(ElementType type) {
   return 0;
 }
 
-/// Elements in memory, the last dimension's beside each other, without gaps. Copies share the
-/// memory.
+/// Elements in memory, in row-major order without gaps. Copies share the memory.
 struct Array {
   void* data = nullptr;
-  std::vector<int64_t> shape{};  ///< empty: there is no array
+  std::vector<int64_t> shape{};  ///< empty: no array
   ElementType type = ElementType::uint8;
-  std::shared_ptr<void> owner{};  ///< the memory lives as long as it
+  std::shared_ptr<void> owner{};  ///< keeps the memory alive
 
   bool defined() const { return !shape.empty(); }
-  /// Of the first element. T is what `type` says; bfloat16 is uint16_t.
+  /// Pointer to the first element. T matches `type`; bfloat16 is uint16_t.
   template <typename T>
   T* as() const {
     return static_cast<T*>(data);
   }
-  /// Between one entry of the first dimension and the next one.
+  /// Bytes from one entry of the first dimension to the next.
   int64_t row_bytes() const {
     int64_t bytes = size_of(type);
     for (size_t d = 1; d < shape.size(); ++d) bytes *= shape[d];
@@ -50,27 +49,27 @@ struct Array {
   }
 };
 
-/// Makes arrays. Functions may be called by several threads at once. Elements are not initialised.
+/// Makes arrays. Safe to call from several threads. Elements are not initialised.
 class ArrayAllocator {
  public:
   virtual ~ArrayAllocator() = default;
 
-  /// Its memory comes back to the allocator when the array's last owner goes.
+  /// An array whose memory returns to the allocator with its last owner.
   virtual Array reused(const std::vector<int64_t>& shape, ElementType type) = 0;
-  /// With memory of its own.
+  /// An array with memory of its own, freed with its last owner.
   virtual Array fresh(const std::vector<int64_t>& shape, ElementType type) = 0;
-  /// Lets go of memory that came back.
+  /// Frees the memory that has returned.
   virtual void clear() = 0;
 };
 
 /// What the loader makes of N images.
 struct BatchArrays {
   Array images;                  ///< [N, H, W, C]
-  Array classes;                 ///< int64 [N]; undefined where there are values
-  Array values;                  ///< float32 [N, K]
-  Array indices;                 ///< int64 [N]: which samples of the source they are
-  std::optional<Share> share{};  ///< the images' place in the batch of all ranks; nothing where
-                                 ///< samples may be left out
+  Array classes;                 ///< int64 [N]; undefined if samples have values
+  Array values;                  ///< float32 [N, K]; undefined if samples have classes
+  Array indices;                 ///< int64 [N]: sample numbers in the source
+  std::optional<Share> share{};  ///< the images' place in the batch of all ranks; nothing
+                                 ///< where on_bad_sample may leave samples out
 };
 
 }  // namespace composer

@@ -439,7 +439,8 @@ std::shared_ptr<Draft> ThreadedLoader::open_draft(int64_t epoch, int64_t batch,
   const int64_t images = draft->samples * options_.views;
   BatchArrays& arrays = draft->arrays;
   if (common_.on_bad_sample == OnBadSample::error)
-    arrays.share = {share.of_batch.first * options_.views, share.of_batch.samples * options_.views};
+    arrays.share = {share.of_batch.first * options_.views, images,
+                    share.of_batch.samples * options_.views};
   arrays.images = arrays_->reused(
       {images, draft->size.height, draft->size.width, source_->channels()}, options_.output);
   arrays.indices = arrays_->fresh({images}, ElementType::int64);

@@ -43,8 +43,8 @@ struct RawBatch {
   Target target;
   at::Tensor indices{};  ///< int64 [N] on the CPU: each sample's number in its set
                          ///< (Loader::sample_name); undefined where the loader does not tell
-  std::optional<Share> share{};  ///< the place of `images` among those of all ranks, the same as
-                                 ///< their order says; nothing where samples may have been lost
+  std::optional<Share> share{};  ///< the place of `images` in the batch of all ranks; nothing where
+                                 ///< samples may have been left out, which whoever does it resets
 
   int64_t samples() const { return images.defined() ? images.size(0) : 0; }
   RawBatch to(at::Device device) const;

@@ -24,7 +24,12 @@ at::Tensor rows_of_all(const at::Tensor& own, const std::vector<int64_t>& counts
 }
 
 Share take_share(RawBatch& batch, const Ranks& all) {
-  if (batch.share) return *batch.share;
+  if (batch.share) {
+    if (batch.samples() == batch.share->own) return *batch.share;
+    throw RunError("a batch has " + quantity(batch.samples(), "sample") + ", its share " +
+                   std::to_string(batch.share->own) +
+                   ": a loader that leaves samples out of another's batch resets RawBatch::share");
+  }
   const auto of_rows = all.of_rows().gather(batch.samples());
   if (std::ranges::max(of_rows) != std::ranges::min(of_rows))
     throw RunError("ranks that have rows of the same images could not read the same ones: " +
@@ -38,7 +43,8 @@ Share take_share(RawBatch& batch, const Ranks& all) {
                    " could be read, too few for " + std::to_string(ranks.size()) +
                    (all.of_rows().alone() ? " ranks" : " groups of ranks that share images"));
   if (std::ranges::min(counts) > 0)
-    return {std::accumulate(counts.begin(), counts.begin() + ranks.rank(), int64_t{0}), samples};
+    return {std::accumulate(counts.begin(), counts.begin() + ranks.rank(), int64_t{0}),
+            batch.samples(), samples};
 
   const int64_t begin = share_begin(samples, ranks.rank(), ranks.size());
   const int64_t end = share_begin(samples, ranks.rank() + 1, ranks.size());
@@ -46,7 +52,7 @@ Share take_share(RawBatch& batch, const Ranks& all) {
   batch.indices = at::Tensor();  // which need not be sent
   for (auto* part : batch.target.tensors())
     if (part->defined()) *part = rows_of_all(*part, counts, ranks).slice(0, begin, end);
-  return {begin, samples};
+  return {begin, end - begin, samples};
 }
 
 }  // namespace composer

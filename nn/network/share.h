@@ -1,4 +1,4 @@
-// How the samples of a batch are shared out to the ranks.
+// The place of a rank's share in the batch of all ranks; share_begin (base/place.h) divides it.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,16 @@
 
 namespace composer {
 
-/// The rows of `own`, [counts[rank], ...], of all ranks in their order.
+/// Concatenates the rows of all ranks in the order of the ranks. own: this rank's, [counts[rank],
+/// ...].
 at::Tensor rows_of_all(const at::Tensor& own, const std::vector<int64_t>& counts,
                        const Ranks& ranks);
 
-/// Finds the place of `batch`, this rank's share. Where the loader does not tell it, the share may
-/// have lost samples, and the ranks tell each other how many they have. Where that of some rank has
-/// lost them all, those that are left are shared out anew. Ranks of the same images have one share.
-/// RunError where samples are fewer than shares, or those ranks have other ones.
+/// Returns the place of this rank's share, `batch`. If the loader does not tell it, samples may be
+/// missing, and the ranks exchange their counts. If a rank has none left, the remaining samples are
+/// divided anew and `batch` changes. Ranks that have rows of the same images count as one. RunError
+/// if there are fewer samples than shares, if ranks of the same images have read different numbers
+/// of samples, or if `batch` has other samples than the loader told.
 Share take_share(RawBatch& batch, const Ranks& all);
 
 }  // namespace composer

@@ -138,7 +138,7 @@ void check_alone(const Names& more = {}) {
   const auto plain = check({}, more);
   for (const auto& name : known().algorithms.names()) {
     const auto ending = check({name}, more);
-    INFO(name << " leaves no trace: give it settings here that make it act");
+    INFO(name << " leaves no trace: give it settings in acting.h that make it act");
     if (!without_trace.contains(name)) CHECK((ending != plain));
   }
 }

@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/process/interrupt.h"
 #include "composer/checkpoint/checkpoint_folder.h"
 #include "composer/checkpoint/checkpoint_uploads.h"
@@ -39,7 +38,6 @@ struct Run {
   TemporaryFolder folder;
 
   Run() {
-    log::quiet();
     environment.set_keys();
     environment.set("AWS_ENDPOINT_URL", memory.url());
   }

@@ -77,10 +77,9 @@ TEST_CASE("a .beton file becomes batches without LibTorch", "[reading]") {
         for (size_t j = 0; j < wanted.size(); ++j) {
           const float mean[] = {10, 20, 30}, std[] = {2, 4, 5};
           same = same && pixels[j] == wanted[j];
-          same_normalised =
-              same_normalised &&
-              std::abs(floats[j] - (static_cast<float>(wanted[j]) - mean[j % 3]) / std[j % 3]) <
-                  1e-4F;
+          same_normalised = same_normalised &&
+                            std::abs(floats[j] - (static_cast<float>(wanted[j]) - mean[j % 3]) /
+                                                     std[j % 3]) < 1e-4F;
         }
         CHECK(same);
         CHECK(same_normalised);
@@ -94,8 +93,7 @@ TEST_CASE("a .beton file becomes batches without LibTorch", "[reading]") {
 TEST_CASE("this program has no library of LibTorch", "[reading]") {
   const std::string maps = read_bytes("/proc/self/maps");
   CHECK(maps.find("libc.so") != std::string::npos);
-  for (const char* library : {"libtorch", "libc10"})
-    CHECK(maps.find(library) == std::string::npos);
+  for (const char* library : {"libtorch", "libc10"}) CHECK(maps.find(library) == std::string::npos);
 }
 
 }  // namespace composer::reading_test

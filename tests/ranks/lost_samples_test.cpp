@@ -10,6 +10,7 @@
 namespace composer::lost_samples_test {
 
 using namespace composer::test;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -46,6 +47,7 @@ class LosingLoader : public Loader {
     const auto places = at::tensor(left, at::kLong);
     batch->images = batch->images.index_select(0, places);
     batch->target.classes = batch->target.classes.index_select(0, places);
+    batch->share.reset();
     return batch;
   }
 
@@ -122,10 +124,12 @@ TEST_CASE("ranks do not ask each other where the loader tells the share", "[rank
     if (ranks.rank() == 1) return;  // would be missed
     RawBatch batch;
     batch.images = at::zeros({2, 1, 1, 3}, at::kByte);
-    batch.share = {3, 7};
+    batch.share = {3, 2, 7};
     const auto share = take_share(batch, ranks);
     CHECK(share.first == 3);
     CHECK(share.samples == 7);
+    batch.images = batch.images.slice(0, 0, 1);
+    CHECK_THROWS_WITH(take_share(batch, ranks), Contains("resets RawBatch::share"));
   });
 }
 
