@@ -32,6 +32,7 @@ struct Share {
   int64_t first = 0;    ///< place of the rank's first sample
   int64_t own = 0;      ///< samples of the rank
   int64_t samples = 0;  ///< of all ranks
+  int64_t shares = 1;   ///< that the batch is divided into
 };
 
 /// Where the share of a rank begins among `samples` of a batch; it ends where that of the next one

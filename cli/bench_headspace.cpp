@@ -1,6 +1,7 @@
 // The subcommand bench headspace: what limits a recipe's training on this machine.
 #include <algorithm>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
 

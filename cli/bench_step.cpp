@@ -1,6 +1,7 @@
 // The subcommand bench step: what a training step costs.
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/arguments.h"
 #include "cli/bench.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 #include <numeric>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/process/interrupt.h"

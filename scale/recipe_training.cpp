@@ -102,7 +102,7 @@ double views_of(const Recipe& recipe) {
 /// Of an element that is sent: grad_comm, weight_comm.
 int64_t element_bytes(const std::string& type) { return type == "fp32" ? 4 : 2; }
 
-/// What several ranks divide (Trainer::find_division).
+/// What several ranks divide (find_division() of composer/run/trainer.cpp).
 Divided divided_by(const std::string& parallelism, const Optimizer& optimizer) {
   if (parallelism == "fsdp") return Divided::weights;
   return parallelism == "zero1" && optimizer.keeps_state() ? Divided::state : Divided::nothing;

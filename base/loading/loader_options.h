@@ -60,7 +60,7 @@ struct LoaderOptions {
   std::optional<Split> split = std::nullopt;  ///< of the data's training part; none = all samples
   /// In order of their index, for messages, and for sets that find_classes_by_name(); may be empty.
   std::vector<std::string> class_names{};
-  bool tells = true;        ///< warn of what every rank finds; false: another one does
+  bool tells = true;        ///< warn of what all ranks find; of several processes one does
   bool makes_files = true;  ///< a set may write or copy what it is told to; false: what lies there
   bool cold = false;        ///< to measure: each sample leaves the system's cache before it is read
   std::shared_ptr<DecodedSamples> decoded{};  ///< to measure what decoding costs; null: none

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/remote/leaving.h"
 #include "base/remote/remote_error.h"
 #include "base/several_threads.h"

@@ -34,6 +34,7 @@ LoaderOptions loader_options(const TrainerOptions& options, const RunContext& co
   loader.seed = static_cast<uint64_t>(options.seed);
   loader.num_workers = rank_threads(options, context).loader;
   loader.pin_memory = false;
+  loader.split.reset(), loader.subset_num_batches.reset();
   const auto subset = training ? options.train_subset_num_batches : options.eval_subset_num_batches;
   if (subset > 0) loader.subset_num_batches = subset;
   if (options.split.val > 0)

@@ -440,7 +440,7 @@ std::shared_ptr<Draft> ThreadedLoader::open_draft(int64_t epoch, int64_t batch,
   BatchArrays& arrays = draft->arrays;
   if (common_.on_bad_sample == OnBadSample::error)
     arrays.share = {share.of_batch.first * options_.views, images,
-                    share.of_batch.samples * options_.views};
+                    share.of_batch.samples * options_.views, common_.world_size};
   arrays.images = arrays_->reused(
       {images, draft->size.height, draft->size.width, source_->channels()}, options_.output);
   arrays.indices = arrays_->fresh({images}, ElementType::int64);

@@ -10,7 +10,7 @@ BatchShare share_of(int64_t batch, int64_t epoch_samples, const LoaderOptions& o
   const int64_t samples = std::min(options.batch_size, epoch_samples - begin);
   const int64_t first = share_begin(samples, options.rank, options.world_size);
   const int64_t end = share_begin(samples, options.rank + 1, options.world_size);
-  return {begin + first, end - first, {first, end - first, samples}};
+  return {begin + first, end - first, {first, end - first, samples, options.world_size}};
 }
 
 SampleWalk::SampleWalk(const Sampler& sampler, const LoaderOptions& options,

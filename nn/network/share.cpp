@@ -24,7 +24,9 @@ at::Tensor rows_of_all(const at::Tensor& own, const std::vector<int64_t>& counts
 }
 
 Share take_share(RawBatch& batch, const Ranks& all) {
-  if (batch.share) {
+  // With one rank, or a loader that was opened for another number of them, there is nothing to
+  // trust.
+  if (batch.share && !all.alone() && batch.share->shares == all.of_samples().size()) {
     if (batch.samples() == batch.share->own) return *batch.share;
     throw RunError("a batch has " + quantity(batch.samples(), "sample") + ", its share " +
                    std::to_string(batch.share->own) +
@@ -44,7 +46,7 @@ Share take_share(RawBatch& batch, const Ranks& all) {
                    (all.of_rows().alone() ? " ranks" : " groups of ranks that share images"));
   if (std::ranges::min(counts) > 0)
     return {std::accumulate(counts.begin(), counts.begin() + ranks.rank(), int64_t{0}),
-            batch.samples(), samples};
+            batch.samples(), samples, ranks.size()};
 
   const int64_t begin = share_begin(samples, ranks.rank(), ranks.size());
   const int64_t end = share_begin(samples, ranks.rank() + 1, ranks.size());
@@ -52,7 +54,7 @@ Share take_share(RawBatch& batch, const Ranks& all) {
   batch.indices = at::Tensor();  // which need not be sent
   for (auto* part : batch.target.tensors())
     if (part->defined()) *part = rows_of_all(*part, counts, ranks).slice(0, begin, end);
-  return {begin, end - begin, samples};
+  return {begin, end - begin, samples, ranks.size()};
 }
 
 }  // namespace composer

@@ -25,8 +25,9 @@ class WorkRangeRecorder final : public RangeRecorder {
 }  // namespace
 
 void record_work_ranges() {
-  static WorkRangeRecorder recorder;
-  record_ranges(&recorder);
+  // Never destroyed: loader threads may outlive all statics.
+  static auto* const recorder = new WorkRangeRecorder;
+  record_ranges(recorder);
 }
 
 void leave_ranges_of_trace() { ++traces_left; }

@@ -119,12 +119,25 @@ TEST_CASE("what is left of a batch is shared out in its order", "[ranks]") {
   });
 }
 
+TEST_CASE("a share of another number of ranks is not believed", "[ranks]") {
+  std::mutex checking;
+  in_ranks(2, [&](const Ranks& ranks) {
+    RawBatch batch;
+    batch.images = at::zeros({4, 1, 1, 3}, at::kByte);
+    batch.share = {0, 4, 4, 1};
+    const auto share = take_share(batch, ranks);
+    const std::lock_guard lock(checking);
+    CHECK(share.first == 4 * ranks.rank());
+    CHECK(share.samples == 8);
+  });
+}
+
 TEST_CASE("ranks do not ask each other where the loader tells the share", "[ranks]") {
   in_ranks(2, [](const Ranks& ranks) {
     if (ranks.rank() == 1) return;  // would be missed
     RawBatch batch;
     batch.images = at::zeros({2, 1, 1, 3}, at::kByte);
-    batch.share = {3, 2, 7};
+    batch.share = {3, 2, 7, 2};
     const auto share = take_share(batch, ranks);
     CHECK(share.first == 3);
     CHECK(share.samples == 7);
