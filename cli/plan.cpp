@@ -134,7 +134,7 @@ void print_cuda_graph(std::ostream& out, const TrainerOptions& options, const En
   out << '\n';
 }
 
-using Row = std::vector<std::pair<std::string, double>>;
+using PlannedRow = std::vector<std::pair<std::string, double>>;
 
 /// What changes in steps (sizes) decides where a row stands; what moves all the time (learning
 /// rate, scale) is shown.
@@ -143,22 +143,22 @@ bool steps(const std::string& name) {
          name.ends_with("/keep") || name.ends_with("/layers_trained");
 }
 
-bool same_step(const Row& a, const Row& b) {
+bool same_step(const PlannedRow& a, const PlannedRow& b) {
   for (size_t i = 0; i < a.size() && i < b.size(); ++i)
     if (steps(a[i].first) && a[i].second != b[i].second) return false;
   return a.size() == b.size();
 }
 
-Row row_at(const Recipe& recipe, const std::vector<std::shared_ptr<Scheduler>>& schedulers,
-           Engine& engine, State& state, double lr) {
-  Row row{{"lr", lr * multiplier(schedulers, state.time, state.schedule,
-                                 recipe.options.scale_schedule_ratio)}};
+PlannedRow row_at(const Recipe& recipe, const std::vector<std::shared_ptr<Scheduler>>& schedulers,
+                  Engine& engine, State& state, double lr) {
+  PlannedRow row{{"lr", lr * multiplier(schedulers, state.time, state.schedule,
+                                        recipe.options.scale_schedule_ratio)}};
   for (const auto& algorithm : engine.algorithms())
     for (auto& value : algorithm.component->planned(state)) row.push_back(std::move(value));
   return row;
 }
 
-void print_row(std::ostream& out, const Timestamp& time, const Row& row) {
+void print_row(std::ostream& out, const Timestamp& time, const PlannedRow& row) {
   out << "  epoch " << time.epoch << " batch " << time.batch << ":";
   for (const auto& [name, value] : row) out << "  " << name << ' ' << std::round(value * 1e6) / 1e6;
   out << '\n';
@@ -189,8 +189,8 @@ void print_schedule(std::ostream& out, const Recipe& recipe, Engine& engine, Sta
     return;
   }
   const double lr = recipe.optimizer->build()->lr();
-  std::vector<std::pair<Timestamp, Row>> rows;
-  Row last;
+  std::vector<std::pair<Timestamp, PlannedRow>> rows;
+  PlannedRow last;
   const int64_t step = *total / most_looks + 1;
   for (int64_t look = 0; look < *total + step - 1; look += step) {
     const int64_t batch = std::min(look, *total - 1);
