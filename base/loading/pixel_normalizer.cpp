@@ -13,10 +13,14 @@ constexpr size_t kRepeats = 256;
 
 PixelNormalizer::PixelNormalizer(std::span<const double> mean, std::span<const double> std)
     : scale_(mean.size() * kRepeats), shift_(scale_.size()) {
-  for (size_t i = 0; i < scale_.size(); ++i) {
-    const size_t c = i % mean.size();
-    scale_[i] = static_cast<float>(1 / std[c]);
-    shift_[i] = static_cast<float>(-mean[c] / std[c]);
+  const size_t channels = mean.size();
+  for (size_t c = 0; c < channels; ++c) {
+    scale_[c] = static_cast<float>(1 / std[c]);
+    shift_[c] = static_cast<float>(-mean[c] / std[c]);
+  }
+  for (size_t i = channels; i < scale_.size(); ++i) {
+    scale_[i] = scale_[i - channels];
+    shift_[i] = shift_[i - channels];
   }
 }
 

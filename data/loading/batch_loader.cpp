@@ -429,7 +429,7 @@ std::shared_ptr<Draft> ThreadedLoader::open_draft(int64_t epoch, int64_t batch,
   draft->epoch = epoch;
   const BatchShare share = share_of(batch, sampler_.size(), common_);
   draft->first = share.first;
-  draft->samples = share.samples;
+  draft->samples = share.of_batch.own;
   draft->size = plan ? plan(epoch * batches_ + batch) : options_.transform.size;
   if (order_epoch_ != epoch) {
     order_ = sampler_.epoch(epoch);

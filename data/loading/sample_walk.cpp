@@ -10,7 +10,7 @@ BatchShare share_of(int64_t batch, int64_t epoch_samples, const LoaderOptions& o
   const int64_t samples = std::min(options.batch_size, epoch_samples - begin);
   const int64_t first = share_begin(samples, options.rank, options.world_size);
   const int64_t end = share_begin(samples, options.rank + 1, options.world_size);
-  return {begin + first, end - first, {first, end - first, samples, options.world_size}};
+  return {begin + first, {first, end - first, samples, options.world_size}};
 }
 
 SampleWalk::SampleWalk(const Sampler& sampler, const LoaderOptions& options,
@@ -42,7 +42,7 @@ void SampleWalk::pass(int64_t sequence) {
 
 /// Goes on to the batch of the next sample; false where that is of an epoch that is not wanted.
 bool SampleWalk::find_batch() {
-  while (place_ == share_.samples && epoch_ <= last_epoch_) {
+  while (place_ == share_.of_batch.own && epoch_ <= last_epoch_) {
     if (++batch_ == batches_) ++epoch_, batch_ = 0;
     share_ = share_of(batch_, sampler_.size(), options_);
     place_ = 0;
@@ -52,7 +52,7 @@ bool SampleWalk::find_batch() {
 
 void SampleWalk::skip_to(int64_t sequence) {
   while (sequence_ < sequence && find_batch()) {
-    const int64_t step = std::min(sequence - sequence_, share_.samples - place_);
+    const int64_t step = std::min(sequence - sequence_, share_.of_batch.own - place_);
     place_ += step, sequence_ += step;
   }
 }

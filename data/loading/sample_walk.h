@@ -14,8 +14,7 @@ namespace composer {
 /// A rank's samples of one batch.
 struct BatchShare {
   int64_t first = 0;  ///< position of the first one in the epoch
-  int64_t samples = 0;
-  Share of_batch{};  ///< its place in the batch of all ranks
+  Share of_batch{};   ///< its place in the batch of all ranks
 };
 
 /// Of a batch of an epoch of so many samples.
