@@ -5,26 +5,26 @@
 
 namespace composer {
 
-class Cifar10Dataset final : public PreparedDataset {
+struct Cifar10Params : DatasetParams, StandInParams {
+  bool download = false;
+  FfcvParams ffcv{.ffcv_dest = "cifar_train.ffcv"};
+  PaddedTransformParams transforms;
+
+  void fields(auto&& f) {
+    DatasetParams::fields(f);
+    f("download", download, "accepted for old recipes; nothing is ever downloaded");
+    ffcv.fields(f);
+    StandInParams::fields(f);
+    f("transforms", transforms, "what is done to single training images");
+  }
+  std::string check() const {
+    return DatasetParams::check() + ffcv.check() + StandInParams::check(ffcv);
+  }
+};
+
+class Cifar10Dataset final : public PreparedDataset<Cifar10Params> {
  public:
-  struct Params : DatasetParams, StandInParams {
-    bool download = false;
-    FfcvParams ffcv{.ffcv_dest = "cifar_train.ffcv"};
-    PaddedTransformParams transforms;
-
-    void fields(auto&& f) {
-      DatasetParams::fields(f);
-      f("download", download, "accepted for old recipes; nothing is ever downloaded");
-      ffcv.fields(f);
-      StandInParams::fields(f);
-      f("transforms", transforms, "what is done to single training images");
-    }
-    std::string check() const {
-      return DatasetParams::check() + ffcv.check() + StandInParams::check(ffcv);
-    }
-  };
-
-  explicit Cifar10Dataset(Params params) : params_(std::move(params)) {}
+  explicit Cifar10Dataset(Params params) : PreparedDataset(std::move(params)) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
   std::optional<Preparation> preparation(const LoaderOptions& options) const override;
@@ -41,9 +41,6 @@ class Cifar10Dataset final : public PreparedDataset {
     return params_.ffcv.use_ffcv ? params_.ffcv.num_classes().value_or(10) : 10;
   }
   std::vector<std::string> class_names() const override;
-
- private:
-  Params params_;
 };
 
 /// The records of the binary version's files in datadir or in cifar-10-batches-bin below it. Throws

@@ -207,14 +207,22 @@ std::unique_ptr<Loader> open_prepared_loader(std::shared_ptr<Source> source,
                                              const Preparation& preparation, std::string rows,
                                              const LoaderOptions& options);
 
-/// A set that has nothing but its preparation to do to files.
+/// A set that has nothing but its preparation to do to files. P: its parameters.
+template <class P>
 class PreparedDataset : public Dataset {
  public:
+  using Params = P;
+
+  explicit PreparedDataset(Params params) : params_(std::move(params)) {}
+
   std::unique_ptr<Loader> open_files(std::vector<std::string> files,
                                      const LoaderOptions& options) const final {
     return open_file_loader(files, *preparation(options), options);
   }
   std::optional<Preparation> preparation(const LoaderOptions& options) const override = 0;
+
+ protected:
+  Params params_;
 };
 
 /// That of a set whose images all have `size`: files of another size are resized and cropped.

@@ -121,11 +121,9 @@ Transform folder_transform(const FolderParams& params, bool is_train, const Load
 /// What an evaluation makes of an image.
 Preparation folder_preparation(const FolderParams& params, const LoaderOptions& options);
 
-class ImageFolderDataset final : public PreparedDataset, public TellsFacts {
+class ImageFolderDataset final : public PreparedDataset<FolderParams>, public TellsFacts {
  public:
-  using Params = FolderParams;
-
-  explicit ImageFolderDataset(Params params) : params_(std::move(params)) {
+  explicit ImageFolderDataset(Params params) : PreparedDataset(std::move(params)) {
     read_beton_at_datadir(params_);
   }
 
@@ -151,9 +149,6 @@ class ImageFolderDataset final : public PreparedDataset, public TellsFacts {
   std::optional<DataFacts> facts(const LoaderOptions& options) const override {
     return folder_facts(params_, options);
   }
-
- private:
-  Params params_;
 };
 
 }  // namespace composer

@@ -5,19 +5,19 @@
 
 namespace composer {
 
-class ImagenetDataset final : public PreparedDataset, public TellsFacts {
+struct ImagenetParams : FolderParams, StandInParams {
+  ImagenetParams() { ffcv.ffcv_dest = "imagenet_train.ffcv"; }
+
+  void fields(auto&& f) {
+    FolderParams::fields(f);
+    StandInParams::fields(f);
+  }
+  std::string check() const { return FolderParams::check() + StandInParams::check(ffcv); }
+};
+
+class ImagenetDataset final : public PreparedDataset<ImagenetParams>, public TellsFacts {
  public:
-  struct Params : FolderParams, StandInParams {
-    Params() { ffcv.ffcv_dest = "imagenet_train.ffcv"; }
-
-    void fields(auto&& f) {
-      FolderParams::fields(f);
-      StandInParams::fields(f);
-    }
-    std::string check() const { return FolderParams::check() + StandInParams::check(ffcv); }
-  };
-
-  explicit ImagenetDataset(Params params) : params_(std::move(params)) {
+  explicit ImagenetDataset(Params params) : PreparedDataset(std::move(params)) {
     if (!params_.use_synthetic) read_beton_at_datadir(params_);
   }
 
@@ -43,9 +43,6 @@ class ImagenetDataset final : public PreparedDataset, public TellsFacts {
   std::vector<std::string> class_names() const override;
   bool finds_classes_by_name() const override { return !params_.ffcv.use_ffcv; }
   std::optional<DataFacts> facts(const LoaderOptions& options) const override;
-
- private:
-  Params params_;
 };
 
 }  // namespace composer

@@ -7,24 +7,24 @@
 
 namespace composer {
 
-class MnistDataset final : public PreparedDataset {
+struct MnistParams : DatasetParams, StandInParams {
+  bool download = false;
+  FfcvParams ffcv{.ffcv_dest = "mnist_train.ffcv"};
+
+  void fields(auto&& f) {
+    DatasetParams::fields(f);
+    f("download", download, "accepted for old recipes; nothing is ever downloaded");
+    ffcv.fields(f);
+    StandInParams::fields(f);
+  }
+  std::string check() const {
+    return DatasetParams::check() + ffcv.check() + StandInParams::check(ffcv);
+  }
+};
+
+class MnistDataset final : public PreparedDataset<MnistParams> {
  public:
-  struct Params : DatasetParams, StandInParams {
-    bool download = false;
-    FfcvParams ffcv{.ffcv_dest = "mnist_train.ffcv"};
-
-    void fields(auto&& f) {
-      DatasetParams::fields(f);
-      f("download", download, "accepted for old recipes; nothing is ever downloaded");
-      ffcv.fields(f);
-      StandInParams::fields(f);
-    }
-    std::string check() const {
-      return DatasetParams::check() + ffcv.check() + StandInParams::check(ffcv);
-    }
-  };
-
-  explicit MnistDataset(Params params) : params_(std::move(params)) {}
+  explicit MnistDataset(Params params) : PreparedDataset(std::move(params)) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
   std::optional<Preparation> preparation(const LoaderOptions& options) const override;
@@ -41,9 +41,6 @@ class MnistDataset final : public PreparedDataset {
     return params_.ffcv.use_ffcv ? params_.ffcv.num_classes().value_or(10) : 10;
   }
   std::vector<std::string> class_names() const override;
-
- private:
-  Params params_;
 };
 
 /// Whether the images of the part are in datadir, as open_mnist() finds them.

@@ -59,11 +59,9 @@ struct SetFacts {
 /// the files' own. P::kNamesClasses: whether these files may name their classes. P::place(), where
 /// it has one: what has the samples, by which a warning knows that two sets have the same.
 template <class P>
-class PhotoDataset : public PreparedDataset, public TellsFacts {
+class PhotoDataset : public PreparedDataset<P>, public TellsFacts {
  public:
-  using Params = P;
-
-  explicit PhotoDataset(Params params) : params_(std::move(params)) {}
+  using PreparedDataset<P>::PreparedDataset;
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override {
     const auto part = with_part_to_open(params_, options);
@@ -114,6 +112,7 @@ class PhotoDataset : public PreparedDataset, public TellsFacts {
   }
 
  private:
+  using PreparedDataset<P>::params_;
   static constexpr bool kFindsClasses =
       requires(const P& p, const std::vector<std::string>& names) {
     p.open("", OnBadSample::skip, names);
@@ -149,7 +148,6 @@ class PhotoDataset : public PreparedDataset, public TellsFacts {
     }
   }
 
-  Params params_;
   mutable std::optional<SetFacts> facts_;
 };
 

@@ -22,29 +22,29 @@ std::shared_ptr<Source> open_published(const FfcvParams& ffcv, const StandInPara
                                        const std::function<std::shared_ptr<Source>()>& original,
                                        const LoaderOptions& options);
 
-class SyntheticDataset final : public PreparedDataset {
+struct SyntheticParams : DatasetParams {
+  int64_t height = 224;
+  int64_t width = 224;
+  int64_t channels = 3;
+  int64_t num_classes = 1000;
+  int64_t samples = 10000;
+
+  void fields(auto&& f) {
+    DatasetParams::fields(f);
+    f("height", height, "of the images", in(1, 4096));
+    f("width", width, "of the images", in(1, 4096));
+    f("channels", channels, "3 for colour, 1 for gray", in(1, 3));
+    f("num_classes", num_classes, "classes, drawn at random", in(1, 1e6));
+    f("samples", samples, "images an epoch; 100 different ones come round again", in(1, 4e9));
+  }
+  std::string check() const {
+    return DatasetParams::check() + (channels == 2 ? "channels: must be 1 or 3\n" : "");
+  }
+};
+
+class SyntheticDataset final : public PreparedDataset<SyntheticParams> {
  public:
-  struct Params : DatasetParams {
-    int64_t height = 224;
-    int64_t width = 224;
-    int64_t channels = 3;
-    int64_t num_classes = 1000;
-    int64_t samples = 10000;
-
-    void fields(auto&& f) {
-      DatasetParams::fields(f);
-      f("height", height, "of the images", in(1, 4096));
-      f("width", width, "of the images", in(1, 4096));
-      f("channels", channels, "3 for colour, 1 for gray", in(1, 3));
-      f("num_classes", num_classes, "classes, drawn at random", in(1, 1e6));
-      f("samples", samples, "images an epoch; 100 different ones come round again", in(1, 4e9));
-    }
-    std::string check() const {
-      return DatasetParams::check() + (channels == 2 ? "channels: must be 1 or 3\n" : "");
-    }
-  };
-
-  explicit SyntheticDataset(Params params) : params_(std::move(params)) {}
+  explicit SyntheticDataset(Params params) : PreparedDataset(std::move(params)) {}
 
   std::unique_ptr<Loader> open(const LoaderOptions& options) const override;
   std::optional<Preparation> preparation(const LoaderOptions& options) const override;
@@ -56,8 +56,6 @@ class SyntheticDataset final : public PreparedDataset {
 
  private:
   Normalization normalization() const;
-
-  Params params_;
 };
 
 }  // namespace composer
