@@ -20,9 +20,9 @@ struct S3Place {
   bool operator==(const S3Place&) const = default;
 };
 
-/// By RemoteOptions, else the environment (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION,
+/// By the options, else the environment (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, AWS_REGION,
 /// AWS_DEFAULT_REGION), else the profile of ~/.aws. UserError where the endpoint is no URL.
-S3Place s3_place();
+S3Place s3_place(const RemoteOptions& options = {});
 
 class S3Store : public ObjectStore {
  public:

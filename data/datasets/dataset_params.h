@@ -13,6 +13,8 @@
 
 namespace composer {
 
+class BetonFile;
+
 /// What is done to single training images on the loader's threads, beside crop and resize.
 struct TransformParams {
   double flip = 0.5;
@@ -94,6 +96,7 @@ struct FfcvParams {
   bool ffcv_write_dataset = false;
   std::string ffcv_local_dir{};
   std::vector<std::string> targets{};
+  RemoteOptions remote{};  ///< no key: how the stores of this file, and of datadir, are reached
 
   void fields(auto&& f) {
     f("use_ffcv", use_ffcv,
@@ -141,6 +144,7 @@ struct FfcvParams {
   std::vector<std::string> number_names() const;
 
  private:
+  std::unique_ptr<const BetonFile> file() const;
   /// Whether there is a file of samples with classes.
   bool has_classes() const;
 };
@@ -199,7 +203,8 @@ std::unique_ptr<Loader> open_loader(std::shared_ptr<Source> source, Transform tr
 /// Image files in the given order, or the samples of one .beton file, whatever options.split says.
 std::unique_ptr<Loader> open_file_loader(const std::vector<std::string>& files,
                                          const Preparation& preparation,
-                                         const LoaderOptions& options);
+                                         const LoaderOptions& options,
+                                         const RemoteOptions& remote = {});
 
 /// Samples of the source as an evaluation prepares them, whatever options.split says. rows: as of
 /// ImageLoaderOptions.
@@ -215,14 +220,21 @@ class PreparedDataset : public Dataset {
 
   explicit PreparedDataset(Params params) : params_(std::move(params)) {}
 
+  void reach(const RemoteOptions& remote) final {
+    remote_ = remote;
+    if constexpr (requires { params_.ffcv; }) params_.ffcv.remote = remote;
+  }
   std::unique_ptr<Loader> open_files(std::vector<std::string> files,
                                      const LoaderOptions& options) const final {
-    return open_file_loader(files, *preparation(options), options);
+    return open_file_loader(files, *preparation(options), options, remote_);
   }
   std::optional<Preparation> preparation(const LoaderOptions& options) const override = 0;
 
  protected:
   Params params_;
+
+ private:
+  RemoteOptions remote_;
 };
 
 /// That of a set whose images all have `size`: files of another size are resized and cropped.

@@ -102,10 +102,11 @@ DataPlace folder_place(const FolderParams& params);
 
 /// Names of the classes, in order; empty when there is no such folder. UserError for one that is
 /// not UTF-8.
-std::vector<std::string> folder_classes(const std::string& datadir);
+std::vector<std::string> folder_classes(const std::string& datadir,
+                                        const RemoteOptions& remote = {});
 
 /// How many there are; nothing when there is none.
-std::optional<int64_t> folder_class_count(const std::string& datadir);
+std::optional<int64_t> folder_class_count(const FolderParams& params);
 
 /// How many classes the .beton file or the folders have; nothing when there are none.
 std::optional<int64_t> class_count(const FolderParams& params);
@@ -142,7 +143,7 @@ class ImageFolderDataset final : public PreparedDataset<FolderParams>, public Te
     return params_.ffcv.use_ffcv ? params_.ffcv.num_labels() : std::nullopt;
   }
   std::vector<std::string> class_names() const override {
-    return params_.ffcv.targets.empty() ? folder_classes(params_.datadir)
+    return params_.ffcv.targets.empty() ? folder_classes(params_.datadir, params_.ffcv.remote)
                                         : params_.ffcv.value_names();
   }
   bool finds_classes_by_name() const override { return !params_.ffcv.use_ffcv; }

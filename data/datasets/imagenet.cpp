@@ -34,7 +34,8 @@ std::optional<DataFacts> ImagenetDataset::facts(const LoaderOptions& options) co
 
 std::vector<std::string> ImagenetDataset::class_names() const {
   if (!params_.ffcv.targets.empty()) return params_.ffcv.value_names();
-  return params_.use_synthetic ? std::vector<std::string>{} : folder_classes(params_.datadir);
+  return params_.use_synthetic ? std::vector<std::string>{}
+                               : folder_classes(params_.datadir, params_.ffcv.remote);
 }
 
 }  // namespace composer

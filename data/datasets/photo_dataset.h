@@ -23,7 +23,8 @@ std::filesystem::path part_folder(const std::string& datadir, bool is_train,
 /// The same of a remote datadir, which need not be there. file: one that the folder has, by which
 /// the part is known to be there where a store cannot list; empty: none. Where the store refuses
 /// the part's file and has datadir's, a warning says so.
-std::string remote_part(const std::string& datadir, bool is_train, const std::string& file);
+std::string remote_part(const std::string& datadir, bool is_train, const std::string& file,
+                        const RemoteOptions& remote = {});
 
 /// For the name of a kept table: of which targets it is. Empty where there are none.
 std::string targets_text(const std::vector<std::string>& targets);

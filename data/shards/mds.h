@@ -24,6 +24,7 @@ struct MdsOptions {
   /// Where not null: gets the shards that are missing, cut off or damaged, which are left out; they
   /// are no errors. Those that were unpacked before are not compared with their hashes again.
   WrongFiles* unreadable = nullptr;
+  RemoteOptions remote{};  ///< how a remote folder's store is reached
 };
 
 /// Whether an index.json, which may be remote, is one of MDS shards, as far as its keys tell. One
@@ -34,7 +35,8 @@ bool is_mds_index(const std::string& file);
 /// find_remote() found them, compressed where the store has them only so. Throws UserError naming
 /// what is missing or damaged. without_missing: shards that the store does not have are left out,
 /// which mds_table() tells of.
-ShardFiles mds_files(const std::string& folder, bool without_missing = false);
+ShardFiles mds_files(const std::string& folder, const RemoteOptions& remote,
+                     bool without_missing = false);
 
 /// The samples of the shards that folder/index.json lists, in order, as parts of the raw files.
 /// What is unpacked is compared with the hashes that the index has of it, as are shards that were
@@ -46,7 +48,7 @@ ShardFiles mds_files(const std::string& folder, bool without_missing = false);
 std::vector<uint8_t> mds_table(const std::filesystem::path& folder, const MdsOptions& options);
 
 /// Names of the first shard's columns that targets may name. Throws UserError as mds_files().
-std::vector<std::string> mds_number_columns(const std::string& folder);
+std::vector<std::string> mds_number_columns(const std::string& folder, const RemoteOptions& remote);
 
 /// The files of the shards, packed, raw and unpacked (below unpack_to) as far as they are there,
 /// that cannot be read, or whose bytes are not those that the index has hashes of. Reads all that
@@ -54,6 +56,7 @@ std::vector<std::string> mds_number_columns(const std::string& folder);
 /// for they themselves were when they were unpacked. The log names algorithms that cannot
 /// be checked. Throws UserError for an index that cannot be read, RemoteError or UserError where a
 /// store does not give a file.
-WrongFiles wrong_mds_hashes(const std::string& folder, const std::filesystem::path& unpack_to);
+WrongFiles wrong_mds_hashes(const std::string& folder, const std::filesystem::path& unpack_to,
+                            const RemoteOptions& remote = {});
 
 }  // namespace composer

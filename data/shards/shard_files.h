@@ -19,6 +19,7 @@ struct ShardFiles {
   std::vector<std::string> addresses{};  ///< of remote files, with what it needs to open them
   /// Of remote files: those that are compressed, and read as what they hold. Empty: none are.
   std::vector<std::optional<PackedFile>> packed{};
+  RemoteOptions remote{};  ///< how their store is reached
 
   /// To open it by.
   std::string path(size_t i) const;
@@ -33,7 +34,8 @@ std::vector<std::string> expanded_names(const std::string& text);
 /// The files that `text` (expanded_names) names, in their order; those with relative names lie
 /// below `folder`, or where that is empty below the current one. Both may be remote. Throws
 /// UserError, which names `key`, listing what is missing.
-ShardFiles named_shards(const std::string& text, const std::string& folder, const std::string& key);
+ShardFiles named_shards(const std::string& text, const std::string& folder, const std::string& key,
+                        const RemoteOptions& remote = {});
 
 /// Asks a store for all files, many at once, and sets their version. Throws UserError, which names
 /// `key`, listing what is missing.
@@ -44,7 +46,8 @@ std::string path_below(const std::string& folder, const std::string& name);
 
 /// All files of the folder, which may be one of s3://, with this ending, by name, but for hidden
 /// ones. May be none.
-ShardFiles shards_in(const std::filesystem::path& folder, const std::string& ending);
+ShardFiles shards_in(const std::filesystem::path& folder, const std::string& ending,
+                     const RemoteOptions& remote = {});
 
 /// For a message about a local folder without tar files: where it has compressed ones, what to do
 /// about them; else empty.
