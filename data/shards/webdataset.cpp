@@ -35,7 +35,7 @@ struct Shard {
   std::vector<Row> rows{};
   TargetRows targets;  ///< empty where there are classes
   std::vector<std::string> problems{};
-  PlaceStamp stamp{};
+  PathStamp stamp{};
   bool has_end = true;
 };
 
@@ -261,7 +261,7 @@ void read_shard(const std::string& path, const RemoteOptions& remote, const WebD
                 Shard& shard) {
   constexpr size_t most_problems = 3;
   if (!is_remote(path))
-    shard.stamp = settled(place_stamp_of(path), place_stamp_of(path), wall_clock_ns());
+    shard.stamp = settled(path_stamp_of(path), path_stamp_of(path), wall_clock_ns());
   const auto read = [&](auto& file) {
     Samples samples(file);
     const Reader reader(files, file);
